@@ -1,6 +1,9 @@
 package sink
 
-import "strconv"
+import (
+	"encoding/binary"
+	"strconv"
+)
 
 // At says where on the bus an acknowledged message lies. The zero value says that this is not
 // known.
@@ -38,20 +41,24 @@ type TPRef struct {
 	Name, Incarnation string
 }
 
-// Dedup returns the id by which a bus drops repeats of m.
-func (m *Message) Dedup() string {
-	if m.DedupID != "" {
-		return m.DedupID
+// DedupID returns the id by which a bus drops repeats of m: ID, a hash of domain and destination,
+// since two installations may give one id to two facts, and where Again is set the stamp (decision
+// 17, rule 23).
+func (m *Message) DedupID() string {
+	// FNV-1a of 64 bits.
+	hash := uint64(14695981039346656037)
+	for _, part := range [...]string{m.Domain, "\x00", m.Destination} {
+		for i := range len(part) {
+			hash = (hash ^ uint64(part[i])) * 1099511628211
+		}
 	}
-	return m.ID
-}
-
-// RepairID returns the DedupID with which a message is stored again within the duplicate window: id
-// with the stamp of the message (decision 17, rule 23).
-func RepairID(id string, s *State) string {
-	text := make([]byte, 0, len(id)+34)
-	text = append(append(text, id...), '/')
-	text = strconv.AppendUint(text, s.Epoch, 16)
-	text = append(text, '.')
-	return string(strconv.AppendUint(text, s.Seq, 16))
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], hash)
+	text := make([]byte, 0, 64)
+	text = digestText.AppendEncode(append(append(text, m.ID...), '/'), sum[:])
+	if m.Again {
+		text = strconv.AppendUint(append(text, '/'), m.State.Epoch, 16)
+		text = strconv.AppendUint(append(text, '.'), m.State.Seq, 16)
+	}
+	return string(text)
 }

@@ -137,8 +137,9 @@ type Message struct {
 	Bare   *Bare
 	// ID is the event's meta.id.
 	ID string
-	// DedupID is the id by which a bus drops repeats; see [RepairID]. Empty: ID.
-	DedupID string
+	// Again says that a bus that drops repeats is to store the message all the same; see
+	// [Message.DedupID].
+	Again bool
 	// Type and Version are the event's meta.type and meta.version.
 	Type, Version string
 	// Schema is the hash of what events of the table look like, in 12 hexadecimal digits.

@@ -161,6 +161,8 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Opt
 		Subjects:     cfg.Subjects(),
 		Published:    cfg.Published(),
 		Readable:     cfg.Readable(),
+		Domain:       cfg.DomainID,
+		Names:        cfg.StreamNames(),
 		Password:     n.Login,
 		Creds:        n.Creds,
 		NkeySeed:     n.NKey,

@@ -110,6 +110,8 @@ const (
 	StreamDuplicates  Code = "stream-duplicates"
 	StreamDiscards    Code = "stream-discards"
 	StreamMessageSize Code = "stream-message-size"
+	// StreamDomains: events of another domain may have the ids of ours.
+	StreamDomains Code = "stream-domains"
 )
 
 // The checkpoint, and the configuration.

@@ -94,7 +94,7 @@ func deadAndLate(t *testing.T, bus twin, kept keep, runs, older bool, then func(
 	arrives := func() {
 		l.arrive(t, refused.refused[0])
 		if older {
-			first.DedupID = "beyond the window"
+			first.Again = true
 			l.arrive(t, first)
 		}
 	}

@@ -90,8 +90,7 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 		// Rule 23: the bus has dropped a message that it does not hold as the entity's last one.
 		// Those behind it are sent again, too, so that their order stays.
 		for i := again; i < n; i++ {
-			m := &b.messages[i]
-			m.DedupID = sink.RepairID(m.ID, &m.State)
+			b.messages[i].Again = true
 			s.sent.locations[i] = location{}
 			s.indices = append(s.indices, i)
 		}
@@ -171,12 +170,12 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 			s.sent.unknown = true
 			continue
 		}
-		if p.at.TP = s.numbers[at.TP]; p.at.TP == 0 {
-			continue
-		}
-		p.at.Offset, p.covered, p.duplicate, p.marker = at.Offset, !at.Duplicate, at.Duplicate, at.Marker
+		p.at.Offset, p.duplicate = at.Offset, at.Duplicate
 		if at.Duplicate {
 			p.tp, s.sent.repeated = outcome.TPs[at.TP].Name, true
+		}
+		if p.at.TP = s.numbers[at.TP]; p.at.TP != 0 {
+			p.covered, p.marker = !at.Duplicate, at.Marker
 		}
 	}
 }
@@ -203,14 +202,11 @@ func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
 		if !p.duplicate {
 			continue
 		}
-		stored, found, err := s.stored(ctx, p)
-		switch {
-		case b.claims == nil && errors.Is(err, sink.ErrUnreadable):
-			// Rule 24: nothing tells more than the bus does.
-			continue
-		case err != nil:
+		stored, found, err := s.stored(ctx, p, &b.messages[i])
+		if err != nil {
 			return 0, err
-		case !found || !s.isLast(b, i, &stored):
+		}
+		if !found || !s.isLast(b, i, &stored) {
 			return i, nil
 		}
 		p.stamp = view.Stamp{Epoch: stored.State.Epoch, Seq: stored.State.Seq}
@@ -218,16 +214,20 @@ func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
 	return -1, nil
 }
 
-// stored reads the message that lies at p, if it is one of ours.
-func (s *sender) stored(ctx context.Context, p *location) (m catchup.Message, found bool, err error) {
+// stored reads the message at p that the bus took sent for a repeat of. It is found if it is ours:
+// of our domain, and at the destination of sent. One that is gone, or may not be read, is not.
+func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m catchup.Message, found bool, err error) {
 	span := sink.Span{TP: p.tp, From: p.at.Offset, To: p.at.Offset + 1}
 	_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
+		if string(stored.Header(sink.HeaderDomain)) != sent.Domain || stored.Destination != sent.Destination {
+			return nil
+		}
 		if m, err = catchup.ParseMessage(stored); err == nil {
 			m.At, m.Stream, m.Shard, m.Key, found = p.at, s.opts.Stream, s.opts.Name, slices.Clone(m.Key), true
 		}
 		return nil
 	})
-	if errors.Is(err, sink.ErrExpired) || errors.Is(err, sink.ErrGone) || errors.Is(err, sink.ErrBehind) {
+	if errors.Is(err, sink.ErrExpired) || errors.Is(err, sink.ErrGone) || errors.Is(err, sink.ErrBehind) || errors.Is(err, sink.ErrUnreadable) {
 		return m, false, nil
 	}
 	return m, found, err
@@ -304,22 +304,36 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 		if err != nil {
 			return err
 		}
-		if outcome.AllAcked() {
-			s.locateDeadLetter(ctx, index, &dead, &outcome)
-			s.noted(&r)
-			return nil
+		if !outcome.AllAcked() {
+			continue
 		}
+		if again, err := s.locateDeadLetter(ctx, index, &dead, &outcome); again && err == nil {
+			dead.Again = true
+			if outcome, err = s.send(ctx, []sink.Message{dead}); err == nil {
+				_, err = s.locateDeadLetter(ctx, index, &dead, &outcome)
+			}
+		}
+		if err == nil {
+			s.noted(&r)
+		}
+		return err
 	}
 	return s.refusedTwice(&r)
 }
 
-// locateDeadLetter notes where the dead letter of message index lies. One that the bus holds
-// already is as good: it names the same event.
-func (s *sender) locateDeadLetter(ctx context.Context, index int, dead *sink.Message, outcome *sink.Outcome) {
+// locateDeadLetter notes where the dead letter of message index lies. One of ours that the bus
+// holds already is as good: it names the same event. Again says that the bus took it for a repeat
+// and does not hold it.
+func (s *sender) locateDeadLetter(ctx context.Context, index int, dead *sink.Message, outcome *sink.Outcome) (again bool, err error) {
 	all := s.indices
 	s.indices = []int{index}
 	s.locateAll(ctx, []sink.Message{*dead}, outcome)
 	s.indices = all
 	p := &s.sent.locations[index]
+	if p.duplicate && !dead.Again {
+		_, found, failed := s.stored(ctx, p, dead)
+		again, err = !found, failed
+	}
 	p.dead, p.duplicate = dead, false
+	return again, err
 }

@@ -46,8 +46,7 @@ func (s *stamper) stamp(epoch *catchup.Epoch, b *batch) (first uint64) {
 		b.messages[0].State.Seq = max(first-1, 1)
 	}
 	for _, i := range b.repairs {
-		m := &b.messages[i]
-		m.DedupID = sink.RepairID(m.ID, &m.State)
+		b.messages[i].Again = true
 	}
 	return first
 }

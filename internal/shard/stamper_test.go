@@ -79,7 +79,7 @@ func (s *brokenBus) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 
 // store stores a message unless it is a repeat that the bus drops, and returns where it lies.
 func (s *brokenBus) store(ctx context.Context, m *sink.Message, out *sink.Outcome) sink.At {
-	if at, ok := s.held[m.Dedup()]; ok && s.drops {
+	if at, ok := s.held[m.DedupID()]; ok && s.drops {
 		out.Duplicates++
 		at.TP, at.Duplicate = tpOf(out, sink.TPRef{Name: m.Destination}), true
 		return at
@@ -94,7 +94,7 @@ func (s *brokenBus) store(ctx context.Context, m *sink.Message, out *sink.Outcom
 	at.TP = tpOf(out, sink.TPRef{Name: m.Destination})
 	kept := *m
 	kept.Key, kept.Value = slices.Clone(m.Key), slices.Clone(m.Value)
-	s.stored, s.held[m.Dedup()], s.out[m.RowID] = append(s.stored, kept), at, true
+	s.stored, s.held[m.DedupID()], s.out[m.RowID] = append(s.stored, kept), at, true
 	return at
 }
 

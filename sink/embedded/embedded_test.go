@@ -98,7 +98,7 @@ func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 		for name, values := range m.Headers() {
 			headers[name] = values[0]
 		}
-		records = append(records, sinktest.Record{ID: headers["Nats-Msg-Id"], Value: m.Data(), Headers: headers})
+		records = append(records, sinktest.Record{ID: headers[sink.HeaderID], Value: m.Data(), Headers: headers})
 	}
 	return records
 }

@@ -51,7 +51,7 @@ func lostAnswers(t *testing.T, server *testenv.NATSServer) {
 	mustPublish(t, s, warm)
 	fenced := messages(name+".a", "fenced", 200, 200)
 	for i := 1; i < len(fenced); i += 2 {
-		fenced[i].DedupID = sink.RepairID(fenced[i].ID, &fenced[i].State)
+		fenced[i].Again = true
 	}
 	out := publishMuted(t, s, p, stream, fenced)
 	for i, at := range out.At {

@@ -144,7 +144,7 @@ func (t *atomicBatch) stage(list []*job) error {
 
 // send sends the message with a number, 1 for the first one; the last one it keeps.
 func (t *atomicBatch) send(m *sink.Message, number int) error {
-	f := fence{whole: true, number: number}
+	f := fence{number: number}
 	if t.n > 1 {
 		f.batch = t.id
 	}

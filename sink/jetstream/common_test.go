@@ -107,7 +107,7 @@ func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
 		for name, values := range m.Headers() {
 			headers[name] = values[0]
 		}
-		all = append(all, seen{m.Subject(), m.Headers().Get("Nats-Msg-Id"), headers, m.Data()})
+		all = append(all, seen{m.Subject(), m.Headers().Get(sink.HeaderID), headers, m.Data()})
 	}
 	return all
 }

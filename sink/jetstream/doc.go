@@ -29,7 +29,7 @@
 // stored in the order in which they were given, whatever their subjects. So is everything that one
 // batch puts on a JetStream stream as long as series are fenced. The same message is stored once,
 // if it is repeated within the stream's duplicate window (two minutes by default, Nats-Msg-Id being
-// the event's id, or sink.Message.DedupID where that is set).
+// [sink.Message.DedupID]).
 //
 // # Why the order holds
 //

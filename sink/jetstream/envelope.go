@@ -26,6 +26,8 @@ const (
 
 // fence is what the server has to find before it stores a message.
 type fence struct {
+	// id is the one by which repeats of the message are dropped, "" in an atomic batch.
+	id string
 	// stream is the stream's name; "" asks for nothing.
 	stream string
 	// sequenced asks for last as the last sequence of the stream.
@@ -37,9 +39,8 @@ type fence struct {
 	// subject asks for subjectLast as the sequence of the last message there; "" asks for nothing.
 	subject     string
 	subjectLast uint64
-	// whole leaves out the message id. batch is the id of an atomic batch, "" for a message of
-	// none. number is that of the message in it, from 1; commit says that it is the last one.
-	whole  bool
+	// batch is the id of an atomic batch, "" for a message of none. number is that of the message
+	// in it, from 1; commit says that it is the last one.
 	batch  string
 	number int
 	commit bool
@@ -90,7 +91,8 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	for e.next < len(e.own) {
 		e.skip()
 	}
-	e.fillBatch(m, f)
+	e.set(&e.id, f.id)
+	e.fillBatch(f)
 	e.set(&e.stream, f.stream)
 	e.set(&e.lastID, f.lastID)
 	last := ""
@@ -101,12 +103,8 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	return &e.msg
 }
 
-// fillBatch sets the headers that differ between atomic batches and other messages.
-func (e *envelope) fillBatch(m *sink.Message, f fence) {
-	if !f.whole {
-		e.set(&e.id, m.Dedup())
-		return
-	}
+// fillBatch sets the headers of atomic batches.
+func (e *envelope) fillBatch(f fence) {
 	last, number, commit := "", "", ""
 	if f.subject != "" {
 		last = strconv.FormatUint(f.subjectLast, 10)
@@ -175,7 +173,7 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("invalid NATS subject %q: use tokens without blanks and wildcards", m.Destination)
 	}
 	// Far from the limits the exact size does not matter.
-	rough := len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + 2*len(m.DedupID) + len(m.Key) + len(m.State.Key)
+	rough := len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + len(m.Key) + len(m.State.Key)
 	if int64(rough) <= l.lowest() {
 		return ""
 	}
@@ -211,14 +209,14 @@ func (l limits) lowest() int64 {
 
 // wireSize is the size of m with the most headers that it can be sent with.
 func wireSize(m *sink.Message) int64 {
-	const digits, stamp = 20, len("/") + 16 + len(".") + 16
+	const digits, hash, stamp = 20, len("/") + 11, len("/") + 16 + len(".") + 16
 	size := len("NATS/1.0\r\n") + len("\r\n") + len(m.Value)
 	add := func(name string, value int) { size += len(name) + len(": ") + value + len("\r\n") }
 	headers := sink.Headers{Keyless: true}
 	headers.Each(m, func(name, value string) { add(name, len(value)) })
-	add(headerMsgID, len(m.Dedup()))
+	add(headerMsgID, len(m.DedupID()))
 	// The message before may be a repair.
-	add(headerLastID, len(m.ID)+stamp)
+	add(headerLastID, len(m.ID)+hash+stamp)
 	add(headerLastSequence, digits)
 	return int64(size)
 }

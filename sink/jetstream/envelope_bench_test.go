@@ -19,6 +19,6 @@ func BenchmarkEnvelope(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.RowID++
-		e.fill(&m, "_INBOX.abcdefghijkl.1234", fence{stream: "ORDERS", sequenced: true, last: m.RowID, lastID: m.ID})
+		e.fill(&m, "_INBOX.abcdefghijkl.1234", fence{id: m.DedupID(), stream: "ORDERS", sequenced: true, last: m.RowID, lastID: m.ID})
 	}
 }

@@ -221,6 +221,7 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	i.checkKeeping(&info.Config)
 	i.checkRetention(&info.Config)
 	i.checkReading(ctx, &info.Config)
+	i.checkOthers(ctx, stream)
 }
 
 // checkBatches finds what keeps the stream from being published to once.

@@ -47,6 +47,11 @@ type Options struct {
 	// published to once. Defaults to Published.
 	Readable []string
 
+	// Domain is that of the messages, Names are the streams of bridge that they are of. Inspect
+	// looks for events of other domains that may have the same ids. Optional.
+	Domain string
+	Names  []string
+
 	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
 	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.15 and a
 	// stream with allow_atomic, and the process that has claimed the stream last is the one that

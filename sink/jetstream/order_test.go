@@ -253,7 +253,7 @@ func TestOrder(t *testing.T) {
 			}
 			for m := range fetched.Messages() {
 				mu.Lock()
-				got = append(got, seen{subject: m.Subject(), id: m.Headers().Get("Nats-Msg-Id")})
+				got = append(got, seen{subject: m.Subject(), id: m.Headers().Get(sink.HeaderID)})
 				mu.Unlock()
 				if err := m.DoubleAck(ctx); err != nil {
 					t.Error(err)

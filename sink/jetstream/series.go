@@ -158,7 +158,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 		}
 		r.busy[key] = struct{}{}
 	}
-	r.launch(c, inFlight{call: c, index: c.next, id: m.Dedup(), size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
+	r.launch(c, inFlight{call: c, index: c.next, id: m.DedupID(), size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
 	c.next++
 	c.open++
 	return true, false
@@ -166,7 +166,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 
 // launch publishes the message of f. c.mu is held, so the batch stays.
 func (r *series) launch(c *call, f inFlight, now time.Time) {
-	cond := fence{}
+	cond := fence{id: f.id}
 	if !r.fenced || r.lastID == "" {
 		cond.stream = r.worker.name
 	}

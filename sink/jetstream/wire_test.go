@@ -93,11 +93,11 @@ func TestEnvelope(t *testing.T) {
 
 	t.Run("the size before sending bounds the size on the wire", func(t *testing.T) {
 		repair := m
-		repair.DedupID = sink.RepairID(m.ID, &sink.State{Epoch: 1<<64 - 1, Seq: 1<<64 - 1})
+		repair.Again, repair.State = true, sink.State{Epoch: 1<<64 - 1, Seq: 1<<64 - 1}
 		bare := m
 		bare.Format, bare.Bare = sink.FormatRow, &sink.Bare{Time: -5, Previous: "before", Reason: "TOMBSTONE"}
 		for _, m := range []sink.Message{m, repair, bare, m} {
-			n := e.fill(&m, "reply", fence{sequenced: true, last: 1<<64 - 1, lastID: repair.DedupID})
+			n := e.fill(&m, "reply", fence{id: m.DedupID(), sequenced: true, last: 1<<64 - 1, lastID: repair.DedupID()})
 			size := len("NATS/1.0\r\n\r\n") + len(n.Data)
 			for name, values := range n.Header {
 				size += len(name) + len(values[0]) + len(": \r\n")
@@ -105,21 +105,21 @@ func TestEnvelope(t *testing.T) {
 			if got := wireSize(&m); got != int64(size) {
 				t.Errorf("wireSize is %d, on the wire it is %d", got, size)
 			}
-			if got := n.Header.Get("Nats-Msg-Id"); got != m.Dedup() {
-				t.Errorf("the id is %q, want %q", got, m.Dedup())
+			if got := n.Header.Get("Nats-Msg-Id"); got != m.DedupID() {
+				t.Errorf("the id is %q, want %q", got, m.DedupID())
 			}
 		}
 	})
 
 	t.Run("a fence is gone with the next message", func(t *testing.T) {
 		e.fill(&m, "reply", fence{sequenced: true, last: 7, lastID: "x", stream: "S"})
-		n := e.fill(&m, "reply", fence{})
+		n := e.fill(&m, "reply", fence{id: m.DedupID()})
 		for name := range n.Header {
 			if strings.HasPrefix(name, "Nats-Expected") {
 				t.Errorf("header %s is left", name)
 			}
 		}
-		if len(n.Header) != 10 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
+		if len(n.Header) != 10 || n.Header.Get("Nats-Msg-Id") != m.DedupID() || n.Header.Get(sink.HeaderOrigin) != "late" {
 			t.Errorf("the headers are %v", n.Header)
 		}
 	})

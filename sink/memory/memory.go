@@ -232,7 +232,7 @@ func (s *Sink) store(m *sink.Message) stored {
 	tp := s.tp(m)
 	p := s.log(tp)
 	at := stored{tp: sink.TPRef{Name: tp, Incarnation: p.incarnation()}}
-	if one, ok := p.recent[m.Dedup()]; ok && time.Since(one.at) < s.opts.Duplicates {
+	if one, ok := p.recent[m.DedupID()]; ok && time.Since(one.at) < s.opts.Duplicates {
 		at.offset, at.duplicate = one.offset, true
 		return at
 	}
@@ -240,7 +240,7 @@ func (s *Sink) store(m *sink.Message) stored {
 	p.counts[m.Destination]++
 	at.offset = uint64(len(p.messages))
 	if s.opts.Duplicates > 0 {
-		p.recent[m.Dedup()] = recent{at.offset, time.Now()}
+		p.recent[m.DedupID()] = recent{at.offset, time.Now()}
 	}
 	if s.holdAfter > 0 {
 		s.holdAfter--

@@ -264,7 +264,7 @@ func locatedDuplicates(t *testing.T, f Fixture) {
 	}
 }
 
-// locatedRepairs: a message with a DedupID of its own is stored, whatever the bus has with its ID.
+// locatedRepairs: a message with Again set is stored, whatever the bus has with its ID.
 func locatedRepairs(t *testing.T, f Fixture) {
 	var l acks
 	sent := mixed(f, "located-repair", 200)
@@ -273,7 +273,7 @@ func locatedRepairs(t *testing.T, f Fixture) {
 	for seq := range uint64(2) {
 		for i := range repairs {
 			repairs[i].State.Seq += 1000 * (seq + 1)
-			repairs[i].DedupID = sink.RepairID(sent[i].ID, &repairs[i].State)
+			repairs[i].Again = true
 		}
 		l.publish(deadline(t), t, f.Sink, repairs)
 		// Ordinary messages go on behind them.

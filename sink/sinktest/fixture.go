@@ -101,7 +101,7 @@ func offsetTests(features Features) []test {
 		{"messages around a rejected one lie where the outcome says", features.Reads && features.Rejects, "Reads and Rejects", locatedAroundRejected},
 		{"messages lie where the outcome says over cut connections", features.Reads && features.cuts, "Reads and Cut", locatedOverCuts},
 		{"a repeat that the bus drops lies where the first one does", features.Reads && features.Drops, "Reads and Drops", locatedDuplicates},
-		{"a message with a DedupID of its own is stored again", features.Reads, "Reads", locatedRepairs},
+		{"a message with Again set is stored again", features.Reads, "Reads", locatedRepairs},
 	}
 }
 
