@@ -12,6 +12,7 @@ import (
 	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -26,7 +27,8 @@ through its ?listen=.
 
 const deadLetterListDetails = `
 A dead letter that is there several times is printed once, with how often. A
-missing topic, subject or stream is an error.
+missing topic, subject or stream is an error; where BRIDGE_DEAD_LETTER is not
+set there are none.
 
   --stream   only the dead letters of this stream
   --json     print the dead letters as JSON
@@ -66,9 +68,14 @@ func deadLetterList(p *process, ctx context.Context, call cli.Call) error {
 	}
 	_, found, err := p.readDeadLetters(ctx, job, "bridge deadletter list")
 	switch {
+	case errors.Is(err, config.ErrNoDeadLetters):
+		if _, err := fmt.Fprintf(p.stderr, "no stream has a destination for dead letters (%s is not set): a row that the bus refuses stops its stream\n", config.Naming("")(option.DeadLetter)); err != nil {
+			return err
+		}
 	case err != nil:
 		return err
-	case job.json:
+	}
+	if job.json {
 		return p.printJSON(deadLetterReport{DeadLetters: deadLetterViews(found.Messages), Others: found.Others})
 	}
 	return p.printDeadLetters(found)

@@ -38,7 +38,8 @@ func TestDeadLetterCommandLines(t *testing.T) {
 		{"one of them is meant", "deadletter", base, 2, "bridge deadletter needs one of: list, resend"},
 		{"and not another", "deadletter purge", base, 2, "There are list, resend"},
 		{"the configuration is judged", "deadletter list", nil, 2, "the configuration is wrong"},
-		{"without a destination there are none", "deadletter list", base, 2, "BRIDGE_DEAD_LETTER: is not set"},
+		{"without a destination there are none", "deadletter list", base, 0, "there are no dead letters"},
+		{"and it says so", "deadletter list --json", base, 0, "no stream has a destination for dead letters (BRIDGE_DEAD_LETTER is not set)"},
 		{"nor to be sent again", "deadletter resend", base, 2, "BRIDGE_DEAD_LETTER: is not set"},
 		{"a stream has its own", "deadletter list", with("BRIDGE_STREAM_ORDERS_DEAD_LETTER", "dead"), 1, "bridge deadletter list needs a sink that keeps"},
 		{"what is printed is not kept", "deadletter resend", with("BRIDGE_DEAD_LETTER", "dead"), 1, "bridge deadletter resend needs a sink that keeps"},
@@ -125,6 +126,9 @@ func TestDeadLettersOfARunningServerInside(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	if !running.Daemon().Status().Streams[0].Resendable {
+		t.Error("the status says that nothing can be sent again")
+	}
 	s.call(exitFailed, "stop it, or let bridge deadletter list in with ?listen=", "deadletter list")
 	s.call(exitFailed, "stop it, or let bridge deadletter resend in with ?listen=", "deadletter resend")
 }

@@ -27,8 +27,9 @@ it reads only ids that were not published and are no longer polled; bridge
 verify compares the whole table. It asks the bridge that runs at
 BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is done; one that
 waits as a standby asks the one that works. If nobody listens there it opens
-source, sink and checkpoint itself, catches up as bridge run does, reconciles
-once, and ends. docs/operations.md explains what it finds.
+source, sink and checkpoint itself, says so, catches up as bridge run does,
+which publishes what was not published yet, reconciles once, and ends. PUBLISHED
+counts all of that. docs/operations.md explains what it finds.
 
   --dry-run         print the differences, publish and save nothing
   --allow-deletes   publish deletes however many there are, and let a stream go
@@ -159,8 +160,13 @@ func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job re
 	}
 	line := p.newLine(!job.json)
 	defer line.Stop()
-	some := app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) })
-	return p.alone(some, line).Reconcile(ctx, job.mode)
+	alone := p.alone(app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), line)
+	if !job.mode.DryRun {
+		if _, err := fmt.Fprintln(p.stderr, p.secrets.Clean(alone.Begins())); err != nil {
+			return nil, err
+		}
+	}
+	return alone.Reconcile(ctx, job.mode)
 }
 
 // alone returns what stands in for a running bridge, with the lines of its log that matter on

@@ -53,6 +53,38 @@ func TestReconcileAlone(t *testing.T) {
 		s.call(exitFine, "nothing is wrong", "verify")
 		s.call(exitFine, "orders orders 59 0 0 0 0 0", "reconcile")
 	})
+	t.Run("says what it does before the first run, and counts it", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		got := outcome{}.call(s.env, "reconcile")
+		for _, words := range []string{"no bridge runs at " + s.env["BRIDGE_HTTP_ADDR"], "there is no checkpoint at", "from its START on"} {
+			if !strings.Contains(got.err, words) {
+				t.Errorf("it does not say %q: %s", words, got.err)
+			}
+		}
+		if got.status != exitFine || strings.Fields(got.out)[8] != "PUBLISHED" || !strings.Contains(strings.Join(strings.Fields(got.out), " "), "orders orders 60 0 0 0 0 0 60 ") {
+			t.Errorf("status %d: %s", got.status, got.out)
+		}
+		s.exec("INSERT INTO orders (name, total) VALUES ('new', 1)")
+		s.exec("UPDATE orders SET total = 7 WHERE id = 3")
+		got = outcome{}.call(s.env, "reconcile")
+		if !strings.Contains(got.err, "publishes what the tables have that was not published") || strings.Contains(got.err, "there is no checkpoint") {
+			t.Errorf("at the second time it says %s", got.err)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(got.out), " "), "orders orders 61 0 1 0 0 0 2 ") {
+			t.Errorf("it counts otherwise: %s", got.out)
+		}
+		s.call(exitFine, "nothing is wrong", "verify")
+	})
+	t.Run("says of a release stream what it has compared", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		s.env["BRIDGE_STREAM_ORDERS_KIND"], s.env["BRIDGE_STREAM_ORDERS_KEY"] = "release", "id"
+		s.call(exitFine, "orders orders 0 - - - 0 - 60", "reconcile")
+		s.call(exitFine, "release streams (orders): only ids that were not published and are no longer polled are compared", "reconcile")
+		s.call(exitFine, "orders orders 0 - - - 0 - ", "reconcile --dry-run")
+		s.call(exitFine, `"compared": "unpolledIds"`, "reconcile --json")
+	})
 	t.Run("a dry run publishes and saves nothing, not even what the tail would", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -70,19 +72,58 @@ func outcomesText(outcomes []app.Outcome, job reconcileJob) string {
 	var text strings.Builder
 	// A strings.Builder takes every write.
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tROWS\tADDED\tMODIFIED\tDELETED\tMISSED\tABSENT\tTOOK")
-	for _, o := range outcomes {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard),
-			o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent, took(&o))
+	alone := slices.ContainsFunc(outcomes, func(o app.Outcome) bool { return o.Published != nil })
+	columns := []string{"STREAM", "SHARD", "ROWS", "ADDED", "MODIFIED", "DELETED", "MISSED", "ABSENT"}
+	if alone {
+		columns = append(columns, "PUBLISHED")
+	}
+	_, _ = fmt.Fprintln(table, strings.Join(append(columns, "TOOK"), "\t"))
+	for i := range outcomes {
+		_, _ = fmt.Fprintln(table, strings.Join(cells(&outcomes[i], alone), "\t"))
 	}
 	_ = table.Flush()
 	for i := range outcomes {
 		writeRemarks(&text, &outcomes[i])
 	}
+	writeCompared(&text, outcomes)
 	if job.mode.DryRun {
 		text.WriteString("dry run: nothing was published\n")
 	}
 	return text.String()
+}
+
+// cells are the line of a shard in the table. What a release stream cannot have is "-": a zero
+// would say that it was looked for.
+func cells(o *app.Outcome, alone bool) []string {
+	all := []string{terminal.Visible(o.Stream), terminal.Visible(o.Shard)}
+	for i, n := range []uint64{o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent} {
+		cell := strconv.FormatUint(n, 10)
+		if rows, missed := i == 0, i == 4; o.Compared == app.UnpolledIDs && !rows && !missed {
+			cell = "-"
+		}
+		all = append(all, cell)
+	}
+	if alone {
+		published := "-"
+		if o.Published != nil {
+			published = strconv.FormatUint(*o.Published, 10)
+		}
+		all = append(all, published)
+	}
+	return append(all, took(o))
+}
+
+// writeCompared names the streams of which not all rows were compared.
+func writeCompared(text *strings.Builder, outcomes []app.Outcome) {
+	var some []string
+	for i := range outcomes {
+		if name := terminal.Visible(outcomes[i].Stream); outcomes[i].Compared == app.UnpolledIDs && !slices.Contains(some, name) {
+			some = append(some, name)
+		}
+	}
+	if len(some) > 0 {
+		fmt.Fprintf(text, "release streams (%s): only ids that were not published and are no longer polled are compared; MISSED counts the rows under them. bridge verify compares the whole table\n", strings.Join(some, ", "))
+	}
 }
 
 // took is how long the run took, "-" where it was cut short.

@@ -38,7 +38,7 @@ func (w *watch) observe(status httpapi.Status) (all bool) {
 			case shard.Reconcile == nil || shard.Reconcile.Waiting > 0:
 				all = false
 			default:
-				w.done = append(w.done, app.Outcome{Stream: stream.Name, Shard: shard.Shard, ReconcileReport: w.report(shard.Reconcile)})
+				w.done = append(w.done, app.Outcome{Stream: stream.Name, Shard: shard.Shard, Compared: app.ComparedOf(stream.Kind), ReconcileReport: w.report(shard.Reconcile)})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/checkpoint/store"
+	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
@@ -49,25 +50,59 @@ type Step struct {
 type Outcome struct {
 	Stream string `json:"stream"`
 	Shard  string `json:"shard"`
+	// Compared is what of the table was compared: AllRows, or of a release stream UnpolledIDs.
+	Compared string `json:"compared"`
+	// Published counts the rows that were published meanwhile, those of the tail among them. It is
+	// nil where a running bridge was asked.
+	Published *uint64 `json:"published,omitempty"`
 	httpapi.ReconcileReport
+}
+
+// What of a table a reconcile compares.
+const (
+	AllRows     = "rows"
+	UnpolledIDs = "unpolledIds"
+)
+
+// ComparedOf returns what a reconcile compares of a stream of a kind.
+func ComparedOf(kind string) string {
+	if kind == string(event.Release) {
+		return UnpolledIDs
+	}
+	return AllRows
 }
 
 // Reconcile reconciles each table once, after its tail has caught up. A dry run has no tail; it
 // compares with the checkpoint.
 func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, error) {
 	run := &aloneRun{Alone: a, mode: mode}
-	var err error
 	if mode.DryRun {
-		err = run.dry(ctx)
-	} else {
-		err = a.tailing(ctx, func(ctx context.Context, app *App) error {
-			for i, sh := range app.shards {
-				run.one(ctx, app, sh, app.reconcilers[i].Reconciler)
-			}
-			return ctx.Err()
-		})
+		err := run.dry(ctx)
+		return run.outcomes, err
+	}
+	var shards []*shard.Shard
+	err := a.tailing(ctx, func(ctx context.Context, app *App) error {
+		shards = app.shards
+		for i, sh := range app.shards {
+			run.one(ctx, app, sh, app.reconcilers[i].Reconciler)
+		}
+		return ctx.Err()
+	})
+	// What was in flight is published by now. Each shard has an outcome, in their order.
+	for i := range run.outcomes {
+		rows := shards[i].Traffic().Rows
+		run.outcomes[i].Published = &rows
 	}
 	return run.outcomes, err
+}
+
+// Begins says what Reconcile does before it compares.
+func (a *Alone) Begins() string {
+	text := fmt.Sprintf("no bridge runs at %s: this command reads the bus, publishes what the tables have that was not published, and reconciles", a.Config.HTTPAddr)
+	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) && a.Config.CheckpointTopic == "" {
+		text += fmt.Sprintf("; there is no checkpoint at %s: where the bus has nothing of a table, it is published from its START on", a.Config.CheckpointPath)
+	}
+	return text
 }
 
 // DeadLetters calls do with a function that sends dead letters again, after the tail of their table
@@ -311,7 +346,7 @@ func (a *aloneRun) compare(ctx context.Context, r *reconcile.Reconciler) {
 // note records the outcome of a shard. A guard that tripped earlier holds until a run passes.
 func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
 	s := r.Status()
-	outcome := Outcome{s.Stream, s.Shard, *reconcileReport(report)}
+	outcome := Outcome{Stream: s.Stream, Shard: s.Shard, Compared: ComparedOf(string(a.Config.Stream(s.Stream).Kind)), ReconcileReport: *reconcileReport(report)}
 	outcome.DryRun = a.mode.DryRun
 	if outcome.Guard == nil && !a.mode.DryRun {
 		outcome.Guard = httpapi.Given(s.Guard)

@@ -157,6 +157,10 @@ func (h health) Status() httpapi.Status {
 		shards[i].traffic = sh.Traffic()
 	}
 	status := statusOf(h.streams, h.recovery.Progress(), shards)
+	for i := range status.Streams {
+		// What is printed cannot be read again.
+		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Scheme != "stdout"
+	}
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
 	status.Version = h.opts.Build.Version

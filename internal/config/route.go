@@ -151,6 +151,10 @@ func (c *Config) Readable() []string {
 	return withoutCovered(slices.Compact(all))
 }
 
+// ErrNoDeadLetters is returned where no stream has a destination for dead letters.
+var ErrNoDeadLetters error = &Error{[]Fault{{prefix + "DEAD_LETTER",
+	"is not set, so no row is put aside: a row that the bus refuses stops its stream. Set it to a topic or subject for dead letters"}}}
+
 // DeadLetters returns where the dead letters of all streams go, each once and in order. That there
 // is none is a fault.
 func (c *Config) DeadLetters() ([]string, error) {
@@ -161,8 +165,7 @@ func (c *Config) DeadLetters() ([]string, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, &Error{[]Fault{{prefix + "DEAD_LETTER",
-			"is not set, so no row is put aside: a row that the bus refuses stops its stream. Set it to a topic or subject for dead letters"}}}
+		return nil, ErrNoDeadLetters
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil

@@ -118,6 +118,9 @@ type StreamStatus struct {
 	Kind    string        `json:"kind"`
 	State   string        `json:"state"`
 	CatchUp CatchUpStatus `json:"catchUp"`
+	// Resendable says that rows which the bus refuses go to a destination that can be read, and so
+	// can be sent again.
+	Resendable bool `json:"resendable"`
 	// Nominated entities wait until their rows are read in all tables of the stream.
 	Nominated int `json:"nominated"`
 	// Twins counts how often a key was found to have two rows since the start.

@@ -70,6 +70,11 @@ const scenes = {
       }));
       is(await changes === 0, "it speaks though nothing has changed");
     },
+    "offers to resend where rows are put aside": async (page) => {
+      is(await stream(page, "stock").getByRole("button", { name: /Resend/ }).count() === 1, "not of stock");
+      is(await stream(page, "orders").getByRole("button", { name: /Resend/ }).count() === 0, "of orders, too");
+    },
+    "says what a reconcile of a release stream compares": (page) => sees(stream(page, "orders"), "no row under unpolled ids; ended 8 min ago"),
     "offers no deletes while none are held back": async (page) => is(await button(page, /Allow deletes/).count() === 0, "it does"),
     "is used with the keyboard": async (page) => {
       await page.goto(page.url().split("#")[0]);
@@ -86,9 +91,15 @@ const scenes = {
       for (const wanted of ["Skip to the streams", "What is missing", "Reconcile …", "Dry run …", "Resend dead letters …", "Token"]) is(reached.some((name) => name.startsWith(wanted) || name === wanted), `${wanted} is not reached: ${reached}`);
     },
     "asks before a reconcile, and says what will happen": async (page) => {
-      await stream(page, "orders").getByRole("button", { name: "Reconcile …" }).press("Enter");
-      await sees(dialogOf(page), "Reconcile orders?", "a delete for each entity that is gone", "no delete is published");
+      await stream(page, "stock").getByRole("button", { name: "Reconcile …" }).press("Enter");
+      await sees(dialogOf(page), "Reconcile stock?", "a delete for each entity that is gone", "no delete is published");
       await page.keyboard.press("Escape");
+      for (const name of ["Reconcile …", "Dry run …"]) {
+        await stream(page, "orders").getByRole("button", { name }).press("Enter");
+        await sees(dialogOf(page), "only ids that were not published and are no longer polled: 0 now. bridge verify compares the whole table.");
+        is(!/delete/.test(await dialogOf(page).textContent()), "a delete of a release stream");
+        await page.keyboard.press("Escape");
+      }
       is(await dialogOf(page).count() === 0, "Escape does not close the dialog");
       is((await asked("healthy")).length === 0, "something was done without an answer");
       await stream(page, "orders").getByRole("button", { name: "Reconcile …" }).click();
@@ -234,12 +245,11 @@ const scenes = {
       await button(page, "Close").click();
       await sees(page, "The stream is running", /differences: 40 deleted/);
     },
-    "says why there are no dead letters to resend": async (page) => {
-      await button(page, "Resend dead letters …").click();
-      await button(page, "Show what would be sent").click();
-      await sees(dialogOf(page), /cannot send dead letters again now: BRIDGE_DEAD_LETTER is not set/);
+    "offers no resend where no row is put aside": async (page) => {
+      is(await button(page, /Resend/).count() === 0, "it does");
+      const answer = await page.evaluate(async () => (await fetch("/api/v1/streams/orders/resend-all", { method: "POST" })).json());
+      is(/cannot send dead letters again now: BRIDGE_DEAD_LETTER is not set/.test(answer.error), answer.error);
       page.complaints = page.complaints.filter((text) => !text.includes("409"));
-      await button(page, "Cancel").click();
     },
   },
 };

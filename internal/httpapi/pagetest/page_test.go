@@ -46,8 +46,9 @@ func serve(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	all, urls := scenes(), make(map[string]string)
 	works := all["healthy"]
-	works.Peer = httpapi.Peer{Self: true, Member: "a"}
-	at := httptest.NewServer(handler(works, "healthy"))
+	at := httptest.NewUnstartedServer(handler(works, "healthy"))
+	works.Peer = httpapi.Peer{Self: true, Member: "a", Addr: at.Listener.Addr().String()}
+	at.Start()
 	t.Cleanup(at.Close)
 	all["standby"].Peer = httpapi.Peer{Member: "a", Name: "a on node-1", Addr: strings.TrimPrefix(at.URL, "http://")}
 	for _, name := range names {

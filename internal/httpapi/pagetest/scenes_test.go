@@ -92,7 +92,7 @@ func table(name string, position uint64, perMinute uint32) httpapi.ShardStatus {
 }
 
 func streamOf(name, kind string, shards ...httpapi.ShardStatus) httpapi.StreamStatus {
-	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: shards}
+	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", Resendable: kind == "capability", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: shards}
 }
 
 // healthy is a bridge with two streams, of which one has open gaps.
