@@ -121,7 +121,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	a.sourceProbe, a.sinkProbe, a.started = &httpapi.Probe{Ready: a.source.Ready}, &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
+	a.sourceProbe, a.sinkProbe, a.started = &httpapi.Probe{Ready: a.sourceReady}, &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
 	if o.Serve {
 		if a.server, err = openHTTP(ctx, cfg, a.Daemon(), a.registry, o.Logger); err != nil {
 			return nil, err

@@ -75,7 +75,8 @@ func (a *App) openCopies() error {
 	if cfg.CheckpointTopic == "" {
 		return nil
 	}
-	bucket, err := a.opts.ends.bucket(cfg, a.logger, 0)
+	// What it waits for is copiesDependency, in the log once.
+	bucket, err := a.opts.ends.bucket(cfg, slog.New(slog.DiscardHandler), 0)
 	if err != nil {
 		return err
 	}

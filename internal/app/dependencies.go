@@ -22,7 +22,7 @@ func (h health) addDependencies(status *httpapi.Status) {
 	h.used(status)
 	for _, fault := range h.faults.Outages() {
 		switch name := fault.Dependency; {
-		case name == shard.SourceDependency:
+		case ofSource(fault):
 			away(status.Source, fault)
 		case strings.HasPrefix(name, "checkpoint"):
 			away(status.Checkpoint, fault)
@@ -38,11 +38,14 @@ func (h health) addDependencies(status *httpapi.Status) {
 			away(status.Bus, fault)
 		}
 	}
-	if bus, ok := h.sink.(interface{ Outages() []outage.Outage }); ok {
-		for _, fault := range bus.Outages() {
-			away(status.Bus, fault)
-		}
+	for _, fault := range h.busOutages() {
+		away(status.Bus, fault)
 	}
+}
+
+// ofSource reports whether an outage is that of the source as a whole.
+func ofSource(o outage.Outage) bool {
+	return o.Dependency == shard.SourceDependency || o.Dependency == shard.SourceDependency+outage.Probed
 }
 
 // busAddress returns where the bus is, empty for one without an address.

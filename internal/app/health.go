@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
+	"bridge/internal/outage"
 	"bridge/internal/shard"
 	"bridge/reconcile"
 )
@@ -72,7 +74,8 @@ func (h health) Ready(ctx context.Context) []httpapi.Reason {
 		reasons = append(reasons, httpapi.Reason{Reason: "sink: " + config.Text(fromSink)})
 	}
 	for _, fault := range h.faults.Outages() {
-		if fault.Dependency != shard.SourceDependency || fromSource == nil {
+		known := ofSource(fault) && fromSource != nil || strings.HasSuffix(fault.Dependency, outage.Probed) && fromSink != nil
+		if !known {
 			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
 		}
 	}
@@ -165,5 +168,6 @@ func (h health) Status() httpapi.Status {
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
 	status.Version = h.opts.Build.Version
 	h.addDependencies(&status)
+	nameWaits(&status)
 	return status
 }

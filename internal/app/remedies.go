@@ -20,6 +20,9 @@ func newRemedyTexts(stream string) *remedyTexts {
 	return &remedyTexts{stream: stream, made: make(map[shard.Cause]string)}
 }
 
+// waitingRemedy is that of a shard that waits for a dependency.
+const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
+
 // of returns the remedy of a state; it is empty for one that runs.
 func (r *remedyTexts) of(s *snapshot) string {
 	switch s.state() {
@@ -28,7 +31,7 @@ func (r *remedyTexts) of(s *snapshot) string {
 	case shard.Stopped:
 		return r.ofCause(s.Cause)
 	case shard.Waiting:
-		return "Bring back what does not answer. The shard then goes on by itself, and nothing is lost."
+		return waitingRemedy
 	case httpapi.Degraded:
 		return r.ofCause(degraded)
 	}

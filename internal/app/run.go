@@ -123,6 +123,7 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 		}
 	}
 	start(running, &tailing, func(ctx context.Context) error { return shard.NewScheduler(restPolls).Run(ctx, a.shards...) })
+	start(running, &tailing, a.watch)
 	start(running, &tailing, beside)
 	err := tailing.Wait()
 	endRecovering()

@@ -45,7 +45,7 @@ type Stream struct {
 
 const (
 	// slowAfter is how long the bus may take for one call until that is a fault.
-	slowAfter = 10 * time.Second
+	slowAfter = 3 * time.Second
 	// endWithin bounds the last copies of a process.
 	endWithin = 2 * time.Second
 	// bytesPerSecond bounds what the copies of one stream take of the bus, in the long run.

@@ -99,8 +99,11 @@ func logProgress(c *CatchUp, done <-chan struct{}) {
 		}
 		for _, p := range c.Progress().Streams {
 			if !p.Ready && !p.Following && p.Err == nil {
-				c.opts.Log.Info("reading the bus", "stream", p.Stream, "messages", p.Messages, "left", p.Left,
-					"offsets_per_second", int(p.Rate), "eta", p.ETA.Round(time.Second))
+				args := []any{"stream", p.Stream, "messages", p.Messages, "left", p.Left, "offsets_per_second", int(p.Rate)}
+				if p.ETA > 0 {
+					args = append(args, "eta", p.ETA.Round(time.Second))
+				}
+				c.opts.Log.Info("reading the bus", args...)
 			}
 		}
 	}

@@ -44,9 +44,10 @@ type Finding struct {
 	// where there is none.
 	Statement string
 
-	// says and args are what Do was made of.
-	says string
-	args []any
+	// says and args are what Do was made of. cause ends What.
+	says  string
+	args  []any
+	cause error
 }
 
 // Blocks reports whether bridge, or the stream, cannot run until the finding is resolved. A running
@@ -90,6 +91,13 @@ func (r *Report) Add(severity Severity, code Code, subject, what string) *Findin
 	return &r.Findings[len(r.Findings)-1]
 }
 
+// Because ends What with an error, which may name settings, and returns f.
+func (f *Finding) Because(err error) *Finding {
+	f.cause = err
+	f.What += ": " + option.Text(err, option.Short)
+	return f
+}
+
 // Says sets what to do about f and returns f. An [option.Name] among args stands for a setting.
 func (f *Finding) Says(format string, args ...any) *Finding {
 	f.says, f.args = format, args
@@ -97,15 +105,18 @@ func (f *Finding) Says(format string, args ...any) *Finding {
 	return f
 }
 
-// Named returns f with the settings in Do as naming has them.
+// Named returns f with its settings as naming has them.
 func (f Finding) Named(naming option.Naming) Finding {
+	if f.cause != nil {
+		f.What = strings.Replace(f.What, option.Text(f.cause, option.Short), option.Text(f.cause, naming), 1)
+	}
 	if f.says != "" {
 		f.Do = option.Sprintf(naming, f.says, f.args...)
 	}
 	return f
 }
 
-// Named returns findings with the settings in Do as naming has them.
+// Named returns findings with their settings as naming has them.
 func Named(findings []Finding, naming option.Naming) []Finding {
 	var named []Finding
 	for _, f := range findings {

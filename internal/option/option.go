@@ -19,6 +19,7 @@ const (
 	Delivery                  Name = "DELIVERY"
 	KafkaTransactionID        Name = "KAFKA_TRANSACTIONAL_ID"
 	KafkaTLS                  Name = "KAFKA_TLS"
+	KafkaTLSCA                Name = "KAFKA_TLS_CA"
 	KafkaSASLMechanism        Name = "KAFKA_SASL_MECHANISM"
 	KafkaSASLUsername         Name = "KAFKA_SASL_USERNAME"
 	KafkaSASLPassword         Name = "KAFKA_SASL_PASSWORD"

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
+// Probed ends the name of a dependency that was asked whether it answers. Lines leave it out.
+const Probed = "/probe"
+
 const (
 	repeatEvery = time.Minute
 	// restFor is how long a group must work before its next failure counts as a new outage.
 	restFor = 10 * time.Second
-	// startFor is how long a process starts: an outage that begins then may come from the
-	// configuration.
-	startFor = time.Minute
 )
 
 // Log keeps the current outages and logs when they begin and end. Dependencies with the same name
 // before the first '/', such as the partitions of a topic, are one group: the log has a line for
 // the first outage of a group and one for the end of its last. An outage that returns within 10 s
-// of its end is the same one; it has a line when it first ends and one when it has ended for good.
-// A Log is safe for concurrent use.
+// of its end is the same one; it has a line when it first ends and returns, and one when it has
+// ended for good: the last line never says that an outage has ended while it lasts. A Log is safe
+// for concurrent use.
 type Log struct {
 	logger *slog.Logger
-	made   time.Time
 
 	mu     sync.Mutex
 	groups map[string]*group
@@ -39,16 +39,18 @@ type group struct {
 	since  time.Time
 	logged time.Time
 	count  int
-	// times counts how often it has ended; ended is when it last did.
+	// times counts how often it has ended; ended is when it last did, and told says that the log's
+	// last line about it says so.
 	times int
 	ended time.Time
+	told  bool
 	// resting removes the group once it has worked for restFor; nil during an outage.
 	resting *time.Timer
 }
 
 // New returns a Log that writes to logger.
 func New(logger *slog.Logger) *Log {
-	return &Log{logger: logger, made: time.Now(), groups: make(map[string]*group)}
+	return &Log{logger: logger, groups: make(map[string]*group)}
 }
 
 func groupOf(dependency string) string {
@@ -72,26 +74,32 @@ func (l *Log) Fail(dependency string, err error) {
 	g.count++
 	if now.Sub(g.logged) >= repeatEvery {
 		g.logged = now
-		l.logger.Warn("outage lasts", "dependency", dependency, "error", err, "for", now.Sub(g.since).Round(time.Second),
+		l.logger.Warn("outage lasts", "dependency", strings.TrimSuffix(dependency, Probed), "error", err, "for", now.Sub(g.since).Round(time.Second),
 			"failures", g.count, "dependencies", len(g.faults), "times", g.times+1)
 	}
 }
 
-// begin returns the group of a dependency and logs a line when it is new.
+// begin returns the group of a dependency and logs a line when it is new, and when the log's last
+// line says that it has ended.
 func (l *Log) begin(dependency string, now time.Time, err error) *group {
 	g := l.groups[groupOf(dependency)]
-	switch {
-	case g == nil:
-		g = &group{faults: make(map[string]Outage), since: now, logged: now}
+	if g == nil {
+		g = &group{faults: make(map[string]Outage), since: now, told: true}
 		l.groups[groupOf(dependency)] = g
-		args := []any{"dependency", dependency, "error", err}
-		if now.Sub(l.made) < startFor {
-			args = append(args, "remedy", "if it does not end soon, bridge check says what to do")
-		}
-		l.logger.Warn("outage begins, retrying until it ends", args...)
-	case g.resting != nil:
+	}
+	if g.resting != nil {
 		g.resting.Stop()
 		g.resting = nil
+	}
+	if g.told {
+		g.told, g.logged = false, now
+		dependency = strings.TrimSuffix(dependency, Probed)
+		const remedy = "if it does not end soon, bridge check says what to do"
+		if g.times == 0 {
+			l.logger.Warn("outage begins, retrying until it ends", "dependency", dependency, "error", err, "remedy", remedy)
+		} else {
+			l.logger.Warn("outage is back, retrying until it ends", "dependency", dependency, "error", err, "remedy", remedy, "times", g.times+1)
+		}
 	}
 	return g
 }
@@ -112,6 +120,7 @@ func (l *Log) OK(dependency string) {
 	g.times++
 	g.ended = time.Now()
 	if g.times == 1 {
+		g.told = true
 		l.end(name, g)
 	}
 	g.resting = time.AfterFunc(restFor, func() { l.rested(name, g) })
@@ -128,7 +137,7 @@ func (l *Log) rested(name string, g *group) {
 	if l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
 		return
 	}
-	if g.times > 1 {
+	if !g.told {
 		l.end(name, g)
 	}
 	delete(l.groups, name)

@@ -39,18 +39,37 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a fault at the start names a remedy, a later one does not", func(t *testing.T) {
+	t.Run("a fault names a remedy, whenever it begins", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, out := open()
-			l.Fail("source", refused)
-			if got := out.String(); !strings.Contains(got, "bridge check says what to do") {
-				t.Errorf("logged %s", got)
+			for _, dependency := range []string{"source", "bus"} {
+				l.Fail(dependency, refused)
+				if got := out.String(); !strings.Contains(got, "outage begins") || !strings.Contains(got, "bridge check says what to do") {
+					t.Errorf("logged %s", got)
+				}
+				<-time.After(time.Hour)
+				out.Reset()
 			}
-			<-time.After(time.Hour)
+		})
+	})
+	t.Run("a fault that returns at once is in the log at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			l.Fail("bus", refused)
+			l.OK("bus")
+			<-time.After(5 * time.Second)
 			out.Reset()
 			l.Fail("bus", refused)
-			if got := out.String(); !strings.Contains(got, "outage begins") || strings.Contains(got, "remedy") {
-				t.Errorf("logged %s", got)
+			if got := out.String(); !strings.Contains(got, "outage is back") || !strings.Contains(got, "times=2") {
+				t.Errorf("logged %q", got)
+			}
+			<-time.After(time.Minute)
+			out.Reset()
+			l.OK("bus")
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if got := out.String(); !strings.Contains(got, "outage ended") || !strings.Contains(got, "times=2") {
+				t.Errorf("logged %q when it has ended for good", got)
 			}
 		})
 	})

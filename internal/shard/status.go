@@ -120,7 +120,7 @@ const (
 
 // slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus,
 // and a save before it counts as waiting for the disk.
-const slowPublish = 5 * time.Second
+const slowPublish = 4 * time.Second
 
 func (t *tracker) init(stream, shard string, pollInterval, window time.Duration) {
 	t.short = shortLag + 2*window

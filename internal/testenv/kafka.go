@@ -55,6 +55,9 @@ type KafkaOptions struct {
 	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells
 	// clients there: they stay behind it. With SASL it wants a login, too.
 	Proxied bool
+	// Strays are host:port at which the broker tells clients to go on that have come to a listener
+	// of its own for each.
+	Strays []string
 	// Lasting says that nobody kills the broker. It then stays in its own cluster for a minute
 	// without a processor. Others are thrown out after three seconds: they may come back that soon.
 	Lasting bool
@@ -78,6 +81,7 @@ type KafkaServer struct {
 	// both wants TLS and a login; keys is the file with the server's certificate.
 	both, keys string
 	proxy      *Proxy
+	strays     []string
 	// Process is nil for a broker that ran already.
 	*Process
 }
@@ -221,6 +225,10 @@ func (s *KafkaServer) SASLTLSBrokers() []string { return []string{s.both} }
 
 // ProxiedBrokers returns the address of the proxy in front of the listener of KafkaOptions.Proxied.
 func (s *KafkaServer) ProxiedBrokers() []string { return []string{s.proxy.Addr()} }
+
+// StrayBrokers returns the address of the listener that tells clients to go to
+// KafkaOptions.Strays[i].
+func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.strays[i]} }
 
 // Proxy returns the proxy of KafkaOptions.Proxied.
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }

@@ -89,6 +89,12 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 			maps.Copy(config, saslConfig("proxied"))
 		}
 	}
+	for i, elsewhere := range opts.Strays {
+		at, name := address(FreePort(t)), fmt.Sprint("STRAY", i)
+		s.strays = append(s.strays, at)
+		listeners, advertised = append(listeners, name+"://"+at), append(advertised, name+"://"+elsewhere)
+		protocols = append(protocols, name+":PLAINTEXT")
+	}
 	config["listeners"] = strings.Join(append(listeners, "CONTROLLER://"+controller), ",")
 	config["advertised.listeners"] = strings.Join(advertised, ",")
 	config["listener.security.protocol.map"] = strings.Join(protocols, ",")

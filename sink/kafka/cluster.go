@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -12,8 +11,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-
-	"bridge/sink"
 )
 
 const (
@@ -22,7 +19,9 @@ const (
 	// produceTimeout is how long the leader waits for its replicas; the answer must come before the
 	// client gives up.
 	produceTimeout = 10 * time.Second
-	connectWithin  = 5 * time.Second
+	// connectWithin bounds connecting, TLS and the first answer included: what is wrong with an
+	// address is known within 5 s.
+	connectWithin = 4 * time.Second
 	// layoutAge is how old the transport lets its view of the cluster become at most.
 	layoutAge = 5 * time.Second
 	// renewEvery keeps workers that fail one after another from dropping the connections of all
@@ -36,7 +35,9 @@ var errNoAnswer = fmt.Errorf("no answer within %v", answerWithin)
 // knows the leaders, and replaces it when that knowledge is found to be old: kafka-go refreshes it
 // by time only (segmentio/kafka-go#1221).
 type cluster struct {
-	addr      net.Addr
+	addr net.Addr
+	// seeds are the addresses of addr, as they were configured.
+	seeds     []string
 	clientID  string
 	login     *SASL
 	tlsConfig func() (*tls.Config, error)
@@ -55,7 +56,7 @@ type cluster struct {
 
 func newCluster(life context.Context, opts *Options) *cluster {
 	c := &cluster{
-		addr: kafkago.TCP(opts.Brokers...), clientID: opts.ClientID, login: opts.SASL, tlsConfig: opts.TLS, life: life,
+		addr: kafkago.TCP(opts.Brokers...), seeds: opts.Brokers, clientID: opts.ClientID, login: opts.SASL, tlsConfig: opts.TLS, life: life,
 		// Not nil, which would mean all topics of the cluster.
 		topics: []string{}, conns: make(map[*conn]struct{}),
 	}
@@ -158,87 +159,4 @@ func (c *cluster) close() {
 		// A connection that breaks while being closed is as good as closed.
 		_ = conn.Conn.Close()
 	}
-}
-
-// dial connects to a broker, with TLS where that is configured.
-func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	if c.tlsConfig != nil {
-		secure, err := c.handshake(ctx, raw, address)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("TLS with broker %s: %w", address, err), raw.Close())
-		}
-		raw = secure
-	}
-	wrapped := &conn{Conn: raw, cluster: c, login: loginWatch{over: c.login == nil}}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		return nil, errors.Join(sink.ErrClosed, raw.Close())
-	}
-	c.conns[wrapped] = struct{}{}
-	return wrapped, nil
-}
-
-func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
-	config, err := c.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	if config.ServerName == "" {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		config = config.Clone()
-		config.ServerName = host
-	}
-	secure := tls.Client(raw, config)
-	return secure, secure.HandshakeContext(ctx)
-}
-
-// conn is a connection that the cluster can close, and that never waits without a deadline:
-// kafka-go sets none while it logs in.
-type conn struct {
-	net.Conn
-	cluster *cluster
-	limited bool
-	login   loginWatch
-}
-
-func (c *conn) SetDeadline(t time.Time) error {
-	c.limited = !t.IsZero()
-	return c.Conn.SetDeadline(t)
-}
-
-func (c *conn) Read(b []byte) (int, error) {
-	if !c.limited {
-		if err := c.Conn.SetReadDeadline(time.Now().Add(answerWithin)); err != nil {
-			return 0, err
-		}
-	}
-	n, err := c.Conn.Read(b)
-	if !c.login.over {
-		if lifetime := c.login.read(b[:n]); lifetime > 0 {
-			c.cluster.lasts(lifetime)
-		}
-	}
-	return n, err
-}
-
-func (c *conn) Write(b []byte) (int, error) {
-	if !c.login.over {
-		c.login.wrote(b)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *conn) Close() error {
-	c.cluster.mu.Lock()
-	delete(c.cluster.conns, c)
-	c.cluster.mu.Unlock()
-	return c.Conn.Close()
 }

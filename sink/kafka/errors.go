@@ -9,6 +9,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -111,6 +112,8 @@ func explain(topic string, err error) error {
 		return fmt.Errorf("grant WRITE on topic %s, or IDEMPOTENT_WRITE on the cluster, to the user of bridge: %w", topic, err)
 	case kafkago.SASLAuthenticationFailed:
 		return fmt.Errorf("the login is refused, check the mechanism, and user name and password, or the token: %w", err)
+	case kafkago.IllegalSASLState:
+		return option.Errorf("this listener asks for no login: unset %s, or name the listener that does in %s: %w", option.KafkaSASLMechanism, option.SinkURL, err)
 	case kafkago.UnsupportedSASLMechanism:
 		return fmt.Errorf("the broker does not offer this SASL mechanism: %w", err)
 	case kafkago.UnsupportedCompressionType:

@@ -48,8 +48,8 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 		return r
 	}
 	var usable, known []string
-	for i := range found {
-		topic := &found[i]
+	for i := range found.Topics {
+		topic := &found.Topics[i]
 		if s.inspectTopic(&r, topic) {
 			usable = append(usable, topic.Name)
 			known = append(known, fmt.Sprintf("%s has %s", topic.Name, partitions(len(topic.Partitions))))
@@ -59,6 +59,7 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	if len(known) > 0 {
 		r.Summary += ": " + shorten(known)
 	}
+	s.inspectBrokers(ctx, &r, found)
 	s.inspectConfigs(ctx, &r, usable)
 	s.inspectTransactions(ctx, &r)
 	return r
@@ -91,7 +92,7 @@ func (s *Sink) unreached(r *findings.Report, err error) {
 	at := s.cluster.addr.String()
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
-		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused: "+err.Error())
+		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused").Because(explain("", err))
 		switch login := s.cluster.login; {
 		case login != nil && login.Custom != nil:
 			found.Says("correct %s or the credentials that the AWS SDK finds, or let an administrator allow kafka-cluster:Connect; whose they are says", option.KafkaSASLMechanism).
@@ -105,7 +106,7 @@ func (s *Sink) unreached(r *findings.Report, err error) {
 		}
 		return
 	}
-	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked: "+err.Error()).
+	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked").Because(err).
 		Says("see to the hosts in %s, to %s and %s, which must be what the listener wants, and to firewalls; to try it by hand", option.SinkURL, option.KafkaTLS, option.KafkaSASLMechanism).
 		Types("kafka-broker-api-versions.sh --bootstrap-server %s", firstOf(at))
 }
@@ -253,11 +254,11 @@ func (r *authorizedRequest) Merge(requests []protocol.Message, results []any) (p
 }
 
 // inspect asks a broker for topics and for what the login may do with them. It creates none.
-func (c *cluster) inspect(ctx context.Context, topics []string) ([]metadata.ResponseTopic, error) {
+func (c *cluster) inspect(ctx context.Context, topics []string) (*metadata.Response, error) {
 	// Nil would mean all topics.
 	res, _, err := c.roundTrip(ctx, &authorizedRequest{append([]string{}, topics...)})
 	if err != nil {
 		return nil, err
 	}
-	return res.(metadataResponse).Topics, nil
+	return res.(metadataResponse).Response, nil
 }

@@ -2,8 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -191,26 +190,39 @@ func (s *Sink) begin() bool {
 
 func (s *Sink) end() { s.drains.Done() }
 
-// Ready implements [sink.Sink]. It names the topics that are missing or may not be seen.
+// Ready implements [sink.Sink]. It asks a broker for the topics, so that an outage begins, and
+// ends, though nobody publishes: it names the topics that are missing or may not be seen.
 func (s *Sink) Ready(ctx context.Context) error {
-	if s.life.Err() != nil {
-		return sink.ErrClosed
-	}
-	if err := s.outages.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("no broker answers within %v", readyWithin))
+	asking, cancel := context.WithTimeoutCause(ctx, readyWithin, s.silent())
 	defer cancel()
-	found, generation, err := s.cluster.metadata(ctx, s.used())
+	found, generation, err := s.cluster.metadata(asking, s.used())
+	switch {
+	case s.life.Err() != nil:
+		return sink.ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	const who = "ready "
 	if err != nil {
+		s.faults.fail(who, everywhere, explain("", err))
 		s.cluster.renew(generation)
-		return fmt.Errorf("%s: %w", everywhere, explain("", err))
+		return s.outages.Err()
 	}
-	var faults []error
+	s.faults.ok(who)
 	for i := range found {
-		faults = append(faults, topicFault(&found[i]))
+		t := &found[i]
+		if err := topicFault(t); err != nil {
+			s.faults.fail(who+t.Name, t.Name, err)
+			continue
+		}
+		s.faults.ok(who + t.Name)
 	}
-	return errors.Join(faults...)
+	return s.outages.Err()
+}
+
+// silent is the error of brokers that do not answer Ready.
+func (s *Sink) silent() error {
+	return option.Errorf("no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.addr, option.SinkURL)
 }
 
 // Outages returns what is waited out at this moment, also by Read.

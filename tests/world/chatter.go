@@ -35,7 +35,7 @@ func RepeatedComplaints(log string) (found []string) {
 		if strings.HasPrefix(parts[2], `"outage `) {
 			what = parts[2] + strings.Join(whereabouts.FindAllString(parts[3], -1), "")
 		}
-		if strings.HasPrefix(parts[2], `"outage begins`) {
+		if strings.HasPrefix(parts[2], `"outage begins`) || strings.HasPrefix(parts[2], `"outage is back`) {
 			pause = 9 * time.Second
 		}
 		if before, ok := last[what]; ok && at.Sub(before).Abs() < pause {
