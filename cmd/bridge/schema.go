@@ -20,7 +20,7 @@ reads the columns and one row of each table, asks no bus and writes nothing.
                or subjects, headers, schemas and an example of each event
 
 Exit status: 0 when it is printed, 1 when a table cannot be read or its columns
-make no event, 2 when the configuration is wrong.
+make no event, which leaves out its stream, 2 when the configuration is wrong.
 `
 
 func schemaCommand(p *process, ctx context.Context, call cli.Call) error {
@@ -36,9 +36,10 @@ func schemaCommand(p *process, ctx context.Context, call cli.Call) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errors.New("reading the columns was interrupted")
-	case err != nil:
+	case len(streams) == 0 && err != nil:
 		return err
 	}
+	leftOut := err
 	var printed any
 	if call.Flags["asyncapi"] {
 		printed, err = contract.AsyncAPI(cfg.DomainID, app.ServersOf(cfg), streams)
@@ -53,5 +54,5 @@ func schemaCommand(p *process, ctx context.Context, call cli.Call) error {
 		return err
 	}
 	_, err = p.stdout.Write(text)
-	return err
+	return errors.Join(err, leftOut)
 }

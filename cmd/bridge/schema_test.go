@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,17 @@ func TestSchemaCommand(t *testing.T) {
 		t.Errorf("channels: %+v", document.Channels)
 	}
 	s.call(exitFailed, `no stream is configured as "other": there are orders`, "schema other")
+	// A table that cannot be read leaves out its stream alone.
+	two := maps.Clone(s.env)
+	two["BRIDGE_STREAMS"], two["BRIDGE_STREAM_GONE_TABLE"], two["BRIDGE_STREAM_GONE_KIND"] = "gone,orders", "gone", "release"
+	got = outcome{}.call(two, "schema")
+	clear(printed)
+	if err := json.Unmarshal([]byte(got.out), &printed); err != nil || got.status != exitFailed || len(printed) != 1 || printed["orders"] == nil {
+		t.Errorf("status %d, %v: %s", got.status, err, got.out)
+	}
+	if !strings.Contains(got.err, `stream gone: read the columns of gone`) {
+		t.Errorf("stderr %q", got.err)
+	}
 	s.exec("DROP TABLE orders")
 	s.call(exitFailed, `stream orders: read the columns of orders: read orders after 0: missing in the source: no table "orders"`, "schema")
 	delete(s.env, "BRIDGE_STREAMS")

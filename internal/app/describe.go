@@ -19,33 +19,47 @@ import (
 
 // Describe returns what the events of the named streams look like, by the columns that the tables
 // have now. It reads one row of each table and uses neither bus nor checkpoint. The error is that
-// of the source, or says which columns make no event.
+// of the source, or says which columns make no event, of each stream that is therefore left out; if
+// that is all of them, of one.
 func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
 	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	streams = make([]contract.Stream, len(names))
-	g, ctx := errgroup.WithContext(ctx)
+	all, faults := make([]contract.Stream, len(names)), make([]error, len(names))
+	var mu sync.Mutex
+	var g errgroup.Group
 	g.SetLimit(maxReads)
 	for i, name := range names {
 		s := cfg.Stream(name)
-		streams[i] = contract.Stream{
+		all[i] = contract.Stream{
 			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: make([]contract.Table, len(s.Tables)),
 		}
 		for at, table := range s.Tables {
 			g.Go(func() error {
 				one, err := describeTable(ctx, cfg, s, table, src)
-				streams[i].Tables[at] = one
-				if err != nil {
-					return errors.New("stream " + s.Name + ": " + config.StreamText(s.Name)(err))
+				mu.Lock()
+				defer mu.Unlock()
+				all[i].Tables[at] = one
+				if err != nil && faults[i] == nil {
+					faults[i] = errors.New("stream " + s.Name + ": " + config.StreamText(s.Name)(err))
 				}
 				return nil
 			})
 		}
 	}
-	return streams, g.Wait()
+	// Every error is among the faults.
+	_ = g.Wait()
+	for i, fault := range faults {
+		if err = errors.Join(err, fault); fault == nil {
+			streams = append(streams, all[i])
+		}
+	}
+	if len(streams) == 0 && len(faults) > 0 {
+		return nil, faults[0]
+	}
+	return streams, err
 }
 
 func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, table string, src source.Source) (contract.Table, error) {
