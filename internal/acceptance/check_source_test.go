@@ -39,9 +39,10 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 		{name: "no column MODIFIED", set: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "changed"}, severity: "unsafe", code: "no-column", words: []string{"which MODIFIED names"}},
 		{name: "no column DELETED", set: world.Env{"BRIDGE_STREAM_ORDERS_DELETED": "dead"}, severity: "unsafe", code: "no-column", words: []string{"which DELETED names"}},
 		{name: "no column FIELDS", set: world.Env{"BRIDGE_STREAM_ORDERS_FIELDS": "region,order_no,stat"}, severity: "unsafe", code: "no-column", words: []string{`"stat"`, "which FIELDS names"}},
-		{name: "an id that is not unique", plant: "ALTER TABLE orders MODIFY id bigint unsigned NOT NULL; ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (id, region); " +
-			"ALTER TABLE orders MODIFY id bigint unsigned NOT NULL AUTO_INCREMENT",
+		{name: "an id that is not unique", plant: "ALTER TABLE orders DROP PRIMARY KEY, ADD KEY (id)",
 			severity: "unsafe", code: "id-not-unique", words: []string{"ADD UNIQUE KEY (`id`)"}},
+		{name: "an id that only its counter keeps unique", plant: "ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (id, region)",
+			severity: "warning", code: "id-unproved", words: []string{"ADD UNIQUE KEY (`id`)"}},
 		{name: "an id that is a text", set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "order_no", "BRIDGE_STREAM_ORDERS_ID_ORDER": "strict"}, severity: "unsafe", code: "id-type", words: []string{"varchar(40)"}},
 		{name: "an id that may be NULL", plant: "ALTER TABLE orders ADD number int NULL UNIQUE COMMENT 'NULL, perhaps'; UPDATE orders SET number = id; " +
 			"ALTER TABLE orders MODIFY id bigint unsigned NOT NULL, DROP PRIMARY KEY",

@@ -32,6 +32,8 @@ const (
 	NoTable  Code = "no-table"
 	NoGrant  Code = "no-grant"
 	NoColumn Code = "no-column"
+	// HiddenColumns: the login may not read all columns.
+	HiddenColumns Code = "hidden-columns"
 	// BadFilter: the condition on rows is none of this table.
 	BadFilter    Code = "bad-filter"
 	NotInspected Code = "not-inspected"

@@ -10,7 +10,7 @@
 // entries as the page has rows, and a test checks its handler counters. A LEFT JOIN would return
 // the same, but MariaDB fills a temporary table with everything above the position to sort it.
 //
-// A partitioned table may lack a unique index over the id; byCounter says when it is read anyway.
+// A table may lack a unique index over the id; cutPrimary says when it is read anyway.
 //
 // # Rows by their keys
 //

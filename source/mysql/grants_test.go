@@ -3,10 +3,12 @@ package mysql_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
+	"bridge/internal/inspect"
 	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
@@ -64,6 +66,51 @@ func testGrants(t *testing.T, product testenv.Product) {
 		}
 		if want := map[bool]source.Kind{true: source.Text, false: source.JSON}[product.IsMySQL()]; all[3].Kind != want {
 			t.Errorf("a LONGTEXT with a CHECK is read as %+v", all[3])
+		}
+	})
+	t.Run("a column that EXCLUDE names need not be granted", func(t *testing.T) {
+		b := prepare(t)
+		src := b.login(t, "SELECT (id, name, at) ON t", "INSERT (doc) ON t")
+		sp := source.Spec{Table: "t", ID: "id", Exclude: []string{"doc"}}
+		if p := read(t, src.Shard(sp), source.Query{Limit: 9}); len(p.Rows) != 1 || len(p.Columns.List) != 3 {
+			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
+		}
+		if found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings; len(found) != 0 {
+			t.Errorf("found %v", found)
+		}
+		sp.Exclude = []string{"docs"}
+		err := b.source.Shard(sp).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
+		found := b.source.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
+		if !errors.Is(err, source.ErrMissing) || len(found) != 1 || found[0].Code != inspect.NoColumn {
+			t.Errorf("a column that is not there: %v, found %v", err, found)
+		}
+	})
+	t.Run("columns that are not granted are told", func(t *testing.T) {
+		b := prepare(t)
+		logs := new(logBuffer)
+		src := b.login(t, "SELECT (id, name) ON t", "INSERT ON t")
+		sp := source.Spec{Table: "t", ID: "id"}
+		found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
+		if len(found) != 1 || found[0].Code != inspect.HiddenColumns || !strings.Contains(found[0].What, "may read id, name") {
+			t.Fatalf("found %v", found)
+		}
+		user := strings.ReplaceAll(b.name, "bridge_test", "u")
+		s := open(t, b.server.URL(user, secret, b.name), func(o *mysql.Options) { o.Logger = slog.New(slog.NewTextHandler(logs, nil)) }).Shard(sp)
+		for range 2 {
+			if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 2 {
+				t.Fatalf("columns %+v", p.Columns)
+			}
+		}
+		if got := logs.String(); strings.Count(got, "columns that the login may not read are left out") != 1 || !strings.Contains(got, "read=id,name") {
+			t.Errorf("log %q", got)
+		}
+		sp.Fields = []string{"name"}
+		if found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings; len(found) != 0 {
+			t.Errorf("with FIELDS: %v", found)
+		}
+		b.exec(t, found[0].Statement)
+		if found := src.Inspect(t.Context(), []source.Expected{{Spec: source.Spec{Table: "t", ID: "id"}}}, 1).Tables[0].Findings; len(found) != 0 {
+			t.Errorf("after the GRANT: %v", found)
 		}
 	})
 	for _, test := range []struct {

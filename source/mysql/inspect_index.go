@@ -21,8 +21,12 @@ func (t *tableInspection) checkID(id tableColumn) bool {
 	refused := refusesUnique(t.facts.create, id.name)
 	switch {
 	case t.facts.unproved:
-		t.Add(inspect.Warning, inspect.IDUnproved, t.spec.Table, fmt.Sprintf("is partitioned, so that nothing but AUTO_INCREMENT keeps its ids (%s) from coming twice: a row that is written with an id of its own may have that of another one", id.name)).
+		f := t.Add(inspect.Warning, inspect.IDUnproved, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone, so that nothing but AUTO_INCREMENT keeps ids from coming twice: a row that is written with an id of its own may have that of another one", id.name)).
 			Says("nothing where the database numbers all rows; an id that comes twice stops the stream, or its reconcile where it is below the position")
+		if refused == "" && t.facts.create != "" {
+			f.Says("nothing where the database numbers all rows; an id that comes twice stops the stream, or its reconcile where it is below the position. "+
+				"To be sure let an administrator run").Types("%s;", t.addUnique(id.name))
+		}
 	case index == "" && refused != "":
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone, and %s", id.name, refused)).
 			Says("name another column with %s, or let an administrator make %s AUTO_INCREMENT and the first column of the primary key", option.ID, id.name)

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,6 +76,9 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 	if err != nil {
 		return err
 	}
+	if err := t.checkHidden(ctx, c); err != nil {
+		return err
+	}
 	if t.facts.indexes, err = t.readIndexes(ctx, c); err != nil {
 		return err
 	}
@@ -86,7 +90,7 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 			Says("name the table behind it with %s; %s chooses among its columns", option.Table, option.Fields)
 		return nil
 	}
-	t.facts.indexes, t.facts.unproved = byCounter(t.facts.indexes, t.facts.create, t.facts.autoIncrement, t.spec.ID)
+	t.facts.indexes, t.facts.unproved = cutPrimary(t.facts.indexes, t.facts.autoIncrement, t.spec.ID)
 	t.checkEngine()
 	if id, ok := t.facts.column(t.spec.ID); ok && t.checkID(id) {
 		if err := t.readIDs(ctx, c); err != nil {
@@ -109,7 +113,10 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 // readColumns also finds out whether the login may SELECT at all: any privilege shows the columns.
 func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
 	t.facts.columns, t.facts.autoIncrement = nil, ""
-	err := c.query(ctx, "SHOW COLUMNS FROM "+t.table.quoted(), func(get func(string) string) {
+	err := c.query(ctx, "SHOW FULL COLUMNS FROM "+t.table.quoted(), func(get func(string) string) {
+		if !mayRead(get("Privileges")) {
+			return
+		}
 		t.facts.columns = append(t.facts.columns, tableColumn{
 			name: get("Field"), columnType: get("Type"), nullable: get("Null") == "YES",
 		})
@@ -158,7 +165,7 @@ func (t *tableInspection) readIDs(ctx context.Context, c conn) error {
 func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bool, err error) {
 	complete = true
 	seen := make(map[source.Role]bool)
-	for _, r := range t.spec.Roles() {
+	for _, r := range t.spec.Named() {
 		if seen[r] {
 			continue
 		}
@@ -183,6 +190,9 @@ func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bo
 			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
 				Says("correct %s: the columns are %s", r.Setting, columnNames(t.facts.columns))
 		case erColAccessDenied, erTableAccessDenied:
+			if r.Setting == option.Exclude {
+				continue
+			}
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.Column, r.Setting)).
 				Says("let an administrator run").Types("%s;", t.grant())
@@ -191,6 +201,22 @@ func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bo
 		}
 	}
 	return complete, nil
+}
+
+// checkHidden warns of columns that the login may not read. One that EXCLUDE names explains it.
+func (t *tableInspection) checkHidden(ctx context.Context, c conn) error {
+	explained := slices.ContainsFunc(t.spec.Exclude, func(name string) bool { return find(t.facts.columns, name) < 0 })
+	if t.spec.Fields != nil || explained {
+		return nil
+	}
+	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+	switch number(err) {
+	case erColAccessDenied, erTableAccessDenied:
+		t.Add(inspect.Warning, inspect.HiddenColumns, t.spec.Table, "has columns that this login may not read, which are left out as if they were not there: it may read "+columnNames(t.facts.columns)).
+			Says("name the columns to publish with %s, or those to leave out with %s; or let an administrator run", option.Fields, option.Exclude).Types("%s;", t.grant())
+		return nil
+	}
+	return err
 }
 
 // isListed reports whether the server lists a column that can be selected. One that was added

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Every unique index of a partitioned table holds the columns that its partitions go by. Where
-// these are not the id, no index proves that an id comes once: PRIMARY KEY (id, day) takes (7,
-// Monday) and (7, Tuesday). AUTO_INCREMENT hands out each id once, but does not keep anybody from
-// writing one of his own choice. Such a table is read on the word of its counter (byCounter), and
-// whatever reads it looks whether an id comes twice: within a page, across the end of a page, and
-// by key. What comes twice stops the reader with an error. An id that is written again below the
-// position is found by the next reconcile, which reads all pages.
+// No index proves that an id comes once where the primary key has another column besides: PRIMARY
+// KEY (id, day) takes (7, Monday) and (7, Tuesday). A partitioned table cannot have a better one if
+// its partitions do not go by the id: every unique index of it holds their columns. AUTO_INCREMENT
+// hands out each id once, but does not keep anybody from writing one of his own choice. Such a
+// table is read on the word of its counter (cutPrimary), and whatever reads it looks whether an id
+// comes twice: within a page, across the end of a page, and by key. What comes twice stops the
+// reader with an error. An id that is written again below the position is found by the next
+// reconcile, which reads all pages.
 
 var (
 	partitionClause = regexp.MustCompile(`(?m)^\s*(?:/\*!\d+ )?(?:SUB)?PARTITION BY (.*)$`)
@@ -48,14 +49,14 @@ func refusesUnique(create string, columns ...string) string {
 	return fmt.Sprintf("a unique index of this partitioned table must have %s, the columns of its partitioning", strings.Join(by, ", "))
 }
 
-// byCounter returns the indexes of a partitioned table with its primary key cut to the id, and
-// true, where that is the first column of the primary key and counted, the column that
-// AUTO_INCREMENT fills, and no index proves it unique. Other indexes it returns as they are.
-func byCounter(indexes []tableIndex, create, counted, id string) ([]tableIndex, bool) {
-	partitioned, _ := partitions(create)
+// cutPrimary returns the indexes of a table with its primary key cut to the id where that is the
+// first of its columns, and the id is unique by another index or counted, the column that
+// AUTO_INCREMENT fills. unproved says that nothing but the counter keeps it unique. Other indexes
+// are returned as they are.
+func cutPrimary(indexes []tableIndex, counted, id string) (cut []tableIndex, unproved bool) {
 	at := slices.IndexFunc(indexes, func(i tableIndex) bool { return i.name == "PRIMARY" })
-	switch {
-	case uniqueColumns(indexes)[strings.ToLower(id)] != "", !partitioned, at < 0, !strings.EqualFold(counted, id):
+	unique := uniqueColumns(indexes)[strings.ToLower(id)] != ""
+	if at < 0 || !unique && !strings.EqualFold(counted, id) {
 		return indexes, false
 	}
 	first := indexes[at].columns[0]
@@ -64,5 +65,5 @@ func byCounter(indexes []tableIndex, create, counted, id string) ([]tableIndex, 
 	}
 	indexes = slices.Clone(indexes)
 	indexes[at].columns = indexes[at].columns[:1]
-	return indexes, true
+	return indexes, !unique
 }

@@ -106,6 +106,40 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 	})
 }
 
+// Without partitions the table could have a unique index, and is read the same way until it has.
+func TestIDsThatOnlyTheirCounterKeepsUnique(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t), refreshAlways)
+		b.replaceTable(t, "days", "(id INT NOT NULL AUTO_INCREMENT, code CHAR(3) NOT NULL, PRIMARY KEY (id, code))")
+		b.exec(t, "INSERT INTO days (code) VALUES ('a'), ('b'), ('c')")
+		s := b.source.Shard(source.Spec{Table: "days", ID: "id"})
+		if p := read(t, s, source.Query{Limit: 2}); len(p.Rows) != 2 || !p.More || p.MaxID != 3 {
+			t.Errorf("%v, more %t", p.Rows, p.More)
+		}
+		if traits, err := s.Traits(t.Context()); err != nil || !traits.Evidence {
+			t.Errorf("%+v, %v", traits, err)
+		}
+		b.exec(t, "INSERT INTO days VALUES (2, 'x')")
+		for _, q := range []source.Query{{Limit: 9}, {Limit: 2}, {Keys: [][][]byte{texts("2")}, Limit: 9}} {
+			if err := s.Read(t.Context(), q, new(source.Page)); !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "2") {
+				t.Errorf("an id that comes twice: %v", err)
+			}
+		}
+		b.exec(t, "DELETE FROM days WHERE code = 'x'")
+		found := inspected(t, b, source.Spec{ID: "id"})
+		if len(found) != 1 || found[0].Code != inspect.IDUnproved || found[0].Severity != inspect.Warning {
+			t.Fatalf("found %v", found)
+		}
+		b.exec(t, found[0].Statement)
+		if found := inspected(t, b, source.Spec{ID: "id"}); len(found) != 0 {
+			t.Errorf("found %v", found)
+		}
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 3 {
+			t.Errorf("%v", p.Rows)
+		}
+	})
+}
+
 // inspected returns what a check finds about the table days.
 func inspected(t *testing.T, b base, spec source.Spec) []inspect.Finding {
 	t.Helper()

@@ -38,6 +38,15 @@ type pageQuery struct {
 // id is the column of the id as SQL.
 func (sh *shape) id() string { return quoteName(sh.columns.List[sh.columns.ID].Name) }
 
+// names are the columns as text.
+func (sh *shape) names() string {
+	var names []string
+	for _, column := range sh.columns.List {
+		names = append(names, column.Name)
+	}
+	return strings.Join(names, ",")
+}
+
 // selection is the list of columns as SQL, with a comma in front.
 func (sh *shape) selection() string {
 	var b strings.Builder

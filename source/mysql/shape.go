@@ -95,6 +95,9 @@ type tableColumn struct {
 func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape, error) {
 	var table []tableColumn
 	err := c.query(ctx, "SHOW FULL COLUMNS FROM "+s.table.quoted(), func(get func(string) string) {
+		if !mayRead(get("Privileges")) {
+			return
+		}
 		table = append(table, tableColumn{
 			name: get("Field"), columnType: get("Type"), collation: get("Collation"),
 			nullable:  get("Null") == "YES",
@@ -131,11 +134,13 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 			return nil, err
 		}
 	}
+	counter := ""
 	if sh.counted {
-		indexes, sh.unproved = byCounter(indexes, create, id, id)
+		counter = id
 	}
+	indexes, sh.unproved = cutPrimary(indexes, counter, id)
 	if sh.index = uniqueColumns(indexes)[strings.ToLower(id)]; sh.index == "" {
-		return nil, s.noIDIndex(id, create)
+		return nil, s.noIDIndex(ctx, c, id, create)
 	}
 	if err := s.checkKey(indexes, table, create); err != nil {
 		return nil, err
@@ -144,15 +149,30 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 	return sh, s.checkRoles(sh, table)
 }
 
+// mayRead reports whether the login may SELECT a column, by the privileges on it. One that it may
+// only write is as one that it does not see.
+func mayRead(privileges string) bool {
+	return privileges == "" || strings.Contains(strings.ToLower(privileges), "select")
+}
+
 // noIDIndex is the error of an id that no index proves unique. create is what SHOW CREATE TABLE
 // says.
-func (s tableSpec) noIDIndex(id, create string) error {
+func (s tableSpec) noIDIndex(ctx context.Context, c conn, id, create string) error {
+	kind := ""
+	const query = "SELECT TABLE_TYPE AS kind FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+	if err := c.query(ctx, query, func(get func(string) string) { kind = get("kind") }, s.table.database, s.table.table); err != nil {
+		return err
+	}
+	if strings.HasSuffix(kind, "VIEW") {
+		return option.Errorf("%w: %s is a view, which has no unique index over its id: name the table behind it with %s; %s and %s choose among its columns and rows",
+			source.ErrUnfit, s.spec.Table, option.Table, option.Fields, option.Filter)
+	}
 	if why := refusesUnique(create, id); why != "" {
 		return option.Errorf("%w: the id column %q of %s is not unique by itself, and %s: make the id AUTO_INCREMENT and the first column of the primary key, "+
 			"or name another column with %s", source.ErrUnfit, id, s.spec.Table, why, option.ID)
 	}
-	return option.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
-		"make it the primary key, or name another column with %s", source.ErrUnfit, id, s.spec.Table, option.ID)
+	return option.Errorf("%w: the id column %q of %s has no unique index of its own: name another column with %s, or let an administrator run: %s",
+		source.ErrUnfit, id, s.spec.Table, option.ID, s.addUnique(id))
 }
 
 // needsCreate reports whether a key is to be refused, with advice that depends on the partitions of
@@ -220,6 +240,10 @@ func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) 
 		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
 		// missing one.
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		if r.Setting == option.Exclude && number(err) == erColAccessDenied {
+			// What the login may not read is left out anyway.
+			continue
+		}
 		if err != nil && number(err) != erBadField {
 			return err
 		}

@@ -50,6 +50,9 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	if denied := number(err); s.shape != nil && (s.shape.whole || s.shape.starred > 0) && (denied == erTableAccessDenied || denied == erColAccessDenied) {
 		// A login with grants on single columns may not say `SELECT *`.
 		s.narrow = true
+		if s.shape.whole {
+			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", s.shape.names(), "do", s.grant())
+		}
 		s.refreshed = time.Time{}
 		err = try()
 	}

@@ -98,7 +98,9 @@ func (t *tableInspection) inspect(ctx context.Context, c *session) (err error) {
 		if err := t.checkFilter(ctx, c); err != nil {
 			return err
 		}
-		t.checkKeyIndex(indexes)
+		if t.info.kind == "table" {
+			t.checkKeyIndex(indexes)
+		}
 		t.checkTimes(indexes)
 	}
 	return nil
@@ -135,6 +137,10 @@ func (t *tableInspection) checkID(ctx context.Context, c *session) (sound bool, 
 	}
 	index, found := unique[upper(id.name)]
 	switch {
+	case !found && t.info.kind != "table":
+		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, "is a "+t.info.what()+", which takes no unique index over its id").
+			Says("name the table behind it with %s; %s and %s choose among its columns and rows", option.Table, option.Fields, option.Filter)
+		return false, nil
 	case !found:
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
 			Says("name another column with %s, or let the application run", option.ID).Types("%s", t.createUnique(id.name))

@@ -117,6 +117,7 @@ func (s *shard) createUnique(columns ...string) string {
 	for i, column := range columns {
 		quoted[i] = quoteName(column)
 	}
-	name := quoteName(s.table.table + "_" + strings.Join(columns, "_"))
+	// Another index may have the plain name.
+	name := quoteName(s.table.table + "_" + strings.Join(columns, "_") + "_unique")
 	return "CREATE UNIQUE INDEX " + name + " ON " + quoteName(s.table.table) + " (" + strings.Join(quoted, ", ") + ");"
 }

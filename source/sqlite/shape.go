@@ -61,9 +61,12 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	case !isID(id.declared):
 		return nil, fmt.Errorf("%w: the id column %q of %s is %s: it must be an integer",
 			source.ErrUnfit, id.name, s.spec.Table, orNone(id.declared))
+	case !unique && table.kind != "table":
+		return nil, option.Errorf("%w: %s is a %s, which takes no unique index over its id: name the table behind it with %s; %s and %s choose among its columns and rows",
+			source.ErrUnfit, s.spec.Table, table.what(), option.Table, option.Fields, option.Filter)
 	case !unique:
-		return nil, option.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
-			"make it INTEGER PRIMARY KEY, or name another column with %s", source.ErrUnfit, id.name, s.spec.Table, option.ID)
+		return nil, option.Errorf("%w: the id column %q of %s has no unique index of its own: name another column with %s, or let the application run: %s",
+			source.ErrUnfit, id.name, s.spec.Table, option.ID, s.createUnique(id.name))
 	case index != "" && !id.notNull:
 		return nil, fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
 	}

@@ -13,8 +13,18 @@ type tableInfo struct {
 	name                        string
 	columns                     []tableColumn
 	withoutRowID, autoIncrement bool
+	// kind is "table", or what has no index of its own: "view", "virtual", "shadow".
+	kind string
 	// strict says that a column holds values of its type alone.
 	strict bool
+}
+
+// what names the kind of a table that is none.
+func (t tableInfo) what() string {
+	if t.kind == "view" {
+		return "view"
+	}
+	return t.kind + " table"
 }
 
 type tableColumn struct {
@@ -28,11 +38,11 @@ func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
 	if upper(s.table.database) != "MAIN" {
 		return table, option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, s.table.database, option.Table)
 	}
-	const tables = `SELECT l.name AS name, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
+	const tables = `SELECT l.name AS name, l.type AS type, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
 		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
 	err := c.query(ctx, tables, func(get func(string) string) {
 		table.name, table.withoutRowID, table.strict = get("name"), get("wr") == "1", get("strict") == "1"
-		table.autoIncrement = hasKeyword(get("sql"), "AUTOINCREMENT")
+		table.kind, table.autoIncrement = get("type"), hasKeyword(get("sql"), "AUTOINCREMENT")
 	}, s.table.table)
 	if err != nil {
 		return table, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/internal/inspect"
 	"bridge/internal/option"
 	"bridge/source"
 )
@@ -20,7 +21,7 @@ func TestUnfitTables(t *testing.T) {
 		{"the id is a decimal", "CREATE TABLE t (id DECIMAL PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id has no type", "CREATE TABLE t (id PRIMARY KEY NOT NULL)", source.Spec{}, "of no type"},
-		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "or name another column with X_ID"},
+		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "name another column with X_ID, or let"},
 		{"the id has an index that is not unique", "CREATE TABLE t (id INTEGER NOT NULL); CREATE INDEX i ON t (id)", source.Spec{}, "no unique index of its own"},
 		{"the id has a partial index", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id) WHERE id > 5", source.Spec{}, "no unique index of its own"},
 		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index of its own"},
@@ -31,7 +32,8 @@ func TestUnfitTables(t *testing.T) {
 		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "X_CREATED must name"},
 		{"CREATED is a boolean", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BOOL)", source.Spec{Created: "c"}, "X_CREATED must name"},
 		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
-		{"a view", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT id FROM b", source.Spec{}, "view"},
+		{"a view", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT id FROM b", source.Spec{}, "is a view"},
+		{"a view of an expression", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT CAST(id AS INTEGER) AS id FROM b", source.Spec{}, "is a view"},
 		{"a full-text table", "CREATE VIRTUAL TABLE t USING fts5(id)", source.Spec{}, "must be an integer"},
 		{"an id is a text", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), ('x')", source.Spec{}, "highest id is a text"},
 		{"an id is a blob", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (x'01')", source.Spec{}, "highest id is a blob"},
@@ -45,6 +47,15 @@ func TestUnfitTables(t *testing.T) {
 			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
 			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(option.Text(err, full), test.want) {
 				t.Fatalf("error %q, want one with %q", option.Text(err, full), test.want)
+			}
+			if _, statement, ok := strings.Cut(err.Error(), "run: "); ok {
+				b.exec(t, statement)
+			}
+			if strings.Contains(test.create, "VIEW") {
+				found := b.source.Inspect(t.Context(), []source.Expected{{Spec: test.spec}}, 1).Tables[0].Findings
+				if len(found) != 1 || found[0].Code != inspect.IDNotUnique || found[0].Statement != "" {
+					t.Errorf("found %v", found)
+				}
 			}
 		})
 	}
