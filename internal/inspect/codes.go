@@ -62,7 +62,9 @@ const (
 	// KeyIndex: the index that proves that KEY is unique cannot be read by.
 	KeyIndex      Code = "key-index"
 	ModifiedIndex Code = "modified-index"
-	Engine        Code = "engine"
+	// NoModified: updates are published, and no column tells of them.
+	NoModified Code = "no-modified"
+	Engine     Code = "engine"
 	// IDsReused: the table's next id is at or below the position.
 	IDsReused Code = "ids-reused"
 	// PositionAhead: the position is above every id of a table that does not tell its next id.

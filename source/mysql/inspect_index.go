@@ -8,6 +8,7 @@ import (
 
 	"bridge/internal/inspect"
 	"bridge/internal/option"
+	"bridge/source"
 )
 
 // checkID looks at the id column and reports whether its ids can be compared with a position.
@@ -135,8 +136,9 @@ func (t *tableInspection) isUnique(key []string) bool {
 	})
 }
 
-// checkModified looks for the index that the tail of updates goes by.
+// checkModified looks for the column and the index that the tail of updates goes by.
 func (t *tableInspection) checkModified() {
+	t.expected.CheckNoModified(&t.Report, t.spec.ModifiedCandidates(t.times()))
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return
 	}
@@ -146,6 +148,23 @@ func (t *tableInspection) checkModified() {
 	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
 		Says("to have them within a second let an administrator run").
 		Types("%s;", t.createModifiedIndex())
+}
+
+// times returns the columns that MODIFIED could name.
+func (t *tableInspection) times() (times []source.Candidate) {
+	for _, column := range t.facts.columns {
+		if kind, _ := parseType(column.columnType); kind != source.DateTime && kind != source.Timestamp {
+			continue
+		}
+		as := t.tableSpec
+		as.spec.Modified = column.name
+		c := source.Candidate{Name: column.name, Sure: column.moves}
+		if modifiedIndex(t.facts.indexes, as.spec) == "" {
+			c.CreateIndex = as.createModifiedIndex() + ";"
+		}
+		times = append(times, c)
+	}
+	return times
 }
 
 // definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not

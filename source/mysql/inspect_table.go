@@ -76,8 +76,10 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 	if err != nil {
 		return err
 	}
-	if err := t.checkHidden(ctx, c); err != nil {
-		return err
+	if complete {
+		if err := t.checkHidden(ctx, c); err != nil {
+			return err
+		}
 	}
 	if t.facts.indexes, err = t.readIndexes(ctx, c); err != nil {
 		return err
@@ -119,6 +121,7 @@ func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
 		}
 		t.facts.columns = append(t.facts.columns, tableColumn{
 			name: get("Field"), columnType: get("Type"), nullable: get("Null") == "YES",
+			moves: strings.Contains(strings.ToLower(get("Extra")), "on update"),
 		})
 		if strings.Contains(strings.ToLower(get("Extra")), "auto_increment") || strings.Contains(strings.ToLower(get("Extra")), "auto_random") {
 			t.facts.autoIncrement = get("Field")

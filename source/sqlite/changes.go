@@ -37,7 +37,7 @@ func (s *shard) modifiedIndex(indexes []tableIndex) modifiedOrder {
 
 // createModifiedIndex returns the statement that makes the index that updates are found by.
 func (s *shard) createModifiedIndex() string {
-	return fmt.Sprintf("CREATE INDEX %s ON %s (%s, %s);", quoteName(s.table.table+"_"+s.spec.Modified),
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s, %s);", quoteName(s.table.table+"_"+s.spec.Modified+"_"+s.spec.ID),
 		quoteName(s.table.table), quoteName(s.spec.Modified), quoteName(s.spec.ID))
 }
 

@@ -208,6 +208,7 @@ func (t *tableInspection) checkTimes(indexes []tableIndex) {
 	if err := t.checkRoles(t.info.columns); err != nil {
 		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is not a time: "+err.Error()).Says("correct %s or %s", option.Created, option.Modified)
 	}
+	t.expected.CheckNoModified(&t.Report, t.spec.ModifiedCandidates(t.times(indexes)))
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return
 	}
@@ -217,4 +218,21 @@ func (t *tableInspection) checkTimes(indexes []tableIndex) {
 	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
 		Says("to have them within a second let the application run").
 		Types("%s", t.createModifiedIndex())
+}
+
+// times returns the columns that MODIFIED could name.
+func (t *tableInspection) times(indexes []tableIndex) (times []source.Candidate) {
+	for _, column := range t.info.columns {
+		as := *t.shard
+		as.spec.Modified = column.name
+		if as.form(column).kind != source.Timestamp {
+			continue
+		}
+		c := source.Candidate{Name: column.name}
+		if as.modifiedIndex(indexes).by == "" {
+			c.CreateIndex = as.createModifiedIndex()
+		}
+		times = append(times, c)
+	}
+	return times
 }

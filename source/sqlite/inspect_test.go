@@ -49,6 +49,10 @@ func TestInspect(t *testing.T) {
 			change: bare, want: []string{"unsafe key-type"}, refused: true},
 		{name: "nothing in a KEY of facts", change: func(e *source.Expected) { e.Spec.Key, e.Spec.UniqueKey = []string{"a"}, false }},
 		{name: "nothing in a KEY that holds the id", change: func(e *source.Expected) { e.Spec.Key = []string{"ID", "a"} }},
+		{name: "no MODIFIED, and a column that looks like it", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, updated_by TEXT, updated_at TEXT)",
+			change: func(e *source.Expected) { e.Spec = source.Spec{Table: "t", ID: "id"} }, want: []string{"warning no-modified"}},
+		{name: "no MODIFIED, and no column that looks like it", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, created_at TEXT, updated_by TEXT)",
+			change: func(e *source.Expected) { e.Spec = source.Spec{Table: "t", ID: "id"} }, want: []string{"note no-modified"}},
 		{name: "no index on MODIFIED", change: func(e *source.Expected) { e.Spec.Modified = "created" }, want: []string{"warning modified-index"}},
 		{name: "nothing behind a position of this table", change: func(e *source.Expected) { e.Position = position(2) }},
 		{name: "ids that are used again", change: func(e *source.Expected) { e.Position = position(3) }, want: []string{"unsafe ids-reused"}},
@@ -109,5 +113,5 @@ func TestInspect(t *testing.T) {
 
 // bare leaves out the columns that a small table does not have.
 func bare(e *source.Expected) {
-	e.Spec = source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true}
+	e.Spec, e.Updates = source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true}, false
 }
