@@ -1,5 +1,7 @@
 package event
 
+import "bridge/source"
+
 // Member is one member of data that is a column.
 type Member struct {
 	// Column is the column's index in source.Columns.List.
@@ -25,6 +27,22 @@ func (e *Encoder) Members(deleted bool) []Member {
 		list[i] = Member{Column: m.index, Name: m.text, Null: m.null}
 	}
 	return list
+}
+
+// MemberName returns the member of a column without a name of its own: its name in lower camel
+// case.
+func MemberName(column string) string { return memberName(column) }
+
+// With returns an encoder under the same options, but for the members, which are those of fields,
+// bound to columns.
+func (e *Encoder) With(fields []Field, columns *source.Columns) (*Encoder, error) {
+	o := e.options
+	o.Fields, o.Exclude = fields, nil
+	other, err := NewEncoder(o)
+	if err != nil {
+		return nil, err
+	}
+	return other, other.Bind(columns)
 }
 
 // Shape returns what the events look like. It is empty until a Bind has succeeded.

@@ -118,6 +118,39 @@ func falsified(messages []world.Message, at int) []world.Message {
 	return messages
 }
 
+// TestVerifyAfterMigrations alters a table whose rows were published as facts.
+func TestVerifyAfterMigrations(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		w := newRows(t, product.Shared(t), workload.Options{})
+		w.Exec("ALTER TABLE orders ADD COLUMN code int NOT NULL DEFAULT 7, ADD COLUMN at datetime NOT NULL DEFAULT '2026-02-01 00:00:01', ADD COLUMN app_note varchar(10) NULL")
+		w.Fill("old", 20, 1)
+		facts := world.Stream{Name: release, Table: world.Orders, Kind: "release", Env: world.Env{"KEY": "entity", "CREATED": "created"}}
+		p := w.Publish(world.NATSBus(testenv.NATS(t)), world.Publishing{Streams: []world.Stream{facts}})
+		publish := func() {
+			t.Helper()
+			p.Start()
+			p.Drained()
+			if status, _ := p.Term(); status != 0 {
+				t.Fatalf("exit status %d", status)
+			}
+		}
+		publish()
+		mustVerify(t, p.Env)
+		for _, migration := range []string{
+			"ADD COLUMN more int NULL", "ADD COLUMN five int NOT NULL DEFAULT 5 AFTER entity", "MODIFY code bigint NOT NULL DEFAULT 7", "MODIFY app_note varchar(20) NULL",
+			"MODIFY at datetime(3) NOT NULL DEFAULT '2026-02-01 00:00:01'", "MODIFY code varchar(20) NOT NULL DEFAULT '7'", "DROP COLUMN app_note",
+		} {
+			w.Exec("ALTER TABLE orders " + migration)
+			t.Run("after "+migration, func(t *testing.T) { mustVerify(t, p.Env) })
+		}
+		w.Exec("INSERT INTO orders (entity, token, body, created) VALUES ('new', uuid(), 'x', now() - interval 1 hour)")
+		publish()
+		mustVerify(t, p.Env)
+	})
+}
+
 // TestVerifyExactlyOnce has a message there twice that was published with exactly-once.
 func TestVerifyExactlyOnce(t *testing.T) {
 	testall.Long(t)

@@ -73,12 +73,12 @@ func (s *shard) compareRow(row source.Row, now time.Time) verdict {
 // compareFact compares the event that a row of a release makes with the one on the bus, and reports
 // whether they are the same.
 func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) bool {
-	id, err := event.ParseID(ev.ID)
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
-	switch same := err == nil && short(id) == f.id; {
+	id, body := s.asFact(f, row, ev)
+	switch same := id == f.id; {
 	case f.proof() == refuted:
 		// That was reported already.
-	case same && s.factBody(f, row, ev) == f.body:
+	case same && (body == f.body || f.unusual()):
 		return true
 	case f.proof() == doubted:
 		// That is reported in the end.
@@ -88,7 +88,7 @@ func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) 
 		v.fault, v.what = Altered, "its meta.id is that of the row, but its bytes are not"
 	case s.anotherRow(f):
 		v.fault, v.what = Altered, "its id belongs to another row now: ids are used again, and this row has no event"
-	case f.proof() == proven || later:
+	case f.proof() == proven || later || f.stated() && !f.unusual():
 		v.reason, v.what = Changed, "the row was changed after its event"
 	case f.unusual():
 		// A column has come, gone or been renamed, which changed the row. It counts as unproven.
@@ -98,18 +98,21 @@ func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) 
 	return false
 }
 
-// factBody digests the event of a row as the one on the bus was digested.
-func (s *shard) factBody(f fact, row event.Row, ev *event.Event) uint64 {
-	if f.form() == manyForms {
-		return f.body
-	}
-	form, body := s.forms[f.form()], ev.Body
-	if form != s.plain {
-		if again, err := s.encodeAs(form, row); err == nil {
-			body = again.Body
+// asFact returns the beginning of meta.id and the digest of the event that a row makes, in the form
+// of the one on the bus.
+func (s *schema) asFact(f fact, row event.Row, ev *event.Event) (id, body uint64) {
+	format := event.FormatEiffel
+	if f.form() != manyForms {
+		if form := s.forms[f.form()]; form.Form != s.plain || form.variant != nil {
+			if again, ok := s.encodeAs(form, row); ok {
+				ev, format = &again, form.Format
+			}
 		}
 	}
-	return bodyOf(form.Format, body, momentOf(ev, row.Read).UnixMilli())
+	if uuid, err := event.ParseID(ev.ID); err == nil {
+		id = short(uuid)
+	}
+	return id, bodyOf(format, ev.Body, momentOf(ev, row.Read).UnixMilli())
 }
 
 // momentOf returns meta.time of the event of a row that was read at a time.
@@ -217,6 +220,8 @@ func (s *shard) compareState(row source.Row, n *entity, v *verdict) {
 		s.confirm(n, id)
 	case n.flags&isDoubted != 0 && (same || fits):
 		// That is reported in the end.
+	case fits && n.flags&(isProven|isStrange) != 0:
+		// A column has changed its type or its member, which is no news: the digest is the same.
 	case same:
 		v.fault, v.what = Altered, "its meta.id is not that of the state it has"
 	case fits:

@@ -80,6 +80,8 @@ const (
 	// double: rows of several tables were seen; reported: that was reported.
 	double
 	reported
+	// isStrange: the last message has members of no column.
+	isStrange
 )
 
 // await is a link to an event that has not come yet, and where the event lies that has it.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/maphash"
 
@@ -20,8 +21,9 @@ type facts struct {
 type fact struct {
 	// id begins its meta.id, body digests its bytes.
 	id, body uint64
-	// time is meta.time in milliseconds, and in the lowest eight bits the number of its form,
-	// whether its members are not the table's columns, and the proof.
+	// time is meta.time in milliseconds, and in the lowest nine bits whether bridge-state has the
+	// digest that its id is made of, the number of its form, whether no row makes its members, and
+	// the proof.
 	time int64
 	// identity tells the row from another one under its id, see shard.identityOf.
 	identity uint64
@@ -33,17 +35,23 @@ func newFacts() *facts {
 
 func (f fact) proof() proof  { return proof(f.time & 3) }
 func (f fact) unusual() bool { return f.time&unusual != 0 }
-func (f fact) millis() int64 { return f.time >> 8 }
+func (f fact) stated() bool  { return f.time&stated != 0 }
+func (f fact) millis() int64 { return f.time >> 9 }
 func (f fact) form() int64   { return f.time >> 3 & manyForms }
 
-// unusual is the bit of fact.time for members that are not the table's columns.
-const unusual = 1 << 2
+// unusual is the bit of fact.time for members that no row makes, stated that for a digest in
+// bridge-state that fits meta.id.
+const unusual, stated = 1 << 2, 1 << 8
 
 // foldFact takes in an event of a release stream that was spread last.
 func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp *stamp) {
-	this := fact{id: short(e.uuid), body: bodyOf(m.format(), m.Value, e.time), time: e.time<<8 | s.numberOf(s.formOf(m, e))<<3 | int64(f.proof), identity: s.identityOf()}
-	if !f.usual {
+	this := fact{id: short(e.uuid), body: bodyOf(m.format(), m.Value, e.time), time: e.time<<9 | s.numberOf(form{f.form, f.variant})<<3 | int64(f.proof), identity: s.identityOf()}
+	if f.variant != nil && (f.variant.strange || f.variant.encoder == nil) || this.form() == manyForms {
 		this.time |= unusual
+	}
+	if stamp.epoch != 0 {
+		// Else it was refuted.
+		this.time |= stated
 	}
 	before, known := s.byRow[e.row]
 	repeat := known && before.id == this.id
@@ -91,7 +99,14 @@ const byKey = 1
 // nothing.
 func (s *schema) identityOf() uint64 {
 	if c := s.columns.Created; c >= 0 && !s.columns.CreatedMoves && s.raws[c] != nil && string(s.raws[c]) != "null" {
-		return max(2, maphash.Bytes(seed1, s.raws[c])&^byKey)
+		created := s.raws[c]
+		if isMoment(created) && created[20] == '.' {
+			// Its precision may have changed.
+			created = bytes.TrimRight(bytes.TrimRight(created[:len(created)-2], "0"), ".")
+		} else if isMoment(created) {
+			created = created[:len(created)-2]
+		}
+		return max(2, maphash.Bytes(seed1, created)&^byKey)
 	}
 	if key := s.columns.Key; len(key) == 1 && key[0] == s.columns.ID {
 		return 0

@@ -180,11 +180,10 @@ func (s *shard) finish() {
 		}
 		s.tally.faults(Altered, found.Count, found.Examples)
 	}
-	for _, stranger := range s.shapes.strangers() {
-		if !stranger.proven {
-			s.unproven--
-		}
-		s.tally.fault(Altered, stranger.first)
+	altered, unproven := s.shapes.altered(s.lossy)
+	for _, found := range altered {
+		s.tally.faults(Altered, found.Count, found.Examples)
 	}
+	s.unproven -= unproven
 	s.tally.doubts(Unproven, s.unproven)
 }

@@ -148,7 +148,10 @@ func (s *shard) followsOwn(n *entity, link uint64) bool {
 func (e *entity) latest(m *Message, v *envelope, f finding, s *shard) {
 	e.row, e.last, e.link, e.at, e.state = v.row, short(v.uuid), v.link, m.At, 0
 	e.partition, e.shard = uint16(m.Partition), s.number
-	e.flags &^= dead | changed | isProven | isRefuted | isDoubted
+	e.flags &^= dead | changed | isProven | isRefuted | isDoubted | isStrange
+	if f.strange {
+		e.flags |= isStrange
+	}
 	switch f.op {
 	case event.Deleted:
 		e.flags |= dead

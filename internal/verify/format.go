@@ -37,8 +37,14 @@ func (s *schema) formOf(m *Message, e *envelope) event.Form {
 // manyForms is the number of forms that have no number of their own.
 const manyForms = 1<<5 - 1
 
+// form is how an event is written: of which members, and around them.
+type form struct {
+	event.Form
+	variant *variant
+}
+
 // numberOf returns the number of a form.
-func (s *schema) numberOf(f event.Form) int64 {
+func (s *schema) numberOf(f form) int64 {
 	for n, known := range s.forms {
 		if known == f {
 			return int64(n)
@@ -136,13 +142,22 @@ func bodyOf(format event.Format, value []byte, millis int64) uint64 {
 	return sum
 }
 
-// encodeAs encodes a row in a form, in s.spare.
-func (s *schema) encodeAs(f event.Form, row event.Row) (event.Event, error) {
-	s.write(f)
+// encodeAs encodes a row in a form, in s.spare. ok is false where the form does not tell how.
+func (s *schema) encodeAs(f form, row event.Row) (ev event.Event, ok bool) {
+	encoder := s.Encoder
+	if f.variant != nil {
+		if encoder = f.variant.encoder; encoder == nil {
+			return ev, false
+		}
+		if row.Row, ok = f.variant.row(row.Row, s.columns); !ok {
+			return ev, false
+		}
+	}
+	encoder.As(f.Form)
 	defer s.write(s.plain)
-	buf, ev, err := s.Encoder.Append(s.spare[:0], row)
+	buf, ev, err := encoder.Append(s.spare[:0], row)
 	if err == nil {
 		s.spare = buf
 	}
-	return ev, err
+	return ev, err == nil
 }

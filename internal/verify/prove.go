@@ -51,8 +51,11 @@ type finding struct {
 	why   string
 	doubt doubtful
 	// usual says that its members are those of the table's columns, strange that one of them is of
-	// no column.
-	usual, strange bool
+	// no column and that it is not proven; unread that a member cannot be read as its column says.
+	usual, strange, unread bool
+	// variant is how its members are made of columns, nil for as now; form is how it is written.
+	variant *variant
+	form    event.Form
 	// key is the entity's, keyed whether the event tells it.
 	key   key
 	keyed bool
@@ -65,24 +68,25 @@ func refute(why string) finding { return finding{proof: refuted, why: why} }
 // prove judges an event by itself. The event is spread afterwards, unless it was refuted without a
 // key.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) finding {
-	ops := s.operation[string(e.kind)]
 	names := s.live
 	if e.reason != "" {
 		names = s.dead
 	}
-	same, unknown := s.spread(e, names)
-	s.write(s.formOf(m, e))
+	s.spread(e, names)
 	key := m.Key
 	if key == nil && stamp.state.Key != "" {
 		key = []byte(stamp.state.Key)
 	}
-	f := s.proveBody(m, e, key, ops, same, unknown)
+	form := s.formOf(m, e)
+	f := s.proveBody(m, e, key, names, form)
 	if why := s.proveState(e, stamp, &f); why != "" {
 		f.proof, f.why = refuted, why
 	}
-	s.write(s.plain)
-	f.usual, f.strange = same && e.reason == "", unknown && f.proof != refuted
-	f.key, f.keyed = s.keyOf(e.row)
+	f.form = form
+	f.usual, f.strange = f.variant == nil && e.reason == "", f.variant != nil && f.variant.strange && f.proof != refuted && f.proof != proven
+	if f.key, f.keyed = s.keyOf(e.row); !f.keyed && key != nil {
+		f.key, f.keyed = s.keyFrom(key, e.row)
+	}
 	switch why := s.proveHeader(&m.Header, e); {
 	case !f.keyed && s.Kind == event.Capability:
 		f.proof, f.why = refuted, "it lacks a member of the key"
@@ -108,47 +112,86 @@ func (s *schema) proveHeader(h *Header, e *envelope) string {
 	return ""
 }
 
-// proveBody encodes the event again from its own members.
-func (s *schema) proveBody(m *Message, e *envelope, key []byte, ops []event.Op, same, unknown bool) finding {
+// proveBody encodes the event again from its own members, in each way in which these may have been
+// made of columns.
+func (s *schema) proveBody(m *Message, e *envelope, key []byte, names []string, form event.Form) finding {
+	ops := s.operation[string(e.kind)]
 	if len(ops) == 0 {
 		return refute("no event of the stream has its type " + strconv.Quote(string(e.kind)))
 	}
-	deleted := ops[0] == event.Deleted
-	if deleted != (e.reason != "") {
+	if (ops[0] == event.Deleted) != (e.reason != "") {
 		return refute("its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together")
 	}
-	exact, ok := s.invertAll(e)
+	v := s.variantOf(e, names, 0)
+	f := s.proveAs(v, m, e, key, ops, form)
+	first := s.judged
+	for guess := 1; guess < guesses && (f.proof == doubted || f.unread || f.proof == unproven && first.strange); guess++ {
+		if other := s.variantOf(e, names, guess); other != nil {
+			switch g := s.proveAs(other, m, e, key, ops, form); {
+			case g.proof == proven || g.proof == refuted && !g.unread:
+				// Its meta.id fits.
+				return g
+			case f.unread && !g.unread:
+				f, first = g, s.judged
+			}
+		}
+	}
+	s.judged = first
+	return f
+}
+
+// proveAs encodes the event again as a variant, nil for that of the table.
+func (s *schema) proveAs(v *variant, m *Message, e *envelope, key []byte, ops []event.Op, form event.Form) finding {
+	j, exact, ok := judged{encoder: s.Encoder, columns: s.columns, values: s.values}, false, false
+	if v == nil {
+		exact, ok = s.invertAll(e)
+	} else {
+		j, exact, ok = v.invert(s, e)
+	}
+	s.judged = j
 	if !ok {
-		return refute("a member holds what its column does not")
+		return finding{proof: refuted, why: "a member holds what its column does not", unread: true}
 	}
-	row := event.Row{Row: source.Row{ID: e.row, Values: s.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
-	if deleted {
-		return s.proveDeleted(m, e, key, row, same)
+	f := finding{proof: unproven, op: ops[0], variant: v}
+	if j.encoder == nil {
+		return f
 	}
-	f := finding{proof: unproven, op: ops[0]}
+	j.encoder.As(form)
+	defer s.write(s.plain)
+	row := event.Row{Row: source.Row{ID: e.row, Values: j.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
+	if e.reason != "" {
+		g := s.proveDeleted(m, e, key, row)
+		g.variant = v
+		return g
+	}
 	for _, op := range ops {
 		if row.Op = op; op == event.Published {
 			row.Op = ""
 		}
-		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		buf, ev, err := j.encoder.Append(s.buf[:0], row)
 		if err != nil {
 			return f
 		}
 		s.buf = buf
+		f.op = op
 		switch {
 		case ev.ID != string(e.id):
+			f.op = ops[0]
 			continue
-		case same && !bytes.Equal(ev.Body, m.Value):
-			return finding{proof: refuted, op: op, why: "its meta.id fits, but its bytes are not those of that event"}
-		case key != nil && bytes.Equal(key, formerKey(ev.Key)):
-			return finding{proof: proven, op: op, digest: ev.Digest, formerKey: !bytes.Equal(key, ev.Key)}
-		case key != nil && !bytes.Equal(ev.Key, key):
-			return finding{proof: refuted, op: op, why: otherKey(key, ev.Key)}
+		case !bytes.Equal(ev.Body, m.Value):
+			f.proof, f.why = refuted, "its meta.id fits, but its bytes are not those of that event"
+		case key != nil && !bytes.Equal(ev.Key, key) && !bytes.Equal(formerKey(ev.Key), key):
+			f.proof, f.why = refuted, otherKey(key, ev.Key)
+		default:
+			f.proof, f.digest, f.formerKey = proven, ev.Digest, key != nil && !bytes.Equal(ev.Key, key)
 		}
-		return finding{proof: proven, op: op, digest: ev.Digest}
+		return f
 	}
-	if exact && !unknown {
-		f.proof, f.why, f.doubt = doubted, "its meta.id does not fit what it says", s.doubtOf()
+	if exact {
+		f.why, f.doubt = "its meta.id does not fit what it says", s.doubtOf()
+		if !j.strange {
+			f.proof = doubted
+		}
 	}
 	return f
 }
@@ -185,12 +228,15 @@ func (s *schema) proveState(e *envelope, stamp *stamp, f *finding) string {
 // fitsDigest reports whether an event whose members were inverted last has a meta.id that is made
 // of a digest, or cannot be encoded.
 func (s *schema) fitsDigest(e *envelope, digest [16]byte) bool {
-	row := event.Row{Row: source.Row{ID: e.row, Values: s.values}, Read: epoch, Predecessor: string(e.predecessor), State: digest}
+	if s.judged.encoder == nil {
+		return true
+	}
+	row := event.Row{Row: source.Row{ID: e.row, Values: s.judged.values}, Read: epoch, Predecessor: string(e.predecessor), State: digest}
 	for _, op := range s.operation[string(e.kind)] {
 		if row.Op = op; op == event.Published {
 			row.Op = ""
 		}
-		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		buf, ev, err := s.judged.encoder.Append(s.buf[:0], row)
 		if err != nil {
 			return true
 		}
@@ -217,9 +263,10 @@ func (s *schema) doubtOf() (d doubtful) {
 
 // proveDeleted judges a deleted event. The state of a row that is there is not in it, so its
 // meta.id proves nothing.
-func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Row, same bool) finding {
+func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Row) finding {
 	f := finding{proof: unproven, op: event.Deleted}
-	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+	encoder := s.judged.encoder
+	buf, ev, err := encoder.Append(s.buf[:0], row)
 	if err != nil {
 		return f
 	}
@@ -228,7 +275,7 @@ func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Ro
 	if want != nil && !bytes.Equal(want, key) && !bytes.Equal(want, formerKey(key)) {
 		return finding{proof: refuted, op: event.Deleted, why: otherKey(want, key)}
 	}
-	buf, ev, err = s.Encoder.AppendAbsent(s.buf[:0], event.Absent{Key: key, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
+	buf, ev, err = encoder.AppendAbsent(s.buf[:0], event.Absent{Key: key, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		return f
 	}
@@ -237,7 +284,7 @@ func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Ro
 		switch {
 		case ev.ID != string(e.id):
 			return finding{proof: refuted, op: event.Deleted, why: "its meta.id does not fit what it says"}
-		case same && !bytes.Equal(ev.Body, m.Value):
+		case !bytes.Equal(ev.Body, m.Value):
 			return finding{proof: refuted, op: event.Deleted, why: "its meta.id fits, but its bytes are not those of that event"}
 		}
 		return finding{proof: proven, op: event.Deleted}
@@ -249,7 +296,7 @@ func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Ro
 	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+reason+`"`), 1)
 	// A CloudEvent has it twice.
 	body = bytes.ReplaceAll(body, []byte(ev.ID), e.id)
-	if same && !bytes.Equal(body, m.Value) {
+	if !bytes.Equal(body, m.Value) {
 		return finding{proof: refuted, op: event.Deleted, why: "its bytes are not those of an event"}
 	}
 	return f
@@ -277,14 +324,16 @@ func (s *schema) invertAll(e *envelope) (exact, ok bool) {
 		}
 		s.values[c], exact = value, exact && sure
 	}
-	id := strconv.FormatUint(e.row, 10)
-	switch v := s.values[s.columns.ID]; {
-	case v == nil:
-		s.values[s.columns.ID] = []byte(id)
-	case string(v) != id:
-		return false, false
+	return exact, setID(s.values, s.columns.ID, e.row)
+}
+
+// setID puts the id of a row among its values, and reports whether no other one is there.
+func setID(values [][]byte, column int, row uint64) bool {
+	id := strconv.FormatUint(row, 10)
+	if values[column] == nil {
+		values[column] = []byte(id)
 	}
-	return exact, true
+	return string(values[column]) == id
 }
 
 // learn looks which columns of a row its event, which was spread last, does not tell.

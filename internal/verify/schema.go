@@ -2,8 +2,10 @@ package verify
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 
 	"bridge/event"
@@ -16,15 +18,20 @@ type schema struct {
 	// domain is that of the events.
 	domain string
 	// The shape of the events, set by each bind.
-	columns   *source.Columns
-	byName    map[string]int
+	columns *source.Columns
+	byName  map[string]int
+	// former has the columns by the members that they have by default, where FIELDS or EXCLUDE say
+	// something else.
+	former    map[string]int
 	live      []string
 	dead      []string
 	operation map[string][]event.Op
 	// plain is the form in which rows are encoded that are compared by their members, forms are
 	// those that messages have.
 	plain event.Form
-	forms []event.Form
+	forms []form
+	// variants are those of the columns, by what tells them apart.
+	variants map[string]*variant
 	// uri, database and table are in every event of the shard.
 	uri, database, table string
 	lossy                lossy
@@ -43,6 +50,8 @@ type scratch struct {
 	spare  []byte
 	digest []byte
 	row    envelope
+	// judged is the variant of the event that was judged last, with its values.
+	judged judged
 }
 
 // identity is what tells whose an event is.
@@ -80,10 +89,16 @@ func (s *schema) bind(columns *source.Columns) error {
 		return err
 	}
 	s.columns, s.byName, s.live, s.dead, s.columnsFrom = columns, make(map[string]int), nil, nil, nil
+	s.former, s.variants = make(map[string]int), make(map[string]*variant)
 	s.values, s.raws = make([][]byte, len(columns.List)), make([][]byte, len(columns.List))
 	for _, m := range s.Encoder.Members(false) {
 		s.byName[m.Name] = m.Column
 		s.live = append(s.live, m.Name)
+	}
+	for i, c := range columns.List {
+		if name := event.MemberName(c.Name); !slices.Contains(s.live, name) {
+			s.former[name] = i
+		}
 	}
 	for _, m := range s.Encoder.Members(true) {
 		s.dead = append(s.dead, m.Name)
@@ -113,7 +128,7 @@ func (s *schema) spread(e *envelope, names []string) (same, unknown bool) {
 	same = len(e.members) == len(names)
 	for i, m := range e.members {
 		name, _ := unquote(m.name)
-		column, ok := s.byName[string(name)]
+		column, ok := s.columnOf(string(name))
 		if !ok {
 			same, unknown = false, unknown || string(m.value) != "null"
 			continue
@@ -122,6 +137,14 @@ func (s *schema) spread(e *envelope, names []string) (same, unknown bool) {
 		s.raws[column] = m.value
 	}
 	return same, unknown
+}
+
+// columnOf returns the column of a member, as its name is now or would be by default.
+func (s *schema) columnOf(member string) (column int, ok bool) {
+	if column, ok = s.byName[member]; !ok {
+		column, ok = s.former[member]
+	}
+	return column, ok
 }
 
 // keyOf returns the key of the event that was spread last; ok is false when it lacks a member of
@@ -151,6 +174,20 @@ func (s *schema) keyOf(row uint64) (k key, ok bool) {
 	return k, true
 }
 
+// keyFrom returns the key of an entity by that of its message, which is a former one perhaps.
+func (s *schema) keyFrom(text []byte, row uint64) (k key, ok bool) {
+	values, err := event.ParseKey(text)
+	if err != nil || len(values) != len(s.columns.Key) {
+		return k, false
+	}
+	for i, c := range s.columns.Key {
+		if s.raws[c], err = json.Marshal(string(values[i])); err != nil || values[i] == nil {
+			s.raws[c] = []byte("null")
+		}
+	}
+	return s.keyOf(row)
+}
+
 // stateOf digests what is compared of the event that was spread last: neither the id nor CREATED
 // and MODIFIED, and no nulls. A member of no column is part of the state.
 func (s *schema) stateOf(e *envelope) uint64 {
@@ -164,7 +201,7 @@ func (s *schema) stateOf(e *envelope) uint64 {
 	}
 	for _, m := range e.members {
 		name, _ := unquote(m.name)
-		if _, ok := s.byName[string(name)]; !ok && string(m.value) != "null" {
+		if _, ok := s.columnOf(string(name)); !ok && string(m.value) != "null" {
 			d = append(append(append(d, name...), m.value...), 0)
 		}
 	}
