@@ -299,12 +299,10 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 	}
 }
 
-// elsewhere says where a command is to be typed: another process of the standby group works.
+// elsewhere says where a command is to be typed: another process of the standby group works. It
+// names no address: the command would send the token there, and the bus alone tells it.
 func elsewhere(s *standby.Status) error {
-	if s.Working.Addr == "" || onlyOwnHost(s.Working.Addr) {
-		return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs", worker(s), option.Standby)
-	}
-	return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s=%s", worker(s), option.Standby, config.HTTPVariable, s.Working.Addr)
+	return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s set to the address of one", worker(s), option.Standby, config.HTTPVariable)
 }
 
 // errSilent is why nothing is read from a bus that seems to be in order.

@@ -20,7 +20,7 @@ func post(t *testing.T, d httpapi.Daemon, path, body, origin string) (status int
 	if origin != "" {
 		r.Header.Set("Origin", origin)
 	}
-	httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
+	httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapitest.Access)).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -54,6 +54,11 @@ func TestRequestsToResend(t *testing.T) {
 		{"does not come from a page of another origin", path, body(refused), "https://elsewhere.example", nil, 403, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			works := &httpapitest.Daemon{Refuses: c.refuses, Peer: httpapi.Peer{Self: true, Member: "a"}}
+			waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Addr: httpapitest.Serve(t, works)}}
+			if status, text := post(t, waits, c.path, c.body, c.origin); status != c.status || !strings.Contains(text, c.words) {
+				t.Errorf("by way of a process that waits: %d %s, want %d with %s", status, text, c.status, c.words)
+			}
 			d := &httpapitest.Daemon{Refuses: c.refuses}
 			status, text := post(t, d, c.path, c.body, c.origin)
 			if status != c.status || !strings.Contains(text, c.words) {
