@@ -93,6 +93,8 @@ func (o Options) driverConfig() *driver.Config {
 	cfg.User, cfg.Net, cfg.Addr = o.User, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
 	cfg.DialFunc = dial
 	cfg.AllowFallbackToPlaintext = o.TLSOptional
+	// Plain text gives the password away, also where a listener in between has taken out TLS.
+	cfg.AllowCleartextPasswords = o.TLS != nil && !o.TLSOptional
 	cfg.Timeout = o.DialTimeout
 	// The deadline of the context, which has a name, comes first.
 	cfg.ReadTimeout = o.StatementTimeout + 2*maxGrace

@@ -59,11 +59,16 @@ func verifyAuthority(roots *x509.CertPool) func(tls.ConnectionState) error {
 // erSecureTransport is the error of a server with require_secure_transport.
 const erSecureTransport = 3159
 
+// errCleartext stands for the driver's error, which names a setting that bridge does not have.
+var errCleartext = errors.New("the server asks for the password itself (mysql_clear_password, as RDS IAM, LDAP and PAM do)")
+
 // remedyTLS says how TLS may have to do with why a connection was refused, "" where it has not.
 func (o Options) remedyTLS(err error) string {
 	var host x509.HostnameError
 	var untrusted x509.UnknownAuthorityError
 	switch {
+	case errors.Is(err, errCleartext):
+		return "bridge sends it over TLS alone: add ?tls=true&tls-ca=FILE to the source's URL, or tls=verify-ca&tls-ca=FILE where the certificate is not made for its host"
 	case number(err) == erSecureTransport:
 		return "the server takes no login without TLS: add ?tls=true&tls-ca=FILE to the source's URL, with the authority of its certificate, " +
 			"or tls=verify-ca&tls-ca=FILE where the certificate is not made for its host"
@@ -83,6 +88,9 @@ func (o Options) remedyTLS(err error) string {
 
 // explainLogin adds to the error of a connect what TLS may have to do with it.
 func (o Options) explainLogin(err error) error {
+	if errors.Is(err, driver.ErrCleartextPassword) {
+		err = errCleartext
+	}
 	if remedy := o.remedyTLS(err); remedy != "" {
 		return fmt.Errorf("%w: %s", err, remedy)
 	}

@@ -20,6 +20,9 @@ import (
 //	tls-ca=FILE       PEM file with the authorities to trust instead of the system's
 //	tls-cert=FILE     PEM file with the client's certificate; tls-key=FILE with its key
 //
+// A server that asks for the password itself, as RDS IAM, LDAP and PAM do, gets it over TLS alone,
+// and not with tls=preferred.
+//
 // The files are read here, to judge them, and again at every connect; a file with tls=false is a
 // contradiction. Errors never quote the URL, which holds the password.
 func ParseURL(text string) (Options, error) {
