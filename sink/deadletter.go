@@ -39,14 +39,18 @@ type Refused struct {
 // UTF-8 appear as U+FFFD.
 //
 // Key and Value together have at most limit bytes: the key and the texts of the document are cut to
-// fit, and an entity that does not fit is left out. Headers come on top; they have the whole key,
-// and without it most need less than 1 KiB. The id is a UUID of version 5 over the destination and
-// the document, which holds the event's id, so a repeat has the same id and bytes (invariant 4).
-// Schema, Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its
-// Event and Key, which name the refused event: recovery takes the dead letter for it.
+// fit, and an entity that does not fit is left out. Headers come on top; of an entity they have the
+// whole key, and without it most need less than 1 KiB. The id is a UUID of version 5 over the
+// destination and the document, which holds the event's id, so a repeat has the same id and bytes
+// (invariant 4). Schema, Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is
+// State but for its Event and Key, which name the refused event: recovery takes the dead letter for
+// it.
 func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
-	key := r.Key[:min(len(r.Key), limit/8)]
+	key := r.Key
+	if len(key) > limit/8 {
+		key = []byte(cut(key, limit/8))
+	}
 	body := document(&r, limit-len(key))
 	return Message{
 		Destination: destination,
@@ -63,14 +67,17 @@ func DeadLetter(r Refused, destination string, limit int) Message {
 		RowID:   r.RowID,
 		Origin:  r.Origin,
 		Time:    r.Time,
-		State:   r.deadState(),
+		State:   r.deadState(len(key) < len(r.Key)),
 	}
 }
 
-// deadState returns the state of the dead letter of r.
-func (r *Refused) deadState() State {
+// deadState returns the state of the dead letter of r, whose key may be shortened: then only that
+// of an entity is in the state, since a bus refuses long headers.
+func (r *Refused) deadState(shortened bool) State {
 	state := r.State
-	state.Key = string(r.Key)
+	if state.Key = string(r.Key); shortened && len(r.Entity) == 0 {
+		state.Key = ""
+	}
 	// What has another id is no event of bridge, and has none here.
 	if id, err := uuid.Parse(r.ID); err == nil {
 		state.Event = id

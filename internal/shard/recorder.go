@@ -123,7 +123,9 @@ func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
 func hashAt(b *batch, s *sent, i int) uint64 {
 	m, key := &b.messages[i], b.messages[i].Key
 	if dead := s.locations[i].dead; dead != nil {
-		m = dead
+		if m = dead; m.State.Key == "" {
+			key = m.Key
+		}
 	}
 	id, err := event.ParseID(m.ID)
 	if err != nil {

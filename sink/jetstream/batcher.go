@@ -342,6 +342,11 @@ func (b *batcher) check(ctx context.Context, j *job) bool {
 	if j.checked.Equal(b.asked) && j.fault == "" {
 		return true
 	}
+	if longest := j.longest(); longest > b.limits.line && (b.limits.guess || time.Since(b.asked) > limitsAge) {
+		if err := b.limits.ask(ctx, b.wire.session, longest); err != nil {
+			return false
+		}
+	}
 	rejected, foreign := j.screen(b.limits, b.subjects)
 	if (len(rejected) > 0 || foreign != "") && time.Since(b.asked) > limitsAge {
 		// They may be other ones by now.

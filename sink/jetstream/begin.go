@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -28,7 +29,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 		return nil, err
 	}
 	info := stream.CachedInfo()
-	if err := usable(info); err != nil {
+	if err := usable(w.options, info); err != nil {
 		return nil, err
 	}
 	w.ref, w.base = sink.TPRef{Name: w.name, Incarnation: createdAt(info)}, info.State.LastSeq
@@ -46,6 +47,13 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 		worker: w, wire: wire, stream: stream, fenced: !w.pace.unfenced && !w.replicated, flights: w.ring, head: w.token, tail: w.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
 		limits: limits{payload: wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
+	}
+	longest := 0
+	for _, c := range w.calls {
+		longest = max(longest, c.longest())
+	}
+	if err := r.limits.ask(ctx, wire.session, longest); err != nil {
+		return nil, err
 	}
 	for _, c := range w.calls {
 		c.examine(r.limits)
@@ -87,8 +95,9 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	return stream, nil
 }
 
-// usable returns why a stream cannot acknowledge what is published to it.
-func usable(info *jetstream.StreamInfo) error {
+// usable returns why a stream cannot acknowledge what is published to it, or has it where it is not
+// found again.
+func usable(o *Options, info *jetstream.StreamInfo) error {
 	name := info.Config.Name
 	switch {
 	case info.Config.NoAck:
@@ -97,8 +106,22 @@ func usable(info *jetstream.StreamInfo) error {
 		return fmt.Errorf("the stream %s is sealed", name)
 	case info.Config.Mirror != nil:
 		return fmt.Errorf("the stream %s is a mirror: publish to the one that it copies", name)
+	case transforms(o, info.Config.SubjectTransform):
+		return fmt.Errorf("the stream %s stores messages under other subjects (subject_transform), where bridge does not find them again: use a stream without that, or let it leave alone the subjects of bridge", name)
 	}
 	return nil
+}
+
+// transforms reports whether a stream stores messages of bridge under other subjects.
+func transforms(o *Options, t *jetstream.SubjectTransformConfig) bool {
+	if t == nil || t.Source == t.Destination {
+		return false
+	}
+	subjects := o.Published
+	if o.Claim != "" {
+		subjects = append(slices.Clone(subjects), o.Claim)
+	}
+	return t.Source == "" || len(subjects) == 0 || slices.ContainsFunc(subjects, func(s string) bool { return meets(t.Source, s) })
 }
 
 // warn tells once of a stream that forgets message ids sooner than a lost acknowledgement is

@@ -97,6 +97,16 @@ func (c *call) tooLarge(l limits) bool {
 	return false
 }
 
+// longest returns the length of the longest line of the messages that are left.
+func (c *call) longest() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := c.low; i < c.limit && !c.stopped; i++ {
+		n = max(n, lineOf(&c.batch[i]))
+	}
+	return n
+}
+
 // examine looks for the first message that will never be taken.
 func (c *call) examine(l limits) {
 	c.mu.Lock()

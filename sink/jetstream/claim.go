@@ -67,7 +67,7 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 		return nil, err
 	}
 	info := stream.CachedInfo()
-	if err := usable(info); err != nil {
+	if err := usable(c.options, info); err != nil {
 		return nil, err
 	}
 	if unfit := unfitFor(c.options, &info.Config, s.nc.ConnectedServerVersion()); len(unfit) > 0 {

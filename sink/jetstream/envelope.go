@@ -162,7 +162,14 @@ type limits struct {
 	payload, message int64
 	// condition is the length of the subject of the claim, where there is one.
 	condition int64
+	// line is the length of the longest line of the protocol, guess says that longer ones may be
+	// taken, too.
+	line  int
+	guess bool
 }
+
+// maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
+const maxHeaders, maxSubject = 1<<16 - 1, 1<<16 - 1
 
 // refusal returns why m will never be taken, or "".
 func (l limits) refusal(m *sink.Message) string {
@@ -170,14 +177,22 @@ func (l limits) refusal(m *sink.Message) string {
 	case m.ID == "":
 		return "the message has no id"
 	case !validSubject(m.Destination):
-		return fmt.Sprintf("invalid NATS subject %q: use tokens without blanks and wildcards", m.Destination)
+		return fmt.Sprintf("invalid NATS subject %.200q: use tokens without blanks and wildcards", m.Destination)
+	case len(m.Destination) > maxSubject:
+		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
+	}
+	if n := lineOf(m); l.line > 0 && n > l.line {
+		return l.tooLong(n)
 	}
 	// Far from the limits the exact size does not matter.
-	rough := len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + len(m.Key) + len(m.State.Key)
-	if int64(rough) <= l.lowest() {
+	rough := 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + len(m.Key) + len(m.State.Key)
+	if rough <= maxHeaders && int64(rough+len(m.Value)) <= l.lowest() {
 		return ""
 	}
 	size := wireSize(m) + l.batchSize()
+	if headers := size - int64(len(m.Value)); headers > maxHeaders {
+		return fmt.Sprintf("its headers have %d bytes, and JetStream takes %d: the key is one of them, with %d bytes", headers, maxHeaders, len(m.Key))
+	}
 	if l.payload > 0 && size > l.payload {
 		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)
 	}

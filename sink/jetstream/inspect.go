@@ -212,8 +212,8 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	}
 	info := stream.CachedInfo()
 	i.Summary += fmt.Sprintf(", %s keeps %d messages", subject, info.State.Msgs)
-	if err := usable(info); err != nil {
-		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot acknowledge: "+err.Error()).
+	if err := usable(i.options, info); err != nil {
+		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot be published to: "+err.Error()).
 			Says("use another stream").Types("nats --server %s stream info %s", i.at, name)
 	}
 	i.checkBatches(&info.Config)

@@ -50,6 +50,12 @@ func TestInspect(t *testing.T) {
 		{name: "no stream", want: []inspect.Code{inspect.NoStream, inspect.NoStream}},
 		{name: "a subject that is not taken", stream: &healthy, published: []string{"in.a.AddedEvent", "in.b.AddedEvent"}, want: []inspect.Code{inspect.NoStream}},
 		{name: "a stream that acknowledges nothing", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.NoAck = true }, want: []inspect.Code{inspect.StreamUnusable}},
+		{name: "a stream that stores under other subjects", stream: &healthy, change: func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "in.*.AddedEvent", Destination: "in.other.{{wildcard(1)}}"}
+		}, want: []inspect.Code{inspect.StreamUnusable}},
+		{name: "a stream that stores others under other subjects", stream: &healthy, change: func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "in.*.OtherEvent", Destination: "in.other.{{wildcard(1)}}"}
+		}},
 		{name: "a stream in memory", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, want: []inspect.Code{inspect.StreamStorage}},
 		{name: "a stream that is written later", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, want: []inspect.Code{inspect.StreamPersistence}},
 		{name: "a stream that removes what is consumed", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, want: []inspect.Code{inspect.StreamUnreadable}},

@@ -120,6 +120,16 @@ func (j *job) unsent() {
 	j.sent = false
 }
 
+// longest returns the length of the longest line of the messages that are left.
+func (j *job) longest() (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := j.next; i < len(j.messages); i++ {
+		n = max(n, lineOf(&j.messages[i]))
+	}
+	return n
+}
+
 // screen compares the messages that are left with limits and subjects. It returns the rejections,
 // and the first subject that the stream does not take.
 func (j *job) screen(l limits, subjects []string) (rejected []sink.Rejection, foreign string) {

@@ -19,7 +19,7 @@ type kept struct {
 // describe notes what the stream takes and keeps. It loses the claim where the stream is not the
 // one that was claimed: another process may have a claim there with the same sequence.
 func (b *batcher) describe(info *jetstream.StreamInfo) {
-	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize), condition: int64(len(b.sink.options.Claim))}
+	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize), condition: int64(len(b.sink.options.Claim)), line: b.limits.line, guess: true}
 	b.subjects, b.asked = info.Config.Subjects, time.Now()
 	b.kept = kept{messages: max(0, info.Config.MaxMsgs), bytes: max(0, info.Config.MaxBytes), age: max(0, info.Config.MaxAge)}
 	// A batch alone must not push the claim out.

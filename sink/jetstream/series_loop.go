@@ -108,7 +108,7 @@ const seriesFor = 30 * time.Second
 func (r *series) admit(c *call) {
 	r.worker.calls = append(r.worker.calls, c)
 	age := time.Since(r.asked)
-	if age > limitsAge && c.tooLarge(r.limits) || age > seriesFor {
+	if (age > limitsAge || r.limits.guess) && c.tooLarge(r.limits) || age > seriesFor {
 		r.over = true
 		return
 	}

@@ -33,6 +33,8 @@ type session struct {
 	// gone is closed when the connection is lost or closed.
 	gone chan struct{}
 
+	lines *lines
+
 	mu    sync.Mutex
 	wires map[*wire]struct{}
 	// cause is why the connection was dropped on this side.
@@ -112,6 +114,7 @@ func (c *connector) connect(ctx context.Context, servers []string) (*session, er
 		return nil, err
 	}
 	s := &session{gone: make(chan struct{}), wires: make(map[*wire]struct{})}
+	s.lines = &lines{dial: c.again(s), taken: shortLine}
 	options = append(options,
 		nats.ClosedHandler(func(*nats.Conn) { close(s.gone) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.refused(err) }),

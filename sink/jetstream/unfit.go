@@ -46,9 +46,6 @@ func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unf
 	if c.DiscardNewPerSubject {
 		list = append(list, unfit{inspect.StreamUnusable, "refuses a second claim (discard_new_per_subject)", "use a stream without that", ""})
 	}
-	if c.SubjectTransform != nil {
-		list = append(list, unfit{inspect.StreamUnusable, "stores messages under other subjects (subject_transform)", "use a stream without that", ""})
-	}
 	if c.Retention != jetstream.LimitsPolicy {
 		list = append(list, unfit{inspect.StreamUnreadable, "removes what is consumed (retention " + strings.ToLower(c.Retention.String()) + ")", "use a stream with the retention limits", ""})
 	}

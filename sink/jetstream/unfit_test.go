@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"bridge/internal/inspect"
 	"bridge/internal/testenv"
+	"bridge/sink"
 	"bridge/sink/jetstream"
 )
 
@@ -92,5 +94,39 @@ func TestServersWithoutBatches(t *testing.T) {
 		if jetstream.TooOld(version) != want {
 			t.Errorf("%q: want %v", version, want)
 		}
+	}
+}
+
+// TestAStreamThatStoresUnderOtherSubjects: what bridge would not find again is not published, and
+// readiness says why until the transform is gone.
+func TestAStreamThatStoresUnderOtherSubjects(t *testing.T) {
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	config := natsjs.StreamConfig{
+		Name: "EVENTS", Subjects: []string{"in.>"}, SubjectTransform: &natsjs.SubjectTransformConfig{Source: "in.>", Destination: "out.>"},
+	}
+	stream := server.CreateStream(t, config)
+	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Published: []string{"in.a"}})
+	done := make(chan error, 1)
+	go func() {
+		out, err := s.Publish(deadline(t, time.Minute), []sink.Message{{Destination: "in.a", ID: "1"}})
+		if err == nil && !out.AllAcked() {
+			err = errors.New("it is not acknowledged")
+		}
+		done <- err
+	}()
+	eventually(t, time.Minute, "readiness says why", func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "subject_transform")
+	})
+	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 0 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	config.SubjectTransform = nil
+	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
