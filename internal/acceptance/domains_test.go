@@ -163,7 +163,7 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
 	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
 	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
-		"BRIDGE_SINK_URL": server.As("blind", "a").URL(), "BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS",
+		"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr(), "BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS",
 		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
 	})
 	for range 2 {

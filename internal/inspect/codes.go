@@ -114,6 +114,11 @@ const (
 	StreamDuplicates  Code = "stream-duplicates"
 	StreamDiscards    Code = "stream-discards"
 	StreamMessageSize Code = "stream-message-size"
+	// StreamFull: a stream or an account takes no more messages, or will not one day.
+	// StreamConsumers: it takes no more consumers, StreamCreation: no such stream.
+	StreamFull      Code = "stream-full"
+	StreamConsumers Code = "stream-consumers"
+	StreamCreation  Code = "stream-creation"
 	// StreamDomains: events of another domain may have the ids of ours.
 	StreamDomains Code = "stream-domains"
 )

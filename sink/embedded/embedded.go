@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"bridge/internal/inspect"
+	"bridge/internal/outage"
 	"bridge/sink"
 )
 
@@ -157,6 +158,14 @@ func (s *Sink) Ready(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("the NATS server inside the process stores nothing: see to room on the disk of %s", s.dir), err)
 	}
 	return err
+}
+
+// Outages is that of the sink on the server.
+func (s *Sink) Outages() []outage.Outage {
+	if inner, ok := s.inner.(interface{ Outages() []outage.Outage }); ok {
+		return inner.Outages()
+	}
+	return nil
 }
 
 // TPs is that of the sink on the server.

@@ -146,7 +146,7 @@ func parseJSON(data []byte) ack {
 		return ack{err: fmt.Errorf("read the answer to a message: %w", err)}
 	}
 	if e := answer.Error; e != nil {
-		return ack{stream: answer.Stream, code: e.Code, err: fmt.Errorf("%s (%d)", e.Description, e.Code)}
+		return ack{stream: answer.Stream, code: e.Code, err: advised(e.Code, fmt.Errorf("%s (%d)", e.Description, e.Code))}
 	}
 	if answer.Seq == 0 {
 		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", data)}

@@ -343,7 +343,7 @@ func (b *batcher) check(ctx context.Context, j *job) bool {
 		return true
 	}
 	if longest := j.longest(); longest > b.limits.line && (b.limits.guess || time.Since(b.asked) > limitsAge) {
-		if err := b.limits.ask(ctx, b.wire.session, longest); err != nil {
+		if err := b.limits.measure(ctx, b.wire.session, longest); err != nil {
 			return false
 		}
 	}

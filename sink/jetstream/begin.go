@@ -26,7 +26,7 @@ var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeou
 func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	stream, err := lookup(ctx, wire.js, w.options, w.name)
 	if err != nil {
-		return nil, err
+		return nil, wire.explained(err)
 	}
 	info := stream.CachedInfo()
 	if err := usable(w.options, info); err != nil {
@@ -52,7 +52,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	for _, c := range w.calls {
 		longest = max(longest, c.longest())
 	}
-	if err := r.limits.ask(ctx, wire.session, longest); err != nil {
+	if err := r.limits.measure(ctx, wire.session, longest); err != nil {
 		return nil, err
 	}
 	for _, c := range w.calls {
@@ -89,7 +89,7 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 		return nil, option.Errorf("create the stream %s: too few servers are there for the replicas of %s, or too few have the storage for %s: %w",
 			name, option.NATSStreamReplicas, option.NATSStreamMaxBytes, err)
 	case err != nil:
-		return nil, fmt.Errorf("create the stream %s: %w", name, err)
+		return nil, fmt.Errorf("create the stream %s: %w", name, advisedAPI(err))
 	}
 	o.Logger.Info("created the stream", "stream", name, "subjects", o.Subjects)
 	return stream, nil

@@ -64,7 +64,7 @@ func (c *claim) last() uint64 {
 func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	stream, err := lookup(ctx, s.js, c.options, c.options.Stream)
 	if err != nil {
-		return nil, err
+		return nil, s.explained(err)
 	}
 	info := stream.CachedInfo()
 	if err := usable(c.options, info); err != nil {

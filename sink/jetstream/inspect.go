@@ -52,6 +52,8 @@ type inspection struct {
 	at      string
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	// account is zero where the login may not ask for it.
+	account jetstream.Tier
 
 	mu sync.Mutex
 	// denied is the refusal during the last request that belongs to no answer.
@@ -101,9 +103,10 @@ func (i *inspection) unreached(ctx context.Context, err error) {
 // run asks for the streams and judges them.
 func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
+	var account *jetstream.AccountInfo
 	var err error
 	if i.js, err = jetstream.New(i.nc); err == nil {
-		_, err = request(ctx, i, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
+		account, err = request(ctx, i, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
 	}
 	switch err = i.better(err); {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
@@ -116,6 +119,9 @@ func (i *inspection) run(ctx context.Context) {
 		i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "do not answer for JetStream: "+err.Error()).
 			Says("see to the servers; to try it by hand").Types("nats --server %s account info", i.at)
 		return
+	}
+	if account != nil {
+		i.checkAccount(account)
 	}
 	if payload := i.nc.MaxPayload(); payload < smallLimit {
 		i.Add(inspect.Note, inspect.StreamMessageSize, "servers", fmt.Sprintf("take messages of at most %d bytes (max_payload)", payload)).
@@ -197,6 +203,7 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && i.options.CreateStream:
 		i.Summary += ", " + subject + " will be created"
+		i.checkCreation(subject)
 		if version := i.nc.ConnectedServerVersion(); i.options.Claim != "" && tooOld(version) {
 			u := oldServer(version)
 			i.Add(inspect.Unsafe, u.code, subject, u.what+": exactly-once is refused").Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
@@ -221,6 +228,7 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	i.checkKeeping(&info.Config)
 	i.checkRetention(&info.Config)
 	i.checkReading(ctx, &info.Config)
+	i.checkRoom(info)
 	i.checkOthers(ctx, stream)
 }
 

@@ -61,7 +61,7 @@ func TestInspect(t *testing.T) {
 		{name: "a stream that removes what is consumed", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, want: []inspect.Code{inspect.StreamUnreadable}},
 		{name: "a short memory of ids", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.Duplicates = time.Minute }, want: []inspect.Code{inspect.StreamDuplicates}},
 		{name: "a stream that forgets by age", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, want: []inspect.Code{inspect.StreamDiscards}},
-		{name: "a full stream that refuses", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 5, jetstream.DiscardNew }},
+		{name: "a stream that refuses once it is full", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 5, jetstream.DiscardNew }, want: []inspect.Code{inspect.StreamFull}},
 		{name: "a stream of small messages", stream: &healthy, change: func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, want: []inspect.Code{inspect.StreamMessageSize}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	shortLine = 256
 	// usualLine is max_control_line of a server by default.
 	usualLine = 4096
-	// linesFor is how long it is believed that a server refuses a line: the limit may be raised.
+	// linesFor is how long it is believed that a server refuses a line: the limit may be changed.
 	linesFor = time.Minute
 	// probes that end without an answer prove that the server refuses the line: it may close the
 	// connection before its reason is read.
@@ -133,8 +133,8 @@ func (c *connector) again(s *session) func(ctx context.Context) (*nats.Conn, err
 	}
 }
 
-// ask sets how long lines may be, of which the longest has need bytes.
-func (l *limits) ask(ctx context.Context, s *session, need int) error {
+// measure sets how long lines may be, of which the longest has need bytes.
+func (l *limits) measure(ctx context.Context, s *session, need int) error {
 	line, exact, err := s.lines.limit(ctx, need)
 	l.line, l.guess = line, !exact
 	return err

@@ -52,7 +52,7 @@ func (r *reading) consume(ctx context.Context, session *session) error {
 	p := &pulling{reading: r, session: session}
 	pending, forget, err := p.create(ctx)
 	if err != nil {
-		return fmt.Errorf("make a consumer: %w", err)
+		return fmt.Errorf("make a consumer: %w", advisedAPI(err))
 	}
 	defer forget()
 	p.arrived = make(chan *nats.Msg, 2*pullBatch+16)

@@ -213,7 +213,7 @@ func describe(ctx context.Context, session *session, name string) (*jetstream.St
 	stream, err := session.js.Stream(ctx, name)
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, session.explained(context.Cause(ctx))
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, errMissing
 	case err != nil:

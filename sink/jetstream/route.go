@@ -202,6 +202,9 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return "", option.Errorf("no stream takes the subject %s: create one, or set %s", subject, option.NATSStream)
 	}
+	if ctx.Err() != nil {
+		err = session.explained(context.Cause(ctx))
+	}
 	if err != nil {
 		return "", fmt.Errorf("ask for the stream of %s: %w", subject, err)
 	}

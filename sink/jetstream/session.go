@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -39,14 +40,17 @@ type session struct {
 	wires map[*wire]struct{}
 	// cause is why the connection was dropped on this side.
 	cause error
-	// unread is why no consumer may be made or read, unreadMessages why no single message may be.
-	unread, unreadMessages error
+	// unread is why no consumer may be made or read, unreadMessages why no single message may be,
+	// unasked why something else may not be asked of JetStream.
+	unread, unreadMessages, unasked error
 }
 
 // connector keeps one session open, for ever.
 type connector struct {
 	options *Options
 	faults  *faults
+	// connected is called when there is a new session.
+	connected func()
 
 	mu      sync.Mutex
 	current *session
@@ -80,6 +84,7 @@ func (c *connector) run(ctx context.Context) {
 		servers = merge(bare(c.options.URLs), s.nc.Servers())
 		c.set(s, nil)
 		c.faults.end(natsTP)
+		c.connected()
 		select {
 		case <-s.gone:
 			err := s.why()
@@ -223,6 +228,10 @@ func (s *session) refused(err error) {
 		s.unreadMessages = err
 		return
 	}
+	if strings.Contains(err.Error(), "$JS.API.") {
+		s.unasked = err
+		return
+	}
 	for w := range s.wires {
 		select {
 		case w.denied <- err:
@@ -238,6 +247,16 @@ func deniedMessages(err error) bool {
 
 // deniedReading reports whether an error of the server says that consumers may not be made or read.
 func deniedReading(err error) bool { return strings.Contains(err.Error(), "JS.API.CONSUMER") }
+
+// explained returns why JetStream was not asked, where that explains an error, else err.
+func (s *session) explained(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil || s.unasked == nil || !errors.Is(err, errNoReply) {
+		return err
+	}
+	return fmt.Errorf("grant the user the right to publish on it: %w", s.unasked)
+}
 
 // denial returns why no consumer may be made or read, nil while that is not known.
 func (s *session) denial() error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 var _ sink.Transactional = (*Sink)(nil)
@@ -43,7 +47,9 @@ type Sink struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	closed  bool
+	// looked are the streams that TPs has returned.
+	looked map[string]bool
+	closed bool
 }
 
 // Open starts a sink and returns at once, whether or not a server can be reached. Its errors are
@@ -53,10 +59,11 @@ func Open(options Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: options, workers: make(map[string]*worker)}
+	s := &Sink{options: options, workers: make(map[string]*worker), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
 	s.conns = newConnector(&s.options, s.faults)
+	s.conns.connected = s.reconnected
 	s.running.Go(func() { s.conns.run(s.life) })
 	if options.Claim != "" {
 		s.batcher = newBatcher(s)
@@ -157,6 +164,17 @@ func (s *Sink) worker(stream string) (*worker, error) {
 	return w, nil
 }
 
+// reconnected tells of a new connection that all streams which were looked at may have other
+// messages than before, also where nothing is sent to them.
+func (s *Sink) reconnected() {
+	s.mu.Lock()
+	names := slices.Collect(maps.Keys(s.looked))
+	s.mu.Unlock()
+	for _, name := range names {
+		s.options.Session(name)
+	}
+}
+
 // session returns the connection, or waits for one until ctx or the sink ends.
 func (s *Sink) session(ctx context.Context) (*session, error) {
 	ctx, cancel := s.within(ctx)
@@ -220,8 +238,13 @@ func (s *Sink) missing(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 		defer cancel()
-		if _, err := session.js.Stream(ctx, name); err != nil {
+		if _, err := session.js.Stream(ctx, name); errors.Is(err, jetstream.ErrStreamNotFound) {
 			return option.Errorf("stream %s: %w: create it, or set %s=true", name, err, option.NATSCreateStream)
+		} else if err != nil {
+			if ctx.Err() != nil {
+				err = session.explained(context.Cause(ctx))
+			}
+			return fmt.Errorf("ask for the stream %s: %w", name, err)
 		}
 	} else {
 		for _, subject := range s.options.Published {

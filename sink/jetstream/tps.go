@@ -51,7 +51,7 @@ func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, e
 	names := []string{s.options.Stream}
 	if s.options.Stream == "" {
 		if names, err = streamsOf(ctx, session, destinations); err != nil {
-			return nil, err
+			return nil, session.explained(err)
 		}
 	}
 	for _, name := range names {
@@ -66,6 +66,9 @@ func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, e
 			// What lies before the claim is to be read back.
 			return nil, errOldLeader
 		}
+		s.mu.Lock()
+		s.looked[name] = true
+		s.mu.Unlock()
 		tps = append(tps, describeTP(info))
 	}
 	return tps, nil

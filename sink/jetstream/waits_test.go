@@ -1,0 +1,118 @@
+package jetstream_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/inspect"
+	"bridge/internal/outage"
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+)
+
+// TestWaitsNameFaultAndRemedy: what JetStream refuses is waited for, with the fault and what to do
+// in readiness and in the outages, and check finds it before.
+func TestWaitsNameFaultAndRemedy(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartNATS(t, testenv.NATSLines(
+		"no_auth_user: admin",
+		"accounts {",
+		`  A { jetstream: enabled, users: [`,
+		`    { user: admin, password: a },`,
+		`    { user: mute, password: a, permissions: { publish: { deny: ["mute.>"] } } },`,
+		`    { user: blind, password: a, permissions: { publish: { deny: ["$JS.API.STREAM.INFO.>"] } } },`,
+		`  ] }`,
+		`  B { jetstream: { max_streams: 1, max_bytes_required: true }, users: [ { user: few, password: a } ] }`,
+		"}",
+	))
+	create := func(c natsjs.StreamConfig, full bool) {
+		c.Subjects, c.Duplicates = []string{strings.ToLower(c.Name) + ".>"}, 2*time.Minute
+		server.CreateStream(t, c)
+		if full {
+			if _, err := server.JetStream(t).Publish(t.Context(), strings.ToLower(c.Name)+".a", make([]byte, 2000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	create(natsjs.StreamConfig{Name: "COUNT", MaxMsgs: 1, Discard: natsjs.DiscardNew}, true)
+	create(natsjs.StreamConfig{Name: "BYTES", MaxBytes: 2500, Discard: natsjs.DiscardNew}, true)
+	create(natsjs.StreamConfig{Name: "SUBJECT", MaxMsgs: 100, MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Discard: natsjs.DiscardNew}, true)
+	create(natsjs.StreamConfig{Name: "READ", MaxConsumers: 1}, true)
+	create(natsjs.StreamConfig{Name: "MUTE"}, false)
+	if _, err := server.JetStream(t).CreateConsumer(t.Context(), "READ", natsjs.ConsumerConfig{Durable: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, user, subject, stream string
+		create, read                bool
+		code                        inspect.Code
+		says                        string
+	}{
+		{"full of messages", "admin", "count.a", "", false, false, inspect.StreamFull, "discard old"},
+		{"full of bytes", "admin", "bytes.a", "", false, false, inspect.StreamFull, "discard old"},
+		{"full of a subject", "admin", "subject.a", "", false, false, inspect.StreamUnusable, "discard_new_per_subject"},
+		{"no consumer more", "admin", "read.a", "", false, true, inspect.StreamConsumers, "max_consumers"},
+		{"no stream", "admin", "nobody.a", "", false, false, inspect.NoStream, "create one"},
+		{"no named stream", "admin", "nobody.a", "NOBODY", false, false, inspect.NoStream, "create it"},
+		{"no limit of bytes", "few", "few.a", "FEW", true, false, inspect.StreamCreation, "STREAM_MAX_BYTES"},
+		{"no right to publish", "mute", "mute.a", "", false, false, "", "grant the user the right"},
+		{"no right to ask", "blind", "count.b", "COUNT", false, false, inspect.StreamGrant, "grant the user the right"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := jetstream.Options{
+				URLs: []string{"nats://" + c.user + ":a@" + server.Addr()}, Stream: c.stream, CreateStream: c.create, Subjects: []string{c.subject}, Published: []string{c.subject}, Fault: func(tp string, err error) { t.Logf("%v %s: %v", time.Now().Format("05.000"), tp, err) },
+			}
+			found := inspected(t, o).Findings
+			if c.code != "" && !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Code == c.code && f.Severity == inspect.Unsafe }) {
+				t.Errorf("found %+v", found)
+			}
+			s := open(t, o)
+			go func() {
+				// It ends with the test.
+				if c.read {
+					_, _ = s.Read(t.Context(), sink.Span{TP: strings.ToUpper(strings.TrimSuffix(c.subject, ".a")), To: sink.NoEnd}, func(*sink.Stored) error { return nil })
+				} else {
+					_, _ = s.Publish(t.Context(), []sink.Message{{Destination: c.subject, ID: "1", Value: make([]byte, 1000)}})
+				}
+			}()
+			begun := time.Now()
+			defer func() { t.Logf("%v: %v", time.Since(begun).Round(time.Millisecond), s.Outages()) }()
+			eventually(t, 20*time.Second, "an outage says why", func() bool {
+				outages := s.Outages()
+				return slices.ContainsFunc(outages, func(o outage.Outage) bool { return strings.Contains(o.Error(), c.says) })
+			})
+			if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("readiness: %v", err)
+			}
+		})
+	}
+}
+
+// TestANewConnectionCountsWithoutAMessage: a server that was restarted may have other messages also
+// where nothing is sent to it.
+func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
+	sessions := make(chan string, 10)
+	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Session: func(stream string) { sessions <- stream }})
+	if _, err := s.TPs(deadline(t, time.Minute), []string{"in.a"}); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	server.Start(t)
+	select {
+	case stream := <-sessions:
+		if stream != "EVENTS" {
+			t.Errorf("a session of %q", stream)
+		}
+	case <-time.After(time.Minute):
+		t.Error("no session begins")
+	}
+}
