@@ -22,25 +22,35 @@ func TestUpgrade(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	former := world.BuildFormer(t, "testdata/formerclient")
-	for name, once := range map[string]bool{"at-least-once": false, "exactly-once": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range []string{"at-least-once", "exactly-once", progressOnTheBus} {
+		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			world.EachBus(t, func(t *testing.T, b *world.Bus) {
-				if once {
-					b = b.ExactlyOnce(t.Name())
-				}
-				upgrade(t, b, once, former)
-			})
+			world.EachBus(t, func(t *testing.T, b *world.Bus) { upgrade(t, b, mode, former) })
 		})
 	}
 }
 
-func upgrade(t *testing.T, b *world.Bus, exactlyOnce bool, former world.Former) {
+// progressOnTheBus is at least once, with the progress of the tables on the bus.
+const progressOnTheBus = "progress on the bus"
+
+func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
+	exactlyOnce := mode == "exactly-once"
+	if exactlyOnce {
+		b = b.ExactlyOnce(t.Name())
+	}
 	// Both streams may have a batch in flight.
 	const batchRows, batches = 50, 2
 	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": fmt.Sprint(batchRows)})})
+	folder := strings.TrimPrefix(p.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+	if mode == progressOnTheBus {
+		p.Env["BRIDGE_CHECKPOINT_URL"], p.Env["BRIDGE_CHECKPOINT_TOPIC"] = "bus://"+folder, p.Destination("progress")
+		if b.Kafka != nil {
+			compact := "compact"
+			b.Kafka.CreateTopic(t, p.Destination("progress"), 1, map[string]*string{"cleanup.policy": &compact})
+		}
+	}
 	current, kills, had := p.Path, 0, int64(0)
 	read := former.Read(p)
 	_, stop := w.Write()
@@ -63,7 +73,7 @@ func upgrade(t *testing.T, b *world.Bus, exactlyOnce bool, former world.Former) 
 	}
 	loseCheckpoint := func() {
 		t.Helper()
-		if err := os.RemoveAll(strings.TrimPrefix(p.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
+		if err := os.RemoveAll(folder); err != nil {
 			t.Fatal(err)
 		}
 	}
