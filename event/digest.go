@@ -9,8 +9,8 @@ type Digest struct {
 	Key []byte
 	// Sum is the digest of the row's event.
 	Sum [16]byte
-	// Deleted says that the row's event is a deleted one. With Silent it is news of an entity alone
-	// that is there.
+	// Deleted says that the row's event is a deleted one. It is news of an entity alone that was
+	// published. Silent says that the row does not match the condition of the stream.
 	Deleted, Silent bool
 }
 
@@ -26,16 +26,8 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
 	d := Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}
-	if d.Deleted && e.silent != nil {
-		d.Silent = e.silent()
-	}
 	if row.Filtered && e.options.Kind == Capability {
 		d.Deleted, d.Silent = true, true
 	}
 	return d, nil
 }
-
-// Silence makes rows that say that they are deleted Silent in their Digest while when reports true:
-// where a bus forgets deleted entities, one that it does not have may have been published. Call it
-// before the first Digest.
-func (e *Encoder) Silence(when func() bool) { e.silent = when }

@@ -36,8 +36,6 @@ type Encoder struct {
 	values   *values
 	// plans are shared with other encoders, nil where they are not.
 	plans *Plans
-	// silent, where it is not nil, reports whether rows that say that they are deleted are silent.
-	silent func() bool
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
 	key          []byte
 	keys, absent [][]byte

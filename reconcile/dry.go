@@ -100,7 +100,7 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	var what string
 	switch {
-	case agrees(known, &seen.Digest), known.State == store.Unknown && (seen.Silent || seen.row <= d.floor):
+	case agrees(known, &seen.Digest), known.State == store.Unknown && (seen.Deleted || seen.row <= d.floor):
 		return
 	case seen.Deleted:
 		what = deleted

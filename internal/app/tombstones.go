@@ -55,16 +55,12 @@ func isCompacted(ctx context.Context, bus sink.Compactor, topic string) (bool, e
 	return found.On, err
 }
 
-// encoder returns an encoder of the events of a table. Where tombstones are on, the bus forgets
-// deleted entities: rows that say that they are deleted are no news of one that it does not have.
+// encoder returns an encoder of the events of a table.
 func (s *stream) encoder(cfg *config.Config, table string) (*event.Encoder, error) {
 	e, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
 		return nil, err
 	}
 	e.Share(&s.plans)
-	if t := s.tombstones[table]; t != nil {
-		e.Silence(t.On)
-	}
 	return e, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"bridge/internal/config"
 	"bridge/internal/verify"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -24,13 +23,7 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, bus.Close()) }()
-	compacted := func(ctx context.Context, topic string) (bool, error) {
-		if asked, ok := bus.(sink.Compactor); ok {
-			return isCompacted(ctx, asked, topic)
-		}
-		return false, nil
-	}
-	shards, err := verifyShards(ctx, cfg, src, compacted)
+	shards, err := verifyShards(cfg, src)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +35,8 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 }
 
 // verifyShards returns every table with what its events look like.
-func verifyShards(ctx context.Context, cfg *config.Config, src source.Source, compacted func(context.Context, string) (bool, error)) ([]verify.Shard, error) {
+func verifyShards(cfg *config.Config, src source.Source) ([]verify.Shard, error) {
 	var shards []verify.Shard
-	modeOf := cfg.Tombstones()
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		for _, table := range s.Tables {
@@ -56,13 +48,6 @@ func verifyShards(ctx context.Context, cfg *config.Config, src source.Source, co
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
-			silent := modeOf(s, destination) == config.TombstonesOn
-			if modeOf(s, destination) == config.TombstonesAuto {
-				if silent, err = compacted(ctx, destination); err != nil {
-					return nil, fmt.Errorf("stream %s: %w", s.Name, err)
-				}
-			}
-			encoder.Silence(func() bool { return silent })
 			shards = append(shards, verify.Shard{
 				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Encoder: encoder,
 				Zone: s.TimeZone.Location, Window: s.StabilityWindow, Latest: s.Start.Latest, After: s.Start.After,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"bridge/checkpoint/store"
@@ -151,6 +152,10 @@ func Dispute(ctx context.Context, s store.Store, key store.Key, above, epoch uin
 			return nil
 		}
 		above = changes[len(changes)-1].Entry.Row
+		changes = slices.DeleteFunc(changes, func(c store.Change) bool {
+			// Of a row that was deleted when it was seen first there was no message.
+			return c.Entry.State == store.Tombstone && c.Entry.Event == [16]byte{}
+		})
 		for i := range changes {
 			e := &changes[i].Entry
 			e.Disputed, e.Epoch, e.Seq = true, epoch, 0

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"bridge/checkpoint/store"
@@ -23,6 +24,9 @@ type entities struct {
 	rows      []view.Row
 	keys      []byte
 	decisions []view.Decision
+	formers   [][]byte
+	// waits are closed as former entities that were nominated leave the queue.
+	waits map[<-chan struct{}]struct{}
 }
 
 // newEntities returns nil for a release shard.
@@ -30,7 +34,7 @@ func newEntities(opts *Options, r *retrier, g *gaps) *entities {
 	if opts.Kind != event.Capability {
 		return nil
 	}
-	return &entities{opts: opts, encoder: opts.Encoder, retrier: r, gaps: g}
+	return &entities{opts: opts, encoder: opts.Encoder, retrier: r, gaps: g, waits: make(map[<-chan struct{}]struct{})}
 }
 
 // begin begins the claims of b.
@@ -147,6 +151,34 @@ func (e *entities) nominate(decisions []view.Decision) {
 		}
 	}
 	e.noteOverflow()
+}
+
+// nominateFormers gives the entities to the stream that the rows decided last had before: an UPDATE
+// of a key leaves no row of them. Movers proves that (invariant 5).
+func (e *entities) nominateFormers(ctx context.Context) error {
+	err := e.retrier.readStore(ctx, func() (err error) {
+		e.formers, err = e.opts.View.Formers(ctx, e.opts.Name, e.rows, e.formers[:0])
+		return err
+	})
+	for _, former := range e.formers {
+		e.waits[e.opts.Movers.Nominate(e.opts.Name, former)] = struct{}{}
+	}
+	clear(e.formers)
+	e.noteOverflow()
+	return err
+}
+
+// formersWait reports whether former entities that were nominated are still in the queue.
+func (e *entities) formersWait() bool {
+	maps.DeleteFunc(e.waits, func(done <-chan struct{}, _ struct{}) bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	return len(e.waits) > 0
 }
 
 // noteOverflow has a reconcile follow where nominations were dropped, since too many wait.

@@ -32,9 +32,13 @@ type changes struct {
 	pace   *pace
 	// toPublish reports whether the row with an id is for the tail or the ledger to publish.
 	toPublish func(id uint64) bool
+	// waits reports whether former entities of changed rows wait to be looked up.
+	waits func() bool
 
-	// after is how far it has come; restored says that this comes from the checkpoint.
+	// after is how far it has come, safe how far without former entities that wait: a restart goes on
+	// there, and finds them again. restored says that after comes from the checkpoint.
 	after    source.Cursor
+	safe     source.Cursor
 	restored bool
 	// column is MODIFIED as it was when the cursor was moved last.
 	column source.Column
@@ -116,6 +120,7 @@ func (c *changes) begin(column source.Column, through string) {
 	case !readable, altered, c.after.Modified > through:
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.
 		c.after = source.Cursor{Modified: column.Text(now.Add(-opts.LookBack), opts.Zone)}
+		c.safe = c.after
 	case c.restored:
 		// What was committed late around the saved MODIFIED is read once more.
 		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
@@ -267,7 +272,10 @@ func (c *changes) saveDue() bool { return time.Since(c.saved) >= saveCursorEvery
 // handOver returns the cursor, to be committed with a batch.
 func (c *changes) handOver() source.Cursor {
 	c.saved = time.Now()
-	return c.after
+	if !c.waits() {
+		c.safe = c.after
+	}
+	return c.safe
 }
 
 // cursorAt returns the second cursor as of a moment, the zero one where there is no MODIFIED.
@@ -279,10 +287,10 @@ func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Curs
 }
 
 // newChanges returns the second cursor of a shard whose MODIFIED has an index, as it was saved.
-func newChanges(gaps *gaps, pace *pace, saved source.Cursor) *changes {
+func newChanges(gaps *gaps, pace *pace, saved source.Cursor, waits func() bool) *changes {
 	c := &changes{
 		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, toPublish: gaps.toPublish,
-		after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
+		waits: waits, after: saved, safe: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
 	}
 	c.far = newFar(c)
 	return c

@@ -134,6 +134,9 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 			return err
 		}
 		o.rereader.entities.nominate(decisions)
+		if err := o.rereader.entities.nominateFormers(ctx); err != nil {
+			return err
+		}
 		// Of a move that has ended nothing is proved any more: Movers reads its key again.
 		return o.addAbsences(ctx, b, page, given, decisions)
 	})

@@ -55,8 +55,9 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 func (r *rereader) nominate(ctx context.Context, n *nomination, decisions []view.Decision) error {
 	if n == nil {
 		r.entities.nominate(decisions)
-		return nil
+		return r.entities.nominateFormers(ctx)
 	}
+	// A reconcile has former entities among those without a row.
 	return n.move(ctx, r.entities, nominatedOf(decisions))
 }
 

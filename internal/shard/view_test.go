@@ -178,17 +178,21 @@ func TestNominations(t *testing.T) {
 		b := newViewBench(t, false)
 		gone := b.table.Insert("a", "1", "0")
 		b.table.Insert("b", "1", "0")
-		dead := b.table.Insert("c", "1", "1")
+		dead := b.table.Insert("c", "1", "0")
 		s, stop := b.run(t)
-		b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c")
+		b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1")
+		b.table.Update(dead, "c", "1", "1")
+		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: dead, Last: dead}}}); v != (reconcile.Verdict{Deleted: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
 		b.table.Delete(gone)
 		b.table.Delete(dead)
 		names := reconcile.Nomination{Entities: [][]byte{entity("a"), entity("b"), entity("c"), entity("never was")}}
 		if v := nominate(t, s, names); v != (reconcile.Verdict{Deleted: 1}) {
 			t.Errorf("verdict %+v", v)
 		}
-		all := b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c", "Deleted a")
-		if last := all[3]; last.reason != "ABSENT_IN_SNAPSHOT" || last.predecessor != all[0].id || last.row != gone || last.origin != sink.FromReconcile {
+		all := b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1", "Deleted c", "Deleted a")
+		if last := all[4]; last.reason != "ABSENT_IN_SNAPSHOT" || last.predecessor != all[0].id || last.row != gone || last.origin != sink.FromReconcile {
 			t.Errorf("the last event is %+v", last)
 		}
 		if v := nominate(t, s, names); v != (reconcile.Verdict{}) {
@@ -198,9 +202,9 @@ func TestNominations(t *testing.T) {
 		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: gone, Last: gone}}}); v != (reconcile.Verdict{Added: 1}) {
 			t.Errorf("verdict %+v", v)
 		}
-		all = b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c", "Deleted a", "Added a=1")
-		if all[4].id == all[0].id || all[4].predecessor != all[3].id {
-			t.Errorf("the entity that came back is told by %+v", all[4])
+		all = b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1", "Deleted c", "Deleted a", "Added a=1")
+		if all[5].id == all[0].id || all[5].predecessor != all[4].id {
+			t.Errorf("the entity that came back is told by %+v", all[5])
 		}
 		stop()
 	})

@@ -168,10 +168,10 @@ func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 }
 
 // deletedSilently reports whether nothing has to be published of a row whose entity the bus does
-// not have.
+// not have: it is deleted.
 func deletedSilently(e *event.Encoder, row source.Row) bool {
 	digest, err := e.Digest(row)
-	return err == nil && digest.Silent
+	return err == nil && digest.Deleted
 }
 
 // compareLast compares a row with the last event of its entity, which may be of another table.

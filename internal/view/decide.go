@@ -13,8 +13,8 @@ type Row struct {
 	// Entity is the key of its messages, Digest that of the published columns.
 	Entity []byte
 	Digest [16]byte
-	// Deleted says that a column, or the condition of the stream, has the row deleted. With Silent
-	// that is no news of an entity of which nothing was published.
+	// Deleted says that a column, or the condition of the stream, has the row deleted. That is no
+	// news of an entity of which nothing was published; it is noted unless the row is Silent.
 	Deleted, Silent bool
 }
 
@@ -156,8 +156,8 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	d.Op, d.News, moves = verdict(&d.Known, c.shard, &d.Row)
 	entry := entryOf(c.shard, &d.Row)
 	switch {
-	case d.Known.State == store.Unknown && d.ID <= c.Floor:
-		// Rule 16.
+	case d.Known.State == store.Unknown && (d.ID <= c.Floor || d.Deleted && !d.Silent):
+		// Rule 16. A deleted row is noted, so that an older read of its entity is contested.
 		d.News = false
 		if !d.Deleted {
 			entry.State = store.Recorded
@@ -229,7 +229,7 @@ func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves
 		return event.Deleted, moves || known.Disputed, false
 	}
 	if d.Deleted {
-		return event.Deleted, !d.Silent, false
+		return event.Deleted, false, false
 	}
 	return event.Added, true, false
 }

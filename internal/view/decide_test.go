@@ -131,7 +131,7 @@ func TestDecide(t *testing.T) {
 		"a row of an entity that is absent adds it":                  {false, gone(live), 0, event.Added, false, store.Live, 7},
 		"a row of an entity that is deleted adds it":                 {false, tombstone, 0, event.Added, false, store.Live, 7},
 		"a tombstone deletes what lives":                             {true, live, 0, event.Deleted, false, store.Tombstone, 7},
-		"a tombstone of what is not known is told":                   {true, store.Entry{}, 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone of what was never published is noted":           {true, store.Entry{}, 0, "", false, store.Tombstone, 7},
 		"a tombstone that is touched is not news":                    {true, tombstone, 0, "", false, store.Tombstone, 7},
 		"a tombstone in another row changes the store alone":         {true, row(tombstone, 6), 0, "", false, store.Tombstone, 7},
 		"a disputed tombstone is published":                          {true, disputed(tombstone), 0, event.Deleted, false, store.Tombstone, 7},
