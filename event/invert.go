@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +24,14 @@ func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 		return nil, true, true
 	}
 	switch c.Kind {
-	case source.JSON, source.Bit:
+	case source.JSON:
+		return v, false, true
+	case source.Bit:
+		if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
+			// A DELETED of zero bits does not say that its row is deleted.
+			b := binary.BigEndian.AppendUint64(nil, n)
+			v = b[min(7, len(b)-len(bytes.TrimLeft(b, "\x00"))):]
+		}
 		return v, false, true
 	}
 	text, quoted := unquoted(v)
