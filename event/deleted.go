@@ -2,9 +2,89 @@ package event
 
 import (
 	"bytes"
+	"math/big"
+	"strconv"
+	"strings"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
+
+// Deletion says which values of a DELETED column say that their row is deleted. Without Values that
+// is the rule for all columns: see docs/events.md.
+type Deletion struct {
+	// Values are those that do or, with Except, those that do not beside those of the rule.
+	Values []string
+	Except bool
+}
+
+// Says reports whether v, a value of c, says that its row is deleted.
+func (d *Deletion) Says(c source.Column, v []byte) bool {
+	switch {
+	case len(d.Values) == 0:
+		return isDeleted(c, v)
+	case d.Except:
+		return isDeleted(c, v) && !d.names(c, v)
+	}
+	return v != nil && d.names(c, v)
+}
+
+// names reports whether v is one of the values: numbers as numbers, times that begin so, all else
+// without regard to letter case.
+func (d *Deletion) names(c source.Column, v []byte) bool {
+	for _, value := range d.Values {
+		switch c.Kind {
+		case source.Int, source.Decimal, source.Float, source.Bit:
+			want, _ := number(value)
+			if is, ok := numberOf(c, v); ok && want != nil && is.Cmp(want) == 0 {
+				return true
+			}
+		case source.Date, source.DateTime, source.Timestamp:
+			if strings.HasPrefix(string(v), value) {
+				return true
+			}
+		default:
+			if strings.EqualFold(string(v), value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fit reports values that c never has.
+func (d *Deletion) fit(c source.Column) error {
+	for _, value := range d.Values {
+		switch c.Kind {
+		case source.Int, source.Decimal, source.Float, source.Bit:
+			if _, ok := number(value); !ok {
+				return option.Errorf("%s names the value %q, but %s holds numbers: write %s=%s=1", option.Deleted, value, c.Name, option.Deleted, c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func number(text string) (*big.Rat, bool) {
+	if len(text) > 64 || strings.ContainsAny(text, "eE/") {
+		// An exponent makes a number that takes much memory.
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, false
+		}
+		r := new(big.Rat).SetFloat64(f)
+		return r, r != nil
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// numberOf returns the number in v.
+func numberOf(c source.Column, v []byte) (*big.Rat, bool) {
+	if c.Kind != source.Bit {
+		return number(string(v))
+	}
+	return new(big.Rat).SetInt(new(big.Int).SetBytes(v)), true
+}
 
 // isDeleted reports whether v, the value of a DELETED column, says that its row is deleted. These
 // do not: NULL, a number equal to zero, bits that are all zero, the empty string, the words "0",

@@ -33,7 +33,8 @@
 // column says so, else Added, or Modified where the caller knows that its entity is there already
 // ([Row]). That column says no with NULL, a number equal to zero, bits (or a byte string) that are
 // all zero, the empty string, the words "0", "f", "false", "n" and "no" in any letter case, JSON
-// null and a zero date; with everything else it says yes. A row that is Filtered is Deleted, too,
+// null and a zero date; with everything else it says yes, unless a [Deletion] names its values. A
+// row that is Filtered is Deleted, too,
 // and so is an entity whose row is gone ([Absent]). A deleted event carries the key members alone,
 // the reason (TOMBSTONE for a row that says so, FILTERED for another one that is there,
 // ABSENT_IN_SNAPSHOT for one that is not) and the row. The caller leaves out the Filtered rows of a

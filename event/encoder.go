@@ -164,7 +164,7 @@ func (e *Encoder) typeOf(row Row) (*eventType, error) {
 // isDeleted reports whether a row says that its entity is deleted. A fact in a log is never undone.
 func (e *Encoder) isDeleted(values [][]byte) bool {
 	i := e.plan.columns.Deleted
-	return i >= 0 && e.options.Kind == Capability && isDeleted(e.plan.columns.List[i], values[i])
+	return i >= 0 && e.options.Kind == Capability && e.options.Deletion.Says(e.plan.columns.List[i], values[i])
 }
 
 // time returns MODIFIED, else CREATED, else the zero time. The first moment of the year 1, which

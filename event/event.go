@@ -78,6 +78,8 @@ type Options struct {
 	Zone *time.Location
 	// BadValue defaults to NullBad.
 	BadValue BadValue
+	// Deletion says which values of the DELETED column say that their row is deleted.
+	Deletion Deletion
 }
 
 // Event is one encoded event. Its byte slices lie in the buffer that Append was given.

@@ -75,8 +75,8 @@ func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 		fields []event.Field
 		want   []string
 	}{
-		{"two columns for one member", nil, []string{`columns "app_id" and "AppId" both become the member "appId"`, "FIELDS"}},
-		{"a reserved member", nil, []string{`column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`}},
+		{"two columns for one member", nil, []string{`columns "app_id" and "AppId" both become the member "appId"`, "EXCLUDE", "FIELDS"}},
+		{"a reserved member", nil, []string{"EXCLUDE", `column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`}},
 		{"a column that is not there", []event.Field{{"app_id", ""}, {"app_nme", "name"}}, []string{`FIELDS names the column "app_nme", which table orders_07 does not have`, "id, app_id, AppId, Row, reason"}},
 		{"a column that is there twice", []event.Field{{"app_id", "x"}, {"APP_ID", "y"}}, []string{`FIELDS names the column "app_id" twice, as member "x" and "y"`}},
 		{"a whitelist with one member twice", []event.Field{{"app_id", "x"}, {"AppId", "x"}}, []string{`columns "app_id" and "AppId" both become the member "x"`}},

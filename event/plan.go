@@ -65,15 +65,15 @@ type hashed struct {
 	name []byte
 }
 
-// reserved are the members of data that are not columns.
-var reserved = []string{"row", "reason"}
-
 // newPlan lays out the events of rows with these columns. It returns all faults as one error.
 func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	members, faults := o.members(columns)
-	faults = append(faults, memberFaults(members)...)
+	faults = append(faults, o.memberFaults(members)...)
 	if o.Kind == Capability {
 		faults = append(faults, keyFaults(columns, members)...)
+		if i := columns.Deleted; i >= 0 {
+			faults = append(faults, o.Deletion.fit(columns.List[i]))
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -115,21 +115,27 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	return members, faults
 }
 
+// isReserved reports whether events have a member with this name that is no column. Those of a
+// release stream have no reason.
+func (o Options) isReserved(member string) bool {
+	return member == "row" || member == "reason" && o.Kind == Capability
+}
+
 // memberFaults checks that every member is there once and none is reserved.
-func memberFaults(members []member) []error {
+func (o Options) memberFaults(members []member) []error {
 	var faults []error
 	for i, m := range members {
-		if slices.Contains(reserved, m.text) {
-			faults = append(faults, option.Errorf("column %q becomes the member %q, which every event keeps for itself: give the column another member in %s",
-				m.column.Name, m.text, option.Fields))
+		if o.isReserved(m.text) {
+			faults = append(faults, option.Errorf("column %q becomes the member %q, which events keep for themselves: leave the column out with %s, or give it another member in %s",
+				m.column.Name, m.text, option.Exclude, option.Fields))
 		}
 		for _, before := range members[:i] {
 			switch {
 			case before.index == m.index:
 				faults = append(faults, option.Errorf("%s names the column %q twice, as member %q and %q: keep one of them", option.Fields, m.column.Name, before.text, m.text))
 			case before.text == m.text:
-				faults = append(faults, option.Errorf("columns %q and %q both become the member %q: give one of them another member in %s",
-					before.column.Name, m.column.Name, m.text, option.Fields))
+				faults = append(faults, option.Errorf("columns %q and %q both become the member %q: leave one of them out with %s, or give it another member in %s",
+					before.column.Name, m.column.Name, m.text, option.Exclude, option.Fields))
 			}
 		}
 	}

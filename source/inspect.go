@@ -49,4 +49,6 @@ type TableInspection struct {
 	// shows. Why says why. Both are empty if the table could not be read.
 	Order IDOrder
 	Why   string
+	// DeletedType is the type of the DELETED column as the server writes it, where it is known.
+	DeletedType string
 }

@@ -45,6 +45,7 @@ func logFindings(ctx context.Context, cfg *config.Config, src source.Source, log
 		}
 	}
 	found := inspectGuarded(ctx, inspector, check.Expectations(cfg, nil), 1, logger)
+	inspectRows(ctx, cfg, src, 1, &found)
 	if ctx.Err() != nil || found.Tables == nil {
 		// The shards log that the source is away again.
 		return

@@ -58,7 +58,9 @@ func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expe
 		found.Server.Summary = cfg.Source.Scheme + ", which cannot be looked at"
 		return found
 	}
-	return inspectGuarded(ctx, inspector, tables, maxReads, logger)
+	found = inspectGuarded(ctx, inspector, tables, maxReads, logger)
+	inspectRows(ctx, cfg, src, maxReads, &found)
+	return found
 }
 
 // inspectGuarded inspects a source. A panic outside its tables becomes a finding about the server.

@@ -182,6 +182,8 @@ type Stream struct {
 	Key []string
 	// Created, Modified and Deleted are empty when not set.
 	Created, Modified, Deleted string
+	// Deletion says which values of Deleted say that a row is deleted.
+	Deletion event.Deletion
 	// Filter is an SQL condition on rows, empty for all.
 	Filter string
 	// Destination is the template, the sink's default when not set.

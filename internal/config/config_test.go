@@ -81,7 +81,7 @@ func TestConfig(t *testing.T) {
 			"BRIDGE_STREAM_ORDERS_KEY", "order_no",
 			"BRIDGE_STREAM_ORDERS_CREATED", "made",
 			"BRIDGE_STREAM_ORDERS_MODIFIED", "made",
-			"BRIDGE_STREAM_ORDERS_DELETED", "gone",
+			"BRIDGE_STREAM_ORDERS_DELETED", "gone != a|b c",
 			"BRIDGE_STREAM_ORDERS_DESTINATION", "shop.{table}",
 			"BRIDGE_STREAM_ORDERS_START", "18446744073709551615",
 		)).Streams[0]
@@ -93,6 +93,9 @@ func TestConfig(t *testing.T) {
 		}
 		if !slices.Equal(s.Fields, []event.Field{{Column: "order_no", Member: "number"}, {Column: "state"}}) {
 			t.Errorf("fields %v", s.Fields)
+		}
+		if !s.Deletion.Except || !slices.Equal(s.Deletion.Values, []string{"a", "b c"}) {
+			t.Errorf("deletion %+v", s.Deletion)
 		}
 		if s.ID != "seq" || s.Created != "made" || s.Modified != "made" || s.Deleted != "gone" || s.Destination != "shop.{table}" {
 			t.Errorf("%+v", s)

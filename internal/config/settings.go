@@ -113,7 +113,7 @@ type streamSettings struct {
 	Key         list   `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
 	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
 	Modified    string `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
-	Deleted     string `env:"DELETED" example:"is_deleted" doc:"The column that says that a row is deleted."`
+	Deleted     string `env:"DELETED" example:"status=DELETED|ARCHIVED" doc:"The column that says that a row is deleted: by every value but NULL, 0, zero bits, an empty text, f, false, n, no, JSON null and a zero date. Or with the values that do, column=value, or those that do not, column!=value; several with | between them, in any letter case, of a time its beginning. See docs/events.md."`
 	Filter      string `env:"FILTER" example:"state <> 'draft' AND region = 'eu'" doc:"An SQL condition on the row, for the database to evaluate. Rows that do not match (NULL does not) are no events of a release stream, and deleted for consumers of a capability stream (reason FILTERED). See docs/events.md."`
 	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`

@@ -31,13 +31,12 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Event:       settings.Event,
 		Version:     settings.Version,
 		Format:      event.Format(settings.Format),
-		Fields:      l.fields(begin+"FIELDS", settings.Fields),
+		Fields:      l.fields(begin+"FIELDS", settings.Fields, event.Kind(settings.Kind)),
 		Exclude:     settings.Exclude,
 		ID:          settings.ID,
 		Key:         settings.Key,
 		Created:     settings.Created,
 		Modified:    settings.Modified,
-		Deleted:     settings.Deleted,
 		Filter:      settings.Filter,
 		Destination: settings.Destination,
 		Family:      settings.Family,
@@ -45,6 +44,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Start:       settings.Start,
 		Tuning:      own,
 	}
+	s.Deleted, s.Deletion = parseDeletion(l, begin+"DELETED", settings.Deleted)
 	l.eventTypes(begin, &s, settings.EventNames)
 	checkVersion(l, begin+"EVENT_VERSION", s.Version)
 	l.columns(begin, &s)
@@ -93,7 +93,7 @@ func unquoted(err error, value string) string {
 }
 
 // fields parses FIELDS: column:member or column.
-func (l *loader) fields(variable string, items list) []event.Field {
+func (l *loader) fields(variable string, items list, kind event.Kind) []event.Field {
 	var fields []event.Field
 	members, columns := map[string]bool{}, map[string]bool{}
 	for i, item := range items {
@@ -104,7 +104,7 @@ func (l *loader) fields(variable string, items list) []event.Field {
 			l.add(variable, "item %d has no column or no member: write column:member, or column alone", i+1)
 		case !utf8.ValidString(item):
 			l.add(variable, "item %d is not valid UTF-8: write it in UTF-8", i+1)
-		case member == "row" || member == "reason":
+		case member == "row" || member == "reason" && kind != event.Release:
 			l.add(variable, "item %d has the member row or reason, which bridge adds to events itself: choose another name", i+1)
 		case members[member] && named:
 			l.add(variable, "item %d has the member of an earlier item: give each column a member of its own", i+1)

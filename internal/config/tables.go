@@ -54,7 +54,7 @@ func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
 	return event.NewEncoder(event.Options{
 		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
 		Domain: c.DomainID, Source: database, Table: name,
-		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue),
+		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue), Deletion: s.Deletion,
 	})
 }
 

@@ -37,10 +37,14 @@ const (
 	// BadFilter: the condition on rows is none of this table.
 	BadFilter    Code = "bad-filter"
 	NotInspected Code = "not-inspected"
-	IDType       Code = "id-type"
-	IDNull       Code = "id-null"
-	IDNotUnique  Code = "id-not-unique"
-	IDNotPrimary Code = "id-not-primary"
+	// TableUnfit: the rows cannot be read as configured, or no events can be made of the columns.
+	TableUnfit Code = "table-unfit"
+	// DeletedValues: DELETED seems to take rows that live for deleted ones.
+	DeletedValues Code = "deleted-values"
+	IDType        Code = "id-type"
+	IDNull        Code = "id-null"
+	IDNotUnique   Code = "id-not-unique"
+	IDNotPrimary  Code = "id-not-primary"
 	// IDUnproved: nothing but AUTO_INCREMENT keeps ids unique.
 	IDUnproved Code = "id-unproved"
 	// IDIssuer: the database does not hand out the ids.

@@ -35,8 +35,8 @@ type changes struct {
 	// waits reports whether former entities of changed rows wait to be looked up.
 	waits func() bool
 
-	// after is how far it has come, safe how far without former entities that wait: a restart goes on
-	// there, and finds them again. restored says that after comes from the checkpoint.
+	// after is how far it has come, safe how far without former entities that wait: a restart goes
+	// on there, and finds them again. restored says that after comes from the checkpoint.
 	after    source.Cursor
 	safe     source.Cursor
 	restored bool

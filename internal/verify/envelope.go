@@ -18,7 +18,9 @@ type envelope struct {
 	uri, domain, named []byte
 	former             bool
 	members            []member
-	reason             string
+	// facts says that it is of a release stream, where reason is a column.
+	facts  bool
+	reason string
 	// database, table and row are data.row.
 	database, table []byte
 	row             uint64
@@ -36,7 +38,7 @@ var (
 )
 
 // clear empties e and keeps its memory.
-func (e *envelope) clear() { *e = envelope{members: e.members[:0], named: e.named} }
+func (e *envelope) clear() { *e = envelope{members: e.members[:0], named: e.named, facts: e.facts} }
 
 // parse reads a message into e. After errNoJSON and errNoEnvelope nothing is known of it; after
 // another error the source, the database and the table are, where the message has them.
@@ -107,10 +109,10 @@ func (e *envelope) parseMeta(meta []byte) bool {
 func (e *envelope) parseData(data []byte) error {
 	var row, reason []byte
 	eachMember(data, func(name, v []byte) bool {
-		switch string(name) {
-		case `"row"`:
+		switch {
+		case string(name) == `"row"`:
 			row = v
-		case `"reason"`:
+		case string(name) == `"reason"` && !e.facts:
 			reason = v
 		default:
 			e.members = append(e.members, member{name, v})

@@ -66,6 +66,7 @@ var errUnnamed = errors.New("its headers name no table that is configured")
 // read reads a message, in whichever format, into e. claimed is the shard that its headers name,
 // nil for none. The errors are those of parse.
 func (e *envelope) read(m *Message, claimed *shard) error {
+	e.facts = claimed != nil && claimed.Kind == event.Release
 	document := m.Value
 	switch m.format() {
 	case event.FormatCloudEvents:

@@ -70,6 +70,7 @@ const keyNull = 1
 func newSchema(o Shard, domain string) schema {
 	s := schema{Shard: o, domain: domain, operation: make(map[string][]event.Op)}
 	// What a row looks like is read from its event. That of a message is encoded in its format.
+	s.row.facts = o.Kind == event.Release
 	s.plain = event.Form{Format: event.FormatEiffel, Version: o.Encoder.Version()}
 	s.write(s.plain)
 	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {

@@ -10,7 +10,8 @@ import (
 )
 
 // Formers appends to dst the entities that rows of a shard had when they were published last, and
-// have no more: their keys were updated. Look each up before anything is concluded. The rows ascend.
+// have no more: their keys were updated. Look each up before anything is concluded. The rows
+// ascend.
 func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]byte) ([][]byte, error) {
 	// Claims first: one that ends meanwhile is in the store by then.
 	dst = v.claimedFormers(shard, rows, dst)

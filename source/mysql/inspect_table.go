@@ -60,6 +60,9 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 		t.Findings = append(t.Findings, t.tableFault(err))
 	}
 	found := source.TableInspection{Findings: t.Findings}
+	if column, ok := t.facts.column(t.spec.Deleted); ok {
+		found.DeletedType = column.columnType
+	}
 	if err == nil && !t.facts.isView {
 		found.Order, found.Why = t.order()
 		found.Findings = t.Findings
