@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 func main() {
 	ctx, stop := untilSignal(context.Background(), func() {
+		_, _ = fmt.Fprintln(os.Stderr, "bridge: stopped at once by a second signal; nothing is lost: the next start reads from the bus what was not saved")
 		// It may not be possible; what ends at once says nothing more.
 		_ = leftovers.clear()
 		os.Exit(exitFailed)

@@ -23,9 +23,9 @@ func TestStatusCommand(t *testing.T) {
 	got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status")
 	want := `runs since 2026-01-02T03:04:05Z, at-least-once
 
-STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      ROWS/S          NOT SEEN                             RECONCILED
-orders  t_0    running  17        20       1.2 s    12, 7.0 s left  3 hot, 1 pending, 9 cold, for 2 min  not yet
-orders  t_1    waiting  0         0        unknown  0               -                                    -
+STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      ROWS/S          NOT SEEN                                      RECONCILED
+orders  t_0    running  17        20       1.2 s    12, 7.0 s left  3 hot (1 of them pending), 9 cold, for 2 min  not yet
+orders  t_1    waiting  0         0        unknown  0               -                                             -
 
 orders t_1, waiting
   no such table
@@ -33,6 +33,9 @@ orders t_1, waiting
 `
 	if got.status != exitFine || got.out != want {
 		t.Errorf("%+v", got)
+	}
+	if text := gapsText(&httpapi.GapsStatus{Hot: 1, InFlight: 1}); text != "1 hot (pending)" {
+		t.Errorf("one id that is pending shows as %q", text)
 	}
 	for name, c := range map[string]struct {
 		standby httpapi.StandbyStatus

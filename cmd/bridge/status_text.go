@@ -144,7 +144,7 @@ func gapsText(g *httpapi.GapsStatus) string {
 	for _, one := range []struct {
 		n    uint64
 		name string
-	}{{g.Hot, "hot"}, {g.InFlight, "pending"}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
+	}{{g.Hot, hotText(g)}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
 		if one.n > 0 {
 			parts = append(parts, strconv.FormatUint(one.n, 10)+" "+one.name)
 		}
@@ -156,6 +156,17 @@ func gapsText(g *httpapi.GapsStatus) string {
 		parts = append(parts, "for "+seconds(g.OldestSeconds))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// hotText says how many of the hot ids an open transaction has inserted.
+func hotText(g *httpapi.GapsStatus) string {
+	switch {
+	case g.InFlight == 0:
+		return "hot"
+	case g.InFlight >= g.Hot:
+		return "hot (pending)"
+	}
+	return fmt.Sprintf("hot (%d of them pending)", g.InFlight)
 }
 
 // reconciledText says how the last reconcile ended and how long ago, or how far one is.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ type wait struct {
 	// code is what bridge check finds; words are what log, status, readiness and check say.
 	code  string
 	words []string
+	// publishes says that rows are on their way, so that a stop takes its time.
+	publishes bool
 }
 
 // must fails the test unless log, status and readiness say what bridge waits for, and what to do,
@@ -69,8 +72,29 @@ func (w wait) must(t *testing.T) {
 	if exit, text, errs := world.Command(t, d.Env, "status"); exit != 0 || !has(strings.Join(strings.Fields(text), " ")) {
 		t.Errorf("bridge status: %d %s%s", exit, text, errs)
 	}
+	if w.publishes {
+		stopTwice(t, d)
+		return
+	}
 	if exit, took := d.Term(); exit != 0 || strings.Contains(d.Log.String(), "outage ended") {
 		t.Errorf("exit status %d after %v, or the log says that the outage has ended:\n%s", exit, took, d.Log)
+	}
+}
+
+// stopTwice stops a daemon by two signals.
+func stopTwice(t *testing.T, d *world.Daemon) {
+	t.Helper()
+	send := func() {
+		if err := d.Cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	world.Eventually(t, time.Minute, "it stops", func() bool { return strings.Contains(d.Log.String(), "Ctrl-C again stops at once") })
+	send()
+	d.Wait()
+	if exit, log := d.Cmd.ProcessState.ExitCode(), d.Log.String(); exit != 1 || !strings.Contains(log, "stopped at once by a second signal") || strings.Contains(log, "outage ended") {
+		t.Errorf("exit status %d:\n%s", exit, log)
 	}
 }
 
@@ -162,27 +186,27 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 		return orders(t).With(world.Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(brokers, ","), "BRIDGE_STREAM_ORDERS_DESTINATION": topic}).With(more)
 	}
 	for what, w := range map[string]wait{
-		"a topic that is missing":         {on(kafka.Brokers(), "missing", nil), "no-topic", []string{"topic missing", "does not exist", "create it"}},
-		"a dead-letter topic likewise":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_DEAD_LETTER": "dead"}), "no-topic", []string{"topic dead", "does not exist", "create it"}},
-		"a web server":                    {on([]string{web.Listener.Addr().String()}, "there", nil), "sink-unreachable", []string{web.Listener.Addr().String(), "BRIDGE_SINK_URL"}},
-		"a proxy of the web":              {on([]string{rude(t)}, "there", nil), "sink-unreachable", []string{"is not Kafka", "HTTP/1.1 400", "correct BRIDGE_SINK_URL"}},
-		"a server of NATS":                {on([]string{nats.Addr()}, "there", nil), "sink-unreachable", []string{"is not Kafka", `"INFO `, "correct BRIDGE_SINK_URL"}},
-		"a listener that says nothing":    {on([]string{hangs}, "there", nil), "sink-unreachable", []string{hangs, "BRIDGE_SINK_URL"}},
-		"a port that nobody listens on":   {on([]string{"127.0.0.1:1"}, "there", nil), "sink-unreachable", []string{"127.0.0.1:1", "connection refused"}},
-		"a broker at an unknown name":     {on(kafka.StrayBrokers(0), "there", nil), "sink-unreachable", []string{"broker kafka.invalid:9092", "no such host", "advertised.listeners"}},
-		"a broker at another address":     {on(kafka.StrayBrokers(1), "there", nil), "sink-unreachable", []string{"broker " + hangs, "does not answer", "advertised.listeners"}},
-		"a wrong password":                {on(kafka.SASLBrokers(), "there", login.With(world.Env{"BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"})), "sink-login", []string{"refused", "password"}},
-		"no login where one is needed":    {on(kafka.SASLBrokers(), "there", nil), "sink-unreachable", []string{"closes the connection", "BRIDGE_KAFKA_SASL_MECHANISM"}},
-		"a login where none is asked":     {on(kafka.Brokers(), "there", login), "sink-login", []string{"unset BRIDGE_KAFKA_SASL_MECHANISM"}},
-		"no TLS where it is needed":       {on(kafka.TLSBrokers(), "there", nil), "sink-unreachable", []string{"TLS", "BRIDGE_KAFKA_TLS"}},
-		"TLS where it is not spoken":      {on(kafka.Brokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true"}), "sink-unreachable", []string{"TLS with broker", "BRIDGE_KAFKA_TLS"}},
-		"a certificate of somebody":       {on(kafka.TLSBrokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_TLS_CA": certs.OtherCA}), "sink-unreachable", []string{"TLS with broker", "certificate", "BRIDGE_KAFKA_TLS_CA"}},
-		"no right to describe the topic":  {on(kafka.SASLBrokers(), "there", login), "topic-grant", []string{"topic there"}},
-		"no right to write to the topic":  {on(kafka.SASLBrokers(), "readable", login), "topic-grant", []string{"topic readable"}},
-		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus:progress"}), "no-topic", []string{"topic bridge-progress", "does not exist", "create it"}},
-		"a database that says nothing":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + hangs + "/db"}), "source-unreachable", []string{portOf(hangs), "BRIDGE_SOURCE_URL"}},
-		"a database that is away":         {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@127.0.0.1:1/db"}), "source-unreachable", []string{"127.0.0.1:1", "connection refused"}},
-		"another server as the database":  {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + nats.Addr() + "/db"}), "source-unreachable", []string{portOf(nats.Addr()), "BRIDGE_SOURCE_URL"}},
+		"a topic that is missing":         {on(kafka.Brokers(), "missing", nil), "no-topic", []string{"topic missing", "does not exist", "create it"}, false},
+		"a dead-letter topic likewise":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_DEAD_LETTER": "dead"}), "no-topic", []string{"topic dead", "does not exist", "create it"}, false},
+		"a web server":                    {on([]string{web.Listener.Addr().String()}, "there", nil), "sink-unreachable", []string{web.Listener.Addr().String(), "BRIDGE_SINK_URL"}, false},
+		"a proxy of the web":              {on([]string{rude(t)}, "there", nil), "sink-unreachable", []string{"is not Kafka", "HTTP/1.1 400", "correct BRIDGE_SINK_URL"}, false},
+		"a server of NATS":                {on([]string{nats.Addr()}, "there", nil), "sink-unreachable", []string{"is not Kafka", `"INFO `, "correct BRIDGE_SINK_URL"}, false},
+		"a listener that says nothing":    {on([]string{hangs}, "there", nil), "sink-unreachable", []string{hangs, "BRIDGE_SINK_URL"}, false},
+		"a port that nobody listens on":   {on([]string{"127.0.0.1:1"}, "there", nil), "sink-unreachable", []string{"127.0.0.1:1", "connection refused"}, false},
+		"a broker at an unknown name":     {on(kafka.StrayBrokers(0), "there", nil), "sink-unreachable", []string{"broker kafka.invalid:9092", "no such host", "advertised.listeners"}, false},
+		"a broker at another address":     {on(kafka.StrayBrokers(1), "there", nil), "sink-unreachable", []string{"broker " + hangs, "does not answer", "advertised.listeners"}, false},
+		"a wrong password":                {on(kafka.SASLBrokers(), "there", login.With(world.Env{"BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"})), "sink-login", []string{"refused", "password"}, false},
+		"no login where one is needed":    {on(kafka.SASLBrokers(), "there", nil), "sink-unreachable", []string{"closes the connection", "BRIDGE_KAFKA_SASL_MECHANISM"}, false},
+		"a login where none is asked":     {on(kafka.Brokers(), "there", login), "sink-login", []string{"unset BRIDGE_KAFKA_SASL_MECHANISM"}, false},
+		"no TLS where it is needed":       {on(kafka.TLSBrokers(), "there", nil), "sink-unreachable", []string{"TLS", "BRIDGE_KAFKA_TLS"}, false},
+		"TLS where it is not spoken":      {on(kafka.Brokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true"}), "sink-unreachable", []string{"TLS with broker", "BRIDGE_KAFKA_TLS"}, false},
+		"a certificate of somebody":       {on(kafka.TLSBrokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_TLS_CA": certs.OtherCA}), "sink-unreachable", []string{"TLS with broker", "certificate", "BRIDGE_KAFKA_TLS_CA"}, false},
+		"no right to describe the topic":  {on(kafka.SASLBrokers(), "there", login), "topic-grant", []string{"topic there"}, false},
+		"no right to write to the topic":  {on(kafka.SASLBrokers(), "readable", login), "topic-grant", []string{"topic readable"}, true},
+		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus:progress"}), "no-topic", []string{"topic bridge-progress", "does not exist", "create it"}, false},
+		"a database that says nothing":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + hangs + "/db"}), "source-unreachable", []string{portOf(hangs), "BRIDGE_SOURCE_URL"}, false},
+		"a database that is away":         {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@127.0.0.1:1/db"}), "source-unreachable", []string{"127.0.0.1:1", "connection refused"}, false},
+		"another server as the database":  {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + nats.Addr() + "/db"}), "source-unreachable", []string{portOf(nats.Addr()), "BRIDGE_SOURCE_URL"}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -198,7 +198,7 @@ func (b *batcher) prune() {
 		if !j.left() {
 			return false
 		}
-		b.release(j)
+		b.letGo(j, j.abandoned())
 		return true
 	})
 }
@@ -214,11 +214,14 @@ func (b *batcher) postpone(j *job, fault string, err error) {
 }
 
 // release notes that a job does not wait any more.
-func (b *batcher) release(j *job) {
+func (b *batcher) release(j *job) { b.letGo(j, false) }
+
+// letGo ends the fault of a job, or with abandoned forgets it, unless another job has it.
+func (b *batcher) letGo(j *job, abandoned bool) {
 	fault := j.fault
 	j.fault = ""
 	if fault != "" && !slices.ContainsFunc(b.queue, func(other *job) bool { return other.fault == fault }) {
-		b.sink.faults.end(fault)
+		b.sink.faults.gone(fault, abandoned)
 	}
 }
 

@@ -190,6 +190,13 @@ func (c *call) finished() bool {
 	return c.isDone
 }
 
+// abandoned reports whether the caller has left a call of which something was not stored.
+func (c *call) abandoned() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.low < c.limit
+}
+
 // fail ends the call with an error.
 func (c *call) fail(err error) {
 	c.mu.Lock()

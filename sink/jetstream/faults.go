@@ -28,5 +28,14 @@ func (f *faults) leave(ctx context.Context, what string) {
 	f.log.OK(what)
 }
 
+// gone is end for a fault that nobody meets any more; abandoned says that it was not overcome.
+func (f *faults) gone(what string, abandoned bool) {
+	if abandoned {
+		f.log.Forget(what)
+		return
+	}
+	f.log.OK(what)
+}
+
 // end notes that it works or that nobody tries any more.
 func (f *faults) end(what string) { f.log.OK(what) }

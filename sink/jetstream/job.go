@@ -74,6 +74,13 @@ func (j *job) over() bool {
 	}
 }
 
+// abandoned reports whether the caller has left a job of which something was not stored.
+func (j *job) abandoned() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.messages == nil && j.next < j.n
+}
+
 // onTheWay reports whether messages are on the way.
 func (j *job) onTheWay() bool {
 	j.mu.Lock()

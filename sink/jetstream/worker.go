@@ -87,8 +87,8 @@ func (w *worker) await(ctx context.Context) bool {
 func (w *worker) attend(ctx context.Context, wire *wire) {
 	var pause backoff.Backoff
 	for ctx.Err() == nil && wire.alive() {
-		if w.prune(); len(w.calls) == 0 {
-			w.faults.end(w.name)
+		if abandoned := w.prune(); len(w.calls) == 0 {
+			w.faults.gone(w.name, abandoned)
 			return
 		}
 		former := w.ref
@@ -131,33 +131,38 @@ func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
 	}
 }
 
-// prune lets go of the calls that are through.
-func (w *worker) prune() {
+// prune lets go of the calls that are through. It reports whether the caller of one has left
+// before.
+func (w *worker) prune() (abandoned bool) {
 	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
 		if !c.finished() {
 			return false
 		}
-		w.unfault(c)
+		left := c.abandoned()
+		w.unfault(c, left)
+		abandoned = abandoned || left
 		return true
 	})
+	return abandoned
 }
 
 // progress notes that a message of c was stored.
 func (w *worker) progress(c *call) {
 	if c.fault != "" {
-		w.unfault(c)
+		w.unfault(c, false)
 		c.pause.Reset()
 	}
 }
 
-func (w *worker) unfault(c *call) {
+// unfault ends the fault of c, or with abandoned forgets it, unless another call has it.
+func (w *worker) unfault(c *call, abandoned bool) {
 	if c.fault == "" {
 		return
 	}
 	fault := c.fault
 	c.fault = ""
 	if !slices.ContainsFunc(w.calls, func(other *call) bool { return other.fault == fault }) {
-		w.faults.end(fault)
+		w.faults.gone(fault, abandoned)
 	}
 }
 
@@ -168,7 +173,7 @@ func (w *worker) postpone(c *call, index int, err error) {
 		return
 	}
 	if fault := w.name + " " + subject; fault != c.fault {
-		w.unfault(c)
+		w.unfault(c, false)
 		c.fault = fault
 	}
 	c.until = time.Now().Add(c.pause.Next())

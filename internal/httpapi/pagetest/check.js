@@ -53,7 +53,7 @@ const scenes = {
   healthy: {
     ...always,
     "says that all is well, in words": (page) => sees(page, "All 2 streams are running", "Source answers", "Bus answers", "mysql · db-1.shop.example:3306"),
-    "shows what no other tool has": (page) => sees(stream(page, "orders"), "6 hot", "2 pending, 41 cold, 0 unpolled; oldest 13 min", "found in gaps since the start", /9 min ago: all commits up to then are published/),
+    "shows what no other tool has": (page) => sees(stream(page, "orders"), "6 hot", "2 of them pending, 41 cold, 0 unpolled; oldest 13 min", "found in gaps since the start", /9 min ago: all commits up to then are published/),
     "shows the last reconcile": (page) => sees(stream(page, "stock"), /differences: 1 added, 2 modified; ended 8 min ago; delete guard quiet/),
     "describes the sparkline": async (page) => is(await page.getByRole("img", { name: /Rows of each minute in the last hour: up to/ }).count() === 2, "no text for it"),
     "names what is missing, and why": async (page) => {
