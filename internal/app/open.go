@@ -161,8 +161,7 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Opt
 		Subjects:     cfg.Subjects(),
 		Published:    cfg.Published(),
 		Readable:     cfg.Readable(),
-		Domain:       cfg.DomainID,
-		Names:        cfg.StreamNames(),
+		Origin:       jetstream.Origin{Domain: cfg.DomainID, Streams: cfg.StreamNames()},
 		Password:     n.Login,
 		Creds:        n.Creds,
 		NkeySeed:     n.NKey,
@@ -176,8 +175,9 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Opt
 	for _, server := range n.Servers {
 		o.URLs = append(o.URLs, "nats://"+server)
 	}
-	if n.TLS.Given() {
+	if n.TLS.Given() || n.HandshakeFirst {
 		o.TLS = n.TLS.Config()
 	}
+	o.HandshakeFirst, o.JetStreamDomain = n.HandshakeFirst, n.Domain
 	return o
 }

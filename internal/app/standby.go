@@ -53,11 +53,13 @@ func standbyGroup(cfg *config.Config) string {
 }
 
 func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.Options {
+	o := natsOptions(cfg, logger, hooks{})
 	return standbyjetstream.Options{
 		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
-			return jetstream.Connect(ctx, natsOptions(cfg, logger, hooks{}), more...)
+			return jetstream.Connect(ctx, o, more...)
 		},
-		Key: standbyGroup(cfg), Replicas: cfg.Sink.NATS.Keeps.Replicas, Timeout: silence(cfg) / 4,
+		JetStream: o.New,
+		Key:       standbyGroup(cfg), Replicas: cfg.Sink.NATS.Keeps.Replicas, Timeout: silence(cfg) / 4,
 	}
 }
 

@@ -126,7 +126,11 @@ type NATS struct {
 	// each connect.
 	Creds, NKey Secret
 	// TLS names no file where none is set; the server then says whether connections are encrypted.
-	TLS TLS
+	// HandshakeFirst says that they begin with TLS.
+	TLS            TLS
+	HandshakeFirst bool
+	// Domain is the JetStream domain, empty for that of the servers.
+	Domain string
 	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
 	Stream string
 	Create bool

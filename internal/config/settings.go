@@ -91,11 +91,13 @@ type natsSettings struct {
 	NATSStreamStorage         string        `env:"NATS_STREAM_STORAGE" oneof:"file,memory" doc:"Where a stream that bridge creates keeps messages. Default: file. memory loses all that was acknowledged when its servers restart, and is refused with exactly-once."`
 	NATSStreamDuplicateWindow time.Duration `env:"NATS_STREAM_DUPLICATE_WINDOW" min:"10s" max:"24h" example:"5m" doc:"For how long a stream that bridge creates remembers message ids and drops repeats. Default: 2m, as with NATS. It costs the server about 114 bytes a message."`
 	NATSClaimSubject          string        `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
+	NATSDomain                string        `env:"NATS_DOMAIN" example:"hub" doc:"The JetStream domain that has the stream, where it is not that of the servers: of a hub behind leaf nodes, say."`
 	NATSCreds                 string        `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
 	NATSNKey                  string        `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
 	NATSTLSCA                 string        `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
 	NATSTLSCert               string        `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
 	NATSTLSKey                string        `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+	NATSTLSHandshakeFirst     bool          `env:"NATS_TLS_HANDSHAKE_FIRST" envDefault:"false" doc:"Begin connections with TLS, for servers with handshake_first."`
 }
 
 // streamSettings are the variables of one stream besides its tuning.

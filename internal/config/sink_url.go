@@ -99,6 +99,12 @@ func (l *loader) nats(hosts string, settings *natsSettings) NATS {
 		TLS:    l.tls("NATS_TLS_", TLS{settings.NATSTLSCA, settings.NATSTLSCert, settings.NATSTLSKey}),
 		Stream: settings.NATSStream,
 		Create: settings.NATSCreateStream,
+
+		HandshakeFirst: settings.NATSTLSHandshakeFirst,
+		Domain:         settings.NATSDomain,
+	}
+	if strings.ContainsAny(n.Domain, ".*> \t") {
+		l.add(prefix+"NATS_DOMAIN", "invalid JetStream domain: use a name without dots, blanks and wildcards")
 	}
 	a, err := parseAuthority("nats", hosts, natsPort)
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 	last, err := getMessage(ctx, s, c.options.Stream, messageQuery{LastFor: c.options.Claim})
 	if err != nil {
 		if denied := s.denialOfMessages(); denied != nil {
-			err = fmt.Errorf("allow the user of bridge to publish on $JS.API.STREAM.MSG.GET.%s: %w", c.options.Stream, denied)
+			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.api("STREAM.MSG.GET."+c.options.Stream), denied)
 		}
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Connect returns a connection of its own by o, for what is neither publishing nor reading. It is
@@ -18,4 +19,20 @@ func Connect(ctx context.Context, o Options, more ...nats.Option) (*nats.Conn, e
 		return nil, err
 	}
 	return dial(ctx, bare(o.URLs), append(options, more...))
+}
+
+// New returns the JetStream interface of a connection by o.
+func (o *Options) New(nc *nats.Conn) (jetstream.JetStream, error) {
+	if o.JetStreamDomain == "" {
+		return jetstream.New(nc)
+	}
+	return jetstream.NewWithDomain(nc, o.JetStreamDomain)
+}
+
+// api returns a subject of the API of JetStream.
+func (o *Options) api(subject string) string {
+	if o.JetStreamDomain == "" {
+		return "$JS.API." + subject
+	}
+	return "$JS." + o.JetStreamDomain + ".API." + subject
 }

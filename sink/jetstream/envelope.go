@@ -49,7 +49,9 @@ type fence struct {
 // envelope turns messages into those of NATS, one at a time, in the same memory. The library copies
 // what it is given before PublishMsg returns.
 type envelope struct {
-	msg     nats.Msg
+	msg nats.Msg
+	// prefix stands before each subject.
+	prefix  string
 	headers sink.Headers
 	// own are the headers of messages, in the order of sink.HeaderNames; next is the one that comes
 	// next. A change of a value needs no look into the map.
@@ -85,7 +87,7 @@ func newEnvelope() *envelope {
 
 // fill makes e the message m that is answered at reply.
 func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
-	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
+	e.msg.Subject, e.msg.Reply, e.msg.Data = e.prefix+m.Destination, reply, m.Value
 	e.next = 0
 	e.headers.Each(m, e.add)
 	for e.next < len(e.own) {

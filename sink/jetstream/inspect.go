@@ -105,7 +105,7 @@ func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
 	var account *jetstream.AccountInfo
 	var err error
-	if i.js, err = jetstream.New(i.nc); err == nil {
+	if i.js, err = i.options.New(i.nc); err == nil {
 		account, err = request(ctx, i, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
 	}
 	switch err = i.better(err); {
@@ -189,7 +189,8 @@ func (i *inspection) unanswered(subject string, err error) {
 	err = i.better(err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		i.Add(inspect.Unsafe, inspect.StreamGrant, subject, "may not be asked for by this login: "+err.Error()).
-			Says("let the login publish to $JS.API.STREAM.INFO.>, $JS.API.STREAM.NAMES, $JS.API.STREAM.MSG.GET.> and to its subjects, and subscribe to _INBOX.>")
+			Says("let the login publish to %s, %s, %s and to its subjects, and subscribe to _INBOX.>",
+				i.options.api("STREAM.INFO.>"), i.options.api("STREAM.NAMES"), i.options.api("STREAM.MSG.GET.>"))
 		return
 	}
 	i.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "could not be asked for: "+err.Error()).
@@ -261,9 +262,9 @@ func (i *inspection) checkReading(ctx context.Context, c *jetstream.StreamConfig
 			Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
 	}
 	for _, right := range []struct{ subject, body, grant string }{
-		{"$JS.API.STREAM.MSG.GET." + c.Name, `{"seq":1}`, "$JS.API.STREAM.MSG.GET." + c.Name},
+		{i.options.api("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.api("STREAM.MSG.GET." + c.Name)},
 		// There is no such consumer. The right to ask for one comes with that to make one.
-		{"$JS.API.CONSUMER.INFO." + c.Name + ".bridge-check", "", "$JS.API.CONSUMER.>"},
+		{i.options.api("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.api("CONSUMER.>")},
 	} {
 		if denied := i.denial(ctx, right.subject, right.body); denied != nil {
 			i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, "may not be read by this login"+why+": "+denied.Error()).

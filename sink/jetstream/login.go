@@ -42,6 +42,9 @@ func (o *Options) login() ([]nats.Option, error) {
 		}
 		options = append(options, nats.Secure(config))
 	}
+	if o.HandshakeFirst {
+		options = append(options, nats.TLSHandshakeFirst())
+	}
 	user, err := o.user()
 	if err != nil {
 		return nil, err

@@ -47,10 +47,9 @@ type Options struct {
 	// published to once. Defaults to Published.
 	Readable []string
 
-	// Domain is that of the messages, Names are the streams of bridge that they are of. Inspect
-	// looks for events of other domains that may have the same ids. Optional.
-	Domain string
-	Names  []string
+	// Origin is what the messages are of. Inspect looks for events of other domains that may have
+	// the same ids. Optional.
+	Origin Origin
 
 	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
 	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.15 and a
@@ -68,6 +67,11 @@ type Options struct {
 	// renewed certificates are taken up. Nil leaves it to the URL's scheme and to the server
 	// whether the connection is encrypted.
 	TLS func() (*tls.Config, error)
+	// HandshakeFirst says that connections begin with TLS, for servers with handshake_first.
+	HandshakeFirst bool
+	// JetStreamDomain is the domain of JetStream that has the streams. Defaults to that of the
+	// servers.
+	JetStreamDomain string
 
 	// Window bounds the messages on the way to one stream without an acknowledgement. Defaults to
 	// 1000.
@@ -91,6 +95,12 @@ type Options struct {
 
 	// renewEvery is how often it is looked whether retention may soon remove the claim: for tests.
 	renewEvery time.Duration
+}
+
+// Origin is what messages are of: a domain, and some streams of bridge.
+type Origin struct {
+	Domain  string
+	Streams []string
 }
 
 // withDefaults checks o and fills in what is not set. An error names no secret.

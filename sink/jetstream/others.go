@@ -20,7 +20,7 @@ const othersWithin = 1000
 // have the same rows, the events have the same ids.
 func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
 	state := stream.CachedInfo().State
-	if i.options.Domain == "" || state.Msgs == 0 {
+	if i.options.Origin.Domain == "" || state.Msgs == 0 {
 		return
 	}
 	// alone are the domains on subjects of their own, mixed those on subjects of ours.
@@ -29,7 +29,7 @@ func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
 		return struct{}{}, lastMessages(ctx, stream, state, func(m jetstream.Msg) {
 			domain, name := m.Headers().Get(sink.HeaderDomain), m.Headers().Get(sink.HeaderStream)
 			switch {
-			case domain == "" || domain == i.options.Domain || !slices.Contains(i.options.Names, name):
+			case domain == "" || domain == i.options.Origin.Domain || !slices.Contains(i.options.Origin.Streams, name):
 			case covered(i.options.Published, m.Subject()):
 				mixed[domain] = true
 			default:

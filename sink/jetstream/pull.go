@@ -111,9 +111,9 @@ func (p *pulling) create(ctx context.Context) (pending uint64, forget func(), er
 	}
 	info := consumer.CachedInfo()
 	name := p.span.TP + "." + info.Name
-	p.pull = "$JS.API.CONSUMER.MSG.NEXT." + name
+	p.pull = p.session.api("CONSUMER.MSG.NEXT." + name)
 	// Without an answer: what is not heard the server does by itself.
-	return info.NumPending, func() { _ = p.session.nc.Publish("$JS.API.CONSUMER.DELETE."+name, nil) }, nil
+	return info.NumPending, func() { _ = p.session.nc.Publish(p.session.api("CONSUMER.DELETE."+name), nil) }, nil
 }
 
 // request pulls when less than half a pull is under way.
@@ -315,7 +315,7 @@ func getMessage(ctx context.Context, session *session, stream string, query mess
 	if err != nil {
 		return nil, err
 	}
-	reply, err := session.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
+	reply, err := session.nc.RequestWithContext(ctx, session.api("STREAM.MSG.GET."+stream), body)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

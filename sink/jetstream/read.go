@@ -144,10 +144,10 @@ func (r *reading) once(ctx context.Context) error {
 		return err
 	}
 	if denied := session.denial(); denied != nil {
-		return fmt.Errorf("%w: allow the user of bridge to publish on $JS.API.CONSUMER.>: %w", sink.ErrUnreadable, denied)
+		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("CONSUMER.>"), denied)
 	}
 	if denied := session.denialOfMessages(); denied != nil {
-		return fmt.Errorf("%w: allow the user of bridge to publish on $JS.API.STREAM.MSG.GET.%s: %w", sink.ErrUnreadable, r.span.TP, denied)
+		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("STREAM.MSG.GET."+r.span.TP), denied)
 	}
 	return err
 }

@@ -31,6 +31,8 @@ var errNotConnected = errors.New("not connected yet")
 type session struct {
 	nc *nats.Conn
 	js jetstream.JetStream
+	// api returns a subject of the API of JetStream.
+	api func(subject string) string
 	// gone is closed when the connection is lost or closed.
 	gone chan struct{}
 
@@ -118,7 +120,7 @@ func (c *connector) connect(ctx context.Context, servers []string) (*session, er
 	if err != nil {
 		return nil, err
 	}
-	s := &session{gone: make(chan struct{}), wires: make(map[*wire]struct{})}
+	s := &session{api: c.options.api, gone: make(chan struct{}), wires: make(map[*wire]struct{})}
 	s.lines = &lines{dial: c.again(s), taken: shortLine}
 	options = append(options,
 		nats.ClosedHandler(func(*nats.Conn) { close(s.gone) }),
@@ -127,7 +129,7 @@ func (c *connector) connect(ctx context.Context, servers []string) (*session, er
 	if s.nc, err = dial(ctx, servers, options); err != nil {
 		return nil, err
 	}
-	if s.js, err = jetstream.New(s.nc); err != nil {
+	if s.js, err = c.options.New(s.nc); err != nil {
 		s.nc.Close()
 		return nil, err
 	}
@@ -228,7 +230,7 @@ func (s *session) refused(err error) {
 		s.unreadMessages = err
 		return
 	}
-	if strings.Contains(err.Error(), "$JS.API.") {
+	if strings.Contains(err.Error(), "$JS.") {
 		s.unasked = err
 		return
 	}
@@ -242,11 +244,11 @@ func (s *session) refused(err error) {
 
 // deniedMessages reports whether an error of the server says that single messages may not be read.
 func deniedMessages(err error) bool {
-	return strings.Contains(err.Error(), "JS.API.STREAM.MSG.GET") || strings.Contains(err.Error(), "JS.API.DIRECT.GET")
+	return strings.Contains(err.Error(), ".API.STREAM.MSG.GET") || strings.Contains(err.Error(), ".API.DIRECT.GET")
 }
 
 // deniedReading reports whether an error of the server says that consumers may not be made or read.
-func deniedReading(err error) bool { return strings.Contains(err.Error(), "JS.API.CONSUMER") }
+func deniedReading(err error) bool { return strings.Contains(err.Error(), ".API.CONSUMER") }
 
 // explained returns why JetStream was not asked, where that explains an error, else err.
 func (s *session) explained(err error) error {

@@ -46,9 +46,14 @@ type worker struct {
 }
 
 func newWorker(name string, options *Options, conns *connector, faults *faults) *worker {
-	return &worker{
+	w := &worker{
 		name: name, options: options, conns: conns, faults: faults, submit: make(chan *call), ring: make([]inFlight, options.Window), env: newEnvelope(),
 	}
+	if options.Bucket != "" && options.JetStreamDomain != "" {
+		// Buckets of another domain are reached by its API alone.
+		w.env.prefix = options.api("")
+	}
+	return w
 }
 
 // serve publishes what is submitted until ctx ends. Calls under way are then simply left; their

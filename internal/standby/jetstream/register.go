@@ -27,6 +27,8 @@ const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INF
 type Options struct {
 	// Connect returns a connection that is closed for good once it is lost.
 	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
+	// JetStream returns the interface of a connection. Defaults to that of the library.
+	JetStream func(*nats.Conn) (jetstream.JetStream, error)
 	// Key names the entry with the work of the group; those that wait share Key.waiting.
 	Key string
 	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
@@ -55,7 +57,12 @@ var (
 )
 
 // New returns a Register.
-func New(o Options) *Register { return &Register{opts: o} }
+func New(o Options) *Register {
+	if o.JetStream == nil {
+		o.JetStream = func(nc *nats.Conn) (jetstream.JetStream, error) { return jetstream.New(nc) }
+	}
+	return &Register{opts: o}
+}
 
 // Get implements standby.Register.
 func (r *Register) Get(ctx context.Context, name standby.Entry) (text []byte, revision uint64, err error) {
@@ -170,7 +177,7 @@ func (r *Register) open(ctx context.Context) error {
 		return err
 	}
 	r.nc = nc
-	js, err := jetstream.New(nc)
+	js, err := r.opts.JetStream(nc)
 	if err != nil {
 		return err
 	}
