@@ -23,6 +23,9 @@ type finding struct {
 // encode appends the event of a finding, whose row has the shape of the plan, to buf.
 func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	ev := Event{Type: f.kind.name, Version: e.options.Version, Schema: e.plan.schema, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), Digest: f.state}
+	if f.state != ([16]byte{}) {
+		ev.Born = e.plan.born(f.row.Values)
+	}
 	if err := check(f.row, ev); err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}

@@ -180,3 +180,9 @@ func (e *Encoder) time(values [][]byte) time.Time {
 	}
 	return time.Time{}
 }
+
+// Source returns data.row.source of the events: the database.
+func (e *Encoder) Source() string { return e.options.Source }
+
+// Kind returns the kind of the stream.
+func (e *Encoder) Kind() Kind { return e.options.Kind }

@@ -110,6 +110,8 @@ type Event struct {
 	// Digest is the first 16 bytes of a SHA-256 over the mapped columns without id,
 	// CREATED, MODIFIED and NULLs. It is zero where the row is gone.
 	Digest [16]byte
+	// Born is the hash of CREATED, 0 where the row is gone.
+	Born Born
 }
 
 // Row is a row to encode.

@@ -21,6 +21,8 @@ type plan struct {
 	// shape is what the events look like, schema the text of its hash.
 	shape  Shape
 	schema string
+	// form is that of digests.
+	form uint32
 }
 
 // Plans holds what is made of the columns of tables, for the encoders of tables that are alike. The
@@ -80,8 +82,9 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	}
 	keys := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return !slices.Contains(columns.Key, m.index) })
 	shape := shapeOf(members)
+	list := hashedColumns(columns, members)
 	return &plan{
-		columns: columns, members: members, keys: keys, hashed: hashedColumns(columns, members),
+		columns: columns, members: members, keys: keys, hashed: list, form: formOf(columns, list),
 		shape: shape, schema: shape.Hash().String(),
 	}, nil
 }

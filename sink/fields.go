@@ -12,7 +12,7 @@ import (
 // Fields are the values of the headers of a stored message, nil where it has none. They are parts
 // of it, and valid as long. Errors share no memory with the message.
 type Fields struct {
-	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Time []byte
+	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Form, Server, Time []byte
 }
 
 // Read sets f to the headers of m, in one pass. The first one of a name counts, as for
@@ -46,6 +46,10 @@ func (f *Fields) Read(m *Stored) {
 			dst = &f.PublishedAt
 		case HeaderState:
 			dst = &f.State
+		case HeaderForm:
+			dst = &f.Form
+		case HeaderServer:
+			dst = &f.Server
 		case HeaderTime:
 			dst = &f.Time
 		default:

@@ -11,7 +11,7 @@ import (
 // headers and never part of the event. What the value says, or the bus by itself, is no header:
 // HeaderContentType, but of a CloudEvent, HeaderType and HeaderPublishedAt belong to a message
 // whose value is no document. HeaderVersion and HeaderSchema belong to such a message, and to the
-// first one of a batch.
+// first one of a batch in each TP, as HeaderServer does.
 const (
 	HeaderContentType = "content-type"
 	HeaderID          = "eiffel-id"
@@ -24,6 +24,10 @@ const (
 	HeaderRowID       = "bridge-row-id"
 	HeaderOrigin      = "bridge-origin"
 	HeaderPublishedAt = "bridge-published-at"
+	// HeaderForm tells rows apart, see [Message.AppendForm]; HeaderServer says where they were
+	// read, see [Message.Server].
+	HeaderForm   = "bridge-form"
+	HeaderServer = "bridge-server"
 	// HeaderState holds a [State] as AppendState writes it: what recovery reads (decision 17).
 	HeaderState = "bridge-state"
 )
@@ -47,7 +51,7 @@ const PublishedAtFormat = "2006-01-02T15:04:05.000Z"
 // EachHeader calls yield with the name and value of every header of m on a bus with keys. Headers
 // of all messages come in one order.
 func (m *Message) EachHeader(yield func(name, value string)) {
-	r := rendered{row: strconv.FormatUint(m.RowID, 10), state: string(m.AppendState(nil, false))}
+	r := rendered{row: strconv.FormatUint(m.RowID, 10), state: string(m.AppendState(nil, false)), form: string(m.AppendForm(nil))}
 	if !m.isDocument() {
 		r.at = publishedAt(m.Time)
 	}
@@ -60,13 +64,13 @@ func (m *Message) EachHeader(yield func(name, value string)) {
 // HeaderNames returns the names of all headers in the order of EachHeader.
 func HeaderNames() (names []string) {
 	// A message without a value has every header that a message may have.
-	m := Message{TraceParent: "t", Bare: &Bare{Previous: "p", Reason: "r"}}
+	m := Message{Form: 1, Server: "s", TraceParent: "t", Bare: &Bare{Previous: "p", Reason: "r"}}
 	m.EachHeader(func(name, _ string) { names = append(names, name) })
 	return names
 }
 
 // rendered are the values of headers that are not texts of the message.
-type rendered struct{ row, at, state, time string }
+type rendered struct{ row, at, state, form, time string }
 
 func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	document := m.isDocument()
@@ -77,9 +81,12 @@ func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	if !document {
 		yield(HeaderType, m.Type)
 	}
-	if !document || m.State.Index == 0 {
+	if !document || m.IsFirst() {
 		yield(HeaderVersion, m.Version)
 		yield(HeaderSchema, m.Schema)
+	}
+	if m.Server != "" && m.IsFirst() {
+		yield(HeaderServer, m.Server)
 	}
 	yield(HeaderDomain, m.Domain)
 	yield(HeaderStream, m.Stream)
@@ -90,6 +97,9 @@ func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 		yield(HeaderPublishedAt, r.at)
 	}
 	yield(HeaderState, r.state)
+	if m.Form != 0 {
+		yield(HeaderForm, r.form)
+	}
 	if m.TraceParent != "" {
 		yield(HeaderTraceParent, m.TraceParent)
 	}
@@ -123,6 +133,7 @@ type Headers struct {
 	numbers texts.Texts
 	digits  [20]byte
 	state   []byte
+	form    []byte
 }
 
 // Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB, or as
@@ -133,6 +144,10 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)
 	r := rendered{row: h.Number(m.RowID), at: h.at, state: h.numbers.Of(h.state)}
+	if m.Form != 0 {
+		h.form = m.AppendForm(h.form[:0])
+		r.form = h.numbers.Of(h.form)
+	}
 	if m.Bare != nil {
 		r.time = h.numbers.Of(strconv.AppendInt(h.digits[:0], m.Bare.Time, 10))
 	}

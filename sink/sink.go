@@ -150,6 +150,13 @@ type Message struct {
 	RowID uint64
 	// Origin says why the row was read.
 	Origin Origin
+	// Form is that of the digest in State, and Born the hash of the row's CREATED, 0 where there is
+	// none: an event.Encoder makes both. Form 0: the message says nothing of a row.
+	Form, Born uint32
+	// Server says where the rows of a batch were read, as AppendServer writes it; empty: unknown.
+	// First says that the message is the first one of its batch in its TP, which a sink notes.
+	Server string
+	First  bool
 	// Time is when the message was made, by the host's clock. It differs between two sends of the
 	// same event.
 	Time time.Time

@@ -45,8 +45,8 @@ type Column struct {
 	Name string
 	// Kind says which normal form the values have.
 	Kind Kind
-	// Precision is the number of digits of the fraction of a second, 0 to 6; only for DateTime,
-	// Timestamp and Clock.
+	// Precision is the number of digits of the fraction: of a second, 0 to 6, for DateTime,
+	// Timestamp and Clock; that of a Decimal, where the database tells it.
 	Precision int
 	// NotNull says that the table refuses NULL, and values that are not of Kind. False where the
 	// database does not tell.

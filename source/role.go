@@ -3,9 +3,17 @@ package source
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"bridge/internal/option"
 )
+
+// ReadOnly ends the Server of a page from a server that is read-only, behind a blank: one that
+// becomes so counts as another.
+const ReadOnly = "read-only"
+
+// WithoutRole returns the Server of a page whether it is read-only or not.
+func WithoutRole(server string) string { return strings.TrimSuffix(server, " "+ReadOnly) }
 
 // Role is a column that a spec names, with the setting that names it.
 type Role struct {

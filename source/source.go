@@ -62,6 +62,17 @@ type Uptimer interface {
 	Started() time.Time
 }
 
+// StartedOf returns when the server of a shard was started, in Unix seconds, 0 where that is
+// unknown.
+func StartedOf(s Shard) int64 {
+	if uptimer, able := s.(Uptimer); able {
+		if started := uptimer.Started(); !started.IsZero() {
+			return started.Unix()
+		}
+	}
+	return 0
+}
+
 // Spec names a table and the columns that play a role. Names are as the server knows them,
 // unquoted.
 type Spec struct {

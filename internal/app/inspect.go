@@ -32,6 +32,9 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 		Schemas: func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema {
 			return schemasOf(ctx, cfg, shards)
 		},
+		Lineage: func(ctx context.Context, since map[store.Key]uint64) inspect.Report {
+			return inspectLineage(ctx, cfg, since)
+		},
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
 			inspectStandby(ctx, cfg, &r)

@@ -37,6 +37,15 @@ func (a *App) newRecovery() *catchup.CatchUp {
 			return copied, err
 		}
 	}
+	if p.reader != nil {
+		first, atTurn := a.newLineage(), a.newLineage()
+		o.Confirm = func(ctx context.Context, stream string, turn bool) error {
+			if turn {
+				return atTurn.Stream(ctx, stream)
+			}
+			return first.Stream(ctx, stream)
+		}
+	}
 	for _, s := range streams {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))
 	}

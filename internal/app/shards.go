@@ -167,6 +167,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Committer:       p.committer,
 		Recovery:        p.recovery,
 		Decided:         decided,
+		Newest:          newestOf(cfg, s.Stream, table, p),
 		Feed:            s.feed,
 		View:            s.view,
 		Movers:          s.movers,

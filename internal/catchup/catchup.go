@@ -69,6 +69,10 @@ type Options struct {
 	// on, and no stream is ready. It returns ErrStartAgain where a stream is then to be read from
 	// the beginning.
 	Turn <-chan struct{}
+	// Confirm, where it is not nil, returns an error where a stream must not publish since its
+	// source is not the one that the bus has rows of. It is called before anything is written, and
+	// where Turn is not nil once more when that is closed (turn).
+	Confirm func(ctx context.Context, stream string, turn bool) error
 	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
 	// messages (decision 23). It waits for the bus.
 	Copy      func(ctx context.Context, stream string) (Copy, error)

@@ -76,6 +76,9 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
+	if err := c.confirm(ctx, s, false); err != nil {
+		return err
+	}
 	if err := c.restore(ctx, s); err != nil {
 		return err
 	}
@@ -84,6 +87,9 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	}
 	if c.opts.Turn != nil {
 		if err := (&follower{c, s}).run(ctx); err != nil {
+			return err
+		}
+		if err := c.confirm(ctx, s, true); err != nil {
 			return err
 		}
 	}
@@ -106,6 +112,13 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 		return err
 	}
 	return c.becomeReady(ctx, s)
+}
+
+func (c *CatchUp) confirm(ctx context.Context, s *stream, turn bool) error {
+	if c.opts.Confirm == nil {
+		return nil
+	}
+	return c.opts.Confirm(ctx, s.Name, turn)
 }
 
 // readAll reads all TPs of a stream to their ends, until a round is short.

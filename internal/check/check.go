@@ -41,6 +41,9 @@ type Subjects struct {
 	// Schemas returns what the events of shards would look like now; it leaves out those whose
 	// tables cannot be read.
 	Schemas func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema
+	// Lineage tells whether the source is the one that the bus has rows of. since has for each
+	// shard the epoch below which messages do not count.
+	Lineage func(ctx context.Context, since map[store.Key]uint64) inspect.Report
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
 	// summary is not shown.
 	Store func(ctx context.Context) store.Inspection
@@ -61,13 +64,16 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 	var from source.Inspection
 	var to inspect.Report
 	var now map[store.Key]*store.Schema
+	var lineage inspect.Report
 	var both errgroup.Group
 	both.Go(progress.During("source", func() { from = subjects.Source(ctx, Expectations(cfg, positions)) }))
 	both.Go(progress.During("sink", func() { to = subjects.Sink(ctx) }))
 	both.Go(func() error { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)); return nil })
+	both.Go(func() error { lineage = subjects.Lineage(ctx, sinceOf(kept.Shards)); return nil })
 	// Failures are findings.
 	_ = both.Wait()
 
+	from.Server.Findings = append(from.Server.Findings, lineage.Findings...)
 	var groups []Group
 	if warnings := warningsOf(cfg); len(warnings.Findings) > 0 {
 		groups = append(groups, Group{Kind: "configuration", Report: warnings})
@@ -84,6 +90,15 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 		groups[i].Findings = inspect.Named(groups[i].Findings, config.Naming(groups[i].Name))
 	}
 	return groups
+}
+
+// sinceOf returns the epochs below which messages of shards do not count.
+func sinceOf(shards []store.ShardState) map[store.Key]uint64 {
+	since := make(map[store.Key]uint64)
+	for _, one := range shards {
+		since[one.Key] = one.Progress.Since
+	}
+	return since
 }
 
 // warningsOf returns the warnings that bridge run logs about the configuration.

@@ -48,7 +48,8 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 					asked = shards
 					return map[store.Key]*store.Schema{key: now}
 				},
-				Sink: func(context.Context) inspect.Report { return inspect.Report{} },
+				Lineage: func(context.Context, map[store.Key]uint64) inspect.Report { return inspect.Report{} },
+				Sink:    func(context.Context) inspect.Report { return inspect.Report{} },
 				Store: func(context.Context) store.Inspection {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}
 				},

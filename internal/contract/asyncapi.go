@@ -204,7 +204,7 @@ func (d *Document) channelID(destination string) string {
 }
 
 // presence says whether a message has a header: one that the value or the bus says, or that the
-// first message of a batch alone has, others lack.
+// first message of a batch in a topic-partition alone has, others lack.
 type presence uint8
 
 const (
@@ -242,6 +242,8 @@ func headers(of *Stream, m *Message) *Schema {
 		{Property{sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile.")}, always},
 		{Property{sink.HeaderPublishedAt, &Schema{Type: Type{"string"}, Format: "date-time", Description: "When the message was made."}}, always.only(row)},
 		{Property{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")}, always},
+		{Property{sink.HeaderForm, text("What tells rows apart; not for consumers.")}, sometimes},
+		{Property{sink.HeaderServer, text("Where the rows of the batch were read.")}, sometimes},
 		{Property{sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it.")}, sometimes},
 	} {
 		if p.when != never {

@@ -146,7 +146,7 @@ func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := d.Components.Messages[s.Name+".published"].Headers
-		m := sink.Message{Value: []byte("{}"), TraceParent: "t"}
+		m := sink.Message{Value: []byte("{}"), TraceParent: "t", Form: 1, Server: "s"}
 		switch format {
 		case event.FormatCloudEvents:
 			m.Format = sink.FormatCloudEvents

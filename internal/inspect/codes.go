@@ -71,6 +71,8 @@ const (
 	Engine     Code = "engine"
 	// IDsReused: the table's next id is at or below the position.
 	IDsReused Code = "ids-reused"
+	// OtherDatabase: the rows that the bus has are those of another one.
+	OtherDatabase Code = "other-database"
 	// PositionAhead: the position is above every id of a table that does not tell its next id.
 	PositionAhead Code = "position-ahead"
 	// StrayID: the position is far above every id of the table, as a row inserted by mistake leaves

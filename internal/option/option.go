@@ -12,6 +12,7 @@ type Name string
 // The settings that texts name.
 const (
 	SourceURL                 Name = "SOURCE_URL"
+	DomainID                  Name = "DOMAIN_ID"
 	SinkURL                   Name = "SINK_URL"
 	CheckpointURL             Name = "CHECKPOINT_URL"
 	DeadLetter                Name = "DEAD_LETTER"

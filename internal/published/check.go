@@ -1,5 +1,10 @@
 package published
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Outcome is what a second read of the rows that were published last says.
 type Outcome uint8
 
@@ -113,13 +118,14 @@ const (
 
 func (c *Check) compare(was, is Row) likeness {
 	identified := was.Identity != 0 && is.Identity != 0
+	differ := identified && was.Identity != is.Identity
 	switch {
-	case is.Current, identified && was.Identity == is.Identity:
+	case is.Current, identified && was.Identity == is.Identity && was.Identity&coarse == 0:
 		return same
-	case was.Content == is.Content && !(identified && c.Release):
+	case was.Content == is.Content && !(differ && c.Release):
 		// A state may be written again as it was, with another identity.
 		return alike
-	case identified:
+	case differ:
 		return other
 	}
 	return doubtful
@@ -136,6 +142,35 @@ func (c *Check) Outcome() Outcome {
 		return Reused
 	}
 	return Doubtful
+}
+
+// Unsure returns the newest rows, at most n, that are compared better by their columns before they
+// stop a shard.
+func (c *Check) Unsure(n int) []uint64 {
+	if c.Outcome() != Reused && !(c.Release && c.Moved && len(c.Doubted) > 0) {
+		return nil
+	}
+	ids := slices.Concat(c.Others, c.Doubted)
+	slices.SortFunc(ids, func(a, b uint64) int { return cmp.Compare(b, a) })
+	return ids[:min(n, len(ids))]
+}
+
+// Resolve takes in what the columns of unsure rows say: which are the rows that were published, and
+// which are others.
+func (c *Check) Resolve(rows map[uint64]bool) {
+	for id, same := range rows {
+		switch {
+		case same:
+			c.proven = max(c.proven, id)
+		case !slices.Contains(c.Others, id):
+			c.Others = append(c.Others, id)
+		}
+	}
+	below := func(id uint64) bool { return id <= c.Survivor() }
+	decided := func(id uint64) bool { _, ok := rows[id]; return ok || below(id) }
+	c.Others, c.Doubted = slices.DeleteFunc(c.Others, below), slices.DeleteFunc(c.Doubted, decided)
+	c.Gone = slices.DeleteFunc(c.Gone, func(r Row) bool { return below(r.ID) })
+	slices.SortFunc(c.Others, func(a, b uint64) int { return cmp.Compare(b, a) })
 }
 
 // Lost reports whether the newest rows are gone from a server that is not the one they were read

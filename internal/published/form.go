@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bridge/event"
 	"bridge/source/ledger"
 )
 
@@ -15,24 +16,37 @@ var ErrBadLog = errors.New("the saved list of published rows cannot be read")
 const (
 	// headKey is the key of the part with the origin and the lost rows: no row has the id 0.
 	headKey = 0
-	// partVersion begins every part of rows.
-	partVersion = 1
-	// headVersion begins the head.
-	headVersion = 2
+	// partVersion begins every part of rows. Those of version 1 have identities of 64 bits.
+	partVersion = 2
+	// headVersion begins the head. That of version 2 has another shape, and no database.
+	headVersion = 3
 )
 
-// appendHead appends the form of an origin and of lost rows: version 1 byte, shape 8 bytes big
-// endian, started as varint, the length of the server as uvarint, server; where rows are lost:
-// their end in Unix milliseconds as varint, survivor as uvarint, rows.
-func appendHead(dst []byte, o *Origin, lost *Lost) []byte {
-	dst = binary.BigEndian.AppendUint64(append(dst, headVersion), o.Shape)
-	dst = binary.AppendVarint(dst, o.Started)
-	dst = append(binary.AppendUvarint(dst, uint64(len(o.Server))), o.Server...)
-	if lost == nil {
+// appendHead appends the form of the head: version 1 byte, shape 8 bytes big endian, started as
+// varint, server and stop, each behind its length as uvarint; where rows are lost: their end in
+// Unix milliseconds as varint, survivor as uvarint, rows.
+func (l *Log) appendHead(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, headVersion), l.origin.Shape)
+	dst = binary.AppendVarint(dst, l.origin.Started)
+	dst = appendText(appendText(dst, l.origin.Server), l.stop)
+	if l.lost == nil {
 		return dst
 	}
-	dst = binary.AppendVarint(dst, lost.Until.UnixMilli())
-	return appendRows(binary.AppendUvarint(dst, lost.Survivor), lost.rows)
+	dst = binary.AppendVarint(dst, l.lost.Until.UnixMilli())
+	return appendRows(binary.AppendUvarint(dst, l.lost.Survivor), l.lost.rows)
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// cutText reads what appendText wrote, and returns what is behind it.
+func cutText(b []byte) (text string, rest []byte, ok bool) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return "", nil, false
+	}
+	return string(b[n : n+int(size)]), b[n+int(size):], true
 }
 
 // appendPart appends the form of a part: version 1 byte, then its rows.
@@ -66,14 +80,18 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 		if len(chunk.Bytes) == 0 {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
-		if v := chunk.Bytes[0]; v != partVersion {
-			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, v, partVersion)
+		version := chunk.Bytes[0]
+		if version < 1 || version > partVersion {
+			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, version, partVersion)
 		}
 		list, ok := decodeRows(chunk.Bytes[1:])
 		if !ok || list[0].ID != chunk.Key || list[0].ID <= highest {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
 		highest = list[len(list)-1].ID
+		if version == 1 {
+			foldIdentities(list)
+		}
 		// All parts but the last one are full.
 		fits = fits && len(list) <= l.size && len(l.parts) < partsOf && (len(l.parts) == 0 || len(l.parts[len(l.parts)-1].rows) == l.size)
 		l.parts = append(l.parts, part{rows: list})
@@ -100,8 +118,9 @@ func (l *Log) decodeHead(b []byte) error {
 	if len(b) < 9 {
 		return bad
 	}
-	if b[0] != headVersion {
-		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
+	version := b[0]
+	if version != headVersion && version != 2 {
+		return fmt.Errorf("%w: version %d, this program knows %d", bad, version, headVersion)
 	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
 	started, n := binary.Varint(b[9:])
@@ -109,11 +128,15 @@ func (l *Log) decodeHead(b []byte) error {
 		return bad
 	}
 	l.origin.Started, b = started, b[9+n:]
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
+	ok := false
+	if l.origin.Server, b, ok = cutText(b); !ok {
 		return bad
 	}
-	l.origin.Server, b = string(b[n:n+int(size)]), b[n+int(size):]
+	if version == 2 {
+		l.origin.Shape, l.origin.Former = 0, l.origin.Shape
+	} else if l.stop, b, ok = cutText(b); !ok {
+		return bad
+	}
 	l.headSaved = true
 	if len(b) == 0 {
 		return nil
@@ -122,7 +145,9 @@ func (l *Log) decodeHead(b []byte) error {
 	if !ok {
 		return bad
 	}
-	l.lost = lost
+	if l.lost = lost; version == 2 {
+		foldIdentities(lost.rows)
+	}
 	return nil
 }
 
@@ -153,4 +178,13 @@ func decodeRows(b []byte) (rows []Row, ok bool) {
 		b = b[n+16:]
 	}
 	return rows, len(rows) > 0
+}
+
+// foldIdentities makes identities of those that a former version has saved.
+func foldIdentities(rows []Row) {
+	for i := range rows {
+		if rows[i].Identity != 0 {
+			rows[i].Identity = uint64(event.FoldBorn(rows[i].Identity) | 1)
+		}
+	}
 }

@@ -2,8 +2,12 @@ package published
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
+	"time"
 
+	"bridge/event"
+	"bridge/source"
 	"bridge/source/ledger"
 )
 
@@ -12,21 +16,64 @@ type Row struct {
 	ID uint64
 	// Content digests the published columns without id, CREATED and MODIFIED.
 	Content uint64
-	// Identity digests what tells the row from another one under its id; 0 where nothing does.
+	// Identity says what tells the row from another one under its id, see IdentityOf; 0 where
+	// nothing does.
 	Identity uint64
 	// Current says of a row that was found that it is what was published last of its entity. It is
 	// not saved.
 	Current bool
 }
 
+// coarse is in an Identity that other rows may share.
+const coarse = 1 << 32
+
+// IdentityOf returns the Identity of a row by its CREATED and, where it has a key that is not its
+// id, by its key: CREATED where that is finer than a second, else the key, else CREATED. key is nil
+// where it does not count.
+func IdentityOf(b event.Born, key []byte) uint64 {
+	switch {
+	case b.Exact():
+		return uint64(b)
+	case key != nil:
+		return uint64(event.BornOf(key))
+	case b != 0:
+		return coarse | uint64(b)
+	}
+	return 0
+}
+
+// ContentOf returns the Content of a row by its digest.
+func ContentOf(digest [16]byte) uint64 { return binary.BigEndian.Uint64(digest[:8]) }
+
 // Origin is what the rows were read from.
 type Origin struct {
-	// Shape digests the columns: rows of two shapes cannot be compared.
-	Shape uint64
-	// Server identifies the server, Started is when it was started, in Unix seconds; 0 where it
-	// does not tell.
+	// Shape is the form of their digests: rows of two shapes cannot be compared. Former is what a
+	// former version saved in place of it.
+	Shape, Former uint64
+	// Server names the server and its database, see ServerAndDatabase; Started is when the server
+	// was started, in Unix seconds; 0 where it does not tell.
 	Server  string
 	Started int64
+}
+
+// startedWithin is how far two accounts of when a server was started may differ.
+const startedWithin = 2 * time.Second
+
+// SameServer reports whether both are of one server that was not started in between.
+func (o Origin) SameServer(other Origin) bool {
+	apart := time.Duration(o.Started-other.Started) * time.Second
+	return o.Server == other.Server && (o.Started == 0 || other.Started == 0 || apart.Abs() <= startedWithin)
+}
+
+// ServerAndDatabase names where rows are read: by the Server of a page, whatever its role, and the
+// database.
+func ServerAndDatabase(server, database string) string {
+	return source.WithoutRole(server) + "/" + database
+}
+
+// Fits reports whether rows of o compare with rows that are read now.
+func (o Origin) Fits(now Origin) bool {
+	return o.Shape == now.Shape && o.Former == 0 || o.Former != 0 && o.Former == now.Former
 }
 
 // partsOf is how many parts a log has: each save writes those that changed.
@@ -36,8 +83,10 @@ const partsOf = 16
 // saved when they change. It serves one goroutine.
 type Log struct {
 	origin Origin
-	lost   *Lost
-	// headSaved says that the saved head has this origin and these lost rows.
+	// stop is why the shard must not go on, empty where it may.
+	stop string
+	lost *Lost
+	// headSaved says that the saved head has this origin, stop and these lost rows.
 	headSaved bool
 	// parts are in ascending order of their rows; all but the last one are full.
 	parts []part
@@ -72,13 +121,20 @@ func (l *Log) Origin() Origin { return l.origin }
 
 // SetOrigin says what the rows were read from. Rows of another shape are dropped.
 func (l *Log) SetOrigin(o Origin) {
-	if o.Shape != l.origin.Shape {
+	if !l.origin.Fits(o) {
 		l.Clear()
 	}
+	o.Former = 0
 	if o != l.origin {
 		l.origin, l.headSaved = o, false
 	}
 }
+
+// Stop has the shard not go on, for a reason that outlives it; empty: it may again.
+func (l *Log) Stop(reason string) { l.stop, l.headSaved = reason, false }
+
+// Stopped returns why the shard must not go on, empty where it may.
+func (l *Log) Stopped() string { return l.stop }
 
 // Clear drops all rows, the lost ones included.
 func (l *Log) Clear() {
@@ -170,8 +226,8 @@ func (l *Log) Below(through uint64, n int, dst []Row) []Row {
 // Changed returns the parts that have changed since it was called last, in the order of their keys;
 // those that are gone have no bytes.
 func (l *Log) Changed() (changed []ledger.Chunk) {
-	if !l.headSaved && l.origin != (Origin{}) {
-		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: appendHead(nil, &l.origin, l.lost)})
+	if !l.headSaved && (l.origin != (Origin{}) || l.stop != "") {
+		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: l.appendHead(nil)})
 		l.headSaved = true
 	}
 	for i := range l.parts {
@@ -189,4 +245,11 @@ func (l *Log) Changed() (changed []ledger.Chunk) {
 	l.removed = nil
 	slices.SortFunc(changed, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
 	return changed
+}
+
+// Ascending returns ids in ascending order.
+func Ascending(ids []uint64) []uint64 {
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	return sorted
 }

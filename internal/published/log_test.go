@@ -1,8 +1,10 @@
 package published_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bridge/event"
 	"bridge/internal/published"
 	"bridge/source/ledger"
 )
@@ -212,9 +215,9 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	l.SetOrigin(published.Origin{Shape: 7, Server: "db-1"})
 	l.Add([]published.Row{{ID: 5}})
 	for i, part := range l.Changed() {
-		for _, change := range []int{-1, 1} {
+		for _, version := range []byte{0, part.Bytes[0] + 1} {
 			other := slices.Clone(part.Bytes)
-			other[0] = byte(int(other[0]) + change)
+			other[0] = version
 			text := fmt.Sprintf("version %d, this program knows %d", other[0], part.Bytes[0])
 			if _, err := published.Restore(16, []ledger.Chunk{{Key: part.Key, Bytes: other}}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
 				t.Errorf("part %d: %v", i, err)
@@ -229,8 +232,8 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	l.Add([]published.Row{{ID: 5}, {ID: 8}, {ID: 9}})
 	l.Lose(&published.Check{Gone: []published.Row{{ID: 9}, {ID: 8}}, Floor: 5}, time.UnixMilli(1_700_000_000_000))
 	parts := l.Changed()
-	// version, shape, started, the length of the server, server
-	const withoutLost = 1 + 8 + 1 + 1 + 1
+	// version, shape, started, the length of the server, server, the length of the stop
+	const withoutLost = 1 + 8 + 1 + 1 + 1 + 1
 	for i := range parts {
 		for size := range len(parts[i].Bytes) {
 			if parts[i].Key == 0 && (size == withoutLost || size == len(parts[i].Bytes)-17) {
@@ -246,5 +249,78 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	}
 	if _, err := published.Restore(16, []ledger.Chunk{parts[2], parts[1]}); !errors.Is(err, published.ErrBadLog) {
 		t.Errorf("parts out of order: %v", err)
+	}
+}
+
+// TestAListOfTheFormerVersionIsRead: its shape is another hash, and its identities are longer.
+func TestAListOfTheFormerVersionIsRead(t *testing.T) {
+	text := []byte("2026-01-01 00:00:00.000001")
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	head := binary.BigEndian.AppendUint64([]byte{2}, 77)
+	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
+	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), sum.Sum64())
+	l, err := published.Restore(16, []ledger.Chunk{{Key: 0, Bytes: head}, {Key: 9, Bytes: part}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := published.Row{ID: 9, Content: 3, Identity: published.IdentityOf(event.BornOf(text), nil)}
+	if got := l.Below(9, 1, nil); !slices.Equal(got, []published.Row{want}) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	now := published.Origin{Shape: 1, Former: 77, Server: "db-1/shop", Started: 5}
+	if l.SetOrigin(now); l.Len() != 1 || l.Origin() != (published.Origin{Shape: 1, Server: "db-1/shop", Started: 5}) {
+		t.Errorf("%d rows of %+v", l.Len(), l.Origin())
+	}
+}
+
+func TestAStopOutlivesItsRows(t *testing.T) {
+	l := published.NewLog(16)
+	l.Stop("the next id is 1")
+	l.Clear()
+	again, err := published.Restore(16, l.Changed())
+	if err != nil || again.Stopped() != "the next id is 1" {
+		t.Errorf("%q, %v", again.Stopped(), err)
+	}
+}
+
+// TestColumnsDecideWhatIsUnsure: a row that is the same after all ends what is above and below.
+func TestColumnsDecideWhatIsUnsure(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows     map[uint64]bool
+		outcome  published.Outcome
+		survivor uint64
+	}{
+		"others":                      {map[uint64]bool{8: false, 9: false}, published.Reused, 0},
+		"the same":                    {map[uint64]bool{8: true, 9: true}, published.Intact, 9},
+		"others above one that stays": {map[uint64]bool{8: true, 9: false}, published.Reused, 8},
+		"nothing that tells":          {nil, published.Doubtful, 0},
+	} {
+		check := published.Check{Release: true, Moved: true}
+		check.Add([]published.Row{{ID: 8, Content: 1}, {ID: 9, Content: 1}}, []published.Row{{ID: 8, Content: 2}, {ID: 9, Content: 2}})
+		if got := check.Unsure(16); !slices.Equal(got, []uint64{9, 8}) {
+			t.Errorf("%s: unsure are %v", name, got)
+		}
+		if check.Resolve(c.rows); check.Outcome() != c.outcome || check.Survivor() != c.survivor {
+			t.Errorf("%s: %v, survivor %d, %+v", name, check.Outcome(), check.Survivor(), check)
+		}
+	}
+}
+
+// TestACREATEDInSecondsShowsOnlyOtherRows: two rows may share one.
+func TestACREATEDInSecondsShowsOnlyOtherRows(t *testing.T) {
+	a, b := published.IdentityOf(4, nil), published.IdentityOf(6, nil)
+	for name, c := range map[string]struct {
+		is      published.Row
+		outcome published.Outcome
+	}{
+		"another CREATED":                    {published.Row{ID: 9, Content: 1, Identity: b}, published.Reused},
+		"the same CREATED, other content":    {published.Row{ID: 9, Content: 2, Identity: a}, published.Doubtful},
+		"the same CREATED, the same content": {published.Row{ID: 9, Content: 1, Identity: a}, published.Intact},
+	} {
+		check := published.Check{Release: true}
+		if check.Add([]published.Row{{ID: 9, Content: 1, Identity: a}}, []published.Row{c.is}); check.Outcome() != c.outcome {
+			t.Errorf("%s: %v", name, check.Outcome())
+		}
 	}
 }

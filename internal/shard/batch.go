@@ -40,6 +40,8 @@ type batch struct {
 	last uint64
 	// floor, since and low are what the messages say of the shard (rules 16, 27 and 28).
 	floor, since, low uint64
+	// server says where its rows were read.
+	server string
 	// rows are those that the list of rows published last is to take in.
 	rows []published.Row
 	// verdict counts what the batch says, by kind; saved, when not nil, is called once all of it is

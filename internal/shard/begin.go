@@ -93,7 +93,11 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	position := s.gaps.position()
 	s.status.saved(position)
 	s.arrival.begin(s.opts.Logger, position, found)
-	return s.newOwner(entities, newPublished(s.server, entities, list)), nil
+	rows := newPublished(s.server, entities, list)
+	if reason := list.Stopped(); reason != "" {
+		return nil, &reusedError{reason: reason, remedy: rows.remedyNow(ctx), saved: true}
+	}
+	return s.newOwner(entities, rows), nil
 }
 
 // commitMeaning checks what is saved of the shard against its configuration, and saves what that
@@ -157,6 +161,7 @@ func (s *Shard) restart(ctx context.Context, p *progress.Progress, list *publish
 		return err
 	}
 	list.Clear()
+	list.Stop("")
 	s.fromFirst = false
 	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
 	return nil

@@ -7,6 +7,7 @@ import (
 	"bridge/event"
 	"bridge/internal/failpoint"
 	"bridge/internal/option"
+	"bridge/internal/published"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -22,6 +23,9 @@ type builder struct {
 	eventBytes int
 	// sent counts the messages of the last event.
 	sent int
+	// from is where the last page was read, server the text of messages about that.
+	from   published.Origin
+	server string
 	// warned says that the warning about bad values was written.
 	warned bool
 }
@@ -31,6 +35,15 @@ func (m *builder) begin() *batch {
 	b := batches.Get().(*batch)
 	b.made = time.Now()
 	return b
+}
+
+// readFrom has the messages of b say where p was read.
+func (m *builder) readFrom(b *batch, p *page) {
+	from := published.Origin{Server: p.Server, Started: source.StartedOf(m.opts.Source)}
+	if from != m.from {
+		m.from, m.server = from, string(sink.AppendServer(nil, from.Started, published.ServerAndDatabase(from.Server, m.opts.Encoder.Source())))
+	}
+	b.read, b.server = p.span, m.server
 }
 
 // makeRoom allocates at once what n more messages need if their events are about as large as those
@@ -156,6 +169,10 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 	}
 	// An unknown function gets no pointer to a row's own memory: that would allocate it.
 	m.event = *e
+	form := uint32(0)
+	if e.Digest != ([16]byte{}) {
+		form = m.opts.Encoder.Form()
+	}
 	b.messages = append(b.messages, sink.Message{
 		Destination: m.opts.Route(&m.event),
 		Key:         e.Key,
@@ -169,6 +186,9 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Shard:       m.opts.Name,
 		RowID:       row,
 		Origin:      origin,
+		Form:        form,
+		Born:        uint32(e.Born),
+		Server:      b.server,
 		Time:        b.made,
 		State:       stateOf(e),
 	})

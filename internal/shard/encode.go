@@ -14,7 +14,7 @@ import (
 // batch ends before it and the error says why.
 func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, late *page) (*batch, error) {
 	b := o.newBatch()
-	b.read = p.span
+	o.builder.readFrom(b, p)
 	if err := o.encodeTail(ctx, b, p, rows); err != nil {
 		return b, err
 	}

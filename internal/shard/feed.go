@@ -282,6 +282,7 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 	if err != nil {
 		return nil, nil, err
 	}
+	in.restore(list)
 	list.Add(in.recent(list))
 	p.Fill(time.Now())
 	in.running, in.handed = true, 0
@@ -302,6 +303,16 @@ func (f *Feed) loadPublishedRows(ctx context.Context, name string, rows int) (*p
 		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
 	}
 	return published.Restore(rows, chunks)
+}
+
+// SetNewest says what the bus has newest messages of: rows of a shard, ascending, and what they
+// were read from. A shard that begins takes them in where the store has no list of rows published
+// last.
+func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Origin) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.intake(name)
+	in.newest, in.origin = rows, origin
 }
 
 // giveBack says that a shard does not run any more.

@@ -35,6 +35,10 @@ type intake struct {
 	// twice the bound most before they are trimmed.
 	rows []published.Row
 	most int
+	// newest are the rows that the bus has newest messages of, and origin what they were read from:
+	// for a store that has no list.
+	newest []published.Row
+	origin published.Origin
 	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
 	// that was. Both are read without the lock, too.
 	wishes, granted atomic.Uint64
@@ -113,7 +117,7 @@ func (in *intake) end(committed bool) {
 // keep keeps a row of a message that was committed, for the list of rows published last.
 func (in *intake) keep(m *catchup.Message) {
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
-		in.rows = append(in.rows, published.Row{ID: m.Row, Content: contentOf(m.State.Digest)})
+		in.rows = append(in.rows, published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)})
 		if len(in.rows) >= 2*in.most {
 			in.trim()
 		}
@@ -124,6 +128,18 @@ func (in *intake) keep(m *catchup.Message) {
 func (in *intake) trim() {
 	slices.SortStableFunc(in.rows, func(a, b published.Row) int { return cmp.Compare(a.ID, b.ID) })
 	in.rows = slices.Delete(in.rows, 0, max(0, len(in.rows)-in.most))
+}
+
+// restore fills a list that the store does not have, and adds to another one newer rows that
+// compare with its own.
+func (in *intake) restore(list *published.Log) {
+	if list.Len() == 0 {
+		list.SetOrigin(in.origin)
+	}
+	if list.Origin().Fits(in.origin) {
+		list.Add(in.newest)
+	}
+	in.newest = nil
 }
 
 // recent returns the rows that a list of those published last lacks. What it has of a row that says

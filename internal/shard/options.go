@@ -101,6 +101,9 @@ type Options struct {
 	// PublishedRows is how many of the rows published last are kept, to notice ids that are used
 	// again. Defaults to 1000.
 	PublishedRows int
+	// Newest, where it is not nil, returns what the newest messages of the shard on the bus say of
+	// rows, by their ids; it lacks those that it does not find in time.
+	Newest func(ctx context.Context, rows []uint64) (map[uint64][]byte, error)
 	// LostEvery is the pause between comparisons of rows published last that another server lacks.
 	// Defaults to 5 s.
 	LostEvery time.Duration

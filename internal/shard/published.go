@@ -26,8 +26,6 @@ const (
 	apartPages = 10
 	// lostFor is how long the ids of newest rows that another server does not have are watched.
 	lostFor = 10 * time.Minute
-	// startedWithin is how far two accounts of when a server was started may differ.
-	startedWithin = 2 * time.Second
 )
 
 // publishedRows keeps the rows of a shard that were published last, and compares them with the
@@ -53,9 +51,9 @@ type publishedRows struct {
 	// again are ids whose rows are to be read again and published if they say something new.
 	again []uint64
 
-	// columns are those that shape digests.
-	columns *source.Columns
-	shape   uint64
+	// columns are those that shape digests; former is formerShape of them.
+	columns       *source.Columns
+	shape, former uint64
 }
 
 // newPublished returns the list of the rows published last with what log has.
@@ -79,33 +77,43 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 		return err
 	}
 	now, origin := p.log.Origin(), p.log.Origin()
-	now.Server, now.Started = server, p.started()
-	if c.Moved = !sameServer(now, origin); c.Outcome() == published.Reused {
-		return p.reused(c)
+	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
+	if c.Moved = p.movedFrom(origin, now); c.Outcome() == published.Reused {
+		return p.conclude(ctx, c)
 	}
 	return nil
 }
 
-// origin says what the rows of a page come from.
+// origin says what the rows of a page come from. Its Server is that of the page. The encoder is
+// bound to the columns of the page.
 func (p *publishedRows) origin(page *page) published.Origin {
 	if p.columns != page.Columns {
-		p.columns, p.shape = page.Columns, shapeOf(page.Columns)
+		p.columns, p.shape, p.former = page.Columns, uint64(p.opts.Encoder.Form()), formerShape(page.Columns)
 	}
-	return published.Origin{Shape: p.shape, Server: page.Server, Started: p.started()}
+	return published.Origin{Shape: p.shape, Former: p.former, Server: page.Server, Started: source.StartedOf(p.opts.Source)}
 }
 
-// started returns when the server was started, in Unix seconds, 0 where it does not tell.
-func (p *publishedRows) started() int64 {
-	if uptimer, able := p.opts.Source.(source.Uptimer); able {
-		if started := uptimer.Started(); !started.IsZero() {
-			return started.Unix()
-		}
-	}
-	return 0
+// setOrigin says what the rows of the list were read from.
+func (p *publishedRows) setOrigin(now published.Origin) {
+	now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
+	p.log.SetOrigin(now)
 }
 
-// shapeOf digests all that the content of a row depends on besides its values.
-func shapeOf(c *source.Columns) uint64 {
+// movedFrom reports whether now is another server than that of the list, or was started since.
+func (p *publishedRows) movedFrom(list, now published.Origin) bool {
+	if list.Server == "" {
+		return false
+	}
+	if list.Former != 0 {
+		list.Server, now.Server = source.WithoutRole(list.Server), source.WithoutRole(now.Server)
+	} else {
+		now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
+	}
+	return !now.SameServer(list)
+}
+
+// formerShape is the hash of columns that a former version has saved in place of their form.
+func formerShape(c *source.Columns) uint64 {
 	h := fnv.New64a()
 	type form struct {
 		name      string
@@ -126,12 +134,6 @@ func shapeOf(c *source.Columns) uint64 {
 	return h.Sum64()
 }
 
-// sameServer reports whether two pages come from one server that was not started in between.
-func sameServer(a, b published.Origin) bool {
-	apart := time.Duration(a.Started-b.Started) * time.Second
-	return a.Server == b.Server && (a.Started == 0 || b.Started == 0 || apart.Abs() <= startedWithin)
-}
-
 // watch compares the rows published last with the table when the shard begins, when a read has
 // failed since, and when page comes from another server than the page before, or from one that was
 // started again. Now and then it compares the lost ones. What is behind the page is not published
@@ -143,14 +145,14 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 	}
 	p.due = p.reader.hasFailed() || p.due
 	now := p.origin(page)
-	if now.Shape != p.log.Origin().Shape || p.log.Len() == 0 {
+	if !p.log.Origin().Fits(now) || p.log.Len() == 0 {
 		// Nothing can be compared.
-		p.log.SetOrigin(now)
+		p.setOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
 		p.heldBack(now.Server)
 		return true, false, nil
 	}
-	moved = !sameServer(now, p.seen)
+	moved = !now.SameServer(p.seen)
 	if moved || p.due || now.Shape != p.seen.Shape {
 		if err := p.compare(ctx, now); err != nil {
 			return false, moved, err
@@ -197,24 +199,27 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 	} else {
 		p.apart = 0
 	}
-	now.Server, now.Started = server, p.started()
-	origin := p.log.Origin()
-	c.Moved = origin.Server != "" && !sameServer(now, origin) || p.seen.Server != "" && !sameServer(now, p.seen)
+	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
+	c.Moved = p.movedFrom(p.log.Origin(), now) || p.seen.Server != "" && !now.SameServer(p.seen)
 	p.seen = now
-	if err := p.conclude(c); err != nil {
+	if err := p.conclude(ctx, c); err != nil {
 		return err
 	}
 	if c.Lost() {
 		p.lose(c)
 	}
 	if !p.due {
-		p.log.SetOrigin(now)
+		p.setOrigin(now)
 	}
 	return nil
 }
 
-// conclude returns an error where c says that ids are used again.
-func (p *publishedRows) conclude(c *published.Check) error {
+// conclude returns an error where c says that ids are used again. Before that rows which may be
+// others are compared by their columns with what the bus has of them.
+func (p *publishedRows) conclude(ctx context.Context, c *published.Check) error {
+	if err := p.resolve(ctx, c); err != nil {
+		return err
+	}
 	switch c.Outcome() {
 	case published.Reused:
 		return p.reused(c)
@@ -252,7 +257,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		return nil
 	}
 	p.lostNext = began.Add(p.opts.LostEvery)
-	if err := p.conclude(c); err != nil {
+	if err := p.conclude(ctx, c); err != nil {
 		return err
 	}
 	// Those that are published again, or were named, need no second look.
@@ -265,7 +270,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 
 // note notes with b that a row of this shape is handed on with it.
 func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, state [16]byte, entity []byte) {
-	b.rows = append(b.rows, published.Row{ID: row.ID, Content: contentOf(state), Identity: p.identityOf(columns, row, entity)})
+	b.rows = append(b.rows, published.Row{ID: row.ID, Content: published.ContentOf(state), Identity: p.identityOf(columns, row, entity)})
 }
 
 // hand takes the rows of b into the list, and has its changes be saved with b.
@@ -299,9 +304,8 @@ func (p *publishedRows) popAgain() []source.Range {
 
 // reused is the error of a shard whose rows published last are others now.
 func (p *publishedRows) reused(c *published.Check) error {
-	return fmt.Errorf("%w: of the rows of %s that were published last %d are others now, from id %d on: did the database fail over to a server that was "+
-		"behind, lose its newest rows in a crash, or was it restored? %s",
-		ErrIDsReused, p.opts.Name, len(c.Others)+len(c.Doubted), c.First(), p.remedy(c.Survivor()))
+	return &reusedError{reason: fmt.Sprintf("of the rows of %s that were published last %d are others now, from id %d on: did the database fail over to a server that was "+
+		"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First()), remedy: p.remedy(c.Survivor())}
 }
 
 // remedyNow is the remedy by the rows as they are now.

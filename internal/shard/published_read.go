@@ -3,11 +3,11 @@ package shard
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"hash/fnv"
+	"slices"
 
 	"bridge/event"
+	"bridge/internal/lineage"
 	"bridge/internal/published"
 	"bridge/source"
 )
@@ -71,7 +71,7 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 	if err := p.reader.bind(page.Columns); err != nil {
 		return nil, nil, err
 	}
-	if shapeOf(page.Columns) != p.log.Origin().Shape {
+	if !p.log.Origin().Fits(published.Origin{Shape: uint64(p.opts.Encoder.Form()), Former: formerShape(page.Columns)}) {
 		return nil, nil, source.ErrAltered
 	}
 	digests := make([]event.Digest, 0, len(page.Rows))
@@ -80,7 +80,7 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 		if err != nil {
 			return nil, nil, err
 		}
-		found = append(found, published.Row{ID: row.ID, Content: contentOf(digest.Sum), Identity: p.identityOf(page.Columns, row, digest.Key)})
+		found = append(found, published.Row{ID: row.ID, Content: published.ContentOf(digest.Sum), Identity: p.identityOf(page.Columns, row, digest.Key)})
 		digest.Key = bytes.Clone(digest.Key)
 		digests = append(digests, digest)
 	}
@@ -110,22 +110,44 @@ func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, d
 	return err
 }
 
-func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]) }
-
-// identityOf digests what tells a row from another one under its id: CREATED where two rows hardly
-// share it and no update changes it, else the key of an entity; 0 where there is nothing.
+// identityOf returns what tells a row from another one under its id; see published.IdentityOf.
 func (p *publishedRows) identityOf(columns *source.Columns, row source.Row, entity []byte) uint64 {
-	identity := []byte(nil)
-	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
-		identity = row.Values[i]
+	if key := columns.Key; p.release() || len(key) == 1 && key[0] == columns.ID {
+		entity = nil
 	}
-	if key := columns.Key; identity == nil && !p.release() && !(len(key) == 1 && key[0] == columns.ID) {
-		identity = entity
+	return published.IdentityOf(p.opts.Encoder.Born(row), entity)
+}
+
+// comparedRows are as many rows as are compared by their columns.
+const comparedRows = 16
+
+// resolve compares the newest rows of c that may be others, by their columns, with what the bus has
+// of them. Where it has nothing, or does not answer in time, c stays as it is.
+func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (err error) {
+	ids := c.Unsure(comparedRows)
+	if len(ids) == 0 || p.opts.Newest == nil {
+		return nil
 	}
-	if identity == nil {
-		return 0
+	newest, err := p.opts.Newest(ctx, ids)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.opts.Logger.Warn("rows that may be others than those published last could not be read from the bus: their ids and digests alone decide", "rows", len(ids), "error", err)
+		return nil
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(identity)
-	return max(1, h.Sum64())
+	slices.Sort(ids)
+	page, err := p.reader.rows(ctx, source.Query{Ranges: source.RangesOf(ids), Limit: len(ids), MaxBytes: compareBytes})
+	if err != nil {
+		return err
+	}
+	defer page.free()
+	if bound := p.reader.columns; bound != nil {
+		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
+	}
+	if err := p.reader.bind(page.Columns); err != nil {
+		return err
+	}
+	c.Resolve(lineage.Compare(p.opts.Encoder, &page.Page, newest))
+	return err
 }

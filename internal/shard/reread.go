@@ -142,7 +142,7 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 	}
 	at := r.reader.age(page)
 	b := r.builder.begin()
-	b.read = page.span
+	r.builder.readFrom(b, page)
 	if r.entities != nil {
 		r.entities.begin(b)
 	}

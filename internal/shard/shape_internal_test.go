@@ -14,20 +14,20 @@ func TestTheShapeOfRows(t *testing.T) {
 	}
 	plain := source.Column{Name: "v", Kind: source.Text}
 	const want = 7029549790088331041
-	if got := shapeOf(columns(plain)); got != want {
+	if got := formerShape(columns(plain)); got != want {
 		t.Errorf("the shape is %d", got)
 	}
 	notNull := plain
 	notNull.NotNull = true
-	if shapeOf(columns(notNull)) != shapeOf(columns(plain)) {
+	if formerShape(columns(notNull)) != formerShape(columns(plain)) {
 		t.Error("whether NULL is allowed changes no content")
 	}
 	seen := make(map[uint64]string)
 	for name, mask := range map[string]source.Mask{"redact": source.Redact(), "last4": source.Last4(), "one key": source.SHA256("one"), "another key": source.SHA256("another")} {
 		c := columns(plain)
 		(&source.Spec{Masks: map[string]source.Mask{"v": mask}}).Mask(c.List)
-		shape := shapeOf(c)
-		if other, twice := seen[shape]; twice || shape == shapeOf(columns(plain)) {
+		shape := formerShape(c)
+		if other, twice := seen[shape]; twice || shape == formerShape(columns(plain)) {
 			t.Errorf("%s has the shape of %q or of no mask", name, other)
 		}
 		seen[shape] = name

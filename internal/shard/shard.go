@@ -143,6 +143,12 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 			}
 			continue
 		}
+		if failed := s.saveStop(ctx, err); failed != nil {
+			if _, broken := errors.AsType[*storeError](failed); broken || ctx.Err() != nil {
+				return false, ended(ctx, failed)
+			}
+			s.opts.Logger.Warn("why the shard has stopped could not be saved: a restart may not know it", "error", failed)
+		}
 		if s.status.stop(err) {
 			s.opts.Logger.Error("shard stopped", panics.LogArgs(err)...)
 		}

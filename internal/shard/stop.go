@@ -5,13 +5,51 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/event"
 )
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,
 // restored or its counter was reset. Rows under such ids would never be seen by the tail.
 var ErrIDsReused = errors.New("the table uses ids again that were published")
+
+// reusedError says why ids are used again, and what a person is to do. It is ErrIDsReused. saved
+// says that the store has the reason.
+type reusedError struct {
+	reason, remedy string
+	saved          bool
+}
+
+func (e *reusedError) Error() string {
+	return fmt.Sprintf("%v: %s %s", ErrIDsReused, e.reason, e.remedy)
+}
+
+func (*reusedError) Unwrap() error { return ErrIDsReused }
+
+// saveStop has the store know why the shard must not go on, so that only a command ends that: once
+// the table is filled again it may show nothing any more.
+func (s *Shard) saveStop(ctx context.Context, err error) error {
+	reused, ok := errors.AsType[*reusedError](err)
+	if !ok || reused.saved {
+		return nil
+	}
+	list, err := s.opts.Feed.loadPublishedRows(ctx, s.opts.Name, s.opts.PublishedRows)
+	if err != nil {
+		return err
+	}
+	list.Stop(fmt.Sprintf("at %s %s", time.Now().UTC().Format(time.DateTime), reused.reason))
+	change := store.ShardChange{Key: s.opts.key()}
+	for _, chunk := range list.Changed() {
+		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
+	}
+	if err := s.sync(ctx, change); err != nil {
+		return err
+	}
+	reused.saved = true
+	return nil
+}
 
 // idWatch stops a shard whose ids are used again. It belongs to the owner.
 type idWatch struct {
@@ -33,8 +71,10 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	remedy := w.publishedRows.remedyNow(ctx)
-	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, w.opts.Name, next, position, remedy)
+	return &reusedError{
+		reason: fmt.Sprintf("the next id of %s is %d, the position is %d: was it truncated or restored?", w.opts.Name, next, position),
+		remedy: w.publishedRows.remedyNow(ctx),
+	}
 }
 
 // check compares the rows published last where that is due, and asks for the next id when the

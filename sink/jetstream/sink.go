@@ -83,6 +83,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	if len(batch) == 0 {
 		return sink.Outcome{}, nil
 	}
+	sink.NoteFirst(batch)
 	if s.batcher != nil {
 		return s.batcher.publish(ctx, batch)
 	}

@@ -16,7 +16,8 @@ type headers struct {
 	last        sink.Message
 	common      []byte
 	atID, atRow int
-	// null and first are of last, too: it has no value, it is the first message of its batch.
+	// null and first are of last, too: it has no value, it is the first message of its batch in its
+	// partition.
 	null, first bool
 	// each is how many headers last has without those in bare.
 	each int64
@@ -33,12 +34,18 @@ type headers struct {
 func (h *headers) of(m *sink.Message) int {
 	l := &h.last
 	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Schema != l.Schema || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
-		m.Origin != l.Origin || m.Format != l.Format || !m.Time.Equal(l.Time) || (m.Value == nil) != h.null || (m.State.Index == 0) != h.first {
+		m.Origin != l.Origin || m.Format != l.Format || !m.Time.Equal(l.Time) || (m.Value == nil) != h.null || m.IsFirst() != h.first || m.Server != l.Server {
 		h.renew(m)
 	}
 	h.row = strconv.AppendUint(h.digits[:0], m.RowID, 10)
 	h.state = m.AppendState(h.state[:0], false)
 	h.count, h.bare = h.each, h.bare[:0]
+	if m.Form != 0 {
+		h.addText(sink.HeaderForm)
+		var text [16]byte
+		h.addText(string(m.AppendForm(text[:0])))
+		h.count++
+	}
 	if m.TraceParent != "" {
 		h.addText(sink.HeaderTraceParent)
 		h.addText(m.TraceParent)
@@ -73,11 +80,11 @@ func (h *headers) addText(text string) {
 func textLen(n int) int { return varintLen(int64(n)) + n }
 
 func (h *headers) renew(m *sink.Message) {
-	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Format: m.Format, Time: m.Time}
-	h.null, h.first, h.each = m.Value == nil, m.State.Index == 0, 0
+	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Format: m.Format, Time: m.Time, Server: m.Server}
+	h.null, h.first, h.each = m.Value == nil, m.IsFirst(), 0
 	b := h.common[:0]
 	plain := *m
-	plain.Bare, plain.TraceParent = nil, ""
+	plain.Bare, plain.TraceParent, plain.Form = nil, "", 0
 	h.texts.Each(&plain, func(name, value string) {
 		h.each++
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)

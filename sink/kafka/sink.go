@@ -172,6 +172,7 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, 
 			r = &portion{call: c, worker: worker, tp: c.tp(sink.TPRef{Name: worker.tp, Incarnation: route.id}), incarnation: route.id}
 			byWorker[worker] = r
 			runs = append(runs, r)
+			m.First = true
 		}
 		r.index = append(r.index, i)
 	}

@@ -126,6 +126,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	out := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	tps := make(map[sink.TPRef]int32)
 	blocked := make(map[string]bool)
+	sink.NoteFirst(batch)
 	var err error
 	for i := range batch {
 		m := &batch[i]

@@ -28,7 +28,9 @@ func parseType(columnType string) (kind source.Kind, precision int) {
 	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year":
 		return source.Int, 0
 	case "decimal", "numeric":
-		return source.Decimal, 0
+		_, scale, _ := strings.Cut(arguments, ",")
+		precision, _ = strconv.Atoi(strings.TrimSpace(scale))
+		return source.Decimal, precision
 	case "float", "double", "real":
 		return source.Float, 0
 	case "bit":

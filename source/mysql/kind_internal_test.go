@@ -12,7 +12,7 @@ import (
 func TestParseType(t *testing.T) {
 	for columnType, want := range map[string]source.Column{
 		"bigint unsigned": {Kind: source.Int}, "INT(10) unsigned zerofill": {Kind: source.Int}, "year(4)": {Kind: source.Int},
-		"decimal(38,10)": {Kind: source.Decimal}, "double unsigned": {Kind: source.Float}, "float(7,3)": {Kind: source.Float},
+		"decimal(38,10)": {Kind: source.Decimal, Precision: 10}, "decimal(5,0)": {Kind: source.Decimal}, "double unsigned": {Kind: source.Float}, "float(7,3)": {Kind: source.Float},
 		"bit(1)": {Kind: source.Bit}, "json": {Kind: source.JSON}, "geomcollection": {Kind: source.Binary}, "vector(3)": {Kind: source.Binary},
 		"datetime": {Kind: source.DateTime}, "datetime(6)": {Kind: source.DateTime, Precision: 6}, "timestamp(3)": {Kind: source.Timestamp, Precision: 3},
 		"time(2)": {Kind: source.Clock, Precision: 2}, "date": {Kind: source.Date}, "varbinary(10)": {Kind: source.Binary},

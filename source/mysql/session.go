@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"bridge/internal/failpoint"
+	"bridge/source"
 )
 
 // connector opens connections whose sessions are as the package promises.
@@ -163,12 +164,9 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	return c.trySet(ctx, session, optional, first)
 }
 
-// role is the part of an identity that says whether the server is read-only, with readOnlyRole.
-// Newer servers have more words for it than ON.
-const (
-	role         = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + readOnlyRole + "')"
-	readOnlyRole = "read-only"
-)
+// role is the part of an identity that says whether the server is read-only. Newer servers have
+// more words for it than ON.
+const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + source.ReadOnly + "')"
 
 // identify returns the best identity that the server has. MariaDB has no @@server_uuid, a
 // compatible server may lack any. A server that becomes read-only becomes another one: what was

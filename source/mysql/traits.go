@@ -146,7 +146,7 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 // them.
 func (s *shard) contradicts(identity string, writer writerFacts) bool {
 	told := strings.Contains(s.source.connector.server.Load().identity, role)
-	return told && !strings.HasSuffix(identity, " "+readOnlyRole) && (isSet(writer.variables["read_only"]) || writer.pagesReadOnly)
+	return told && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(writer.variables["read_only"]) || writer.pagesReadOnly)
 }
 
 // uncommitted tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/backoff"
+	"bridge/internal/config"
+	"bridge/internal/lineage"
+	"bridge/internal/shard"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// mostMessages is how many of the newest messages of a topic-partition are read at a start whose
+// checkpoint does not know a table, until rows of each table are found.
+const mostMessages = 50_000
+
+// lineageStream describes a stream to package lineage.
+func lineageStream(cfg *config.Config, s *config.Stream) lineage.Stream {
+	return lineage.Stream{
+		Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Destinations: cfg.Destinations(s), Hash: meaningHash(s), Tables: s.Tables,
+		KeyIsID: len(s.Key) == 0 || len(s.Key) == 1 && s.Key[0] == s.ID,
+	}
+}
+
+// lineageStreams describes all streams to package lineage.
+func lineageStreams(cfg *config.Config) (all []lineage.Stream) {
+	for i := range cfg.Streams {
+		all = append(all, lineageStream(cfg, &cfg.Streams[i]))
+	}
+	return all
+}
+
+// tablesOf returns what opens the tables of a stream for comparisons.
+func tablesOf(cfg *config.Config, from source.Source) func(stream string) ([]lineage.Table, error) {
+	return func(stream string) (tables []lineage.Table, err error) {
+		s := cfg.Stream(stream)
+		for _, name := range s.Tables {
+			encoder, err := cfg.Encoder(s, name)
+			if err != nil {
+				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
+			}
+			tables = append(tables, lineage.Table{Name: name, Source: from.Shard(s.Spec(name)), Encoder: encoder})
+		}
+		return tables, nil
+	}
+}
+
+// newLineage returns what compares the source with the bus before this process publishes.
+func (a *App) newLineage() *lineage.Check {
+	cfg := a.opts.Config
+	o := lineage.Options{Reader: a.reader, Streams: lineageStreams(cfg), Tables: tablesOf(cfg, a.source), Since: a.sinceOf, Retry: a.querySource}
+	o.Most = func(ctx context.Context, stream string) uint64 {
+		for _, table := range cfg.Stream(stream).Tables {
+			if _, found, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table}); err != nil || !found {
+				return mostMessages
+			}
+		}
+		return lineage.Window
+	}
+	o.Found = func(stream string, found lineage.Found) {
+		if found.Expired && o.Most(context.Background(), stream) > lineage.Window {
+			a.logger.Warn("all messages of the stream have expired: whether this is the database that they were read from is not known", "stream", stream)
+		}
+		for _, s := range a.streams {
+			for table := range s.shards {
+				if s.Name == stream {
+					rows, origin := found.Tables[table].List(publishedRows(countTables(cfg)))
+					s.feed.SetNewest(table, rows, origin)
+				}
+			}
+		}
+	}
+	return lineage.NewCheck(o)
+}
+
+// sinceOf returns the epochs below which messages of the tables of a stream do not count: by the
+// checkpoint, or by its copy on the bus.
+func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, error) {
+	since := make(map[string]uint64)
+	for _, table := range a.opts.Config.Stream(stream).Tables {
+		saved, _, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table})
+		if err != nil {
+			return nil, err
+		}
+		since[table] = saved.Since
+	}
+	if a.copies == nil {
+		return since, nil
+	}
+	copied, _, err := copyOf(ctx, a.copies, a.opts.Config.Stream(stream))
+	for i := range copied.Shards {
+		one := &copied.Shards[i]
+		since[one.Key.Shard] = max(since[one.Key.Shard], one.Progress.Since)
+	}
+	return since, err
+}
+
+// querySource calls do until the source answers it. What does not heal by itself is left to the
+// shard of the table.
+func (a *App) querySource(ctx context.Context, do func() error) error {
+	pause := backoff.Backoff{Max: 5 * time.Second}
+	for {
+		err := do()
+		_, bad := errors.AsType[*event.BadValueError](err)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			a.faults.OK(shard.SourceDependency)
+			return nil
+		case bad, errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied), errors.Is(err, source.ErrUnfit), errors.Is(err, sink.ErrUnreadable):
+			return nil
+		}
+		a.faults.Fail(shard.SourceDependency, err)
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// valuesWithin is how long the values of messages are waited for while a shard runs.
+const valuesWithin = 30 * time.Second
+
+// newestOf returns what reads the values of the newest messages of rows of a table; nil where the
+// bus cannot be read.
+func newestOf(cfg *config.Config, s *config.Stream, table string, p *parts) func(context.Context, []uint64) (map[uint64][]byte, error) {
+	if p.reader == nil {
+		return nil
+	}
+	return func(ctx context.Context, rows []uint64) (map[uint64][]byte, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, valuesWithin, fmt.Errorf("the bus did not answer in %s", valuesWithin))
+		defer cancel()
+		stream := lineageStream(cfg, s)
+		return lineage.Values(ctx, p.reader, &stream, table, rows)
+	}
+}

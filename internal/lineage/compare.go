@@ -1,0 +1,102 @@
+package lineage
+
+import (
+	"encoding/json"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// Compare compares rows of a page with the values that their newest messages have, by id, and
+// returns which rows are those that were published (true) and which are others (false). It leaves
+// out those of which that cannot be told. The encoder is bound to the columns of the page.
+//
+// A member tells where its value hardly repeats: it is that of one row alone on either side, and
+// long, unless no member of the row is. A row with half of these unchanged was updated at most; one
+// with none of them is another.
+func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte) map[uint64]bool {
+	type pair struct{ was, is members }
+	pairs := make(map[uint64]pair)
+	repeats := [2]map[string]int{make(map[string]int), make(map[string]int)}
+	names := encoder.Telling()
+	for _, row := range page.Rows {
+		was := membersOf(newest[row.ID])
+		if was == nil {
+			continue
+		}
+		_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
+		if err != nil {
+			// A row that is no event has nothing to compare.
+			continue
+		}
+		one := pair{was, membersOf(e.Body)}
+		for _, name := range names {
+			repeats[0][name+"="+string(one.was[name])]++
+			repeats[1][name+"="+string(one.is[name])]++
+		}
+		pairs[row.ID] = one
+	}
+	same := make(map[uint64]bool)
+	for id, one := range pairs {
+		var all, long tally
+		for _, name := range names {
+			was, is := string(one.was[name]), string(one.is[name])
+			if isEmpty(was) || isEmpty(is) || repeats[0][name+"="+was] > 1 || repeats[1][name+"="+is] > 1 {
+				continue
+			}
+			all.count(was == is)
+			if len(was) > shortValue && len(is) > shortValue {
+				long.count(was == is)
+			}
+		}
+		if long.members == 0 {
+			long = all
+		}
+		switch {
+		case long.members == 0:
+		case long.unchanged == 0:
+			same[id] = false
+		case 2*long.unchanged >= long.members:
+			same[id] = true
+		}
+	}
+	return same
+}
+
+// shortValue is the length in JSON up to which rows share values by chance: small numbers, flags.
+const shortValue = 3
+
+// tally counts members that tell, and those that are unchanged.
+type tally struct{ members, unchanged int }
+
+func (t *tally) count(unchanged bool) {
+	t.members++
+	if unchanged {
+		t.unchanged++
+	}
+}
+
+// isEmpty reports whether a value says nothing.
+func isEmpty(value string) bool { return value == "" || value == "null" || value == `""` }
+
+// members are those of data of an event.
+type members map[string]json.RawMessage
+
+// membersOf returns the members of data of a value in any format, nil where it has none.
+func membersOf(value []byte) members {
+	if value == nil {
+		return nil
+	}
+	var document struct {
+		Meta, SpecVersion json.RawMessage
+		Data              members
+	}
+	if json.Unmarshal(value, &document) == nil && document.Data != nil && (document.Meta != nil || document.SpecVersion != nil) {
+		return document.Data
+	}
+	var row members
+	if json.Unmarshal(value, &row) != nil {
+		return nil
+	}
+	return row
+}

@@ -1,0 +1,168 @@
+package lineage
+
+import (
+	"context"
+	"errors"
+
+	"bridge/event"
+	"bridge/internal/published"
+	"bridge/source"
+)
+
+// Table is a table that is compared with the bus.
+type Table struct {
+	Name    string
+	Source  source.Shard
+	Encoder *event.Encoder
+}
+
+// Verdict says what a comparison of a table has found.
+type Verdict struct {
+	Stream, Table string
+	// Survived says that a row is still the one that was published; Another that rows, or ids, are
+	// others, and that they were read from another server, or one that was started since.
+	Survived, Another bool
+	// Rows is how many rows are others, First the lowest of them. Where Rows is 0, Next is the next
+	// id of the table, which lies below a row that the bus has.
+	Rows        int
+	First, Next uint64
+	// There says where the rows of the bus were read, empty where that is unknown, Here where the
+	// table is read.
+	There, Here string
+}
+
+const (
+	// newestRows are compared first, then compareRows at a time.
+	newestRows, compareRows = 16, 200
+	listRows                = 1000
+	compareBytes            = 1 << 20
+)
+
+// errNothing says that no row compares.
+var errNothing = errors.New("the columns of the table are others than those of the messages")
+
+// comparison is one of a table with what the bus has of it.
+type comparison struct {
+	*Table
+	check  published.Check
+	origin published.Origin
+	// values reads the values of messages.
+	values func(ctx context.Context, rows []uint64) (map[uint64][]byte, error)
+	server string
+}
+
+// compare compares the table with the newest messages of it. An error of the source may pass.
+func (t *Table) compare(ctx context.Context, newest Newest, values func(context.Context, []uint64) (map[uint64][]byte, error)) (Verdict, error) {
+	rows, origin := newest.List(listRows)
+	v := Verdict{Table: t.Name, There: origin.Server}
+	if len(rows) == 0 {
+		return v, nil
+	}
+	// Whatever the kind: a CREATED or a key that differs is another row's.
+	c := comparison{Table: t, check: published.Check{Release: true}, origin: origin, values: values}
+	if err := c.run(ctx, rows); err != nil {
+		if errors.Is(err, errNothing) {
+			err = nil
+		}
+		return v, err
+	}
+	v.Here, v.Survived = c.server, c.check.Survivor() > 0
+	if v.Survived || !c.check.Moved {
+		return v, nil
+	}
+	if origin.Server == v.Here && t.Encoder.Kind() == event.Capability {
+		// Its server was started again, and a table of states may be filled again.
+		return v, nil
+	}
+	if v.Rows, v.First = len(c.check.Others), c.check.First(); v.Rows > 0 {
+		v.Another = true
+		return v, nil
+	}
+	next, err := t.Source.NextID(ctx)
+	if v.Another = err == nil && next > 0 && next <= rows[len(rows)-1].ID; v.Another {
+		v.Next = next
+	}
+	return v, err
+}
+
+// run compares rows, from the newest down, as far as needed.
+func (c *comparison) run(ctx context.Context, rows []published.Row) error {
+	for n, left := newestRows, rows; len(left) > 0; n = compareRows {
+		some := left[max(0, len(left)-n):]
+		left = left[:len(left)-len(some)]
+		found, err := c.read(ctx, some)
+		if err != nil {
+			return err
+		}
+		if c.check.Add(some, found) {
+			break
+		}
+	}
+	ids := c.check.Unsure(newestRows)
+	if len(ids) == 0 {
+		return nil
+	}
+	values, err := c.values(ctx, ids)
+	if err != nil {
+		return err
+	}
+	return c.pages(ctx, ids, func(page *source.Page) error {
+		c.check.Resolve(Compare(c.Encoder, page, values))
+		return nil
+	})
+}
+
+// read reads the rows of a list.
+func (c *comparison) read(ctx context.Context, list []published.Row) (found []published.Row, err error) {
+	ids := make([]uint64, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	err = c.pages(ctx, ids, func(page *source.Page) error {
+		for _, row := range page.Rows {
+			digest, err := c.Encoder.Digest(row)
+			if err != nil {
+				return err
+			}
+			found = append(found, published.Row{
+				ID: row.ID, Content: published.ContentOf(digest.Sum), Identity: published.IdentityOf(c.Encoder.Born(row), c.keyOf(page.Columns, digest.Key)),
+			})
+		}
+		return nil
+	})
+	return found, err
+}
+
+// keyOf returns the key of a row where it tells the row from others under its id, else nil.
+func (c *comparison) keyOf(columns *source.Columns, key []byte) []byte {
+	if c.Encoder.Kind() == event.Release || len(columns.Key) == 1 && columns.Key[0] == columns.ID {
+		return nil
+	}
+	return key
+}
+
+// pages reads the rows with these ids.
+func (c *comparison) pages(ctx context.Context, ids []uint64, each func(*source.Page) error) error {
+	var page source.Page
+	for ranges := source.RangesOf(published.Ascending(ids)); len(ranges) > 0; {
+		if err := c.Source.Read(ctx, source.Query{Ranges: ranges, Limit: len(ids), MaxBytes: compareBytes}, &page); err != nil {
+			return err
+		}
+		if err := c.Encoder.Bind(page.Columns); err != nil {
+			return errors.Join(source.ErrUnfit, err)
+		}
+		now := published.Origin{Shape: uint64(c.Encoder.Form()), Server: published.ServerAndDatabase(page.Server, c.Encoder.Source()), Started: source.StartedOf(c.Source)}
+		if !c.origin.Fits(now) {
+			return errNothing
+		}
+		c.server, c.check.Moved = now.Server, c.origin.Server != "" && !now.SameServer(c.origin)
+		if err := each(&page); err != nil {
+			return err
+		}
+		if !page.More || len(page.Rows) == 0 {
+			return nil
+		}
+		ranges = source.RangesAbove(ranges, page.Rows[len(page.Rows)-1].ID)
+	}
+	return nil
+}
