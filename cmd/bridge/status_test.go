@@ -16,7 +16,7 @@ func TestStatusCommand(t *testing.T) {
 	state := httpapi.Status{
 		Started: since, Delivery: "at-least-once",
 		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []httpapi.ShardStatus{
-			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
+			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Gaps: httpapi.GapsStatus{Hot: 914360389402118191}, Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
 		}}},
 	}
 	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
@@ -25,7 +25,7 @@ func TestStatusCommand(t *testing.T) {
 
 STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      ROWS/S          NOT SEEN                                      RECONCILED
 orders  t_0    running  17        20       1.2 s    12, 7.0 s left  3 hot (1 of them pending), 9 cold, for 2 min  not yet
-orders  t_1    waiting  0         0        unknown  0               -                                             -
+orders  t_1    waiting  0         0        unknown  0               over 10^17 hot                                -
 
 orders t_1, waiting
   no such table

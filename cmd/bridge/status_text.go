@@ -146,7 +146,7 @@ func gapsText(g *httpapi.GapsStatus) string {
 		name string
 	}{{g.Hot, hotText(g)}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
 		if one.n > 0 {
-			parts = append(parts, strconv.FormatUint(one.n, 10)+" "+one.name)
+			parts = append(parts, idsText(one.n)+" "+one.name)
 		}
 	}
 	if len(parts) == 0 {
@@ -167,6 +167,16 @@ func hotText(g *httpapi.GapsStatus) string {
 		return "hot (pending)"
 	}
 	return fmt.Sprintf("hot (%d of them pending)", g.InFlight)
+}
+
+// idsText writes a number of ids. Where ids hold a time, far more are missing than rows will ever
+// have, and their digits tell nothing.
+func idsText(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	if n < 1e12 {
+		return text
+	}
+	return fmt.Sprintf("over 10^%d", len(text)-1)
 }
 
 // reconciledText says how the last reconcile ended and how long ago, or how far one is.

@@ -55,7 +55,7 @@ type Tuning struct {
 	StabilityWindow     time.Duration `env:"STABILITY_WINDOW" envDefault:"1s" min:"0s" max:"24h" doc:"A row is published when it is this old by the database's clock. 0s publishes at once."`
 	GapPolicy           string        `env:"GAP_POLICY" envDefault:"late" oneof:"late,hold" doc:"late goes on past missing ids and publishes them later; hold waits for them."`
 	GapTTL              time.Duration `env:"GAP_TTL" envDefault:"24h" min:"1m" max:"8760h" doc:"How long a missing id is polled."`
-	IDOrder             string        `env:"ID_ORDER" envDefault:"auto" oneof:"auto,strict,strided,segmented,none" doc:"How ids are handed out. auto asks the server."`
+	IDOrder             string        `env:"ID_ORDER" envDefault:"auto" oneof:"auto,strict,strided,segmented,none" doc:"How ids are handed out. auto asks the server, strict is one counter, strided several that interleave, segmented blocks that writers hold, none no order. See [ids](operations.md#how-ids-are-handed-out)."`
 	ReconcileInterval   time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30m" min:"1s" max:"8760h" doc:"Maximum time between two reconciles of a table: each begins at a random time between half and all of it after the last one."`
 	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Maximum rows a second that a reconcile reads; 0 means no limit."`
 	ReconcileMaxDeletes Percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"If a reconcile finds more than this share of the live entities gone, and more than 100, or more than half of them, it publishes no delete until a person agrees. 100% switches that off."`

@@ -28,6 +28,8 @@ type gaps struct {
 	ids idList
 	// strays are the ends of the wide gaps that were told of.
 	strays []uint64
+	// spread says that the ids are far apart, and no gap is that of a stray one.
+	spread bool
 	// changes is the second cursor, nil where there is none.
 	changes *changes
 	// at is the steady time of the last change of the progress, seen that of the last poll.

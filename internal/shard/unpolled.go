@@ -10,9 +10,6 @@ import (
 // reasonTTL is why ids are no longer polled.
 const reasonTTL = "ttl"
 
-// straysTold bounds the warnings about wide gaps: ids that hold a time leave one behind every row.
-const straysTold = 8
-
 // unpolled counts the ids that are no longer polled, and warns of them at most once a minute.
 func (g *gaps) unpolled(gone []ledger.Unpolled) {
 	if len(gone) == 0 {
@@ -29,20 +26,37 @@ func (g *gaps) unpolled(gone []ledger.Unpolled) {
 	}
 }
 
-// warnOfStrays warns once of each wide gap that the ledger watches the low end of.
+// spreadGaps is from how many wide gaps on ids count as far apart, so that none of them is stray.
+const spreadGaps = 3
+
+// warnOfStrays warns once of each wide gap that the ledger watches the low end of. Ids that hold a
+// time leave one behind every row, which is no fault: it is told once.
 func (g *gaps) warnOfStrays() {
-	for _, gap := range g.ledger.Wide() {
-		if slices.Contains(g.strays, gap.Last) {
+	wide := g.ledger.Wide()
+	for _, gap := range wide {
+		if g.spread || slices.Contains(g.strays, gap.Last) {
 			continue
 		}
-		if g.strays = append(g.strays, gap.Last); len(g.strays) > straysTold {
+		if len(wide) >= spreadGaps || holdsTime(gap.Last+1) && (gap.First == 1 || holdsTime(gap.First-1)) {
+			g.spread = true
+			g.opts.Logger.Info("ids are far apart, as those that hold a time are: missing ids between rows are polled as all others, and "+
+				"the first million ids of the eight widest gaps for ever", "last_id_before", gap.First-1, "id", gap.Last+1)
 			continue
 		}
+		g.strays = append(g.strays, gap.Last)
 		g.opts.Logger.Warn("ids jump: the position is behind a wide gap. Rows that go on at its low end are published as late rows, "+
 			"the first million ids of it are polled for ever. If the id behind the gap was inserted by mistake, delete its row and go back with "+
 			"bridge checkpoint set", "last_id_before", gap.First-1, "stray_id", gap.Last+1, "missed", gap.Missed,
 			"command", fmt.Sprintf("bridge checkpoint set %s %s %d", g.opts.Stream, g.opts.Name, gap.First-1))
 	}
+}
+
+// holdsTime reports whether an id can be one of Snowflake's kind: milliseconds above 22 bits,
+// since an epoch that lies between three days and twenty years back.
+func holdsTime(id uint64) bool {
+	const day = 24 * 60 * 60 * 1000
+	since := id >> 22
+	return since > 3*day && since < 20*365*day
 }
 
 // unpublished reports whether the row with this id was not published, as far as the ledger tells.
