@@ -31,7 +31,7 @@ func CheckFilter(condition string) error {
 	case strings.Contains(condition, `\`):
 		return errors.New(`has a backslash, which databases read in several ways: write LIKE with ESCAPE '!', say`)
 	}
-	bare, err := withoutQuoted(condition)
+	bare, err := Unquoted(condition)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ var forbiddenParts = []struct{ text, what string }{
 // forbiddenWords begin subqueries, or what stands in them alone.
 var forbiddenWords = []string{"SELECT", "TABLE", "VALUES", "INTO"}
 
-// withoutQuoted returns condition with each quoted text or name as a blank between quotes. A quote
+// Unquoted returns condition with each quoted text or name as a blank between quotes. A quote
 // that is doubled inside another one makes two of them, one beside the other.
-func withoutQuoted(condition string) (string, error) {
+func Unquoted(condition string) (string, error) {
 	var bare strings.Builder
 	for condition != "" {
 		at := strings.IndexAny(condition, "'\"`")

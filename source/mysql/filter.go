@@ -1,7 +1,11 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"regexp"
+	"time"
 
 	"bridge/internal/inspect"
 	"bridge/internal/option"
@@ -43,5 +47,26 @@ func (t *tableInspection) checkFilter(ctx context.Context, c conn) error {
 	if fault != "" {
 		t.Add(inspect.Unsafe, inspect.BadFilter, t.spec.Table, "does not fit the condition on its rows: "+fault).Says("correct %s", option.Filter)
 	}
+	if err == nil && fault == "" {
+		t.checkFilterClock()
+	}
 	return err
+}
+
+// filterClock are the functions that read the clock in the zone of the session.
+var filterClock = regexp.MustCompile(`(?i)\b(NOW|SYSDATE|CURDATE|CURTIME|UNIX_TIMESTAMP|CURRENT_DATE|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP)\b`)
+
+// checkFilterClock warns of a condition that reads the clock, which is UTC, where the columns or
+// the other sessions of the server have another zone.
+func (t *tableInspection) checkFilterClock() {
+	zone := cmp.Or(t.expected.Zone, time.UTC)
+	_, offset := time.Now().In(zone).Zone()
+	// It was accepted.
+	bare, _ := source.Unquoted(t.spec.Filter)
+	word := filterClock.FindString(bare)
+	if word == "" || offset == 0 && (t.server.zone == nil || *t.server.zone == 0) {
+		return
+	}
+	t.Add(inspect.Warning, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has a condition on its rows with %s, which is the time in UTC in the sessions of bridge, where TIME_ZONE is %s", word, zone)).
+		Says("nothing where %s compares it with a TIMESTAMP; compare a DATETIME of another zone with UTC_TIMESTAMP() and the difference, such as UTC_TIMESTAMP() + INTERVAL 8 HOUR", option.Filter)
 }
