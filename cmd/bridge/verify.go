@@ -31,8 +31,8 @@ It can read Kafka and NATS JetStream, and the server of embedded: while bridge
 is stopped, or through the address of ?listen=. Memory: 110 to 150 bytes an
 entity, 48 to 92 bytes a row of a release stream and 20 to 40 a key of it.
 
-A stream with a table that cannot be read is named and not judged, the others
-are.
+What bridge has healed is counted apart and no fault. A stream with a table that
+cannot be read is named and not judged, the others are.
 
 Exit status: 0 when nothing is wrong, 1 when something is, a stream could not be
 judged or the comparison failed, 2 when the configuration is wrong.

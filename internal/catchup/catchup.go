@@ -162,7 +162,11 @@ func New(opts Options) *CatchUp {
 		slots: make(chan struct{}, opts.Workers), becoming: make(chan struct{}, 1),
 		known: opts.Image.Epoch,
 	}
-	c.registrar = registrar{opts: &c.opts, committer: c.committer, tps: make(map[string]*topicPartition)}
+	c.registrar = registrar{opts: &c.opts, committer: c.committer, tps: make(map[string]*topicPartition), lost: func() {
+		if e := c.Epoch(); e != nil {
+			e.Lost()
+		}
+	}}
 	for i := range opts.Streams {
 		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
 			rereads: make(map[uint32]uint64), positions: make(map[string]position)}

@@ -17,6 +17,7 @@ var ErrSuperseded = errors.New("another bridge publishes these streams")
 type Epoch struct {
 	number uint64
 	seq    atomic.Uint64
+	losses atomic.Uint64
 }
 
 // NewEpoch returns an epoch above a given one, that is the highest in the store and on the bus. It
@@ -31,6 +32,11 @@ func (e *Epoch) Number() uint64 { return e.number }
 // Next reserves n seqs and returns the first, which is 1 at the first call. No seq is handed out
 // twice.
 func (e *Epoch) Next(n int) (first uint64) { return e.seq.Add(uint64(n)) - uint64(n) + 1 }
+
+// Lost notes that the bus has lost messages, Losses returns how often: each begins terms of the
+// shards, so that their messages tell that it was noticed.
+func (e *Epoch) Lost()          { e.losses.Add(1) }
+func (e *Epoch) Losses() uint64 { return e.losses.Load() }
 
 // Met returns an error that wraps ErrSuperseded for a higher epoch than this one.
 func (e *Epoch) Met(epoch uint64) error {

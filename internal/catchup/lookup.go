@@ -47,6 +47,8 @@ type registrar struct {
 
 	mu  sync.Mutex
 	tps map[string]*topicPartition
+	// lost is called where a TP has lost messages.
+	lost func()
 }
 
 // lookup looks up the TPs of a stream, compares them with the store, and registers those that are

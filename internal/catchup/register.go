@@ -76,6 +76,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 				} else {
 					g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
 						"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
+					g.lost()
 				}
 				f.was.Retired = true
 				b.Registrations = append(b.Registrations, f.was)

@@ -19,14 +19,19 @@ type stamper struct {
 	term, acked uint32
 	batch       int
 	// doubt says that the next batch begins a term: of the last one a part may be missing on the
-	// bus, or be there with another stamp.
+	// bus, or be there with another stamp, or the bus has lost messages.
 	doubt bool
+	// losses is that of the epoch at the last batch.
+	losses uint64
 }
 
 // stamp stamps the messages of b, which are about to be handed to the sink for the first time, and
 // returns the first of their seqs. Messages that are sent again later keep their stamps.
 func (s *stamper) stamp(epoch *catchup.Epoch, b *batch) (first uint64) {
 	n := len(b.messages)
+	if losses := epoch.Losses(); losses != s.losses {
+		s.losses, s.doubt = losses, true
+	}
 	if s.doubt || uint64(s.acked)+uint64(n) > math.MaxUint32 {
 		s.term++
 		s.acked = 0

@@ -22,6 +22,10 @@ type entities struct {
 	// restarts are events that begin an entity's history over a state that lives.
 	restarts        uint64
 	restartExamples []Example
+	// disorders are events in the wrong order, late the epochs of those that came behind a newer
+	// one, until that is published again.
+	disorders []disorder
+	late      map[uint32]uint64
 	// rootless counts repeats of events that begin a history.
 	rootless uint64
 }
@@ -84,16 +88,30 @@ const (
 	isStrange
 )
 
+// disorder is an event in the wrong order.
+type disorder struct {
+	shard   *shard
+	entity  uint32
+	epoch   uint64
+	example Example
+	// healer says that it was published behind one of an older run that had come late.
+	healer bool
+}
+
 // await is a link to an event that has not come yet, and where the event lies that has it.
 type await struct {
 	link             [16]byte
 	row, at          uint64
 	entity           uint32
 	partition, shard uint16
+	attempt          attempt
 }
 
-func (s *shard) awaitOf(m *Message, e *envelope, entity uint32) await {
-	return await{link: e.link, row: e.row, at: m.At, entity: entity, partition: uint16(m.Partition), shard: s.number}
+func (s *shard) awaitOf(m *Message, e *envelope, entity uint32, this *stamp) await {
+	return await{
+		link: e.link, row: e.row, at: m.At, entity: entity, partition: uint16(m.Partition), shard: s.number,
+		attempt: attempt{this.epoch, this.state.Term},
+	}
 }
 
 // example names the event that has the link; the bus knows the rest.
@@ -124,7 +142,7 @@ func (l *entities) add(k key, e entity) uint32 {
 }
 
 func newEntities() *entities {
-	return &entities{epochs: newEpochs(), strays: make(strays), index: make(map[key]uint32), awaited: make(map[uint32]await)}
+	return &entities{epochs: newEpochs(), strays: make(strays), index: make(map[key]uint32), awaited: make(map[uint32]await), late: make(map[uint32]uint64)}
 }
 
 // short begins a UUID; within one entity that tells ids apart.

@@ -24,7 +24,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp *stamp) {
 	}
 	if !known {
 		if link != 0 {
-			s.awaited[at] = s.awaitOf(m, e, at)
+			s.awaited[at] = s.awaitOf(m, e, at, stamp)
 		}
 		n.tipIs(this, f.op)
 		n.latest(m, e, f, s)
@@ -36,6 +36,9 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp *stamp) {
 		n.flags |= several
 	}
 	follows := s.follows(n, m, stamp)
+	if n.flags&overtaken != 0 {
+		s.late[at] = stamp.epoch
+	}
 	switch {
 	case repeat:
 		if link == 0 && f.op == event.Added {
@@ -45,7 +48,10 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp *stamp) {
 	case n.flags&several != 0:
 		follows = s.foldSeveral(e, f, at, follows, stamped)
 	default:
-		s.chain(m, e, f, at)
+		s.chain(m, e, f, at, stamp)
+	}
+	if n.flags&overtaken == 0 {
+		delete(s.late, at)
 	}
 	if follows {
 		n.latest(m, e, f, s)
@@ -100,14 +106,14 @@ func (s *shard) foldSeveral(e *envelope, f finding, at uint32, follows, stamped 
 }
 
 // chain judges the position of a first occurrence among the events of its entity.
-func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
+func (s *shard) chain(m *Message, e *envelope, f finding, at uint32, stamp *stamp) {
 	n := s.at(at)
 	id, link := short(e.uuid), short(e.link)
 	this := occurrenceOf(id, s.number)
 	if awaited, ok := s.awaited[at]; ok && awaited.link == e.uuid {
 		delete(s.awaited, at)
 		by := s.scope.tables[awaited.shard].shard
-		s.tally.fault(OutOfOrder, awaited.example(by, "it came before "+string(e.id)+", which it follows"))
+		s.disorder(at, stamp, awaited.example(by, "it came before "+string(e.id)+", which it follows"))
 		// What follows it is newer, so the tip stays.
 		n.remember(this)
 		return
@@ -119,22 +125,34 @@ func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 	case n.tip.shard() != s.number && s.followsOwn(n, link):
 		s.tally.doubt(Moved, s.example(m, e, "it does not follow the event before it, of the table "+s.scope.tables[n.tip.shard()].shard.Name))
 	case link == 0 && e.row < n.row:
-		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes after an event of a later row"))
+		s.disorder(at, stamp, s.example(m, e, "it follows nothing, and comes after an event of a later row"))
 	case link == 0:
 		s.restarts++
 		if len(s.restartExamples) < s.tally.most {
 			s.restartExamples = append(s.restartExamples, s.example(m, e, "it follows nothing, though the entity lives"))
 		}
 	case n.knows(link):
-		s.tally.fault(OutOfOrder, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
+		s.disorder(at, stamp, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
 	default:
 		if awaited, ok := s.awaited[at]; ok {
 			s.unlinked = append(s.unlinked, awaited)
 		}
-		s.awaited[at] = s.awaitOf(m, e, at)
+		s.awaited[at] = s.awaitOf(m, e, at, stamp)
 	}
 	n.remember(n.tip)
 	n.tipIs(this, f.op)
+}
+
+// mostDisorders bounds the examples that are kept.
+const mostDisorders = 1000
+
+// disorder takes in an event in the wrong order.
+func (s *shard) disorder(entity uint32, this *stamp, e Example) {
+	if len(s.disorders) >= mostDisorders {
+		e = Example{Shard: e.Shard, Row: e.Row, What: e.What, partition: -1}
+	}
+	late, ok := s.late[entity]
+	s.disorders = append(s.disorders, disorder{shard: s, entity: entity, epoch: this.epoch, example: e, healer: ok && late < this.epoch})
 }
 
 // followsOwn reports whether a link leads to the last event that the shard itself has published of

@@ -121,6 +121,9 @@ func writeStream(text *strings.Builder, s *Stream) {
 			writeMissing(text, s)
 		}
 	}
+	for _, f := range s.Healed {
+		writeFinding(text, f.Count, "healed, no fault", string(f.Fault), faultWords[f.Fault], f.Examples)
+	}
 	if s.Rejected > 0 {
 		fmt.Fprintf(text, "    of %s above an event is a dead letter: bridge deadletter list names it, bridge deadletter resend publishes what is true\n", terminal.Count(int(s.Rejected), "row"))
 	}

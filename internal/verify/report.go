@@ -173,8 +173,10 @@ type Stream struct {
 	// Rejected counts the rows that are missing, stale or extra and have a dead letter.
 	Rejected uint64 `json:"rejected"`
 	// Behind counts missing rows above the last one that the tail has published.
-	Behind   uint64    `json:"behind"`
-	Faults   []Finding `json:"faults"`
+	Behind uint64    `json:"behind"`
+	Faults []Finding `json:"faults"`
+	// Healed are faults of the past that bridge has healed.
+	Healed   []Finding `json:"healed"`
 	Unjudged []Doubt   `json:"unjudged"`
 	// Repeated are the repeats that have stamps.
 	Repeated []Repetition `json:"repeated"`
@@ -230,10 +232,13 @@ type tally struct {
 	repeats map[Repeat]*Repetition
 	// deliveries judge the repeats of the stream.
 	deliveries *deliveries
+	// past are faults that are healed if nothing is wrong now.
+	past *tally
 }
 
 func newTally(most int) *tally {
-	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt), repeats: make(map[Repeat]*Repetition), deliveries: newDeliveries()}
+	return &tally{most: most, wrong: make(map[Fault]*Finding), past: &tally{most: most, wrong: make(map[Fault]*Finding)},
+		reasons: make(map[Unjudged]*Doubt), repeats: make(map[Repeat]*Repetition), deliveries: newDeliveries()}
 }
 
 func (t *tally) fault(f Fault, e Example) { t.faults(f, 1, []Example{e}) }
@@ -246,6 +251,39 @@ func (t *tally) faults(f Fault, n uint64, examples []Example) {
 	}
 	found.Count += n
 	found.Examples = append(found.Examples, examples[:min(len(examples), t.most-len(found.Examples))]...)
+}
+
+// pastFault takes in a fault of the history of the bus; healed says that bridge has published
+// behind it.
+func (t *tally) pastFault(f Fault, n uint64, e Example, healed bool) {
+	if healed {
+		t = t.past
+	}
+	t.faults(f, n, []Example{e})
+}
+
+// heal returns the faults that are healed: where what the bus says last is right. Else they are
+// faults.
+func (t *tally) heal() []Finding {
+	healed := t.past.found()
+	if !slices.ContainsFunc([]Fault{Missing, Stale, Extra, Altered}, func(f Fault) bool { return t.wrong[f] != nil }) {
+		return healed
+	}
+	for _, past := range healed {
+		t.faults(past.Fault, past.Count, past.Examples)
+	}
+	return []Finding{}
+}
+
+// found lists the faults in the order of Faults.
+func (t *tally) found() []Finding {
+	list := []Finding{}
+	for _, f := range Faults {
+		if found := t.wrong[f]; found != nil {
+			list = append(list, *found)
+		}
+	}
+	return list
 }
 
 func (t *tally) doubt(r Unjudged, e Example) { t.doubts(r, 1, e) }
@@ -279,12 +317,10 @@ func (t *tally) repeated(r Repeat, n uint64, examples []Example) {
 
 // report fills in what was found, in the order of Faults and Reasons.
 func (t *tally) report(s *Stream) {
-	s.Faults, s.Unjudged, s.Repeated = []Finding{}, []Doubt{}, []Repetition{}
-	for _, f := range Faults {
-		if found := t.wrong[f]; found != nil {
-			s.Faults = append(s.Faults, *found)
-		}
+	if s.Healed == nil {
+		s.Healed = t.heal()
 	}
+	s.Faults, s.Unjudged, s.Repeated = t.found(), []Doubt{}, []Repetition{}
 	for _, r := range Reasons {
 		if found := t.reasons[r]; found != nil {
 			s.Unjudged = append(s.Unjudged, *found)

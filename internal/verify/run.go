@@ -226,7 +226,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 func (r *run) complete(ctx context.Context, report *Report, partitions []Partition) error {
 	lists := [][]Example{report.Foreign.Examples}
 	for _, s := range report.Streams {
-		for _, f := range s.Faults {
+		for _, f := range slices.Concat(s.Faults, s.Healed) {
 			lists = append(lists, f.Examples)
 		}
 		for _, d := range s.Unjudged {

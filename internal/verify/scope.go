@@ -135,6 +135,11 @@ func (c *scope) finishLinks(partitions []Partition) {
 	for _, awaited := range c.unlinked {
 		c.brokenLink(awaited, partitions)
 	}
+	for _, d := range c.disorders {
+		n := c.at(d.entity)
+		last, _ := c.unpack(n.stamp)
+		d.shard.tally.pastFault(OutOfOrder, 1, d.example, n.flags&overtaken == 0 && d.epoch != 0 && (d.healer || d.epoch < last))
+	}
 	// To publish rows again begins many histories again, or repeats events that begin one. One
 	// alone is something else.
 	tally := c.tables[0].shard.tally
@@ -162,6 +167,6 @@ func (c *scope) brokenLink(a await, partitions []Partition) {
 	case p.Thinned:
 		s.tally.doubt(Thinned, e)
 	default:
-		s.tally.fault(BrokenLink, e)
+		s.tally.pastFault(BrokenLink, 1, e, a.attempt.epoch != 0 && a.attempt.before(s.last))
 	}
 }

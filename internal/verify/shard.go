@@ -33,7 +33,10 @@ type shard struct {
 	doubted map[doubtful]*Finding
 	behind  uint64
 	shapes  shapes
-	homes   *homes
+	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
+	last              attempt
+	firstRow, lastRow uint64
+	homes             *homes
 }
 
 // counters count what a shard has: its events, those that are repeats, those with a stamp, those

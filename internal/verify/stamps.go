@@ -40,6 +40,23 @@ type term struct {
 	acked, due uint64
 }
 
+// attempt is a time in which a shard published without a doubt: bridge begins another one once the
+// bus is not as it was, or another process has taken over.
+type attempt struct {
+	epoch uint64
+	term  uint32
+}
+
+func (a attempt) before(b attempt) bool {
+	return a.epoch < b.epoch || a.epoch == b.epoch && a.term < b.term
+}
+
+// isWhole reports whether no row of a release can be gone for which an event was lost: each row has
+// its event, and there is a row for each id and each event.
+func (s *shard) isWhole() bool {
+	return s.facts == nil || s.rows == uint64(len(s.byRow)) && s.rows == s.lastRow-s.firstRow+1
+}
+
 // newest is the message of a stream with the highest stamp.
 type newest struct {
 	shard      *shard
@@ -67,6 +84,9 @@ type stamp struct {
 // that it stands for.
 func (l *stamps) note(s *shard, m *Message, state *sink.State, deadLetter bool) stamp {
 	s.stamped++
+	if this := (attempt{state.Epoch, state.Term}); s.last.before(this) {
+		s.last = this
+	}
 	this := stamp{epoch: state.Epoch, seq: state.Seq, state: *state}
 	s.head.note(s, m, state)
 	if l.full {
@@ -155,7 +175,7 @@ func (l *stamps) finish(partitions []Partition, shards []*shard) {
 			if removes {
 				s.tally.doubts(Removed, last-first+1, e)
 			} else {
-				s.tally.faults(LostMessage, last-first+1, []Example{e})
+				s.tally.pastFault(LostMessage, last-first+1, e, attempt{id.epoch, id.term}.before(s.last) && s.isWhole())
 			}
 		})
 	}

@@ -51,7 +51,10 @@ func (t *table) scan(ctx context.Context) error {
 		}
 		page := &t.run.page
 		for _, row := range page.Rows {
-			t.shard.rows++
+			if t.shard.rows++; t.shard.rows == 1 {
+				t.shard.firstRow = row.ID
+			}
+			t.shard.lastRow = row.ID
 			t.first(row, page.Now)
 			t.after = row.ID
 		}

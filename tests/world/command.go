@@ -100,6 +100,7 @@ type VerifyReport struct {
 		Events   int
 		Repeats  int
 		Faults   []VerifyFinding
+		Healed   []VerifyFinding
 		Unjudged []VerifyFinding
 		Repeated []VerifyFinding
 	}
