@@ -155,7 +155,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 			break
 		}
 		p.countLive(entry)
-		if bytes.Equal(entry.Entity, seen.Key) {
+		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless {
 			known, same = true, agrees(&entry.Entry, &seen)
 		} else {
 			// The row is about another entity now.
@@ -166,7 +166,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 	p.run.Scanned++
 	p.reached = row.ID
 	switch {
-	case same, !known && p.young(page, row):
+	case same, seen.Keyless, !known && p.young(page, row):
 	case seen.Silent && !known:
 		p.rows.silent.add(row.ID, seen.Key)
 	default:

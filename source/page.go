@@ -84,10 +84,30 @@ type Columns struct {
 	// Key holds the indexes of the key columns, in the order of Spec.Key. It is the id's index if
 	// the spec names none.
 	Key []int
+	// NullKey holds the indexes of key columns in which a NULL makes rows that are equal: one that
+	// has it there is no entity. It is empty unless Spec.UniqueKey.
+	NullKey []int
 	// Created, Modified and Deleted are indexes into List, -1 if the spec names no such column.
 	Created, Modified, Deleted int
 	// CreatedMoves says that the database changes CREATED when a row is updated.
 	CreatedMoves bool
+}
+
+// Keyless returns the index of a column of NullKey that is NULL in a row, -1 where there is none.
+func (c *Columns) Keyless(values [][]byte) int {
+	for _, i := range c.NullKey {
+		if values[i] == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// SetNullKey sets NullKey to the columns with these names.
+func (c *Columns) SetNullKey(names []string) {
+	for _, name := range names {
+		c.NullKey = append(c.NullKey, slices.IndexFunc(c.List, func(column Column) bool { return column.Name == name }))
+	}
 }
 
 // Row is one row as read.

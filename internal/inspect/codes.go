@@ -61,6 +61,8 @@ const (
 	// TimeOffset: the times of rows are hours off, as those of sessions in another zone.
 	TimeOffset   Code = "time-offset"
 	KeyNotUnique Code = "key-not-unique"
+	// KeyNull: a column of KEY may be NULL, and rows with NULL there are not published.
+	KeyNull Code = "key-null"
 	// KeyType: a column of KEY is an approximate number.
 	KeyType Code = "key-type"
 	// KeyIndex: the index that proves that KEY is unique cannot be read by.

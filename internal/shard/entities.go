@@ -25,6 +25,8 @@ type entities struct {
 	keys      []byte
 	decisions []view.Decision
 	formers   [][]byte
+	// warned says that the log has a row with NULL in its key.
+	warned bool
 	// waits are closed as former entities that were nominated leave the queue.
 	waits map[<-chan struct{}]struct{}
 }
@@ -85,9 +87,14 @@ func (e *entities) read(rows []source.Row) error {
 		if err != nil {
 			return err
 		}
+		if digest.Keyless {
+			if err := e.refuse(row); err != nil {
+				return err
+			}
+		}
 		start := len(e.keys)
 		e.keys = append(e.keys, digest.Key...)
-		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent})
+		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless})
 	}
 	// The keys may have moved while they grew.
 	start := 0
@@ -95,6 +102,24 @@ func (e *entities) read(rows []source.Row) error {
 		end := start + len(e.rows[i].Entity)
 		e.rows[i].Entity = e.keys[start:end:end]
 		start = end
+	}
+	return nil
+}
+
+// refuse counts a row that has NULL in its key, and warns about the first one. With ON_BAD_VALUE=stop
+// it stops the shard.
+func (e *entities) refuse(row source.Row) error {
+	columns := e.gaps.reader.columns
+	column := columns.List[max(0, columns.Keyless(row.Values))].Name
+	if e.encoder.StopsOnBad() {
+		return option.Errorf("%w: row %d of %s has NULL in its KEY column %s, so it is no single row: give it a value, or set %s=null to leave such rows out",
+			source.ErrUnfit, row.ID, e.opts.Name, column, option.OnBadValue)
+	}
+	e.opts.Metrics.badValues.WithLabelValues(e.opts.Stream).Inc()
+	if !e.warned {
+		e.warned = true
+		e.opts.Logger.Warn("a row with NULL in its key is no single row and is not published, further ones are only counted (bridge_bad_values_total)",
+			"id", row.ID, "column", column, "remedy", option.Errorf("give it a value, or to stop the stream at such a row set %s=stop", option.OnBadValue))
 	}
 	return nil
 }

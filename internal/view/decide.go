@@ -16,6 +16,8 @@ type Row struct {
 	// Deleted says that a column, or the condition of the stream, has the row deleted. That is no
 	// news of an entity of which nothing was published; it is noted unless the row is Silent.
 	Deleted, Silent bool
+	// Keyless says that the row is no entity: it says nothing.
+	Keyless bool
 }
 
 // Decision is what a row is news of. Of an absent entity it has no more of the row than the
@@ -135,6 +137,9 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 
 // decide decides about the i-th row of c's lookup.
 func (v *View) decide(c *Claims, d *Decision, i int) {
+	if d.Keyless {
+		return
+	}
 	r, free := v.entry(c, d, i)
 	if !free {
 		// Rule 29: also where it would be no news, for what is claimed may change that.

@@ -63,26 +63,40 @@ func uniqueColumns(indexes []tableIndex) map[string]string {
 }
 
 // keyIndex returns the index that proves that the key columns identify single rows, or says why
-// none does: a unique index whose columns are all key columns and NOT NULL proves it. One that can
-// be read by comes first.
+// none does: a unique index whose columns are all key columns proves it. One that can be read by
+// comes first, and before all one whose columns are NOT NULL: where a column of the proof may be
+// NULL, see nullKey.
 func keyIndex(indexes []tableIndex, table []tableColumn, key []string) (proof *tableIndex, fault string) {
-	fault = "no unique index"
+	var loose *tableIndex
 	for i := range indexes {
 		index := &indexes[i]
 		switch covered, nullable := index.over(table, key); {
 		case !index.unique || !covered:
 		case nullable != "":
-			fault = "a unique index whose column " + nullable + " may be NULL, which makes rows that are equal"
+			if loose == nil || !loose.usable() {
+				loose = index
+			}
 		case index.usable():
 			return index, ""
 		case proof == nil:
 			proof = index
 		}
 	}
-	if proof != nil {
-		fault = ""
+	if proof = cmp.Or(proof, loose); proof == nil {
+		return nil, "no unique index"
 	}
-	return proof, fault
+	return proof, ""
+}
+
+// nullKey returns the columns of the proof that may be NULL. A row that has NULL in one of them is
+// no single row of its key.
+func (i *tableIndex) nullKey(table []tableColumn) (names []string) {
+	for _, column := range i.columns {
+		if at := find(table, column.name); table[at].nullable {
+			names = append(names, table[at].name)
+		}
+	}
+	return names
 }
 
 // usable reports whether the server can read by the index.

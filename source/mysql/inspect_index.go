@@ -71,6 +71,10 @@ func (t *tableInspection) checkKeyIndex() {
 	proof, fault := keyIndex(t.facts.indexes, t.facts.columns, t.spec.Key)
 	if fault == "" {
 		t.checkProof(proof)
+		if null := proof.nullKey(t.facts.columns); len(null) > 0 {
+			t.Add(inspect.Note, inspect.KeyNull, t.spec.Table, fmt.Sprintf("has a KEY whose column %s may be NULL: rows with NULL there are not published, as they are no single rows", strings.Join(null, ", "))).
+				Says("nothing where there are none; %s=stop stops at the first", option.OnBadValue)
+		}
 		return
 	}
 	if refused := refusesUnique(t.facts.create, t.spec.Key...); refused != "" && !t.isUnique(t.spec.Key) {

@@ -44,7 +44,7 @@ type shape struct {
 
 func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
-	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
+	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) && slices.Equal(a.NullKey, b.NullKey) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
 		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.empty == other.empty &&
 		sh.documents.equal(other.documents) && sh.index == other.index && sh.key.equal(other.key) &&
@@ -146,6 +146,9 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 		return nil, err
 	}
 	sh.key, sh.modified = findByKey(sh, indexes, table), modifiedIndex(indexes, s.spec)
+	if proof, _ := keyIndex(indexes, table, s.spec.Key); proof != nil && s.spec.UniqueKey {
+		sh.columns.SetNullKey(proof.nullKey(table))
+	}
 	return sh, s.checkRoles(sh, table)
 }
 

@@ -39,7 +39,6 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 		{"the KEY of states has no index", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL", states("a", "b"), "ADD UNIQUE KEY (`a`, `b`)"},
 		{"the KEY of states has an index that is not unique", "id INT PRIMARY KEY, a INT NOT NULL, KEY (a)", states("a"), "no unique index"},
 		{"the KEY of states is unique with another column only", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (a, b)", states("a"), "no unique index"},
-		{"the KEY of states may be NULL", "id INT PRIMARY KEY, a INT, b INT NOT NULL, UNIQUE KEY (a, b)", states("a", "b"), "may be NULL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b.replaceTable(t, "unfit", "("+test.definition+")")

@@ -196,10 +196,13 @@ func (t *tableInspection) checkKeyIndex(indexes []tableIndex) {
 			return
 		}
 	}
-	if _, fault := t.keyIndex(indexes, t.info); fault != "" {
+	if proof, fault := t.keyIndex(indexes, t.info); fault != "" {
 		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
 			Says("name the columns of a unique index with %s, or let the application declare the columns NOT NULL and run", option.Key).
 			Types("%s", t.createUnique(t.spec.Key...))
+	} else if null := proof.nullKey(t.info); len(null) > 0 {
+		t.Add(inspect.Note, inspect.KeyNull, t.spec.Table, fmt.Sprintf("has a KEY whose column %s may be NULL: rows with NULL there are not published, as they are no single rows", strings.Join(null, ", "))).
+			Says("nothing where there are none; %s=stop stops at the first", option.OnBadValue)
 	}
 }
 

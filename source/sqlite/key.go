@@ -49,8 +49,8 @@ func (s *shard) readIndexes(ctx context.Context, c *session, table tableInfo) ([
 }
 
 // keyIndex returns the index that proves that the key columns identify single rows, or says why
-// none does: a unique index whose columns are all key columns and NOT NULL proves it. Without KEY
-// it is that of the id.
+// none does: a unique index whose columns are all key columns proves it, best one whose columns
+// are NOT NULL: see nullKey. Without KEY it is that of the id.
 func (s *shard) keyIndex(indexes []tableIndex, table tableInfo) (proof tableIndex, fault string) {
 	key := s.spec.Key
 	if len(key) == 0 {
@@ -64,24 +64,43 @@ func (s *shard) keyIndex(indexes []tableIndex, table tableInfo) (proof tableInde
 		return tableIndex{table: true, columns: []string{alias.name}, collations: []string{"BINARY"}}, ""
 	}
 	fault = "no unique index"
+	var loose tableIndex
 	for _, index := range indexes {
 		if !index.unique || index.partial || !all(index.columns, inKey) {
 			continue
 		}
-		solid := all(index.columns, func(name string) bool {
-			at := find(table.columns, name)
-			return at >= 0 && (table.columns[at].notNull || table.withoutRowID && table.columns[at].primary)
-		})
 		switch {
-		case !solid:
-			fault = "a unique index with a column that may be NULL, which makes rows that are equal"
 		case !all(index.collations, isKnownCollation):
 			fault = "a unique index with a collation of the application's own, by which nobody else can read"
+		case len(index.nullKey(table)) > 0:
+			loose = index
 		default:
 			return index, ""
 		}
 	}
+	if loose.name != "" {
+		return loose, ""
+	}
 	return tableIndex{}, fault
+}
+
+// nullKey returns the columns of the proof that may be NULL. A row that has NULL in one of them is
+// no single row of its key.
+func (i tableIndex) nullKey(table tableInfo) (names []string) {
+	if i.table {
+		return nil
+	}
+	for _, name := range i.columns {
+		at := find(table.columns, name)
+		if at < 0 {
+			// An expression, which may be anything.
+			continue
+		}
+		if c := table.columns[at]; !c.notNull && !(table.withoutRowID && c.primary) {
+			names = append(names, c.name)
+		}
+	}
+	return names
 }
 
 // isKnownCollation reports whether every SQLite has the collation.

@@ -32,7 +32,7 @@ type shape struct {
 
 func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
-	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
+	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) && slices.Equal(a.NullKey, b.NullKey) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
 		slices.Equal(sh.values, other.values) && sh.index == other.index &&
 		sh.key.equal(other.key) && sh.modified == other.modified && sh.counter == other.counter
@@ -82,6 +82,9 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 		return nil, err
 	}
 	sh.key, sh.modified = s.findByKey(sh, named, table), s.modifiedIndex(named)
+	if proof, _ := s.keyIndex(named, table); s.spec.UniqueKey && len(s.spec.Key) > 0 {
+		sh.columns.SetNullKey(proof.nullKey(table))
+	}
 	return sh, s.checkRoles(table.columns)
 }
 
