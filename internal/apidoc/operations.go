@@ -120,6 +120,16 @@ var operations = []operation{
 		},
 	},
 	{
+		method: "get", path: "/api/v1/streams/{name}/entity", id: "entityByKey", summary: "The same for every key, also an empty one, \".\" and \"..\", which are no parts of a path.", guarded: true, forwarded: true,
+		parameters: []parameter{stream,
+			{"key", "query", "The key as Kafka has it.", object{"type": "string"}},
+			{"shard", "query", "The table, where each has entities of its own.", object{"type": "string"}}},
+		answers: map[int]response{
+			200: {doc: "What its row says now.", body: reflect.TypeFor[httpapi.Entity]()},
+			400: refusal("A wrong parameter, or no key."), 404: refusal("It was not published, or is deleted, or is not served."),
+		},
+	},
+	{
 		method: "get", path: "/api/v1/tail", id: "tail", summary: "Events as the bus acknowledges them.", guarded: true, forwarded: true,
 		parameters: []parameter{{"stream", "query", "Those of one stream.", object{"type": "string"}}},
 		answers: map[int]response{

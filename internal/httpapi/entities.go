@@ -77,6 +77,21 @@ func entityHandler(d Daemon) http.Handler {
 	})
 }
 
+// keyedHandler takes the key from the query: an empty one, "." and ".." are no parts of a path.
+func keyedHandler(d Daemon) http.Handler {
+	return entityAnswer(func(ctx context.Context, r *http.Request) (any, error) {
+		parameters, err := parametersOf(r.URL.Query(), "key", "shard")
+		if err != nil {
+			return nil, err
+		}
+		key, named := parameters["key"]
+		if !named {
+			return nil, fmt.Errorf("%w: name the entity with ?key=", ErrBadQuery)
+		}
+		return d.Entity(ctx, EntityQuery{Stream: r.PathValue("name"), Key: key, Shard: parameters["shard"]})
+	})
+}
+
 func entitiesHandler(d Daemon) http.Handler {
 	return entityAnswer(func(ctx context.Context, r *http.Request) (any, error) {
 		parameters, err := parametersOf(r.URL.Query(), "after", "limit")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRequestsForEntities(t *testing.T) {
-	const path = "/api/v1/streams/orders/entities"
+	const path, keyed = "/api/v1/streams/orders/entities", "/api/v1/streams/orders/entity"
 	for _, c := range []struct {
 		name, path string
 		refuses    error
@@ -22,6 +22,9 @@ func TestRequestsForEntities(t *testing.T) {
 		{"show one", path + "/eu%2B17", nil, 200, `{"key":"eu+17"`, "{Stream:orders Key:eu+17 Shard:}"},
 		{"show one of a table", path + "/17?shard=t_0", nil, 200, `{"key":"17"`, "{Stream:orders Key:17 Shard:t_0}"},
 		{"show one with a slash and an escape in its key", path + "/a%2Fb%252Bc", nil, 200, `{"key":"a/b%2Bc"`, "{Stream:orders Key:a/b%2Bc Shard:}"},
+		{"show one with an empty key", keyed + "?key=", nil, 200, `{"key":""`, "{Stream:orders Key: Shard:}"},
+		{"show one whose key a path cannot have", keyed + "?key=..&shard=t_0", nil, 200, `{"key":".."`, "{Stream:orders Key:.. Shard:t_0}"},
+		{"need a key", keyed, nil, 400, "?key=", ""},
 		{"do not know one", path + "/17", httpapi.ErrNoEntity, 404, "no such entity", "{Stream:orders Key:17 Shard:}"},
 		{"are not answered by all", path + "/17", httpapi.ErrNotServed, 404, "not served", "{Stream:orders Key:17 Shard:}"},
 		{"wait for the source", path + "/17", errors.New("away"), 503, "away", "{Stream:orders Key:17 Shard:}"},

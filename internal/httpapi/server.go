@@ -133,6 +133,7 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(atMost(entityPages, entitiesHandler(d))))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entity", reads(keyedHandler(d)))
 	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(toChange, tailHandler(d)))))
 	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
 	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))

@@ -106,19 +106,19 @@ func (e *entities) read(rows []source.Row) error {
 	return nil
 }
 
-// refuse counts a row that has NULL in its key, and warns about the first one. With ON_BAD_VALUE=stop
-// it stops the shard.
+// refuse counts a row that has NULL in its key, and warns about the first one. With
+// ON_BAD_VALUE=stop it stops the shard.
 func (e *entities) refuse(row source.Row) error {
 	columns := e.gaps.reader.columns
 	column := columns.List[max(0, columns.Keyless(row.Values))].Name
 	if e.encoder.StopsOnBad() {
-		return option.Errorf("%w: row %d of %s has NULL in its KEY column %s, so it is no single row: give it a value, or set %s=null to leave such rows out",
+		return option.Errorf("%w: row %d of %s has NULL in its KEY column %s, as others may have: give it a value, or set %s=null to leave such rows out",
 			source.ErrUnfit, row.ID, e.opts.Name, column, option.OnBadValue)
 	}
 	e.opts.Metrics.badValues.WithLabelValues(e.opts.Stream).Inc()
 	if !e.warned {
 		e.warned = true
-		e.opts.Logger.Warn("a row with NULL in its key is no single row and is not published, further ones are only counted (bridge_bad_values_total)",
+		e.opts.Logger.Warn("a row with NULL in its key, as others may have, is not published, further ones are only counted (bridge_bad_values_total)",
 			"id", row.ID, "column", column, "remedy", option.Errorf("give it a value, or to stop the stream at such a row set %s=stop", option.OnBadValue))
 	}
 	return nil
