@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/tests/world"
 )
@@ -15,6 +16,8 @@ import (
 // TestCheckReadsRows: what keeps a stream from publishing its rows, or has it publish live ones as
 // deleted, is found before it runs, and the remedy is what the stream needs.
 func TestCheckReadsRows(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	table, e := shop(t, testenv.MariaDB(t))
 	// The shared server flushes no commit, which check notes.
 	find := func(t *testing.T, e world.Env, code string) (found []world.CheckFinding) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/tests/world"
 )
@@ -12,6 +13,8 @@ import (
 // TestAKeyThatMayBeNull publishes a table whose unique index has a column that may be NULL: rows
 // with NULL there are left out one by one.
 func TestAKeyThatMayBeNull(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	for name, server := range map[string]*testenv.DatabaseServer{"mariadb": testenv.MariaDB(t), "sqlite": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

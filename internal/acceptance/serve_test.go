@@ -106,3 +106,26 @@ func published(p *world.Publisher, stream string) map[string]string {
 	}
 	return last
 }
+
+// TestServedKeysThatAPathCannotHave asks for entities whose keys clients and proxies remove from a
+// path.
+func TestServedKeysThatAPathCannotHave(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT NOT NULL UNIQUE)")
+	w.Exec("INSERT INTO items (k) VALUES (''), ('.'), ('..'), ('a/b')")
+	b := world.NATSBus(testenv.NATS(t))
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_SERVE": "true", "BRIDGE_STREAM_ITEMS_TABLE": "items",
+		"BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "k", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, w.Name+"_items"),
+	}))
+	d.Start()
+	for _, key := range []string{"", ".", "..", "a/b"} {
+		world.Eventually(t, time.Minute, "the entity with the key '"+key+"'", func() bool {
+			status, body := d.Get("/api/v1/streams/items/entity?key=" + url.QueryEscape(key))
+			var one served
+			return status == 200 && json.Unmarshal([]byte(body), &one) == nil && one.Key == key
+		})
+	}
+}
