@@ -145,6 +145,11 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 		case varDomain:
 			dst = t.appendDomain(dst, v.Domain, escape)
 		case varKey:
+			if t.dotted && string(v.Key) == "_" {
+				// That is what an empty key makes.
+				dst = append(dst, "%5F"...)
+				break
+			}
 			// A conversion would allocate for each event; escape keeps nothing.
 			dst = escape(dst, textOf(v.Key))
 		}

@@ -174,3 +174,19 @@ func FuzzParseTemplate(f *testing.F) {
 		}
 	})
 }
+
+// TestKeysHaveSubjectsOfTheirOwn: no two keys make one NATS subject.
+func TestKeysHaveSubjectsOfTheirOwn(t *testing.T) {
+	tmpl, err := sink.ParseSubject("s.{tag}.{key}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make(map[string]string)
+	for key, want := range map[string]string{"": "_", "_": "%5F", "__": "__", "%5F": "%255F", "a_": "a_", "%": "%25", ".": "%2E", "*": "%2A"} {
+		got := string(tmpl.Append(nil, sink.Vars{Tag: "_", Key: []byte(key)}, sink.EscapeToken))
+		if other, taken := keys[got]; taken || got != "s._."+want || sink.CheckSubject(got) != nil {
+			t.Errorf("the key %q makes %q, want s._.%s; %q makes it, too: %t", key, got, want, other, taken)
+		}
+		keys[got] = key
+	}
+}
