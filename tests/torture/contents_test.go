@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"maps"
+	"os"
 	"strings"
 	"time"
 
@@ -58,6 +60,28 @@ var contentsFaults = []fault{
 			for _, stream := range []string{facts, entities} {
 				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
 			}
+		},
+	},
+	{
+		name: "another-domain", family: "bus contents", only: "nats", because: "Kafka drops no repeats by an id", repeats: true,
+		what:    "another bridge publishes both tables in another domain to the same streams, under the same ids; both are killed and lose their checkpoints, twice",
+		prepare: func(tr *trial) { tr.Env["BRIDGE_DOMAIN_ID"] = "ours" },
+		inject: func(tr *trial) {
+			other := tr.inAnotherDomain()
+			other.Start()
+			for range 2 {
+				id := tr.World.Highest(facts)
+				world.Eventually(tr.T, time.Minute, "the other domain is published", func() bool { return other.Position(facts) >= id })
+				tr.flows()
+				tr.kill()
+				other.Kill()
+				tr.check(os.RemoveAll(tr.checkpoint()))
+				tr.check(os.RemoveAll(strings.TrimPrefix(other.Env["BRIDGE_CHECKPOINT_URL"], "file:")))
+				other.Start()
+				tr.Start()
+				tr.flows()
+			}
+			other.Kill()
 		},
 	},
 	{
@@ -160,4 +184,20 @@ func (tr *trial) restartsBehind() {
 	tr.goesOn(entities)
 	tr.terminate()
 	tr.Start()
+}
+
+// inAnotherDomain returns a second bridge over the tables of the trial, which publishes in another
+// domain to other subjects of the same streams.
+func (tr *trial) inAnotherDomain() *world.Daemon {
+	tr.T.Helper()
+	e := maps.Clone(tr.Env)
+	delete(e, "BRIDGE_CHECKPOINT_URL")
+	delete(e, "BRIDGE_HTTP_ADDR")
+	e["BRIDGE_DOMAIN_ID"] = "theirs"
+	for name, value := range e {
+		if strings.HasSuffix(name, "_DESTINATION") {
+			e[name] = strings.Replace(value, "{type}", "theirs.{type}", 1)
+		}
+	}
+	return world.NewDaemon(tr.T, tr.Path, e)
 }

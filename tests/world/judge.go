@@ -48,6 +48,8 @@ type Expect struct {
 // Message, then call End.
 type Judge struct {
 	Verdict
+	// domain is that of the messages to judge, empty for all.
+	domain  string
 	expect  Expect
 	schemas map[event.Op]*Schema
 	first   firsts
@@ -135,6 +137,9 @@ func (j *Judge) Messages(messages []Message) *Verdict {
 
 // Message judges the next message.
 func (j *Judge) Message(m Message) {
+	if j.domain != "" && m.Headers[sink.HeaderDomain] != j.domain {
+		return
+	}
 	e, err := DecodeEvent(m)
 	if err != nil {
 		j.Add("no event", "%v: %.300s", err, m.Value)

@@ -287,6 +287,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}
+	j.domain = p.Env["BRIDGE_DOMAIN_ID"]
 	if !expect.Altered {
 		j.schemas = Schemas(p.T, p.Env, stream)
 	}
