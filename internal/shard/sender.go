@@ -307,9 +307,13 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 		if !outcome.AllAcked() {
 			continue
 		}
-		if again, err := s.locateDeadLetter(ctx, index, &dead, &outcome); again && err == nil {
+		again, err := s.locateDeadLetter(ctx, index, &dead, &outcome)
+		if again && err == nil {
 			dead.Again = true
-			if outcome, err = s.send(ctx, []sink.Message{dead}); err == nil {
+			if outcome, err = s.send(ctx, []sink.Message{dead}); err == nil && !outcome.AllAcked() {
+				continue
+			}
+			if err == nil {
 				_, err = s.locateDeadLetter(ctx, index, &dead, &outcome)
 			}
 		}

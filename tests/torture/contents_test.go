@@ -67,7 +67,7 @@ var contentsFaults = []fault{
 		what:    "another bridge publishes both tables in another domain to the same streams, under the same ids; both are killed and lose their checkpoints, twice",
 		prepare: func(tr *trial) { tr.Env["BRIDGE_DOMAIN_ID"] = "ours" },
 		inject: func(tr *trial) {
-			other := tr.inAnotherDomain()
+			other := inAnotherDomain(tr)
 			other.Start()
 			for range 2 {
 				id := tr.World.Highest(facts)
@@ -188,7 +188,7 @@ func (tr *trial) restartsBehind() {
 
 // inAnotherDomain returns a second bridge over the tables of the trial, which publishes in another
 // domain to other subjects of the same streams.
-func (tr *trial) inAnotherDomain() *world.Daemon {
+func inAnotherDomain(tr *trial) *world.Daemon {
 	tr.T.Helper()
 	e := maps.Clone(tr.Env)
 	delete(e, "BRIDGE_CHECKPOINT_URL")
