@@ -182,6 +182,6 @@ func (e *RejectedError) Error() string { return e.Named(option.Short) }
 
 // Named returns the text of Error with the setting as naming has it.
 func (e *RejectedError) Named(naming option.Naming) string {
-	return fmt.Sprintf("%.200s refuses row %d of %s (event %s, %d bytes): %s: give the bus a higher limit, or set %s to put such rows aside",
+	return fmt.Sprintf("%.200s refuses row %d of %s (event %s, %d bytes): %s: give the bus a higher limit, or set %s to put such rows aside, then restart bridge",
 		e.Message.Destination, e.Message.RowID, e.Message.Shard, e.Message.ID, len(e.Message.Value), e.Reason, naming(option.DeadLetter))
 }

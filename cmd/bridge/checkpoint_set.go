@@ -18,6 +18,8 @@ id are published, a second time if need be: what the bus has of them does not
 count any more. With the id 0 all rows are published. The stream need not be
 configured. After a kill only a part may be done: type the command again. A
 release stream goes on with the KEY and the database that are configured then.
+Type it where the checkpoint is: a pod without a volume forgets it, unless the
+checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 `
 
 func checkpointSet(p *process, ctx context.Context, call cli.Call) error {

@@ -73,7 +73,7 @@ var remedies = map[shard.Cause]remedy{
 	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it. bridge tries again every 10 s."},
 	shard.CauseDenied:          {text: "Type the GRANT that the error names. bridge tries again every 10 s."},
 	shard.CauseUnfit:           {text: "Change the table or the variables as the error says. bridge tries again every 10 s."},
-	shard.CauseIDsReused:       {text: "Check that the table is right. Capability stream: bridge reconcile --allow-deletes {stream} reads it from its first row. Release stream: type the command that the error names."},
+	shard.CauseIDsReused:       {text: "Check that the table is right. Capability stream: bridge reconcile --allow-deletes {stream} reads it from its first row. Release stream: type the command that the error names where the checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:).", setting: option.CheckpointURL},
 	shard.CauseConfiguration:   {text: "Change the variables back, or type the command that the error names."},
 	shard.CauseSchema:          {"Increase %s, or give the table its column back.", option.EventVersion},
 	shard.CauseBusLost:         {text: "Restart bridge: it reads what the bus still has and publishes the other rows again. If messages have expired, too: stop bridge and type bridge checkpoint rebuild {stream}."},

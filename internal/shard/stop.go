@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/option"
 )
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,
@@ -22,8 +24,16 @@ type reusedError struct {
 	saved          bool
 }
 
-func (e *reusedError) Error() string {
-	return fmt.Sprintf("%v: %s %s", ErrIDsReused, e.reason, e.remedy)
+func (e *reusedError) Error() string { return e.Named(option.Short) }
+
+// Named returns the text of Error with the setting as naming has it. What a command has set is in
+// the checkpoint alone, which may be gone with a pod.
+func (e *reusedError) Named(naming option.Naming) string {
+	text := fmt.Sprintf("%v: %s %s", ErrIDsReused, e.reason, e.remedy)
+	if strings.Contains(e.remedy, "bridge checkpoint set") {
+		text += option.Sprintf(naming, ". Type it where this checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:)", option.CheckpointURL)
+	}
+	return text
 }
 
 func (*reusedError) Unwrap() error { return ErrIDsReused }
@@ -72,7 +82,8 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 		return err
 	}
 	return &reusedError{
-		reason: fmt.Sprintf("the next id of %s is %d, the position is %d: was it truncated or restored?", w.opts.Name, next, position),
+		// The table may be filled again before somebody reads this.
+		reason: fmt.Sprintf("the next id of %s is %d at %s, the position is %d: was it truncated or restored?", w.opts.Name, next, time.Now().UTC().Format(time.RFC3339), position),
 		remedy: w.publishedRows.remedyNow(ctx),
 	}
 }
