@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"bridge/internal/app"
 	"bridge/internal/check"
@@ -31,6 +32,8 @@ type process struct {
 	daemon func(context.Context, *config.Config, *slog.Logger) error
 	// examine is app.Examine, save in tests.
 	examine func(context.Context, *config.Config, *terminal.Progress) []check.Group
+	// away is that of awayLimit, save in tests.
+	away time.Duration
 	// secrets are kept out of everything that is logged.
 	secrets *config.Redactor
 }

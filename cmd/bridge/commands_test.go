@@ -27,12 +27,13 @@ type outcome struct {
 	out, err    string
 	configSeen  *config.Config
 	daemonError error
+	away        time.Duration
 }
 
 // call runs a command line in this process, with a daemon that returns at once.
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, examine: app.Examine, secrets: &config.Redactor{}}
+	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, examine: app.Examine, secrets: &config.Redactor{}, away: o.away}
 	p.daemon = func(_ context.Context, cfg *config.Config, logger *slog.Logger) error {
 		logger.Info("runs")
 		o.configSeen = cfg

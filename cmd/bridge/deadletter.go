@@ -22,7 +22,8 @@ because it is too large. It lies at the destination of BRIDGE_DEAD_LETTER, names
 stream, table, row and reason, and stays there as long as the bus keeps it,
 whatever became of the row since. These commands read that destination from its
 beginning: Kafka, NATS JetStream, or embedded: while bridge is stopped or
-through its ?listen=.
+through its ?listen=. They say when they wait for the bus, and give up after
+30 s without an answer.
 `
 
 const deadLetterListDetails = `
@@ -95,7 +96,7 @@ func (p *process) readDeadLetters(ctx context.Context, job deadLetterJob, comman
 		return nil, deadletter.Found{}, cli.Errorf("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
 	}
 	bar := p.newBar(!job.json)
-	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command}, job, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
+	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command, Logger: p.waitLog(cfg)}, job, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
 	bar.Stop()
 	return cfg, found, interrupted(ctx, err, "nothing was done")
 }

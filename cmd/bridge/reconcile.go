@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ While suspiciously many entities are gone no delete is published. Look at the
 table first, and run it again with --allow-deletes only when the table is right.
 What can be wrong: the source is another database or a replica that lags,
 or the table was truncated, exchanged, or restored from an old copy.
+
+While it waits it says for what. It gives up when source or bus have not
+answered for 30 s.
 
 Exit status: 0 when the streams were reconciled, 1 when deletes were held back
 or a reconcile failed, 2 wrong usage or configuration.
@@ -133,6 +137,7 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 	show := p.newLine(!job.json)
 	defer show.Stop()
 	watch := newWatch(chosen, job.mode)
+	var away time.Time
 	for began := status.Started; ; {
 		if err := backoff.Pause(ctx, askEvery); err != nil {
 			return nil, err
@@ -147,9 +152,21 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 		if done {
 			return watch.outcomes(), nil
 		}
+		waits := watch.waits(status)
+		switch {
+		case waits == "":
+			away = time.Time{}
+		case away.IsZero():
+			away = time.Now()
+		case time.Since(away) > p.awayLimit():
+			return nil, fmt.Errorf("gave up after %s, the bridge that was asked goes on once it can: it waits for %s", p.awayLimit(), waits)
+		}
 		show.Show(watch.line(status))
 	}
 }
+
+// awayLimit is how long a running bridge may wait for something until a command gives up.
+func (p *process) awayLimit() time.Duration { return cmp.Or(p.away, 30*time.Second) }
 
 // reconcileAlone reconciles without a running bridge. The lines of the log that matter go to
 // stderr.
@@ -169,12 +186,17 @@ func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job re
 	return alone.Reconcile(ctx, job.mode)
 }
 
+// waitLog returns a log on stderr that says what a command waits for.
+func (p *process) waitLog(cfg *config.Config) *slog.Logger {
+	return newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
+}
+
 // alone returns what stands in for a running bridge, with the lines of its log that matter on
 // stderr.
 func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
 	return &app.Alone{
 		Config: cfg,
-		Logger: newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets),
+		Logger: p.waitLog(cfg),
 		Show: func(s app.Step) {
 			if s.Run != nil {
 				line.Show(progressLine(s.Stream+" "+s.Shard, s.Run, s.Done, s.Tables))

@@ -130,6 +130,16 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("gives up a bridge whose bus is away, and says so", func(t *testing.T) {
+		no := false
+		d := newReconciling(fine)
+		d.looks = 1 << 30
+		d.State.Bus = &httpapi.DependencyStatus{Kind: "kafka", Answers: &no, Error: httpapi.Given("topic orders does not exist: create it")}
+		got := outcome{away: time.Millisecond}.call(serveDaemon(t, d), "reconcile")
+		if got.status != exitFailed || !strings.Contains(got.err, "it waits for the bus: topic orders does not exist: create it") {
+			t.Errorf("%+v", got)
+		}
+	})
 	t.Run("names the streams there are", func(t *testing.T) {
 		if got := (outcome{}).call(serveDaemon(t, newReconciling(fine)), "reconcile", "order"); got.status != exitFailed || !strings.Contains(got.err, "there are orders, bills") {
 			t.Errorf("%+v", got)

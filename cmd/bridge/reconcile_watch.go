@@ -77,6 +77,19 @@ func (w *watch) outcomes() []app.Outcome {
 	return w.done
 }
 
+// waits returns what keeps the bridge from reconciling what is not done, empty where nothing does.
+func (w *watch) waits(status httpapi.Status) string {
+	for _, one := range []struct {
+		name  string
+		state *httpapi.DependencyStatus
+	}{{"the source", status.Source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}} {
+		if d := one.state; d != nil && d.Answers != nil && !*d.Answers && d.Error != nil {
+			return one.name + ": " + terminal.OneLine(*d.Error)
+		}
+	}
+	return ""
+}
+
 // line says how far the shard is that is under way.
 func (w *watch) line(status httpapi.Status) string {
 	for _, stream := range status.Streams {
@@ -88,6 +101,9 @@ func (w *watch) line(status httpapi.Status) string {
 				return progressLine(stream.Name+" "+shard.Shard, r, len(w.done), w.shards)
 			}
 		}
+	}
+	if waits := w.waits(status); waits != "" {
+		return "waiting for " + waits
 	}
 	if w.shards > 1 {
 		return fmt.Sprintf("waiting, %d of %d tables done", len(w.done), w.shards)

@@ -34,6 +34,8 @@ entity, 48 to 92 bytes a row of a release stream and 20 to 40 a key of it.
 What bridge has healed is counted apart and no fault. A stream with a table that
 cannot be read is named and not judged, the others are.
 
+It says when it waits for the bus, and gives up after 30 s without an answer.
+
 Exit status: 0 when nothing is wrong, 1 when something is, a stream could not be
 judged or the comparison failed, 2 when the configuration is wrong.
 `
@@ -69,7 +71,7 @@ func verifyCommand(p *process, ctx context.Context, call cli.Call) error {
 		return err
 	}
 	bar := p.newBar(!call.Flags["json"])
-	report, err := app.Verify(ctx, cfg, examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
+	report, err := app.Verify(ctx, cfg, p.waitLog(cfg), examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
 	bar.Stop()
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -275,7 +276,7 @@ func TestAnUpgradeInTheMiddle(t *testing.T) {
 				if link := fmt.Sprintf(`"target":%q`, old[2].headers[sink.HeaderID]); kind == event.Capability && !bytes.Contains(all[20].value, []byte(link)) {
 					t.Errorf("%s lacks %s", all[20].value, link)
 				}
-				report, err := Verify(deadlineOf(t), cfg, 10, func(verify.Step) {})
+				report, err := Verify(deadlineOf(t), cfg, slog.New(slog.DiscardHandler), 10, func(verify.Step) {})
 				if err != nil {
 					t.Fatal(err)
 				}

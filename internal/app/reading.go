@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type Reading struct {
 	Topics, Subjects []string
 	// Command is the name of the command in errors.
 	Command string
+	// Logger is told what is waited for. Nil discards it.
+	Logger *slog.Logger
 }
 
 // giveUpAfter is how long a command waits for a bus that does not answer.
@@ -35,7 +38,7 @@ func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.
 	case "kafka":
 		return openReadingKafka(ctx, cfg, what)
 	case "nats":
-		return openReadingNATS(ctx, natsOptions(cfg, nil, hooks{}), what)
+		return openReadingNATS(ctx, natsOptions(cfg, what.Logger, hooks{}), what)
 	case "embedded":
 		return openReadingEmbedded(ctx, cfg, what)
 	default:
@@ -44,7 +47,7 @@ func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.
 }
 
 func openReadingKafka(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
-	o := kafkaOptions(cfg, slog.New(slog.DiscardHandler), hooks{})
+	o := kafkaOptions(cfg, cmp.Or(what.Logger, slog.New(slog.DiscardHandler)), hooks{})
 	o.ClientID, o.Topics, o.GiveUpAfter = "bridge-verify", what.Topics, giveUpAfter
 	reader, err := kafka.Open(o)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"bridge/source"
 )
 
-// Verify opens source and bus, and compares them.
-func Verify(ctx context.Context, cfg *config.Config, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
+// Verify opens source and bus, and compares them. What it waits for is logged.
+func Verify(ctx context.Context, cfg *config.Config, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
 	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	bus, err := OpenReading(ctx, cfg, Reading{cfg.Topics(), cfg.Readable(), "bridge verify"})
+	bus, err := OpenReading(ctx, cfg, Reading{cfg.Topics(), cfg.Readable(), "bridge verify", logger})
 	if err != nil {
 		return nil, err
 	}
