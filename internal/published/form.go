@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"bridge/event"
@@ -16,37 +17,28 @@ var ErrBadLog = errors.New("the saved list of published rows cannot be read")
 const (
 	// headKey is the key of the part with the origin and the lost rows: no row has the id 0.
 	headKey = 0
-	// partVersion begins every part of rows. Those of version 1 have identities of 64 bits.
-	partVersion = 2
-	// headVersion begins the head. That of version 2 has another shape, and no database.
-	headVersion = 3
+	// partVersion begins every part of rows, headVersion the head. Both are those of the former
+	// version, which reads what this one writes: it drops rows of a shape that it does not know.
+	partVersion = 1
+	headVersion = 2
+	// stopMark ends the server in the head, and the stop follows. The former version wrote none:
+	// then the shape is Origin.Former, and identities have 64 bits.
+	stopMark = "\n"
 )
 
 // appendHead appends the form of the head: version 1 byte, shape 8 bytes big endian, started as
-// varint, server and stop, each behind its length as uvarint; where rows are lost: their end in
-// Unix milliseconds as varint, survivor as uvarint, rows.
+// varint, the length of server and stop with stopMark between them as uvarint, these; where rows are
+// lost: their end in Unix milliseconds as varint, survivor as uvarint, rows.
 func (l *Log) appendHead(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, headVersion), l.origin.Shape)
 	dst = binary.AppendVarint(dst, l.origin.Started)
-	dst = appendText(appendText(dst, l.origin.Server), l.stop)
+	text := l.origin.Server + stopMark + l.stop
+	dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 	if l.lost == nil {
 		return dst
 	}
 	dst = binary.AppendVarint(dst, l.lost.Until.UnixMilli())
 	return appendRows(binary.AppendUvarint(dst, l.lost.Survivor), l.lost.rows)
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
-
-// cutText reads what appendText wrote, and returns what is behind it.
-func cutText(b []byte) (text string, rest []byte, ok bool) {
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
-		return "", nil, false
-	}
-	return string(b[n : n+int(size)]), b[n+int(size):], true
 }
 
 // appendPart appends the form of a part: version 1 byte, then its rows.
@@ -80,8 +72,7 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 		if len(chunk.Bytes) == 0 {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
-		version := chunk.Bytes[0]
-		if version < 1 || version > partVersion {
+		if version := chunk.Bytes[0]; version != partVersion {
 			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, version, partVersion)
 		}
 		list, ok := decodeRows(chunk.Bytes[1:])
@@ -89,7 +80,7 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
 		highest = list[len(list)-1].ID
-		if version == 1 {
+		if l.origin.Former != 0 {
 			foldIdentities(list)
 		}
 		// All parts but the last one are full.
@@ -118,9 +109,8 @@ func (l *Log) decodeHead(b []byte) error {
 	if len(b) < 9 {
 		return bad
 	}
-	version := b[0]
-	if version != headVersion && version != 2 {
-		return fmt.Errorf("%w: version %d, this program knows %d", bad, version, headVersion)
+	if version := b[0]; version != headVersion {
+		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
 	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
 	started, n := binary.Varint(b[9:])
@@ -128,14 +118,14 @@ func (l *Log) decodeHead(b []byte) error {
 		return bad
 	}
 	l.origin.Started, b = started, b[9+n:]
-	ok := false
-	if l.origin.Server, b, ok = cutText(b); !ok {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
 		return bad
 	}
-	if version == 2 {
+	marked := false
+	l.origin.Server, l.stop, marked = strings.Cut(string(b[n:n+int(size)]), stopMark)
+	if b = b[n+int(size):]; !marked {
 		l.origin.Shape, l.origin.Former = 0, l.origin.Shape
-	} else if l.stop, b, ok = cutText(b); !ok {
-		return bad
 	}
 	l.headSaved = true
 	if len(b) == 0 {
@@ -145,7 +135,7 @@ func (l *Log) decodeHead(b []byte) error {
 	if !ok {
 		return bad
 	}
-	if l.lost = lost; version == 2 {
+	if l.lost = lost; !marked {
 		foldIdentities(lost.rows)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"time"
 
 	"bridge/event"
@@ -68,7 +69,7 @@ func (o Origin) SameServer(other Origin) bool {
 // ServerAndDatabase names where rows are read: by the Server of a page, whatever its role, and the
 // database.
 func ServerAndDatabase(server, database string) string {
-	return source.WithoutRole(server) + "/" + database
+	return strings.ReplaceAll(source.WithoutRole(server)+"/"+database, stopMark, " ")
 }
 
 // Fits reports whether rows of o compare with rows that are read now.

@@ -215,7 +215,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	l.SetOrigin(published.Origin{Shape: 7, Server: "db-1"})
 	l.Add([]published.Row{{ID: 5}})
 	for i, part := range l.Changed() {
-		for _, version := range []byte{0, part.Bytes[0] + 1} {
+		for _, version := range []byte{part.Bytes[0] - 1, part.Bytes[0] + 1} {
 			other := slices.Clone(part.Bytes)
 			other[0] = version
 			text := fmt.Sprintf("version %d, this program knows %d", other[0], part.Bytes[0])
@@ -232,7 +232,7 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	l.Add([]published.Row{{ID: 5}, {ID: 8}, {ID: 9}})
 	l.Lose(&published.Check{Gone: []published.Row{{ID: 9}, {ID: 8}}, Floor: 5}, time.UnixMilli(1_700_000_000_000))
 	parts := l.Changed()
-	// version, shape, started, the length of the server, server, the length of the stop
+	// version, shape, started, the length of the server, server, the mark behind it
 	const withoutLost = 1 + 8 + 1 + 1 + 1 + 1
 	for i := range parts {
 		for size := range len(parts[i].Bytes) {
