@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"encoding/json"
+	"strings"
 
 	"bridge/event"
 	"bridge/source"
@@ -45,7 +46,7 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 				continue
 			}
 			all.count(was == is)
-			if len(was) > shortValue && len(is) > shortValue {
+			if isLong(was) && isLong(is) {
 				long.count(was == is)
 			}
 		}
@@ -63,8 +64,8 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 	return same
 }
 
-// shortValue is the length in JSON up to which rows share values by chance: small numbers, flags.
-const shortValue = 3
+// isLong reports whether rows hardly share a value by chance, as they do small numbers and flags.
+func isLong(value string) bool { return len(strings.Trim(value, `"`)) > 3 }
 
 // tally counts members that tell, and those that are unchanged.
 type tally struct{ members, unchanged int }

@@ -2,10 +2,12 @@ package shard_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"bridge/checkpoint/store"
+	"bridge/event"
 	"bridge/internal/published"
 	"bridge/internal/shard"
 	"bridge/source/ledger"
@@ -97,4 +99,56 @@ func (b *bench) published(t testing.TB) *published.Log {
 		t.Fatal(err)
 	}
 	return log
+}
+
+// TestAStopOutlivesARefill: a table was truncated, and is filled with more rows than before while
+// the shard is stopped. Only a command has it go on, whatever the table shows by then.
+func TestAStopOutlivesARefill(t *testing.T) {
+	for _, kind := range []event.Kind{event.Release, event.Capability} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBench(t)
+			b.opts.Kind = kind
+			b.table = bare()
+			fill := func(what string, rows int) {
+				for i := range rows {
+					b.table.Insert(fmt.Sprint(what, "-", i+1), "note")
+				}
+			}
+			fill("old", 40)
+			_, stop := b.run(t)
+			eventually(t, "saved", func() bool { return b.position(t) == 40 })
+			stop()
+			b.table.Truncate()
+			s, stop := b.run(t)
+			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+			stop()
+			fill("new", 60)
+			for range 2 {
+				s, stop = b.run(t)
+				eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
+				for _, want := range []string{shard.ErrIDsReused.Error(), "the next id of items is 1, the position is 40"} {
+					if got := s.Status().LastError; !strings.Contains(got, want) {
+						t.Errorf("last error lacks %q: %s", want, got)
+					}
+				}
+				expectRun(t, b.ids(topic), 1, 40)
+				stop()
+			}
+			s, stop = b.run(t)
+			eventually(t, "stopped once more", func() bool { return s.Status().State == shard.Stopped })
+			if kind == event.Release {
+				stop()
+			}
+			if kind == event.Release {
+				b.set(t, 0)
+				s, stop = b.run(t)
+			} else if !s.Accept() {
+				t.Fatal("a person cannot agree")
+			}
+			eventually(t, "all rows are published", func() bool { return b.position(t) == 60 })
+			stop()
+			s, _ = b.run(t)
+			eventually(t, "it goes on after a restart", func() bool { return s.Status().State == shard.Running })
+		})
+	}
 }

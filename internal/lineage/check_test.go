@@ -1,0 +1,235 @@
+package lineage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/lineage"
+	"bridge/internal/published"
+	"bridge/sink"
+	sinkmemory "bridge/sink/memory"
+	"bridge/source"
+	sourcememory "bridge/source/memory"
+)
+
+// scene is a bus with the messages of tables, and a source to compare with it.
+type scene struct {
+	kind   event.Kind
+	bus    *sinkmemory.Sink
+	tables map[string]*sourcememory.Table
+	since  map[string]uint64
+	seq    uint64
+}
+
+func newTable(name string, more ...source.Column) *sourcememory.Table {
+	columns := append([]source.Column{
+		{Name: "id", Kind: source.Int}, {Name: "name", Kind: source.Text}, {Name: "state", Kind: source.Text}, {Name: "note", Kind: source.Text},
+	}, more...)
+	return sourcememory.NewTable(source.Spec{Table: name, ID: "id"}, columns...)
+}
+
+// newScene has each table publish so many rows, and then be on another server.
+func newScene(t *testing.T, kind event.Kind, rows int) *scene {
+	s := &scene{kind: kind, bus: sinkmemory.New(sinkmemory.Options{Partitions: 3}), tables: map[string]*sourcememory.Table{"a": newTable("a"), "b": newTable("b")}}
+	for name, table := range s.tables {
+		s.fill(table, "old", rows)
+		s.publish(t, name, true)
+		table.Move("second", false)
+	}
+	return s
+}
+
+func (s *scene) fill(table *sourcememory.Table, what string, rows int) {
+	for i := range rows {
+		table.Insert(fmt.Sprintf("%s-%d", what, i+1), "new", fmt.Sprintf("the note of %s-%d", what, i+1))
+	}
+}
+
+func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
+	e, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// publish publishes all rows of a table; with says whether with the headers that tell rows apart.
+func (s *scene) publish(t *testing.T, name string, with bool) {
+	t.Helper()
+	var page source.Page
+	if err := s.tables[name].Read(t.Context(), source.Query{Limit: 1000, MaxBytes: 1 << 20}, &page); err != nil {
+		t.Fatal(err)
+	}
+	encoder := s.encoder(t, name)
+	if err := encoder.Bind(page.Columns); err != nil {
+		t.Fatal(err)
+	}
+	var batch []sink.Message
+	for i, row := range page.Rows {
+		_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.seq++
+		m := sink.Message{
+			Destination: "topic", Key: e.Key, Value: e.Body, ID: e.ID, Domain: "acme", Stream: "items", Shard: name, RowID: row.ID, Origin: sink.FromTail, Time: page.Now,
+			State: sink.State{Epoch: 5, Seq: s.seq, Index: uint32(i), Digest: e.Digest, Hash: 7},
+		}
+		if with {
+			m.Form, m.Born = encoder.Form(), uint32(e.Born)
+			m.Server = string(sink.AppendServer(nil, 0, published.ServerAndDatabase(page.Server, encoder.Source())))
+		}
+		batch = append(batch, m)
+	}
+	if _, err := s.bus.Publish(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check compares the tables with the bus.
+func (s *scene) check(t *testing.T) error {
+	t.Helper()
+	return lineage.NewCheck(lineage.Options{
+		Reader:  s.bus,
+		Streams: []lineage.Stream{{Name: "items", Domain: "acme", Kind: s.kind, Destinations: []string{"topic"}, Hash: 7, KeyIsID: true, Tables: []string{"a", "b"}}},
+		Most:    func(context.Context, string) uint64 { return lineage.Window },
+		Since:   func(context.Context, string) (map[string]uint64, error) { return s.since, nil },
+		Tables: func(string) (list []lineage.Table, err error) {
+			for _, name := range []string{"a", "b"} {
+				list = append(list, lineage.Table{Name: name, Source: s.tables[name], Encoder: s.encoder(t, name)})
+			}
+			return list, nil
+		},
+		Retry:  func(_ context.Context, do func() error) error { return do() },
+		Within: time.Minute,
+	}).All(t.Context())
+}
+
+// replace has a table hold other rows, on the other server.
+func (s *scene) replace(name, what string, rows int) {
+	s.tables[name] = newTable(name)
+	s.fill(s.tables[name], what, rows)
+	s.tables[name].Move("second", false)
+}
+
+// TestAnotherDatabase: every case but the first ones is no other database, whatever has changed.
+func TestAnotherDatabase(t *testing.T) {
+	both := func(s *scene, what string, rows int) {
+		s.replace("a", what, rows)
+		s.replace("b", what, rows)
+	}
+	update := func(s *scene, values ...string) {
+		for _, table := range s.tables {
+			for id := uint64(1); id <= 40; id++ {
+				table.Update(id, values...)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		happen func(t *testing.T, s *scene)
+		// stops has what the error says, empty where there is none.
+		stops string
+	}{
+		"other rows":              {func(_ *testing.T, s *scene) { both(s, "other", 3) }, "3 are others here, from id 1 on"},
+		"more other rows":         {func(_ *testing.T, s *scene) { both(s, "other", 300) }, "are others here"},
+		"no rows":                 {func(_ *testing.T, s *scene) { both(s, "other", 0) }, "the next id of a is 1"},
+		"another server":          {func(*testing.T, *scene) {}, ""},
+		"other rows in one table": {func(_ *testing.T, s *scene) { s.replace("a", "other", 50) }, ""},
+		"other rows, the same server": {func(_ *testing.T, s *scene) {
+			both(s, "other", 50)
+			s.tables["a"].Move("memory", false)
+			s.tables["b"].Move("memory", false)
+		}, ""},
+		"every row was updated": {func(_ *testing.T, s *scene) {
+			for _, table := range s.tables {
+				for id := uint64(1); id <= 40; id++ {
+					table.Update(id, fmt.Sprintf("old-%d", id), "paid", fmt.Sprintf("another note %d", id))
+				}
+			}
+		}, ""},
+		"every row says the same now": {func(_ *testing.T, s *scene) { update(s, "gone", "gone", "gone") }, ""},
+		"a column was added": {func(_ *testing.T, s *scene) {
+			both(s, "other", 50)
+			s.tables["a"].AddColumn(source.Column{Name: "more", Kind: source.Text})
+			s.tables["b"].AddColumn(source.Column{Name: "more", Kind: source.Text})
+		}, ""},
+		"rows were deleted": {func(_ *testing.T, s *scene) {
+			for _, table := range s.tables {
+				for id := uint64(1); id <= 40; id++ {
+					table.Delete(id)
+				}
+			}
+		}, ""},
+		"checkpoint set": {func(_ *testing.T, s *scene) {
+			both(s, "other", 50)
+			s.since = map[string]uint64{"a": 6, "b": 6}
+		}, ""},
+		"messages of the former version": {func(t *testing.T, s *scene) {
+			s.bus = sinkmemory.New(sinkmemory.Options{Partitions: 3})
+			s.publish(t, "a", false)
+			s.publish(t, "b", false)
+			both(s, "other", 50)
+		}, ""},
+	} {
+		for _, kind := range []event.Kind{event.Release, event.Capability} {
+			t.Run(fmt.Sprintf("%s, %s", name, kind), func(t *testing.T) {
+				s := newScene(t, kind, 40)
+				c.happen(t, s)
+				err := s.check(t)
+				switch {
+				case c.stops == "" && err != nil:
+					t.Error(err)
+				case c.stops != "" && (!errors.Is(err, lineage.ErrOtherDatabase) || !strings.Contains(err.Error(), c.stops) ||
+					!strings.Contains(err.Error(), "were read from memory/db, this is second/db") || !strings.Contains(err.Error(), "DOMAIN_ID")):
+					t.Errorf("%v, want %q", err, c.stops)
+				}
+			})
+		}
+	}
+}
+
+// TestColumnsThatRepeatTellNothing: half of the values that hardly repeat decide.
+func TestColumnsThatRepeatTellNothing(t *testing.T) {
+	s := &scene{kind: event.Release}
+	for name, c := range map[string]struct {
+		was, is [][]string
+		want    map[uint64]bool
+	}{
+		"others with the same state": {[][]string{{"ann", "new", "n1"}, {"bob", "new", "n2"}}, [][]string{{"carl", "new", "n3"}, {"dora", "new", "n4"}}, map[uint64]bool{1: false, 2: false}},
+		"updated in one column":      {[][]string{{"anna", "new", "note 1"}, {"bobby", "new", "note 2"}}, [][]string{{"anna", "old", "note 3"}, {"bobby", "old", "note 4"}}, map[uint64]bool{1: true, 2: true}},
+		"a number by chance":         {[][]string{{"anna", "10", ""}, {"bobby", "20", ""}}, [][]string{{"carla", "10", ""}, {"dora", "20", ""}}, map[uint64]bool{1: false, 2: false}},
+		"nothing that tells":         {[][]string{{"same", "x", "x"}, {"same", "x", "x"}}, [][]string{{"same", "y", "y"}, {"same", "y", "y"}}, map[uint64]bool{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, is := newTable("a"), newTable("a")
+			for i := range c.was {
+				was.Insert(c.was[i]...)
+				is.Insert(c.is[i]...)
+			}
+			encoder, values := s.encoder(t, "a"), make(map[uint64][]byte)
+			var page source.Page
+			read := func(table *sourcememory.Table) {
+				if err := errors.Join(table.Read(t.Context(), source.Query{Limit: 10, MaxBytes: 1 << 20}, &page), encoder.Bind(page.Columns)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(was)
+			for _, row := range page.Rows {
+				_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				values[row.ID] = e.Body
+			}
+			read(is)
+			if got := lineage.Compare(encoder, &page, values); fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
