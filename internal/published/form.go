@@ -21,18 +21,18 @@ const (
 	// version, which reads what this one writes: it drops rows of a shape that it does not know.
 	partVersion = 1
 	headVersion = 2
-	// stopMark ends the server in the head, and the stop follows. The former version wrote none:
-	// then the shape is Origin.Former, and identities have 64 bits.
-	stopMark = "\n"
+	// stopSeparator ends the server in the head, and the stop follows. The former version wrote
+	// none: then the shape is Origin.Former, and identities have 64 bits.
+	stopSeparator = "\n"
 )
 
 // appendHead appends the form of the head: version 1 byte, shape 8 bytes big endian, started as
-// varint, the length of server and stop with stopMark between them as uvarint, these; where rows are
-// lost: their end in Unix milliseconds as varint, survivor as uvarint, rows.
+// varint, the length of server and stop with stopSeparator between them as uvarint, these; where
+// rows are lost: their end in Unix milliseconds as varint, survivor as uvarint, rows.
 func (l *Log) appendHead(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, headVersion), l.origin.Shape)
 	dst = binary.AppendVarint(dst, l.origin.Started)
-	text := l.origin.Server + stopMark + l.stop
+	text := l.origin.Server + stopSeparator + l.stop
 	dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 	if l.lost == nil {
 		return dst
@@ -123,7 +123,7 @@ func (l *Log) decodeHead(b []byte) error {
 		return bad
 	}
 	marked := false
-	l.origin.Server, l.stop, marked = strings.Cut(string(b[n:n+int(size)]), stopMark)
+	l.origin.Server, l.stop, marked = strings.Cut(string(b[n:n+int(size)]), stopSeparator)
 	if b = b[n+int(size):]; !marked {
 		l.origin.Shape, l.origin.Former = 0, l.origin.Shape
 	}

@@ -69,7 +69,7 @@ func (o Origin) SameServer(other Origin) bool {
 // ServerAndDatabase names where rows are read: by the Server of a page, whatever its role, and the
 // database.
 func ServerAndDatabase(server, database string) string {
-	return strings.ReplaceAll(source.WithoutRole(server)+"/"+database, stopMark, " ")
+	return strings.ReplaceAll(source.WithoutRole(server)+"/"+database, stopSeparator, " ")
 }
 
 // Fits reports whether rows of o compare with rows that are read now.

@@ -232,7 +232,7 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	l.Add([]published.Row{{ID: 5}, {ID: 8}, {ID: 9}})
 	l.Lose(&published.Check{Gone: []published.Row{{ID: 9}, {ID: 8}}, Floor: 5}, time.UnixMilli(1_700_000_000_000))
 	parts := l.Changed()
-	// version, shape, started, the length of the server, server, the mark behind it
+	// version, shape, started, the length of the server, server, the separator behind it
 	const withoutLost = 1 + 8 + 1 + 1 + 1 + 1
 	for i := range parts {
 		for size := range len(parts[i].Bytes) {

@@ -10,7 +10,7 @@ import (
 	"bridge/sink/kafka"
 )
 
-// TestEachPartitionHasAFirstMessage: a member of a consumer group that has one partition reads there
+// TestEachPartitionHasAFirstMessage: a member of a group that has one partition reads there
 // what the messages of a batch have in common, and no message of it says it twice.
 func TestEachPartitionHasAFirstMessage(t *testing.T) {
 	const partitions = 4
