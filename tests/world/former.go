@@ -25,14 +25,20 @@ type Former struct{ Bridge, Reader string }
 // skipped where the history does not have it; with CI=true it fails.
 func BuildFormer(t testing.TB, reader string) Former {
 	t.Helper()
-	if _, err := git("cat-file", "-e", formerCommit+"^{commit}").Output(); err != nil {
-		testenv.Missing(t, "former version", fmt.Errorf("git does not have the commit %.12s: fetch the whole history", formerCommit))
+	if !hasFormer() {
+		testenv.Missing(t, "former version", fmt.Errorf("git does not have the commit %.12s, and origin does not give it: fetch the whole history", formerCommit))
 	}
 	built, err := formerOnce(reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return built
+}
+
+// hasFormer reports whether git has the former version, which it fetches for a shallow clone.
+func hasFormer() bool {
+	has := func() bool { return git("cat-file", "-e", formerCommit+"^{commit}").Run() == nil }
+	return has() || git("fetch", "--quiet", "--depth=1", "origin", formerCommit).Run() == nil && has()
 }
 
 var former struct {
