@@ -92,7 +92,7 @@ func fits(c source.Column, asked bool, name string, scale int64) bool {
 	case source.Int:
 		return is("INT", "YEAR")
 	case source.Decimal:
-		return is("DECIMAL")
+		return is("DECIMAL") && scale == int64(c.Precision)
 	case source.Float:
 		return is("DOUBLE", "FLOAT")
 	case source.Text:
