@@ -10,6 +10,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/app/apptest"
+	"bridge/internal/testall"
 )
 
 // shop is a database with the commands of a bridge that publishes it.
@@ -75,6 +76,18 @@ func TestReconcileAlone(t *testing.T) {
 			t.Errorf("it counts otherwise: %s", got.out)
 		}
 		s.call(exitFine, "nothing is wrong", "verify")
+	})
+	t.Run("names the source where that is away, and not the bus", func(t *testing.T) {
+		testall.Long(t)
+		t.Parallel()
+		s := newShop(t)
+		s.call(exitFine, "", "reconcile")
+		s.env["BRIDGE_SOURCE_URL"] = "mysql://u:secret@127.0.0.1:1/shop"
+		got := outcome{}.call(s.env, "reconcile")
+		text := strings.Join(strings.Fields(got.out), " ")
+		if got.status != exitFailed || !strings.Contains(text, "the source is away, and the bus is compared with it: ") || !strings.Contains(text, "127.0.0.1:1: connect: connection refused") {
+			t.Errorf("status %d: %s\n%s", got.status, got.out, got.err)
+		}
 	})
 	t.Run("says of a release stream what it has compared", func(t *testing.T) {
 		t.Parallel()

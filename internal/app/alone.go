@@ -289,7 +289,7 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 		case p.Messages != last.Messages || p.Left != last.Left:
 			moved, last = time.Now(), p
 		case time.Since(moved) > stillTimeout:
-			return fmt.Errorf("nothing was read from the bus for %s: %w", stillTimeout, cmp.Or(app.sink.Ready(ctx), errSilent))
+			return fmt.Errorf("nothing was read from the bus for %s: %w", stillTimeout, app.stuck(ctx))
 		}
 		status := catchUpStatus(&p)
 		a.Show(Step{Stream: of.Stream, Shard: of.Shard, CatchUp: &status})
@@ -303,6 +303,15 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 // names no address: the command would send the token there, and the bus alone tells it.
 func elsewhere(s *standby.Status) error {
 	return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s set to the address of one", worker(s), option.Standby, config.HTTPVariable)
+}
+
+// stuck returns what keeps the bus from being read: the source, which is compared with the newest
+// messages first, the bus, or another outage.
+func (a *App) stuck(ctx context.Context) error {
+	if err := a.sourceReady(ctx); err != nil {
+		return fmt.Errorf("the source is away, and the bus is compared with it: %w", err)
+	}
+	return cmp.Or(a.sink.Ready(ctx), a.faults.Err(), errSilent)
 }
 
 // errSilent is why nothing is read from a bus that seems to be in order.
