@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	for i, d := range daemons {
 		d.Kill()
 		if i == 0 {
-			removeStore(t, d)
+			loseCheckpoint(d)
 		}
 	}
 	change("UPDATE roles SET level = 2 WHERE name = 'admin'")
@@ -77,7 +76,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	published(5)
 	for _, d := range daemons {
 		d.Kill()
-		removeStore(t, d)
+		loseCheckpoint(d)
 	}
 	change("DELETE FROM roles WHERE name = 'editor'")
 	for _, d := range daemons {
@@ -101,14 +100,6 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	}
 	if a, b := slices.Sorted(maps.Keys(ids)), domains; !slices.Equal(a, b) {
 		t.Errorf("the domains are %v", a)
-	}
-}
-
-// removeStore removes the checkpoint of a program that does not run.
-func removeStore(t *testing.T, d *world.Daemon) {
-	t.Helper()
-	if err := os.RemoveAll(strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -174,7 +165,7 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "three messages are there", func() bool { return b.Count(t, "EVENTS") >= 3 })
 	d.Kill()
-	removeStore(t, d)
+	loseCheckpoint(d)
 	if err := stream.DeleteMsg(t.Context(), 2); err != nil || rowTwo() {
 		t.Fatalf("the message of row 2 is there: %v", err)
 	}
@@ -247,7 +238,7 @@ func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "the dead letter is there", isDead)
 	d.Kill()
-	removeStore(t, d)
+	loseCheckpoint(d)
 	if err := dead.DeleteMsg(t.Context(), 1); err != nil || isDead() {
 		t.Fatalf("the dead letter is not removed: %v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +55,7 @@ func TestUpdatesOfAKey(t *testing.T) {
 			k.churn(20)
 			k.matches()
 			k.daemon.Kill()
-			if err := os.RemoveAll(strings.TrimPrefix(k.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
-				t.Fatal(err)
-			}
+			loseCheckpoint(k.daemon)
 			k.churn(20)
 			k.daemon.Start()
 			k.matches()

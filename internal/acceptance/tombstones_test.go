@@ -46,9 +46,7 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 			if status, _ := c.daemon.Term(); status != 0 {
 				t.Errorf("exit status %d", status)
 			}
-			if err := os.RemoveAll(strings.TrimPrefix(c.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
-				t.Fatal(err)
-			}
+			loseCheckpoint(c.daemon)
 			c.daemon.Start()
 			c.drained()
 			if after := b.Count(t, c.topic); after != before {
