@@ -171,17 +171,31 @@ type Message struct {
 // A Fault reports a transient fault that the sink retries. It is called from several goroutines.
 type Fault func(tp string, err error)
 
-// RejectedError says that the bus refuses a message for good and that no dead-letter destination
-// is set.
+// RejectedError says that the bus refuses a message for good, and that no dead-letter destination
+// is set or that it refuses the dead letter, too.
 type RejectedError struct {
 	Message Message
 	Reason  string
+	// DeadLetter is the dead-letter destination that refuses, too. Entity is the key of the entity
+	// that the dead letter is about, empty where there is none.
+	DeadLetter string
+	Entity     []byte
 }
 
 func (e *RejectedError) Error() string { return e.Named(option.Short) }
 
 // Named returns the text of Error with the setting as naming has it.
 func (e *RejectedError) Named(naming option.Naming) string {
-	return fmt.Sprintf("%.200s refuses row %d of %s (event %s, %d bytes): %s: give the bus a higher limit, or set %s to put such rows aside, then restart bridge",
-		e.Message.Destination, e.Message.RowID, e.Message.Shard, e.Message.ID, len(e.Message.Value), e.Reason, naming(option.DeadLetter))
+	text := fmt.Sprintf("%.200s refuses row %d of %s (event %s, %d bytes): %s: ",
+		e.Message.Destination, e.Message.RowID, e.Message.Shard, e.Message.ID, len(e.Message.Value), e.Reason)
+	if e.DeadLetter == "" {
+		return text + fmt.Sprintf("give the bus a higher limit, or set %s to put such rows aside, then restart bridge", naming(option.DeadLetter))
+	}
+	text += fmt.Sprintf("the dead-letter destination %.200s refuses it too", e.DeadLetter)
+	more := ""
+	if len(e.Entity) > MinDeadLetter {
+		text += fmt.Sprintf(", which has to have the key of the entity, %d bytes", len(e.Entity))
+		more = fmt.Sprintf(", set %s to shorter columns", naming(option.Key))
+	}
+	return text + fmt.Sprintf(": give the bus a higher limit%s, or leave the row out with %s, then restart bridge", more, naming(option.Filter))
 }

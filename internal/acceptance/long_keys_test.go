@@ -18,25 +18,34 @@ func TestLongKeysOnNATS(t *testing.T) {
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"s.>"}})
+	server.CreateStream(t, natsjs.StreamConfig{Name: "SMALL", Subjects: []string{"small.>"}, MaxMsgSize: 4096})
 	b := world.NATSBus(server)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name, destination, kind string
 		key                     string
 		says                    string
+		// twice is what the stream says where the dead letter is refused, too.
+		twice string
 	}{
-		{"a long key in the subject", "s.k.{key}", "capability", strings.Repeat("订", 460), "max_control_line"},
-		{"a long key in headers", "s.h", "release", strings.Repeat("k", 64<<10), "65535"},
+		{"a long key in the subject", "k.{key}", "capability", strings.Repeat("订", 460), "max_control_line", ""},
+		{"a long key in headers", "h", "release", strings.Repeat("k", 64<<10), "65535", ""},
+		{"a key of an entity that the stream has no room for", "e", "capability", strings.Repeat("e", 6000), "max_msg_size",
+			"give the bus a higher limit, set BRIDGE_STREAM_LONG_KEY to shorter columns, or leave the row out with BRIDGE_STREAM_LONG_FILTER"},
 	} {
+		name := fmt.Sprint(c.kind, i)
 		for _, aside := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, with dead letters %t", c.name, aside), func(t *testing.T) {
 				w := world.Empty(t, nil)
 				for _, table := range []string{"long", "other"} {
 					w.Exec("CREATE TABLE " + table + " (id integer PRIMARY KEY AUTOINCREMENT, k text NOT NULL UNIQUE)")
 				}
-				prefix := fmt.Sprintf("s.%s%t.", c.kind, aside)
+				stream, prefix := "EVENTS", fmt.Sprintf("s.%s%t.", name, aside)
+				if c.twice != "" {
+					stream, prefix = "SMALL", fmt.Sprintf("small.%s%t.", name, aside)
+				}
 				e := b.Env().With(world.Env{
-					"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "long,other", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STABILITY_WINDOW": "0s",
-					"BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_DOMAIN_ID": c.kind,
+					"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "long,other", "BRIDGE_NATS_STREAM": stream, "BRIDGE_STABILITY_WINDOW": "0s",
+					"BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_DOMAIN_ID": name,
 				})
 				for _, stream := range []string{"LONG", "OTHER"} {
 					e["BRIDGE_STREAM_"+stream+"_TABLE"], e["BRIDGE_STREAM_"+stream+"_KIND"] = strings.ToLower(stream), c.kind
@@ -58,9 +67,13 @@ func TestLongKeysOnNATS(t *testing.T) {
 				insert(c.key)
 				insert("b")
 				world.Eventually(t, time.Minute, "the other stream goes on", func() bool { return d.Position("other") >= 3 })
-				if !aside {
-					if s := world.AwaitStopped(t, d, "long"); !strings.Contains(s.LastError, "row 2 of") || !strings.Contains(s.LastError, c.says) || len(s.LastError) > 1000 {
+				if !aside || c.twice != "" {
+					s := world.AwaitStopped(t, d, "long")
+					if !strings.Contains(s.LastError, "row 2 of") || !strings.Contains(s.LastError, c.says) || len(s.LastError) > 1000 {
 						t.Errorf("the stream stops with %.2000s", s.LastError)
+					}
+					if follow := "set BRIDGE_STREAM_LONG_DEAD_LETTER"; aside && !strings.Contains(s.LastError, c.twice) || strings.Contains(s.LastError, follow) == aside {
+						t.Errorf("the stream says what to do: %.2000s", s.LastError)
 					}
 				} else {
 					world.Eventually(t, time.Minute, "the stream goes on", func() bool { return d.Position("long") >= 3 })

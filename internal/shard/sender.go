@@ -289,8 +289,7 @@ func (s *sender) noted(r *sink.Refused) {
 
 // refusedTwice is the error of a row whose dead letter is refused, too.
 func (s *sender) refusedTwice(r *sink.Refused) error {
-	return errors.Join(&sink.RejectedError{Message: r.Message, Reason: r.Reason},
-		errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
+	return &sink.RejectedError{Message: r.Message, Reason: r.Reason, DeadLetter: s.opts.DeadLetter, Entity: r.Entity}
 }
 
 func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason string) error {
