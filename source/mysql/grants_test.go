@@ -75,12 +75,14 @@ func testGrants(t *testing.T, product testenv.Product) {
 		if p := read(t, src.Shard(sp), source.Query{Limit: 9}); len(p.Rows) != 1 || len(p.Columns.List) != 3 {
 			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
-		if found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings; len(found) != 0 {
+		// Nothing tells whether doc is the only one.
+		found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
+		if len(found) != 1 || found[0].Code != inspect.HiddenColumns || found[0].Severity != inspect.Note || !strings.Contains(found[0].What, "may read id, name, at") {
 			t.Errorf("found %v", found)
 		}
 		sp.Exclude = []string{"docs"}
 		err := b.source.Shard(sp).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
-		found := b.source.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
+		found = b.source.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
 		if !errors.Is(err, source.ErrMissing) || len(found) != 1 || found[0].Code != inspect.NoColumn {
 			t.Errorf("a column that is not there: %v, found %v", err, found)
 		}
@@ -111,6 +113,28 @@ func testGrants(t *testing.T, product testenv.Product) {
 		b.exec(t, found[0].Statement)
 		if found := src.Inspect(t.Context(), []source.Expected{{Spec: source.Spec{Table: "t", ID: "id"}}}, 1).Tables[0].Findings; len(found) != 0 {
 			t.Errorf("after the GRANT: %v", found)
+		}
+	})
+	t.Run("columns that are neither granted nor named are told where EXCLUDE names another", func(t *testing.T) {
+		b := prepare(t)
+		src := b.login(t, "SELECT (id, name) ON t")
+		user := strings.ReplaceAll(b.name, "bridge_test", "u")
+		for exclude, severity := range map[string]inspect.Severity{"doc": inspect.Note, "name": inspect.Warning} {
+			sp := source.Spec{Table: "t", ID: "id", Exclude: []string{exclude}}
+			found := src.Inspect(t.Context(), []source.Expected{{Spec: sp}}, 1).Tables[0].Findings
+			if len(found) != 1 || found[0].Code != inspect.HiddenColumns || found[0].Severity != severity || !strings.Contains(found[0].What, "may read id, name") {
+				t.Errorf("EXCLUDE=%s: found %v", exclude, found)
+			}
+			logs := new(logBuffer)
+			s := open(t, b.server.URL(user, secret, b.name), func(o *mysql.Options) { o.Logger = slog.New(slog.NewTextHandler(logs, nil)) }).Shard(sp)
+			read(t, s, source.Query{Limit: 9})
+			names := "id"
+			for _, column := range read(t, s, source.Query{Limit: 9}).Columns.List[1:] {
+				names += "," + column.Name
+			}
+			if got := logs.String(); strings.Count(got, "columns that the login may not read are left out") != 1 || !strings.Contains(got, "read="+names+" ") {
+				t.Errorf("EXCLUDE=%s: reads %s, log %q", exclude, names, got)
+			}
 		}
 	})
 	for _, test := range []struct {

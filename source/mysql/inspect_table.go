@@ -209,15 +209,22 @@ func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bo
 	return complete, nil
 }
 
-// checkHidden warns of columns that the login may not read. One that EXCLUDE names explains it.
+// checkHidden tells of columns that the login may not read. One that EXCLUDE names may be the only
+// one: the server does not tell whether there are others.
 func (t *tableInspection) checkHidden(ctx context.Context, c conn) error {
-	explained := slices.ContainsFunc(t.spec.Exclude, func(name string) bool { return find(t.facts.columns, name) < 0 })
-	if t.spec.Fields != nil || explained {
+	if t.spec.Fields != nil {
 		return nil
 	}
+	named := slices.ContainsFunc(t.spec.Exclude, func(name string) bool { return find(t.facts.columns, name) < 0 })
 	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
 	switch number(err) {
 	case erColAccessDenied, erTableAccessDenied:
+		if named {
+			t.Add(inspect.Note, inspect.HiddenColumns, t.spec.Table, fmt.Sprintf("has columns that this login may not read, which %s names; "+
+				"others, if there are any, are left out too, as if they were not there: it may read %s", option.Exclude, columnNames(t.facts.columns))).
+				Says("if columns to publish are missing, let an administrator run").Types("%s;", t.grant())
+			return nil
+		}
 		t.Add(inspect.Warning, inspect.HiddenColumns, t.spec.Table, "has columns that this login may not read, which are left out as if they were not there: it may read "+columnNames(t.facts.columns)).
 			Says("name the columns to publish with %s, or those to leave out with %s; or let an administrator run", option.Fields, option.Exclude).Types("%s;", t.grant())
 		return nil

@@ -42,6 +42,9 @@ type shape struct {
 	counted, unproved bool
 }
 
+// watched says that pages name `SELECT *`, which a login with grants on single columns may not say.
+func (sh *shape) watched() bool { return sh.whole || sh.starred > 0 }
+
 func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) && slices.Equal(a.NullKey, b.NullKey) &&

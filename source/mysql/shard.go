@@ -47,12 +47,9 @@ var _ source.Shard = (*shard)(nil)
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	try := func() error { return s.try(ctx, q, p) }
 	err := try()
-	if denied := number(err); s.shape != nil && (s.shape.whole || s.shape.starred > 0) && (denied == erTableAccessDenied || denied == erColAccessDenied) {
+	if denied := number(err); s.shape != nil && s.shape.watched() && (denied == erTableAccessDenied || denied == erColAccessDenied) {
 		// A login with grants on single columns may not say `SELECT *`.
 		s.narrow = true
-		if s.shape.whole {
-			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", s.shape.names(), "do", s.grant())
-		}
 		s.refreshed = time.Time{}
 		err = try()
 	}
@@ -108,6 +105,9 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 		return err
 	}
 	if s.narrow {
+		if s.spec.Fields == nil && s.shape.watched() {
+			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", read.names(), "do", s.grant())
+		}
 		read.whole, read.starred = false, 0
 	}
 	if s.shape != nil {
