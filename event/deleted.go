@@ -3,8 +3,10 @@ package event
 import (
 	"bytes"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"bridge/internal/option"
 	"bridge/source"
@@ -60,9 +62,57 @@ func (d *Deletion) fit(c source.Column) error {
 			if _, ok := number(value); !ok {
 				return option.Errorf("%s names the value %q, but %s holds numbers: write %s=%s=1", option.Deleted, value, c.Name, option.Deleted, c.Name)
 			}
+		case source.Date, source.DateTime, source.Timestamp:
+			if !beginsTime(c, value) {
+				return option.Errorf("%s names the value %q, with which no time in %s begins: write %s=%s alone where each time means deleted, or name a time such as %s, or its beginning",
+					option.Deleted, value, c.Name, option.Deleted, c.Name, latest[:timeLength(c)])
+			}
+		case source.Clock:
+			if !clock.MatchString(value) {
+				return option.Errorf("%s names the value %q, but %s holds times of day: write %s=%s=00:00:00", option.Deleted, value, c.Name, option.Deleted, c.Name)
+			}
 		}
 	}
 	return nil
+}
+
+var clock = regexp.MustCompile(`^-?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$`)
+
+// latest is the last time of a column in its normal form.
+const latest = "9999-12-31 23:59:59.999999"
+
+// timeLength returns the length of c's times in their normal form.
+func timeLength(c source.Column) int {
+	switch {
+	case c.Kind == source.Date:
+		return len(time.DateOnly)
+	case c.Precision == 0:
+		return len(time.DateTime)
+	}
+	return min(len(time.DateTime)+1+c.Precision, len(latest))
+}
+
+// beginsTime reports whether text is the beginning of a time of c, with its year at least. It may
+// be a zero date.
+func beginsTime(c source.Column, text string) bool {
+	if len(text) < len("2006") || len(text) > timeLength(c) {
+		return false
+	}
+	for i := range len(text) {
+		isDigit := text[i] >= '0' && text[i] <= '9'
+		if wantsDigit := latest[i] >= '0' && latest[i] <= '9'; isDigit != wantsDigit || !isDigit && text[i] != latest[i] {
+			return false
+		}
+	}
+	for _, field := range [...]int{5, 8, 11, 14, 17} {
+		if field < len(text) {
+			end := min(field+2, len(text))
+			if text[field:end] > latest[field:end] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func number(text string) (*big.Rat, bool) {

@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"slices"
 	"testing"
 
 	"bridge/event"
@@ -38,15 +39,31 @@ func TestValuesOfDELETED(t *testing.T) {
 		})
 	}
 	t.Run("that a column never has are refused", func(t *testing.T) {
-		rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"deleted", source.Int, 0, "1"}).deleted("deleted")
-		o := options()
-		o.Deletion.Values = []string{"gone"}
-		encoder, err := event.NewEncoder(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := encoder.Bind(&rows.columns); err == nil {
-			t.Error("a word is taken for a number")
+		for _, c := range []struct {
+			kind      source.Kind
+			precision int
+			never     []string
+			has       []string
+		}{
+			{source.Int, 0, []string{"gone"}, []string{"1", "-1"}},
+			{source.Date, 0, []string{"DELETED", "2026-13", "2026-01-32", "9999-12-31 00:00:00", "31.12.9999"}, []string{"9999-12-31", "2026-02", "2026", "0000-00-00"}},
+			{source.DateTime, 0, []string{"9999-12-31T23", "9999-12-31 24", "9999-12-31 23:59:59.999", "DELETED", "NULL", "-1", "1", "2026-3"}, []string{"9999-12-31 23:59:59", "9999-12-31 2", "2026-1", "2026-12-"}},
+			{source.Timestamp, 3, []string{"2026-01-01 00:00:60", "2026-01-01 00:00:00.0000", "2026-4"}, []string{"1970-01-01 00:00:01.000", "1970"}},
+			{source.Clock, 0, []string{"gone", "1"}, []string{"00:00:00", "-838:59:59"}},
+			{source.Text, 0, nil, []string{"gone"}},
+		} {
+			for i, value := range slices.Concat(c.never, c.has) {
+				rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"deleted", c.kind, c.precision, nil}).deleted("deleted")
+				o := options()
+				o.Deletion.Values = []string{value}
+				encoder, err := event.NewEncoder(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := encoder.Bind(&rows.columns); (err != nil) != (i < len(c.never)) {
+					t.Errorf("kind %d: the value %q: %v", c.kind, value, err)
+				}
+			}
 		}
 	})
 }

@@ -95,7 +95,7 @@ const sampleRows = 500
 // inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {
 	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, Deleted: r.stream.Deleted, Fields: []string{}})
-	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool)}
+	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
 	sample.addEnum(r.deletedType)
 	q := source.Query{Limit: sampleRows, MaxBytes: pageBytes}
 	for range 2 {
@@ -114,7 +114,25 @@ func (r *rowInspection) inspectDeleted(ctx context.Context) error {
 			Says("if such rows live, say which values mean deleted with %s=%s=VALUE, or which do not with %s=%s!=VALUE, several with | between them",
 				option.Deleted, r.stream.Deleted, option.Deleted, r.stream.Deleted)
 	}
+	r.checkNamed(&sample)
 	return nil
+}
+
+// checkNamed adds the values of DELETED that the column cannot have, or that no row of the sample
+// has.
+func (r *rowInspection) checkNamed(sample *deletedSample) {
+	words := listedWords(r.deletedType)
+	isEnum := strings.HasPrefix(strings.ToLower(r.deletedType), "enum(")
+	for i, value := range r.stream.Deletion.Values {
+		switch parts := strings.Split(value, ","); {
+		case isEnum && !hasWord(words, value), !isEnum && words != nil && slices.ContainsFunc(parts, func(part string) bool { return !hasWord(words, part) }):
+			r.Add(inspect.Warning, inspect.DeletedValues, r.table, fmt.Sprintf("never has %.40q, which DELETED names, in its column %s: that is %.200s", value, r.stream.Deleted, r.deletedType)).
+				Says("correct the value in %s", option.Deleted)
+		case !isEnum && !r.stream.Deletion.Except && sample.rows > 0 && !sample.seen[i]:
+			r.Add(inspect.Note, inspect.DeletedValues, r.table, fmt.Sprintf("has %.40q, which DELETED names, in its column %s in none of %d rows that were read", value, r.stream.Deleted, sample.rows)).
+				Says("if there are deleted rows, correct the value in %s", option.Deleted)
+		}
+	}
 }
 
 // deletedSample counts what the values of DELETED say.
@@ -123,8 +141,10 @@ type deletedSample struct {
 	rows, deleted int
 	// words are values that count as deleted and say something else, far the latest time.
 	words map[string]bool
-	far   time.Time
-	now   time.Time
+	// seen tells which of the values that are named some row has.
+	seen []bool
+	far  time.Time
+	now  time.Time
 }
 
 // mostWords bounds the values that a finding names.
@@ -136,6 +156,9 @@ func (s *deletedSample) add(page *source.Page) {
 	for _, row := range page.Rows {
 		v := row.Values[page.Columns.Deleted]
 		s.rows++
+		for i, value := range s.deletion.Values {
+			s.seen[i] = s.seen[i] || (&event.Deletion{Values: []string{value}}).Says(column, v)
+		}
 		if !s.deletion.Says(column, v) {
 			continue
 		}
@@ -157,16 +180,31 @@ func (s *deletedSample) addWord(word string) {
 	}
 }
 
-var enumWord = regexp.MustCompile(`'((?:[^']|'')*)'`)
+var listedWord = regexp.MustCompile(`'((?:[^']|'')*)'`)
+
+// listedWords returns the words of an ENUM or a SET, nil for another type.
+func listedWords(columnType string) (words []string) {
+	if lower := strings.ToLower(columnType); !strings.HasPrefix(lower, "enum(") && !strings.HasPrefix(lower, "set(") {
+		return nil
+	}
+	for _, word := range listedWord.FindAllStringSubmatch(columnType, -1) {
+		words = append(words, strings.ReplaceAll(word[1], "''", "'"))
+	}
+	return words
+}
+
+func hasWord(words []string, word string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
+}
 
 // addEnum adds the words of an ENUM, which may have no rows yet.
 func (s *deletedSample) addEnum(columnType string) {
 	if !strings.HasPrefix(strings.ToLower(columnType), "enum(") {
 		return
 	}
-	for _, word := range enumWord.FindAllStringSubmatch(columnType, -1) {
-		if s.deletion.Says(source.Column{Kind: source.Text}, []byte(word[1])) {
-			s.addWord(word[1])
+	for _, word := range listedWords(columnType) {
+		if s.deletion.Says(source.Column{Kind: source.Text}, []byte(word)) {
+			s.addWord(word)
 		}
 	}
 }
