@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
+// firstEvery is how many messages of a batch follow one that says what is the same in all of them:
+// who reads the newest messages of a TP finds it among a few hundred, however large batches are.
+const firstEvery = 512
+
 // IsFirst reports whether m says what is the same in all messages of its batch in its TP.
-func (m *Message) IsFirst() bool { return m.First || m.State.Index == 0 }
+func (m *Message) IsFirst() bool { return m.First || m.State.Index%firstEvery == 0 }
 
 // mostFirst is how many destinations of a batch get a first message: beyond, each key has its own.
 const mostFirst = 8

@@ -46,8 +46,8 @@ func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key
 
 // compareAll compares all streams once.
 func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src source.Source, since map[store.Key]uint64) error {
-	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg), Tables: tablesOf(cfg, src)}
-	o.Most = func(context.Context, string) uint64 { return lineage.Window }
+	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, src)}
+	o.Most = func(context.Context, string) uint64 { return mostMessages }
 	o.Since = func(_ context.Context, stream string) (map[string]uint64, error) {
 		of := make(map[string]uint64)
 		for key, epoch := range since {

@@ -36,25 +36,22 @@ func lineageStreams(cfg *config.Config) (all []lineage.Stream) {
 	return all
 }
 
-// tablesOf returns what opens the tables of a stream for comparisons.
-func tablesOf(cfg *config.Config, from source.Source) func(stream string) ([]lineage.Table, error) {
-	return func(stream string) (tables []lineage.Table, err error) {
+// tableOf returns what opens the tables of streams for comparisons.
+func tableOf(cfg *config.Config, from source.Source) func(stream, table string) (lineage.Table, error) {
+	return func(stream, table string) (lineage.Table, error) {
 		s := cfg.Stream(stream)
-		for _, name := range s.Tables {
-			encoder, err := cfg.Encoder(s, name)
-			if err != nil {
-				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
-			}
-			tables = append(tables, lineage.Table{Name: name, Source: from.Shard(s.Spec(name)), Encoder: encoder})
+		encoder, err := cfg.Encoder(s, table)
+		if err != nil {
+			return lineage.Table{}, fmt.Errorf("stream %s: %w", stream, err)
 		}
-		return tables, nil
+		return lineage.Table{Name: table, Source: from.Shard(s.Spec(table)), Encoder: encoder}, nil
 	}
 }
 
 // newLineage returns what compares the source with the bus before this process publishes.
 func (a *App) newLineage() *lineage.Check {
 	cfg := a.opts.Config
-	o := lineage.Options{Reader: a.reader, Streams: lineageStreams(cfg), Tables: tablesOf(cfg, a.source), Since: a.sinceOf, Retry: a.querySource}
+	o := lineage.Options{Reader: a.reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, a.source), Since: a.sinceOf, Retry: a.querySource}
 	o.Most = func(ctx context.Context, stream string) uint64 {
 		for _, table := range cfg.Stream(stream).Tables {
 			if _, found, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table}); err != nil || !found {

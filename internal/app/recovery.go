@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bridge/internal/catchup"
+	"bridge/internal/panics"
 	"bridge/sink"
 )
 
@@ -40,10 +41,17 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	if p.reader != nil {
 		first, atTurn := a.newLineage(), a.newLineage()
 		o.Confirm = func(ctx context.Context, stream string, turn bool) error {
+			check := first
 			if turn {
-				return atTurn.Stream(ctx, stream)
+				check = atTurn
 			}
-			return first.Stream(ctx, stream)
+			err := check.Stream(ctx, stream)
+			if panics.Is(err) {
+				// It shows nothing, and must not end the other streams.
+				a.logger.Error("the tables of the stream could not be compared with the bus", append(panics.LogArgs(err), "stream", stream)...)
+				return nil
+			}
+			return err
 		}
 	}
 	for _, s := range streams {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bridge/internal/option"
+	"bridge/internal/panics"
 	"bridge/sink"
 )
 
@@ -22,28 +23,39 @@ var ErrOtherDatabase = errors.New("the rows on the bus are those of another data
 type Options struct {
 	Reader  sink.Reader
 	Streams []Stream
-	// Most returns how many messages of a TP may be read for a stream, at least Window.
+	// Most returns how many messages of a TP may be read for a stream, at least Window: no more where
+	// the checkpoint knows its tables.
 	Most func(ctx context.Context, stream string) uint64
 	// Since returns, for each table of a stream, the epoch below which messages do not count.
 	Since func(ctx context.Context, stream string) (map[string]uint64, error)
-	// Tables opens the tables of a stream.
-	Tables func(stream string) ([]Table, error)
-	// Found, where it is not nil, is given the newest facts of a stream.
+	// Table opens a table of a stream.
+	Table func(stream, table string) (Table, error)
+	// Found, where it is not nil, is given the newest facts of a stream whose tables the checkpoint
+	// may not know.
 	Found func(stream string, found Found)
 	// Retry calls do until it succeeds or fails for good: the source may be away.
 	Retry func(ctx context.Context, do func() error) error
-	// Within is how long the last streams are waited for. Defaults to 10 s.
+	// Within is how long the bus is waited for with the last streams. Defaults to 10 s.
 	Within time.Duration
 }
+
+// scans is how many streams are scanned at the same time: each reading takes memory.
+const scans = 4
 
 // Check compares the tables of a source with what the bus has of them, each stream once, and tells
 // whether the source is the one that the bus has rows of. It is safe for concurrent use.
 type Check struct {
-	opts Options
+	opts  Options
+	slots chan struct{}
 
-	mu       sync.Mutex
-	verdicts map[string][]Verdict
-	// changed is closed when there is another verdict.
+	mu sync.Mutex
+	// others are the tables so far whose rows are others. survived says that a row of another table
+	// is as it was published.
+	others   []Verdict
+	survived bool
+	// left is how many streams were not compared, reading those of them whose tables are read.
+	left, reading int
+	// changed is closed when one of them changes.
 	changed chan struct{}
 }
 
@@ -52,37 +64,62 @@ func NewCheck(o Options) *Check {
 	if o.Within == 0 {
 		o.Within = 10 * time.Second
 	}
-	return &Check{opts: o, verdicts: make(map[string][]Verdict), changed: make(chan struct{})}
+	return &Check{opts: o, slots: make(chan struct{}, scans), left: len(o.Streams), changed: make(chan struct{})}
 }
 
 // Stream compares the tables of a stream, and returns an error that wraps ErrOtherDatabase where
-// rows are others and no table of the source has a row that the bus has. It waits for the streams
-// that are compared at the same time, for a while: a row of theirs may have survived.
+// rows are others and no table of the source has a row that the bus has. A row of the streams that
+// are compared at the same time may have survived, so it waits for them: for those that wait for the
+// bus up to Within, unless rows of the others are others.
 func (c *Check) Stream(ctx context.Context, name string) error {
-	verdicts, err := c.compare(ctx, name)
+	var verdicts []Verdict
+	reading := 0
+	err := panics.Guard(func() (err error) {
+		verdicts, err = c.compare(ctx, name, func() { reading = 1; c.update(func() { c.reading++ }) })
+		return err
+	})
+	c.update(func() {
+		c.left--
+		c.reading -= reading
+		for _, v := range verdicts {
+			c.survived = c.survived || v.Survived
+			if v.Another {
+				c.others = append(c.others, v)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.verdicts[name] = verdicts
-	close(c.changed)
-	c.changed = make(chan struct{})
-	c.mu.Unlock()
 	limit := time.NewTimer(c.opts.Within)
 	defer limit.Stop()
-	for {
-		all, done, changed := c.so()
-		if done {
-			return conclude(all)
+	for late := false; ; {
+		c.mu.Lock()
+		survived, found, left, reading, changed := c.survived, slices.Clone(c.others), c.left, c.reading, c.changed
+		c.mu.Unlock()
+		switch {
+		case survived, left == 0 && len(found) == 0, late && reading == 0 && len(found) == 0:
+			return nil
+		case left == 0:
+			return &OtherError{Others: found}
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-limit.C:
-			return conclude(all)
+			late = true
 		case <-changed:
 		}
 	}
+}
+
+// update changes what is known, and has Stream look at it.
+func (c *Check) update(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // All compares all streams, and returns what Stream does.
@@ -94,53 +131,29 @@ func (c *Check) All(ctx context.Context) error {
 	return g.Wait()
 }
 
-// so returns the verdicts so far, whether no more are needed, and what is closed when there are
-// more.
-func (c *Check) so() (all []Verdict, done bool, changed <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.opts.Streams {
-		all = append(all, c.verdicts[c.opts.Streams[i].Name]...)
-	}
-	survived := slices.ContainsFunc(all, func(v Verdict) bool { return v.Survived })
-	return all, survived || len(c.verdicts) == len(c.opts.Streams), c.changed
-}
-
-// compare compares the tables of a stream, up to the first of which a row has survived.
-func (c *Check) compare(ctx context.Context, name string) ([]Verdict, error) {
-	s := &c.opts.Streams[slices.IndexFunc(c.opts.Streams, func(s Stream) bool { return s.Name == name })]
-	since, err := c.opts.Since(ctx, name)
-	if err != nil {
+// compare compares the tables of a stream, up to the first of which a row has survived. It calls
+// reads before it reads them.
+func (c *Check) compare(ctx context.Context, name string, reads func()) ([]Verdict, error) {
+	s, found, err := c.scan(ctx, name)
+	if err != nil || len(found.Tables) == 0 {
 		return nil, err
 	}
-	s.Since = since
-	found, err := Scan(ctx, c.opts.Reader, s, c.opts.Most(ctx, name), nil)
-	if errors.Is(err, sink.ErrUnreadable) {
-		// Rule 24 says what follows.
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if c.opts.Found != nil {
-		c.opts.Found(name, found)
-	}
-	tables, err := c.opts.Tables(name)
-	if err != nil {
-		return nil, err
-	}
+	reads()
 	var verdicts []Verdict
-	for i := range tables {
-		t := &tables[i]
-		if len(found.Tables[t.Name]) == 0 {
+	for _, table := range s.Tables {
+		if len(found.Tables[table]) == 0 {
 			continue
 		}
+		t, err := c.opts.Table(name, table)
+		if err != nil {
+			return nil, err
+		}
 		values := func(ctx context.Context, rows []uint64) (map[uint64][]byte, error) {
-			return Values(ctx, c.opts.Reader, s, t.Name, rows)
+			return Values(ctx, c.opts.Reader, s, table, rows)
 		}
 		var v Verdict
-		err := c.opts.Retry(ctx, func() (err error) {
-			v, err = t.compare(ctx, found.Tables[t.Name], values)
+		err = c.opts.Retry(ctx, func() (err error) {
+			v, err = t.compare(ctx, found.Tables[table], values)
 			return err
 		})
 		if err != nil {
@@ -152,6 +165,38 @@ func (c *Check) compare(ctx context.Context, name string) ([]Verdict, error) {
 		}
 	}
 	return verdicts, nil
+}
+
+// scan reads the newest messages of a stream, unless they are not needed any more.
+func (c *Check) scan(ctx context.Context, name string) (*Stream, Found, error) {
+	s := &c.opts.Streams[slices.IndexFunc(c.opts.Streams, func(s Stream) bool { return s.Name == name })]
+	select {
+	case <-ctx.Done():
+		return s, Found{}, context.Cause(ctx)
+	case c.slots <- struct{}{}:
+	}
+	defer func() { <-c.slots }()
+	most := c.opts.Most(ctx, name)
+	c.mu.Lock()
+	survived := c.survived
+	c.mu.Unlock()
+	if survived && most <= Window {
+		return s, Found{}, nil
+	}
+	since, err := c.opts.Since(ctx, name)
+	if err != nil {
+		return s, Found{}, err
+	}
+	s.Since = since
+	found, err := Scan(ctx, c.opts.Reader, s, most, nil)
+	if errors.Is(err, sink.ErrUnreadable) {
+		// Rule 24 says what follows.
+		return s, Found{}, nil
+	}
+	if err == nil && c.opts.Found != nil {
+		c.opts.Found(name, found)
+	}
+	return s, found, err
 }
 
 // mostValues is how many messages of a TP are read for the values of rows.
@@ -167,23 +212,6 @@ func Values(ctx context.Context, reader sink.Reader, s *Stream, table string, ro
 	one.Tables = []string{table}
 	found, err := Scan(ctx, reader, &one, mostValues, wanted)
 	return found.Tables[table].Values(), err
-}
-
-// conclude returns an error where rows are others and none has survived.
-func conclude(all []Verdict) error {
-	var e OtherError
-	for _, v := range all {
-		if v.Survived {
-			return nil
-		}
-		if v.Another {
-			e.Others = append(e.Others, v)
-		}
-	}
-	if len(e.Others) == 0 {
-		return nil
-	}
-	return &e
 }
 
 // OtherError says what was found, and what a person is to do. It is ErrOtherDatabase.

@@ -62,7 +62,7 @@ func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
 func (s *scene) publish(t *testing.T, name string, with bool) {
 	t.Helper()
 	var page source.Page
-	if err := s.tables[name].Read(t.Context(), source.Query{Limit: 1000, MaxBytes: 1 << 20}, &page); err != nil {
+	if err := s.tables[name].Read(t.Context(), source.Query{Limit: 5000, MaxBytes: 1 << 20}, &page); err != nil {
 		t.Fatal(err)
 	}
 	encoder := s.encoder(t, name)
@@ -91,6 +91,22 @@ func (s *scene) publish(t *testing.T, name string, with bool) {
 	}
 }
 
+// deleted publishes that so many entities are gone, under ids of their own.
+func (s *scene) deleted(t *testing.T, name string, n int) {
+	t.Helper()
+	batch := make([]sink.Message, n)
+	for i := range batch {
+		s.seq++
+		batch[i] = sink.Message{
+			Destination: "topic", Key: fmt.Appendf(nil, "gone-%d", i), Value: []byte("{}"), ID: fmt.Sprintf("gone-%s-%d", name, i), Domain: "acme", Stream: "items", Shard: name,
+			RowID: uint64(1_000_000 + i), Origin: sink.FromReconcile, State: sink.State{Epoch: 5, Seq: s.seq, Index: uint32(i), Kind: sink.StateAbsent, Hash: 7},
+		}
+	}
+	if _, err := s.bus.Publish(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // check compares the tables with the bus.
 func (s *scene) check(t *testing.T) error {
 	t.Helper()
@@ -99,11 +115,8 @@ func (s *scene) check(t *testing.T) error {
 		Streams: []lineage.Stream{{Name: "items", Domain: "acme", Kind: s.kind, Destinations: []string{"topic"}, Hash: 7, KeyIsID: true, Tables: []string{"a", "b"}}},
 		Most:    func(context.Context, string) uint64 { return lineage.Window },
 		Since:   func(context.Context, string) (map[string]uint64, error) { return s.since, nil },
-		Tables: func(string) (list []lineage.Table, err error) {
-			for _, name := range []string{"a", "b"} {
-				list = append(list, lineage.Table{Name: name, Source: s.tables[name], Encoder: s.encoder(t, name)})
-			}
-			return list, nil
+		Table: func(_, name string) (lineage.Table, error) {
+			return lineage.Table{Name: name, Source: s.tables[name], Encoder: s.encoder(t, name)}, nil
 		},
 		Retry:  func(_ context.Context, do func() error) error { return do() },
 		Within: time.Minute,
@@ -169,6 +182,20 @@ func TestAnotherDatabase(t *testing.T) {
 			both(s, "other", 50)
 			s.since = map[string]uint64{"a": 6, "b": 6}
 		}, ""},
+		"other rows behind many deletes": {func(t *testing.T, s *scene) {
+			both(s, "other", 50)
+			s.deleted(t, "a", 20)
+			s.deleted(t, "b", 20)
+		}, "are others here"},
+		"other rows behind a large batch": {func(t *testing.T, s *scene) {
+			s.bus = sinkmemory.New(sinkmemory.Options{Partitions: 1})
+			for name := range s.tables {
+				s.replace(name, "old", 2000)
+				s.tables[name].Move("memory", false)
+				s.publish(t, name, true)
+			}
+			both(s, "other", 2000)
+		}, "are others here"},
 		"messages of the former version": {func(t *testing.T, s *scene) {
 			s.bus = sinkmemory.New(sinkmemory.Options{Partitions: 3})
 			s.publish(t, "a", false)

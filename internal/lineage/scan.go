@@ -43,6 +43,9 @@ type Fact struct {
 	Value []byte
 }
 
+// compares reports whether the row of f can be compared with a table.
+func (f *Fact) compares() bool { return f.Live && f.Form != 0 }
+
 // newer reports whether f was published behind other.
 func (f *Fact) newer(other *Fact) bool {
 	return other == nil || f.Epoch > other.Epoch || f.Epoch == other.Epoch && f.Seq > other.Seq
@@ -51,10 +54,10 @@ func (f *Fact) newer(other *Fact) bool {
 // Newest has the newest facts of a shard by their rows.
 type Newest map[uint64]*Fact
 
-// last returns the one that was published last.
+// last returns the one that compares and was published last, nil where none compares.
 func (n Newest) last() (last *Fact) {
 	for _, f := range n {
-		if f.newer(last) {
+		if f.compares() && f.newer(last) {
 			last = f
 		}
 	}
@@ -66,14 +69,14 @@ func (n Newest) last() (last *Fact) {
 // are left out.
 func (n Newest) List(limit int) ([]published.Row, published.Origin) {
 	last := n.last()
-	if last == nil || last.Form == 0 {
+	if last == nil {
 		return nil, published.Origin{}
 	}
 	origin := published.Origin{Shape: uint64(last.Form), Server: last.Server, Started: last.Started}
 	var rows []published.Row
 	var known *Fact
 	for id, f := range n {
-		if f.Live && f.Form == last.Form {
+		if f.compares() && f.Form == last.Form {
 			rows = append(rows, published.Row{ID: id, Content: f.Content, Identity: f.Identity})
 			if f.Server != "" && f.newer(known) {
 				known = f
@@ -246,11 +249,12 @@ func (r *scan) accept(m *sink.Stored) {
 	}
 }
 
-// enough reports whether no more messages are wanted.
+// enough reports whether no more messages are wanted: of each table some rows compare, and it is
+// known where they were read, or all values were found.
 func (r *scan) enough() bool {
 	for _, table := range r.Tables {
 		found := r.found[table]
-		if r.values == nil && len(found) < enoughRows {
+		if rows, origin := found.List(enoughRows); r.values == nil && (len(rows) < enoughRows || origin.Server == "") {
 			return false
 		}
 		for row := range r.values {

@@ -51,10 +51,11 @@ type Check struct {
 
 // Survivor is the highest row that is still the one that was published, 0 where none is known.
 func (c *Check) Survivor() uint64 {
+	highest := max(c.proven, c.Floor)
 	if len(c.alike) > 0 {
-		return c.alike[0]
+		return max(highest, c.alike[0])
 	}
-	return max(c.proven, c.Floor)
+	return highest
 }
 
 // Add compares rows of the log with those found under their ids, both in ascending order, and

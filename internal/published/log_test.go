@@ -307,6 +307,23 @@ func TestColumnsDecideWhatIsUnsure(t *testing.T) {
 	}
 }
 
+// TestARowThatIsTheSameAboveARun: its CREATED was changed, its columns were not.
+func TestARowThatIsTheSameAboveARun(t *testing.T) {
+	var was, is []published.Row
+	for id := uint64(1); id <= 20; id++ {
+		was = append(was, published.Row{ID: id, Content: id, Identity: published.IdentityOf(4, nil)})
+		is = append(is, was[id-1])
+	}
+	is[19].Identity = published.IdentityOf(6, nil)
+	check := published.Check{Release: true}
+	if done := check.Add(was, is); !done || check.Outcome() != published.Reused {
+		t.Fatalf("done %v, %v, want an outcome that the columns overrule", done, check.Outcome())
+	}
+	if check.Resolve(map[uint64]bool{20: true}); check.Outcome() != published.Intact || check.Survivor() != 20 {
+		t.Errorf("%v, survivor %d, want 20 as it was published", check.Outcome(), check.Survivor())
+	}
+}
+
 // TestACREATEDInSecondsShowsOnlyOtherRows: two rows may share one.
 func TestACREATEDInSecondsShowsOnlyOtherRows(t *testing.T) {
 	a, b := published.IdentityOf(4, nil), published.IdentityOf(6, nil)

@@ -123,6 +123,10 @@ func formerShape(c *source.Columns) uint64 {
 	forms := make([]form, len(c.List))
 	for i, column := range c.List {
 		forms[i] = form{column.Name, column.Kind, column.Precision}
+		if column.Kind == source.Decimal {
+			// That version did not know the scale.
+			forms[i].precision = 0
+		}
 	}
 	// It takes every write.
 	_, _ = fmt.Fprint(h, forms, c.ID, c.Key, c.Created, c.Modified, c.Deleted)
