@@ -137,8 +137,9 @@ func TestReconcileAlone(t *testing.T) {
 		s.exec("DELETE FROM sqlite_sequence")
 		s.exec("INSERT INTO orders (name, total) VALUES ('o60', 60), ('o59', 1), ('new', 1)")
 		s.call(exitFailed, "the table uses ids again", "reconcile")
-		// Whether the tail or the reconcile publishes the rows that are there is chance.
-		s.call(exitFine, "58 0 58", "reconcile --allow-deletes")
+		// Whether the tail or the reconcile publishes the rows that are there, and that those which had
+		// their ids are gone, is chance: PUBLISHED counts both.
+		s.call(exitFine, " 60 ", "reconcile --allow-deletes")
 		s.call(exitFine, "nothing is wrong", "verify")
 	})
 	t.Run("takes a row that has moved to another table of the stream for no delete", func(t *testing.T) {

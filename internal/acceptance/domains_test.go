@@ -21,6 +21,7 @@ import (
 // JetStream stream, over kills and lost stores: the events have the same ids, and none may be
 // dropped as a repeat of the other domain's.
 func TestTwoDomainsOnOneStream(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"eiffel.>"}, Duplicates: 2 * time.Minute})
@@ -106,6 +107,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 // TestAStreamMovesToAnotherSubject publishes a table to another subject of the same JetStream
 // stream within the duplicate window, from the beginning: its events have the ids that they had.
 func TestAStreamMovesToAnotherSubject(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
@@ -177,6 +179,7 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 // the id of its event, arrive behind the same event of this version: it is there twice, and the
 // state that follows it is published again.
 func TestALateMessageOfTheFormerVersion(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
@@ -222,6 +225,7 @@ func TestALateMessageOfTheFormerVersion(t *testing.T) {
 // TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
 // store: the server knows its id, and it has to be there again.
 func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, MaxMsgSize: 2000, Duplicates: 2 * time.Minute})

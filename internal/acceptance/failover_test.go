@@ -160,7 +160,7 @@ func (f *failover) resolve() {
 	typed := make(map[string]string)
 	for _, stream := range []string{factStream, partStream} {
 		got := world.AwaitStopped(t, f.Daemon, stream)
-		for _, want := range []string{"uses ids again", "10 are others now, from id 128 on"} {
+		for _, want := range []string{"uses ids again", "10 were others, from id 128 on"} {
 			if !strings.Contains(got.LastError, want) {
 				t.Errorf("%s: the error lacks %q: %s", stream, want, got.LastError)
 			}

@@ -8,6 +8,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/tests/world"
 )
@@ -15,6 +16,7 @@ import (
 // TestLongKeysOnNATS has keys that make a subject too long for a line of the protocol, or headers
 // too long for JetStream: the row becomes a dead letter, or stops its stream alone.
 func TestLongKeysOnNATS(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"s.>"}})

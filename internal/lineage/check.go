@@ -169,7 +169,8 @@ func (c *Check) compare(ctx context.Context, name string, reads func()) ([]Verdi
 
 // scan reads the newest messages of a stream, unless they are not needed any more.
 func (c *Check) scan(ctx context.Context, name string) (*Stream, Found, error) {
-	s := &c.opts.Streams[slices.IndexFunc(c.opts.Streams, func(s Stream) bool { return s.Name == name })]
+	one := c.opts.Streams[slices.IndexFunc(c.opts.Streams, func(s Stream) bool { return s.Name == name })]
+	s := &one
 	select {
 	case <-ctx.Done():
 		return s, Found{}, context.Cause(ctx)

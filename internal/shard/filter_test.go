@@ -107,7 +107,7 @@ func TestIDsOfRowsThatDoNotMatchAreUsedAgain(t *testing.T) {
 	}
 	s, _ := b.run(t)
 	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "2 are others now, from id 2 on") {
+	if got := s.Status().LastError; !strings.Contains(got, "2 were others, from id 2 on") {
 		t.Errorf("last error: %s", got)
 	}
 }

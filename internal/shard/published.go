@@ -308,8 +308,8 @@ func (p *publishedRows) popAgain() []source.Range {
 
 // reused is the error of a shard whose rows published last are others now.
 func (p *publishedRows) reused(c *published.Check) error {
-	return &reusedError{reason: fmt.Sprintf("of the rows of %s that were published last %d are others now, from id %d on: did the database fail over to a server that was "+
-		"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First()), remedy: p.remedy(c.Survivor())}
+	return newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
+		"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First())
 }
 
 // remedyNow is the remedy by the rows as they are now.

@@ -64,7 +64,7 @@ func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
 	(&writer{table: b.table, name: "new"}).insert(40)
 	s, _ := b.run(t)
 	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "10 are others now, from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
+	if got := s.Status().LastError; !strings.Contains(got, "10 were others, from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
 		t.Error(got)
 	}
 	expectRun(t, b.ids(topic), 1, 137)
@@ -126,7 +126,7 @@ func TestAStopOutlivesARefill(t *testing.T) {
 			for range 2 {
 				s, stop = b.run(t)
 				eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
-				for _, want := range []string{shard.ErrIDsReused.Error(), "the next id of items is 1, the position is 40"} {
+				for _, want := range []string{shard.ErrIDsReused.Error(), "the next id of items was 1, the position is 40"} {
 					if got := s.Status().LastError; !strings.Contains(got, want) {
 						t.Errorf("last error lacks %q: %s", want, got)
 					}

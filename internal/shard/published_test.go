@@ -104,7 +104,7 @@ func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 				g.between(func() { failOver(b) })
 			}
 			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			for _, want := range []string{shard.ErrIDsReused.Error(), "10 are others now, from id 128 on", "bridge checkpoint set items items 127;"} {
+			for _, want := range []string{shard.ErrIDsReused.Error(), "10 were others, from id 128 on", "bridge checkpoint set items items 127;"} {
 				if got := s.Status().LastError; !strings.Contains(got, want) {
 					t.Errorf("last error lacks %q: %s", want, got)
 				}
@@ -177,7 +177,7 @@ func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
 	former.left.Store(3)
 	s, _ = b.run(t)
 	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "10 are others now, from id 128 on") || former.answers.Load() != 3 {
+	if got := s.Status().LastError; !strings.Contains(got, "10 were others, from id 128 on") || former.answers.Load() != 3 {
 		t.Errorf("after %d comparisons by the former server: %s", former.answers.Load(), got)
 	}
 	expectRun(t, b.ids(topic), 1, 137)

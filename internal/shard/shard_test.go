@@ -154,7 +154,7 @@ func TestStart(t *testing.T) {
 		b.table.Truncate()
 		b.insert(3)
 		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-		for _, want := range []string{"next id of items is", time.Now().UTC().Format("at 2006-01-02T"), "position is 100", "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:"} {
+		for _, want := range []string{"next id of items was", time.Now().UTC().Format("at 2006-01-02T"), "position is 100", "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:"} {
 			if got := s.Status().LastError; !strings.Contains(got, want) {
 				t.Errorf("last error lacks %q: %s", want, got)
 			}

@@ -17,11 +17,16 @@ import (
 // restored or its counter was reset. Rows under such ids would never be seen by the tail.
 var ErrIDsReused = errors.New("the table uses ids again that were published")
 
-// reusedError says why ids are used again, and what a person is to do. It is ErrIDsReused. saved
-// says that the store has the reason.
+// reusedError says since when and why ids are used again, and what a person is to do. It is
+// ErrIDsReused. saved says that the store has the reason.
 type reusedError struct {
 	reason, remedy string
 	saved          bool
+}
+
+// newReused returns a reusedError of now: the table may be filled again before somebody reads it.
+func newReused(remedy, reason string, args ...any) *reusedError {
+	return &reusedError{reason: fmt.Sprintf("at %s ", time.Now().UTC().Format(time.RFC3339)) + fmt.Sprintf(reason, args...), remedy: remedy}
 }
 
 func (e *reusedError) Error() string { return e.Named(option.Short) }
@@ -50,7 +55,7 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
-	list.Stop(fmt.Sprintf("at %s %s", time.Now().UTC().Format(time.DateTime), reused.reason))
+	list.Stop(reused.reason)
 	change := store.ShardChange{Key: s.opts.key()}
 	for _, chunk := range list.Changed() {
 		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
@@ -82,11 +87,7 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	return &reusedError{
-		// The table may be filled again before somebody reads this.
-		reason: fmt.Sprintf("the next id of %s is %d at %s, the position is %d: was it truncated or restored?", w.opts.Name, next, time.Now().UTC().Format(time.RFC3339), position),
-		remedy: w.publishedRows.remedyNow(ctx),
-	}
+	return newReused(w.publishedRows.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", w.opts.Name, next, position)
 }
 
 // check compares the rows published last where that is due, and asks for the next id when the
