@@ -69,8 +69,8 @@ func NewCheck(o Options) *Check {
 
 // Stream compares the tables of a stream, and returns an error that wraps ErrOtherDatabase where
 // rows are others and no table of the source has a row that the bus has. A row of the streams that
-// are compared at the same time may have survived, so it waits for them: for those that wait for the
-// bus up to Within, unless rows of the others are others.
+// are compared at the same time may have survived, so it waits for them: for those that wait for
+// the bus up to Within, unless rows of the others are others.
 func (c *Check) Stream(ctx context.Context, name string) error {
 	var verdicts []Verdict
 	reading := 0

@@ -44,8 +44,8 @@ func (e *reusedError) Named(naming option.Naming) string {
 func (*reusedError) Unwrap() error { return ErrIDsReused }
 
 // saveStop has the store know why the shard must not go on, so that only a command ends that: once
-// the table is filled again it may show nothing any more. What a server shows that does not take the
-// writes may be that it lags: a restart asks again.
+// the table is filled again it may show nothing any more. What a server shows that does not take
+// the writes may be that it lags: a restart asks again.
 func (s *Shard) saveStop(ctx context.Context, err error) error {
 	reused, ok := errors.AsType[*reusedError](err)
 	if !ok || reused.saved || !s.server.traits.Writer {
