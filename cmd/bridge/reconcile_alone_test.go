@@ -137,8 +137,8 @@ func TestReconcileAlone(t *testing.T) {
 		s.exec("DELETE FROM sqlite_sequence")
 		s.exec("INSERT INTO orders (name, total) VALUES ('o60', 60), ('o59', 1), ('new', 1)")
 		s.call(exitFailed, "the table uses ids again", "reconcile")
-		// Whether the tail or the reconcile publishes the rows that are there, and that those which had
-		// their ids are gone, is chance: PUBLISHED counts both.
+		// Whether the tail or the reconcile publishes the rows that are there, and that those
+		// which had their ids are gone, is chance: PUBLISHED counts both.
 		s.call(exitFine, " 60 ", "reconcile --allow-deletes")
 		s.call(exitFine, "nothing is wrong", "verify")
 	})

@@ -23,8 +23,8 @@ var ErrOtherDatabase = errors.New("the rows on the bus are those of another data
 type Options struct {
 	Reader  sink.Reader
 	Streams []Stream
-	// Most returns how many messages of a TP may be read for a stream, at least Window: no more where
-	// the checkpoint knows its tables.
+	// Most returns how many messages of a TP may be read for a stream, at least Window: no more
+	// where the checkpoint knows its tables.
 	Most func(ctx context.Context, stream string) uint64
 	// Since returns, for each table of a stream, the epoch below which messages do not count.
 	Since func(ctx context.Context, stream string) (map[string]uint64, error)
