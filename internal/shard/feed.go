@@ -282,6 +282,7 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 	if err != nil {
 		return nil, nil, err
 	}
+	in.since = max(in.since, p.Since())
 	in.restore(list)
 	list.Add(in.recent(list))
 	p.Fill(time.Now())

@@ -33,8 +33,10 @@ type intake struct {
 	due *store.Progress
 	// rows are those of the tail that were read, without what identifies them: the newest, at most
 	// twice the bound most before they are trimmed.
-	rows []published.Row
+	rows []readRow
 	most int
+	// since is the highest epoch below which messages do not count, by those that were read.
+	since uint64
 	// newest are the rows that the bus has newest messages of, and origin what they were read from:
 	// for a store that has no list.
 	newest []published.Row
@@ -44,6 +46,12 @@ type intake struct {
 	wishes, granted atomic.Uint64
 	// handed is the last wish that a batch grants which was handed over.
 	handed uint64
+}
+
+// readRow is a row of a message that was read, with its epoch and sequence.
+type readRow struct {
+	published.Row
+	epoch, seq uint64
 }
 
 // newIntake returns the intake of a shard that keeps so many of the rows published last. Read ones
@@ -116,28 +124,38 @@ func (in *intake) end(committed bool) {
 
 // keep keeps a row of a message that was committed, for the list of rows published last.
 func (in *intake) keep(m *catchup.Message) {
+	in.since = max(in.since, m.State.Since)
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
-		in.rows = append(in.rows, published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)})
+		in.rows = append(in.rows, readRow{published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)}, m.State.Epoch, m.State.Seq})
 		if len(in.rows) >= 2*in.most {
 			in.trim()
 		}
 	}
 }
 
-// trim keeps the newest rows, in ascending order.
+// trim keeps the newest rows, in ascending order, and of messages about one row the last one that
+// was published.
 func (in *intake) trim() {
-	slices.SortStableFunc(in.rows, func(a, b published.Row) int { return cmp.Compare(a.ID, b.ID) })
+	in.rows = slices.DeleteFunc(in.rows, func(r readRow) bool { return r.epoch < in.since })
+	slices.SortFunc(in.rows, func(a, b readRow) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.epoch, a.epoch), cmp.Compare(b.seq, a.seq))
+	})
+	in.rows = slices.CompactFunc(in.rows, func(a, b readRow) bool { return a.ID == b.ID })
 	in.rows = slices.Delete(in.rows, 0, max(0, len(in.rows)-in.most))
 }
 
 // restore fills a list that the store does not have, and adds to another one newer rows that
-// compare with its own.
+// compare with its own. What the newest message says of a row takes the place of what was read.
 func (in *intake) restore(list *published.Log) {
 	if list.Len() == 0 {
 		list.SetOrigin(in.origin)
 	}
 	if list.Origin().Fits(in.origin) {
 		list.Add(in.newest)
+		in.rows = slices.DeleteFunc(in.rows, func(r readRow) bool {
+			_, known := slices.BinarySearchFunc(in.newest, r.ID, func(n published.Row, id uint64) int { return cmp.Compare(n.ID, id) })
+			return known
+		})
 	}
 	in.newest = nil
 }
@@ -146,10 +164,12 @@ func (in *intake) restore(list *published.Log) {
 // the same stays: it tells the row from another one.
 func (in *intake) recent(list *published.Log) []published.Row {
 	in.trim()
-	rows := slices.DeleteFunc(in.rows, func(r published.Row) bool {
-		known := list.Below(r.ID, 1, nil)
-		return len(known) == 1 && known[0].ID == r.ID && known[0].Content == r.Content
-	})
+	var rows []published.Row
+	for _, r := range in.rows {
+		if known := list.Below(r.ID, 1, nil); len(known) == 0 || known[0].ID != r.ID || known[0].Content != r.Content {
+			rows = append(rows, r.Row)
+		}
+	}
 	in.rows = nil
 	return rows
 }
