@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -55,6 +56,7 @@ type household struct {
 	unreadable bool
 	// bucket has the progress on the bus, where cfg says so.
 	bucket buscopymemory.Bucket
+	log    sharedLog
 
 	app  *App
 	stop func()
@@ -86,7 +88,7 @@ func newHousehold(t *testing.T, topic string) *household {
 
 func (h *household) start() {
 	h.t.Helper()
-	a, err := Open(h.t.Context(), Options{Config: h.cfg, Logger: textLogger(h.t.Output()), ends: &ends{
+	a, err := Open(h.t.Context(), Options{Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)), ends: &ends{
 		source: func(*config.Config, *slog.Logger) (source.Source, error) { return h.tables, nil },
 		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
 		sink: func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) {

@@ -98,3 +98,27 @@ func TestAStreamThatCannotCatchUp(t *testing.T) {
 		t.Errorf("%d messages, want 1: %s", n, h.history())
 	}
 }
+
+// TestAllMessagesHaveExpired: a start without a checkpoint warns that nothing tells of which
+// database the messages were; one with its checkpoint knows.
+func TestAllMessagesHaveExpired(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "x.moves")
+	h.insert("d_0", "M", "active")
+	h.published("M", "active")
+	h.insert("d_1", "N", "active")
+	h.published("N", "active")
+	h.bus.Expire("x.moves", 2)
+	warns := func() bool {
+		return strings.Contains(h.log.String(), `level=WARN msg="all messages of the stream have expired: whether this is the database that they were read from is not known" stream=moves`)
+	}
+	ready := func() bool { return len(h.app.Daemon().Ready(t.Context())) == 0 }
+	h.restart(false)
+	h.eventually("it is ready with its checkpoint", ready)
+	if warns() {
+		t.Error("it warns though the checkpoint knows the tables")
+	}
+	h.restart(true)
+	h.eventually("it warns without its checkpoint", warns)
+	h.eventually("it is ready", ready)
+}
