@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"maps"
 	"os"
 	"strings"
 	"time"
@@ -82,6 +81,31 @@ var contentsFaults = []fault{
 				tr.flows()
 			}
 			other.Kill()
+		},
+	},
+	{
+		name: "another-database", family: "bus contents", repeats: true,
+		what: "another bridge in the same domain reads another database and publishes to the same topics or streams; both lose their checkpoints, twice: the other one stops",
+		inject: func(tr *trial) {
+			rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
+			w := world.New(tr.T, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
+			_, stop := w.Write()
+			other := another(tr, world.Env{"BRIDGE_SOURCE_URL": w.URL})
+			for range 2 {
+				tr.kill()
+				tr.check(os.RemoveAll(tr.checkpoint()))
+				tr.check(os.RemoveAll(strings.TrimPrefix(other.Env["BRIDGE_CHECKPOINT_URL"], "file:")))
+				other.Start()
+				tr.Start()
+				for _, stream := range []string{facts, entities} {
+					if got := world.AwaitStopped(tr.T, other, stream); !strings.Contains(got.LastError, "another database") {
+						tr.score.find("%s of the other database stops: %s", stream, got.LastError)
+					}
+				}
+				tr.flows()
+				other.Kill()
+			}
+			stop()
 		},
 	},
 	{
@@ -190,14 +214,21 @@ func (tr *trial) restartsBehind() {
 // domain to other subjects of the same streams.
 func inAnotherDomain(tr *trial) *world.Daemon {
 	tr.T.Helper()
-	e := maps.Clone(tr.Env)
-	delete(e, "BRIDGE_CHECKPOINT_URL")
-	delete(e, "BRIDGE_HTTP_ADDR")
-	e["BRIDGE_DOMAIN_ID"] = "theirs"
-	for name, value := range e {
+	e := world.Env{"BRIDGE_DOMAIN_ID": "theirs"}
+	for name, value := range tr.Env {
 		if strings.HasSuffix(name, "_DESTINATION") {
 			e[name] = strings.Replace(value, "{type}", "theirs.{type}", 1)
 		}
 	}
+	return another(tr, e)
+}
+
+// another returns a second bridge whose environment differs in some variables, and in what two
+// processes cannot share.
+func another(tr *trial, differs world.Env) *world.Daemon {
+	tr.T.Helper()
+	e := tr.Env.With(differs)
+	delete(e, "BRIDGE_CHECKPOINT_URL")
+	delete(e, "BRIDGE_HTTP_ADDR")
 	return world.NewDaemon(tr.T, tr.Path, e)
 }

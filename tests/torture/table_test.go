@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/internal/workload"
 	"bridge/tests/world"
 
 	"github.com/go-sql-driver/mysql"
@@ -54,7 +55,32 @@ var tableFaults = slices.Concat([]fault{
 			tr.vanish(entities, facts)
 		},
 	},
-}, moveFaults)
+	{
+		name: "key-updated", family: "tables", repeats: true,
+		what: "columns of keys are updated, while bridge is killed three times and then loses its checkpoint; no reconcile is due",
+		mix: map[workload.Change]int{
+			workload.Insert: 8, workload.Update: 8, workload.Heartbeat: 4, workload.SoftDelete: 2, workload.Revive: 2, workload.Rename: 12, workload.Recase: 4,
+		},
+		prepare: func(tr *trial) {
+			tr.World.Exec("ALTER TABLE " + entities + " MODIFY modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)")
+			tr.Env["BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL"] = "24h"
+		},
+		inject: func(tr *trial) {
+			for lost := range 4 {
+				tr.sometime(2 * time.Second)
+				tr.kill()
+				if lost == 3 {
+					tr.check(os.RemoveAll(tr.checkpoint()))
+				}
+				tr.sometime(time.Second)
+				tr.Start()
+				tr.flows()
+			}
+			tr.stopWriters()
+			world.Eventually(tr.T, time.Minute, "the bus has the entities of the table", func() bool { return tr.Difference(entities) == "" })
+		},
+	},
+}, moveFaults, reusedFaults)
 
 // alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {

@@ -24,6 +24,8 @@ type trial struct {
 	large *largeRows
 	// moves are entities that move from table to table; nil where none do.
 	moves *moves
+	// receipts are rows whose ids are used again; nil where there are none.
+	receipts *reused
 	// altered says that columns came or went under load.
 	altered bool
 	// group is the standby group of which the program is a member; nil where it works alone.
@@ -82,6 +84,7 @@ func (tr *trial) run(t testing.TB, path string) {
 // load is what the writers of a trial do.
 func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
+	states.Mix = tr.fault.mix
 	if tr.crowded {
 		states.Entities = 40
 	}
@@ -190,10 +193,16 @@ func (tr *trial) compare() {
 	if tr.moves != nil {
 		tr.moves.reconciled()
 	}
+	if tr.receipts != nil {
+		tr.receipts.verify()
+	}
 	expect.Frozen = tr.group != nil && tr.group.Unfenced()
 	s.Figures = tr.Figures(expect)
 	if tr.moves != nil {
 		tr.moves.judge(&s.Figures)
+	}
+	if tr.receipts != nil {
+		tr.receipts.judge(&s.Figures)
 	}
 	tr.conclude()
 }
