@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,10 +76,35 @@ func TestTwoDatabasesInOneDomain(t *testing.T) {
 			"exactly once":              {shared.ExactlyOnce("lineage"), 200, nil},
 			"a database without rows":   {shared, 0, nil},
 			"a standby with its copies": {shared, 3, world.Env{"BRIDGE_STANDBY": "lineage"}},
+			"its progress on the bus":   {shared, 3, progressOnBus(t, makeProgress(t, shared))},
 		} {
 			t.Run(name, func(t *testing.T) { twoDatabases(t, c.bus, other, c.rows, c.env) })
 		}
 	})
+}
+
+// makeProgress makes where progress is kept on a bus.
+func makeProgress(t *testing.T, b *world.Bus) (topic string) {
+	topic = strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
+	if b.Kafka != nil {
+		policy := "compact"
+		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+	}
+	return topic
+}
+
+// progressOnBus is the environment of a process that keeps its progress there.
+func progressOnBus(t *testing.T, topic string) world.Env {
+	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + filepath.Join(t.TempDir(), "cache"), "BRIDGE_CHECKPOINT_TOPIC": topic}
+}
+
+// countProgress returns how many messages with progress are on a bus.
+func countProgress(t *testing.T, b *world.Bus, topic string) int64 {
+	t.Helper()
+	if b.NATS != nil {
+		topic = "KV_" + topic
+	}
+	return b.Count(t, topic)
 }
 
 func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, rows int, env world.Env) {
@@ -88,6 +114,20 @@ func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, row
 	second := world.NewDaemon(t, world.Binary(t, false), f.env.With(env).With(world.Env{
 		"BRIDGE_SOURCE_URL": fmt.Sprintf("mysql://reader_%s:secret@%s/%s", user, other.Addr, f.name),
 	}))
+	topic, written := env["BRIDGE_CHECKPOINT_TOPIC"], int64(0)
+	if topic != "" {
+		// Both keep their progress in one place, and the first one is away meanwhile.
+		f.Term()
+		f.Daemon.Env = f.Daemon.Env.With(progressOnBus(t, topic))
+		f.Start()
+		for _, stream := range []string{factStream, partStream} {
+			world.Eventually(t, time.Minute, "the progress of "+stream+" is written", func() bool {
+				return f.Daemon.Metric(`bridge_progress_written_seconds{stream="`+stream+`"}`) > 0
+			})
+		}
+		f.Term()
+		written = countProgress(t, b, topic)
+	}
 	for range 2 {
 		second.Start()
 		for _, stream := range []string{factStream, partStream} {
@@ -99,6 +139,12 @@ func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, row
 			}
 		}
 		second.Kill()
+	}
+	if topic != "" {
+		if n := countProgress(t, b, topic); n != written || n == 0 {
+			t.Errorf("%d messages with progress are on the bus, the first one wrote %d", n, written)
+		}
+		f.Start()
 	}
 	if found := world.Check(t, second.Env).Find("other-database"); len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "/"+f.name) {
 		t.Errorf("check finds %+v", found)
