@@ -116,7 +116,7 @@ func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, row
 	}))
 	topic, written := env["BRIDGE_CHECKPOINT_TOPIC"], int64(0)
 	if topic != "" {
-		// Both keep their progress in one place, and the first one is away meanwhile.
+		// Both keep their progress under one name, and the first one is away meanwhile.
 		f.Term()
 		f.Daemon.Env = f.Daemon.Env.With(progressOnBus(t, topic))
 		f.Start()

@@ -145,7 +145,7 @@ func (in *intake) trim() {
 }
 
 // restore fills a list that the store does not have, and adds to another one newer rows that
-// compare with its own. What the newest message says of a row takes the place of what was read.
+// compare with its own. What the newest message says of a row counts, not what was read.
 func (in *intake) restore(list *published.Log) {
 	if list.Len() == 0 {
 		list.SetOrigin(in.origin)

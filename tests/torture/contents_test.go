@@ -1,10 +1,12 @@
 package torture
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"bridge/internal/testenv"
 	"bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -87,9 +89,7 @@ var contentsFaults = []fault{
 		name: "another-database", family: "bus contents", repeats: true,
 		what: "another bridge in the same domain reads another database and publishes to the same topics or streams; both lose their checkpoints, twice: the other one stops",
 		inject: func(tr *trial) {
-			rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
-			w := world.New(tr.T, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
-			_, stop := w.Write()
+			w := otherDatabase(tr)
 			other := another(tr, world.Env{"BRIDGE_SOURCE_URL": w.URL})
 			for range 2 {
 				tr.kill()
@@ -105,7 +105,6 @@ var contentsFaults = []fault{
 				tr.flows()
 				other.Kill()
 			}
-			stop()
 		},
 	},
 	{
@@ -221,6 +220,20 @@ func inAnotherDomain(tr *trial) *world.Daemon {
 		}
 	}
 	return another(tr, e)
+}
+
+// otherDatabase returns both tables in another database, with other rows under the same ids.
+func otherDatabase(tr *trial) *world.World {
+	tr.T.Helper()
+	rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
+	states.Entities = 0
+	w := world.New(tr.T, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
+	w.Insert("other", 500)
+	first := uint64(0)
+	tr.World.Scan("SELECT min(id) FROM "+entities, &first)
+	w.Exec(fmt.Sprintf("INSERT INTO %s (id, app, name, state, n) SELECT %d + seq, 'other', concat('other-', seq), concat('other state ', seq), 1000000 + seq FROM %s",
+		entities, first, testenv.Sequence(1000)))
+	return w
 }
 
 // another returns a second bridge whose environment differs in some variables, and in what two
