@@ -57,7 +57,7 @@ var tableFaults = slices.Concat([]fault{
 	},
 	{
 		name: "key-updated", family: "tables", repeats: true,
-		what: "columns of keys are updated, while bridge is killed three times and then loses its checkpoint; no reconcile is due",
+		what: "columns of keys are updated, while bridge is killed three times and then loses its checkpoint",
 		mix: map[workload.Change]int{
 			workload.Insert: 8, workload.Update: 8, workload.Heartbeat: 4, workload.SoftDelete: 2, workload.Revive: 2, workload.Rename: 12, workload.Recase: 4,
 		},
