@@ -23,7 +23,7 @@ func TestAStandbyWithoutItsRights(t *testing.T) {
 	_, e := shop(t, testenv.MariaDB(t))
 	e = e.With(world.Env{
 		"BRIDGE_SINK_URL": "kafka://" + strings.Join(kafka.SASLBrokers(), ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-		"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": testenv.KafkaPassword, "BRIDGE_STANDBY": "rights",
+		"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": testenv.KafkaPassword, "BRIDGE_STANDBY": "rights", "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
 		"BRIDGE_KAFKA_TOMBSTONES": "off", // which needs no right to see the topic's configuration
 	})
 	kafka.CreateTopic(t, "orders", 1, nil)

@@ -89,7 +89,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 			t.Errorf("exit status %d", status)
 		}
 		mustVerify(t, d.Env)
-		if f := mustFind(t, d.Env, "note", "stream-domains"); !strings.Contains(f.What, ".acme") {
+		if f := mustFind(t, d.Env, "note", "stream-domains no-modified"); !strings.Contains(f.What, ".acme") {
 			t.Errorf("found %+v", f)
 		}
 	}

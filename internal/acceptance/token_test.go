@@ -33,7 +33,7 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	fresh(-time.Minute)
 	e := secured("secured").With(world.Env{
 		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "kafka://" + server.OAuthBrokers()[0], "BRIDGE_DELIVERY": "exactly-once",
-		"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir(), "BRIDGE_STANDBY": "tokens",
+		"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir(), "BRIDGE_STANDBY": "tokens", "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
 		"BRIDGE_KAFKA_SASL_MECHANISM": "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE": file,
 	})
 	mustFind(t, e, "unsafe", "sink-login second-precision", "invalid_token", "the token expired at", "base64 -d")

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,8 +41,17 @@ func TestVerifyNamesMovedEntities(t *testing.T) {
 		}
 		moves := func(from, to, key, state string) {
 			t.Helper()
-			w.Exec("DELETE FROM "+from+" WHERE k = ?", key)
-			insert(to, key, state)
+			// In one transaction: a lookup of the entity between two would publish that it is gone.
+			tx, err := w.DB.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, gone := tx.Exec("DELETE FROM "+from+" WHERE k = ?", key)
+			_, made := tx.Exec("INSERT INTO "+to+" (k, state) VALUES (?, ?)", key, state)
+			if err := errors.Join(gone, made, tx.Commit()); err != nil {
+				t.Fatal(err)
+			}
+			publishes()
 		}
 		for _, key := range []string{"back", "there", "deleted", "stays", "stays too"} {
 			insert("d_0", key, "active")
