@@ -44,7 +44,10 @@ type group struct {
 	times int
 	ended time.Time
 	told  bool
-	// resting removes the group once it has worked for restFor; nil during an outage.
+	// left says that nobody tried any more when the last outage was forgotten.
+	left bool
+	// resting removes the group once it has worked for restFor, or nobody has tried for so long; nil
+	// during an outage.
 	resting *time.Timer
 }
 
@@ -89,7 +92,7 @@ func (l *Log) begin(dependency string, now time.Time, err error) *group {
 	}
 	if g.resting != nil {
 		g.resting.Stop()
-		g.resting = nil
+		g.resting, g.left = nil, false
 	}
 	if g.told {
 		g.told, g.logged = false, now
@@ -110,12 +113,16 @@ func (l *Log) OK(dependency string) {
 	defer l.mu.Unlock()
 	name := groupOf(dependency)
 	g := l.groups[name]
-	if g == nil || g.resting != nil {
+	if g == nil || g.resting != nil && !g.left {
 		return
 	}
 	delete(g.faults, dependency)
 	if len(g.faults) > 0 {
 		return
+	}
+	if g.left {
+		g.resting.Stop()
+		g.left = false
 	}
 	g.times++
 	g.ended = time.Now()
@@ -137,14 +144,14 @@ func (l *Log) rested(name string, g *group) {
 	if l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
 		return
 	}
-	if !g.told {
+	if !g.told && !g.left {
 		l.end(name, g)
 	}
 	delete(l.groups, name)
 }
 
 // Forget drops the outage of a dependency without a line: nobody retries it, so whether it works is
-// unknown.
+// unknown. What fails or works within 10 s goes on with the outage or ends it.
 func (l *Log) Forget(dependency string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +161,8 @@ func (l *Log) Forget(dependency string) {
 	}
 	delete(g.faults, dependency)
 	if len(g.faults) == 0 {
-		delete(l.groups, groupOf(dependency))
+		g.left, g.ended = true, time.Now()
+		g.resting = time.AfterFunc(restFor, func() { l.rested(groupOf(dependency), g) })
 	}
 }
 

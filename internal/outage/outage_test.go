@@ -111,6 +111,45 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a fault that is left goes on with the next failure, ends with a success, or is forgotten", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			leave := func() {
+				out.Reset()
+				l.Fail("bus/1", refused)
+				l.Forget("bus/1")
+				if l.Err() != nil {
+					t.Error("a fault that nobody meets lasts")
+				}
+			}
+			leave()
+			l.Fail("bus/2", refused)
+			if got := strings.Count(out.String(), "\n"); got != 1 {
+				t.Errorf("%d lines, want 1:\n%s", got, out)
+			}
+			l.OK("bus/2")
+			l.OK("bus/2")
+			if got := strings.Count(out.String(), "outage ended"); got != 1 {
+				t.Errorf("%d times ended:\n%s", got, out)
+			}
+			<-time.After(time.Minute)
+			synctest.Wait()
+			leave()
+			l.OK("bus/2")
+			if got := strings.Count(out.String(), "outage ended"); got != 1 {
+				t.Errorf("%d times ended:\n%s", got, out)
+			}
+			<-time.After(time.Minute)
+			synctest.Wait()
+			leave()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			l.OK("bus/1")
+			if got := strings.Count(out.String(), "\n"); got != 1 {
+				t.Errorf("%d lines, want 1:\n%s", got, out)
+			}
+		})
+	})
 	t.Run("the dependencies of a group are one outage in the log", func(t *testing.T) {
 		l, out := open()
 		for _, dependency := range []string{"topic/1", "topic/2", "topic/3"} {

@@ -119,6 +119,19 @@ func TestRepeatsOfExactlyOnce(t *testing.T) {
 			w.setState(5, func(s *sink.State) { s.Since = 0x2e })
 			want(t, w.check(), "")
 		})
+		t.Run("may be what a person resends of dead letters: "+string(kind), func(t *testing.T) {
+			w := once(t, kind)
+			again(w, 2, 0x2f, true)
+			again(w, 2, 0x2f, true)
+			again(w, 3, 0x2f, true)
+			w.bus.messages = append(w.bus.messages, w.copyOf(2))
+			w.refuse(8, 3)
+			r := w.check()
+			want(t, r, "repeated 1")
+			if got := repeats(r); got != "again 2" {
+				t.Errorf("repeats %q", got)
+			}
+		})
 	}
 }
 

@@ -113,6 +113,18 @@ type VerifyFinding struct {
 	Examples              []map[string]any
 }
 
+// Healed returns the count of a fault that bridge has healed.
+func (r VerifyReport) Healed(fault string) (n int) {
+	for _, s := range r.Streams {
+		for _, f := range s.Healed {
+			if f.Fault == fault {
+				n += f.Count
+			}
+		}
+	}
+	return n
+}
+
 // Faults returns the counts of all faults, and of what was not judged behind "not judged ".
 func (r VerifyReport) Faults() map[string]int {
 	found := make(map[string]int)
