@@ -16,12 +16,17 @@ type deliveries struct {
 
 type repeated struct {
 	Repetition
-	// events counts the repeats of each event, of at most mostEvents.
-	events map[[16]byte]uint64
+	// rows counts the repeats of each row, of at most mostRows.
+	rows map[rowID]uint64
 }
 
-// mostEvents bounds the repeated events whose ids are kept.
-const mostEvents = 1 << 16
+type rowID struct {
+	shard *shard
+	row   uint64
+}
+
+// mostRows bounds the rows whose repeats are counted.
+const mostRows = 1 << 16
 
 type repeatID struct {
 	epoch uint64
@@ -33,25 +38,25 @@ func newDeliveries() *deliveries {
 }
 
 // repeat takes in an event that was there.
-func (d *deliveries) repeat(kind Repeat, epoch uint64, event [16]byte, most int, example func() Example) {
+func (d *deliveries) repeat(kind Repeat, epoch uint64, row rowID, most int, example func() Example) {
 	id := repeatID{epoch, kind}
 	found := d.repeats[id]
 	if found == nil {
-		found = &repeated{Repetition: Repetition{Repeat: kind}, events: make(map[[16]byte]uint64)}
+		found = &repeated{Repetition: Repetition{Repeat: kind}, rows: make(map[rowID]uint64)}
 		d.repeats[id] = found
 	}
 	if found.Count++; len(found.Examples) < most {
 		found.Examples = append(found.Examples, example())
 	}
-	if _, known := found.events[event]; known || d.once[epoch] && len(found.events) < mostEvents {
-		found.events[event]++
+	if _, known := found.rows[row]; known || d.once[epoch] && len(found.rows) < mostRows {
+		found.rows[row]++
 	}
 }
 
-// finish reports the repeats; refused tells the events that are dead letters. What a run with
-// at-least-once had in flight when it was killed may be stored behind the start of the next one:
-// that one may publish it again. A dead letter is published as often as a person resends it.
-func (d *deliveries) finish(t *tally, refused func(event [16]byte) bool) {
+// finish reports the repeats. What a run with at-least-once had in flight when it was killed may be
+// stored behind the start of the next one: that one may publish it again. What is true of a row with
+// a dead letter is published as often as a person resends it.
+func (d *deliveries) finish(t *tally) {
 	before := true
 	for _, epoch := range slices.Sorted(maps.Keys(d.once)) {
 		for _, kind := range RepeatKinds {
@@ -60,8 +65,8 @@ func (d *deliveries) finish(t *tally, refused func(event [16]byte) bool) {
 				continue
 			}
 			resent := uint64(0)
-			for event, n := range found.events {
-				if kind == Again && refused(event) {
+			for row, n := range found.rows {
+				if _, refused := row.shard.rejected[row.row]; refused && kind == Again {
 					resent += n
 				}
 			}

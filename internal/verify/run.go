@@ -191,9 +191,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		if _, known := at[s.Stream]; !known {
 			at[s.Stream] = len(report.Streams)
 			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
-			s.tally.deliveries.finish(s.tally, func(id [16]byte) bool {
-				return slices.ContainsFunc(r.tables, func(o *table) bool { _, refused := o.shard.refused[id]; return refused && o.shard.Stream == s.Stream })
-			})
+			s.tally.deliveries.finish(s.tally)
 		}
 		s.finish()
 		if s.facts != nil {

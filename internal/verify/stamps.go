@@ -259,11 +259,11 @@ func (s *shard) noteRepeat(m *Message, e *envelope, f finding, this *stamp, repe
 	repeats := func() Example { return example("it repeats the event of an earlier message") }
 	switch {
 	case repeat && this.again:
-		d.repeat(Copy, this.epoch, e.uuid, s.tally.most, func() Example { return example("it is a copy of an earlier message") })
+		d.repeat(Copy, this.epoch, rowID{s, e.row}, s.tally.most, func() Example { return example("it is a copy of an earlier message") })
 	case repeat && resent:
 		s.tally.repeated(Again, 1, []Example{repeats()})
 	case repeat:
-		d.repeat(Again, this.epoch, e.uuid, s.tally.most, repeats)
+		d.repeat(Again, this.epoch, rowID{s, e.row}, s.tally.most, repeats)
 	case this.again && f.proof != refuted && f.proof != doubted:
 		s.tally.fault(Altered, example("another event has its stamp"))
 	}
