@@ -217,10 +217,33 @@ func (s *Sink) Ready(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return sink.ErrClosed
 	}
-	if err := s.conns.state(ctx); err != nil {
-		return fmt.Errorf("no connection to NATS: %w", err)
+	err := s.conns.state(ctx)
+	connected := err == nil
+	if connected {
+		err = s.missing(ctx)
+	} else {
+		err = fmt.Errorf("no connection to NATS: %w", err)
 	}
-	return errors.Join(s.faults.log.Err(), s.missing(ctx))
+	// Who asks knows of err; the others learn it from the log.
+	const asked = natsTP + outage.Probed
+	switch {
+	case s.life.Err() != nil:
+		return sink.ErrClosed
+	case err == nil:
+		s.faults.end(asked)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		s.faults.log.Fail(asked, err)
+	}
+	if !connected {
+		return err
+	}
+	var errs []error
+	for _, fault := range s.Outages() {
+		if fault.Dependency != asked {
+			errs = append(errs, fault)
+		}
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // Outages returns what is waited out at this moment, also by Read.
