@@ -20,6 +20,7 @@ func TestLongSubjects(t *testing.T) {
 		for _, once := range []bool{false, true} {
 			t.Run(fmt.Sprintf("max_control_line %d, exactly once %t", limit, once), func(t *testing.T) {
 				t.Parallel()
+				limit := limit
 				var lines []testenv.NATSOption
 				if limit > 0 {
 					lines = append(lines, testenv.NATSLines(fmt.Sprintf("max_control_line: %d", limit)))
