@@ -3,8 +3,6 @@ package event
 import (
 	"fmt"
 	"time"
-
-	"bridge/internal/failpoint"
 )
 
 // finding is what an event is made of: a row, and what it says.
@@ -41,9 +39,6 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 		}
 	}
 	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
-	if failpoint.Mutant(failpoint.OtherIDAgain) {
-		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
-	}
 	f.key = out[start:key:key]
 	out, w, err := e.write(out, &f, id)
 	if err != nil {

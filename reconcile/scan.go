@@ -8,7 +8,6 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/event"
-	"bridge/internal/failpoint"
 	"bridge/internal/panics"
 	"bridge/source"
 )
@@ -89,9 +88,6 @@ func (p *pass) scanTable(ctx context.Context) error {
 // compare compares the rows of a page, and the view up to where the page reaches.
 func (p *pass) compare(ctx context.Context, read readPage) error {
 	page := read.page
-	if failpoint.Mutant(failpoint.StaleState) {
-		p.mutantKeep(page)
-	}
 	p.same(page.Server)
 	p.top = max(p.top, page.MaxID)
 	for i := range page.Rows {

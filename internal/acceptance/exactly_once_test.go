@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -114,7 +114,7 @@ func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *w
 	w := world.New(t, world.Options{Database: testenv.StartMariaDB(t), Rows: &rows, Entities: &states})
 	points := world.NewFailpoints(t)
 	p := w.Publish(b, world.Publishing{
-		Path: world.Binary(t, false, world.FailpointsTag), Env: world.LoadEnv.With(points.Env()).With(world.Env{"BRIDGE_BATCH_ROWS": "50"}),
+		Path: world.Faulty(t), Env: world.LoadEnv.With(points.Env()).With(world.Env{"BRIDGE_BATCH_ROWS": "50"}),
 	})
 	return w, p, points
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"bridge/internal/demo"
-	"bridge/internal/failpoint"
 	"bridge/internal/testall"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -59,7 +59,7 @@ func TestFailpoints(t *testing.T) {
 		if points, mutants := failpointSymbols(t, world.Binary(t, false)); len(points)+len(mutants) > 0 {
 			t.Errorf("a normal build holds %q and %q", points, mutants)
 		}
-		if points, mutants := failpointSymbols(t, world.Binary(t, false, world.FailpointsTag)); len(points) == 0 || len(mutants) == 0 {
+		if points, mutants := failpointSymbols(t, world.Faulty(t)); len(points) == 0 || len(mutants) == 0 {
 			t.Errorf("a build with them holds %q and %q: the test shows nothing", points, mutants)
 		}
 	})
@@ -72,7 +72,7 @@ func TestFailpoints(t *testing.T) {
 			list, shop := world.NewFailpoints(t), newSmallShop(t)
 			shop.insert(3)
 			list.Set(failpoint.Action{Point: point, Kill: true})
-			d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()).With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "capability"}))
+			d := world.NewDaemon(t, world.Faulty(t), shop.env.With(list.Env()).With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "capability"}))
 			d.Start()
 			if killed := d.Wait(); killed != syscall.SIGKILL {
 				t.Errorf("%s: ended by %v, want a kill\n%s", point, killed, d.Log)
@@ -85,7 +85,7 @@ func TestFailpoints(t *testing.T) {
 	})
 	t.Run("are switched while the program runs", func(t *testing.T) {
 		list, shop := world.NewFailpoints(t), newSmallShop(t)
-		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
+		d := world.NewDaemon(t, world.Faulty(t), shop.env.With(list.Env()))
 		d.Start()
 		shop.insert(1)
 		prints(t, d, 1)
@@ -106,7 +106,7 @@ func TestFailpoints(t *testing.T) {
 	t.Run("that fail a sync are an outage, or the end where the disk's state is not known", func(t *testing.T) {
 		list, shop := world.NewFailpoints(t), newSmallShop(t)
 		shop.insert(1)
-		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
+		d := world.NewDaemon(t, world.Faulty(t), shop.env.With(list.Env()))
 		d.Start()
 		world.Eventually(t, time.Minute, "the position is saved", func() bool { return d.Position("orders") == 1 })
 		list.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 3})
@@ -124,7 +124,7 @@ func TestFailpoints(t *testing.T) {
 	})
 	t.Run("with a bad list, and unknown defects, end the program with status 2 and the variable's name", func(t *testing.T) {
 		for name, value := range map[string]string{failpoint.Variable: "no_such_file", failpoint.MutantVariable: "drop-all"} {
-			d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), newSmallShop(t).env.With(world.Env{name: value}))
+			d := world.NewDaemon(t, world.Faulty(t), newSmallShop(t).env.With(world.Env{name: value}))
 			d.Start()
 			_ = d.Wait()
 			if status := d.Cmd.ProcessState.ExitCode(); status != 2 || !strings.Contains(d.Log.String(), name) {
@@ -148,7 +148,7 @@ func failpointSymbols(t testing.TB, path string) (points, mutants []string) {
 	}
 	for _, s := range symbols {
 		switch {
-		case strings.HasPrefix(s.Name, "bridge/internal/failpoint."):
+		case strings.HasPrefix(s.Name, "bridge/tests/faulty/failpoint."):
 			points = append(points, s.Name)
 		case strings.HasPrefix(s.Name, "bridge/") && strings.Contains(s.Name, ".mutant"):
 			mutants = append(mutants, s.Name)

@@ -30,7 +30,7 @@ func TestIdleTables(t *testing.T) {
 			w.Exec(fmt.Sprintf("CREATE TABLE bill_%03d (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(20) NOT NULL) ENGINE=InnoDB", i))
 			insert(w, i, "first")
 		}
-		d := world.NewDaemon(t, world.Binary(t, world.RaceDetector, timesTag), b.Env().With(world.Env{
+		d := world.NewDaemon(t, world.Faulty(t), b.Env().With(world.Env{
 			"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "bills", "BRIDGE_STREAM_BILLS_TABLE": fmt.Sprintf("bill_{000..%03d}", manyTables-1),
 			"BRIDGE_STREAM_BILLS_KIND": "release", "BRIDGE_STREAM_BILLS_DESTINATION": b.Open(t, w.Name),
 			// A table with a hot gap is not idle.

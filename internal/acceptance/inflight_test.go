@@ -33,7 +33,7 @@ func newUpdated(t *testing.T, server *testenv.DatabaseServer, n int) *updated {
 	}
 	for name, b := range map[string]*world.Bus{"kafka": world.KafkaBus(testenv.Kafka(t)), "nats": world.NATSBus(testenv.NATS(t))} {
 		p := u.Publish(b, world.Publishing{
-			Name: name, Path: world.Binary(t, false, timesTag), Follow: true,
+			Name: name, Path: world.Faulty(t), Follow: true,
 			Env: world.Env{timesVariable: "look_back=1s", "BRIDGE_RECONCILE_INTERVAL": "1h"},
 			Streams: []world.Stream{{Name: "items", Table: "items", Kind: "capability", Env: world.Env{
 				"KEY": "name", "MODIFIED": "modified", "DELETED": "deleted",

@@ -83,7 +83,7 @@ func interleave(t *testing.T, b *world.Bus, proxy *testenv.Proxy, adapt func(*wo
 		scheme := map[bool]string{true: "kafka", false: "nats"}[b.Kafka != nil]
 		env["BRIDGE_SINK_URL"] = scheme + "://" + proxy.Addr()
 	}
-	i := &interleaving{Publisher: w.Publish(b, world.Publishing{Path: world.Binary(t, false, timesTag), Env: env}), proxy: proxy}
+	i := &interleaving{Publisher: w.Publish(b, world.Publishing{Path: world.Faulty(t), Env: env}), proxy: proxy}
 	i.Start()
 	i.CaughtUp(startWithin, "the first entities are published")
 	return i

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -43,7 +43,7 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	// On Kafka, since JetStream drops repeats. Without CREATED the time of an event is a clock's,
 	// and a repeat must have the same one still.
 	killed := l.Tail(kafka, "killed", world.Env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
-	without := l.Tail(nats, "without_ledger", world.Env{failpoint.MutantVariable: string(failpoint.NoLedger)}, world.FailpointsTag)
+	without := l.TailFaulty(nats, "without_ledger", world.Env{failpoint.MutantVariable: string(failpoint.NoLedger)})
 	stop := killed.KillEvery(2*time.Second, 5*time.Second)
 	l.Run()
 	stop()

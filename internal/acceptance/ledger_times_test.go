@@ -12,11 +12,8 @@ import (
 	"bridge/internal/testall"
 )
 
-// timesTag is the build tag of programs whose times can be set by timesVariable.
-const (
-	timesTag      = "bridge_times"
-	timesVariable = "BRIDGE_TEST_TIMES"
-)
+// timesVariable sets times of the faulty program.
+const timesVariable = "BRIDGE_TEST_TIMES"
 
 // hotTime is how long vacant ids are hot, sweepTime how often cold ones are looked for, in the
 // programs of tailBriefly: a row that only a sweep finds mostly comes after more than world.Slack.
@@ -39,7 +36,7 @@ func tailBriefly(l *world.World, b *world.Bus, name string, more world.Env) *wor
 	if more["BRIDGE_GAP_TTL"] != "" {
 		times += fmt.Sprintf(",gap_ttl=%s", hotTime)
 	}
-	return l.Tail(b, name, world.Env{timesVariable: times}.With(more), timesTag)
+	return l.TailFaulty(b, name, world.Env{timesVariable: times}.With(more))
 }
 
 func TestTimesForTests(t *testing.T) {
@@ -47,21 +44,21 @@ func TestTimesForTests(t *testing.T) {
 	t.Parallel()
 	t.Run("are not in the program", func(t *testing.T) {
 		for _, c := range []struct {
-			tags []string
+			path string
 			want bool
-		}{{nil, false}, {[]string{timesTag}, true}} {
-			program, err := os.ReadFile(world.Binary(t, false, c.tags...))
+		}{{world.Binary(t, false), false}, {world.Faulty(t), true}} {
+			program, err := os.ReadFile(c.path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(string(program), timesVariable); got != c.want {
-				t.Errorf("a program with the tags %q names %s: %v", c.tags, timesVariable, got)
+				t.Errorf("%s names %s: %v", c.path, timesVariable, got)
 			}
 		}
 	})
 	t.Run("that cannot be read end the program with status 2 and the variable's name", func(t *testing.T) {
 		shop := newSmallShop(t)
-		d := world.NewDaemon(t, world.Binary(t, false, timesTag), shop.env.With(world.Env{timesVariable: "hot_time=soon"}))
+		d := world.NewDaemon(t, world.Faulty(t), shop.env.With(world.Env{timesVariable: "hot_time=soon"}))
 		d.Start()
 		_ = d.Wait()
 		if status := d.Cmd.ProcessState.ExitCode(); status != 2 || !strings.Contains(d.Log.String(), timesVariable) {

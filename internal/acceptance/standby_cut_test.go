@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -111,7 +111,7 @@ func TestStandbyZombiesExactlyOnce(t *testing.T) {
 	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	p := w.Publish(b, world.Publishing{
-		Path: world.Binary(t, false, world.FailpointsTag), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),
+		Path: world.Faulty(t), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),
 	})
 	points := []*world.Failpoints{world.NewFailpoints(t), world.NewFailpoints(t)}
 	g := world.NewGroup(p, shortTimeout, points[0].Env(), points[1].Env())

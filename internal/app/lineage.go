@@ -65,11 +65,12 @@ func (a *App) newLineage() *lineage.Check {
 			a.logger.Warn("all messages of the stream have expired: whether this is the database that they were read from is not known", "stream", stream)
 		}
 		for _, s := range a.streams {
+			if s.Name != stream {
+				continue
+			}
 			for table := range s.shards {
-				if s.Name == stream {
-					rows, origin := found.Tables[table].List(publishedRows(countTables(cfg)))
-					s.feed.SetNewest(table, rows, origin)
-				}
+				rows, origin := found.Tables[table].List(publishedRows(countTables(cfg)))
+				s.feed.SetNewest(table, rows, origin)
 			}
 		}
 	}

@@ -57,5 +57,5 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	for _, s := range streams {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))
 	}
-	return catchup.New(withRecoveryTimes(o))
+	return catchup.New(o)
 }

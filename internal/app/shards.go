@@ -150,7 +150,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 	if p.copies != nil {
 		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
 	}
-	return shard.New(withTestTimes(shard.Options{
+	return shard.New(shard.Options{
 		Stream: s.Name, Name: table, Kind: s.Kind,
 		Source:          reader,
 		IDs:             reader,
@@ -199,5 +199,5 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Announce:           s.announce,
 		ShutdownTimeout:    cfg.ShutdownTimeout,
 		Text:               config.StreamText(s.Name),
-	})), nil
+	}), nil
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -28,7 +27,7 @@ func Apply(e store.Entry, m *Message) (next store.Entry, applied bool) {
 	case e.At.TP == 0:
 	case sameTP && m.At.Offset+1 <= e.At.Offset+1: // BeforeFirst wraps to 0.
 		return e, false
-	case !sameTP && (goesBack || same && m.Dead) && !failpoint.Mutant(failpoint.OlderWins):
+	case !sameTP && (goesBack || same && m.Dead):
 		return e, false
 	}
 	next = entryOf(m)

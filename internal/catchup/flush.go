@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/failpoint"
 	"bridge/internal/panics"
 )
 
@@ -44,10 +43,7 @@ func (f *feed) older(epoch, offset, known uint64) bool {
 // flush applies what was read up to an offset, for each stream in one commit with its offset.
 func (r *reading) flush(ctx context.Context, to uint64) error {
 	for _, f := range slices.Clone(r.feeds) {
-		failpoint.Pass(failpoint.BeforeCatchUp)
-		err := r.apply(ctx, f, to)
-		failpoint.Pass(failpoint.AfterCatchUp)
-		if err != nil {
+		if err := r.apply(ctx, f, to); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

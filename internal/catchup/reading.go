@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -190,7 +189,7 @@ func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error)
 			return err
 		}
 	}
-	if f == nil || f.has(offset) || failpoint.Mutant(failpoint.SkipOne) {
+	if f == nil || f.has(offset) {
 		return nil
 	}
 	met := newest{state.Epoch, state.Seq, offset, r.tp.name}

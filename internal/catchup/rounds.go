@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -86,9 +85,6 @@ func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end 
 // readOnce reads of a TP what is left first for a stream, below end. A budget bounds the messages.
 // It reports whether something may be left.
 func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, end uint64, budget *int) (left bool, err error) {
-	if failpoint.Mutant(failpoint.SkipCatchUp) {
-		return false, nil
-	}
 	release, err := backoff.Acquire(ctx, t.reading)
 	if err != nil {
 		return false, err

@@ -8,7 +8,6 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 )
 
 // piece is what was read of a registration.
@@ -90,9 +89,6 @@ func (t *trial) make(change func(*trial) error) (changed []store.Registration, e
 	for i := range t.tps {
 		a := &t.tps[i]
 		a.now.Next, a.now.Last, a.now.High = a.saved.Next, a.saved.Last, a.saved.High
-		if failpoint.Mutant(failpoint.OffsetAhead) {
-			a.now.Next += 40
-		}
 		if a.now != a.was {
 			if _, left := a.read.hole(0); !left {
 				a.now.Seen = uint64(time.Now().UnixMilli())

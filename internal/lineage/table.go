@@ -124,21 +124,11 @@ func (c *comparison) read(ctx context.Context, list []published.Row) (found []pu
 			if err != nil {
 				return err
 			}
-			found = append(found, published.Row{
-				ID: row.ID, Content: published.ContentOf(digest.Sum), Identity: published.IdentityOf(c.Encoder.Born(row), c.keyOf(page.Columns, digest.Key)),
-			})
+			found = append(found, published.RowOf(c.Encoder, page.Columns, row, digest.Sum, digest.Key))
 		}
 		return nil
 	})
 	return found, err
-}
-
-// keyOf returns the key of a row where it tells the row from others under its id, else nil.
-func (c *comparison) keyOf(columns *source.Columns, key []byte) []byte {
-	if c.Encoder.Kind() == event.Release || len(columns.Key) == 1 && columns.Key[0] == columns.ID {
-		return nil
-	}
-	return key
 }
 
 // pages reads the rows with these ids.

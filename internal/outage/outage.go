@@ -46,8 +46,8 @@ type group struct {
 	told  bool
 	// left says that nobody tried any more when the last outage was forgotten.
 	left bool
-	// resting removes the group once it has worked for restFor, or nobody has tried for so long; nil
-	// during an outage.
+	// resting removes the group once it has worked for restFor, or nobody has tried for so long;
+	// nil during an outage.
 	resting *time.Timer
 }
 

@@ -43,6 +43,15 @@ func IdentityOf(b event.Born, key []byte) uint64 {
 	return 0
 }
 
+// RowOf returns a row as its table has it, by the digest of its content and the key of its entity.
+// The encoder has the shape of columns.
+func RowOf(e *event.Encoder, columns *source.Columns, row source.Row, content [16]byte, key []byte) Row {
+	if e.Kind() == event.Release || len(columns.Key) == 1 && columns.Key[0] == columns.ID {
+		key = nil
+	}
+	return Row{ID: row.ID, Content: ContentOf(content), Identity: IdentityOf(e.Born(row), key)}
+}
+
 // ContentOf returns the Content of a row by its digest.
 func ContentOf(digest [16]byte) uint64 { return binary.BigEndian.Uint64(digest[:8]) }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"bridge/event"
-	"bridge/internal/failpoint"
 	"bridge/internal/option"
 	"bridge/internal/published"
 	"bridge/internal/view"
@@ -161,12 +160,6 @@ func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) 
 // send makes a message of an event about the row with this id.
 func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin) {
 	m.sent = 0
-	if failpoint.Mutant(failpoint.DropOne) {
-		return
-	}
-	if failpoint.Mutant(failpoint.AlterOne) {
-		mutantAlter(e.Body)
-	}
 	// An unknown function gets no pointer to a row's own memory: that would allocate it.
 	m.event = *e
 	form := uint32(0)

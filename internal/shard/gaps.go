@@ -83,7 +83,7 @@ func (g *gaps) options() ledger.Options {
 func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (store.ShardChange, error) {
 	at := time.Now()
 	g.ids = idList{}
-	if seed := progress.Seed(first); g.ledger != nil && seed.First <= seed.Last && !ledgerOff() {
+	if seed := progress.Seed(first); g.ledger != nil && seed.First <= seed.Last {
 		if err := g.reader.ids(ctx, []source.Range{seed}, false, &g.ids); err != nil {
 			return store.ShardChange{}, err
 		}
@@ -113,9 +113,6 @@ func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Rang
 
 // sweep looks for a part of the cold ids, when that is due.
 func (g *gaps) sweep(ctx context.Context, server string, at ledger.Age) error {
-	if ledgerOff() {
-		return nil
-	}
 	ranges := g.ledger.Sweep(at.Steady)
 	if len(ranges) == 0 {
 		return nil

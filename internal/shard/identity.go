@@ -103,7 +103,7 @@ func (s *server) knows(name string) bool { return s.traits.Server == name }
 
 // seesInFlight reports whether changes in flight are looked for: whether evidence counts.
 func (s *server) seesInFlight() bool {
-	return s.traits.Evidence && !ledgerOff() && !s.agreement.skips(time.Now())
+	return s.traits.Evidence && !s.agreement.skips(time.Now())
 }
 
 // fits reports whether uncommitted rows were read from the server that the page came from, and that

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/source"
 )
 
@@ -31,9 +30,6 @@ func (b *lookBack) end() { b.running, b.covered, b.short = false, b.began, b.par
 // readAgain reads a part of what lies within the look-back.
 func (c *changes) readAgain(ctx context.Context, publish publish) error {
 	back, inFlight := &c.back, c.poll.inFlight
-	if failpoint.Mutant(failpoint.NoLookBack) {
-		return nil
-	}
 	if !back.running {
 		if time.Since(back.looked) < lookBackEvery && !(inFlight && back.short) {
 			return nil

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -61,7 +60,6 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err erro
 	// may be idle: the next one need not be due later.
 	polled := false
 	for {
-		failpoint.Pass(failpoint.OwnerLoop)
 		// Until the next poll it may be an hour.
 		o.status.idle(owning)
 		if (polled || time.Now().Before(o.due)) && o.mayIdle(ctx) {

@@ -274,7 +274,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 
 // note notes with b that a row of this shape is handed on with it.
 func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, state [16]byte, entity []byte) {
-	b.rows = append(b.rows, published.Row{ID: row.ID, Content: published.ContentOf(state), Identity: p.identityOf(columns, row, entity)})
+	b.rows = append(b.rows, published.RowOf(p.opts.Encoder, columns, row, state, entity))
 }
 
 // hand takes the rows of b into the list, and has its changes be saved with b.

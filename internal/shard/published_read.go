@@ -80,7 +80,7 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 		if err != nil {
 			return nil, nil, err
 		}
-		found = append(found, published.Row{ID: row.ID, Content: published.ContentOf(digest.Sum), Identity: p.identityOf(page.Columns, row, digest.Key)})
+		found = append(found, published.RowOf(p.opts.Encoder, page.Columns, row, digest.Sum, digest.Key))
 		digest.Key = bytes.Clone(digest.Key)
 		digests = append(digests, digest)
 	}
@@ -108,14 +108,6 @@ func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, d
 		rows[i].Current = entries[i].Shard == p.opts.Name && entries[i].Row == rows[i].ID && entries[i].Digest == digests[i].Sum
 	}
 	return err
-}
-
-// identityOf returns what tells a row from another one under its id; see published.IdentityOf.
-func (p *publishedRows) identityOf(columns *source.Columns, row source.Row, entity []byte) uint64 {
-	if key := columns.Key; p.release() || len(key) == 1 && key[0] == columns.ID {
-		entity = nil
-	}
-	return published.IdentityOf(p.opts.Encoder.Born(row), entity)
 }
 
 // comparedRows are as many rows as are compared by their columns.

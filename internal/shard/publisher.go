@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"bridge/internal/catchup"
-	"bridge/internal/failpoint"
 	"bridge/internal/tracing"
 )
 
@@ -53,9 +52,6 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	first := p.stamper.stamp(p.epoch, b)
 	p.opts.Committer.Sending(first, uint64(len(b.messages)))
-	if failpoint.Mutant(failpoint.SaveBeforePublish) {
-		return p.mutantSaveFirst(ctx, b, first)
-	}
 	started := time.Now()
 	traces := p.opts.Tracer != nil
 	var traced tracing.Span
@@ -75,11 +71,8 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	p.opts.Metrics.publish.WithLabelValues(p.opts.Stream).Observe(time.Since(started).Seconds())
 	p.stamper.acknowledge(sent.repeated)
-	failpoint.Pass(failpoint.BeforeAck)
 	// Invariant 1: what the bus has acknowledged is committed, and nothing else.
-	err = p.recorder.record(ctx, b, first, sent)
-	failpoint.Pass(failpoint.AfterAck)
-	if err != nil {
+	if err := p.recorder.record(ctx, b, first, sent); err != nil {
 		return &unresolvedError{err}
 	}
 	if p.opts.Tap.Listened() {

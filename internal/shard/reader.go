@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/source"
 	"bridge/source/ledger"
 )
@@ -135,16 +134,10 @@ func (r *reader) ready(ctx context.Context) error {
 // readInto fills p, once.
 func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
 	named := named(q)
-	if err := failpoint.At(pointOf(named, failpoint.BeforeRead, failpoint.BeforeReread)); err != nil {
-		return err
-	}
 	began := time.Now()
 	err := r.opts.Source.Read(ctx, q, &p.Page)
 	r.opts.Metrics.queried(r.opts.Stream, queryOf(named), began)
-	if err != nil {
-		return err
-	}
-	return failpoint.At(pointOf(named, failpoint.AfterRead, failpoint.AfterReread))
+	return err
 }
 
 // named reports whether q names rows, by their ids or keys, and is not for a page of the tail.
@@ -155,14 +148,6 @@ func queryOf(named bool) query {
 		return queryRows
 	}
 	return queryPage
-}
-
-// pointOf tells a page of the tail from a read of rows that something else has named.
-func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
-	if named {
-		return again
-	}
-	return tail
 }
 
 // query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/catchup"
-	"bridge/internal/failpoint"
 	"bridge/internal/view"
 )
 
@@ -54,9 +52,6 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 		return r.opts.Committer.Acknowledged(ctx, first, r.acked(b, sent), whole)
 	}
 	err := r.retrier.writeStore(ctx, publishing, func() error {
-		if err := failpoint.At(failpoint.BeforeSave); err != nil {
-			return fmt.Errorf("%w: %w", store.ErrOutage, err)
-		}
 		return r.opts.Feed.commit(r.opts.Name, &change, b.compared, func() error {
 			if b.claims == nil {
 				return commit(nil)
@@ -65,7 +60,6 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 		})
 	})
 	r.opts.Metrics.saved(r.opts.Stream, began)
-	failpoint.Pass(failpoint.AfterSave)
 	if err != nil {
 		r.opts.Committer.Unknown(first)
 		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"bridge/event"
-	"bridge/internal/failpoint"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -31,9 +30,6 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 			ranges = nil
 			if count := len(page.Rows); page.More && count > 0 {
 				ranges = source.RangesAbove(q.Ranges, page.Rows[count-1].ID)
-			}
-			if n != nil && failpoint.Mutant(failpoint.StaleState) {
-				mutantRestore(r.opts.key(), page)
 			}
 			if r.entities == nil {
 				return r.addFacts(b, page, origin)

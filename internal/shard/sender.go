@@ -9,7 +9,6 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/catchup"
-	"bridge/internal/failpoint"
 	"bridge/internal/view"
 	"bridge/sink"
 )
@@ -61,23 +60,13 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 	clear(s.sent.locations)
 	s.indices = s.indices[:0]
 	for i := range n {
-		if !failpoint.Mutant(failpoint.DropOne) {
-			s.indices = append(s.indices, i)
-		}
-	}
-	if failpoint.Mutant(failpoint.MessageLate) {
-		kept, late := s.mutantPostpone(b, s.indices)
-		s.indices = kept
-		defer late(ctx)
+		s.indices = append(s.indices, i)
 	}
 	if s.opts.Whole {
 		return &s.sent, s.sendWhole(ctx, b)
 	}
 	for from := 0; ; {
 		if err := s.sendRest(ctx, b); err != nil {
-			if failpoint.Mutant(failpoint.EndIsAck) {
-				break
-			}
 			return nil, err
 		}
 		again, err := s.repeats(ctx, b, from)
@@ -139,9 +128,7 @@ func pending(indices []int, outcome *sink.Outcome) []int {
 // send publishes messages; an absent bus is waited for.
 func (s *sender) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
 	err = s.retrier.wait(publishing, forEver, func() error {
-		failpoint.Pass(failpoint.BeforePublish)
 		outcome, err = s.opts.Sink.Publish(ctx, messages)
-		failpoint.Pass(failpoint.AfterPublish)
 		return err
 	})
 	return outcome, err

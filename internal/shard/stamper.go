@@ -5,7 +5,6 @@ import (
 
 	"bridge/event"
 	"bridge/internal/catchup"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -46,9 +45,6 @@ func (s *stamper) stamp(epoch *catchup.Epoch, b *batch) (first uint64) {
 			Epoch: epoch.Number(), Seq: first + uint64(i), Term: s.term, Acked: s.acked, Index: uint32(i),
 			Kind: m.State.Kind, Digest: m.State.Digest, Floor: b.floor, Since: b.since, Low: b.low, Hash: s.opts.Hash,
 		}
-	}
-	if failpoint.Mutant(failpoint.SeqTwice) {
-		b.messages[0].State.Seq = max(first-1, 1)
 	}
 	for _, i := range b.repairs {
 		b.messages[i].Again = true

@@ -75,7 +75,7 @@ func (t *tail) see(p *page) ledger.Age {
 // pick looks for gaps and returns the rows of the page that may be published now, and the page of
 // the late ones, nil for none.
 func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (rows []source.Row, late *page, err error) {
-	holds := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
+	holds := t.opts.GapPolicy == ledger.GapHold
 	if holds {
 		t.gaps.ledger.Notice(t.pageIDs(p), at.Steady)
 	}
@@ -117,9 +117,6 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 // read.
 func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	hot := t.gaps.ledger.Hot(at.Steady)
-	if ledgerOff() {
-		return nil, nil
-	}
 	t.landing.cut, t.landing.rest = false, nil
 	if len(hot.Rows) > 0 {
 		if late, err = t.readLate(ctx, p, hot.Rows); err != nil {

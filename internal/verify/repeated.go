@@ -54,8 +54,8 @@ func (d *deliveries) repeat(kind Repeat, epoch uint64, row rowID, most int, exam
 }
 
 // finish reports the repeats. What a run with at-least-once had in flight when it was killed may be
-// stored behind the start of the next one: that one may publish it again. What is true of a row with
-// a dead letter is published as often as a person resends it.
+// stored behind the start of the next one: that one may publish it again. What is true of a row
+// with a dead letter is published as often as a person resends it.
 func (d *deliveries) finish(t *tally) {
 	before := true
 	for _, epoch := range slices.Sorted(maps.Keys(d.once)) {

@@ -70,9 +70,6 @@ func (v *View) message(c *Claims, one *item, at func(i int) (store.At, Stamp)) {
 
 // apply is rule 6.
 func (v *View) apply(e store.Entry, m *catchup.Message) (store.Entry, bool) {
-	if v.broken == anyOrder {
-		e = store.Entry{}
-	}
 	return catchup.Apply(e, m)
 }
 

@@ -173,9 +173,7 @@ func (v *View) Release(c *Claims) {
 	for _, later := range v.begun[c.shard] {
 		later.stale = later.stale || later.number > c.number
 	}
-	if v.broken != keepsClaims {
-		v.end(c, false)
-	}
+	v.end(c, false)
 }
 
 // open reports whether claims of c may be added to those of r.

@@ -120,7 +120,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	switch {
 	case r == nil:
 		d.Known = v.registrations.renewed(c.lookup.entries[i])
-	case r.top != nil && r.shard == c.shard && v.broken != byStore:
+	case r.top != nil && r.shard == c.shard:
 		d.Known = r.top.after(v.registrations.renewed(r.base))
 		one := r.top
 		if one.quiet {
@@ -132,7 +132,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	default:
 		d.Known = v.registrations.renewed(r.base)
 	}
-	return r, r == nil || r.open(c) || v.broken == byShard || v.broken == noReserve && r.top == nil
+	return r, r == nil || r.open(c)
 }
 
 // decide decides about the i-th row of c's lookup.
@@ -153,7 +153,7 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	if d.Known.State != store.Unknown && !d.Known.Disputed && v.lost(c, d, r, i) {
 		return
 	}
-	if !permitted && v.broken != byShard && contested(&d.Known, c.shard, d.ID) {
+	if !permitted && contested(&d.Known, c.shard, d.ID) {
 		d.Nominate = true
 		return
 	}
@@ -247,7 +247,7 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 		r.decided = true
 	}
 	known := &d.Known
-	if !free || !permitted && v.broken != byShard && known.State != store.Unknown && known.Shard != c.shard {
+	if !free || !permitted && known.State != store.Unknown && known.Shard != c.shard {
 		d.Nominate = true
 		return
 	}

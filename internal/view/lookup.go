@@ -80,7 +80,7 @@ func (l *lookup) repeat(ctx context.Context, v *View) error {
 			again, asks = append(again, i), append(asks, l.asks[i])
 		}
 	}
-	if len(again) == 0 || v.broken == noRepeat {
+	if len(again) == 0 {
 		return nil
 	}
 	found, err := v.store.Lookup(ctx, v.stream, asks, nil)

@@ -21,7 +21,7 @@ type scripted struct {
 }
 
 func newScripted(t *testing.T) *scripted {
-	w := newToyWorld(1, none)
+	w := newToyWorld(1)
 	w.keys, w.typed = 1, false
 	w.movers.opts.Now = func() time.Time { return w.now }
 	return &scripted{w, t, w.owners[0], w.owners[1], w.owners[2]}

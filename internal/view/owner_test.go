@@ -186,7 +186,7 @@ func (o *toyOwner) cancel() {
 func (w *toyWorld) restarts() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.view.broken != keepsClaims && w.rng.IntN(2) == 0
+	return w.rng.IntN(2) == 0
 }
 
 // forget has rows of batches that were given up read again. The bus may get the batches, or not.

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/failpoint"
 	"bridge/internal/texts"
 )
 
@@ -37,40 +36,15 @@ type View struct {
 	commits     commits
 	// registrations are asked under mu.
 	registrations registrations
-	// broken is the rule that a test breaks.
-	broken rule
 }
-
-// rule is a rule that a test breaks, to see that it finds that.
-type rule uint8
-
-const (
-	none rule = iota
-	// byStore: a decision is made against the store, whatever is claimed.
-	byStore
-	// byShard: a moved entity is published by its shard.
-	byShard
-	// keepsClaims: what is released stays claimed.
-	keepsClaims
-	// anyOrder: an older message replaces a newer one.
-	anyOrder
-	// noRepeat: an entry that changed after its lookup is not looked up again.
-	noRepeat
-	// noReserve: an entity that moves is not reserved.
-	noReserve
-)
 
 // New returns the view of a stream whose tables share their entities. inForce returns the number
 // of the registration in force for that with a number (rule 21).
 func New(stream string, s store.Store, inForce func(uint32) uint32) *View {
-	v := &View{
+	return &View{
 		stream: stream, store: s, registrations: registrations{inForce: inForce}, seed: maphash.MakeSeed(),
 		records: make(map[string]*record), begun: make(map[string][]*Claims),
 	}
-	if failpoint.Mutant(failpoint.MovedByShard) {
-		v.broken = byShard
-	}
-	return v
 }
 
 // NewByTable returns the view of a stream whose entities belong to their table: one key in two

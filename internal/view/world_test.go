@@ -110,13 +110,10 @@ func (s *toyStore) Lookup(ctx context.Context, stream string, asks []store.Ask, 
 	return dst, err
 }
 
-func newToyWorld(seed uint64, broken rule) *toyWorld {
+func newToyWorld(seed uint64) *toyWorld {
 	w := &toyWorld{rng: rand.New(rand.NewPCG(seed, 9)), now: time.Unix(1_760_000_000, 0)}
 	w.keys, w.typed = 1+w.rng.IntN(4), w.rng.IntN(2) == 0
 	w.view = New(toyStream, &toyStore{memory.New(), w}, func(tp uint32) uint32 { return tp })
-	if broken != none {
-		w.view.broken = broken
-	}
 	snapshot := w.rng.IntN(2) == 0
 	w.movers = NewMovers(w.view, MoversOptions{
 		Shards: []string{"a", "b", "c"},

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 
 	"github.com/nats-io/nats.go"
@@ -49,7 +48,7 @@ type share struct {
 // transmit sends a batch of messages of jobs, and notes what became of it. It returns false where
 // nothing is stored, and the same is to be sent again.
 func (b *batcher) transmit(ctx context.Context, list []*job) (done bool) {
-	b.step(failpoint.TransactionAdded)
+	b.step("TransactionAdded")
 	t := &atomicBatch{b: b, w: b.wire, id: b.claim.id + strconv.FormatUint(b.batches, 36), first: b.token, culprit: -1}
 	b.batches++
 	err := t.stage(list)
@@ -61,14 +60,14 @@ func (b *batcher) transmit(ctx context.Context, list []*job) (done bool) {
 		t.refused(err)
 		return false
 	}
-	b.step(failpoint.TransactionSent)
-	b.step(failpoint.TransactionEnds)
+	b.step("TransactionSent")
+	b.step("TransactionEnds")
 	if err := t.w.nc.PublishMsg(t.commit); err != nil {
 		t.unknown(err)
 		return true
 	}
 	a, err := t.await(ctx)
-	b.step(failpoint.TransactionEnded)
+	b.step("TransactionEnded")
 	switch {
 	case ctx.Err() != nil:
 		t.finish(sink.ErrClosed)
@@ -98,8 +97,7 @@ func (b *batcher) transmit(ctx context.Context, list []*job) (done bool) {
 }
 
 // step passes a point of a batch.
-func (b *batcher) step(at failpoint.Point) {
-	failpoint.Pass(at)
+func (b *batcher) step(at string) {
 	if b.steps != nil {
 		b.steps(at)
 	}
@@ -150,9 +148,7 @@ func (t *atomicBatch) send(m *sink.Message, number int) error {
 	}
 	if number == 1 {
 		f.stream = t.b.sink.options.Stream
-		if !failpoint.Mutant(failpoint.NoClaim) {
-			f.subject, f.subjectLast = t.b.sink.options.Claim, t.b.claim.seq
-		}
+		f.subject, f.subjectLast = t.b.sink.options.Claim, t.b.claim.seq
 	}
 	last, reply := number == t.n, ""
 	if last || t.b.explain {

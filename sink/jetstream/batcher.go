@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -25,7 +24,7 @@ type batcher struct {
 	submit chan *job
 	fences chan chan error
 	// steps, when not nil, is told of each step of a batch: for tests.
-	steps func(failpoint.Point)
+	steps func(step string)
 
 	// claimed is the sequence of the claim, 0 where this process has none: no stream ends before.
 	claimed atomic.Uint64

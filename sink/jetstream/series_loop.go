@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 )
 
 // fly sends and takes answers until the series is over and everything under way is answered, or the
@@ -174,11 +173,7 @@ func (r *series) end() {
 		}
 		// What asked for no answer was on the stream before a shut fence told, or is not.
 		told := f.silent && r.shut && r.err == nil && r.wire.alive()
-		if failpoint.Mutant(failpoint.NATSErrorIsAck) {
-			f.call.acked(f.index, ack{seq: f.predicted}, w.ref, f.first)
-		} else {
-			f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
-		}
+		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		f.call.answered()
 	}
 	r.blame(cause)

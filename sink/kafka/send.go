@@ -10,7 +10,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 )
 
 // requestOverhead is more than what a produce request has around its one batch.
@@ -31,10 +30,6 @@ func (w *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 		base, generation, err := w.attempt(ctx, f)
 		if err == nil || remedyFor(err) == done {
 			return base, nil
-		}
-		if f.stamped != nil && failpoint.Mutant(failpoint.KafkaErrorIsAck) {
-			w.broken = true
-			return w.next, nil
 		}
 		if ctx.Err() != nil {
 			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming after

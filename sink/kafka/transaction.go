@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -41,7 +40,7 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 	if err != nil {
 		return err
 	}
-	x.t.step(failpoint.TransactionAdded)
+	x.t.step("TransactionAdded")
 	var partitions []*txnPartition
 	for _, e := range list {
 		for _, r := range e.portions {
@@ -60,7 +59,7 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 	for {
 		w := newWave(x, partitions)
 		if len(w.batches) == 0 {
-			x.t.step(failpoint.TransactionSent)
+			x.t.step("TransactionSent")
 			if slices.ContainsFunc(list, (*entry).torn) {
 				return errTorn
 			}
@@ -159,12 +158,12 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 // commit commits the transaction, and ends its batches.
 func (x *transaction) commit(ctx context.Context) {
 	if len(x.partitions) > 0 {
-		x.t.step(failpoint.TransactionEnds)
+		x.t.step("TransactionEnds")
 		if err := x.end(ctx, true); err != nil {
 			x.unknown(err)
 			return
 		}
-		x.t.step(failpoint.TransactionEnded)
+		x.t.step("TransactionEnded")
 	}
 	if x.vague {
 		// A late copy of a request is of the former epoch then.
@@ -231,10 +230,6 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 // abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
 // from joining what follows (decision 20, 6).
 func (x *transaction) abort(ctx context.Context) error {
-	if x.open && failpoint.Mutant(failpoint.AbortInEpoch) {
-		x.t.producer.fresh = true
-		return x.end(ctx, false)
-	}
 	if x.open {
 		return x.t.producer.ready(ctx)
 	}

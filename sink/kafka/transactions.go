@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -43,7 +42,7 @@ type transactions struct {
 	// abortWithin bounds close.
 	abortWithin time.Duration
 	// steps, when not nil, is told of each step of a transaction: for tests.
-	steps func(failpoint.Point)
+	steps func(step string)
 
 	mu    sync.Mutex
 	queue []*entry
@@ -156,9 +155,6 @@ func (t *transactions) dropFaults(e *entry) {
 
 // fence is Sink.Fence.
 func (t *transactions) fence(ctx context.Context) error {
-	if failpoint.Mutant(failpoint.NoFence) {
-		return nil
-	}
 	release, err := backoff.Acquire(ctx, t.producer.turn)
 	if err != nil {
 		return err
@@ -289,8 +285,7 @@ func (t *transactions) transact(ctx context.Context, list []*entry) {
 }
 
 // step passes a point of a transaction.
-func (t *transactions) step(at failpoint.Point) {
-	failpoint.Pass(at)
+func (t *transactions) step(at string) {
 	if t.steps != nil {
 		t.steps(at)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/tests/faulty/failpoint"
 )
 
 // TestACallerThatLeavesBetweenTwoRequests: nothing of its batch is committed, and the batches of

@@ -12,12 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/failpoint"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/faulty/failpoint"
 )
 
 // steps are those of a transaction, in their order.

@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/tests/faulty/failpoint"
 )
 
 // committed reads what a read_committed consumer sees of a topic.

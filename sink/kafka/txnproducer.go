@@ -11,7 +11,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -108,7 +107,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 	case state.timeoutMs&^claimIs == c.signature:
 		// Between both requests another process may have initialised: then this one is refused.
 		return c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
-	case state.timeoutMs&claimIs == 0 && !failpoint.Mutant(failpoint.FenceAgain):
+	case state.timeoutMs&claimIs == 0:
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, c.id)
 	}

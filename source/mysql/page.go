@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/source"
 	"bridge/source/internal/sqlconn"
 )
@@ -60,11 +59,7 @@ func (r *pageReader) learn(p *source.Page) {
 // readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
-		err := s.readKeys(ctx, c, q, p)
-		if failpoint.Mutant(failpoint.TrustTheScan) {
-			p.Rows, p.More = p.Rows[:0], false
-		}
-		return err
+		return s.readKeys(ctx, c, q, p)
 	}
 	asked := s.reader.rowsFor(q)
 	if s.shape.unproved {
@@ -149,9 +144,6 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 		return errors.Join(err, c.Close())
 	}
 	full, err := s.fill(rows, maxBytes, p)
-	if err != nil && len(p.Rows) > before && failpoint.Mutant(failpoint.BrokenReadIsWhole) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/failpoint"
 	"bridge/source"
 )
 
@@ -222,7 +221,6 @@ func parseHead(head string, p *source.Page) error {
 		return malformedHead(head)
 	}
 	p.Now, p.Server = now, identity
-	p.Now = p.Now.Add(failpoint.Shift(failpoint.DatabaseClock))
 	if strings.HasPrefix(maxID, "-") {
 		return nil
 	}

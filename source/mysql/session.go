@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/internal/failpoint"
 	"bridge/source"
 )
 
@@ -57,12 +56,8 @@ func newConnector(o Options) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server]),
-		started: new(atomic.Int64)}
-	if failpoint.Mutant(failpoint.ReadUncommitted) {
-		return c.uncommitted(), nil
-	}
-	return c, nil
+	return &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server]),
+		started: new(atomic.Int64)}, nil
 }
 
 // secure puts into c what may have changed since the last connect: the password and the

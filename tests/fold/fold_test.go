@@ -16,7 +16,7 @@ import (
 // find nothing. On kafka-once, with exactly-once, a read_committed consumer may see nothing twice.
 // By chance columns are masked, rows hidden by a condition, and the topic compacted all the time:
 // what one run has not on kafka it has on the other two.
-// With a mutant (see internal/failpoint) it has to fail.
+// With a mutant (see package failpoint) it has to fail.
 func TestFold(t *testing.T) {
 	testall.Long(t)
 	seed := *foldSeed

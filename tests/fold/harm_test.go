@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 

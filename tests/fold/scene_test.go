@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -93,7 +93,7 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64, v varian
 	if v.compacted {
 		s.judge.compacted, s.judge.forgets = together, v.forgets
 	}
-	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem).With(formats(seed)))
+	s.daemon = world.NewDaemon(t, world.Faulty(t), s.env(stem).With(formats(seed)))
 	return s
 }
 

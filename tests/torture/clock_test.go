@@ -3,7 +3,7 @@ package torture
 import (
 	"time"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 

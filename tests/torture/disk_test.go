@@ -9,8 +9,8 @@ import (
 	"time"
 	"unsafe"
 
-	"bridge/internal/failpoint"
 	"bridge/internal/testenv"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 

@@ -2,13 +2,18 @@ package torture
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -59,6 +64,11 @@ var hunts = []hunt{
 	// A trial has no process that goes on behind its successor.
 	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "bridge/sink/jetstream", shows: "the zombie's batch ends with"},
 	// In a trial the next reconcile publishes what the second cursor missed.
+	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
+	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
+	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
+	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
+	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
 	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/shard", shows: "events, there are"},
 }
 
@@ -116,7 +126,47 @@ func mutantTorture(t *testing.T) {
 	fmt.Fprintf(os.Stderr, "torture: %d of %d mutants found\n", len(m.Trials), len(wanted))
 	if len(m.Trials) < len(wanted) {
 		t.Errorf("%d of %d mutants were found", len(m.Trials), len(wanted))
+		return
 	}
+	if *tortureWrite == "" {
+		return
+	}
+	if len(wanted) < len(hunts) {
+		t.Fatal("--write: the page of defects is written when all were found: leave out --fault")
+	}
+	if err := writeDefects(filepath.Join(resultsFolder(), "defects.md")); err != nil {
+		t.Error(err)
+	}
+}
+
+// writeDefects writes the page of all defects, and what finds them.
+func writeDefects(path string) error {
+	list := filepath.Join(world.Root, "tests/faulty/failpoint/defects.go")
+	parsed, err := parser.ParseFile(token.NewFileSet(), list, nil, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	what := make(map[failpoint.Defect]string)
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
+			if value, ok := v.Values[0].(*ast.BasicLit); ok {
+				_, says, _ := strings.Cut(strings.Join(strings.Fields(v.Doc.Text()), " "), " ")
+				what[failpoint.Defect(strings.Trim(value.Value, `"`))] = says
+			}
+		}
+		return true
+	})
+	var page strings.Builder
+	page.WriteString("# Deliberate defects\n\nMade by `make torture ARGS='--mutants --write docs'`, which builds the program with each of these defects\n" +
+		"(`tests/faulty`) and fails unless the test finds it.\n\n| defect | what is wrong | breaks invariant | found by | as |\n|---|---|---|---|---|\n")
+	for _, h := range hunts {
+		by, as := "torture's `"+h.fault+"`", h.shows
+		if h.test != "" {
+			by, as = fmt.Sprintf("`%s` of `%s`", h.test, strings.TrimPrefix(h.pkg, "bridge/")), "it fails"
+		}
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", h.defect, strings.TrimSuffix(what[h.defect], "."), h.breaks, by, as)
+	}
+	return os.WriteFile(path, []byte(page.String()), 0o644)
 }
 
 // hunt fails the test unless the mutant is found. Chance has more than one throw.
@@ -138,7 +188,7 @@ func (m *matrix) hunt(t *testing.T, on *servers, h hunt) {
 		r := &recorder{TB: t}
 		tr := on.trial(f)
 		tr.crowded = h.crowded
-		r.run(func() { tr.run(r, world.Binary(t, false, world.FailpointsTag)) })
+		r.run(func() { tr.run(r, world.Faulty(t)) })
 		last = tr.score
 		last.Findings = append(last.Findings, r.findings...)
 		if shown[h.shows](&last) > 0 {
@@ -159,7 +209,11 @@ func (m *matrix) found(h hunt, where string, s score) {
 // failing fails the test unless the test of h fails with the defect.
 func (h hunt) failing(t *testing.T) (s score) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-count=1", "-tags="+world.FailpointsTag, "-run=^"+h.test+"$", h.pkg)
+	list, err := faulty.List(world.Root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-overlay="+list, "-run=^"+h.test+"$", h.pkg)
 	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+string(h.defect), "BRIDGE_TEST_ALL=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--- FAIL: "+h.test) || !strings.Contains(string(out), h.shows) {

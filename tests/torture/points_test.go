@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
 
@@ -145,6 +145,6 @@ func meets(tr *trial, kills []failpoint.Action) {
 func (tr *trial) withFailpoints() {
 	tr.T.Helper()
 	tr.points = world.NewFailpoints(tr.T)
-	tr.Daemon.Path = world.Binary(tr.T, false, world.FailpointsTag)
+	tr.Daemon.Path = world.Faulty(tr.T)
 	tr.Env = tr.Env.With(tr.points.Env())
 }

@@ -6,11 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"bridge/internal/failpoint"
+	"bridge/tests/faulty/failpoint"
 )
-
-// FailpointsTag is the build tag of programs with failpoints.
-const FailpointsTag = "bridge_failpoints"
 
 // Failpoints is a list of failpoints that a test changes while programs use it.
 type Failpoints struct {

@@ -5,36 +5,42 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/tests/faulty"
 )
 
 // Program says how the program is built.
 type Program struct {
 	race bool
-	Tags []string
+	// Faulty has the points, defects and times of package faulty.
+	Faulty bool
 	// WrongClock has its wall clock obey ClockVariable.
 	WrongClock bool
 }
 
-// Binary builds the program once for each choice, with the race detector if asked for and with
-// build tags, and returns its path.
-func Binary(t testing.TB, race bool, tags ...string) string {
+// Binary builds the program once, with the race detector if asked for, and returns its path.
+func Binary(t testing.TB, race bool) string {
 	t.Helper()
-	if RaceDetector && !race {
-		testall.Require(t, "builds the program without the race detector")
-	}
-	return Program{race: race, Tags: tags}.Build(t)
+	return Program{race: race}.Build(t)
+}
+
+// Faulty builds the program once with the points, defects and times of package faulty, and returns
+// its path.
+func Faulty(t testing.TB) string {
+	t.Helper()
+	return Program{Faulty: true}.Build(t)
 }
 
 // Build builds the program at its first call and returns the path.
 func (p Program) Build(t testing.TB) string {
 	t.Helper()
+	if RaceDetector && !p.race {
+		testall.Require(t, "builds the program without the race detector")
+	}
 	path, err := p.built()
 	if err != nil {
 		t.Fatal(err)
@@ -69,16 +75,22 @@ func (p Program) compile() (path string, err error) {
 	testenv.AtExit(func() { os.RemoveAll(dir) })
 	path = filepath.Join(dir, "bridge")
 	// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
-	args, tags := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}, p.Tags
+	args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}
 	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
 	// detector needs it; Pebble's store is kept from C by the tag that scripts/test has, too.
 	cgo := "CGO_ENABLED=0"
 	if p.race {
-		args, tags, cgo = append(args, "-race"), slices.Concat(tags, []string{"pebblegozstd"}), "CGO_ENABLED=1"
+		args, cgo = append(args, "-race", "-tags=pebblegozstd"), "CGO_ENABLED=1"
 	}
-	args = append(args, "-tags="+strings.Join(tags, ","))
 	if p.WrongClock {
 		list, err := replaceClock(dir)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay="+list)
+	}
+	if p.Faulty {
+		list, err := faulty.List(Root, dir)
 		if err != nil {
 			return "", err
 		}

@@ -107,9 +107,17 @@ func (w *World) streams() (list []Stream) {
 
 // Tail runs a bridge that publishes the world to a bus, with a consumer beside it and a measurement
 // of noise. tags are the build tags of the program.
-func (w *World) Tail(b *Bus, name string, more Env, tags ...string) *Publisher {
+func (w *World) Tail(b *Bus, name string, more Env) *Publisher {
 	w.T.Helper()
-	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Binary(w.T, false, tags...), Follow: true, Noise: true})
+	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Binary(w.T, false), Follow: true, Noise: true})
+	p.Start()
+	return p
+}
+
+// TailFaulty is Tail with the faulty program.
+func (w *World) TailFaulty(b *Bus, name string, more Env) *Publisher {
+	w.T.Helper()
+	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Faulty(w.T), Follow: true, Noise: true})
 	p.Start()
 	return p
 }

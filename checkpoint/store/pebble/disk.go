@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/failpoint"
 )
 
 // retryPause is the pause between attempts to write.
@@ -79,11 +76,8 @@ func (d *disk) retry(write func() error) error {
 // sync calls do, which makes a file durable. It is not tried again: the system may have dropped
 // what it could not write. Pebble makes another file of a table, at once, so an error comes with a
 // pause, and is an outage until a file is durable. Of the manifest, Pebble gives up the process.
-func (d *disk) sync(point failpoint.Point, do func() error) error {
-	err := failpoint.At(point)
-	if err == nil {
-		err = do()
-	}
+func (d *disk) sync(do func() error) error {
+	err := do()
 	if err == nil {
 		if unsynced := d.unsynced.Swap(nil); unsynced != nil && d.fault.CompareAndSwap(unsynced, nil) {
 			d.log.Log(context.Background(), slog.LevelInfo, canWrite)
@@ -109,11 +103,7 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 	if err != nil {
 		return nil, err
 	}
-	point := failpoint.StoreSync
-	if strings.HasPrefix(filepath.Base(name), "MANIFEST") {
-		point = failpoint.ManifestSync
-	}
-	return &file{f, d, point}, nil
+	return &file{f, d}, nil
 }
 
 // Rename renames a file.
@@ -125,8 +115,6 @@ func (d *disk) Rename(from, to string) error {
 type file struct {
 	vfs.File
 	disk *disk
-	// point is passed where the file is made durable.
-	point failpoint.Point
 }
 
 // Write writes all of b, and goes on where a write that failed has stopped.
@@ -140,10 +128,10 @@ func (f *file) Write(b []byte) (n int, err error) {
 }
 
 // Sync makes the file durable.
-func (f *file) Sync() error { return f.disk.sync(f.point, f.File.Sync) }
+func (f *file) Sync() error { return f.disk.sync(f.File.Sync) }
 
 // SyncData makes the contents of the file durable.
-func (f *file) SyncData() error { return f.disk.sync(f.point, f.File.SyncData) }
+func (f *file) SyncData() error { return f.disk.sync(f.File.SyncData) }
 
 // Preallocate does nothing: a disk that has no room says so when it is written to.
 func (f *file) Preallocate(int64, int64) error { return nil }

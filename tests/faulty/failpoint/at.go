@@ -1,5 +1,3 @@
-//go:build bridge_failpoints
-
 package failpoint
 
 import (

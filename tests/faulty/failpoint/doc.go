@@ -1,8 +1,6 @@
-// Package failpoint lets tests kill, delay and break the program at points of its code.
-//
-// Only a build with the tag bridge_failpoints has failpoints. In a normal build [At], [Pass],
-// [Shift] and [Mutant] are empty and inlined away, which a test of internal/acceptance verifies
-// on the binary.
+// Package failpoint lets tests kill, delay and break the program at points of its code. The program
+// itself knows nothing of them: a faulty build (package faulty) has calls of [At], [Pass], [Shift]
+// and [Mutant] in its functions.
 //
 // # The list
 //
@@ -15,7 +13,5 @@
 // # Mutants
 //
 // The environment variable BRIDGE_TEST_MUTANT ([MutantVariable]) switches on one deliberate defect
-// at the start; the program is then a mutant. Each defect is a condition in the code, [Mutant],
-// which is a constant false in a normal build. What takes more than a line there is a function
-// whose name begins with "mutant", in a file mutants.go.
+// at the start; the program is then a mutant. Each defect is a condition, [Mutant].
 package failpoint

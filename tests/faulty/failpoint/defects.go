@@ -58,12 +58,22 @@ const (
 	NoLookBack Defect = "no-look-back"
 	// NoClaim publishes atomic batches to JetStream without the condition on the claim.
 	NoClaim Defect = "no-claim"
+	// ByStore has the view decide against the store, whatever is claimed.
+	ByStore Defect = "by-store"
+	// KeepsClaims has the view keep claims that were released.
+	KeepsClaims Defect = "keeps-claims"
+	// AnyOrder lets an acknowledged message replace a newer one in the view.
+	AnyOrder Defect = "any-order"
+	// NoRepeat has the view not look up an entry again that changed after its lookup.
+	NoRepeat Defect = "no-repeat"
+	// NoReserve has the view not reserve an entity that moves.
+	NoReserve Defect = "no-reserve"
 )
 
 // Defects lists all defects.
 var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
 	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck,
-	NoFence, FenceAgain, AbortInEpoch, NoLookBack, NoClaim}
+	NoFence, FenceAgain, AbortInEpoch, NoLookBack, NoClaim, ByStore, KeepsClaims, AnyOrder, NoRepeat, NoReserve}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

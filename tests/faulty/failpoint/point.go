@@ -1,7 +1,12 @@
 package failpoint
 
+import (
+	"path/filepath"
+	"strings"
+)
+
 // Point is a point that the program passes.
-type Point string
+type Point = string
 
 // The points, in the order in which a row passes them, and those of catch-up.
 const (
@@ -52,3 +57,11 @@ const (
 var Points = []Point{OwnerLoop, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
 	TransactionAdded, TransactionSent, TransactionEnds, TransactionEnded, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync,
 	BeforeCatchUp, AfterCatchUp}
+
+// SyncOf returns the point that is passed where a file of the store is made durable.
+func SyncOf(name string) Point {
+	if strings.HasPrefix(filepath.Base(name), "MANIFEST") {
+		return ManifestSync
+	}
+	return StoreSync
+}

@@ -1,0 +1,107 @@
+package faulty
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed edits.diff
+var edits string
+
+// added are files beside those of the program.
+//
+//go:embed added
+var added embed.FS
+
+// hunk is a change of a file.
+type hunk struct{ file, before, behind string }
+
+// hunks returns what a text like edits.diff says.
+func hunks(text string) (list []hunk) {
+	file := ""
+	for line := range strings.Lines(text) {
+		switch last := len(list) - 1; line[0] {
+		case '#':
+		case '@':
+			list = append(list, hunk{file: file})
+		case ' ':
+			list[last].before += line[1:]
+			list[last].behind += line[1:]
+		case '+':
+			list[last].behind += line[1:]
+		default:
+			if name, ok := strings.CutPrefix(line, "--- "); ok {
+				file = strings.TrimSpace(name)
+				continue
+			}
+			list[last].before += line[1:]
+		}
+	}
+	return list
+}
+
+// files returns the files that make the program faulty, by their paths below its root.
+func files(root string) (map[string][]byte, error) {
+	made := make(map[string][]byte)
+	for _, h := range hunks(edits) {
+		text := made[h.file]
+		if text == nil {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(root, filepath.FromSlash(h.file))); err != nil {
+				return nil, err
+			}
+		}
+		if n := bytes.Count(text, []byte(h.before)); n != 1 {
+			return nil, fmt.Errorf("tests/faulty/edits.diff: %s has %d times, instead of once:\n%s", h.file, n, h.before)
+		}
+		made[h.file] = bytes.Replace(text, []byte(h.before), []byte(h.behind), 1)
+	}
+	for path, text := range made {
+		if bytes.Contains(text, []byte("failpoint.")) {
+			made[path] = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\"bridge/tests/faulty/failpoint\"\n"), 1)
+		}
+	}
+	err := fs.WalkDir(added, "added", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := added.ReadFile(path)
+		made[strings.TrimSuffix(strings.TrimPrefix(path, "added/"), ".txt")] = text
+		return err
+	})
+	return made, err
+}
+
+// List makes, in dir, the files with which the go command builds the program below root with points
+// and defects, and returns the path of the list of files that the command is to replace.
+func List(root, dir string) (path string, err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	made, err := files(root)
+	if err != nil {
+		return "", err
+	}
+	var list struct{ Replace map[string]string }
+	list.Replace = make(map[string]string)
+	for path, text := range made {
+		to := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			return "", err
+		}
+		list.Replace[filepath.Join(root, filepath.FromSlash(path))] = to
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "replace.json")
+	return name, os.WriteFile(name, text, 0o600)
+}
