@@ -65,7 +65,7 @@ test-fast: ## Test without services and network, with the race detector
 .PHONY: soak
 soak: ## Run the long form of the tests that have one: 90 minutes
 	scripts/test-deps
-	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
+	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./tests/acceptance
 
 .PHONY: torture
 torture: ## Harm bridge under load, print the results; see ARGS=--help
@@ -75,7 +75,7 @@ torture: ## Harm bridge under load, print the results; see ARGS=--help
 .PHONY: figures
 figures: ## Measure the binary: size, start to first event, idle memory
 	@scripts/test-deps > /dev/null
-	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./internal/acceptance | grep -vE '^(===|---|PASS|ok)'
+	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./tests/acceptance | grep -vE '^(===|---|PASS|ok)'
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page in docs/page
@@ -88,8 +88,8 @@ screenshots: ## Take the pictures of the page in docs/page
 bench: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
 bench: ## Measure on real servers: an hour; ARGS=--quick a minute
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
-	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
+	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
 
 .PHONY: bench-peers
 export BENCH_JDBC_CONNECTOR
@@ -97,15 +97,15 @@ bench-peers: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadav
 bench-peers: ## Measure beside Debezium, Kafka Connect: an hour; ARGS=--quick
 	@scripts/test-deps
 	@scripts/peers
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
-	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
+	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
 
 .PHONY: bench-large
 bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
 bench-large: ## Measure up to 100 million rows: 30 minutes, 12 GB of disk
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
-	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
+	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: ## Run Go benchmarks for benchstat: COUNT times those of BENCH

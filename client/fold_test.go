@@ -10,8 +10,8 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // told is a message of a test: key, stamp and what it says; "" is a deletion.

@@ -19,8 +19,8 @@ import (
 
 	"bridge/examples/internal/stage"
 	"bridge/internal/config"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 )
 

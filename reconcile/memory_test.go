@@ -11,8 +11,8 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/event"
-	"bridge/internal/testall"
 	"bridge/reconcile"
+	"bridge/tests/testall"
 )
 
 // endless is a view, and the store of its runs, with many live entities, made up when they are

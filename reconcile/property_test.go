@@ -11,8 +11,8 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/event"
-	"bridge/internal/testall"
 	"bridge/reconcile"
+	"bridge/tests/testall"
 )
 
 // writer changes a table at random, knows what it holds, and tells the world which entities it

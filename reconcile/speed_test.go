@@ -18,12 +18,12 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
 	"bridge/event"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/internal/view"
 	"bridge/reconcile"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

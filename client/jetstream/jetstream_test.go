@@ -14,10 +14,10 @@ import (
 	"bridge/client/clienttest"
 	"bridge/client/jetstream"
 	"bridge/internal/backoff"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	sinkjetstream "bridge/sink/jetstream"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -11,10 +11,10 @@ import (
 
 	"bridge/client/clienttest"
 	"bridge/client/kafka"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	sinkkafka "bridge/sink/kafka"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // TestTheDocumentOfARunningBridge: requests of all kinds get answers that the OpenAPI document has.

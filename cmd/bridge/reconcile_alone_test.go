@@ -10,7 +10,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/app/apptest"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // shop is a database with the commands of a bridge that publishes it.

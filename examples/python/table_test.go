@@ -11,11 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"bridge/client/clienttest"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/kafka"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

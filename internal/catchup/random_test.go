@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // mutants break one thing each, by what lies between the code and its surroundings.

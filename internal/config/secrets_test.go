@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // secretFile writes a file and returns its path.

@@ -13,8 +13,8 @@ import (
 
 	"bridge/event"
 	"bridge/internal/contract"
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // values are values of each kind, in their normal form; the last one has no form in JSON where

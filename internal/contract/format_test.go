@@ -9,8 +9,8 @@ import (
 
 	"bridge/event"
 	"bridge/internal/contract"
-	"bridge/internal/testenv"
 	"bridge/sink"
+	"bridge/tests/testenv"
 )
 
 var formats = []event.Format{event.FormatEiffel, event.FormatCloudEvents, event.FormatRow}

@@ -13,7 +13,7 @@
 //   - orders: a log that is only appended to and purged. A checkout draws the id of an order before
 //     it is paid, so that a slow payment commits a row late; now and then an import inserts many.
 //
-// [Record] holds which states each entity had, and when. internal/workload has writers for tests,
+// [Record] holds which states each entity had, and when. tests/workload has writers for tests,
 // whose tables are all alike; these are made to be looked at.
 //
 // # The comparison

@@ -18,8 +18,8 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/testenv"
 	"bridge/reconcile"
+	"bridge/tests/testenv"
 )
 
 // serveTLS runs a server until the test ends and returns host:port.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // decoded is the board as Grafana reads it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 var heading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/natskv"
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -10,7 +10,7 @@ import (
 
 	"bridge/internal/backoff"
 	"bridge/internal/processlist"
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -10,9 +10,9 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/memory"
 	"bridge/internal/progress"
-	"bridge/internal/testall"
 	"bridge/sink"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 // chunk is how many messages catch-up reads between two commits.

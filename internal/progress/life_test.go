@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"bridge/checkpoint/store/memory"
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 5)) }

@@ -17,7 +17,7 @@ type message struct {
 	state  sink.State
 }
 
-// plain is the progress of internal/model, with maps, and with floor and since.
+// plain is the progress of tests/model, with maps, and with floor and since.
 type plain struct {
 	position uint64
 	// missing are ids below the position that were not published, ahead ids above it that were.

@@ -10,7 +10,7 @@ import (
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // routes are ways in which the events of a shard are spread over topics.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"bridge/internal/shard"
-	"bridge/internal/testall"
 	sinkmemory "bridge/sink/memory"
+	"bridge/tests/testall"
 )
 
 // onceTwins are Kafka with transactions, and JetStream with atomic batches on a claim: a claim

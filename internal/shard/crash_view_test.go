@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // change is a way in which states come to the owner.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // lateTopic refuses messages with a text and keeps what it has refused: an earlier attempt to send

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/source"
+	"bridge/tests/testall"
 )
 
 // twoPolls is two polls of a quiet shard, and a little more.

@@ -12,9 +12,9 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/shard"
-	"bridge/internal/testall"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/tests/testall"
 )
 
 // cutSink is a bus that has not stored the first batch yet when its process is killed.

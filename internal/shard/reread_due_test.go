@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/reconcile"
 	"bridge/source"
+	"bridge/tests/testall"
 )
 
 // TestTheReconcileBehindALostTail (rule 21): the bus loses one message of a shard that runs, and

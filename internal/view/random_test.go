@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // step does one thing at random.

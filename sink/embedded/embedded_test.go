@@ -15,11 +15,11 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testall"
 	"bridge/sink"
 	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testall"
 )
 
 // onFreePort has a server listen for the consumers of a test.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -14,12 +14,12 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // TestACutAtEachStepOfABatch drops the connection at each step: what became of the batch is read

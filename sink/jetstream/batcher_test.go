@@ -4,9 +4,9 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // TestAClaimThatIsGone: where a purge has removed the claim nobody can tell who has published

@@ -7,8 +7,8 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // BenchmarkDelivery publishes to a real server and to three replicas, from one table and from

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // TestADomainOfJetStream publishes to and reads from a stream of a hub, over a leaf node with a

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	sinkjs "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // inspected opens a sink, inspects its bus and closes it.

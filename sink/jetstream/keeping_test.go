@@ -12,8 +12,8 @@ import (
 
 	"bridge/internal/inspect"
 	"bridge/internal/natskv"
-	"bridge/internal/testenv"
 	sinkjs "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // keeping is how the streams of these tests keep messages.

@@ -11,7 +11,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // sharedLog is a log that is read while it is written.

@@ -8,9 +8,9 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // TestLongSubjects has a subject grow beyond what the server takes in a line, whatever its limit:

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -3,11 +3,11 @@ package jetstream_test
 import (
 	"testing"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

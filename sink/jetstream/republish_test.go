@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"

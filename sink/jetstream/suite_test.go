@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -10,9 +10,9 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // TestStreamsThatCannotCarryBatches: check names what is wrong and how to mend it, and a start

@@ -10,9 +10,9 @@ import (
 
 	"bridge/internal/inspect"
 	"bridge/internal/outage"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // TestWaitsNameFaultAndRemedy: what JetStream refuses is waited for, with the fault and what to do

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 )
 
 // tokens are what a file has, one after the other.

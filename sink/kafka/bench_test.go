@@ -5,8 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 func BenchmarkPublish(b *testing.B) {

@@ -3,9 +3,9 @@ package kafka_test
 import (
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testenv"
 )
 
 // TestClientsReadWhatTheDocsSay has clients that people use, as installed plainly, read what

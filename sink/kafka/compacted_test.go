@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 func TestWhetherATopicIsCompacted(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 // TestARightOnTheTransactionalID is missed by the check, which names the command and changes

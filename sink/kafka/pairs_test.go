@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // pairsOf returns a portion of messages: v stands for one with a body, t for a tombstone. Keys have

@@ -5,9 +5,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 // TestARealBrokerDropsWhatSharesAProducerID shows why no producer id is kept in a store, of which

@@ -7,10 +7,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 )
 
 // benchTopic fills a topic of a real broker with n messages of 200 bytes and 12 headers.

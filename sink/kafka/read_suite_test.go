@@ -11,11 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // newClient returns an independent client.

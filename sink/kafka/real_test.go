@@ -17,10 +17,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 func TestCodecsAreReadBack(t *testing.T) {

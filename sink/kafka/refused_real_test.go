@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 // TestRefusedRowsHoldNobodyUp: a batch with many refused rows, which are replaced one by one as a

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/testenv"
 )
 
 // refused is what the topics of the suite take at most.

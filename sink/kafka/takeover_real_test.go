@@ -13,10 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testenv"
 )
 
 // initialise sends what a process sends that takes over, as somebody else. An even limit, in ms,

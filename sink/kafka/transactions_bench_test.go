@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 // BenchmarkDelivery publishes to a real broker from one table and from eight, in batches of one row

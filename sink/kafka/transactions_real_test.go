@@ -12,12 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // steps are those of a transaction, in their order.

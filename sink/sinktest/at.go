@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // located is an acknowledged message with what the outcome says of it.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/source"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 // naive is a plain set of missing ids: ascending ranges with published ids between them.

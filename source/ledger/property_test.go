@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/source"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 // scenario is one way to run writers against an owner.

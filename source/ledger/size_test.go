@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 // TestMillionsOfGaps compares the memory of a million gaps with its bound: no more when their time

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // logBuffer collects log lines of several goroutines.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // Rows that grow without warning must neither be held beyond the budget nor be read to be thrown

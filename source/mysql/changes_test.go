@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // The handler counters prove that a read of changes begins at the cursor, ends at its limit, and

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // The PAM plugin of MariaDB asks for the password itself, as RDS IAM and LDAP do: it gets it over

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // A server that was restarted leaves broken connections in the pools, which cannot say that they

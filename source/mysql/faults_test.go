@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // eventually polls a condition for a minute.

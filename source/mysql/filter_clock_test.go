@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // A condition that reads the clock reads UTC, whatever the zone of the server, and a check says so

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 const secret = "s3cret-pässword/@"

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // readHead returns the head of s; nil where only a read can tell.

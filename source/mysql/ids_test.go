@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // readIDs reads ids as an uncommitted or a committed reader sees them.

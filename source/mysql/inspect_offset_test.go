@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 func TestSessionsInAnotherTimeZone(t *testing.T) {

@@ -3,8 +3,8 @@ package mysql_test
 import (
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // BenchmarkKeys reads 1000 rows of a million by their keys, and 1000 changes.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // The handler counters prove that keys are looked up one by one, however many they are and however

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // byKey reads the rows with the given tuples and returns those whose keys are byte for byte one of

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
 	"bridge/source/sourcetest"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

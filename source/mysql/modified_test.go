@@ -6,8 +6,8 @@ import (
 
 	"bridge/internal/inspect"
 	"bridge/internal/option"
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // A stream whose updates wait for a reconcile is told which column would end that, and the

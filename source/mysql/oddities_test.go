@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // A date that no calendar has may stand in a column from a time when sql_mode allowed it, and be

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // What asks for much comes in several statements where the server takes no long one, and has the

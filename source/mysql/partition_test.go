@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // byDay are the partitions of the tables below.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // The counters of `SHOW SESSION STATUS` prove the plan: an index range that ends with the page,

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 // retyped are changes of a column v, and a value to insert after it.

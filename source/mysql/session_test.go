@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
 	"bridge/source/mysql"
+	"bridge/tests/testenv"
 )
 
 func TestSession(t *testing.T) { eachProduct(t, testSession) }

@@ -10,10 +10,10 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // worstGlobals are global values that change results or cut answers, for the sessions that take

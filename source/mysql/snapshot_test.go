@@ -3,8 +3,8 @@ package mysql_test
 import (
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // The rows of a page and the highest id beside them must be of one moment, whatever commits

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 func TestTLS(t *testing.T) { eachProduct(t, testTLS) }

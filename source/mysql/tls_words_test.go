@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // A MySQL makes a certificate for itself: signed by an authority in its data folder, and for no

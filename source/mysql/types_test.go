@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 // null is what the table tests write for NULL.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"bridge/internal/option"
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 func TestUnfitTables(t *testing.T) { eachProduct(t, testUnfitTables) }

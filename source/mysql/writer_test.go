@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/testenv"
 	"bridge/source"
+	"bridge/tests/testenv"
 )
 
 func TestTraitsOfARealServer(t *testing.T) { eachProduct(t, testTraitsOfARealServer) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unsafe"
 
-	"bridge/internal/testenv"
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 )
 

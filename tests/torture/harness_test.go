@@ -3,7 +3,7 @@ package torture
 import (
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 )
 

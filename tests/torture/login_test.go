@@ -11,7 +11,7 @@ import (
 
 	"bridge/tests/world"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // loginFaults change passwords while the program runs.

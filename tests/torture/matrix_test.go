@@ -13,7 +13,7 @@ import (
 
 	"bridge/tests/world"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // sort brings the trials into the order of the matrix.

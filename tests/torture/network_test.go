@@ -7,7 +7,7 @@ import (
 
 	"bridge/tests/world"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // through has bridge reach its servers through proxies, which networkFaults do their harm to.

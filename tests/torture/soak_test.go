@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
-	"bridge/internal/workload"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
 	"bridge/tests/world"
 )
 

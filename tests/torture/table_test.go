@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 	"bridge/tests/world"
 
 	"github.com/go-sql-driver/mysql"

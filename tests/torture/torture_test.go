@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 	"bridge/tests/world"
 )
 

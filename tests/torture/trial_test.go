@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 	"bridge/tests/world"
 )
 

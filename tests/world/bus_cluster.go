@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // Clustered returns a bus of the same kind that is three servers.

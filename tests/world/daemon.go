@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // Soak says that the long forms of the tests are wanted, as `make soak` does: more commits, longer

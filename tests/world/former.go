@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // formerCommit is the version before this one, whose topics and checkpoints this one continues.

@@ -3,7 +3,7 @@ package world
 import (
 	"fmt"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // Hiding says that the settings of a stream hide rows and a column of a table of

@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"bridge/event"
-	"bridge/internal/workload"
 	"bridge/sink"
+	"bridge/tests/workload"
 )
 
 // Expect says what a judge demands beside what always holds, and what it takes as it has to be.

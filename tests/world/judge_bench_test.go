@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // BenchmarkJudge says what a message costs that a judge sees.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"bridge/event"
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // EntityKey is an entity of a table with the key columns app and name.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
 	"bridge/sink"
+	"bridge/tests/workload"
 )
 
 // plantedID returns the id of the planted event n.

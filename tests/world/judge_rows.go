@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"bridge/event"
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // rowRecord judges events by the rows that were inserted, each of which has a token of its own.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
 	"bridge/sink"
+	"bridge/tests/workload"
 )
 
 // planted is a record of five rows and a tape that fits it.

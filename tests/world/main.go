@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // Main builds the program and runs the tests of a package. Call it from TestMain.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
 	"bridge/tests/faulty"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // Program says how the program is built.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/workload"
 	"bridge/sink"
+	"bridge/tests/workload"
 )
 
 // Stream is one of bridge's streams over a table of a world.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // TestTheJudgeFindsRowsOfEarlierSections plants a tape in a first section and more in a second one,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/workload"
+	"bridge/tests/workload"
 )
 
 // Verdict is what a judge found.

@@ -13,8 +13,8 @@ import (
 
 	_ "modernc.org/sqlite" // for worlds in a file
 
-	"bridge/internal/testenv"
-	"bridge/internal/workload"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
 )
 
 // The tables that writers write to: rows of a Workload, and states of Capabilities. Strict compares

@@ -20,7 +20,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // childVar names the part that the test binary plays when a test runs it as a process of its own.

@@ -11,7 +11,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // filled makes a closed store with n batches.

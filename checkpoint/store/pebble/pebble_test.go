@@ -6,7 +6,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // openTest opens a store that the test closes at its end, with memtables that tests fill.

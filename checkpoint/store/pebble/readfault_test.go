@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/testall"
+	"bridge/tests/testall"
 )
 
 // TestReadFault has a disk on which a read of a file fails now and then: a lookup finds all

@@ -11,8 +11,8 @@ import (
 	"bridge/internal/buscopy"
 	"bridge/internal/buscopy/buckettest"
 	"bridge/internal/buscopy/jetstream"
-	"bridge/internal/testenv"
 	sinkjetstream "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -11,8 +11,8 @@ import (
 	"bridge/internal/buscopy"
 	"bridge/internal/buscopy/jetstream"
 	"bridge/internal/natskv"
-	"bridge/internal/testenv"
 	sinkjetstream "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // documented returns the subjects that docs/operations.md names for a bucket: those of all, and the

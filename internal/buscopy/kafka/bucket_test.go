@@ -11,8 +11,8 @@ import (
 	"bridge/internal/buscopy/buckettest"
 	"bridge/internal/buscopy/kafka"
 	"bridge/internal/inspect"
-	"bridge/internal/testenv"
 	sinkkafka "bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -17,8 +17,8 @@ import (
 	"bridge/internal/app/apptest"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
-	"bridge/internal/testall"
-	"bridge/internal/testenv"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
 )
 
 // TestPage plays the page in a browser, a scene after the other.

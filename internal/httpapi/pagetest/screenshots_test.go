@@ -14,7 +14,7 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/internal/testenv"
+	"bridge/tests/testenv"
 )
 
 // shot is a picture of a scene.

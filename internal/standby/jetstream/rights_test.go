@@ -9,8 +9,8 @@ import (
 
 	"bridge/internal/standby"
 	"bridge/internal/standby/jetstream"
-	"bridge/internal/testenv"
 	sinkjetstream "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // TestRights: what jetstream.Grant names is enough, and what is missing is named by it. A check

@@ -11,8 +11,8 @@ import (
 	"bridge/internal/standby"
 	"bridge/internal/standby/jetstream"
 	"bridge/internal/standby/standbytest"
-	"bridge/internal/testenv"
 	sinkjetstream "bridge/sink/jetstream"
+	"bridge/tests/testenv"
 )
 
 // timeout lets a machine that is busy hold a member up for seconds.

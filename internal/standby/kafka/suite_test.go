@@ -13,8 +13,8 @@ import (
 	"bridge/internal/standby"
 	"bridge/internal/standby/kafka"
 	"bridge/internal/standby/standbytest"
-	"bridge/internal/testenv"
 	sinkkafka "bridge/sink/kafka"
+	"bridge/tests/testenv"
 )
 
 // cuttable is a Requester that can be cut off.

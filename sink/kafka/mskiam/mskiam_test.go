@@ -23,9 +23,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
-	"bridge/internal/testenv"
 	"bridge/sink/kafka"
 	"bridge/sink/kafka/mskiam"
+	"bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -1,0 +1,274 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/monitoring"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
+	"bridge/tests/world"
+)
+
+// alertScale divides all times of the rules: what takes five minutes takes five seconds.
+const alertScale = 60
+
+// watched is a running bridge that Prometheus scrapes.
+type watched struct {
+	*world.Publisher
+	prometheus *testenv.Prometheus
+	job        string
+}
+
+// faultAlert is a fault of a running bridge and the alerts that it fires.
+type faultAlert struct {
+	name string
+	env  func(t *testing.T) world.Env
+	// ownSource and ownBus have servers that the fault may harm.
+	ownSource, ownBus bool
+	// before is done before bridge starts. Then no alert has to be silent before the fault.
+	before func(w *watched)
+	strike func(w *watched)
+	heal   func(w *watched)
+	alerts []string
+	// byShard has each table show series of its own.
+	byShard bool
+}
+
+func static(e world.Env) func(*testing.T) world.Env {
+	return func(*testing.T) world.Env { return e }
+}
+
+// rows inserts rows, each an entity of its own.
+func (w *watched) rows(name string) {
+	w.World.Exec("INSERT INTO strict (app, name, state, n) SELECT ?, seq, 'new', 1 FROM "+testenv.Sequence(20), name)
+}
+
+var faultAlerts = []faultAlert{
+	{
+		name: "it is killed", strike: func(w *watched) { w.Kill() }, heal: func(w *watched) { w.Start() }, alerts: []string{"BridgeAbsent"},
+	},
+	{
+		name: "its table is dropped", strike: func(w *watched) { w.World.Exec("DROP TABLE strict") }, alerts: []string{"BridgeStopped"},
+	},
+	{
+		name: "its table is emptied", env: static(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s", "BRIDGE_STABILITY_WINDOW": "0s"}),
+		strike: func(w *watched) { w.World.Exec("DELETE FROM strict") }, alerts: []string{"BridgeDegraded"},
+	},
+	{
+		name: "its source is away", ownSource: true, env: static(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s"}),
+		strike: func(w *watched) { w.World.Server.Kill() }, heal: func(w *watched) { w.World.Server.Start(w.T) },
+		alerts: []string{"BridgeSourceAway", "BridgeNotPolled", "BridgeReconcileOverdue"},
+	},
+	{
+		name: "its bus is away", ownBus: true,
+		strike: func(w *watched) { w.Bus.Server().Kill(); w.rows("late") }, heal: func(w *watched) { w.Bus.Server().Start(w.T) },
+		alerts: []string{"BridgeBusAway", "BridgeLag", "BridgeLagHigh"},
+	},
+	{
+		name: "the bus does not answer its start", ownBus: true,
+		before: func(w *watched) { w.Bus.Server().Kill() }, heal: func(w *watched) { w.Bus.Server().Start(w.T) },
+		alerts: []string{"BridgeCatchUpLong", "BridgeBusAway"},
+	},
+	{
+		name: "its disk is full",
+		env: func(t *testing.T) world.Env {
+			return world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(testenv.SmallDisk(t, 8<<20), "bridge.db")}
+		},
+		strike: func(w *watched) {
+			testenv.FillDisk(w.T, strings.TrimPrefix(w.Env["BRIDGE_CHECKPOINT_URL"], "file:"))
+			w.rows("unsaved")
+		},
+		alerts: []string{"BridgeStoreAway"},
+	},
+	{
+		name: "a row is too large for the bus",
+		strike: func(w *watched) {
+			w.Bus.Limit(w.T, w.Destination(world.Strict), small)
+			w.World.Exec("INSERT INTO strict (app, name, state, n, note) VALUES ('large', 'large', 'new', 1, ?)", world.Incompressible(tooLarge))
+		},
+		alerts: []string{"BridgeDeadLetters"},
+	},
+	{
+		name: "a second one is started",
+		strike: func(w *watched) {
+			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
+			second.Start()
+			world.AwaitReady(w.T, second)
+			// Each publishes some rows first, until the former one reads such a message. With rows
+			// without a pause one of them might always be the first.
+			n := 0
+			world.Eventually(w.T, 2*time.Minute, "another bridge has taken over", func() bool {
+				n++
+				w.rows(fmt.Sprint("more", n))
+				world.Pause(time.Second)
+				_, why := w.Get("/readyz")
+				return strings.Contains(why, "another bridge publishes these streams")
+			})
+		},
+		alerts: []string{"BridgeSuperseded", "BridgeStopped"},
+	},
+	{
+		name: "a column is dropped", strike: func(w *watched) {
+			w.World.Exec("ALTER TABLE strict DROP COLUMN note")
+			w.rows("without")
+		},
+		alerts: []string{"BridgeEventsLoseMembers"},
+	},
+}
+
+// TestAlertsFire has a Prometheus scrape running bridges with a fault each, by the rules as they
+// are shipped with their times divided by alertScale.
+func TestAlertsFire(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	rules, err := monitoring.Rules(alertScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prometheus := testenv.StartPrometheus(t, rules)
+	for i := range faultAlerts {
+		f := &faultAlerts[i]
+		// The alerts are the same for series by stream and by shard.
+		f.byShard = i%2 == 1
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			f.run(t, prometheus)
+		})
+	}
+	t.Run("the other process of a group is gone", func(t *testing.T) {
+		t.Parallel()
+		p := newStandby(t, world.NATSBus(testenv.NATS(t)), testenv.MariaDB(t), false)
+		g := world.NewGroup(p, shortTimeout, nil, nil)
+		w := &watched{p, prometheus, "bridge group"}
+		prometheus.Scrape(t, w.job, g.Members[0].Daemon.Env["BRIDGE_HTTP_ADDR"], g.Members[1].Daemon.Env["BRIDGE_HTTP_ADDR"])
+		g.Ready()
+		w.silent()
+		g.Members[0].Kill()
+		w.fires("BridgeStandbyMissing", "BridgeAbsent")
+		g.Members[0].Restart()
+		w.silent()
+	})
+	t.Run("the board shows a bridge that works", func(t *testing.T) {
+		t.Parallel()
+		f := &faultAlert{env: static(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s"})}
+		w := f.publish(t, prometheus)
+		w.Start()
+		w.silent()
+		showsAll(t, w)
+	})
+}
+
+// publish makes the bridge of a fault and has it scraped.
+func (f *faultAlert) publish(t *testing.T, prometheus *testenv.Prometheus) *watched {
+	t.Helper()
+	db, b := testenv.MariaDB(t), world.NATSBus(testenv.NATS(t))
+	if f.ownSource {
+		db = testenv.StartMariaDB(t)
+	}
+	if f.ownBus {
+		b = world.NATSBus(testenv.StartNATS(t))
+	}
+	s := newEntities(t, db, workload.CapabilityOptions{Entities: 200, Seed: 3}, world.Strict)
+	var e world.Env
+	if f.env != nil {
+		e = f.env(t)
+	}
+	name := "alerts"
+	e = world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, s.Name+"_dead"), "BRIDGE_METRICS_BY_SHARD": strconv.FormatBool(f.byShard)}.With(e)
+	w := &watched{s.Publish(b, world.Publishing{Name: name, Env: e}), prometheus, "bridge " + t.Name()}
+	prometheus.Scrape(t, w.job, w.Env["BRIDGE_HTTP_ADDR"])
+	return w
+}
+
+func (f *faultAlert) run(t *testing.T, prometheus *testenv.Prometheus) {
+	t.Helper()
+	w := f.publish(t, prometheus)
+	if f.before != nil {
+		f.before(w)
+		w.Start()
+	} else {
+		w.Start()
+		w.silent()
+		f.strike(w)
+	}
+	w.fires(f.alerts...)
+	if f.heal != nil {
+		f.heal(w)
+		w.silent()
+	}
+}
+
+// silent waits until the bridge is scraped, is ready, and no alert of it fires.
+func (w *watched) silent() {
+	w.T.Helper()
+	defer w.report()
+	world.Eventually(w.T, 2*time.Minute, w.job+" is scraped and no alert fires", func() bool {
+		return len(w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`)) > 0 && len(w.prometheus.Firing(w.T, w.job)) == 0
+	})
+}
+
+// report logs what Prometheus sees of a bridge whose test has failed.
+func (w *watched) report() {
+	if w.T.Failed() {
+		w.T.Logf("%s: caught up %v, firing %v", w.job, w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`), w.prometheus.Firing(w.T, w.job))
+	}
+}
+
+// fires waits until each of some alerts fires, with all that a person reads of it.
+func (w *watched) fires(alerts ...string) {
+	w.T.Helper()
+	defer w.report()
+	world.Eventually(w.T, 2*time.Minute, w.job+" fires "+strings.Join(alerts, ", "), func() bool {
+		firing := w.prometheus.Firing(w.T, w.job)
+		return !slices.ContainsFunc(alerts, func(name string) bool {
+			return !slices.ContainsFunc(firing, func(a testenv.FiringAlert) bool { return a.Labels["alertname"] == name })
+		})
+	})
+	for _, a := range w.prometheus.Firing(w.T, w.job) {
+		w.T.Logf("%s: %s", a.Labels["alertname"], a.Annotations["summary"])
+		for name, text := range a.Annotations {
+			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "no value") || strings.Contains(text, "error") && name != "description" {
+				w.T.Errorf("%s of %s: %q", name, a.Labels["alertname"], text)
+			}
+		}
+	}
+}
+
+// showsAll fails the test where a panel of the board shows nothing of a bridge that works alone.
+func showsAll(t *testing.T, w *watched) {
+	t.Helper()
+	text, err := monitoring.Board(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", w.job, "$instance", ".*", "$stream", ".*")
+	// Nothing is wrong, there is no standby, and the checkpoint is a file.
+	empty := []string{"ALERTS", "bridge_standby_", "bridge_progress_", "bridge_retries_total", "topk("}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			expr := variables.Replace(target.Expr)
+			if slices.ContainsFunc(empty, func(part string) bool { return strings.Contains(expr, part) }) {
+				_ = w.prometheus.Query(t, expr)
+				continue
+			}
+			world.Eventually(t, 2*time.Minute, "panel "+p.Title+" shows "+expr, func() bool { return len(w.prometheus.Query(t, expr)) > 0 })
+		}
+	}
+}

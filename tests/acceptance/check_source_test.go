@@ -1,0 +1,191 @@
+package acceptance
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// TestCheckFindsWhatIsWrongWithATable plants one problem after another and types what check says.
+func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.MariaDB(t)
+	for _, test := range []struct {
+		name string
+		// plant makes the problem.
+		plant          string
+		set            world.Env
+		severity, code string
+		words          []string
+		// also is what the problem brings with it.
+		also string
+		// heals says that the statements that are printed remove the finding.
+		heals bool
+	}{
+		{name: "no table", set: world.Env{"BRIDGE_STREAM_ORDERS_TABLE": "ordres"}, severity: "unsafe", code: "no-table", words: []string{"ordres", "does not exist"}},
+		{name: "no database", set: world.Env{"BRIDGE_STREAM_ORDERS_TABLE": "nowhere.orders"}, severity: "unsafe", code: "no-grant", words: []string{"GRANT SELECT ON `nowhere`.`orders` TO"}},
+		{name: "no column ID", set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "idd"}, severity: "unsafe", code: "no-column", words: []string{`"idd"`, "which ID names", "order_no"}},
+		{name: "no column KEY", set: world.Env{"BRIDGE_STREAM_ORDERS_KEY": "region,nr"}, severity: "unsafe", code: "no-column", words: []string{`"nr"`, "which KEY names"}},
+		{name: "no column CREATED", set: world.Env{"BRIDGE_STREAM_ORDERS_CREATED": "born"}, severity: "unsafe", code: "no-column", words: []string{"which CREATED names"}},
+		{name: "no column MODIFIED", set: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "changed"}, severity: "unsafe", code: "no-column", words: []string{"which MODIFIED names"}},
+		{name: "no column DELETED", set: world.Env{"BRIDGE_STREAM_ORDERS_DELETED": "dead"}, severity: "unsafe", code: "no-column", words: []string{"which DELETED names"}},
+		{name: "no column FIELDS", set: world.Env{"BRIDGE_STREAM_ORDERS_FIELDS": "region,order_no,stat"}, severity: "unsafe", code: "no-column", words: []string{`"stat"`, "which FIELDS names"}},
+		{name: "an id that is not unique", plant: "ALTER TABLE orders DROP PRIMARY KEY, ADD KEY (id)",
+			severity: "unsafe", code: "id-not-unique", words: []string{"ADD UNIQUE KEY (`id`)"}},
+		{name: "an id that only its counter keeps unique", plant: "ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (id, region)",
+			severity: "warning", code: "id-unproved", words: []string{"ADD UNIQUE KEY (`id`)"}},
+		{name: "an id that is a text", set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "order_no", "BRIDGE_STREAM_ORDERS_ID_ORDER": "strict"}, severity: "unsafe", code: "id-type", words: []string{"varchar(40)"}},
+		{name: "an id that may be NULL", plant: "ALTER TABLE orders ADD number int NULL UNIQUE COMMENT 'NULL, perhaps'; UPDATE orders SET number = id; " +
+			"ALTER TABLE orders MODIFY id bigint unsigned NOT NULL, DROP PRIMARY KEY",
+			set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "number", "BRIDGE_STREAM_ORDERS_ID_ORDER": "strict"}, severity: "unsafe", code: "id-null", also: "id-not-primary", heals: true},
+		{name: "a KEY that is not unique", plant: "ALTER TABLE orders DROP KEY uk, ADD KEY (region, order_no)", severity: "unsafe", code: "key-not-unique",
+			words: []string{"KEY (region, order_no)", "ADD UNIQUE KEY (`region`, `order_no`)"}, heals: true},
+		{name: "a KEY that may be NULL", plant: "ALTER TABLE orders MODIFY order_no varchar(40) DEFAULT 'x' COMMENT 'a, b'", severity: "note", code: "key-null",
+			words: []string{"may be NULL", "BRIDGE_STREAM_ORDERS_ON_BAD_VALUE=stop"}},
+		{name: "no index on MODIFIED", plant: "ALTER TABLE orders DROP KEY modified, ADD KEY (region, gmt_modified)", severity: "warning", code: "modified-index",
+			words: []string{"CREATE INDEX"}, heals: true},
+		{name: "an index on MODIFIED that is ignored", plant: "ALTER TABLE orders ALTER INDEX modified IGNORED", severity: "warning", code: "modified-index", heals: true},
+		{name: "second precision", plant: "ALTER TABLE orders MODIFY gmt_create datetime NULL DEFAULT now() COMMENT 'current_timestamp()', " +
+			"MODIFY gmt_modified timestamp NOT NULL DEFAULT now() ON UPDATE now()", set: world.Env{"BRIDGE_TIME_ZONE": serverZone}, severity: "note", code: "second-precision", words: []string{"CREATED", "MODIFY `gmt_create` datetime(6)"}, heals: true},
+		{name: "CREATED of another type", set: world.Env{"BRIDGE_STREAM_ORDERS_CREATED": "state"}, severity: "unsafe", code: "time-type", words: []string{"varchar(20)"}},
+		{name: "an engine without transactions", plant: "ALTER TABLE orders ENGINE = MyISAM", severity: "warning", code: "engine", heals: true},
+		{name: "ids of an unknown issuer", plant: "ALTER TABLE orders MODIFY id bigint unsigned NOT NULL", severity: "warning", code: "id-issuer", words: []string{"ID_ORDER"}},
+		{name: "a view", plant: "CREATE VIEW recent AS SELECT * FROM orders", set: world.Env{"BRIDGE_STREAM_ORDERS_TABLE": "recent"}, severity: "unsafe", code: "id-not-unique", words: []string{"is a view"}},
+		{name: "ids below 1", plant: "ALTER TABLE orders MODIFY id bigint NOT NULL AUTO_INCREMENT; INSERT INTO orders (id, region, order_no) VALUES (-7, 'eu', 'x')", severity: "warning", code: "id-negative", words: []string{"-7"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			table, e := shop(t, server)
+			if test.plant != "" {
+				table.Exec(test.plant)
+			}
+			e = e.With(test.set)
+			mustFind(t, e, test.severity, test.code+" "+test.also, test.words...)
+			if !test.heals {
+				return
+			}
+			for _, f := range world.Check(t, e).Findings() {
+				table.Exec(f.Statement)
+				t.Logf("typed: %s", f.Statement)
+			}
+			mustBeSilent(t, e)
+		})
+	}
+	t.Run("no grant, until the one that is printed is given", func(t *testing.T) {
+		table, e := shop(t, server)
+		user := "ungranted_" + table.Name[max(0, len(table.Name)-10):]
+		table.Exec(fmt.Sprintf("CREATE OR REPLACE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
+		e["BRIDGE_SOURCE_URL"] = server.URL(user, "pa:ss@w/ord", table.Name)
+		f := mustFind(t, e, "unsafe", "no-grant", "GRANT SELECT ON")
+		table.Exec(f.Statement)
+		mustBeSilent(t, e)
+		table.Exec(fmt.Sprintf("REVOKE SELECT ON orders FROM '%s'@'%%'", user))
+		table.Exec(fmt.Sprintf("GRANT INSERT, SELECT (id, region, order_no, gmt_create, gmt_modified) ON orders TO '%s'@'%%'", user))
+		mustFind(t, e, "unsafe", "no-grant", "is_deleted", "GRANT SELECT ON")
+	})
+	t.Run("a stop of the shard, and a line in the log of the daemon", func(t *testing.T) {
+		table, e := shop(t, server)
+		table.Exec("ALTER TABLE orders DROP KEY uk, DROP KEY modified")
+		d := world.NewDaemon(t, world.Binary(t, false), e)
+		d.Start()
+		world.Eventually(t, time.Minute, "stopped", func() bool {
+			shards := d.Shards("orders")
+			return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "ADD UNIQUE KEY (`region`, `order_no`)")
+		})
+		world.Eventually(t, time.Minute, "logged", func() bool {
+			log := d.Log.String()
+			return strings.Contains(log, "code=modified-index") && strings.Contains(log, "CREATE INDEX")
+		})
+		// What stopped the stream is no finding beside it.
+		if log := d.Log.String(); strings.Count(log, "ADD UNIQUE KEY") != 1 || strings.Contains(log, "code=key-not-unique") {
+			t.Errorf("the cause of the stop is not logged once:\n%s", log)
+		}
+	})
+}
+
+// serverZone is the zone in which the test's servers write times without one: that of this host.
+var serverZone = func() string {
+	name, err := filepath.EvalSymlinks("/etc/localtime")
+	if _, zone, found := strings.Cut(name, "zoneinfo/"); err == nil && found {
+		return zone
+	}
+	return "UTC"
+}()
+
+func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	t.Run("a stride", func(t *testing.T) {
+		table, e := shop(t, testenv.StartMariaDB(t, "--auto-increment-increment=3", "--innodb-lock-wait-timeout=100", "--default-time-zone=+08:00"))
+		r := world.Check(t, e)
+		if f := r.Find("stride"); len(f) != 1 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "every 3rd id") {
+			t.Errorf("found %+v", r.Findings())
+		} else {
+			table.Exec(f[0].Statement)
+		}
+		if f := r.Find("lock-wait"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].Do, "2m0s") {
+			t.Errorf("found %+v", r.Findings())
+		}
+		if f := r.Find("log-flush"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].What, "innodb_flush_log_at_trx_commit=2") {
+			t.Errorf("found %+v", f)
+		} else {
+			table.Exec(f[0].Statement)
+			if f := world.Check(t, e).Find("log-flush"); len(f) > 0 {
+				t.Errorf("found %+v", f)
+			}
+		}
+		if got := r.Summary("stream"); !strings.Contains(got, "ids strided (auto_increment_increment is 3)") {
+			t.Errorf("the stream is summed up as %q", got)
+		}
+		mustFind(t, e, "note", "lock-wait")
+		table.Exec("SET GLOBAL innodb_lock_wait_timeout = 50")
+		mustBeSilent(t, e)
+		t.Run("and a zone that is not that of TIME_ZONE", func(t *testing.T) {
+			table.Exec("ALTER TABLE orders MODIFY gmt_create datetime(6) NOT NULL DEFAULT now(6)")
+			mustFind(t, e, "note", "time-zone", "8h0m0s", "UTC")
+			mustBeSilent(t, e.With(world.Env{"BRIDGE_TIME_ZONE": "Asia/Shanghai"}))
+		})
+	})
+	t.Run("a replica", func(t *testing.T) {
+		primary := testenv.StartMariaDB(t, "--server-id=1", "--log-bin=binlog")
+		replica := testenv.StartMariaDB(t, "--server-id=2", "--relay-log=relay")
+		host, port, err := net.SplitHostPort(primary.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := primary.Root(t).Exec("CREATE USER copier@'%' IDENTIFIED BY 'copier'; GRANT REPLICATION SLAVE ON *.* TO copier@'%'"); err != nil {
+			t.Fatal(err)
+		}
+		root := replica.Root(t)
+		if _, err := root.Exec(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copier', MASTER_PASSWORD='copier'; START SLAVE", host, port)); err != nil {
+			t.Fatal(err)
+		}
+		_, e := shop(t, primary)
+		mustBeSilent(t, e)
+		e["BRIDGE_SOURCE_URL"] = strings.Replace(e["BRIDGE_SOURCE_URL"], primary.Addr, replica.Addr, 1)
+		world.Eventually(t, time.Minute, "copied, and seen by a login with SELECT alone", func() bool {
+			r := world.Check(t, e)
+			return len(r.Findings()) == 1 && r.Findings()[0].Code == "replica" && strings.Contains(r.Findings()[0].What, "is a replica")
+		})
+		if _, err := root.Exec("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 1"); err != nil {
+			t.Fatal(err)
+		}
+		mustFind(t, e, "warning", "replica", "read_only is on")
+	})
+	t.Run("a wrong password", func(t *testing.T) {
+		table, e := shop(t, testenv.MariaDB(t))
+		e["BRIDGE_SOURCE_URL"] = strings.Replace(table.URL, "w%2Ford", "wrong-secret", 1)
+		mustFind(t, e, "unsafe", "source-login", "mysql -h 127.0.0.1")
+		if _, stdout, stderr := world.Command(t, e, "check"); strings.Contains(stdout+stderr, "wrong-secret") {
+			t.Errorf("the password is printed: %s%s", stdout, stderr)
+		}
+	})
+}

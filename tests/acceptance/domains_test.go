@@ -1,0 +1,251 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/sink"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestTwoDomainsOnOneStream has two databases with the same rows published in two domains to one
+// JetStream stream, over kills and lost stores: the events have the same ids, and none may be
+// dropped as a repeat of the other domain's.
+func TestTwoDomainsOnOneStream(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"eiffel.>"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	domains := []string{"eu.acme", "us.acme"}
+	var worlds []*world.World
+	var daemons []*world.Daemon
+	for _, domain := range domains {
+		w := world.Empty(t, nil)
+		w.Exec("CREATE TABLE roles (id integer PRIMARY KEY AUTOINCREMENT, name text NOT NULL UNIQUE, level integer NOT NULL)")
+		w.Exec("INSERT INTO roles (name, level) VALUES ('admin', 1), ('editor', 1), ('reader', 1)")
+		worlds = append(worlds, w)
+		daemons = append(daemons, world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+			"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_DOMAIN_ID": domain, "BRIDGE_STREAMS": "roles", "BRIDGE_NATS_STREAM": "EVENTS",
+			"BRIDGE_STREAM_ROLES_TABLE": "roles", "BRIDGE_STREAM_ROLES_KIND": "capability", "BRIDGE_STREAM_ROLES_KEY": "name",
+			"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STREAM_ROLES_RECONCILE_INTERVAL": "1s",
+		})))
+	}
+	// published waits until each domain has so many messages, and returns the ids of each.
+	published := func(n int) (ids map[string][]string) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%d messages of each domain are there", n), func() bool {
+			ids = make(map[string][]string)
+			for _, m := range b.ReadAll(t, "EVENTS") {
+				domain := m.Headers[sink.HeaderDomain]
+				ids[domain] = append(ids[domain], m.Headers[sink.HeaderID])
+			}
+			return len(ids[domains[0]]) >= n && len(ids[domains[1]]) >= n
+		})
+		return ids
+	}
+	change := func(statement string) {
+		for _, w := range worlds {
+			w.Exec(statement)
+		}
+	}
+	for _, d := range daemons {
+		d.Start()
+	}
+	published(3)
+	// One is killed with its store, one keeps it.
+	for i, d := range daemons {
+		d.Kill()
+		if i == 0 {
+			loseCheckpoint(d)
+		}
+	}
+	change("UPDATE roles SET level = 2 WHERE name = 'admin'")
+	change("INSERT INTO roles (name, level) VALUES ('owner', 1)")
+	for _, d := range daemons {
+		d.Start()
+	}
+	published(5)
+	for _, d := range daemons {
+		d.Kill()
+		loseCheckpoint(d)
+	}
+	change("DELETE FROM roles WHERE name = 'editor'")
+	for _, d := range daemons {
+		d.Start()
+	}
+	ids := published(6)
+	for _, d := range daemons {
+		if status, _ := d.Term(); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+		mustVerify(t, d.Env)
+		if f := mustFind(t, d.Env, "note", "stream-domains no-modified"); !strings.Contains(f.What, ".acme") {
+			t.Errorf("found %+v", f)
+		}
+	}
+	for _, domain := range domains {
+		distinct := slices.Compact(slices.Sorted(slices.Values(ids[domain])))
+		if len(ids[domain]) != 6 || len(distinct) != 6 {
+			t.Errorf("%s has %d messages with %d ids, want 6", domain, len(ids[domain]), len(distinct))
+		}
+	}
+	if a, b := slices.Sorted(maps.Keys(ids)), domains; !slices.Equal(a, b) {
+		t.Errorf("the domains are %v", a)
+	}
+}
+
+// TestAStreamMovesToAnotherSubject publishes a table to another subject of the same JetStream
+// stream within the duplicate window, from the beginning: its events have the ids that they had.
+func TestAStreamMovesToAnotherSubject(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
+	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_FACTS_TABLE": "facts",
+		"BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
+	}))
+	arrives := func(want int64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%d messages are there", want), func() bool { return b.Count(t, "EVENTS") >= want })
+		if status, _ := d.Term(); status != 0 {
+			t.Fatalf("exit status %d", status)
+		}
+	}
+	d.Start()
+	arrives(3)
+	d.Env["BRIDGE_STREAM_FACTS_DESTINATION"] = "b.{type}"
+	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "facts"); status != 0 {
+		t.Fatalf("checkpoint reset: %s", stderr)
+	}
+	d.Start()
+	arrives(6)
+	mustVerify(t, d.Env)
+}
+
+// TestWhatMayNotBeReadCountsForNoRepeat has a message removed within the duplicate window, a
+// store lost, and a login that may read nothing: its event has the id that the server has seen, and
+// is published all the same.
+func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.StartNATS(t, testenv.NATSLines(
+		"no_auth_user: admin",
+		"authorization {",
+		"  users = [",
+		"    { user: admin, password: a },",
+		`    { user: blind, password: a, permissions: { publish: { deny: ["$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.DIRECT.GET.>"] } } }`,
+		"  ]",
+		"}",
+	))
+	stream := server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
+	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
+	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
+		"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr(), "BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS",
+		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
+	})
+	rowTwo := func() bool {
+		return slices.ContainsFunc(b.ReadAll(t, "EVENTS"), func(m world.Message) bool { return m.Headers[sink.HeaderRowID] == "2" })
+	}
+	d.Start()
+	world.Eventually(t, time.Minute, "three messages are there", func() bool { return b.Count(t, "EVENTS") >= 3 })
+	d.Kill()
+	loseCheckpoint(d)
+	if err := stream.DeleteMsg(t.Context(), 2); err != nil || rowTwo() {
+		t.Fatalf("the message of row 2 is there: %v", err)
+	}
+	d.Start()
+	world.Eventually(t, time.Minute, "the message of row 2 is there again", rowTwo)
+}
+
+// TestALateMessageOfTheFormerVersion has a message that a former version sent, whose Nats-Msg-Id is
+// the id of its event, arrive behind the same event of this version: it is there twice, and the
+// state that follows it is published again.
+func TestALateMessageOfTheFormerVersion(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE roles (id integer PRIMARY KEY AUTOINCREMENT, name text NOT NULL UNIQUE, level integer NOT NULL)")
+	w.Exec("INSERT INTO roles (name, level) VALUES ('admin', 1)")
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "roles", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STABILITY_WINDOW": "0s",
+		"BRIDGE_STREAM_ROLES_TABLE": "roles", "BRIDGE_STREAM_ROLES_KIND": "capability", "BRIDGE_STREAM_ROLES_KEY": "name",
+		"BRIDGE_STREAM_ROLES_DESTINATION": "a.{key}", "BRIDGE_STREAM_ROLES_RECONCILE_INTERVAL": "1s",
+	}))
+	arrive := func(want int) []world.Message {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%d messages are there", want), func() bool { return b.Count(t, "EVENTS") >= int64(want) })
+		return b.ReadAll(t, "EVENTS")
+	}
+	d.Start()
+	first := arrive(1)[0]
+	w.Exec("UPDATE roles SET level = 2")
+	arrive(2)
+	late := &nats.Msg{Subject: "a.admin", Data: first.Value, Header: nats.Header{"Nats-Msg-Id": {first.Headers[sink.HeaderID]}}}
+	for name, value := range first.Headers {
+		if !strings.HasPrefix(name, "Nats-") {
+			late.Header.Set(name, value)
+		}
+	}
+	if _, err := server.JetStream(t).PublishMsg(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	all := arrive(4)
+	if status, _ := d.Term(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if got := all[3].Headers; got[sink.HeaderID] != all[1].Headers[sink.HeaderID] || all[2].Headers[sink.HeaderID] != all[0].Headers[sink.HeaderID] {
+		t.Errorf("the last message is %v", got)
+	}
+	if r := mustVerify(t, d.Env); r.Streams[0].Repeats != 2 {
+		t.Errorf("%d messages count as repeats, want 2", r.Streams[0].Repeats)
+	}
+}
+
+// TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
+// store: the server knows its id, and it has to be there again.
+func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, MaxMsgSize: 2000, Duplicates: 2 * time.Minute})
+	dead := server.CreateStream(t, natsjs.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
+	w.Exec("INSERT INTO facts (text) VALUES (?)", strings.Repeat("y", 5000))
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_DEAD_LETTER": "dead",
+		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_CREATED": "created", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}",
+	}))
+	isDead := func() bool { return b.Count(t, "DEAD") == 1 }
+	d.Start()
+	world.Eventually(t, time.Minute, "the dead letter is there", isDead)
+	d.Kill()
+	loseCheckpoint(d)
+	if err := dead.DeleteMsg(t.Context(), 1); err != nil || isDead() {
+		t.Fatalf("the dead letter is not removed: %v", err)
+	}
+	d.Start()
+	world.Eventually(t, time.Minute, "the dead letter is there again", isDead)
+}

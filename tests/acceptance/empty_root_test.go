@@ -1,0 +1,195 @@
+package acceptance
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// imageUser is the user of the image.
+const imageUser = 65532
+
+// staticBinary builds the program as the image does.
+func staticBinary(t testing.TB, path string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=image", "-o", path, "bridge/cmd/bridge")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// emptyRoot lays out what the image holds: the binary, one file of authorities, and two folders of
+// the user's.
+func emptyRoot(t testing.TB, authorities string) string {
+	t.Helper()
+	dir := t.TempDir()
+	// The folders of the tests are closed to others.
+	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := filepath.Join(dir, "root")
+	for _, folder := range []string{"etc/ssl/certs", "var/lib/bridge", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, folder := range []string{"var/lib/bridge", "tmp"} {
+		if err := os.Chown(filepath.Join(root, folder), imageUser, imageUser); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle := put(t, authorities, filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
+	if err := os.Chmod(bundle, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	staticBinary(t, filepath.Join(root, "bridge"))
+	return root
+}
+
+func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root of a process")
+	}
+	certs := testenv.NewCerts(t)
+	server := testenv.StartMariaDB(t, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
+	table := newSecured(t, server)
+	root := emptyRoot(t, certs.CA)
+
+	t.Run("needs no library and no loader", func(t *testing.T) {
+		file, err := elf.Open(filepath.Join(root, "bridge"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		libraries, err := file.ImportedLibraries()
+		for _, part := range file.Progs {
+			if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
+				t.Errorf("has a part of type %s", part.Type)
+			}
+		}
+		if err != nil || len(libraries) > 0 {
+			t.Errorf("libraries %v, %v", libraries, err)
+		}
+	})
+
+	// As the manifests and the compose file run it.
+	testenv.ReadOnly(t, root, "var/lib/bridge", "tmp")
+	if err := os.WriteFile(filepath.Join(root, "var/lib/file"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Fatalf("the root can be written: %v", err)
+	}
+
+	// inside makes a command a process of the image.
+	inside := func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Err, cmd.Dir = "/bridge", nil, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}, Pdeathsig: syscall.SIGKILL}
+	}
+	port := testenv.FreePort(t)
+	e := secured("").With(world.Env{
+		// The certificate is judged by the authorities of the root.
+		"BRIDGE_SOURCE_URL":     table.URL + "?tls=true",
+		"BRIDGE_SINK_URL":       "stdout:",
+		"BRIDGE_CHECKPOINT_URL": "file:///var/lib/bridge/bridge.db",
+		"BRIDGE_HTTP_ADDR":      fmt.Sprintf(":%d", port),
+		"BRIDGE_TIME_ZONE":      "Asia/Shanghai",
+	})
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/bridge", args...)
+		inside(cmd)
+		for name, value := range e {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		return cmd
+	}
+	healthy := func(args ...string) (string, error) {
+		out, err := command(append([]string{"health"}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+
+	if out, err := healthy(); err == nil || !strings.Contains(out, "refused") {
+		t.Errorf("healthy before there is a bridge: %v, %s", err, out)
+	}
+	log := new(world.Log)
+	bridge := command("run")
+	bridge.Stdout, bridge.Stderr = log, log
+	if err := bridge.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- bridge.Wait() }()
+	t.Cleanup(func() {
+		_ = bridge.Process.Kill()
+		if t.Failed() {
+			t.Logf("log of bridge:\n%s", log)
+		}
+	})
+	insertSecured(table)
+	world.Eventually(t, time.Minute, "an event", func() bool { return strings.Contains(log.String(), `"SecuredPublishedEvent"`) })
+	mustHaveNoRights(t, bridge.Process.Pid)
+	for _, flags := range [][]string{nil, {"--ready"}} {
+		world.Eventually(t, time.Minute, fmt.Sprintf("bridge health %v", flags), func() bool {
+			out, err := healthy(flags...)
+			if err != nil {
+				t.Logf("bridge health %v: %v, %s", flags, err, out)
+			}
+			return err == nil
+		})
+	}
+	if err := bridge.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("not ended a minute after SIGTERM")
+	}
+	if _, err := os.Stat(filepath.Join(root, "var/lib/bridge/bridge.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+// mustHaveNoRights fails the test unless a process runs as the user of the image, without a
+// capability.
+func mustHaveNoRights(t *testing.T, pid int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none}
+	for _, name := range []string{"Uid", "Gid"} {
+		want[name] = strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d\t", imageUser), 4))
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		if expected, asked := want[name]; asked && value != expected {
+			t.Errorf("%s is %s, want %s", name, value, expected)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no %v in\n%s", want, status)
+	}
+}
+
+// none is a set of no capability.
+const none = "0000000000000000"

@@ -1,0 +1,318 @@
+package acceptance
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// The streams of the tests of a failover, which tail one table each.
+const (
+	factStream = "facts"
+	partStream = "parts"
+	lastID     = 137
+	// survivor is the highest row that the other server has, further how many it writes before
+	// bridge reads again.
+	survivor, further = 127, 40
+)
+
+// failover is a table for each stream behind a proxy that leads to one server after another.
+type failover struct {
+	t     *testing.T
+	bus   *world.Bus
+	proxy *testenv.Proxy
+	name  string
+	env   world.Env
+	*world.Daemon
+}
+
+// newFailover makes the tables on the first server and a daemon that has published lastID rows of
+// each.
+func newFailover(t *testing.T, b *world.Bus, first *testenv.DatabaseServer) *failover {
+	t.Helper()
+	f := &failover{t: t, bus: b, proxy: testenv.StartProxy(t, first.Addr), name: first.NewDatabase(t)}
+	f.make(first, lastID)
+	f.env = b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL":    fmt.Sprintf("mysql://reader_%s:secret@%s/%s", f.name[len(f.name)-4:], f.proxy.Addr(), f.name),
+		"BRIDGE_POLL_INTERVAL": world.PollInterval.String(),
+		"BRIDGE_STREAMS":       factStream + "," + partStream,
+	})
+	for stream, kind := range map[string]string{factStream: "release", partStream: "capability"} {
+		prefix := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
+		f.env[prefix+"TABLE"], f.env[prefix+"KIND"], f.env[prefix+"CREATED"] = stream, kind, "created"
+		f.env[prefix+"DESTINATION"] = b.Open(t, f.destination(stream))
+	}
+	f.env["BRIDGE_STREAM_PARTS_KEY"] = "token"
+	f.Daemon = world.NewDaemon(t, world.Binary(t, false), f.env)
+	f.Start()
+	f.passed(lastID)
+	return f
+}
+
+func (f *failover) destination(stream string) string { return f.name + "_" + stream }
+
+// exec runs statements on a server, which may have been restored since the last call.
+func (f *failover) exec(server *testenv.DatabaseServer, statement string, args ...any) {
+	f.t.Helper()
+	db := server.Root(f.t)
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec(statement, args...); err != nil {
+		f.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// make makes the tables with rows up to an id, the same on each server, and a login that reads
+// them.
+func (f *failover) make(server *testenv.DatabaseServer, rows int) {
+	f.t.Helper()
+	user := "reader_" + f.name[len(f.name)-4:]
+	f.exec(server, fmt.Sprintf("CREATE DATABASE IF NOT EXISTS %s; CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED BY 'secret'; GRANT SELECT ON `%s`.* TO '%s'@'%%'",
+		f.name, user, f.name, user))
+	for _, table := range []string{factStream, partStream} {
+		f.exec(server, fmt.Sprintf("CREATE TABLE %s.%s (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, token varchar(40) NOT NULL UNIQUE, "+
+			"created datetime(6) NOT NULL DEFAULT now(6))", f.name, table))
+		var list []string
+		for i := range rows {
+			created := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+			list = append(list, fmt.Sprintf("('old-%d', '%s')", i+1, created.Format(time.DateTime)))
+		}
+		f.exec(server, fmt.Sprintf("INSERT INTO %s.%s (token, created) VALUES %s", f.name, table, strings.Join(list, ", ")))
+	}
+}
+
+// write has the application write rows of its own, a statement each.
+func (f *failover) write(server *testenv.DatabaseServer, rows int) {
+	f.t.Helper()
+	for _, table := range []string{factStream, partStream} {
+		var list []string
+		for i := range rows {
+			list = append(list, fmt.Sprintf("INSERT INTO %s.%s (token) VALUES ('new-%d')", f.name, table, survivor+1+i))
+		}
+		f.exec(server, strings.Join(list, ";"))
+	}
+}
+
+// uptime returns for how many seconds a server has run.
+func (f *failover) uptime(server *testenv.DatabaseServer) (seconds int) {
+	f.t.Helper()
+	db := server.Root(f.t)
+	defer func() { _ = db.Close() }()
+	var name string
+	if err := db.QueryRow("SHOW STATUS LIKE 'Uptime'").Scan(&name, &seconds); err != nil {
+		f.t.Fatal(err)
+	}
+	return seconds
+}
+
+// passed waits until both streams have published up to an id.
+func (f *failover) passed(id uint64) {
+	f.t.Helper()
+	for _, stream := range []string{factStream, partStream} {
+		world.Eventually(f.t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return f.Position(stream) == id })
+	}
+}
+
+// bySubject returns what the last event of each row of facts says, and of each part.
+func (f *failover) bySubject(stream string) map[string]string {
+	f.t.Helper()
+	last := make(map[string]string)
+	for _, m := range f.bus.ReadAll(f.t, f.destination(stream)) {
+		var e struct {
+			Meta struct{ Type string }
+			Data struct {
+				Token string
+				Row   struct{ ID uint64 }
+			}
+		}
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			f.t.Fatalf("%v: %s", err, m.Value)
+		}
+		switch {
+		case stream == factStream:
+			last[fmt.Sprint("row ", e.Data.Row.ID)] = e.Data.Token
+		case strings.HasSuffix(e.Meta.Type, "DeletedEvent"):
+			delete(last, e.Data.Token)
+		default:
+			last[e.Data.Token] = fmt.Sprint("row ", e.Data.Row.ID)
+		}
+	}
+	return last
+}
+
+var command = regexp.MustCompile(`bridge (checkpoint set \w+ \w+ \d+|reconcile --allow-deletes \w+)`)
+
+// resolve waits until both streams have stopped because ids are used again, types the commands that
+// they name, and expects all rows of the table on the bus.
+func (f *failover) resolve() {
+	t := f.t
+	t.Helper()
+	typed := make(map[string]string)
+	for _, stream := range []string{factStream, partStream} {
+		got := world.AwaitStopped(t, f.Daemon, stream)
+		for _, want := range []string{"uses ids again", "10 were others, from id 128 on"} {
+			if !strings.Contains(got.LastError, want) {
+				t.Errorf("%s: the error lacks %q: %s", stream, want, got.LastError)
+			}
+		}
+		if got.Position != lastID {
+			t.Errorf("%s: position %d, want %d", stream, got.Position, lastID)
+		}
+		typed[stream] = command.FindString(got.LastError)
+	}
+	if want := "bridge checkpoint set facts facts 127"; typed[factStream] != want {
+		t.Errorf("the command is %q, want %q", typed[factStream], want)
+	}
+	if code, body := f.Get("/readyz"); code != 503 || !strings.Contains(body, typed[factStream]) {
+		t.Errorf("/readyz %d: %s", code, body)
+	}
+	if r := world.Verify(t, f.env); r.Good || r.Faults()["altered"] != lastID-survivor {
+		t.Errorf("verify finds %v, want %d altered", r.Faults(), lastID-survivor)
+	}
+	if n := f.bus.Count(t, f.destination(factStream)); n != lastID {
+		t.Errorf("%d messages are on the bus, want %d", n, lastID)
+	}
+
+	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_HTTP_ADDR": f.Daemon.Env["BRIDGE_HTTP_ADDR"]}), strings.Fields(typed[partStream])[1:]...); status != 0 {
+		t.Fatalf("%s: status %d, %s", typed[partStream], status, stderr)
+	}
+	if status, _ := f.Term(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_CHECKPOINT_URL": f.Daemon.Env["BRIDGE_CHECKPOINT_URL"]}), strings.Fields(typed[factStream])[1:]...); status != 0 {
+		t.Fatalf("%s: status %d, %s", typed[factStream], status, stderr)
+	}
+	f.Start()
+	f.passed(survivor + further)
+	want := map[string]map[string]string{factStream: {}, partStream: {}}
+	for id := 1; id <= survivor+further; id++ {
+		row, token := fmt.Sprint("row ", id), fmt.Sprint("old-", id)
+		if id > survivor {
+			token = fmt.Sprint("new-", id)
+		}
+		want[factStream][row], want[partStream][token] = token, row
+	}
+	for stream := range want {
+		if got := f.bySubject(stream); !maps.Equal(got, want[stream]) {
+			t.Errorf("%s: the bus says\n%v, the table\n%v", stream, got, want[stream])
+		}
+	}
+	world.AwaitReady(t, f.Daemon)
+}
+
+// TestAFailoverToAServerThatIsBehind: 137 rows were published, the new primary ends at 127, and the
+// application writes 40 rows there before bridge reads again.
+func TestAFailoverToAServerThatIsBehind(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	behind := testenv.StartMariaDB(t)
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		f := newFailover(t, b, testenv.MariaDB(t))
+		f.proxy.Cut()
+		f.make(behind, survivor)
+		f.write(behind, further)
+		f.proxy.Forward(behind.Addr)
+		f.proxy.Heal()
+		f.resolve()
+	})
+}
+
+// TestACrashThatLosesCommits: the server had not flushed its log when its host crashed. It is the
+// same afterwards, without the last ten rows, and the application has written 40 others before
+// bridge reads again.
+func TestACrashThatLosesCommits(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		server := testenv.StartMariaDB(t)
+		f := newFailover(t, b, server)
+		// A server tells since when it runs in whole seconds.
+		world.Eventually(t, time.Minute, "the server has run for five seconds", func() bool { return f.uptime(server) >= 5 })
+		f.proxy.Cut()
+		// What a crash of the host leaves.
+		for _, table := range []string{factStream, partStream} {
+			f.exec(server, fmt.Sprintf("DELETE FROM %s.%s WHERE id > %d; ALTER TABLE %s.%s AUTO_INCREMENT = %d", f.name, table, survivor, f.name, table, survivor+1))
+		}
+		server.Restart(t)
+		f.write(server, further)
+		f.proxy.Heal()
+		f.resolve()
+	})
+}
+
+// TestASettingThatTheCheckpointDependsOn: KIND is another one at the next start. Its stream stops
+// and publishes nothing, the other goes on, and the command that is named has it begin again.
+func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "shop.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	insert := func(n int) {
+		t.Helper()
+		for _, table := range []string{factStream, partStream} {
+			if _, err := db.Exec("CREATE TABLE IF NOT EXISTS " + table + " (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)"); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				if _, err := db.Exec("INSERT INTO " + table + " (name) VALUES ('a')"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	insert(9)
+	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats"),
+		"BRIDGE_STREAMS":            factStream + "," + partStream,
+		"BRIDGE_STREAM_FACTS_TABLE": factStream, "BRIDGE_STREAM_FACTS_KIND": "release",
+		"BRIDGE_STREAM_PARTS_TABLE": partStream, "BRIDGE_STREAM_PARTS_KIND": "release",
+	})
+	d.Start()
+	passed := func(stream string, id uint64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
+	}
+	passed(factStream, 9)
+	passed(partStream, 9)
+	d.Term()
+
+	insert(1)
+	d.Env["BRIDGE_STREAM_PARTS_KIND"] = "capability"
+	found := world.Check(t, d.Env).Find("checkpoint-meaning")
+	if len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "KIND was release and is capability") || found[0].Statement != "bridge checkpoint reset parts" {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed(factStream, 10)
+	world.Eventually(t, time.Minute, "parts has stopped", func() bool {
+		shards := d.Shards(partStream)
+		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "bridge checkpoint reset parts")
+	})
+	if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "another configuration") {
+		t.Errorf("/readyz %d: %s", code, body)
+	}
+	d.Term()
+	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", partStream); status != 0 {
+		t.Fatal(stderr)
+	}
+	if found := world.Check(t, d.Env).Find("checkpoint-meaning"); len(found) > 0 {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed(partStream, 10)
+	world.AwaitReady(t, d)
+}

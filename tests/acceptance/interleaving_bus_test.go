@@ -1,0 +1,318 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/sink"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestInterleavingsOfLoss has the bus or the store lose what they had (e, f, g, h and j of the
+// interleavings).
+func TestInterleavingsOfLoss(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	eachProxiedBus(t, testall.Pick(natsAlone, bothBuses), func(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+		for name, test := range map[string]func(*interleaving){
+			"e: a quiet topic that others use expires":           aQuietTopicExpires,
+			"g: a topic is made again and filled beyond the end": aTopicIsMadeAgain,
+			"h: a copy of the store is started beside it":        aCopyIsStarted,
+			"j: messages expire behind an old offset":            messagesExpire,
+			"j: messages expire and the store is lost":           messagesExpireAndTheStoreIsLost,
+		} {
+			t.Run(name, func(t *testing.T) { test(interleave(t, b, proxy, nil)) })
+		}
+		t.Run("f: the store is lost", func(t *testing.T) { theStoreIsLost(t, b, proxy) })
+		t.Run("j: messages are compacted behind the offset", func(t *testing.T) { messagesAreCompacted(t, b, proxy) })
+		if b.NATS != nil {
+			t.Run("g: a purge and a rebuild within the duplicate window", func(t *testing.T) { aPurge(interleave(t, b, proxy, nil)) })
+		}
+	})
+}
+
+// aQuietTopicExpires (rule 5): what others publish is read while the program runs, so that it may
+// expire and a start has nothing to read.
+func aQuietTopicExpires(i *interleaving) {
+	i.consistent()
+	i.readsForeign(2000)
+	count := i.count()
+	i.Bus.Expire(i.T, i.destination(), 1)
+	// JetStream counts what is left.
+	expired := count - i.count()
+	i.restart()
+	if s, found := i.Stream(world.Strict); !found || s.CatchUp.OffsetsPerSecond > 0 {
+		i.T.Errorf("the start has read the bus, at %v offsets a second", s.CatchUp.OffsetsPerSecond)
+	}
+	i.Reconcile()
+	if n := i.count() + expired; n != count {
+		i.T.Errorf("%d messages were published again", n-count)
+	}
+	if log := i.Log.String(); strings.Contains(log, "read again from its beginning") {
+		i.T.Errorf("what expired was to be read:\n%s", log)
+	}
+	i.publishes(func() { i.insert("a", 1) })
+}
+
+// readsForeign publishes messages of somebody else and ends the program, which has read them. Only
+// its checkpoint shows that, once it has ended, and a start would read the rest. So where the time
+// was too short, more messages follow.
+func (i *interleaving) readsForeign(n int) {
+	i.T.Helper()
+	for wait := 2 * time.Second; ; wait *= 2 {
+		i.foreign(n)
+		world.Pause(wait)
+		i.Term()
+		covered, count := i.covered(), i.count()
+		switch {
+		case covered == count:
+			return
+		case wait > arriveWithin/2:
+			i.T.Fatalf("the checkpoint covers %d of %d messages, %v after the last", covered, count, wait)
+		}
+		i.restart()
+	}
+}
+
+func aTopicIsMadeAgain(i *interleaving) {
+	end := i.count()
+	i.Term()
+	i.Bus.Remake(i.T, i.destination())
+	i.foreign(int(end) * 2 * world.Partitions)
+	i.restart()
+	i.consistent()
+}
+
+func aPurge(i *interleaving) {
+	i.Term()
+	i.Bus.Expire(i.T, i.destination(), 0)
+	if status, _, stderr := world.Command(i.T, i.Env, "checkpoint", "rebuild", world.Strict); status != 0 {
+		i.T.Fatal(stderr)
+	}
+	i.restart()
+	i.consistent()
+}
+
+func aCopyIsStarted(i *interleaving) {
+	copied := i.copyStore()
+	i.restart()
+	i.publishes(func() { i.insert("a", 1) })
+	i.publishes(func() { i.update("a", 2) })
+	env := i.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + copied})
+	delete(env, "BRIDGE_HTTP_ADDR")
+	younger := &interleaving{Publisher: i.With(i.T), proxy: i.proxy}
+	younger.Daemon = world.NewDaemon(i.T, i.Path, env)
+	count := i.count()
+	younger.restart()
+	younger.Reconcile()
+	if n := i.count(); n != count {
+		i.T.Errorf("%d messages were published again", n-count)
+	}
+	// Both see each row, and what one has published the other does not publish if it has read that.
+	// The older one learns of the other by its first message.
+	rows := 0
+	world.Eventually(i.T, arriveWithin, "the older one says that another has taken over", func() bool {
+		rows++
+		i.insert(fmt.Sprint("b", rows), 1)
+		status, body := i.Get("/readyz")
+		return status == 503 && strings.Contains(body, "another bridge publishes these streams")
+	})
+	if status, body := i.Get("/livez"); status != 200 {
+		i.T.Errorf("/livez %d: %s", status, body)
+	}
+	i.Kill()
+	// A row that both publish at the same time is there twice, and what the older one stored behind
+	// the younger one is stated once more: none of that may come during the reconcile.
+	younger.Drained()
+	// Where nothing of the younger one follows, it looks up the ends of its topics once a minute.
+	world.Eventually(i.T, time.Minute+arriveWithin, "what the older one stored last is stated once more", younger.restated)
+	younger.publishes(func() { i.update("a", 3) })
+	younger.consistent()
+}
+
+// restated reports whether no entity's last message is of a smaller epoch than one before it.
+func (i *interleaving) restated() bool {
+	i.T.Helper()
+	highest, late := make(map[string]uint64), make(map[string]bool)
+	for _, m := range i.Received(world.Strict) {
+		s, err := sink.ParseState(m.Headers[sink.HeaderState])
+		switch {
+		case err != nil:
+			i.T.Fatal(err)
+		case s.Epoch < highest[m.Key]:
+			late[m.Key] = true
+		default:
+			highest[m.Key] = s.Epoch
+			delete(late, m.Key)
+		}
+	}
+	return len(late) == 0
+}
+
+// messagesExpire (rule 22) has messages expire that an older copy of the store lacks. Each row is
+// as that copy has it. But nothing tells what has expired, so all entities are published once more.
+// What expires below the offsets is not published again: see aQuietTopicExpires.
+func messagesExpire(i *interleaving) {
+	// The second cursor looks back less than an hour: it does not find the rows.
+	i.World.Exec("UPDATE strict SET modified = modified - INTERVAL 1 HOUR")
+	i.Reconcile()
+	i.World.Exec("CREATE TABLE former AS SELECT * FROM strict")
+	copied := i.copyStore()
+	i.restart()
+	i.changeAll()
+	i.Kill()
+	i.World.Exec("UPDATE strict JOIN former USING (id) SET strict.state = former.state, strict.n = former.n, strict.modified = former.modified")
+	i.Bus.Expire(i.T, i.destination(), 1)
+	i.loseStore()
+	if err := os.CopyFS(i.store(), os.DirFS(copied)); err != nil {
+		i.T.Fatal(err)
+	}
+	i.startPublishes(interleavingEntities)
+}
+
+// messagesExpireAndTheStoreIsLost has the entities published of which the bus has nothing.
+func messagesExpireAndTheStoreIsLost(i *interleaving) {
+	i.changeAll()
+	i.Kill()
+	i.Bus.Expire(i.T, i.destination(), 1)
+	i.loseStore()
+	i.startPublishes(interleavingEntities - len(i.Received(world.Strict)))
+}
+
+// changeAll has each entity published twice. So all but the newest message of a topic-partition
+// expire behind an offset from before the call.
+func (i *interleaving) changeAll() {
+	i.T.Helper()
+	for range 2 {
+		before := i.count()
+		i.World.Exec("UPDATE strict SET n = n + 1, modified = now(6)")
+		i.awaitCount(before + interleavingEntities)
+	}
+}
+
+// startPublishes starts the program and waits until the bus is as the table. It fails the test
+// unless that takes so many messages.
+func (i *interleaving) startPublishes(want int) {
+	i.T.Helper()
+	before := i.count()
+	i.restart()
+	i.consistent()
+	if n := i.count() - before; n != int64(want) {
+		i.T.Errorf("%d messages were published, want %d", n, want)
+	}
+}
+
+func messagesAreCompacted(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+	i := interleave(t, b, proxy, func(w *world.World) world.Env {
+		if b.Kafka != nil {
+			return nil
+		}
+		return world.Env{"BRIDGE_STREAM_STRICT_DESTINATION": w.Name + "_strict.{key}"}
+	})
+	i.publishes(func() { i.insert("a", 1) })
+	for state := range 10 {
+		i.publishes(func() { i.update("a", 2+state) })
+	}
+	i.Kill()
+	before := len(i.Received(world.Strict))
+	if b.Kafka != nil {
+		values := map[string]string{"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+		configs := make(map[string]*string)
+		for name, value := range values {
+			configs[name] = &value
+		}
+		b.Kafka.ConfigureTopic(t, i.destination(), configs)
+		world.Pause(time.Second)
+	} else {
+		b.Configure(t, i.destination(), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgsPerSubject = 1 })
+	}
+	world.Eventually(t, arriveWithin, "messages are compacted", func() bool {
+		if b.Kafka != nil {
+			// It closes a segment when something is added to it.
+			b.Replay(t, i.destination(), compactable())
+		}
+		n := 0
+		for _, m := range i.Received(world.Strict) {
+			if m.Headers["bridge-stream"] != "" {
+				n++
+			}
+		}
+		return n < before-5
+	})
+	count := i.count()
+	i.restart()
+	i.consistent()
+	if n := i.count(); n != count {
+		t.Errorf("%d messages were published again", n-count)
+	}
+}
+
+// compactable returns a message with a key for each partition.
+func compactable() (messages []world.Message) {
+	for p := range world.Partitions {
+		messages = append(messages, world.Message{Partition: string(rune('0' + p)), Key: "foreign", Value: []byte("x")})
+	}
+	return messages
+}
+
+func theStoreIsLost(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+	i := interleave(t, b, proxy, func(w *world.World) world.Env {
+		destination := w.Name + "_{tag}"
+		if b.NATS != nil {
+			destination += ".{type}"
+		}
+		return world.Env{
+			"BRIDGE_STREAM_STRICT_START": "latest", "BRIDGE_STREAM_STRICT_TAG": world.Strict, "BRIDGE_STREAM_STRICT_DESTINATION": destination,
+		}
+	})
+	i.World.Exec("CREATE VIEW fresh AS SELECT * FROM strict WHERE app = 'x'")
+	if n := i.count(); n != 0 {
+		t.Fatalf("%d messages of what was there before", n)
+	}
+	i.publishes(func() { i.insert("a", 1) })
+	burn(i)
+	i.publishes(func() { i.insert("b", 1) })
+	if b.Kafka != nil {
+		b.Kafka.AddPartitions(t, i.destination(), world.Partitions+3)
+	}
+	for _, name := range []string{"c", "d", "e", "f", "g"} {
+		i.publishes(func() { i.insert(name, 1) })
+	}
+	i.publishes(func() { i.update("a", 2) })
+	burn(i)
+	i.Kill()
+	i.loseStore()
+	i.insert("h", 1)
+	count := i.count()
+	i.restart()
+	i.awaitCount(count + 1)
+	i.Reconcile()
+	if n := i.count(); n != count+1 {
+		t.Errorf("%d messages were published, want 1", n-count)
+	}
+	if wrong := i.World.Difference("fresh", i.Received(world.Strict)); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// burn has ids taken that no row will have.
+func burn(i *interleaving) {
+	i.T.Helper()
+	tx, err := i.World.DB.Begin()
+	if err == nil {
+		_, err = tx.Exec("INSERT INTO strict (app, name, state, n) VALUES ('x', 'burned', 's1', 1), ('x', 'burned too', 's1', 1)")
+	}
+	if err == nil {
+		err = tx.Rollback()
+	}
+	if err != nil {
+		i.T.Fatal(err)
+	}
+}

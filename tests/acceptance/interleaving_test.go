@@ -1,0 +1,257 @@
+package acceptance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store/pebble"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
+	"bridge/tests/world"
+)
+
+// The interleavings a to j of issue 16, which recovery from the bus has to come through: the
+// letters stand at the beginnings of the tests.
+
+// interleavingEntities is how many entities there are at the beginning, and arriveWithin how long
+// anything may take that needs no reconcile.
+const (
+	interleavingEntities = 20
+	arriveWithin         = time.Minute
+	// foldWithin bounds the same where nothing multiplies it on a busy machine.
+	foldWithin = 4 * arriveWithin
+	// startWithin bounds a start, which syncs its epoch: that takes long on a busy disk.
+	startWithin = 3 * time.Minute
+	// lateWindow is the duplicate window of JetStream in a test that waits it out.
+	lateWindow = time.Second
+	// readEvery is the time between two readings of all that the bus has.
+	readEvery = 200 * time.Millisecond
+	// foreignBytes is the size of a message of somebody else.
+	foreignBytes = 1000
+)
+
+// recoveryTimes are short times of catch-up. A reconcile comes where it is due, or is asked for.
+var recoveryTimes = world.Env{
+	timesVariable:               "idle_every=300ms,tick=100ms,anchors_every=500ms,hot_time=3s,sweep=3s",
+	"BRIDGE_RECONCILE_INTERVAL": "1h",
+	"BRIDGE_STABILITY_WINDOW":   "0s",
+	"BRIDGE_SHUTDOWN_TIMEOUT":   "2s",
+}
+
+// interleaving is a program that publishes a table of entities through a proxy.
+type interleaving struct {
+	*world.Publisher
+	proxy *testenv.Proxy
+}
+
+// bothBuses and natsAlone are what eachProxiedBus takes.
+var bothBuses, natsAlone = []string{"kafka", "nats"}, []string{"nats"}
+
+// eachProxiedBus runs a test on buses behind proxies that nobody else uses.
+func eachProxiedBus(t *testing.T, buses []string, test func(t *testing.T, b *world.Bus, proxy *testenv.Proxy)) {
+	t.Helper()
+	for _, bus := range buses {
+		t.Run(bus, func(t *testing.T) {
+			t.Parallel()
+			if bus == "nats" {
+				server := testenv.StartNATS(t)
+				test(t, world.NATSBus(server), testenv.StartProxy(t, server.Addr()))
+				return
+			}
+			server := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true, Config: map[string]string{"log.cleaner.backoff.ms": "100"}})
+			test(t, world.KafkaBus(server), server.Proxy())
+		})
+	}
+}
+
+// interleave makes a table of entities and starts a program that publishes them. It returns when
+// they are published.
+func interleave(t *testing.T, b *world.Bus, proxy *testenv.Proxy, adapt func(*world.World) world.Env) *interleaving {
+	t.Helper()
+	w := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: interleavingEntities})
+	env := recoveryTimes.With(nil)
+	if adapt != nil {
+		env = env.With(adapt(w))
+	}
+	if proxy != nil {
+		scheme := map[bool]string{true: "kafka", false: "nats"}[b.Kafka != nil]
+		env["BRIDGE_SINK_URL"] = scheme + "://" + proxy.Addr()
+	}
+	i := &interleaving{Publisher: w.Publish(b, world.Publishing{Path: world.Faulty(t), Env: env}), proxy: proxy}
+	i.Start()
+	i.CaughtUp(startWithin, "the first entities are published")
+	return i
+}
+
+// destination is where the entities are published to.
+func (i *interleaving) destination() string { return i.Destination(world.Strict) }
+
+// count returns how many messages there are.
+func (i *interleaving) count() int64 { return i.Bus.Count(i.T, i.destination()) }
+
+// restart starts the program after a kill and waits until it has caught up.
+func (i *interleaving) restart() {
+	i.T.Helper()
+	i.Start()
+	i.CaughtUp(startWithin, "caught up after a start")
+}
+
+// insert, update and remove change an entity, one that begins with app "x" like none of the first.
+func (i *interleaving) insert(name string, state int) {
+	i.T.Helper()
+	i.World.Exec("INSERT INTO strict (app, name, state, n) VALUES ('x', ?, ?, 1)", name, fmt.Sprintf("s%d", state))
+}
+
+func (i *interleaving) update(name string, state int) {
+	i.T.Helper()
+	i.World.Exec("UPDATE strict SET state = ?, modified = now(6) WHERE app = 'x' AND name = ?", fmt.Sprintf("s%d", state), name)
+}
+
+func (i *interleaving) remove(name string) {
+	i.T.Helper()
+	i.World.Exec("DELETE FROM strict WHERE app = 'x' AND name = ?", name)
+}
+
+// publishes waits until a change has been published, and nothing else.
+func (i *interleaving) publishes(change func()) {
+	i.T.Helper()
+	before := i.count()
+	change()
+	i.awaitCount(before + 1)
+}
+
+// awaitCount waits until there are so many messages.
+func (i *interleaving) awaitCount(want int64) {
+	i.T.Helper()
+	world.Eventually(i.T, arriveWithin, fmt.Sprintf("%d messages are there", want), func() bool { return i.count() >= want })
+}
+
+// block has what is published from now on held, and calls change, which is to have something
+// published. Then later messages pass.
+func (i *interleaving) block(change func()) {
+	i.T.Helper()
+	name := []byte(i.destination())
+	i.proxy.Block(func(data []byte) bool {
+		if i.Bus.Kafka != nil {
+			// A request begins with its size and its kind, which is 0 for Produce.
+			return len(data) > 8 && data[4] == 0 && data[5] == 0 && bytes.Contains(data, name)
+		}
+		return bytes.Contains(data, append([]byte("HPUB "), name...))
+	})
+	change()
+	world.Eventually(i.T, arriveWithin, "a publish is held", func() bool { return i.proxy.Blocked() > 0 })
+	i.proxy.Pass()
+}
+
+// release lets what is held arrive, and reports whether the bus has stored it.
+func (i *interleaving) release() (stored bool) {
+	i.T.Helper()
+	before := i.count()
+	held := i.proxy.Open()
+	i.proxy.Release()
+	if i.Bus.Kafka != nil {
+		// It knows no fence.
+		i.awaitCount(before + 1)
+		return true
+	}
+	world.Eventually(i.T, arriveWithin, "the connection that was held ends", func() bool { return i.proxy.Open() < held })
+	return i.count() > before
+}
+
+// folds waits until the bus folds to what the table is.
+func (i *interleaving) folds() {
+	i.T.Helper()
+	for deadline := time.Now().Add(foldWithin); ; world.Pause(readEvery) {
+		wrong := i.Difference(world.Strict)
+		if wrong == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			i.T.Fatalf("the bus is not as the table: %s", wrong)
+		}
+	}
+}
+
+// foreign publishes messages of somebody else to the destination.
+func (i *interleaving) foreign(n int) {
+	i.T.Helper()
+	messages := make([]world.Message, n)
+	for k := range messages {
+		messages[k] = world.Message{
+			Partition: fmt.Sprint(k % world.Partitions), Value: bytes.Repeat([]byte("x"), foreignBytes),
+			// On NATS the subject is made of it: what others publish to ours is read.
+			Headers: map[string]string{"eiffel-type": "StrictAddedEvent"},
+		}
+	}
+	i.Bus.Replay(i.T, i.destination(), messages)
+}
+
+// store is the folder of the checkpoint.
+func (i *interleaving) store() string {
+	return strings.TrimPrefix(i.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+}
+
+// copyStore ends the program and returns a copy of its checkpoint.
+func (i *interleaving) copyStore() (folder string) {
+	i.T.Helper()
+	i.Term()
+	folder = filepath.Join(i.T.TempDir(), "copy")
+	if err := os.CopyFS(folder, os.DirFS(i.store())); err != nil {
+		i.T.Fatal(err)
+	}
+	return folder
+}
+
+// loseStore removes the checkpoint of a program that does not run.
+func (i *interleaving) loseStore() {
+	i.T.Helper()
+	if err := os.RemoveAll(i.store()); err != nil {
+		i.T.Fatal(err)
+	}
+}
+
+// covered returns how many messages lie below the offsets in the checkpoint of a program that does
+// not run, if nothing has expired.
+func (i *interleaving) covered() (n int64) {
+	i.T.Helper()
+	s, err := pebble.OpenReadOnly(i.T.Context(), i.store(), pebble.Options{})
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	image, err := s.Load(i.T.Context())
+	if err := errors.Join(err, s.Close()); err != nil {
+		i.T.Fatal(err)
+	}
+	for _, r := range image.Registrations {
+		switch {
+		case r.Retired:
+		case i.Bus.NATS != nil:
+			// Sequences of JetStream begin at 1.
+			n += int64(max(1, r.Next)) - 1
+		default:
+			n += int64(r.Next)
+		}
+	}
+	return n
+}
+
+// consistent fails the test unless the bus folds to the table, a reconcile finds nothing, and no
+// error was logged.
+func (i *interleaving) consistent() {
+	i.T.Helper()
+	i.folds()
+	before := i.count()
+	i.Reconcile()
+	if n := i.count(); n != before {
+		i.T.Errorf("a reconcile has published %d messages", n-before)
+	}
+	if log := i.Log.String(); strings.Contains(log, "level=ERROR") {
+		i.T.Errorf("the log has errors:\n%s", log)
+	}
+}

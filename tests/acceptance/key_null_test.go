@@ -1,0 +1,76 @@
+package acceptance
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestAKeyThatMayBeNull publishes a table whose unique index has a column that may be NULL: rows
+// with NULL there are left out one by one.
+func TestAKeyThatMayBeNull(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	for name, server := range map[string]*testenv.DatabaseServer{"mariadb": testenv.MariaDB(t), "sqlite": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.Empty(t, server)
+			id := "id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY"
+			if server == nil {
+				id = "id INTEGER PRIMARY KEY AUTOINCREMENT"
+			}
+			w.Exec("CREATE TABLE items (" + id + ", a varchar(20) NOT NULL, b varchar(20), v int, UNIQUE (a, b))")
+			w.Exec("INSERT INTO items (a, b) VALUES ('x', '1'), ('x', NULL), ('x', NULL), ('y', '2')")
+			b := world.NATSBus(testenv.NATS(t))
+			e := b.Env().With(world.Env{
+				"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_STREAM_ITEMS_TABLE": "items",
+				"BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "a,b", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, w.Name+"_items"),
+			})
+			if found := answered(t, e).Find("key-null"); len(found) != 1 || found[0].Severity != "note" {
+				t.Errorf("check finds %+v", answered(t, e).Findings())
+			}
+			d := world.NewDaemon(t, world.Binary(t, false), e)
+			d.Start()
+			expect := func(want string) {
+				t.Helper()
+				texts := func() (list []string) {
+					for _, m := range b.ReadAll(t, w.Name+"_items") {
+						list = append(list, strings.TrimSuffix(strings.TrimPrefix(world.TypeOf(m), "Items"), "Event"))
+					}
+					return list
+				}
+				world.Eventually(t, time.Minute, want, func() bool { return len(texts()) >= len(strings.Fields(want)) })
+				if got := strings.Join(texts(), " "); got != want {
+					t.Fatalf("the bus has %s, want %s", got, want)
+				}
+			}
+			expect("Added Added")
+			world.AwaitReady(t, d)
+			d.Reconcile("items")
+			expect("Added Added")
+			if n := d.Metric("bridge_bad_values_total"); n < 2 || !strings.Contains(d.Log.String(), "id=2 column=b") {
+				t.Errorf("%v bad values; the log: %s", n, d.Log.String())
+			}
+			w.Exec("UPDATE items SET b = NULL WHERE a = 'y'")
+			d.Reconcile("items")
+			expect("Added Added Deleted")
+			w.Exec("UPDATE items SET b = '3' WHERE id = 2")
+			d.Reconcile("items")
+			expect("Added Added Deleted Added")
+			if r := world.Verify(t, e); !r.Good {
+				t.Errorf("bridge verify: %+v", r)
+			}
+			d.Kill()
+			d.Env = d.Env.With(world.Env{"BRIDGE_ON_BAD_VALUE": "stop"})
+			w.Exec("INSERT INTO items (a, b) VALUES ('z', NULL)")
+			d.Start()
+			if s := world.AwaitStopped(t, d, "items"); !strings.Contains(s.LastError, "row 5") || !strings.Contains(s.LastError, "ON_BAD_VALUE=null") {
+				t.Errorf("it is stopped by %s", s.LastError)
+			}
+		})
+	}
+}

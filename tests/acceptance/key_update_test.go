@@ -1,0 +1,201 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestUpdatesOfAKey updates columns of the key of a table whose soft deletes do that, too: the
+// former entity is deleted within two polls, without a reconcile.
+func TestUpdatesOfAKey(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		k := newKeyUpdates(t, b)
+		k.daemon.Start()
+		k.do("INSERT INTO ns (Name) VALUES ('db'), ('cache'), ('a'), ('b')")
+		k.expect("Added db+0", "Added cache+0", "Added a+0", "Added b+0")
+		t.Run("by a soft delete", func(t *testing.T) {
+			k.do("UPDATE ns SET IsDeleted = 1, DeletedAt = 1700000000001 WHERE Name = 'db'")
+			k.expect("Deleted db+0")
+			k.do("INSERT INTO ns (Name) VALUES ('db')")
+			k.expect("Added db+0")
+		})
+		t.Run("by a new name", func(t *testing.T) {
+			k.do("UPDATE ns SET Name = 'store' WHERE Name = 'cache'")
+			k.expect("Added store+0", "Deleted cache+0")
+		})
+		t.Run("of two rows that change their names", func(t *testing.T) {
+			k.do("UPDATE ns SET Name = 'tmp' WHERE Name = 'a'", "UPDATE ns SET Name = 'a' WHERE Name = 'b'", "UPDATE ns SET Name = 'b' WHERE Name = 'tmp'")
+			k.do("INSERT INTO ns (Name) VALUES ('last')")
+			k.matches()
+			for _, text := range k.texts(k.seen) {
+				if strings.HasPrefix(text, "Deleted") {
+					t.Errorf("%s, though all are there", text)
+				}
+			}
+			k.seen = k.tape.Count()
+		})
+		t.Run("at random, while the program is killed and its store is lost", func(t *testing.T) {
+			for range 3 {
+				k.churn(40)
+				k.daemon.Kill()
+				k.churn(10)
+				k.daemon.Start()
+			}
+			k.churn(20)
+			k.matches()
+			k.daemon.Kill()
+			loseCheckpoint(k.daemon)
+			k.churn(20)
+			k.daemon.Start()
+			k.matches()
+		})
+		for _, text := range k.texts(0) {
+			if strings.HasPrefix(text, "Deleted") && !strings.HasSuffix(text, "+0") {
+				t.Errorf("%s, which never was", text)
+			}
+		}
+		if r := world.Verify(t, k.daemon.Env); !r.Good {
+			t.Errorf("bridge verify: %+v", r)
+		}
+	})
+}
+
+// keyUpdates is a table whose soft deletes update its key, and the program that publishes it.
+type keyUpdates struct {
+	*testing.T
+	world  *world.World
+	daemon *world.Daemon
+	tape   *world.Tape
+	// seen counts the messages that the test has dealt with.
+	seen int
+	rng  *rand.Rand
+	at   int
+}
+
+func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
+	w := world.Empty(t, testenv.MariaDB(t))
+	w.Exec(`CREATE TABLE ns (
+		Id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, Name varchar(32) COLLATE utf8mb4_bin NOT NULL,
+		IsDeleted bit(1) NOT NULL DEFAULT b'0', DeletedAt bigint NOT NULL DEFAULT 0,
+		T timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, UNIQUE (Name, DeletedAt), KEY (T))`)
+	topic := w.Name + "_ns"
+	e := b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "ns", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms",
+		"BRIDGE_STREAM_NS_TABLE": "ns", "BRIDGE_STREAM_NS_KIND": "capability", "BRIDGE_STREAM_NS_ID": "Id", "BRIDGE_STREAM_NS_KEY": "Name,DeletedAt",
+		"BRIDGE_STREAM_NS_DELETED": "IsDeleted", "BRIDGE_STREAM_NS_MODIFIED": "T", "BRIDGE_STREAM_NS_DESTINATION": b.Open(t, topic),
+	})
+	return &keyUpdates{
+		T: t, world: w, tape: b.Follow(t, topic), daemon: world.NewDaemon(t, world.Binary(t, false), e), rng: rand.New(rand.NewPCG(1, 2)),
+	}
+}
+
+// do executes statements in one transaction.
+func (k *keyUpdates) do(statements ...string) {
+	k.Helper()
+	tx, err := k.world.DB.Begin()
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, s := range statements {
+		if _, err := tx.Exec(s); err != nil {
+			k.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		k.Fatal(err)
+	}
+}
+
+// texts returns what the messages from one on say, such as "Added db+0".
+func (k *keyUpdates) texts(from int) (list []string) {
+	for _, m := range k.tape.From(from) {
+		var e struct {
+			Meta struct{ Type string }
+			Data struct {
+				Name      string
+				DeletedAt int64
+			}
+		}
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			k.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s %s+%d", strings.TrimSuffix(strings.TrimPrefix(e.Meta.Type, "Ns"), "Event"), e.Data.Name, e.Data.DeletedAt))
+	}
+	return list
+}
+
+// expect waits for further messages, in any order, and nothing else.
+func (k *keyUpdates) expect(want ...string) {
+	k.Helper()
+	count := func(list []string) map[string]int {
+		all := make(map[string]int)
+		for _, one := range list {
+			all[one]++
+		}
+		return all
+	}
+	world.Eventually(k, time.Minute, fmt.Sprint(want), func() bool { return len(k.texts(k.seen)) >= len(want) })
+	got := k.texts(k.seen)
+	if !maps.Equal(count(got), count(want)) {
+		k.Fatalf("the bus says %v, want %v", got, want)
+	}
+	k.seen += len(got)
+}
+
+// matches waits until the entities that live by the events are those of the table.
+func (k *keyUpdates) matches() {
+	k.Helper()
+	live, table := make(map[string]bool), make(map[string]bool)
+	k.Cleanup(func() {
+		if !maps.Equal(live, table) {
+			k.Logf("live are %v, the table has %v", live, table)
+		}
+	})
+	world.Eventually(k, time.Minute, "the entities of the table", func() bool {
+		clear(live)
+		clear(table)
+		for _, text := range k.texts(0) {
+			op, key, _ := strings.Cut(text, " ")
+			if live[key] = true; op == "Deleted" {
+				delete(live, key)
+			}
+		}
+		var name string
+		k.world.Each("SELECT Name FROM ns WHERE IsDeleted = 0", []any{&name}, func() { table[name+"+0"] = true })
+		return maps.Equal(live, table)
+	})
+}
+
+// churn makes n changes at random.
+func (k *keyUpdates) churn(n int) {
+	k.Helper()
+	for range n {
+		k.at++
+		a, b := k.rng.IntN(12), k.rng.IntN(12)
+		switch k.rng.IntN(5) {
+		case 0:
+			k.do(fmt.Sprintf("UPDATE ns SET IsDeleted = 1, DeletedAt = %d WHERE Name = 'n%d' AND DeletedAt = 0", k.at, a))
+		case 1:
+			k.do(fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'n%d' AND DeletedAt = 0", a, b))
+		case 2:
+			k.do("UPDATE ns SET Name = 'tmp' WHERE DeletedAt = 0 AND Name = "+fmt.Sprintf("'n%d'", a),
+				fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'n%d' AND DeletedAt = 0", a, b),
+				fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'tmp'", b), "DELETE FROM ns WHERE Name = 'tmp'")
+		default:
+			// A REPLACE would delete a row, which only a reconcile finds.
+			k.do(fmt.Sprintf("INSERT IGNORE INTO ns (Name) VALUES ('n%d')", a))
+		}
+		world.Pause(5 * time.Millisecond)
+	}
+}

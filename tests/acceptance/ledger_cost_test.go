@@ -1,0 +1,104 @@
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
+)
+
+// statements counts what one login has asked a table.
+type statements struct {
+	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids
+	// reads of ranges without; others are all else.
+	pages, rows, ids, others int
+}
+
+// statementsOf counts the statements of everyone but the administrator while the time d passes, by
+// the server's general log, and returns how long that was indeed.
+func statementsOf(l *world.World, d time.Duration) (s statements, length time.Duration) {
+	l.T.Helper()
+	begun := time.Now()
+	l.Exec("TRUNCATE mysql.general_log")
+	world.Pause(d)
+	var text string
+	l.Each("SELECT argument FROM mysql.general_log WHERE user_host LIKE '%reader%' AND command_type IN ('Query', 'Execute')", []any{&text}, func() {
+		ofTable := strings.Contains(text, "`orders`") && strings.Contains(text, "ORDER BY")
+		switch ranges, values := strings.Contains(text, "BETWEEN"), strings.Contains(text, "`token`"); {
+		case ofTable && ranges && values:
+			s.rows++
+		case ofTable && ranges:
+			s.ids++
+		case ofTable && values:
+			s.pages++
+		default:
+			s.others++
+		}
+	})
+	return s, time.Since(begun)
+}
+
+// TestStatements counts what the server is asked, by its own log.
+func TestStatements(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	l := newRows(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
+	insert := func(n int) { l.Insert(fmt.Sprint(time.Now().UnixNano()), n) }
+	insert(50)
+	d := l.Tail(world.NATSBus(testenv.NATS(t)), "counted", nil)
+	d.Drained()
+	// What was there before says nothing about how busy the table is.
+	insert(1)
+	d.Drained()
+	count := func(t *testing.T) statements {
+		t.Helper()
+		s, length := statementsOf(l, 10*time.Second)
+		polls := int(length/world.PollInterval) + 5
+		t.Logf("in %s of %d polls: %+v", length, polls, s)
+		if s.pages == 0 || s.pages > polls {
+			t.Errorf("%d pages, want one a poll at most", s.pages)
+		}
+		if s.others > polls/5 {
+			t.Errorf("%d other statements", s.others)
+		}
+		return s
+	}
+	alone := func(t *testing.T) {
+		t.Helper()
+		// A poll that was under way when the last gap was filled may still look for it.
+		if s := count(t); s.rows > 1 || s.ids > 1 {
+			t.Errorf("%d reads of hot gaps and %d of evidence without a gap", s.rows, s.ids)
+		}
+	}
+
+	t.Run("are one a poll without gaps", alone)
+	var open []*world.Transaction
+	for i := range 20 {
+		open = append(open, l.Begin(fmt.Sprintf("open-%d", i), 5))
+		insert(40)
+	}
+	world.Eventually(t, time.Minute, "the gaps are known", func() bool {
+		shards := d.Shards(world.Orders)
+		return len(shards) == 1 && shards[0].Gaps.InFlight == 100
+	})
+	t.Run("are one more for hot gaps and one for evidence while there are some", func(t *testing.T) {
+		// A sweep may come between.
+		if s := count(t); s.rows == 0 || s.rows > s.pages+1 || s.ids == 0 || s.ids > s.pages+2 {
+			t.Errorf("%d reads of hot gaps and %d of evidence at %d pages, want one each", s.rows, s.ids, s.pages)
+		}
+	})
+	for _, transaction := range open {
+		transaction.Commit()
+	}
+	world.Eventually(t, time.Minute, "the gaps are filled", func() bool {
+		shards := d.Shards(world.Orders)
+		return len(shards) == 1 && shards[0].Gaps.Hot+shards[0].Gaps.Cold == 0
+	})
+	t.Run("are one a poll again once they are filled", alone)
+}

@@ -1,0 +1,172 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// loseCheckpoint removes the checkpoint of a daemon that does not run.
+func loseCheckpoint(d *world.Daemon) {
+	d.T.Helper()
+	if err := os.RemoveAll(strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// TestAFailoverThatTheCheckpointDoesNotSee: the new primary is behind and has written on, and the
+// process that reads it has no checkpoint.
+func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	behind := testenv.StartMariaDB(t)
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		f := newFailover(t, b, testenv.MariaDB(t))
+		f.Kill()
+		loseCheckpoint(f.Daemon)
+		f.proxy.Cut()
+		f.make(behind, survivor)
+		f.write(behind, further)
+		f.proxy.Forward(behind.Addr)
+		f.proxy.Heal()
+		f.Start()
+		for _, stream := range []string{factStream, partStream} {
+			world.AwaitStopped(t, f.Daemon, stream)
+		}
+		// Neither a kill nor another loss ends that.
+		f.Kill()
+		loseCheckpoint(f.Daemon)
+		f.Start()
+		f.resolve()
+	})
+}
+
+// fillOther makes the tables of f on another server, with other rows.
+func (f *failover) fillOther(server *testenv.DatabaseServer, rows int) {
+	f.t.Helper()
+	f.make(server, 1)
+	for _, table := range []string{factStream, partStream} {
+		f.exec(server, fmt.Sprintf("TRUNCATE %s.%s", f.name, table))
+		for i := range rows {
+			f.exec(server, fmt.Sprintf("INSERT INTO %s.%s (token) VALUES ('other-%d')", f.name, table, i+1))
+		}
+	}
+}
+
+// TestTwoDatabasesInOneDomain: two bridges differ in SOURCE_URL alone. The second one stops before
+// it takes over, whatever it has rows for, and the first one goes on.
+func TestTwoDatabasesInOneDomain(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	other := testenv.MySQL(t)
+	world.EachBus(t, func(t *testing.T, shared *world.Bus) {
+		for name, c := range map[string]struct {
+			bus  *world.Bus
+			rows int
+			env  world.Env
+		}{
+			"at least once":             {shared, 3, nil},
+			"exactly once":              {shared.ExactlyOnce("lineage"), 200, nil},
+			"a database without rows":   {shared, 0, nil},
+			"a standby with its copies": {shared, 3, world.Env{"BRIDGE_STANDBY": "lineage"}},
+			"its progress on the bus":   {shared, 3, progressOnBus(t, makeProgress(t, shared))},
+		} {
+			t.Run(name, func(t *testing.T) { twoDatabases(t, c.bus, other, c.rows, c.env) })
+		}
+	})
+}
+
+// makeProgress makes where progress is kept on a bus.
+func makeProgress(t *testing.T, b *world.Bus) (topic string) {
+	topic = strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
+	if b.Kafka != nil {
+		policy := "compact"
+		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+	}
+	return topic
+}
+
+// progressOnBus is the environment of a process that keeps its progress there.
+func progressOnBus(t *testing.T, topic string) world.Env {
+	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + filepath.Join(t.TempDir(), "cache"), "BRIDGE_CHECKPOINT_TOPIC": topic}
+}
+
+// countProgress returns how many messages with progress are on a bus.
+func countProgress(t *testing.T, b *world.Bus, topic string) int64 {
+	t.Helper()
+	if b.NATS != nil {
+		topic = "KV_" + topic
+	}
+	return b.Count(t, topic)
+}
+
+func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, rows int, env world.Env) {
+	f := newFailover(t, b, testenv.MariaDB(t))
+	f.fillOther(other, rows)
+	user := f.name[len(f.name)-4:]
+	second := world.NewDaemon(t, world.Binary(t, false), f.env.With(env).With(world.Env{
+		"BRIDGE_SOURCE_URL": fmt.Sprintf("mysql://reader_%s:secret@%s/%s", user, other.Addr, f.name),
+	}))
+	topic, written := env["BRIDGE_CHECKPOINT_TOPIC"], int64(0)
+	if topic != "" {
+		// Both keep their progress under one name, and the first one is away meanwhile.
+		f.Term()
+		f.Daemon.Env = f.Daemon.Env.With(progressOnBus(t, topic))
+		f.Start()
+		for _, stream := range []string{factStream, partStream} {
+			world.Eventually(t, time.Minute, "the progress of "+stream+" is written", func() bool {
+				return f.Daemon.Metric(`bridge_progress_written_seconds{stream="`+stream+`"}`) > 0
+			})
+		}
+		f.Term()
+		written = countProgress(t, b, topic)
+	}
+	for range 2 {
+		second.Start()
+		for _, stream := range []string{factStream, partStream} {
+			got := world.AwaitStopped(t, second, stream)
+			for _, want := range []string{"another database", "were read from ", "/" + f.name, "BRIDGE_DOMAIN_ID", "bridge checkpoint set facts facts 0"} {
+				if !strings.Contains(got.LastError, want) {
+					t.Errorf("%s: the error lacks %q: %s", stream, want, got.LastError)
+				}
+			}
+		}
+		second.Kill()
+	}
+	if topic != "" {
+		if n := countProgress(t, b, topic); n != written || n == 0 {
+			t.Errorf("%d messages with progress are on the bus, the first one wrote %d", n, written)
+		}
+		f.Start()
+	}
+	if found := world.Check(t, second.Env).Find("other-database"); len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "/"+f.name) {
+		t.Errorf("check finds %+v", found)
+	}
+	if found := world.Check(t, f.Daemon.Env).Find("other-database"); len(found) > 0 {
+		t.Errorf("check of the first one finds %+v", found)
+	}
+	f.exec(testenv.MariaDB(t), fmt.Sprintf("INSERT INTO %s.facts (token) VALUES ('last'); INSERT INTO %[1]s.parts (token) VALUES ('last')", f.name))
+	f.passed(lastID + 1)
+	world.AwaitReady(t, f.Daemon)
+	if env != nil {
+		return
+	}
+	second.Env["BRIDGE_DOMAIN_ID"] = "other.acme"
+	second.Start()
+	f.exec(other, fmt.Sprintf("INSERT INTO %s.facts (token) VALUES ('last'); INSERT INTO %[1]s.parts (token) VALUES ('last')", f.name))
+	for _, stream := range []string{factStream, partStream} {
+		world.Eventually(t, time.Minute, stream+" of the other domain is published", func() bool { return second.Position(stream) == uint64(rows+1) })
+	}
+	world.AwaitReady(t, second)
+	if n := len(b.ReadAll(t, f.destination(factStream))); n != lastID+1+rows+1 {
+		t.Errorf("%d messages of both domains, want %d", n, lastID+rows+2)
+	}
+	world.AwaitReady(t, f.Daemon)
+}

@@ -1,0 +1,285 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// volatile is bridges that keep progress on the bus, and lose their folders.
+type volatile struct {
+	*world.World
+	t       *testing.T
+	bus     *world.Bus
+	folders []string
+}
+
+// newVolatile makes tables of facts and of states with some rows, and what keeps progress.
+func newVolatile(t *testing.T, b *world.Bus, rows int) *volatile {
+	t.Helper()
+	v := &volatile{World: world.Empty(t, testenv.MariaDB(t)), t: t, bus: b}
+	for _, table := range []string{"facts", "states"} {
+		v.Exec(`CREATE TABLE ` + table + ` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) NOT NULL, UNIQUE KEY (name)) ENGINE=InnoDB`)
+		v.insert(table, "old", rows)
+	}
+	if b.Kafka != nil {
+		policy := "compact"
+		b.Kafka.CreateTopic(t, v.topic(), 1, map[string]*string{"cleanup.policy": &policy})
+	}
+	return v
+}
+
+func (v *volatile) topic() string { return strings.NewReplacer(".", "_").Replace(v.Name) + "_progress" }
+
+// insert inserts n rows into a table.
+func (v *volatile) insert(table, name string, n int) {
+	v.Exec("INSERT INTO "+table+" (name) SELECT CONCAT(?, seq) FROM "+testenv.Sequence(n), name)
+}
+
+// env is that of a process with a folder of its own.
+func (v *volatile) env() world.Env {
+	folder := filepath.Join(v.t.TempDir(), fmt.Sprint("cache-", len(v.folders)))
+	v.folders = append(v.folders, folder)
+	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + folder, "BRIDGE_CHECKPOINT_TOPIC": v.topic(), "BRIDGE_RECONCILE_INTERVAL": "2h"}
+}
+
+// publish makes a bridge that publishes both tables from a start.
+func (v *volatile) publish(start string) *world.Publisher {
+	return v.Publish(v.bus, world.Publishing{Path: world.Binary(v.t, world.RaceDetector), Env: v.env(), Follow: true, Streams: []world.Stream{
+		{Name: "facts", Table: "facts", Kind: "release", Env: world.Env{"START": start}},
+		{Name: "states", Table: "states", Kind: "capability", Env: world.Env{"START": start, "KEY": "name"}},
+	}})
+}
+
+// lose removes the folders of all processes, which do not run.
+func (v *volatile) lose() {
+	for _, folder := range v.folders {
+		if err := os.RemoveAll(folder); err != nil {
+			v.t.Fatal(err)
+		}
+	}
+}
+
+// written waits until a process has written the progress of now to the bus.
+func (v *volatile) written(d *world.Daemon, streams ...string) {
+	v.t.Helper()
+	now := float64(time.Now().UnixMilli()) / 1000
+	for _, stream := range streams {
+		world.Eventually(v.t, time.Minute, "the progress of "+stream+" is written", func() bool {
+			return d.Metric(`bridge_progress_written_seconds{stream="`+stream+`"}`) > now
+		})
+	}
+}
+
+// decided reports whether a process has begun both tables, and the bus knows where.
+func decided(d *world.Daemon) bool {
+	return d.Metric(`bridge_progress_written_seconds{stream="facts"}`) > 0 && d.Metric(`bridge_progress_written_seconds{stream="states"}`) > 0
+}
+
+// expect waits until a consumer has seen so many rows of a stream, and fails the test if there are
+// others, or if one comes twice.
+func (v *volatile) expect(p *world.Publisher, stream string, n int) {
+	v.t.Helper()
+	world.Eventually(v.t, time.Minute, fmt.Sprintf("%d rows of %s arrive", n, stream), func() bool { return p.Tape(stream).Count() >= n })
+	seen := make(map[string]bool)
+	for _, m := range p.Tape(stream).All() {
+		seen[m.Headers["bridge-row-id"]] = true
+	}
+	if got := p.Tape(stream).Count(); got != n || len(seen) != n {
+		v.t.Errorf("%d messages about %d rows of %s, want %d", got, len(seen), stream, n)
+	}
+}
+
+// TestAStartThatNoMessageTells kills a bridge that has begun at the latest row and has published
+// nothing, and removes its folder: what comes meanwhile is published, what was there is not.
+func TestAStartThatNoMessageTells(t *testing.T) {
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		v := newVolatile(t, b, 7)
+		p := v.publish("latest")
+		p.Start()
+		world.Eventually(t, time.Minute, "both tables are begun", func() bool { return decided(p.Daemon) })
+		for n := range 3 {
+			p.Kill()
+			v.lose()
+			for _, table := range []string{"facts", "states"} {
+				v.insert(table, fmt.Sprint("new", n, "-"), 5)
+			}
+			p.Start()
+			v.expect(p, "facts", 5*(n+1))
+			v.expect(p, "states", 5*(n+1))
+		}
+	})
+}
+
+// TestATransactionThatOutlivesTheFolder: an id that is pending far below the position when bridge
+// is killed and its folder removed is published once it is committed, by the tail.
+func TestATransactionThatOutlivesTheFolder(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b) })
+}
+
+// TestATransactionThatOutlivesTheFolderExactlyOnce is the same in exactly-once mode.
+func TestATransactionThatOutlivesTheFolderExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b.ExactlyOnce(t.Name())) })
+}
+
+func outlive(t *testing.T, b *world.Bus) {
+	const rows = 40_000
+	v := newVolatile(t, b, 1)
+	tx, err := v.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, table := range []string{"facts", "states"} {
+		if _, err := tx.Exec("INSERT INTO " + table + " (name) VALUES ('pending')"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.insert("facts", "many", rows)
+	v.Exec("INSERT INTO states (id, name) VALUES (?, 'far')", rows)
+	p := v.publish("beginning")
+	p.Start()
+	v.expect(p, "facts", rows+1)
+	v.expect(p, "states", 2)
+	v.written(p.Daemon, "facts", "states")
+	p.Kill()
+	v.lose()
+	p.Start()
+	world.AwaitReady(t, p.Daemon)
+	if n := p.Metric(`bridge_catch_up_messages_total{stream="facts"}`); n > rows/2 {
+		t.Errorf("the start has read %v messages", n)
+	}
+	// The reconcile that follows a rebuilt view must not be what finds the row.
+	world.Eventually(t, time.Minute, "the reconcile of states has ended", func() bool {
+		shards := p.Shards("states")
+		return len(shards) == 1 && shards[0].Reconcile != nil && !shards[0].Reconcile.EndedAt.IsZero()
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	v.expect(p, "facts", rows+2)
+	v.expect(p, "states", 3)
+	for _, stream := range []string{"facts", "states"} {
+		all := p.Tape(stream).All()
+		if m := all[len(all)-1]; m.Headers["bridge-origin"] != "late" || !strings.Contains(string(m.Value), "pending") {
+			t.Errorf("the last message of %s is %s with the origin %s", stream, m.Value, m.Headers["bridge-origin"])
+		}
+	}
+}
+
+// TestAStandbyWithoutVolumes has two processes, whose folders are removed with each kill, begin at
+// the latest row, and take over an id that is pending.
+func TestAStandbyWithoutVolumes(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		v := newVolatile(t, b, 7)
+		p := v.publish("latest")
+		f := world.NewGroup(p, shortTimeout, v.env(), v.env())
+		var worker *world.Member
+		works := func() {
+			t.Helper()
+			world.Eventually(t, time.Minute, "one works, and has begun both tables", func() bool {
+				if worker = f.Worker(); worker == nil {
+					return false
+				}
+				return decided(worker.Daemon)
+			})
+		}
+		works()
+		tx, err := v.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.Exec("INSERT INTO facts (name) VALUES ('pending')"); err != nil {
+			t.Fatal(err)
+		}
+		// Both at once: nothing but the bus knows where the tables began.
+		for _, m := range f.Members {
+			m.Kill()
+		}
+		v.lose()
+		v.Exec("INSERT INTO facts (id, name) VALUES (200000, 'new')")
+		v.insert("states", "new", 3)
+		for _, m := range f.Members {
+			m.Restart()
+		}
+		works()
+		v.expect(p, "facts", 1)
+		v.expect(p, "states", 3)
+		v.written(worker.Daemon, "facts")
+		// The other one takes over.
+		worker.Kill()
+		works()
+		v.insert("states", "newer", 2)
+		v.expect(p, "states", 5)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		v.expect(p, "facts", 2)
+	})
+}
+
+// TestCommandsWithProgressOnTheBus: what a command changes holds though its folder is lost.
+func TestCommandsWithProgressOnTheBus(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		const rows = 10
+		v := newVolatile(t, b, rows)
+		p := v.publish("beginning")
+		p.Start()
+		v.expect(p, "facts", rows)
+		v.expect(p, "states", rows)
+		p.Term()
+		v.lose()
+		command := func(want int, args ...string) string {
+			t.Helper()
+			code, said, faults := world.Command(t, p.Env, args...)
+			if code != want {
+				t.Fatalf("%v: status %d: %s%s", args, code, said, faults)
+			}
+			v.lose()
+			return said + faults
+		}
+		if said := command(0, "checkpoint", "show"); !strings.Contains(said, "facts    facts    10") {
+			t.Errorf("show says:\n%s", said)
+		}
+		if said := command(1, "checkpoint", "set", "states", "states", "0"); !strings.Contains(said, "bus:///") {
+			t.Errorf("set of a capability stream says:\n%s", said)
+		}
+		command(0, "checkpoint", "set", "facts", "facts", "4")
+		p.Start()
+		all := rows + 6
+		if b.NATS != nil {
+			// It drops messages with ids that it has.
+			all = rows
+		}
+		world.Eventually(t, time.Minute, "the rows behind the id are published again", func() bool {
+			return p.Tape("facts").Count() == all && p.Metric(`bridge_records_total{stream="facts"}`) == 6
+		})
+		v.expect(p, "states", rows)
+		p.Term()
+		v.lose()
+		command(0, "checkpoint", "rebuild", "facts")
+		p.Start()
+		world.Eventually(t, time.Minute, "both tables are read", func() bool { return decided(p.Daemon) && p.Position("facts") == rows })
+		// What JetStream has is of epochs before the set, and does not count: it is dropped again.
+		if n, published := p.Tape("facts").Count(), p.Metric(`bridge_records_total{stream="facts"}`); n != all || published > 0 && b.Kafka != nil {
+			t.Errorf("behind the rebuild %v rows were published, and there are %d messages, want %d", published, n, all)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package acceptance
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// output runs a program in a folder and returns what it prints.
+func output(t testing.TB, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s%s", name, args, err, out, errs.Bytes())
+	}
+	return string(out)
+}
+
+// contents returns what is in a file.
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// only returns the one file of a folder with that end.
+func only(t testing.TB, dir, suffix string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files that end with %s: %v, %v", suffix, files, err)
+	}
+	return files[0]
+}
+
+// version is what bridge version --json prints.
+type version struct{ Version, Commit, Built, Platform string }
+
+func versionOf(t testing.TB, out string) (v version) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return v
+}
+
+func TestRelease(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	top := testenv.Root()
+	testenv.Tool(t, "git")
+	if exec.Command("git", "-C", top, "rev-parse", "HEAD").Run() != nil {
+		t.Skip("not a clone of the repository: a release is of a commit")
+	}
+	dist := filepath.Join(t.TempDir(), "dist")
+	output(t, top, "make", "release", "ARCHS=amd64", "DIST="+dist)
+
+	want := version{
+		Version: strings.TrimSpace(output(t, top, "scripts/version")), Commit: strings.TrimSpace(output(t, top, "git", "rev-parse", "HEAD")),
+		Built: strings.TrimSpace(output(t, top, "bash", "-c", "TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ")), Platform: "linux/amd64",
+	}
+	t.Run("has the checksums of all its files", func(t *testing.T) { checksums(t, dist) })
+	t.Run("has a list of the modules in the binary", func(t *testing.T) { billOfMaterials(t, dist) })
+	t.Run("has a deb whose files run and are complete", func(t *testing.T) {
+		root := t.TempDir()
+		output(t, dist, testenv.Tool(t, "dpkg-deb"), "-x", only(t, dist, ".deb"), root)
+		installed(t, root, want)
+	})
+	t.Run("keeps an edited configuration in an upgrade", func(t *testing.T) {
+		if got := output(t, dist, testenv.Tool(t, "dpkg-deb"), "-I", only(t, dist, ".deb"), "conffiles"); got != "/etc/bridge/bridge.env\n" {
+			t.Errorf("conffiles of the deb: %q", got)
+		}
+		if got := output(t, dist, testenv.Tool(t, "rpm"), "-qpc", only(t, dist, ".rpm")); got != "/etc/bridge/bridge.env\n" {
+			t.Errorf("configuration files of the rpm: %q", got)
+		}
+	})
+	t.Run("has a unit that systemd takes and that may do little", func(t *testing.T) {
+		unit(t, filepath.Join(top, "deploy/package/bridge.service"), only(t, dist, "_amd64"))
+	})
+	t.Run("has an rpm with the files of the deb", func(t *testing.T) { sameFiles(t, dist) })
+	t.Run("has an archive with binary, texts and unit", func(t *testing.T) {
+		list := output(t, dist, "tar", "-tzf", only(t, dist, ".tar.gz"))
+		for _, name := range []string{"bridge", "bridge.1", "bridge.bash", "_bridge", "bridge.fish", "bridge.service", "bridge.env", "config.example.env", "LICENSE", "CHANGELOG.md", "SECURITY.md"} {
+			if !strings.Contains(list, "_linux_amd64/"+name+"\n") {
+				t.Errorf("lacks %s: %s", name, list)
+			}
+		}
+	})
+}
+
+// packaged returns the path of a file from which packages are made.
+func packaged(name string) string { return filepath.Join(testenv.Root(), "deploy/package", name) }
+
+// TestThePackagedConfigurationStays: dpkg asks about a changed file that was edited, and stops
+// where nobody answers.
+func TestThePackagedConfigurationStays(t *testing.T) {
+	sum := sha256.Sum256(contents(t, packaged("bridge.env")))
+	if got := hex.EncodeToString(sum[:]); got != "133fa871a16e33cabace804707bea2f94d7f66cb3e906711bfa98608eca52d13" {
+		t.Errorf("deploy/package/bridge.env has changed to %s: put new texts into config.example.env", got)
+	}
+	if !bytes.Contains(contents(t, packaged("bridge.env")), []byte("\nBRIDGE_CHECKPOINT_URL=file:///var/lib/bridge/bridge.db\n")) {
+		t.Error("it does not say where the checkpoint is")
+	}
+}
+
+// TestTheUnitStartsAgainAfterAPanic: Go ends a panic with the status of a wrong configuration.
+func TestTheUnitStartsAgainAfterAPanic(t *testing.T) {
+	unit := string(contents(t, packaged("bridge.service")))
+	if strings.Contains(unit, "PreventExitStatus") || !strings.Contains(unit, "\nRestart=on-failure\n") {
+		t.Error("the unit stays down after some failures")
+	}
+	if strings.Contains(unit, "Environment=BRIDGE_") {
+		t.Error("the unit sets variables that commands beside it do not see")
+	}
+}
+
+func checksums(t *testing.T, dist string) {
+	files, err := filepath.Glob(filepath.Join(dist, "bridge_*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, file := range files {
+		sum := sha256.Sum256(contents(t, file))
+		fmt.Fprintf(&want, "%s  %s\n", hex.EncodeToString(sum[:]), filepath.Base(file))
+	}
+	if got := string(contents(t, filepath.Join(dist, "SHA256SUMS"))); got != want.String() || len(files) != 5 {
+		t.Errorf("%d files, got\n%s\nwant\n%s", len(files), got, want.String())
+	}
+}
+
+func billOfMaterials(t *testing.T, dist string) {
+	var bom struct {
+		BOMFormat  string
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(contents(t, only(t, dist, ".cdx.json")), &bom); err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(only(t, dist, "_amd64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, one := range bom.Components {
+		listed[one.Name] = one.Version
+	}
+	for _, module := range info.Deps {
+		if module.Replace == nil && listed[module.Path] != module.Version {
+			t.Errorf("%s %s: lists %q", module.Path, module.Version, listed[module.Path])
+		}
+	}
+	if std := listed["std"]; bom.BOMFormat != "CycloneDX" || len(info.Deps) < 20 || "go"+strings.TrimPrefix(std, "go") != info.GoVersion {
+		t.Errorf("format %s, %d modules, std %s", bom.BOMFormat, len(info.Deps), std)
+	}
+}
+
+// installed fails the test unless a root has all files of the package, and the binary works.
+func installed(t *testing.T, root string, want version) {
+	binary := filepath.Join(root, "usr/bin/bridge")
+	if got := versionOf(t, output(t, root, binary, "version", "--json")); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	output(t, root, binary, "demo", "--for", "1s")
+	env := filepath.Join(root, "etc/bridge/bridge.env")
+	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 || !bytes.Equal(contents(t, env), contents(t, packaged("bridge.env"))) {
+		t.Errorf("the configuration: %v, %v", info, err)
+	}
+	example := filepath.Join(root, "usr/share/doc/bridge/config.example.env")
+	if !bytes.Equal(contents(t, example), contents(t, filepath.Join(testenv.Root(), "config.example.env"))) {
+		t.Errorf("%s is another one", example)
+	}
+	for file, command := range map[string]string{
+		"usr/share/bash-completion/completions/bridge": "completion bash", "usr/share/zsh/vendor-completions/_bridge": "completion zsh",
+		"usr/share/fish/vendor_completions.d/bridge.fish": "completion fish", "usr/share/man/man1/bridge.1.gz": "man",
+	} {
+		got := contents(t, filepath.Join(root, file))
+		if strings.HasSuffix(file, ".gz") {
+			unpack, err := gzip.NewReader(bytes.NewReader(got))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err = io.ReadAll(unpack); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(got) != output(t, root, binary, strings.Fields(command)...) {
+			t.Errorf("%s is not what bridge %s prints", file, command)
+		}
+	}
+	for _, file := range []string{"usr/lib/systemd/system/bridge.service", "usr/share/doc/bridge/copyright"} {
+		contents(t, filepath.Join(root, file))
+	}
+}
+
+// unit checks the systemd unit with the binary where it is, and how much it may do.
+func unit(t *testing.T, file, binary string) {
+	analyze := testenv.Tool(t, "systemd-analyze")
+	text := string(contents(t, file))
+	here := filepath.Join(t.TempDir(), "bridge.service")
+	if err := os.WriteFile(here, []byte(strings.Replace(text, "/usr/bin/bridge", binary, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", here).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	// From 0, which may do nothing, to 10; in tenths.
+	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=15", here).CombinedOutput(); err != nil {
+		t.Errorf("exposure: %v\n%s", err, out)
+	}
+}
+
+// sameFiles compares what rpm and deb install, save for where zsh looks.
+func sameFiles(t *testing.T, dist string) {
+	inRPM := strings.Fields(output(t, dist, testenv.Tool(t, "rpm"), "-qpl", only(t, dist, ".rpm")))
+	var inDeb []string
+	for line := range strings.Lines(output(t, dist, testenv.Tool(t, "dpkg-deb"), "-c", only(t, dist, ".deb"))) {
+		name := regexp.MustCompile(` \.(/\S+)\n`).FindStringSubmatch(line)[1]
+		if !strings.HasSuffix(name, "/") || name == "/etc/bridge/" {
+			inDeb = append(inDeb, strings.TrimSuffix(strings.Replace(name, "zsh/vendor-completions", "zsh/site-functions", 1), "/"))
+		}
+	}
+	slices.Sort(inRPM)
+	slices.Sort(inDeb)
+	if !slices.Equal(inRPM, inDeb) {
+		t.Errorf("rpm %v\ndeb %v", inRPM, inDeb)
+	}
+}

@@ -1,0 +1,283 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestSchemasOfOthers publishes every table of Apollo, Nacos and XXL-JOB that numbers its rows, as
+// a stream of states and as one of facts: check finds nothing that stops one, values and deletes
+// are as SELECT says, and a soft delete needs no reconcile where MODIFIED has an index.
+func TestSchemasOfOthers(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	for _, name := range []string{"apollo", "nacos", "xxl-job"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSchemaOf(t, name)
+			for _, g := range answered(t, s.daemon.Env).Findings() {
+				if g.Severity == "unsafe" {
+					t.Errorf("check finds %+v", g)
+				}
+			}
+			s.daemon.Start()
+			s.published()
+			s.softDelete()
+			if r := world.Verify(t, s.daemon.Env); !r.Good {
+				t.Errorf("bridge verify: %+v", r)
+			}
+		})
+	}
+}
+
+// schemaRows is how many rows each table has.
+const schemaRows = 5
+
+// schemaOf is a database with the tables of a schema, and the program that publishes them.
+type schemaOf struct {
+	*testing.T
+	world  *world.World
+	bus    *world.Bus
+	topic  string
+	daemon *world.Daemon
+	tables []*schemaTable
+}
+
+// schemaTable is a table with a column that counts its rows.
+type schemaTable struct {
+	name, id string
+	// key are the columns of its unique index, none where it has none.
+	key     []string
+	columns []schemaColumn
+}
+
+type schemaColumn struct{ name, kind, length, nullable string }
+
+func newSchemaOf(t *testing.T, name string) *schemaOf {
+	s := &schemaOf{T: t, world: world.Empty(t, testenv.MariaDB(t)), bus: world.NATSBus(testenv.NATS(t))}
+	text, err := os.ReadFile(filepath.Join("testdata", "schemas", name+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range strings.Split(string(text), ";\n") {
+		if strings.Contains(statement, "CREATE TABLE") {
+			s.world.Exec(statement)
+		}
+	}
+	s.topic = s.world.Name + "_all"
+	destination := s.bus.Open(t, s.topic)
+	e := s.bus.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": s.world.URL, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "100ms", "BRIDGE_RECONCILE_INTERVAL": "1h",
+	})
+	var streams []string
+	for _, table := range s.read() {
+		s.fill(table)
+		for _, kind := range []string{"capability", "release"} {
+			stream := strings.ToLower(strings.ReplaceAll(table.name, "-", "_")) + "_" + kind[:3]
+			streams = append(streams, stream)
+			begin := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
+			e[begin+"TABLE"], e[begin+"KIND"], e[begin+"ID"], e[begin+"DESTINATION"] = table.name, kind, table.id, destination
+			e[begin+"EVENT"] = "E"
+			if kind == "release" {
+				continue
+			}
+			e[begin+"KEY"] = strings.Join(table.key, ",")
+			for setting, column := range map[string]string{"DELETED": "IsDeleted", "MODIFIED": "DataChange_LastTime"} {
+				if table.has(column) {
+					e[begin+setting] = column
+				}
+			}
+		}
+	}
+	e["BRIDGE_STREAMS"] = strings.Join(streams, ",")
+	s.daemon = world.NewDaemon(t, world.Binary(t, false), e)
+	return s
+}
+
+func (t *schemaTable) has(column string) bool {
+	return slices.ContainsFunc(t.columns, func(c schemaColumn) bool { return c.name == column })
+}
+
+// read reads what tables there are.
+func (s *schemaOf) read() []*schemaTable {
+	var table, column, kind, length, nullable, extra string
+	s.world.Each("SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), IS_NULLABLE, EXTRA FROM information_schema.COLUMNS "+
+		"WHERE TABLE_SCHEMA = DATABASE() ORDER BY TABLE_NAME, ORDINAL_POSITION", []any{&table, &column, &kind, &length, &nullable, &extra}, func() {
+		if n := len(s.tables); n == 0 || s.tables[n-1].name != table {
+			s.tables = append(s.tables, &schemaTable{name: table})
+		}
+		last := s.tables[len(s.tables)-1]
+		last.columns = append(last.columns, schemaColumn{column, kind, length, nullable})
+		if strings.Contains(extra, "auto_increment") {
+			last.id = column
+		}
+	})
+	for _, t := range s.tables {
+		s.world.Each("SELECT COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+t.name+
+			"' AND NON_UNIQUE = 0 AND INDEX_NAME <> 'PRIMARY' ORDER BY SEQ_IN_INDEX", []any{&column}, func() { t.key = append(t.key, column) })
+	}
+	return s.tables
+}
+
+// fill inserts rows: of the columns that may be NULL, those outside a key are so in the last row.
+func (s *schemaOf) fill(t *schemaTable) {
+	for row := 1; row <= schemaRows; row++ {
+		var names, values []string
+		for i, c := range t.columns {
+			value := ""
+			switch c.kind {
+			case "varchar", "char", "text", "mediumtext", "longtext":
+				value = fmt.Sprintf("LEFT('%d配置 \"%s\" line\\n%d', %s)", row, c.name, i, c.length)
+			case "datetime", "timestamp":
+				value = fmt.Sprintf("'2026-0%d-02 03:04:05'", row)
+			case "bit":
+				value = "b'0'"
+			case "tinyint":
+				value = fmt.Sprint(row)
+			default:
+				value = fmt.Sprint(1000*row + i)
+			}
+			switch {
+			case c.name == t.id, c.name == "DataChange_LastTime":
+				continue
+			case c.name == "DeletedAt":
+				value = "0"
+			case row == schemaRows && c.nullable == "YES" && !slices.Contains(t.key, c.name):
+				value = "NULL"
+			}
+			names, values = append(names, "`"+c.name+"`"), append(values, value)
+		}
+		s.world.Exec(fmt.Sprintf("INSERT INTO `%s` (%s) VALUES (%s)", t.name, strings.Join(names, ", "), strings.Join(values, ", ")))
+	}
+}
+
+// schemaEvent is an event, as far as the test looks at it.
+type schemaEvent struct {
+	Meta struct{ Type string }
+	Data map[string]json.RawMessage
+}
+
+// events returns the events of a kind of stream, by table.
+func (s *schemaOf) events(kind string) map[string][]schemaEvent {
+	all := make(map[string][]schemaEvent)
+	for _, m := range s.bus.ReadAll(s.T, s.topic) {
+		if !strings.HasSuffix(m.Headers["bridge-stream"], kind) {
+			continue
+		}
+		var e schemaEvent
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			s.Fatal(err)
+		}
+		all[m.Headers["bridge-shard"]] = append(all[m.Headers["bridge-shard"]], e)
+	}
+	return all
+}
+
+// published waits for the rows of all tables, and compares their values.
+func (s *schemaOf) published() {
+	for _, kind := range []string{"_cap", "_rel"} {
+		var all map[string][]schemaEvent
+		world.Eventually(s, time.Minute, "all rows are published", func() bool {
+			all = s.events(kind)
+			return !slices.ContainsFunc(s.tables, func(t *schemaTable) bool { return len(all[t.name]) < schemaRows })
+		})
+		for _, t := range s.tables {
+			if len(all[t.name]) != schemaRows {
+				s.Errorf("%s%s: %d events for %d rows", t.name, kind, len(all[t.name]), schemaRows)
+			}
+			s.compare(t, all[t.name])
+		}
+	}
+}
+
+// compare compares the values of events with what SELECT says.
+func (s *schemaOf) compare(t *schemaTable, events []schemaEvent) {
+	for _, c := range t.columns {
+		text := "`" + c.name + "`"
+		switch c.kind {
+		case "bit":
+			text += " + 0"
+		case "datetime", "timestamp":
+			// All sessions of the tests' server have its zone, which is that of TIMESTAMP.
+			if c.kind == "timestamp" {
+				text = "CONVERT_TZ(" + text + ", @@time_zone, '+00:00')"
+			}
+			text = "CONCAT(DATE_FORMAT(" + text + ", '%Y-%m-%dT%H:%i:%s'), IF(? = 3, '.000', ''), 'Z')"
+			text = strings.Replace(text, "?", fmt.Sprint(map[bool]int{true: 3}[strings.HasSuffix(t.name, "_gray")]), 1)
+		}
+		want := make(map[string]string)
+		var id, value string
+		s.world.Each(fmt.Sprintf("SELECT CAST(`%s` AS CHAR), COALESCE(CAST(%s AS CHAR), 'null') FROM `%s`", t.id, text, t.name), []any{&id, &value}, func() { want[id] = value })
+		got := make(map[string]string)
+		for _, e := range events {
+			var row struct{ ID json.Number }
+			if err := json.Unmarshal(e.Data["row"], &row); err != nil {
+				s.Fatal(err)
+			}
+			raw := e.Data[memberOf(c.name)]
+			var text string
+			if json.Unmarshal(raw, &text) != nil || string(raw) == "null" {
+				text = string(raw)
+			}
+			got[row.ID.String()] = text
+		}
+		if !maps.Equal(got, want) {
+			s.Errorf("%s.%s: events have %q, the table %q", t.name, c.name, got, want)
+		}
+	}
+}
+
+// memberOf returns the member of a column: its name in camel case.
+func memberOf(column string) string {
+	parts := strings.Split(column, "_")
+	member := strings.ToLower(parts[0][:1]) + parts[0][1:]
+	for _, part := range parts[1:] {
+		member += strings.ToUpper(part[:1]) + part[1:]
+	}
+	return member
+}
+
+// softDelete deletes the first row of each table as Apollo does: with an update of its key.
+func (s *schemaOf) softDelete() {
+	deleted := 0
+	for _, t := range s.tables {
+		if t.has("IsDeleted") {
+			deleted++
+			s.world.Exec(fmt.Sprintf("UPDATE `%s` SET IsDeleted = 1, DeletedAt = 1700000000001 WHERE `%s` = 1", t.name, t.id))
+		}
+	}
+	count := func() (n int, all map[string][]schemaEvent) {
+		all = s.events("_cap")
+		for _, events := range all {
+			for _, e := range events {
+				if e.Meta.Type == "EDeletedEvent" {
+					n++
+				}
+			}
+		}
+		return n, all
+	}
+	world.Eventually(s, time.Minute, "deleted events", func() bool { n, _ := count(); return n >= deleted })
+	n, all := count()
+	if n != deleted {
+		s.Errorf("%d deleted events for %d soft deletes", n, deleted)
+	}
+	for table, events := range all {
+		for _, e := range events[min(schemaRows, len(events)):] {
+			if at := string(e.Data["deletedAt"]); e.Meta.Type != "EDeletedEvent" || at != "" && at != "0" {
+				s.Errorf("%s: %s of DeletedAt %s behind a soft delete", table, e.Meta.Type, at)
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/world"
+)
+
+// TestStandbyCommands: what a person types is done by the one that works, whichever member of the
+// group is asked.
+func TestStandbyCommands(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		table, e, widen := deadLetterScene(t, b)
+		e = e.With(world.Env{"BRIDGE_STREAMS": "things,facts", "BRIDGE_STANDBY": table.Name, "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})
+		for name := range e {
+			if strings.HasPrefix(name, "BRIDGE_STREAM_FLOOD_") {
+				delete(e, name)
+			}
+		}
+		large := world.Incompressible(tooLarge)
+		table.Exec("INSERT INTO things (name, body) VALUES ('a', 'x'), ('b', 'x')")
+		table.Exec("INSERT INTO facts (body) VALUES ('x'), (?)", large)
+		works, waits := world.NewDaemon(t, world.Binary(t, false), e), world.NewDaemon(t, world.Binary(t, false), e)
+		works.Start()
+		world.Eventually(t, time.Minute, "drained", func() bool { return works.Position("things") == 2 && works.Position("facts") == 2 })
+		waits.Start()
+		world.AwaitReady(t, waits)
+
+		for _, d := range []*world.Daemon{works, waits} {
+			world.Eventually(t, time.Minute, "each says who works and who waits", func() bool {
+				status, stdout, _ := world.Command(t, d.Env, "status")
+				return status == 0 && strings.Contains(stdout, "works since ") && strings.Contains(stdout, " waits")
+			})
+		}
+		// A reconcile follows each take-over, that of the first process, too: it finds nothing yet.
+		if got := reconcileBeside(t, waits, 0, "things"); got != "{DryRun:false Modified:0 Deleted:0}" {
+			t.Errorf("at first it finds %s", got)
+		}
+		table.Exec("UPDATE things SET body = 'y' WHERE name = 'a'")
+		if got := reconcileBeside(t, waits, 0, "--dry-run", "things"); got != "{DryRun:true Modified:1 Deleted:0}" {
+			t.Errorf("a dry run finds %s", got)
+		}
+		if got := reconcileBeside(t, waits, 0, "things"); got != "{DryRun:false Modified:1 Deleted:0}" {
+			t.Errorf("a reconcile finds %s", got)
+		}
+		table.Exec("DELETE FROM things")
+		reconcileBeside(t, waits, 1, "things")
+		if got := reconcileBeside(t, waits, 0, "--allow-deletes", "things"); got != "{DryRun:false Modified:0 Deleted:2}" {
+			t.Errorf("with deletes allowed it finds %s", got)
+		}
+		expectDeadLetters(t, deadLetters(t, waits.Env, 0, "list"), "facts/2")
+		expectDeadLetters(t, deadLetters(t, waits.Env, 1, "resend"), "facts/2 refused")
+		widen()
+		expectDeadLetters(t, deadLetters(t, waits.Env, 0, "resend", "--dry-run"), "facts/2 same")
+		world.Eventually(t, time.Minute, "the one that works knows that the bus takes more", func() bool {
+			status, _, _ := world.Command(t, waits.Env, "deadletter", "resend")
+			return status == 0
+		})
+		if status, body := waits.Post("/api/v1/streams/things/reconcile?dryRun=true"); status != http.StatusAccepted {
+			t.Errorf("by HTTP: %d %s", status, body)
+		}
+		alone := waits.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + t.TempDir() + "/other.db", "BRIDGE_HTTP_ADDR": "127.0.0.1:1"})
+		if status, stdout, stderr := world.Command(t, alone, "reconcile"); status != 1 || !strings.Contains(stdout, "run the command where a process of the group runs") {
+			t.Errorf("where no process runs: status %d, %s%s", status, stdout, stderr)
+		}
+		if status, _, stderr := world.Command(t, alone, "reconcile", "--dry-run"); status != 1 || !strings.Contains(stderr, "type a dry run where a process of the group runs") {
+			t.Errorf("a dry run where no process runs: status %d, %s", status, stderr)
+		}
+
+		works.Kill()
+		if status, _, stderr := world.Command(t, waits.Env, "reconcile", "things"); status != 1 ||
+			!strings.Contains(stderr, "works, and was not reached at ") && !strings.Contains(stderr, "which one works is not known now") {
+			t.Errorf("the one that works is dead: status %d, %s", status, stderr)
+		}
+		world.Eventually(t, time.Minute, "the other one works", func() bool {
+			status, _, _ := world.Command(t, waits.Env, "reconcile", "things")
+			return status == 0
+		})
+		if status, stdout, _ := world.Command(t, waits.Env, "status"); status != 0 || !strings.Contains(stdout, ", works since ") {
+			t.Errorf("status %d: %s", status, stdout)
+		}
+		mustVerify(t, waits.Env)
+	})
+}
+
+// reconcileBeside runs bridge reconcile beside a daemon, and returns its report of the first table.
+func reconcileBeside(t *testing.T, d *world.Daemon, want int, args ...string) string {
+	t.Helper()
+	status, stdout, stderr := world.Command(t, d.Env, append([]string{"reconcile", "--json"}, args...)...)
+	var report struct {
+		Shards []struct {
+			DryRun            bool
+			Modified, Deleted int
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || status != want || len(report.Shards) == 0 {
+		t.Fatalf("bridge reconcile %s: status %d, want %d, %v\n%s\n%s", strings.Join(args, " "), status, want, err, stdout, stderr)
+	}
+	return fmt.Sprintf("%+v", report.Shards[0])
+}

@@ -1,0 +1,82 @@
+package acceptance
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// TestKafkaThatWantsATokenThatExpires runs all that connects to brokers over the ends of many
+// sessions: transactions, catch-up, a standby group, progress on the bus, and the commands.
+func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.StartKafka(t, testenv.KafkaOptions{OAuth: true})
+	table := newSecured(t, testenv.MariaDB(t))
+	server.CreateTopic(t, "secured", 2, nil)
+	compact := "compact"
+	server.CreateTopic(t, "bridge-progress", 1, map[string]*string{"cleanup.policy": &compact})
+	file := filepath.Join(t.TempDir(), "token")
+	fresh := func(lasts time.Duration) {
+		token := testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))
+		if err := renameInto(file, token+"\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	fresh(-time.Minute)
+	e := secured("secured").With(world.Env{
+		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "kafka://" + server.OAuthBrokers()[0], "BRIDGE_DELIVERY": "exactly-once",
+		"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir(), "BRIDGE_STANDBY": "tokens", "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
+		"BRIDGE_KAFKA_SASL_MECHANISM": "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE": file,
+	})
+	mustFind(t, e, "unsafe", "sink-login second-precision", "invalid_token", "the token expired at", "base64 -d")
+	d := world.NewDaemon(t, world.Binary(t, false), e)
+	d.Start()
+	refused(t, d, "the token expired at")
+	stop := every(time.Second, func() { fresh(time.Minute) })
+	t.Cleanup(func() { stop() })
+	arrives(t, d, table)
+	stop()
+	rows := 1
+	stop = every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
+	for begin := time.Now(); time.Since(begin) < 5*testenv.KafkaSession; rows++ {
+		arrives(t, d, table)
+	}
+	stop()
+	stop = every(time.Second, func() { fresh(time.Minute) })
+	if r := world.Verify(t, e); len(r.Faults()) > 0 {
+		t.Errorf("verify finds %v", r.Faults())
+	}
+	if r := world.Check(t, e); len(r.Find("sink-login"))+len(r.Find("standby-grant")) > 0 {
+		t.Errorf("check finds %v", r.Findings())
+	}
+	if log := d.Log.String(); strings.Contains(log, "eyJ") {
+		t.Errorf("a token is shown:\n%s", log)
+	}
+	t.Logf("%d rows, %d outages of Kafka", rows, strings.Count(d.Log.String(), "outage begins"))
+}
+
+// every calls do again and again, as a helper that renews a file does, until stop is called.
+func every(interval time.Duration, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			do()
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
+}

@@ -1,0 +1,273 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// TestACompactedTopicHoldsTheLiveEntities changes a table in every way, with a condition on its
+// rows, while the program is killed; then the topic is compacted. A consumer that begins at the
+// beginning holds what the table has, a start without a checkpoint publishes nothing, and one with
+// an older checkpoint what the topic has forgotten.
+func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	broker := testenv.StartKafka(t, testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "200"}})
+	for name, b := range map[string]*world.Bus{"at-least-once": world.KafkaBus(broker), "exactly-once": world.KafkaBus(broker).ExactlyOnce(t.Name())} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompaction(t, b)
+			c.daemon.Start()
+			for range 4 {
+				c.write(75)
+				// Also on a busy machine it has published what there is to delete.
+				c.drained()
+				c.write(75)
+				c.daemon.Kill()
+				c.daemon.Start()
+			}
+			c.drained()
+			c.wantPairs()
+			c.compact()
+			before := b.Count(t, c.topic)
+			if status, _ := c.daemon.Term(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+			loseCheckpoint(c.daemon)
+			c.daemon.Start()
+			c.drained()
+			if after := b.Count(t, c.topic); after != before {
+				live, records := c.live()
+				t.Errorf("without a checkpoint the topic ends at %d, before at %d: %d records, %v", after, before, records, live)
+			}
+			if r := world.Verify(t, c.daemon.Env); !r.Good {
+				t.Errorf("bridge verify: %+v", r)
+			}
+			c.outdated()
+		})
+	}
+}
+
+// outdated has the program begin with an older copy of its checkpoint, by which entities live that
+// the topic has forgotten (rule 30). Their rows are again as they were.
+func (c *compaction) outdated() {
+	c.t.Helper()
+	checkpoint, copied := strings.TrimPrefix(c.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:"), c.t.TempDir()
+	stop := func() {
+		c.t.Helper()
+		if status, _ := c.daemon.Term(); status != 0 {
+			c.t.Errorf("exit status %d", status)
+		}
+	}
+	stop()
+	if err := os.CopyFS(copied, os.DirFS(checkpoint)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.world.Exec("CREATE TABLE kept AS SELECT * FROM items WHERE deleted = 0 AND state <> 'draft'")
+	c.daemon.Start()
+	world.AwaitReady(c.t, c.daemon)
+	c.world.Exec("DELETE FROM items WHERE deleted = 0 AND state <> 'draft'")
+	c.drained()
+	c.compact()
+	stop()
+	c.world.Exec("INSERT INTO items SELECT * FROM kept")
+	if err := errors.Join(os.RemoveAll(checkpoint), os.CopyFS(checkpoint, os.DirFS(copied))); err != nil {
+		c.t.Fatal(err)
+	}
+	want := c.table()
+	if len(want) == 0 {
+		c.t.Fatal("the test shows too little")
+	}
+	c.daemon.Start()
+	c.drained()
+	if live, _ := c.live(); !maps.Equal(live, want) {
+		c.t.Errorf("with an older checkpoint the topic has %v, the table %v", live, want)
+	}
+	if r := world.Verify(c.t, c.daemon.Env); !r.Good {
+		c.t.Errorf("bridge verify: %+v", r)
+	}
+}
+
+// compaction is a table, and the program that publishes it to a topic that is to be compacted.
+type compaction struct {
+	t      *testing.T
+	bus    *world.Bus
+	world  *world.World
+	daemon *world.Daemon
+	topic  string
+	tape   *world.Tape
+	rng    *rand.Rand
+}
+
+const compactedKeys = 40
+
+func newCompaction(t *testing.T, b *world.Bus) *compaction {
+	t.Helper()
+	w := world.Empty(t, nil)
+	w.Exec(`CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT NOT NULL UNIQUE, v TEXT, state TEXT, deleted INT NOT NULL DEFAULT 0)`)
+	c := &compaction{t: t, bus: b, world: w, topic: w.Name + "_items", rng: rand.New(rand.NewPCG(7, 7))}
+	e := b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms",
+		"BRIDGE_RECONCILE_INTERVAL": "1s", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_BATCH_ROWS": "20",
+	}).With(world.Env{
+		"BRIDGE_STREAM_ITEMS_TABLE": "items", "BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "k",
+		"BRIDGE_STREAM_ITEMS_DELETED": "deleted", "BRIDGE_STREAM_ITEMS_FILTER": "state <> 'draft'", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, c.topic),
+	})
+	// Nothing is compacted before a segment ends.
+	c.configure(map[string]string{"cleanup.policy": "compact"})
+	c.tape = b.Follow(t, c.topic)
+	c.daemon = world.NewDaemon(t, world.Binary(t, false), e)
+	return c
+}
+
+func (c *compaction) configure(values map[string]string) {
+	c.t.Helper()
+	configs := make(map[string]*string)
+	for name, value := range values {
+		configs[name] = &value
+	}
+	c.bus.Kafka.ConfigureTopic(c.t, c.topic, configs)
+}
+
+// write makes n changes.
+func (c *compaction) write(n int) {
+	c.t.Helper()
+	for i := range n {
+		key := fmt.Sprintf("k%d", c.rng.IntN(compactedKeys))
+		state := []string{"open", "done", "draft"}[c.rng.IntN(3)]
+		switch c.rng.IntN(6) {
+		case 0:
+			c.world.Exec("DELETE FROM items WHERE k = ?", key)
+		case 1:
+			c.world.Exec("UPDATE items SET deleted = 1 - deleted WHERE k = ?", key)
+		case 2:
+			c.world.Exec("UPDATE items SET state = NULL WHERE k = ?", key)
+		case 3:
+			c.world.Exec("UPDATE items SET state = ? WHERE k = ?", state, key)
+		default:
+			c.world.Exec("REPLACE INTO items (k, v, state, deleted) VALUES (?, ?, ?, ?)", key, fmt.Sprint("v", i%5), state, c.rng.IntN(4)/3)
+		}
+		if i%10 == 0 {
+			world.Pause(20 * time.Millisecond)
+		}
+	}
+}
+
+// drained waits until all is published.
+func (c *compaction) drained() {
+	c.t.Helper()
+	world.AwaitReady(c.t, c.daemon)
+	last := c.world.Highest("items")
+	world.Eventually(c.t, time.Minute, "the tail has come to the end", func() bool { return c.daemon.Position("items") >= last })
+	c.daemon.Reconcile("items")
+}
+
+// table returns the entities that live by the table.
+func (c *compaction) table() map[string]string {
+	c.t.Helper()
+	live := make(map[string]string)
+	var key, v, state string
+	c.world.Each("SELECT k, v, state FROM items WHERE deleted = 0 AND state <> 'draft'", []any{&key, &v, &state}, func() { live[key] = v + " " + state })
+	return live
+}
+
+// live returns the entities that live by the topic, as it is now, and how many records of ours it
+// holds.
+func (c *compaction) live() (live map[string]string, records int) {
+	c.t.Helper()
+	live = make(map[string]string)
+	c.bus.Read(c.t, c.topic, func(m world.Message) {
+		if strings.HasPrefix(m.Key, "tick") {
+			return
+		}
+		records++
+		if m.Value == nil {
+			delete(live, m.Key)
+			return
+		}
+		var e struct {
+			Data struct{ V, State, Reason string }
+		}
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			c.t.Fatal(err)
+		}
+		if live[m.Key] = e.Data.V + " " + e.Data.State; e.Data.Reason != "" {
+			delete(live, m.Key)
+		}
+	})
+	return live, records
+}
+
+// wantPairs fails the test unless behind each deleted event there is a tombstone, and nowhere else.
+func (c *compaction) wantPairs() {
+	c.t.Helper()
+	world.Eventually(c.t, time.Minute, "the consumer is at the end", func() bool {
+		live, records := c.live()
+		return c.tape.Count() >= records && maps.Equal(live, c.table())
+	})
+	last, reasons := make(map[string]world.Message), make(map[string]int)
+	for _, m := range c.tape.All() {
+		before := last[m.Partition]
+		reason := reasonOf(before)
+		if (reason != "") != (m.Value == nil) || m.Value == nil && (m.Key != before.Key || m.Headers["eiffel-id"] != before.Headers["eiffel-id"]) {
+			c.t.Errorf("%s of %q behind %s of %q", m.Value, m.Key, before.Value, before.Key)
+		}
+		last[m.Partition] = m
+		reasons[reason]++
+	}
+	for partition, m := range last {
+		if reasonOf(m) != "" {
+			c.t.Errorf("the last deleted event of partition %s has no tombstone", partition)
+		}
+	}
+	for _, reason := range []string{"TOMBSTONE", "FILTERED", "ABSENT_IN_SNAPSHOT"} {
+		if reasons[reason] == 0 {
+			c.t.Errorf("%v: the test shows too little", reasons)
+		}
+	}
+	c.t.Logf("deleted events by reason: %v", reasons)
+}
+
+// reasonOf returns the reason of a deleted event, empty for another message.
+func reasonOf(m world.Message) string {
+	for _, reason := range []string{"TOMBSTONE", "FILTERED", "ABSENT_IN_SNAPSHOT"} {
+		if strings.Contains(string(m.Value), `"reason":"`+reason+`"`) {
+			return reason
+		}
+	}
+	return ""
+}
+
+// compact waits until the broker has left of each key its last record, and of deleted ones none.
+func (c *compaction) compact() {
+	c.t.Helper()
+	c.configure(map[string]string{"segment.ms": "100", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0.01"})
+	const tick = `{"meta":{"id":"00000000-0000-4000-8000-000000000001","type":"TickEvent","time":1,"source":{"uri":"bridge://other/tick"}},` +
+		`"data":{"row":{"source":"a","table":"b","id":1}},"links":[]}`
+	want := c.table()
+	world.Eventually(c.t, 3*time.Minute, "the topic is compacted", func() bool {
+		// A record closes a segment that is old enough: only closed ones are compacted.
+		var ticks []world.Message
+		for partition := range world.Partitions {
+			ticks = append(ticks, world.Message{Partition: fmt.Sprint(partition), Key: "tick", Value: []byte(tick)})
+		}
+		c.bus.Replay(c.t, c.topic, ticks)
+		world.Pause(200 * time.Millisecond)
+		live, records := c.live()
+		return records == len(want) && maps.Equal(live, want)
+	})
+	c.t.Logf("%d entities live: %v", len(want), slices.Sorted(maps.Keys(want)))
+}

@@ -1,0 +1,205 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
+	"bridge/tests/world"
+)
+
+// TestUpgrade has the former version and this one publish a world in turn, with the checkpoint of
+// the other one and without it, killed and ended in order: each goes on where the other one was.
+// The former package client reads what both write.
+func TestUpgrade(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	former := world.BuildFormer(t, "testdata/formerclient")
+	for _, mode := range []string{"at-least-once", "exactly-once", progressOnTheBus} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			world.EachBus(t, func(t *testing.T, b *world.Bus) { upgrade(t, b, mode, former) })
+		})
+	}
+}
+
+// progressOnTheBus is at least once, with the progress of the tables on the bus.
+const progressOnTheBus = "progress on the bus"
+
+func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
+	exactlyOnce := mode == "exactly-once"
+	if exactlyOnce {
+		b = b.ExactlyOnce(t.Name())
+	}
+	// Both streams may have a batch in flight.
+	const batchRows, batches = 50, 2
+	rows, states := halfLoad()
+	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
+	p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": fmt.Sprint(batchRows)})})
+	folder := strings.TrimPrefix(p.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+	if mode == progressOnTheBus {
+		p.Env["BRIDGE_CHECKPOINT_URL"], p.Env["BRIDGE_CHECKPOINT_TOPIC"] = "bus://"+folder, p.Destination("progress")
+		if b.Kafka != nil {
+			compact := "compact"
+			b.Kafka.CreateTopic(t, p.Destination("progress"), 1, map[string]*string{"cleanup.policy": &compact})
+		}
+	}
+	current, kills, had := p.Path, 0, int64(0)
+	read := former.Read(p)
+	_, stop := w.Write()
+	goesOn := func(path, what string) {
+		t.Helper()
+		p.Path = path
+		p.Start()
+		p.CaughtUp(2*time.Minute, what)
+		world.Eventually(t, time.Minute, what, func() bool {
+			return b.Count(t, p.Destination(world.Orders))+b.Count(t, p.Destination(world.Strict)) >= had+100
+		})
+		had = b.Count(t, p.Destination(world.Orders)) + b.Count(t, p.Destination(world.Strict))
+	}
+	killed := func() { p.Kill(); kills++ }
+	ended := func() {
+		t.Helper()
+		if status, took := p.Term(); status != 0 {
+			t.Errorf("exit status %d after %s", status, took)
+		}
+	}
+	loseCheckpoint := func() {
+		t.Helper()
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goesOn(former.Bridge, "the former version publishes")
+	ended()
+	goesOn(current, "this version goes on with the checkpoint of the former one")
+	killed()
+	goesOn(former.Bridge, "the former version goes on with the checkpoint of this one, which was killed")
+	killed()
+	loseCheckpoint()
+	goesOn(current, "this version goes on without a checkpoint")
+	ended()
+	loseCheckpoint()
+	goesOn(former.Bridge, "the former version goes on without a checkpoint")
+	killed()
+	goesOn(current, "this version goes on with the checkpoint of the former one, which was killed")
+	stop()
+	p.AllPublished()
+	f := p.Figures(world.Expect{})
+	most := 0
+	if !exactlyOnce {
+		// JetStream knows a repeat by an id of which another version may have another form.
+		most = kills * batches * batchRows
+	}
+	f.BoundRepeats(most, kills)
+	t.Logf("%+v", f)
+	if len(f.Wrongs) > 0 {
+		t.Error(strings.Join(f.Wrongs, "\n"))
+	}
+	formerReads(t, p, read)
+}
+
+// formerReads waits until the former client has what the bus and the table have.
+func formerReads(t *testing.T, p *world.Publisher, r *world.FormerReader) {
+	t.Helper()
+	ids := make(map[string]bool)
+	for _, m := range p.Received(world.Orders) {
+		e, err := world.DecodeEvent(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[e.ID] = true
+	}
+	wrong, read := "", world.FormerRead{}
+	for deadline := time.Now().Add(time.Minute); ; world.Pause(200 * time.Millisecond) {
+		read = r.Now()
+		var messages []world.Message
+		for _, e := range read.Entities {
+			messages = append(messages, world.Message{Key: e.Key, Value: e.Body, Headers: map[string]string{"bridge-stream": e.Stream}})
+		}
+		wrong = p.World.Difference(world.Strict, messages)
+		if wrong == "" && len(read.Events) == len(ids) || time.Now().After(deadline) {
+			break
+		}
+	}
+	if wrong != "" || len(read.Entities) == 0 {
+		t.Errorf("the former client has %d entities (%s): %s", len(read.Entities), read.Error, wrong)
+	}
+	for _, id := range read.Events {
+		if !ids[id] {
+			t.Errorf("the former client was given an event %s that the bus does not have", id)
+		}
+		delete(ids, id)
+	}
+	if len(ids) > 0 {
+		t.Errorf("the former client was not given %d events (%s)", len(ids), read.Error)
+	}
+}
+
+// TestUpgradeOfAStandby: one process of a group is of the former version. Either takes over from
+// the other one. What the former one forwards is done; what the newer one forwards counts as a
+// request without a token.
+func TestUpgradeOfAStandby(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	former := world.BuildFormer(t, "testdata/formerclient")
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: new(workload.Options)})
+		p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.Env{
+			"BRIDGE_STANDBY": strings.ReplaceAll(w.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": shortTimeout.String(), "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
+		}})
+		newer := p.Daemon
+		older := world.NewDaemon(t, former.Bridge, withoutOwn(p.Env))
+		post := func(d *world.Daemon, want int) {
+			t.Helper()
+			if status, body := d.Post("/api/v1/streams/orders/reconcile?dryRun=true"); status != want {
+				t.Errorf("a request that was forwarded: %d %s, want %d", status, body, want)
+			}
+		}
+		group := func(d *world.Daemon) world.StandbyStatus {
+			var s struct{ Standby world.StandbyStatus }
+			if _, body := d.Get("/api/v1/status"); json.Unmarshal([]byte(body), &s) != nil {
+				return world.StandbyStatus{}
+			}
+			return s.Standby
+		}
+		works := func(d *world.Daemon) bool { return group(d).Works }
+		waits := func(d *world.Daemon) {
+			t.Helper()
+			d.Start()
+			world.AwaitReady(t, d)
+			world.Eventually(t, time.Minute, "it waits for the other one", func() bool { s := group(d); return !s.Works && s.Working != "" })
+		}
+		older.Start()
+		world.Eventually(t, time.Minute, "the former version works", func() bool { return works(older) })
+		waits(newer)
+		if code, body := newer.Get("/api/v1/status?working=true"); code != http.StatusOK || !strings.Contains(body, `"works":true`) {
+			t.Errorf("the status by way of the newer one: %d %s", code, body)
+		}
+		post(newer, http.StatusBadGateway)
+		w.Insert("before", 20)
+		older.Kill()
+		world.Eventually(t, time.Minute, "the newer version works", func() bool { return works(newer) })
+		p.CaughtUp(time.Minute, "the newer version goes on")
+		waits(older)
+		if code, body := older.Get("/api/v1/status?working=true"); code != http.StatusOK || !strings.Contains(body, `"works":true`) {
+			t.Errorf("the status by way of the former one: %d %s", code, body)
+		}
+		post(older, http.StatusAccepted)
+		w.Insert("behind", 20)
+		p.CaughtUp(time.Minute, "the newer version publishes")
+		newer.Kill()
+		world.Eventually(t, time.Minute, "the former version works again", func() bool { return works(older) })
+		w.Insert("again", 20)
+		p.Daemon = older
+		p.CaughtUp(time.Minute, "the former version goes on")
+		p.MustMatch(world.Orders, world.Expect{Reconciled: true})
+	})
+}

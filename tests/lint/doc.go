@@ -1,0 +1,9 @@
+// Command lint holds the rules of this code base that no kept linter has: the size of types,
+// retired words, the width of comments, and tests that sleep.
+//
+//	go run ./tests/lint [path prefix ...]
+//
+// It reads the Go files and Markdown pages that git tracks in the current directory, prints one
+// line a finding, and ends with status 1 if there is one. Prefixes limit what is printed to some
+// paths. What is excepted, and why, is in exceptions.go.
+package main
