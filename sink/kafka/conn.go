@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -85,29 +86,29 @@ type conn struct {
 	net.Conn
 	cluster *cluster
 	address string
-	limited bool
+	limited atomic.Bool
 	login   loginWatch
 	// head are the first bytes of the first answer: its size. wrote says that a request has gone
 	// out since the last answer, answers counts these.
 	head    []byte
-	wrote   bool
+	wrote   atomic.Bool
 	answers int
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.limited = !t.IsZero()
+	c.limited.Store(!t.IsZero())
 	return c.Conn.SetDeadline(t)
 }
 
 func (c *conn) Read(b []byte) (int, error) {
-	if !c.limited {
+	if !c.limited.Load() {
 		if err := c.Conn.SetReadDeadline(time.Now().Add(answerWithin)); err != nil {
 			return 0, err
 		}
 	}
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.wrote {
-		c.wrote, c.answers = false, c.answers+1
+	if n > 0 && c.wrote.Swap(false) {
+		c.answers++
 	}
 	if unfit := c.unfit(b[:n], err); unfit != nil {
 		return 0, c.cluster.advertised(c.address, unfit)
@@ -162,7 +163,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !c.login.over {
 		c.login.wrote(b)
 	}
-	c.wrote = true
+	c.wrote.Store(true)
 	return c.Conn.Write(b)
 }
 
