@@ -42,36 +42,6 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-func BenchmarkAppendAbsent(b *testing.B) {
-	rows := benchTable()
-	encoder := bind(b, options(), rows)
-	a := event.Absent{Key: []byte(encoder.KeyOf(rows.values)), ID: 123456789, Read: readAt, Predecessor: earlier}
-	buf := make([]byte, 0, 4<<10)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := encoder.AppendAbsent(buf, a); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkDigest(b *testing.B) {
-	rows := benchTable()
-	encoder := bind(b, options(), rows)
-	row := rows.row(123456789)
-	size := 0
-	for _, v := range rows.values {
-		size += len(v)
-	}
-	b.SetBytes(int64(size))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := encoder.Digest(row.Row); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestWhatDoesNotRenderAllocatesNothing(t *testing.T) {
 	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind().keyOfAll()} {
 		encoder := bind(t, options(), rows)
@@ -95,20 +65,24 @@ func TestWhatDoesNotRenderAllocatesNothing(t *testing.T) {
 
 func TestAppendAllocatesSomeIDsAtOnceAndNothingElse(t *testing.T) {
 	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind()} {
-		t.Run(name, func(t *testing.T) {
-			encoder := bind(t, options(), rows)
-			row := rows.row(123456789)
-			buf := make([]byte, 0, 16<<10)
-			// With the race detector a pool of the standard library forgets by chance: the mean of
-			// a few rows is no whole number.
-			got := testing.AllocsPerRun(2000, func() {
-				if _, _, err := encoder.Append(buf, row); err != nil {
-					t.Fatal(err)
+		for _, format := range append(otherFormats, event.FormatEiffel) {
+			t.Run(name+" as "+string(format), func(t *testing.T) {
+				o := options()
+				o.Format = format
+				encoder := bind(t, o, rows)
+				row := rows.row(123456789)
+				buf := make([]byte, 0, 16<<10)
+				// With the race detector a pool of the standard library forgets by chance: the mean
+				// of a few rows is no whole number.
+				got := testing.AllocsPerRun(2000, func() {
+					if _, _, err := encoder.Append(buf, row); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if got > 0 {
+					t.Errorf("%v allocations a row", got)
 				}
 			})
-			if got > 0 {
-				t.Errorf("%v allocations a row", got)
-			}
-		})
+		}
 	}
 }

@@ -9,50 +9,12 @@ import (
 	"bridge/source"
 )
 
-func TestDigestIsThatOfTheEvent(t *testing.T) {
-	for name, rows := range map[string]*table{
-		"a live row":       appRevision("0"),
-		"a row marked":     appRevision("1"),
-		"every kind":       everyKind().keyOfAll(),
-		"bad values":       everyKindBad().keyOfAll(),
-		"NULLs":            everyKindNull().keyOfAll(),
-		"a row without it": newTable(cell{"id", source.Int, 0, "1"}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			row := rows.row(1)
-			compareDigest(t, bind(t, options(), rows), row.Row, encode(t, options(), rows, row))
-		})
-	}
-}
-
-func TestDigestOfAReleaseIsNeverDeleted(t *testing.T) {
-	rows := releaseHistory()
-	seen, err := bind(t, releaseOptions(), rows).Digest(rows.row(1).Row)
-	if err != nil || seen.Deleted {
-		t.Errorf("got %+v, %v", seen, err)
-	}
-}
-
 func TestDigestNeedsNoTimeAndNoGoodValues(t *testing.T) {
 	o := options()
 	o.BadValue = event.StopOnBad
 	rows := everyKindBad()
 	if _, err := bind(t, o, rows).Digest(rows.row(1).Row); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDigestRefusesAnotherShape(t *testing.T) {
-	rows := appRevision("0")
-	unbound, err := event.NewEncoder(options())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unbound.Digest(rows.row(1).Row); err == nil {
-		t.Error("it looks before Bind")
-	}
-	if _, err := bind(t, options(), rows).Digest(source.Row{ID: 1}); err == nil {
-		t.Error("it looks at a row without values")
 	}
 }
 

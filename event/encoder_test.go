@@ -43,15 +43,6 @@ func TestTheDeletedColumnDecidesTheOperation(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsPublishedWhateverDeletedSays(t *testing.T) {
-	o := options()
-	o.Kind = event.Release
-	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"deleted", source.Int, 0, "1"}).deleted("deleted")
-	if ev := encode(t, o, rows, rows.row(1)); ev.Op != event.Published || ev.Type != "OrdersPublishedEvent" {
-		t.Errorf("got %s %s", ev.Op, ev.Type)
-	}
-}
-
 func TestTheTimeIsThatOfTheRow(t *testing.T) {
 	modified, created, read := int64(1767323045500), int64(1767225600000), readAt.UnixMilli()
 	tests := []struct {
@@ -81,8 +72,8 @@ func TestTheTimeIsThatOfTheRow(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
-	rows := newTable(cell{"id", source.Int, 0, "1"})
+func TestAnEncoderRefusesWhatItCannotEncode(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "x"}).key("k")
 	bound := bind(t, options(), rows)
 	unbound, err := event.NewEncoder(options())
 	if err != nil {
@@ -91,23 +82,48 @@ func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
 	log := options()
 	log.Kind = event.Release
 	release := bind(t, log, rows)
-	good, short, timeless, alien := rows.row(1), rows.row(1), rows.row(1), rows.row(1)
-	dead, modified, unknown := rows.row(1), rows.row(1), rows.row(1)
-	dead.Op, modified.Op, unknown.Op = event.Deleted, event.Modified, "lost"
-	short.Values = nil
-	timeless.Read = time.Time{}
-	alien.Predecessor = `6ba7b810-9dad-51d1-80b4-00c04fd430c8"`
-	for name, call := range map[string]func() ([]byte, event.Event, error){
-		"a row before Bind":                          func() ([]byte, event.Event, error) { return unbound.Append([]byte("x"), good) },
-		"a row of another shape":                     func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), short) },
-		"a row without any time":                     func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), timeless) },
-		"a live row that is called deleted":          func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), dead) },
-		"a fact that is called modified":             func() ([]byte, event.Event, error) { return release.Append([]byte("x"), modified) },
-		"an operation that there is not":             func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), unknown) },
-		"a row with a predecessor that is not an ID": func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), alien) },
+	type call func(buf []byte) ([]byte, event.Event, error)
+	row := func(e *event.Encoder, change func(*event.Row)) call {
+		return func(buf []byte) ([]byte, event.Event, error) {
+			r := rows.row(1)
+			change(&r)
+			return e.Append(buf, r)
+		}
+	}
+	absent := func(e *event.Encoder, change func(*event.Absent)) call {
+		return func(buf []byte) ([]byte, event.Event, error) {
+			a := event.Absent{Key: []byte("x"), ID: 7, Read: readAt, Predecessor: earlier}
+			change(&a)
+			return e.AppendAbsent(buf, a)
+		}
+	}
+	digest := func(e *event.Encoder, r source.Row) call {
+		return func(buf []byte) ([]byte, event.Event, error) {
+			_, err := e.Digest(r)
+			return buf, event.Event{}, err
+		}
+	}
+	for name, c := range map[string]struct {
+		call call
+		want string
+	}{
+		"a row before Bind":                  {row(unbound, func(*event.Row) {}), "call Bind first"},
+		"a row of another shape":             {row(bound, func(r *event.Row) { r.Values = nil }), "row 1 of table orders_07 has 0 values for 2 columns"},
+		"a row without any time":             {row(bound, func(r *event.Row) { r.Read = time.Time{} }), "no time of its read"},
+		"a live row that is called deleted":  {row(bound, func(r *event.Row) { r.Op = event.Deleted }), "its operation is not for the caller to say"},
+		"a fact that is called modified":     {row(release, func(r *event.Row) { r.Op = event.Modified }), "its operation is not for the caller to say"},
+		"an operation that there is not":     {row(bound, func(r *event.Row) { r.Op = "lost" }), "its operation is not for the caller to say"},
+		"a predecessor that is not an ID":    {row(bound, func(r *event.Row) { r.Predecessor = earlier + `"` }), "not a meta.id"},
+		"a digest before Bind":               {digest(unbound, rows.row(1).Row), "call Bind first"},
+		"a digest of another shape":          {digest(bound, source.Row{ID: 1}), "0 values for 2 columns"},
+		"an absence before Bind":             {absent(unbound, func(*event.Absent) {}), "call Bind first"},
+		"an absence in a release stream":     {absent(release, func(*event.Absent) {}), "no deleted events"},
+		"an absent key of other columns":     {absent(bound, func(a *event.Absent) { a.Key = []byte("x+y") }), "values of 1 key columns of table orders_07"},
+		"an absence without a time":          {absent(bound, func(a *event.Absent) { a.Read = time.Time{} }), "no time of its read"},
+		"an absence after what is not an ID": {absent(bound, func(a *event.Absent) { a.Predecessor = strings.ToUpper(earlier) }), "not a meta.id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if buf, _, err := call(); err == nil || string(buf) != "x" {
+			if buf, _, err := c.call([]byte("x")); err == nil || !strings.Contains(err.Error(), c.want) || string(buf) != "x" {
 				t.Errorf("got %q, %v", buf, err)
 			}
 		})
@@ -141,47 +157,49 @@ func TestStopOnBadRefusesTheRow(t *testing.T) {
 			}
 		})
 	}
+	t.Run("of an absent key", func(t *testing.T) {
+		rows := newTable(cell{"id", source.Int, 0, "7"}, cell{"k", source.Text, 0, nil}).key("k")
+		buf, _, err := bind(t, o, rows).AppendAbsent([]byte("x"), event.Absent{Key: []byte("a%FF"), ID: 7, Read: readAt})
+		var bad *event.BadValueError
+		if !errors.As(err, &bad) || bad.Row != 7 || bad.Column != "k" || string(buf) != "x" {
+			t.Errorf("got %q, %v", buf, err)
+		}
+	})
 }
 
-func TestABadKeyIsNullInTheEventAndExactInTheID(t *testing.T) {
-	first := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "a\xff"}).key("k")
-	second := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "a\xfe"}).key("k")
-	a, b := encode(t, options(), first, first.row(1)), encode(t, options(), second, second.row(1))
-	if a.ID == b.ID || string(a.Key) != "a%FF" || string(b.Key) != "a%FE" || a.BadValues != 1 {
-		t.Errorf("ids %s and %s, key %q, %d bad values", a.ID, b.ID, a.Key, a.BadValues)
-	}
-	if got := string(parse(t, a.Body).Data["k"]); got != "null" {
-		t.Errorf("the member is %s", got)
-	}
-}
-
-func TestTheKeyIsReadable(t *testing.T) {
-	rows := newTable(
-		cell{"id", source.Int, 0, "1"}, cell{"app", source.Text, 0, "app+1"}, cell{"digest", source.Binary, 0, "\x00\xff"},
-		cell{"flags", source.Bit, 0, "\x01\x02"}, cell{"empty", source.Text, 0, nil}, cell{"n", source.Int, 0, "-5"},
-	).key("n", "app", "digest", "flags", "empty")
-	if got := string(encode(t, options(), rows, rows.row(1)).Key); got != "-5+app%2B1+AP8=+258+%" {
-		t.Errorf("key is %q", got)
-	}
-}
-
-func TestEventsOfOneBufferStayAsTheyWere(t *testing.T) {
+// One encoder serves rows, absences and digests in any order: none of them leaves anything behind
+// for the next, and what is in the buffer stays as it was.
+func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 	rows := appRevision("0")
 	encoder := bind(t, appRevisionOptions(), rows)
+	row := rows.row(4711)
+	want := encode(t, appRevisionOptions(), rows, row)
 	var buf []byte
-	var events []event.Event
-	for id := uint64(1); id <= 100; id++ {
-		var ev event.Event
-		var err error
-		if buf, ev, err = encoder.Append(buf, rows.row(id)); err != nil {
+	var there, gone []event.Event
+	for range 50 {
+		seen, err := encoder.Digest(row.Row)
+		if err != nil {
 			t.Fatal(err)
 		}
-		events = append(events, ev)
+		var ev event.Event
+		if buf, ev, err = encoder.Append(buf, row); err != nil {
+			t.Fatal(err)
+		}
+		if seen.Sum != ev.Digest {
+			t.Fatalf("the digest of %s is another one", ev.Body)
+		}
+		there = append(there, ev)
+		if buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: ev.Key, ID: 4711, Read: readAt}); err != nil {
+			t.Fatal(err)
+		}
+		gone = append(gone, ev)
 	}
-	for i, ev := range events {
-		want := encode(t, appRevisionOptions(), rows, rows.row(uint64(i+1)))
-		if ev.ID != want.ID || !bytes.Equal(ev.Body, want.Body) || !bytes.Equal(ev.Key, want.Key) {
-			t.Fatalf("event %d changed: %s", i, ev.Body)
+	for i, ev := range gone {
+		if !bytes.Equal(ev.Body, gone[0].Body) || !bytes.Equal(ev.Key, want.Key) {
+			t.Fatalf("an absence changed: %s", ev.Body)
+		}
+		if !bytes.Equal(there[i].Body, want.Body) || !bytes.Equal(there[i].Key, want.Key) {
+			t.Fatalf("got %s, want %s", there[i].Body, want.Body)
 		}
 	}
 }

@@ -60,13 +60,3 @@ func ExampleEncoder_Digest() {
 	fmt.Println(heartbeat.Sum == first.Sum, shipped.Sum == first.Sum)
 	// Output: true false
 }
-
-// The text of a key can be split into the values of its columns, whatever they contain.
-func ExampleParseKey() {
-	key := event.AppendKeyText(nil, []byte("p+q"))
-	key = append(key, '+')
-	key = event.AppendKeyText(key, []byte("r"))
-	values, err := event.ParseKey(key)
-	fmt.Printf("%s %q %v\n", key, values, err)
-	// Output: p%2Bq+r ["p+q" "r"] <nil>
-}

@@ -84,6 +84,7 @@ func (g golden) event(t *testing.T) event.Event {
 		if err != nil {
 			t.Fatal(err)
 		}
+		compareDigest(t, encoder, row.Row, ev)
 		return ev
 	}
 	seen, err := encoder.Digest(row.Row)
@@ -105,6 +106,14 @@ func TestGoldenEvents(t *testing.T) {
 			if ev.Op != g.op || ev.BadValues != g.bad {
 				t.Errorf("op %s with %d bad values, want %s with %d", ev.Op, ev.BadValues, g.op, g.bad)
 			}
+			if says := bytes.Contains(ev.Body, []byte(`"reason":"`+ev.Reason+`"`)); says != (ev.Op == event.Deleted) {
+				t.Errorf("the reason is %q in %s", ev.Reason, ev.Body)
+			}
+			encoder := bind(t, g.options, g.table)
+			if want := encoder.Shape().Hash().String(); ev.Schema != want {
+				t.Errorf("the hash of its shape is %s, want %s", ev.Schema, want)
+			}
+			checkMembers(t, ev, encoder.Members(ev.Op == event.Deleted))
 			if other, ok := ids[ev.ID]; ok {
 				t.Errorf("it has the id of %s", other)
 			}
@@ -123,6 +132,24 @@ func TestGoldenEvents(t *testing.T) {
 				t.Errorf("got  %swant %s", got, want)
 			}
 		})
+	}
+}
+
+// checkMembers compares the members of data, in their order, with those that an event should have.
+func checkMembers(t *testing.T, ev event.Event, members []event.Member) {
+	t.Helper()
+	_, rest, _ := bytes.Cut(ev.Body, []byte(`"data":{`))
+	for _, m := range members {
+		found := false
+		if _, rest, found = bytes.Cut(rest, []byte(`"`+m.Name+`":`)); !found {
+			t.Errorf("no member %q in its order in %s", m.Name, ev.Body)
+		}
+	}
+	data := parse(t, ev.Body).Data
+	delete(data, "row")
+	delete(data, "reason")
+	if len(data) != len(members) {
+		t.Errorf("%d members, want %d", len(data), len(members))
 	}
 }
 

@@ -2,7 +2,6 @@ package event_test
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -94,40 +93,6 @@ func TestTheSameFactHasTheSameEvent(t *testing.T) {
 	a, b := encode(t, appRevisionOptions(), rows, rows.row(1)), encode(t, appRevisionOptions(), rows, later)
 	if a.ID != b.ID || !bytes.Equal(a.Body, b.Body) {
 		t.Errorf("two reads make two events:\n%s\n%s", a.Body, b.Body)
-	}
-}
-
-func TestIDsAreUUIDsThatEiffelTakes(t *testing.T) {
-	// The pattern of meta.id in the Eiffel protocol's schemas, narrowed to version 5.
-	pattern := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	rows := newTable(cell{"id", source.Int, 0, "1"})
-	for id := range uint64(1000) {
-		ev := encode(t, options(), rows, rows.row(id))
-		if !pattern.MatchString(ev.ID) {
-			t.Fatalf("id %s", ev.ID)
-		}
-		if parse(t, ev.Body).Meta.ID != ev.ID {
-			t.Fatalf("meta.id of %s is not %s", ev.Body, ev.ID)
-		}
-	}
-}
-
-func TestParseIDIsTheInverseOfFormatID(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		id := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(r, "id"))
-		got, err := event.ParseID(event.FormatID(id))
-		if err != nil || got != id {
-			r.Fatalf("%x came back as %x, %v", id, got, err)
-		}
-	})
-	if text := event.FormatID([16]byte{}); text != "" {
-		t.Errorf("no id is %q", text)
-	}
-	if id, err := event.ParseID(""); err != nil || id != ([16]byte{}) {
-		t.Errorf("no text is %x, %v", id, err)
-	}
-	if id, err := event.ParseID(earlier); err != nil || event.FormatID(id) != earlier || id[0] != 0x6b || id[15] != 0xc8 {
-		t.Errorf("%s is %x, %v", earlier, id, err)
 	}
 }
 

@@ -48,31 +48,6 @@ func TestTheTextOfAKey(t *testing.T) {
 	})
 }
 
-// TestTwoKeysNeverHaveOneText tries all pairs of short values over the bytes that could be mistaken
-// for one another.
-func TestTwoKeysNeverHaveOneText(t *testing.T) {
-	values := [][]byte{nil, {}}
-	for n, from := 0, 1; n < 3; n++ {
-		longer := values[from:]
-		from = len(values)
-		for _, v := range longer {
-			for _, b := range []byte("+%2B\x00\xff") {
-				values = append(values, append(slices.Clone(v), b))
-			}
-		}
-	}
-	made := make(map[string][2][]byte, len(values)*len(values))
-	for _, a := range values {
-		for _, b := range values {
-			text := string(event.AppendKeyText(append(event.AppendKeyText(nil, a), '+'), b))
-			if other, taken := made[text]; taken {
-				t.Fatalf("(%q, %q) and (%q, %q) have the key %q", a, b, other[0], other[1], text)
-			}
-			made[text] = [2][]byte{a, b}
-		}
-	}
-}
-
 // FuzzKeyText: values come back from their key, a key that is read is written the same, and it is
 // text.
 func FuzzKeyText(f *testing.F) {

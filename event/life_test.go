@@ -2,7 +2,6 @@ package event_test
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"bridge/event"
@@ -100,62 +99,4 @@ func TestNoTwoFactsOfALifeShareAnID(t *testing.T) {
 			seen[ev.ID] = true
 		}
 	})
-}
-
-func TestFactsThatDifferInOnePartDiffer(t *testing.T) {
-	key := encode(t, options(), lifeRow("A", "0"), lifeRow("A", "0").row(1)).Key
-	tell := func(op event.Op, deleted string, predecessor string) string {
-		row := lifeRow("A", deleted).row(1)
-		row.Op, row.Predecessor = op, predecessor
-		return encode(t, options(), lifeRow("A", deleted), row).ID
-	}
-	lose := func(id uint64, predecessor string) string {
-		_, ev, err := bind(t, options(), lifeRow("A", "0")).AppendAbsent(nil, event.Absent{Key: key, ID: id, Read: readAt, Predecessor: predecessor})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ev.ID
-	}
-	ids := []string{
-		tell("", "0", ""), tell("", "0", earlier), tell("", "0", earlierStill),
-		tell(event.Modified, "0", ""), tell(event.Modified, "0", earlier),
-		tell("", "1", ""), tell("", "1", earlier),
-		lose(1, ""), lose(1, earlier), lose(1, earlierStill), lose(2, earlier),
-	}
-	slices.Sort(ids)
-	if got := len(slices.Compact(slices.Clone(ids))); got != len(ids) {
-		t.Errorf("%d ids of %d facts: %v", got, len(ids), ids)
-	}
-	if tell(event.Added, "0", earlier) != tell("", "0", earlier) {
-		t.Error("naming what a row means by itself makes another fact of it")
-	}
-	if tell(event.Modified, "1", earlier) != tell("", "1", earlier) {
-		t.Error("a row that is marked as deleted depends on what its caller says")
-	}
-}
-
-func TestModifiedFoldedIntoAddedStaysAFactOfItsOwn(t *testing.T) {
-	rows := stpCapability("64", "N")
-	encoder := bind(t, stpOlderFormat(), rows)
-	row := rows.row(8)
-	_, added, err := encoder.Append(nil, row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	row.Op = event.Modified
-	_, modified, err := encoder.Append(nil, row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if added.Type != modified.Type || encoder.Type(event.Modified) != added.Type {
-		t.Errorf("types %s and %s, announced as %s", added.Type, modified.Type, encoder.Type(event.Modified))
-	}
-	if added.ID == modified.ID || modified.Op != event.Modified {
-		t.Errorf("ids %s and %s, op %s", added.ID, modified.ID, modified.Op)
-	}
-	for _, op := range []event.Op{event.Added, event.Modified} {
-		if err := compileSchema(t, event.Capability, op).Validate(unmarshal(t, modified.Body)); err != nil {
-			t.Errorf("not valid as %s: %v", op, err)
-		}
-	}
 }

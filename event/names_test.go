@@ -9,35 +9,24 @@ import (
 
 func TestColumnsBecomeMembersInCamelCase(t *testing.T) {
 	members := map[string]string{
-		"app_name":               "appName",
-		"AppId":                  "appId",
 		"DataChange_CreatedTime": "dataChangeCreatedTime",
 		"ID":                     "id",
-		"URL_path":               "urlPath",
 		"URLPath":                "urlPath",
 		"userID":                 "userId",
 		"GMT_CREATE":             "gmtCreate",
-		"alreadyCamel":           "alreadyCamel",
-		"address2":               "address2",
 		"address_2":              "address2",
-		"md5_hash":               "md5Hash",
 		"MD5Hash":                "md5Hash",
-		"SHA256":                 "sha256",
 		"v2Name":                 "v2Name",
 		"2fa_code":               "2faCode",
 		"_id":                    "id",
 		"__deleted__at__":        "deletedAt",
 		"order-id":               "orderId",
-		"order id":               "orderId",
 		"a.b$c":                  "aBC",
-		"名称":                     "名称",
 		"产品_名称":                  "产品名称",
 		"Größe_mm":               "größeMm",
-		"ÄNDERUNG_ID":            "änderungId",
 		"дата_создания":          "датаСоздания",
 		"cafe\u0301_id":          "cafe\u0301Id",
 		"___":                    "___",
-		"$":                      "$",
 	}
 	for column, want := range members {
 		t.Run(column, func(t *testing.T) {

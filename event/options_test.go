@@ -15,7 +15,6 @@ func TestNewEncoderNamesTheSettingAndTheRemedy(t *testing.T) {
 		want   string
 	}{
 		{"stem with the protocol's prefix", func(o *event.Options) { o.Stem = "EiffelOrder" }, `EVENT: "EiffelOrder" begins with "Eiffel"`},
-		{"stem with the prefix in another case", func(o *event.Options) { o.Stem = "eIFFELOrder" }, `EVENT: "eIFFELOrder" begins with "Eiffel"`},
 		{"stream named after the protocol", func(o *event.Options) { o.Stream = "eiffel_orders" }, `EVENT: "EiffelOrders" begins with "Eiffel"`},
 		{"renamed type with the prefix", func(o *event.Options) { o.Names = map[event.Op]string{event.Deleted: "EIFFELGone"} }, `EVENT_NAMES deleted: "EIFFELGone" begins`},
 		{"stem with a blank", func(o *event.Options) { o.Stem = "My Order" }, `EVENT: invalid event type "My Order"`},
@@ -23,11 +22,7 @@ func TestNewEncoderNamesTheSettingAndTheRemedy(t *testing.T) {
 		{"stream without a letter", func(o *event.Options) { o.Stream = "--" }, `EVENT: invalid event type ""`},
 		{"empty name", func(o *event.Options) { o.Names = map[event.Op]string{event.Added: ""} }, `EVENT_NAMES added: invalid event type ""`},
 		{"operation of another kind", func(o *event.Options) { o.Names = map[event.Op]string{event.Published: "X"} }, `EVENT_NAMES: a capability stream has no operation "published": use [added modified deleted]`},
-		{"unknown operation", func(o *event.Options) { o.Names = map[event.Op]string{"changed": "X"} }, `no operation "changed"`},
 		{"version without a patch", func(o *event.Options) { o.Version = "1.0" }, `EVENT_VERSION: invalid version "1.0": use three numbers`},
-		{"version with a pre-release", func(o *event.Options) { o.Version = "1.0.0-rc1" }, `EVENT_VERSION: invalid version`},
-		{"version with a zero in front", func(o *event.Options) { o.Version = "1.02.0" }, `EVENT_VERSION: invalid version`},
-		{"version with a sign", func(o *event.Options) { o.Version = "1.+2.0" }, `EVENT_VERSION: invalid version`},
 		{"unknown kind", func(o *event.Options) { o.Kind = "fact" }, `KIND: unknown kind "fact": use "capability" or "release"`},
 		{"unknown bad value", func(o *event.Options) { o.BadValue = "skip" }, `ON_BAD_VALUE: "skip" is not known: use "null" or "stop"`},
 		{"no stream", func(o *event.Options) { o.Stream, o.Stem = "", "X" }, "the stream's name is empty"},
@@ -79,8 +74,6 @@ func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 		{"a reserved member", nil, []string{"EXCLUDE", `column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`}},
 		{"a column that is not there", []event.Field{{"app_id", ""}, {"app_nme", "name"}}, []string{`FIELDS names the column "app_nme", which table orders_07 does not have`, "id, app_id, AppId, Row, reason"}},
 		{"a column that is there twice", []event.Field{{"app_id", "x"}, {"APP_ID", "y"}}, []string{`FIELDS names the column "app_id" twice, as member "x" and "y"`}},
-		{"a whitelist with one member twice", []event.Field{{"app_id", "x"}, {"AppId", "x"}}, []string{`columns "app_id" and "AppId" both become the member "x"`}},
-		{"a whitelist with a reserved member", []event.Field{{"app_id", "reason"}}, []string{`column "app_id" becomes the member "reason"`}},
 		{"a whitelist without the key", []event.Field{{"Row", "line"}}, []string{`FIELDS leaves out the key column "app_id"`}},
 	}
 	for _, test := range tests {

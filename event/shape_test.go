@@ -50,15 +50,6 @@ func TestTheShapeIsThatOfTheColumns(t *testing.T) {
 	}
 }
 
-func TestEveryEventHasTheHashOfItsShape(t *testing.T) {
-	for _, g := range goldens() {
-		encoder := bind(t, g.options, g.table)
-		if got, want := g.event(t).Schema, encoder.Shape().Hash().String(); got != want {
-			t.Errorf("%s: %s, want %s", g.name, got, want)
-		}
-	}
-}
-
 func TestWhatBreaksConsumers(t *testing.T) {
 	was := event.Shape{{"a", "string"}, {"b", "integer or null"}, {"c", "number"}}
 	for name, c := range map[string]struct {
