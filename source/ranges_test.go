@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -10,17 +9,6 @@ import (
 
 	"bridge/source"
 )
-
-func ExampleRangesOf() {
-	ranges := source.RangesOf([]uint64{3, 4, 4, 5, 9})
-	fmt.Println(ranges)
-	fmt.Println(source.RangesAbove(ranges, 4), source.RangesThrough(ranges, 4))
-	fmt.Println(source.JoinRanges(ranges, 3))
-	// Output:
-	// [{3 5} {9 9}]
-	// [{5 5} {9 9}] [{3 4}]
-	// [{3 9}]
-}
 
 func TestRangesAtTheBounds(t *testing.T) {
 	const last = math.MaxUint64

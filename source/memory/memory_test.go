@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -121,40 +120,4 @@ func TestTable(t *testing.T) {
 			},
 		}
 	})
-}
-
-func TestReplaceAndUpdate(t *testing.T) {
-	spec := source.Spec{ID: "id", Key: []string{"name"}, UniqueKey: true}
-	table := memory.NewTable(spec, source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "v", Kind: source.Text})
-	state := func() (rows []string) {
-		var p source.Page
-		if err := table.Read(t.Context(), source.Query{Limit: 99}, &p); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range p.Rows {
-			rows = append(rows, fmt.Sprintf("%d %q", r.ID, r.Values[1:]))
-		}
-		return rows
-	}
-	table.Insert("a", "1")
-	var before source.Page
-	if err := table.Read(t.Context(), source.Query{Limit: 9}, &before); err != nil {
-		t.Fatal(err)
-	}
-	table.Update(1, "a", "2")
-	if got := string(before.Rows[0].Values[2]); got != "1" {
-		t.Errorf("a page that was read before the update shows %q", got)
-	}
-	if id := table.Replace("a", "3"); id != 2 {
-		t.Errorf("replaced under the id %d", id)
-	}
-	table.Replace("A", "4")
-	if got, want := state(), []string{`2 ["a" "3"]`, `3 ["A" "4"]`}; !slices.Equal(got, want) {
-		t.Errorf("rows %s, want %s", got, want)
-	}
-	table.Loose = true
-	table.Replace("a", "5")
-	if got, want := state(), []string{`4 ["a" "5"]`}; !slices.Equal(got, want) {
-		t.Errorf("where case does not count the rows are %s, want %s", got, want)
-	}
 }
