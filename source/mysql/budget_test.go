@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 
@@ -46,34 +45,4 @@ func testBudget(t *testing.T, product testenv.Product) {
 	if rows != 2060 || largest > budget+1_000_010 {
 		t.Fatalf("%d rows, largest page %d bytes", rows, largest)
 	}
-}
-
-// A page of modest size must cost a few allocations a row only: what the driver boxes.
-func BenchmarkRead(b *testing.B) {
-	server := testenv.MariaDB(b)
-	admin := server.Admin(b, server.NewDatabase(b))
-	var name string
-	if err := admin.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := admin.Exec(`CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, app VARCHAR(50), cluster VARCHAR(50), n INT, at DATETIME(6), note TEXT, v DOUBLE);
-		INSERT INTO t SELECT seq, 'application', 'default', seq, NOW(6), REPEAT('x', 100), seq/7 FROM ` + testenv.Sequence(100000)); err != nil {
-		b.Fatal(err)
-	}
-	s := open(b, server.URL("", "", name)).Shard(source.Spec{Table: "t", ID: "id"})
-	var p source.Page
-	q := source.Query{Limit: 2000}
-	rows := 0
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for b.Loop() {
-		if err := s.Read(b.Context(), q, &p); err != nil {
-			b.Fatal(err)
-		}
-		rows += len(p.Rows)
-		q.After = p.Rows[len(p.Rows)-1].ID % 100_000
-	}
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
-	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(rows), "allocs/row")
 }

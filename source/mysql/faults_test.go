@@ -153,31 +153,6 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	readInTime(t, s, source.Query{Limit: 1})
 }
 
-func TestServerKilledAndRestarted(t *testing.T) { eachProduct(t, testServerKilledAndRestarted) }
-
-func testServerKilledAndRestarted(t *testing.T, product testenv.Product) {
-	server := product.Start(t)
-	b := newBase(t, server)
-	b.wideRows(t)
-	s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
-	before := read(t, s, source.Query{Limit: 5})
-	server.Kill()
-	for range 3 {
-		isTransient(t, b.source.Ready(t.Context()))
-		isTransient(t, s.Read(t.Context(), source.Query{Limit: 5}, new(source.Page)))
-		_, err := s.NextID(t.Context())
-		isTransient(t, err)
-	}
-	server.Start(t)
-	if err := b.source.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after := read(t, s, source.Query{Limit: 1000})
-	if len(after.Rows) != 1000 || after.Columns != before.Columns || after.Server != before.Server {
-		t.Fatalf("%d rows from %q, before from %q", len(after.Rows), after.Server, before.Server)
-	}
-}
-
 func TestServerAbsentAtOpen(t *testing.T) {
 	port := testenv.FreePort(t)
 	s, err := mysql.Open(mysql.Options{Host: "127.0.0.1", Port: port, User: "u", Password: func() (string, error) { return secret, nil }})

@@ -36,10 +36,8 @@ func TestServersAreCheckedWithSelectAlone(t *testing.T) {
 		{"a long stride", serverFacts{variables: map[string]string{"auto_increment_increment": "11"}}, []string{"warning stride"}, []string{"every 11th id"}},
 		{"a Galera node", serverFacts{variables: map[string]string{"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://a,b", "auto_increment_increment": "3"}},
 			[]string{"warning stride"}, []string{"Galera", "one of several that take writes"}},
-		{"a library of Galera without a cluster", serverFacts{variables: map[string]string{"wsrep_on": "OFF", "wsrep_cluster_address": ""}}, nil, nil},
 		{"a member of a multi-primary group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "OFF", "auto_increment_increment": "7"}},
 			[]string{"warning stride"}, []string{"multi-primary"}},
-		{"the primary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON"}}, nil, nil},
 		{"a secondary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON", "super_read_only": "ON"}},
 			[]string{"warning replica"}, []string{"super_read_only is on"}},
 		{"a replica", serverFacts{channel: channelRuns}, []string{"warning replica"}, []string{"is a replica"}},
@@ -156,32 +154,6 @@ func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
 				t.Errorf("found %v, want %q", table.Findings, c.want)
 			}
 		})
-	}
-}
-
-func TestTheBestIndexOnModifiedIsUsed(t *testing.T) {
-	spec := source.Spec{ID: "ID", Modified: "at"}
-	primary := tableIndex{name: "PRIMARY", unique: true, columns: []indexColumn{{name: "id"}}}
-	index := func(name string, columns ...string) tableIndex {
-		i := tableIndex{name: name}
-		for _, column := range columns {
-			i.columns = append(i.columns, indexColumn{name: column})
-		}
-		return i
-	}
-	for _, c := range []struct {
-		want    string
-		indexes []tableIndex
-	}{
-		{"", []tableIndex{primary}},
-		{"", []tableIndex{primary, index("a", "id", "at"), {name: "b", unordered: true, columns: []indexColumn{{name: "at"}}}, {name: "c", ignored: true, columns: []indexColumn{{name: "at"}}}}},
-		{"b", []tableIndex{primary, index("a", "AT", "x"), index("b", "At")}},
-		{"c", []tableIndex{index("a", "at", "x"), index("b", "at"), index("c", "at", "id")}},
-		{"a", []tableIndex{index("a", "at", "x"), index("b", "at")}},
-	} {
-		if got := modifiedIndex(c.indexes, spec); got != c.want {
-			t.Errorf("of %v %q is taken, want %q", c.indexes, got, c.want)
-		}
 	}
 }
 

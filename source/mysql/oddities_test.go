@@ -10,24 +10,6 @@ import (
 	"bridge/tests/testenv"
 )
 
-// A date that no calendar has may stand in a column from a time when sql_mode allowed it, and be
-// where the second cursor stands.
-func TestChangesBehindAnInvalidDate(t *testing.T) {
-	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t))
-		b.exec(t, "CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, modified DATETIME(3) NOT NULL, KEY (modified))")
-		b.exec(t, "SET sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO t VALUES (1, '2026-02-31 10:00:00'), (2, '2026-02-31 10:00:00'), (3, '2026-00-10 00:00:00'), (4, '2026-04-31 00:00:00')")
-		s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "modified"})
-		var c source.Changes
-		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 2}, &c); err != nil || len(c.List) != 2 || c.List[1].ID != 1 {
-			t.Fatalf("%v, %v", c.List, err)
-		}
-		if err := s.ReadChanges(t.Context(), source.ChangeQuery{After: c.List[1], Limit: 9}, &c); err != nil || len(c.List) != 2 || c.List[0].ID != 2 || c.List[1].ID != 4 {
-			t.Fatalf("behind the first: %v, %v", c.List, err)
-		}
-	})
-}
-
 func TestTheNextIDOfATableThatNobodyHasOpened(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		server := product.Start(t)

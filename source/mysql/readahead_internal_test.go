@@ -1,10 +1,8 @@
 package mysql
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"testing"
 )
@@ -35,27 +33,6 @@ func answering(t *testing.T, text []byte) *readAhead {
 		}
 	})
 	return c.(*readAhead)
-}
-
-func TestReadAheadReturnsEveryByte(t *testing.T) {
-	text := make([]byte, 5*readAheadBytes+77)
-	for i := range text {
-		text[i] = byte(rand.Uint32())
-	}
-	c := answering(t, text)
-	var got []byte
-	piece := make([]byte, 2*readAheadBytes)
-	for {
-		n, err := c.Read(piece[:1+rand.IntN(len(piece))])
-		if got = append(got, piece[:n]...); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !bytes.Equal(got, text) {
-		t.Errorf("read %d bytes, which are not the %d that the server sent", len(got), len(text))
-	}
 }
 
 func TestAConnectionWithSomethingUnreadIsNotUsedAgain(t *testing.T) {

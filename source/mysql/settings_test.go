@@ -12,6 +12,7 @@ import (
 
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/source/sourcetest"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
 )
@@ -65,12 +66,12 @@ var worstGlobals = []string{
 // that may SELECT.
 func newWorstBase(t *testing.T, server *testenv.DatabaseServer, changes ...func(*mysql.Options)) base {
 	t.Helper()
-	b := base{server: server, name: fmt.Sprintf("worst_%d", worstBases.Add(1))}
+	b := base{server: server, name: fmt.Sprintf("worst_%d", worstBases.Add(1)), log: new(sourcetest.Log)}
 	b.admin = administrator(t, server, "")
 	b.exec(t, "CREATE DATABASE "+b.name+" CHARACTER SET utf8mb4")
 	b.exec(t, "GRANT SELECT ON "+b.name+".* TO reader@'%'")
 	b.admin = administrator(t, server, b.name)
-	b.source = open(t, server.URL("reader", "p", b.name), changes...)
+	b.source = b.open(t, server.URL("reader", "p", b.name), changes...)
 	return b
 }
 

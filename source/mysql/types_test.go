@@ -89,14 +89,10 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 		for _, test := range typeTests {
 			b.typeIsReadExactly(t, test)
 		}
-	})
-}
-
-func TestEveryTypeOfMariaDBIsReadExactly(t *testing.T) {
-	testenv.EachMariaDB(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t))
-		for _, test := range typesOfMariaDB {
-			b.typeIsReadExactly(t, test)
+		if !product.IsMySQL() {
+			for _, test := range typesOfMariaDB {
+				b.typeIsReadExactly(t, test)
+			}
 		}
 	})
 }

@@ -32,7 +32,6 @@ func TestWhereAbsenceIsProved(t *testing.T) {
 		{"the primary of a group", map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON"}, writerFacts{}, true, "takes writes"},
 		{"a secondary of a group", map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON", "super_read_only": "ON"}, writerFacts{}, false, "super_read_only"},
 		{"TiDB", map[string]string{"version": "8.0.11-TiDB-v8.5.0"}, writerFacts{}, true, "every server"},
-		{"OceanBase", map[string]string{"version_comment": "OceanBase_CE 4.2.1"}, writerFacts{}, true, "every server"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.facts.serverFacts == nil {

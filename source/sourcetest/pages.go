@@ -1,6 +1,7 @@
 package sourcetest
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -63,21 +64,6 @@ func testThrough(t *testing.T, f Fixture) {
 	}
 }
 
-func testLimit(t *testing.T, f Fixture) {
-	table := f.NewTable(t)
-	f.Insert(t, table, rowsOf(1, 2, 3)...)
-	s := f.Source.Shard(spec(table))
-	if p := read(t, s, source.Query{Limit: 2}); len(p.Rows) != 2 || !p.More {
-		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
-	}
-	if p := read(t, s, source.Query{Limit: 4}); len(p.Rows) != 3 || p.More {
-		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
-	}
-	if p := read(t, s, source.Query{After: 3, Limit: 4}); len(p.Rows) != 0 || p.More {
-		t.Fatalf("after the end: %d rows, more %t", len(p.Rows), p.More)
-	}
-}
-
 func testMaxBytes(t *testing.T, f Fixture) {
 	table := f.NewTable(t)
 	var rows []Row
@@ -131,5 +117,30 @@ func testHighestID(t *testing.T, f Fixture) {
 	s := f.Source.Shard(spec(table))
 	if got, _ := readAll(t, s, source.Query{Limit: 1}); !slices.Equal(got, []uint64{f.HighestID - 1, f.HighestID}) {
 		t.Fatalf("got %d", got)
+	}
+}
+
+func testRanges(t *testing.T, f Fixture) {
+	table := f.NewTable(t)
+	f.Insert(t, table, rowsOf(2, 4, 6, 100, 102, 104, 200)...)
+	s := f.Source.Shard(spec(table))
+	ranges := []source.Range{{First: 1, Last: 5}, {First: 7, Last: 7}, {First: 100, Last: 104}, {First: 1 << 63, Last: math.MaxUint64}}
+	want := []uint64{2, 4, 100, 102, 104}
+	var got []uint64
+	p := read(t, s, source.Query{Ranges: ranges, Limit: 100})
+	for _, r := range p.Rows {
+		got = append(got, r.ID)
+	}
+	if !slices.Equal(got, want) || p.MaxID != 200 {
+		t.Errorf("rows %d, want %d, highest id %d", got, want, p.MaxID)
+	}
+	for _, uncommitted := range []bool{false, true} {
+		var ids source.IDs
+		if err := s.ReadIDs(t.Context(), ranges, uncommitted, 100, &ids); err != nil || !slices.Equal(ids.List, want) || ids.Cut || ids.Now.IsZero() || ids.Server == "" {
+			t.Errorf("ids %+v, %v; want %d", ids, err, want)
+		}
+		if err := s.ReadIDs(t.Context(), ranges, uncommitted, 3, &ids); err != nil || !slices.Equal(ids.List, want[:3]) || !ids.Cut {
+			t.Errorf("ids %+v, %v; want a cut after %d", ids, err, want[:3])
+		}
 	}
 }

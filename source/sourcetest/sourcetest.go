@@ -2,6 +2,8 @@ package sourcetest
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,8 +49,30 @@ type Fixture struct {
 	// TouchOpen is Touch in a transaction that stays open until end is called. Nil where nothing
 	// uncommitted can be read.
 	TouchOpen func(t *testing.T, table string, id uint64, modified string) (end func(commit bool))
+	// Log has what Source logs; nil where it logs nothing.
+	Log *Log
 	// HighestID is the highest id that the database can hold.
 	HighestID uint64
+}
+
+// Log collects what is logged. It is safe for concurrent use.
+type Log struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(b)
+}
+
+// Drain returns what was logged since the last call.
+func (l *Log) Drain() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.lines.Reset()
+	return l.lines.String()
 }
 
 // Run checks the source of the fixtures that open returns; every part of the suite opens its own.
@@ -60,7 +84,6 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"an empty table gives an empty page with the clock", testEmpty},
 		{"pages follow one another in the order of ids", testPages},
 		{"through bounds a page", testThrough},
-		{"limit ends a page", testLimit},
 		{"a byte budget ends a page after the row that reaches it", testMaxBytes},
 		{"a row larger than the budget comes alone", testHugeRow},
 		{"the highest id is that of the table", testMaxID},
@@ -76,12 +99,15 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a condition that is none is refused", testBadFilter},
 		{"the columns are the same pointer while the table is the same", testPointer},
 		{"a column may be added and dropped", testAlter},
+		{"a column with a role may be dropped and come back", testDroppedRole},
+		{"a column outside of the spec changes nothing", testOtherColumns},
 		{"a missing table is named", testMissingTable},
 		{"a missing column is named", testMissingColumn},
 		{"the next id lies above all ids", testNextID},
 		{"a cancelled read tells why and harms no later one", testCancel},
 		{"shards are read side by side", testConcurrent},
 		{"what is not committed is not read", testUncommitted},
+		{"rows and ids are read by ranges", testRanges},
 		{"rows are found by their keys", testKeys},
 		{"keys that no row can have find nothing", testStrangeKeys},
 		{"a thousand keys are found in one read", testManyKeys},

@@ -44,6 +44,8 @@ func TestInspect(t *testing.T) {
 		{name: "a KEY that is not unique", change: func(e *source.Expected) { e.Spec.Key = []string{"a"} }, want: []string{"unsafe key-not-unique"}, refused: true},
 		{name: "a KEY that is unique for some rows", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'",
 			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
+		{name: "a KEY that is unique by an expression", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX e ON t (lower(a))",
+			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
 		{name: "a KEY that may be NULL", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT UNIQUE)", change: bare, want: []string{"note key-null"}},
 		{name: "a KEY that is an approximate number", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a REAL NOT NULL UNIQUE)",
 			change: bare, want: []string{"unsafe key-type"}, refused: true},

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,17 +109,5 @@ func TestKeysAreComparedByteForByte(t *testing.T) {
 	}
 	if ids := byKey(t, s, [][]byte{[]byte("ab")}, [][]byte{[]byte("Ab")}); !slices.Equal(ids, []uint64{1}) {
 		t.Errorf("the key finds %d", ids)
-	}
-}
-
-func TestKeysWithoutAUniqueIndex(t *testing.T) {
-	b := newBase(t, wal)
-	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT NOT NULL, part TEXT NOT NULL); CREATE UNIQUE INDEX i ON t (v) WHERE v > 'a'; CREATE UNIQUE INDEX e ON t (lower(part))")
-	for _, key := range []string{"v", "part"} {
-		s := b.source.Shard(source.Spec{Table: "t", ID: "id", Key: []string{key}})
-		err := s.Read(t.Context(), source.Query{Keys: [][][]byte{{[]byte("a")}}, Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "CREATE UNIQUE INDEX") {
-			t.Errorf("%s: %v", key, err)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/url"
 	"path/filepath"
@@ -23,6 +24,8 @@ type base struct {
 	path   string
 	app    *sql.DB
 	source *sqlite.Source
+	// log is what source logs.
+	log *sourcetest.Log
 }
 
 // The ways in which an application may keep its database.
@@ -33,9 +36,9 @@ const (
 
 func newBase(t testing.TB, settings string, changes ...func(*sqlite.Options)) base {
 	t.Helper()
-	b := base{path: filepath.Join(t.TempDir(), "app.db")}
+	b := base{path: filepath.Join(t.TempDir(), "app.db"), log: new(sourcetest.Log)}
 	b.app = openApp(t, b.path, settings)
-	b.source = open(t, b.path, changes...)
+	b.source = open(t, b.path, append(changes, func(o *sqlite.Options) { o.Logger = slog.New(slog.NewTextHandler(b.log, nil)) })...)
 	return b
 }
 
@@ -127,6 +130,7 @@ func newFixture(t *testing.T, b base) sourcetest.Fixture {
 	}
 	return sourcetest.Fixture{
 		Source:    b.source,
+		Log:       b.log,
 		HighestID: math.MaxInt64,
 		NewTable: func(t *testing.T) string {
 			b.exec(t, `CREATE TABLE suite (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, note TEXT,

@@ -44,27 +44,3 @@ func TestPageCosts(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkRead reads pages of rows of about 100 bytes.
-func BenchmarkRead(b *testing.B) {
-	base := newBase(b, wal)
-	base.exec(b, "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n INT, created DATETIME, body TEXT)")
-	base.exec(b, `WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 2000)
-		INSERT INTO t SELECT i, 'name ' || i, i * 7, '2026-07-01 12:00:00.123', hex(zeroblob(30)) FROM s`)
-	for name, limit := range map[string]int{"a full page of 2000": 2000, "an empty page": 0} {
-		b.Run(name, func(b *testing.B) {
-			s := base.source.Shard(source.Spec{Table: "t", ID: "id", Created: "created"})
-			q := source.Query{Limit: 2000}
-			if limit == 0 {
-				q.After = 2000
-			}
-			var p source.Page
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := s.Read(b.Context(), q, &p); err != nil || len(p.Rows) != limit {
-					b.Fatal(len(p.Rows), err)
-				}
-			}
-		})
-	}
-}

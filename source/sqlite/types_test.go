@@ -155,20 +155,6 @@ func TestTimesInColumnsOfOtherTypes(t *testing.T) {
 	}
 }
 
-func TestTextInUTF16(t *testing.T) {
-	b := newBase(t, rollback)
-	b.exec(t, "PRAGMA encoding = 'UTF-16le'")
-	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
-	b.exec(t, "INSERT INTO t VALUES (1, 'dziękuję 😀')")
-	if got := b.query(t, "PRAGMA encoding"); got != "UTF-16le" {
-		t.Fatalf("encoding %s", got)
-	}
-	p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9})
-	if got := string(p.Rows[0].Values[1]); got != "dziękuję 😀" {
-		t.Fatalf("read %q", got)
-	}
-}
-
 // A table that is not STRICT holds a text in a column of numbers, whatever NOT NULL says.
 func TestNotNullIsToldOfStrictTables(t *testing.T) {
 	for strict, want := range map[string]bool{"STRICT": true, "": false} {

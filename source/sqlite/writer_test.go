@@ -68,24 +68,6 @@ func beside(t *testing.T, b base, write func() error) {
 }
 
 func TestBesideAWriter(t *testing.T) {
-	t.Run("with a write-ahead log the application is never told to wait", func(t *testing.T) {
-		// Without a busy timeout any lock of a reader would surface.
-		b := newBase(t, "_journal_mode=WAL&_busy_timeout=0")
-		b.app.SetMaxOpenConns(1)
-		b.exec(t, "PRAGMA wal_autocheckpoint = 20")
-		b.exec(t, pairs)
-		beside(t, b, func() error {
-			for i := range 120 {
-				if err := insertPair(t.Context(), b.app, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 1000}); len(p.Rows) != 240 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
-	})
 	t.Run("with a rollback journal both get on", func(t *testing.T) {
 		b := newBase(t, rollback)
 		b.app.SetMaxOpenConns(1)

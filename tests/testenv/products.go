@@ -76,12 +76,6 @@ func EachProduct(t *testing.T, test func(*testing.T, Product)) {
 	eachOf(t, func(Product) bool { return true }, test)
 }
 
-// EachMariaDB is EachProduct for what MySQL does not have.
-func EachMariaDB(t *testing.T, test func(*testing.T, Product)) {
-	t.Helper()
-	eachOf(t, func(p Product) bool { return !p.IsMySQL() }, test)
-}
-
 // EachMySQL is EachProduct for what MariaDB does not have.
 func EachMySQL(t *testing.T, test func(*testing.T, Product)) {
 	t.Helper()
