@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -52,50 +51,34 @@ func TestCommands(t *testing.T) {
 		out, err string
 	}{
 		{"help", 0, "checkpoint set     make a shard go on after an id", ""},
-		{"--help", 0, "Usage:", ""},
 		{"-h", 0, "Exit status", ""},
-		{"help help", 0, "Usage:", ""},
 		{"help variables", 0, "  BRIDGE_POLL_INTERVAL (200ms)\n      Pause ", ""},
-		{"help variables", 0, "\nKafka\n", ""},
 		{"run --help", 0, "BRIDGE_STREAM_<NAME>_TABLE", ""},
 		{"help run", 0, "BRIDGE_KAFKA_SASL_PASSWORD_FILE", ""},
 		{"checkpoint --help", 0, "bridge checkpoint reset <stream>", ""},
 		{"help checkpoint", 0, "bridge checkpoint show [--json]", ""},
-		{"checkpoint show -h", 0, "Usage: bridge checkpoint show [--json]", ""},
-		{"help checkpoint set", 0, "Usage: bridge checkpoint set", ""},
-		{"version -h", 0, "Usage: bridge version [--json]", ""},
 		{"version", 0, "bridge ", ""},
 		{"--version", 0, "bridge ", ""},
 		{"help checkpoint set", 0, "<stream> <shard> <id>", ""},
 		{"run extra", 2, "", "takes no arguments, not 1"},
-		{"run --json", 2, "", "has no flags"},
 		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
-		{"demon", 2, "", "did you mean bridge demo?"},
 		{"nonsense", 2, "", `unknown command "nonsense". The commands are run, demo`},
 		{"demo --help", 0, "Usage: bridge demo [--for 20s] [--keep]", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
 		{"demo --for=-1s", 2, "", "a duration above 0 with its unit"},
-		{"demo --keep=x", 2, "", "unknown flag"},
-		{"demo --fro 2s", 2, "", "did you mean --for?"},
 		{"check", 2, "", "the configuration is wrong"},
+		{"verify --examples", 2, "", "needs a value, as in --examples 10"},
+		{"verify --examples few", 2, "", "invalid number of examples"},
+		{"verify --examples=-1", 2, "", "invalid number of examples"},
 		{"check --help", 0, "Usage: bridge check [--json]", ""},
 		{"reconcile --help", 0, "Usage: bridge reconcile [--dry-run] [--allow-deletes] [--json] [<stream> ...]", ""},
 		{"reconcile --dryrun", 2, "", "did you mean --dry-run? It takes --dry-run, --allow-deletes, --json"},
-		{"recon", 2, "", "did you mean bridge reconcile?"},
 		{"tail --help", 0, "Usage: bridge tail [--json] [<stream>]", ""},
-		{"tail a b", 2, "", "takes at most 1 argument, not 2"},
-		{"check now", 2, "", "takes no arguments, not 1"},
-		{"--jsno", 2, "", "unknown flag"},
 		{"checkpoint", 2, "", "needs one of: show, set, reset"},
-		{"checkpoint shwo", 2, "", "did you mean bridge checkpoint show? There are show, set, reset"},
-		{"checkpoint show --jsn", 2, "", "did you mean --json?"},
 		{"checkpoint set a b", 2, "", "takes 3 arguments, not 2"},
 		{"checkpoint set a b x", 2, "", "invalid ID"},
-		{"checkpoint set a b -- -1", 2, "", "invalid ID"},
 		{"checkpoint reset", 2, "", "takes 1 argument, not 0"},
-		{"help nothing", 2, "", "unknown command"},
-		{"help run extra", 2, "", "bridge help"},
 	} {
 		t.Run("bridge "+c.line, func(t *testing.T) {
 			got := outcome{}.call(settingsOf{}, strings.Fields(c.line)...)
@@ -177,36 +160,6 @@ func TestRunCommand(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-}
-
-func TestSignals(t *testing.T) {
-	aborted := make(chan struct{})
-	ctx, stop := untilSignal(context.Background(), func() { close(aborted) })
-	defer stop()
-	send := func() {
-		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send()
-	within(t, ctx.Done(), "the first signal to cancel the context")
-	select {
-	case <-aborted:
-		t.Fatal("the first signal aborts")
-	default:
-	}
-	send()
-	within(t, aborted, "the second signal to abort")
-}
-
-// within waits for something to happen.
-func within(t *testing.T, done <-chan struct{}, what string) {
-	t.Helper()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatalf("waited in vain for %s", what)
-	}
 }
 
 // TestAStopWhileItBegins: who stops the program at once gets what a stop in good order gives.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,42 +33,32 @@ func TestHealthCommand(t *testing.T) {
 	}
 	waits := &httpapitest.Daemon{Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}}
 
-	t.Run("says that a bridge lives whose bus is away", func(t *testing.T) {
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(waits))}, "health")
-		if got.status != exitFine || got.out != "live\n" || got.err != "" {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("says that a bridge is ready", func(t *testing.T) {
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&httpapitest.Daemon{}))}, "health", "--ready")
-		if got.status != exitFine || got.out != "ready\n" {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("prints why a bridge is not ready", func(t *testing.T) {
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(waits))}, "health", "--ready")
-		if got.status != exitFailed || got.out != "not ready\n  orders t_0: no such table\n  sink: bus is away\n" || !strings.Contains(got.err, "is not ready") {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("prints why a bridge does not live", func(t *testing.T) {
-		ill := &httpapitest.Daemon{Dead: errors.New("a loop stands still")}
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(ill))}, "health")
-		if got.status != exitFailed || got.out != "not live\n  a loop stands still\n" {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("asks this host where the daemon listens on all interfaces", func(t *testing.T) {
-		_, port, err := net.SplitHostPort(at(t, of(&httpapitest.Daemon{})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, host := range []string{"", "0.0.0.0"} {
-			if got := (outcome{}).call(settingsOf{"BRIDGE_HTTP_ADDR": host + ":" + port}, "health"); got.status != exitFine {
-				t.Errorf("%s: %+v", host, got)
+	for name, c := range map[string]struct {
+		of       http.Handler
+		line     string
+		status   int
+		out, err string
+	}{
+		"says that a bridge lives whose bus is away": {of(waits), "health", exitFine, "live\n", ""},
+		"says that a bridge is ready":                {of(&httpapitest.Daemon{}), "health --ready", exitFine, "ready\n", ""},
+		"prints why a bridge is not ready": {
+			of(waits), "health --ready", exitFailed, "not ready\n  orders t_0: no such table\n  sink: bus is away\n", "is not ready",
+		},
+		"prints why a bridge does not live": {
+			of(&httpapitest.Daemon{Dead: errors.New("a loop stands still")}), "health", exitFailed, "not live\n  a loop stands still\n", "",
+		},
+		"believes nobody who is not a bridge": {http.NotFoundHandler(), "health", exitFailed, "", "is not a bridge"},
+		"nor one that answers otherwise": {
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), "health", exitFailed, "", "is not a bridge",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, c.of)}, strings.Fields(c.line)...)
+			if got.status != c.status || got.out != c.out || !strings.Contains(got.err, c.err) || c.status == exitFine && got.err != "" {
+				t.Errorf("%+v", got)
 			}
-		}
-	})
+		})
+	}
 	t.Run("reads no other variable", func(t *testing.T) {
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&httpapitest.Daemon{})), "BRIDGE_TYPO": "1", "BRIDGE_POLL_INTERVAL": "x"}, "health")
 		if got.status != exitFine {
@@ -82,14 +71,6 @@ func TestHealthCommand(t *testing.T) {
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(gone.URL, "http://")}, "health")
 		if got.status != exitFailed || !strings.Contains(got.err, "refused") || !strings.Contains(got.err, "BRIDGE_HTTP_ADDR") {
 			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("believes nobody who is not a bridge", func(t *testing.T) {
-		for _, h := range []http.HandlerFunc{http.NotFound, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }} {
-			got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, h)}, "health")
-			if got.status != exitFailed || !strings.Contains(got.err, "is not a bridge") {
-				t.Errorf("%+v", got)
-			}
 		}
 	})
 	t.Run("gives up on who does not answer", func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"bridge/internal/config"
-	"bridge/internal/option"
 )
 
 func TestLogger(t *testing.T) {
@@ -27,13 +26,6 @@ func TestLogger(t *testing.T) {
 			}
 		})
 	}
-	t.Run("names the variable of a setting that an error names", func(t *testing.T) {
-		var out bytes.Buffer
-		newLogger(&out, slog.LevelInfo, "text", secrets).Error("no stream", "error", option.Errorf("set %s", option.NATSStream))
-		if text := out.String(); !strings.Contains(text, `error="set BRIDGE_NATS_STREAM"`) {
-			t.Errorf("logged %s", text)
-		}
-	})
 	t.Run("debug lines are left out by default and json is chosen off a terminal", func(t *testing.T) {
 		var out bytes.Buffer
 		logger := newLogger(&out, slog.LevelInfo, "", &config.Redactor{})

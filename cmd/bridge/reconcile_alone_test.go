@@ -170,13 +170,6 @@ func TestReconcileAlone(t *testing.T) {
 		s.call(exitFailed, "orders missing: failed: read missing after 0: missing in the source", "reconcile")
 		s.call(exitFailed, "orders orders 60 0 0 0 0 0", "reconcile")
 	})
-	t.Run("knows its streams and needs a right configuration", func(t *testing.T) {
-		t.Parallel()
-		s := newShop(t)
-		s.call(exitFailed, "no stream is configured as \"order\"", "reconcile order")
-		s.env["BRIDGE_POLL_INTERVAL"] = "x"
-		s.call(exitUsage, "BRIDGE_POLL_INTERVAL", "reconcile")
-	})
 }
 
 // contents returns all files in a folder, with their names.

@@ -101,35 +101,29 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 			t.Errorf("%+v, %v from %s", printed, err, got.out)
 		}
 	})
-	t.Run("ends with status 1 when deletes are held back", func(t *testing.T) {
-		report, why := fine, "too many are gone"
-		report.Guard = &why
-		got := outcome{}.call(serveDaemon(t, newReconciling(report)), "reconcile", "orders")
-		if got.status != exitFailed || !strings.Contains(got.out, "orders t_0: too many are gone\n") || !strings.Contains(got.err, "held back") {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("ends with status 1 when a run failed", func(t *testing.T) {
-		why := "the table is away"
-		got := outcome{}.call(serveDaemon(t, newReconciling(httpapi.ReconcileReport{StartedAt: &begun, Error: &why})), "reconcile", "orders")
-		if got.status != exitFailed || !strings.Contains(got.out, "orders t_0: failed: the table is away\n") || !strings.Contains(got.err, "1 table failed") {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("says what the bridge says when it refuses", func(t *testing.T) {
-		d := newReconciling(fine)
-		d.Refuses = errors.New("t_0 is stopped")
-		if got := (outcome{}).call(serveDaemon(t, d), "reconcile"); got.status != exitFailed || !strings.Contains(got.err, "bridge: t_0 is stopped") {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("does not take a bridge that was restarted for one that has done it", func(t *testing.T) {
-		d := newReconciling(fine)
-		d.restarts = true
-		if got := (outcome{}).call(serveDaemon(t, d), "reconcile"); got.status != exitFailed || !strings.Contains(got.err, "restarted") {
-			t.Errorf("%+v", got)
-		}
-	})
+	why := "too many are gone"
+	for name, c := range map[string]struct {
+		change   func(d *reconciling)
+		line     string
+		out, err string
+	}{
+		"ends with status 1 when deletes are held back": {func(d *reconciling) { d.report.Guard = &why }, "reconcile orders", "orders t_0: too many are gone\n", "held back"},
+		"ends with status 1 when a run failed": {func(d *reconciling) {
+			d.report = httpapi.ReconcileReport{StartedAt: &begun, Error: httpapi.Given("the table is away")}
+		}, "reconcile orders", "orders t_0: failed: the table is away\n", "1 table failed"},
+		"says what the bridge says when it refuses":                          {func(d *reconciling) { d.Refuses = errors.New("t_0 is stopped") }, "reconcile", "", "bridge: t_0 is stopped"},
+		"does not take a bridge that was restarted for one that has done it": {func(d *reconciling) { d.restarts = true }, "reconcile", "", "restarted"},
+		"names the streams there are":                                        {func(*reconciling) {}, "reconcile order", "", "there are orders, bills"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newReconciling(fine)
+			c.change(d)
+			got := outcome{}.call(serveDaemon(t, d), strings.Fields(c.line)...)
+			if got.status != exitFailed || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.err) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 	t.Run("gives up a bridge whose bus is away, and says so", func(t *testing.T) {
 		no := false
 		d := newReconciling(fine)
@@ -137,11 +131,6 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		d.State.Bus = &httpapi.DependencyStatus{Kind: "kafka", Answers: &no, Error: httpapi.Given("topic orders does not exist: create it")}
 		got := outcome{away: time.Millisecond}.call(serveDaemon(t, d), "reconcile")
 		if got.status != exitFailed || !strings.Contains(got.err, "it waits for the bus: topic orders does not exist: create it") {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("names the streams there are", func(t *testing.T) {
-		if got := (outcome{}).call(serveDaemon(t, newReconciling(fine)), "reconcile", "order"); got.status != exitFailed || !strings.Contains(got.err, "there are orders, bills") {
 			t.Errorf("%+v", got)
 		}
 	})

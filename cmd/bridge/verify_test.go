@@ -5,35 +5,6 @@ import (
 	"testing"
 )
 
-func TestVerifyCommandLine(t *testing.T) {
-	printing := settingsOf{
-		"BRIDGE_SOURCE_URL": "mysql://a:b@127.0.0.1:1/shop", "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders",
-		"BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
-	}
-	for _, c := range []struct {
-		env    settingsOf
-		line   string
-		status int
-		out    string
-		err    string
-	}{
-		{nil, "verify --help", 0, "Usage: bridge verify [--examples 10] [--json]", ""},
-		{nil, "verify", 2, "", "the configuration is wrong"},
-		{nil, "verify now", 2, "", "takes no arguments, not 1"},
-		{nil, "verify --examples", 2, "", "needs a value, as in --examples 10"},
-		{nil, "verify --examples few", 2, "", "invalid number of examples"},
-		{nil, "verify --examples=-1", 2, "", "invalid number of examples"},
-		{printing, "verify", 1, "", "cannot be read back"},
-	} {
-		t.Run(c.line, func(t *testing.T) {
-			got := outcome{}.call(c.env, strings.Fields(c.line)...)
-			if got.status != c.status || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.err) {
-				t.Errorf("status %d\nout %s\nerr %s", got.status, got.out, got.err)
-			}
-		})
-	}
-}
-
 func TestVerifyNamesAnotherKeyAndOtherDomains(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
