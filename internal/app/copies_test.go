@@ -3,13 +3,10 @@ package app
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	storememory "bridge/checkpoint/store/memory"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 )
@@ -27,33 +24,6 @@ func (h *household) begun() {
 	h.eventually("both tables are read", func() bool {
 		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool { return s.LastPoll == nil })
 	})
-}
-
-// TestALostStoreKnowsWhereItBegan though no message tells: what came meanwhile is published.
-func TestALostStoreKnowsWhereItBegan(t *testing.T) {
-	t.Parallel()
-	h := newHousehold(t, "x.moves")
-	h.stop()
-	h.onBus()
-	h.insert("d_0", "old", "active")
-	h.start()
-	h.begun()
-	h.stop()
-	h.insert("d_0", "N", "active")
-	h.insert("d_1", "M", "active")
-	h.store = storememory.New()
-	h.start()
-	h.published("N", "active")
-	h.published("M", "active")
-	h.restart(true)
-	h.begun()
-	h.reconciled()
-	if n := len(h.bus.Messages("x.moves")); n != 2 {
-		t.Errorf("%d messages, want 2: %s", n, h.history())
-	}
-	if s := h.app.Daemon().Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
-		t.Errorf("the status says %+v of the progress", s)
-	}
 }
 
 // TestNoRowIsReadBeforeTheBusKnowsTheStart: a process whose decision is in the store alone, because
@@ -84,38 +54,10 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 	h.bucket.Fail(nil)
 	h.begun()
 	h.eventually("it is ready", func() bool { return len(h.app.Daemon().Ready(t.Context())) == 0 })
+	if s := h.app.Daemon().Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
+		t.Errorf("the status says %+v of the progress", s)
+	}
 	if n := len(h.bus.Messages("x.moves")); n > 1 {
 		t.Errorf("%d messages: %s", n, h.history())
 	}
-}
-
-// TestAStandbyKnowsWhereTheOtherOneBegan: processes of a group begin at the latest row, and all of
-// their stores are lost.
-func TestAStandbyKnowsWhereTheOtherOneBegan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		g.onBus()
-		g.insert("d_0", "old", "active")
-		a := g.join(nil)
-		g.works(a)
-		// It waits with a store in which nothing is decided.
-		b := g.join(nil)
-		g.waits(b)
-		g.begun()
-		a.stop()
-		g.insert("d_0", "N", "active")
-		g.works(b)
-		g.published("N", "active")
-		b.stop()
-		g.insert("d_1", "M", "active")
-		c := g.join(nil)
-		g.works(c)
-		g.published("M", "active")
-		if got, want := g.folded(), (map[string]string{"N": "active", "M": "active"}); !maps.Equal(got, want) {
-			t.Errorf("the bus has %v, want %v", got, want)
-		}
-		if n := g.messages(); n != 2 {
-			t.Errorf("%d messages, want 2: %s", n, g.history())
-		}
-	})
 }

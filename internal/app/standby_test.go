@@ -91,10 +91,9 @@ func newGroup(t *testing.T) *group {
 	return g
 }
 
-// process is a member of a group, with a store and a way to the group of its own.
+// process is a member of a group, with a store of its own.
 type process struct {
 	*App
-	way *standbymemory.Register
 	// reads counts what it has read of tables.
 	reads atomic.Int64
 	stop  func()
@@ -109,7 +108,7 @@ func (g *group) join(change func(*config.Config)) *process {
 	if change != nil {
 		change(&cfg)
 	}
-	p := &process{way: standbymemory.New(&g.entries), ended: make(chan struct{})}
+	p := &process{ended: make(chan struct{})}
 	kept := storememory.New()
 	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), ends: &ends{
 		source: func(*config.Config, *slog.Logger) (source.Source, error) {
@@ -118,7 +117,7 @@ func (g *group) join(change func(*config.Config)) *process {
 		store: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
 		sink:  func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return newOwnSink(g.bus), nil },
 		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
-			return standby.NewLease(p.way, silence(&cfg)), nil
+			return standby.NewLease(standbymemory.New(&g.entries), silence(&cfg)), nil
 		},
 		bucket: g.openBucket,
 	}})
@@ -267,36 +266,6 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 		g.compare()
 		table.Commit(open)
 		g.published("late", "one")
-	})
-}
-
-// TestAProcessThatIsNotHeardOfStops: what it has in flight arrives behind what its successor
-// publishes, and is healed.
-func TestAProcessThatIsNotHeardOfStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		a := g.join(nil)
-		g.works(a)
-		row := g.insert("d_0", "M", "one")
-		g.published("M", "one")
-		b := g.join(nil)
-		g.waits(b)
-		release := g.bus.Pause(0)
-		g.sent(func() { g.update("d_0", row, "M", "late") })
-		a.way.Cut(true, false)
-		select {
-		case <-a.ended:
-		case <-time.After(time.Minute):
-			t.Fatal("it does not stop")
-		}
-		if !errors.Is(a.err, standby.ErrLost) {
-			t.Errorf("it ends with %v", a.err)
-		}
-		g.works(b)
-		g.update("d_0", row, "M", "two")
-		release()
-		g.published("M", "two")
-		g.compare()
 	})
 }
 
