@@ -11,6 +11,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/backoff"
 	"bridge/internal/view"
 	"bridge/reconcile"
 	"bridge/source"
@@ -263,33 +264,6 @@ func TestDryRunShowsDeletes(t *testing.T) {
 	}
 }
 
-func TestReleaseLooksAtWhatWasGivenUp(t *testing.T) {
-	w := newWorld(t, event.Release)
-	w.fill("a", 10)
-	w.table.Skip(5000)
-	w.fill("b", 10)
-	var published []uint64
-	for id := uint64(2001); id < 2100; id++ {
-		published = append(published, id)
-	}
-	w.age(5020, 0, published...)
-	for _, id := range []uint64{11, 2000, 2050, 2100, 5010} {
-		w.table.InsertAt(id, fmt.Sprintf("late%d", id), "1", "0")
-	}
-	w.table.Delete(3)
-	events := len(w.bus)
-	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != 4 || len(w.bus) != events {
-		t.Errorf("a dry run found %+v", dry)
-	}
-	report := w.run(reconcile.Mode{})
-	if report.Missed != 4 || len(w.bus) != events+4 {
-		t.Errorf("report %+v, %d events", report, len(w.bus)-events)
-	}
-	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
-		t.Errorf("the next run published %d", again.Missed)
-	}
-}
-
 // TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame: that no id is missing says nothing about the
 // rows under them.
 func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
@@ -306,19 +280,36 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 	}
 }
 
-func TestEntitiesAbsentForLongAreForgotten(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 10)
-	for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
-		w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
-	}
-	w.run(reconcile.Mode{})
-	if old := w.known([]byte("old")); old.State != store.Absent {
-		t.Errorf("the very first run forgot %v", old)
-	}
-	w.record(reconcile.Run{Started: time.Now().Add(-24 * time.Hour), Ended: time.Now()})
-	w.run(reconcile.Mode{})
-	if old, kept := w.known([]byte("old")), w.known([]byte("new")); old.State != store.Unknown || kept.State != store.Absent {
-		t.Errorf("old %v, new %v", old, kept)
+// TestTheFirstRunOfADayForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six.
+func TestTheFirstRunOfADayForgetsWhatIsGoneForLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		// before is how long before this run the last one began, 0 for none.
+		before time.Duration
+		zone   *time.Location
+		forget bool
+	}{
+		"the very first run does not":                           {0, time.UTC, false},
+		"nor a second one of the same day":                      {time.Minute, time.UTC, false},
+		"nor where the last one is on record with another zone": {time.Minute, time.FixedZone("", 14*60*60), false},
+		"one of the next day does":                              {24 * time.Hour, time.UTC, true},
+		"one on the same day of the next year does":             {366 * 24 * time.Hour, time.UTC, true},
+	} {
+		t.Run(name, inBubble(func(t *testing.T) {
+			_ = backoff.Pause(t.Context(), 366*24*time.Hour+12*time.Hour)
+			w := newWorld(t, event.Capability)
+			w.fill("a", 10)
+			for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
+				w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
+			}
+			if c.before > 0 {
+				began := time.Now().Add(-c.before).In(c.zone)
+				w.record(reconcile.Run{Started: began, Ended: began.Add(time.Second)})
+			}
+			w.run(reconcile.Mode{})
+			old, kept := w.known([]byte("old")), w.known([]byte("new"))
+			if (old.State == store.Unknown) != c.forget || kept.State != store.Absent {
+				t.Errorf("old %v, new %v", old, kept)
+			}
+		}))
 	}
 }

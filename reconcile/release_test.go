@@ -48,9 +48,12 @@ func TestReleaseComparesIDsInOnePass(t *testing.T) {
 	w.table.InsertAt(555, "flight", "1", "0")
 	w.table.Delete(10)
 
+	published := len(w.bus)
+	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != uint64(len(late)) || len(w.bus) != published {
+		t.Errorf("a dry run found %+v", dry)
+	}
 	reads := &counting{Shard: w.table}
 	w.options.Source = reads
-	published := len(w.bus)
 	report := w.run(reconcile.Mode{})
 	if report.Missed != uint64(len(late)) || len(w.bus) != published+len(late) {
 		t.Errorf("report %+v, %d events", report, len(w.bus)-published)
