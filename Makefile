@@ -18,7 +18,7 @@ ARCHS ?= amd64 arm64
 FUZZTIME ?= 30s
 BENCH ?= .
 COUNT ?= 6
-MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard ./internal/verify
+MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard
 # The tests that have a long form.
 SOAK ?= StandbyKills|MemoryStaysBounded|WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
 

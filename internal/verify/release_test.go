@@ -28,10 +28,8 @@ func TestRelease(t *testing.T) {
 	}{
 		{"a clean bus is good", func(*testing.T, *world) {}, ""},
 		{"the first message is removed", func(_ *testing.T, w *world) { w.bus.cut(0) }, "missing 1"},
-		{"one in the middle is removed", func(_ *testing.T, w *world) { w.bus.cut(3) }, "missing 1"},
 		{"the last one is removed", func(_ *testing.T, w *world) { w.bus.cut(7) }, "missing 1"},
 		{"the first message is altered", func(t *testing.T, w *world) { w.bus.edit(t, 0, `"x"`, `"y"`) }, "altered 1"},
-		{"one in the middle has another amount", func(t *testing.T, w *world) { w.bus.edit(t, 3, "1.50", "1.51") }, "altered 1"},
 		{"the last one has another time of its row", func(t *testing.T, w *world) { w.bus.edit(t, 7, "10:20:30.123", "10:20:30.124") }, "altered 1"},
 		{"one has another id", func(t *testing.T, w *world) { w.bus.edit(t, 3, `"id":"`+w.bus.messages[3].Header.ID[:1], `"id":"_`) }, "missing 1, altered 1"},
 		{"one has another header", func(_ *testing.T, w *world) {
@@ -45,7 +43,6 @@ func TestRelease(t *testing.T) {
 			w.bus.messages[3] = &m
 		}, "altered 1"},
 		{"the first two of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(0, 2) }, "outOfOrder 1"},
-		{"two in the middle of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(2, 4) }, "outOfOrder 1"},
 		{"the last two of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(5, 7) }, "outOfOrder 1"},
 		{"two of different keys are swapped", func(_ *testing.T, w *world) { w.bus.swap(2, 3) }, ""},
 		{"one that came late is in order", func(_ *testing.T, w *world) {
@@ -84,7 +81,6 @@ func TestRelease(t *testing.T) {
 				w.table.Insert("z", "new", "1.50", "2026-03-01 10:20:31.123")
 			}
 		}, "missing 2, altered 3"},
-		{"all of it is repeated", func(_ *testing.T, w *world) { w.bus.messages = append(w.bus.messages, w.bus.messages...) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := log(t)
