@@ -163,15 +163,3 @@ func TestFaultsTogether(t *testing.T) {
 		}
 	})
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"run", "version", "checkpoint"}
-	for text, want := range map[string]string{"rnu": "run", "VERSION": "version", "chekpont": "checkpoint", "check": "checkpoint", "nonsense": "", "": ""} {
-		if got := nearest(text, names); got != want {
-			t.Errorf("nearest to %q is %q, want %q", text, got, want)
-		}
-	}
-	if got := nearest("x", nil); got != "" {
-		t.Errorf("nearest of none is %q", got)
-	}
-}

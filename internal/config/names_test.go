@@ -35,23 +35,6 @@ func TestNaming(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
-	err := fmt.Errorf("publish: %w", option.Errorf("set %s", option.SinkURL))
-	if got := Text(err); got != "publish: set BRIDGE_SINK_URL" {
-		t.Errorf("%q", got)
-	}
-	if got := Text(errors.New("EOF")); got != "EOF" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestStreamText(t *testing.T) {
-	err := fmt.Errorf("open: %w", option.Errorf("set %s or %s", option.ReconcileMaxDeletes, option.SinkURL))
-	if got := StreamText("orders")(err); got != "open: set BRIDGE_STREAM_ORDERS_RECONCILE_MAX_DELETES or BRIDGE_SINK_URL" {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestErrorsOfAStreamNameItsVariables has errors of packages that know no variable, wrapped as a
 // shard wraps them.
 func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
