@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
 	"bridge/reconcile"
@@ -58,15 +56,6 @@ func TestForwarding(t *testing.T) {
 	if len(third.Requests) > 0 {
 		t.Errorf("one that waits has done %v", third.Requests)
 	}
-	t.Run("a page of another origin is refused before", func(t *testing.T) {
-		before := len(works.Requests)
-		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", path, nil)
-		r.Header.Set("Origin", "https://elsewhere.example")
-		httpapitest.Checked(t, httpapi.Handler(waits("a", at), prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden || len(works.Requests) != before {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-	})
 	t.Run("the client reads what was answered", func(t *testing.T) {
 		client := httpapi.Client{Addr: httpapitest.Serve(t, waits("b", at)), Setting: "HTTP"}
 		if _, err := client.Working(t.Context()); err == nil || !strings.Contains(err.Error(), "b on host works, and was not reached") {

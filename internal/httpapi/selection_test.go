@@ -105,11 +105,3 @@ func TestAStatusOfManyTables(t *testing.T) {
 		t.Errorf("%d bytes", len(body))
 	}
 }
-
-func BenchmarkStatusOfManyTables(b *testing.B) {
-	d := ofManyTables()
-	b.ReportAllocs()
-	for b.Loop() {
-		httpapitest.Request(b, d, "GET", "/api/v1/status?limit=20&examples=0")
-	}
-}

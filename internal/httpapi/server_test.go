@@ -2,17 +2,13 @@ package httpapi_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
@@ -64,32 +60,6 @@ func TestHTTPServer(t *testing.T) {
 	open := func(addr string) (*httpapi.Server, error) {
 		return httpapi.Open(t.Context(), httpapi.Options{Addr: addr, Daemon: &httpapitest.Daemon{}, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler)})
 	}
-	t.Run("serves until it is told to end", func(t *testing.T) {
-		server, err := open("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- server.Run(ctx) }()
-		response, err := http.Get("http://" + server.Addr().String() + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		if err := errors.Join(err, response.Body.Close()); err != nil || !json.Valid(body) || response.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%v, %s", err, body)
-		}
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("does not end")
-		}
-	})
 	t.Run("says so when the port is taken", func(t *testing.T) {
 		first, err := open("127.0.0.1:0")
 		if err != nil {
@@ -121,12 +91,4 @@ func TestModeOfARequest(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	t.Run("a page of another origin is refused", func(t *testing.T) {
-		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/api/v1/streams/orders/reconcile?allowDeletes=true", nil)
-		r.Header.Set("Origin", "https://elsewhere.example")
-		httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden || len(d.Requests) != 3 {
-			t.Errorf("%d %s, asked for %v", w.Code, w.Body, d.Requests)
-		}
-	})
 }
