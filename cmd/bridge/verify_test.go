@@ -40,10 +40,3 @@ func TestVerifyJudgesTheOtherStreams(t *testing.T) {
 		t.Errorf("out %s\nerr %s", got.out, got.err)
 	}
 }
-
-func TestVerifyBeforeTheFirstRun(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "orders.{type}"
-	s.call(exitFailed, "nothing there yet", "verify")
-}
