@@ -43,6 +43,10 @@ func TestParse(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"rnu":                 `unknown command "rnu": did you mean bridge run? The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`,
+		"x":                   `unknown command "x". The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`,
+		"--json run":          `unknown flag "--json": flags follow a command; see bridge help`,
+		"checkpoint":          "bridge checkpoint needs one of: show, set",
+		"checkpoint shw":      `unknown command "checkpoint shw": did you mean bridge checkpoint show? There are show, set`,
 		"help rnu":            `unknown command "rnu": did you mean bridge run? The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`,
 		"run x":               "bridge run takes no arguments, not 1: bridge run",
 		"run --json":          `unknown flag "--json": bridge run has no flags`,

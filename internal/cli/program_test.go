@@ -1,11 +1,5 @@
 package cli
 
-import (
-	"slices"
-	"strings"
-	"testing"
-)
-
 // sample is a program with one command of each kind.
 func sample() *Program {
 	return &Program{
@@ -36,26 +30,5 @@ func sample() *Program {
 			}
 			return "."
 		},
-	}
-}
-
-func TestFind(t *testing.T) {
-	for _, c := range []struct{ line, name, rest, wrong string }{
-		{"run", "run", "", ""},
-		{"demo --for 2s x", "demo", "--for 2s x", ""},
-		{"checkpoint set a 1", "checkpoint set", "a 1", ""},
-		{"checkpoint -h", "checkpoint", "-h", ""},
-		{"checkpoint", "", "", "bridge checkpoint needs one of: show, set"},
-		{"checkpoint shw", "", "", `unknown command "checkpoint shw": did you mean bridge checkpoint show? There are show, set`},
-		{"rnu x", "", "", `unknown command "rnu": did you mean bridge run? The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`},
-		{"x", "", "", `unknown command "x". The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`},
-		{"--json run", "", "", `unknown flag "--json": flags follow a command; see bridge help`},
-	} {
-		t.Run("bridge "+c.line, func(t *testing.T) {
-			found, rest, err := sample().find(strings.Fields(c.line))
-			if wrong := textOf(t, err); found.Name != c.name || !slices.Equal(rest, strings.Fields(c.rest)) || wrong != c.wrong {
-				t.Errorf("found %q with %q, error %q", found.Name, rest, wrong)
-			}
-		})
 	}
 }

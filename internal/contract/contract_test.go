@@ -300,30 +300,3 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 		}
 	}
 }
-
-// TestExamplesAreValid validates the example of each message against its own schema.
-func TestExamplesAreValid(t *testing.T) {
-	columns := everyKind(true)
-	columns.Deleted = 2 // The one of kind Int.
-	s := stream(event.Capability, newTable(t, event.Capability, event.StopOnBad, "things", columns))
-	schemas := compile(t, s)
-	var d struct {
-		Components struct {
-			Messages map[string]struct {
-				Examples []struct{ Payload json.RawMessage }
-			}
-		}
-	}
-	if err := json.Unmarshal(document(t, nil, s), &d); err != nil {
-		t.Fatal(err)
-	}
-	for op, schema := range schemas {
-		examples := d.Components.Messages["things."+string(op)].Examples
-		if len(examples) != 1 {
-			t.Fatalf("%s has %d examples", op, len(examples))
-		}
-		if err := schema.Validate(unmarshal(t, examples[0].Payload)); err != nil {
-			t.Errorf("%s: %v", examples[0].Payload, err)
-		}
-	}
-}

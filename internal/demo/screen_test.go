@@ -107,18 +107,6 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%s", strings.Join(lines, "\n"))
 		}
 	})
-	t.Run("explains the first late row", func(t *testing.T) {
-		s := &Screen{Record: new(Record)}
-		if err := s.Record.commit(change{table: Orders, states: []state{order(8, "ada", 1250)}}, func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		late := ordered(8)
-		late.Origin = "late"
-		lines := shown(t, s, ordered(9), late)
-		if len(lines) != 5 || !strings.Contains(lines[3], "id 8 was committed") || !strings.Contains(lines[4], "`id > 9` never sees it") {
-			t.Errorf("%s", strings.Join(lines, "\n"))
-		}
-	})
 }
 
 func TestWritersWriteWhatTheyRecord(t *testing.T) {

@@ -82,14 +82,3 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 }
-
-func TestReplicasInACluster(t *testing.T) {
-	t.Parallel()
-	js := testenv.OwnNATSCluster(t)[0].JetStream(t)
-	for _, c := range []struct{ asked, want int }{{0, 3}, {1, 1}, {3, 3}} {
-		stream, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: testenv.NewStreamName(), Replicas: c.asked})
-		if err != nil || stream.CachedInfo().Config.Replicas != c.want {
-			t.Errorf("%d replicas are asked for: %v", c.asked, err)
-		}
-	}
-}

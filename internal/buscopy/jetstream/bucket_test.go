@@ -5,9 +5,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	natsjetstream "github.com/nats-io/nats.go/jetstream"
-
 	"bridge/internal/buscopy"
 	"bridge/internal/buscopy/buckettest"
 	"bridge/internal/buscopy/jetstream"
@@ -40,39 +37,4 @@ func TestSuite(t *testing.T) {
 		bucket := newBucket()
 		return func() buscopy.Bucket { return open(t, s.URL(), bucket) }
 	}})
-}
-
-// TestTheBucket is one that clients of NATS know.
-func TestTheBucket(t *testing.T) {
-	t.Parallel()
-	s := testenv.NATS(t)
-	bucket := newBucket()
-	b := open(t, s.URL(), bucket)
-	defer func() { _ = b.Close() }()
-	for _, value := range []string{"1", "2"} {
-		if err := b.Put(t.Context(), "d.s.1.0.0", []byte(value)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	nc, err := nats.Connect(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := natsjetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kv, err := js.KeyValue(t.Context(), bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry, err := kv.Get(t.Context(), "d.s.1.0.0")
-	if err != nil || string(entry.Value()) != "2" {
-		t.Errorf("%v, %v", entry, err)
-	}
-	status, err := kv.Status(t.Context())
-	if err != nil || status.History() != 1 || status.Values() != 1 {
-		t.Errorf("%+v, %v", status, err)
-	}
 }
