@@ -2,58 +2,9 @@ package app
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
-	"time"
-
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/httpapi"
 )
-
-// TestReadinessOfAStreamThatCatchesUp: with a bus that cannot be read, and once another process has
-// taken over.
-func TestReadinessOfAStreamThatCatchesUp(t *testing.T) {
-	t.Parallel()
-	h := newHousehold(t, "x.moves")
-	h.insert("d_0", "M", "active")
-	h.published("M", "active")
-	ready := func() string { return fmt.Sprint(h.app.Daemon().Ready(t.Context())) }
-	h.eventually("it is ready", func() bool { return ready() == "[]" })
-	epoch := h.app.Daemon().Status().Epoch
-
-	older := h.app
-	stop := h.stop
-	h.store = storememory.New()
-	h.start()
-	defer stop()
-	h.insert("d_1", "N", "active")
-	h.published("N", "active")
-	h.eventually("the younger one is ready", func() bool { return ready() == "[]" })
-	younger := h.app.Daemon().Status().Epoch
-	if younger <= epoch {
-		t.Errorf("epochs %d and then %d", epoch, younger)
-	}
-	superseded := func() string { return fmt.Sprint(older.Daemon().Ready(t.Context())) }
-	h.eventually("the older one knows", func() bool {
-		// It publishes, and reads the message of the younger one before its own.
-		h.insert("d_0", fmt.Sprint("more ", time.Now().UnixNano()), "active")
-		return strings.Contains(superseded(), fmt.Sprint(younger))
-	})
-	if text := superseded(); !strings.Contains(text, fmt.Sprint(epoch)) || strings.Count(text, "{") != 1 {
-		t.Errorf("the older one says %s", text)
-	}
-	if err := older.Daemon().Live(); err != nil {
-		t.Errorf("the older one ends: %v", err)
-	}
-	var stopped httpapi.StreamStatus
-	h.eventually("the shards of the older one have stopped", func() bool {
-		stopped = older.Daemon().Status().Streams[0]
-		return stopped.State == "stopped" && stopped.Shards[0].State == "stopped" && stopped.Shards[1].State == "stopped"
-	})
-	// What the older one has published meanwhile comes late: the younger one publishes it again.
-	h.eventually("the bus ends with the rows", func() bool { return h.reconciled() == 0 && maps.Equal(h.folded(), h.rows()) })
-}
 
 // TestABusThatCannotBeReadBack: a bridge goes on by its store, under an epoch above the last one.
 func TestABusThatCannotBeReadBack(t *testing.T) {
