@@ -17,7 +17,7 @@ func TestLog(t *testing.T) {
 	}
 	refused := errors.New("connection refused")
 
-	t.Run("a fault is logged when it begins, once a minute, and when it ends", func(t *testing.T) {
+	t.Run("a fault is logged when it begins, with a remedy, once a minute, and when it ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, out := open()
 			for range 10 * 150 {
@@ -32,23 +32,10 @@ func TestLog(t *testing.T) {
 			if got := strings.Count(out.String(), "\n"); got != 4 {
 				t.Errorf("%d lines after its end, want 4:\n%s", got, out)
 			}
-			for _, want := range []string{"outage begins", "outage lasts", "outage ended", "after=2m30s", "failures=1500", "connection refused"} {
+			for _, want := range []string{"outage begins", "bridge check says what to do", "outage lasts", "outage ended", "after=2m30s", "failures=1500", "connection refused"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, out)
 				}
-			}
-		})
-	})
-	t.Run("a fault names a remedy, whenever it begins", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l, out := open()
-			for _, dependency := range []string{"source", "bus"} {
-				l.Fail(dependency, refused)
-				if got := out.String(); !strings.Contains(got, "outage begins") || !strings.Contains(got, "bridge check says what to do") {
-					t.Errorf("logged %s", got)
-				}
-				<-time.After(time.Hour)
-				out.Reset()
 			}
 		})
 	})
