@@ -72,6 +72,11 @@ torture: ## Harm bridge under load, print the results; see ARGS=--help
 	@scripts/test-deps
 	@scripts/torture $(ARGS)
 
+.PHONY: mistakes
+mistakes: ## Show that tests find small mistakes: 30 minutes
+	@scripts/test-deps
+	@BRIDGE_TEST_MISTAKES=1 CGO_ENABLED=0 go test -trimpath -count=1 -v -timeout 4h -run '^TestMistakes$$' ./tests/faulty $(ARGS)
+
 .PHONY: figures
 figures: ## Measure the binary: size, start to first event, idle memory
 	@scripts/test-deps > /dev/null

@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// ListVariable names a list, as List returns it, with which tests/world builds the program.
+const ListVariable = "BRIDGE_TEST_FILES"
+
 //go:embed edits.diff
 var edits string
 
@@ -46,10 +49,10 @@ func hunks(text string) (list []hunk) {
 	return list
 }
 
-// files returns the files that make the program faulty, by their paths below its root.
-func files(root string) (map[string][]byte, error) {
+// changed returns the files of the program that a list changes, by their paths below its root.
+func changed(root string, list []hunk) (map[string][]byte, error) {
 	made := make(map[string][]byte)
-	for _, h := range hunks(edits) {
+	for _, h := range list {
 		text := made[h.file]
 		if text == nil {
 			var err error
@@ -58,16 +61,25 @@ func files(root string) (map[string][]byte, error) {
 			}
 		}
 		if n := bytes.Count(text, []byte(h.before)); n != 1 {
-			return nil, fmt.Errorf("tests/faulty/edits.diff: %s has %d times, instead of once:\n%s", h.file, n, h.before)
+			return nil, fmt.Errorf("tests/faulty: %s has %d times, instead of once:\n%s", h.file, n, h.before)
 		}
 		made[h.file] = bytes.Replace(text, []byte(h.before), []byte(h.behind), 1)
+	}
+	return made, nil
+}
+
+// files returns the files that make the program faulty, by their paths below its root.
+func files(root string) (map[string][]byte, error) {
+	made, err := changed(root, hunks(edits))
+	if err != nil {
+		return nil, err
 	}
 	for path, text := range made {
 		if bytes.Contains(text, []byte("failpoint.")) {
 			made[path] = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\"bridge/tests/faulty/failpoint\"\n"), 1)
 		}
 	}
-	err := fs.WalkDir(added, "added", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(added, "added", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -89,6 +101,11 @@ func List(root, dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return replacing(root, dir, made)
+}
+
+// replacing writes files to dir, and returns the path of the list for the go command.
+func replacing(root, dir string, made map[string][]byte) (path string, err error) {
 	var list struct{ Replace map[string]string }
 	list.Replace = make(map[string]string)
 	for path, text := range made {

@@ -82,18 +82,19 @@ func (p Program) compile() (path string, err error) {
 	if p.race {
 		args, cgo = append(args, "-race", "-tags=pebblegozstd"), "CGO_ENABLED=1"
 	}
-	if p.WrongClock {
-		list, err := replaceClock(dir)
-		if err != nil {
-			return "", err
-		}
-		args = append(args, "-overlay="+list)
+	list := os.Getenv(faulty.ListVariable)
+	switch {
+	case list != "" && (p.WrongClock || p.Faulty):
+		err = fmt.Errorf("%s: a program has one list", faulty.ListVariable)
+	case p.WrongClock:
+		list, err = replaceClock(dir)
+	case p.Faulty:
+		list, err = faulty.List(Root, dir)
 	}
-	if p.Faulty {
-		list, err := faulty.List(Root, dir)
-		if err != nil {
-			return "", err
-		}
+	if err != nil {
+		return "", err
+	}
+	if list != "" {
 		args = append(args, "-overlay="+list)
 	}
 	build := exec.Command("go", append(args, "bridge/cmd/bridge")...)
