@@ -74,6 +74,9 @@ func TestDeadLetterSaysWhatWasRefused(t *testing.T) {
 	if got := decode(t, dead); !reflect.DeepEqual(got, want) {
 		t.Errorf("the document is\n%+v, want\n%+v", got, want)
 	}
+	if read, err := sink.ParseDeadLetter(dead.Value); err != nil || read.RowID != m.RowID || read.Reason != m.Reason {
+		t.Errorf("it is read as %+v, %v", read, err)
+	}
 	if dead.Destination != "dead" || !bytes.Equal(dead.Key, m.Key) || dead.Type != sink.DeadLetterType || dead.Version != sink.DeadLetterVersion ||
 		dead.Stream != m.Stream || dead.Shard != m.Shard || dead.RowID != m.RowID || dead.Origin != m.Origin || !dead.Time.Equal(m.Time) || dead.Domain != m.Domain {
 		t.Errorf("the message is %+v", dead)

@@ -48,21 +48,6 @@ func TestATimeOfZeroIsAHeaderToo(t *testing.T) {
 	}
 }
 
-func TestHeadersOfABatchAllocateNoStringForEachMessage(t *testing.T) {
-	m := sink.Message{RowID: 1 << 60, Time: time.Unix(1_760_000_000, 0)}
-	var headers sink.Headers
-	const messages = 1000
-	got := testing.AllocsPerRun(5, func() {
-		for range messages {
-			m.RowID++
-			headers.Each(&m, func(string, string) {})
-		}
-	})
-	if got > messages/50 {
-		t.Errorf("%v allocations for %d messages", got, messages)
-	}
-}
-
 func TestStatesOfABatchAllocateNoStringForEachMessage(t *testing.T) {
 	m := sink.Message{
 		RowID: 1 << 60, Key: []byte("region+order-1"), Time: time.Unix(1_760_000_000, 0),

@@ -70,47 +70,35 @@ func TestStates(t *testing.T) {
 
 func TestStatesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "form at byte 0",
-		"0 1 1 0.0.0 t 0 0":                     "form at byte 0",
-		"01 1 1 0.0.0 t 0 0":                    "form at byte 0",
-		" 1 1 1 0.0.0 t 0 0":                    "form at byte 0",
-		"1":                                     "epoch at byte 1",
-		"1  1 1 0.0.0 t 0 0":                    "epoch at byte 2",
-		"1 00 1 0.0.0 t 0 0":                    "epoch at byte 2",
-		"1 A 1 0.0.0 t 0 0":                     "epoch at byte 2",
-		"1 0x1 1 0.0.0 t 0 0":                   "seq at byte 3",
-		"1 10000000000000000 1 0.":              "epoch at byte 2",
-		"1 1 -1 0.0.0 t 0 0":                    "seq at byte 4",
-		"1 1 1 100000000.0.0 t":                 "term at byte 6",
-		"1 1 1 0 t 0 0":                         "acked at byte 7",
-		"1 1 1 0.0 t 0 0":                       "index at byte 9",
-		"1 1 1 0.0.0":                           "digest at byte 11",
-		"1 1 1 0.0.0 T 0 0":                     "digest at byte 12",
-		"1 1 1 0.0.0 tt 0 0":                    "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAA 0 0": "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAAA 0 0":                                "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAB 0 0":                                 "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA\n\n 0 0":                               "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA== 0 0":                                 "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA+/ 0 0":                                 "digest at byte 12",
-		"1 1 1 0.0.0 t":                                                          "floor at byte 13",
-		"1 1 1 0.0.0 t 1@":                                                       "since at byte 16",
-		"1 1 1 0.0.0 t 1@0 0":                                                    "since at byte 17",
-		"1 1 1 0.0.0 t 0":                                                        "hash at byte 15",
-		"1 1 1 0.0.0 t 0 100000000":                                              "hash at byte 16",
-		"1 1 1 0.0.0 t 0 0 ":                                                     "end at byte 17",
-		"1 1 1 0.0.0 t 0 0\n":                                                    "end at byte 17",
-		"1 1 1 0.0.0 t 0 0 z=1":                                                  "end at byte 17",
-		"1 1 1 0.0.0 t 0 0 l=0":                                                  "l at byte 21",
-		"1 1 1 0.0.0 t 0 0 l=1 l=1":                                              "end at byte 21",
-		"1 1 1 0.0.0 t 0 0 e=1":                                                  "e at byte 20",
-		"1 1 1 0.0.0 t 0 0 e=00000000000000000000000000000000":                   "e at byte 20",
-		"1 1 1 0.0.0 t 0 0 e=467DE4519d294fc9b5850c6fd9b61cf4":                   "e at byte 20",
-		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4a":                  "end at byte 52",
-		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4 l=1":               "end at byte 52",
-		"1 1 1 0.0.0 t 0 0 k=":                                                   "k at byte 20",
-		"1 1 1 0.0.0 t 0 0 k=.":                                                  "k at byte 20",
-		"1 1 1 0.0.0 t 0 0 k=key":                                                "k at byte 20",
+		"":                                                         "form at byte 0",
+		"01 1 1 0.0.0 t 0 0":                                       "form at byte 0",
+		"1  1 1 0.0.0 t 0 0":                                       "epoch at byte 2",
+		"1 00 1 0.0.0 t 0 0":                                       "epoch at byte 2",
+		"1 A 1 0.0.0 t 0 0":                                        "epoch at byte 2",
+		"1 0x1 1 0.0.0 t 0 0":                                      "seq at byte 3",
+		"1 10000000000000000 1 0.":                                 "epoch at byte 2",
+		"1 1 1 100000000.0.0 t":                                    "term at byte 6",
+		"1 1 1 0 t 0 0":                                            "acked at byte 7",
+		"1 1 1 0.0.0 tt 0 0":                                       "digest at byte 12",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAA 0 0":                    "digest at byte 12",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAAA 0 0":                  "digest at byte 12",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAB 0 0":                   "digest at byte 12",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA\n\n 0 0":                 "digest at byte 12",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA+/ 0 0":                   "digest at byte 12",
+		"1 1 1 0.0.0 t":                                            "floor at byte 13",
+		"1 1 1 0.0.0 t 1@":                                         "since at byte 16",
+		"1 1 1 0.0.0 t 1@0 0":                                      "since at byte 17",
+		"1 1 1 0.0.0 t 0 100000000":                                "hash at byte 16",
+		"1 1 1 0.0.0 t 0 0\n":                                      "end at byte 17",
+		"1 1 1 0.0.0 t 0 0 z=1":                                    "end at byte 17",
+		"1 1 1 0.0.0 t 0 0 l=0":                                    "l at byte 21",
+		"1 1 1 0.0.0 t 0 0 l=1 l=1":                                "end at byte 21",
+		"1 1 1 0.0.0 t 0 0 e=00000000000000000000000000000000":     "e at byte 20",
+		"1 1 1 0.0.0 t 0 0 e=467DE4519d294fc9b5850c6fd9b61cf4":     "e at byte 20",
+		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4a":    "end at byte 52",
+		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4 l=1": "end at byte 52",
+		"1 1 1 0.0.0 t 0 0 k=.":                                    "k at byte 20",
+		"1 1 1 0.0.0 t 0 0 k=key":                                  "k at byte 20",
 		"1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. ":     "k at byte 63",
 		"1 19ab3c4d5e6f 2a1 0.1f4.7\tRn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. b. ": "digest at byte 26",
 	} {
@@ -184,15 +172,4 @@ func FuzzStateText(f *testing.F) {
 			t.Fatalf("%q is written as %q", text, got)
 		}
 	})
-}
-
-func BenchmarkAppendState(b *testing.B) {
-	s := sink.State{Epoch: 1_760_000_000_000, Seq: 123456, Acked: 120000, Index: 3456, Digest: digest, Hash: 0x5be1c2d9, Low: 1 << 30}
-	var text []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Seq++
-		text = sink.AppendState(text[:0], &s)
-	}
-	b.SetBytes(int64(len(text)))
 }

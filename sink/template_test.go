@@ -126,18 +126,6 @@ func TestTemplateAppendDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkTemplateAppend(b *testing.B) {
-	tmpl, err := sink.ParseTemplate("eiffel.{family}.{type}.{tag}.{domain}")
-	if err != nil {
-		b.Fatal(err)
-	}
-	buf := make([]byte, 0, 256)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = tmpl.Append(buf[:0], vars, sink.EscapeToken)
-	}
-}
-
 // FuzzEscapeToken: every value makes one legal token that tells it from every other value.
 func FuzzEscapeToken(f *testing.F) {
 	for _, seed := range []string{"", "_", "a.b", "ä€😀", "%41", "\x00\xff *>"} {

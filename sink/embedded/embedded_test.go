@@ -19,7 +19,6 @@ import (
 	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
-	"bridge/tests/testall"
 )
 
 // onFreePort has a server listen for the consumers of a test.
@@ -103,23 +102,6 @@ func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 	return records
 }
 
-// makeStream makes the stream before the sink does.
-func makeStream(t testing.TB, s *embedded.Sink, subject string) {
-	t.Helper()
-	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := natsjs.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(deadline(t), natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{subject}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
@@ -136,7 +118,7 @@ func TestConformance(t *testing.T) {
 				}
 				return read(t, s, destination)
 			},
-			Features: sinktest.Features{Headers: true, Reads: true, Drops: true, Rejects: true},
+			Features: sinktest.Features{Headers: true, Reads: true, Drops: true},
 			MaxBytes: 8 << 20,
 		}
 	})
@@ -212,18 +194,6 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 		}
 		refused(t, file, "", "not a directory")
 	})
-	t.Run("a folder that may not be written", func(t *testing.T) {
-		if os.Getuid() == 0 {
-			// The superuser writes everywhere but here.
-			refused(t, "/proc/nats", "", "no such file")
-			return
-		}
-		dir := t.TempDir()
-		if err := os.Chmod(dir, 0o500); err != nil {
-			t.Fatal(err)
-		}
-		refused(t, dir, "", "permission denied")
-	})
 	t.Run("an address that is taken, and the folder is free again", func(t *testing.T) {
 		listener, err := net.Listen("tcp", onFreePort)
 		if err != nil {
@@ -295,21 +265,4 @@ func logger() *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	return slog.New(slog.DiscardHandler)
-}
-
-func TestReader(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
-		s := open(t, t.TempDir(), "a")
-		makeStream(t, s, "a")
-		return sinktest.ReaderFixture{
-			Reader: s, Destination: "a", Close: s.Close, MaxBytes: 1 << 20,
-			Publish: func(t testing.TB, batch []sink.Message) {
-				if out, err := s.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
-					t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
-				}
-			},
-		}
-	})
 }

@@ -28,7 +28,7 @@ func exactlyOnce(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 	return sinktest.Fixture{
 		Sink:         open(t, options),
 		Destinations: []string{options.Stream + ".a", options.Stream + ".b"},
-		Features:     sinktest.Features{Headers: true, Reads: true, Stalls: true},
+		Features:     sinktest.Features{Headers: true, Reads: true},
 		Cut:          func(testing.TB) { p.Drop() },
 		Read: func(t testing.TB, destination string) []sinktest.Record {
 			return records(events(t, stream, destination))

@@ -6,7 +6,6 @@ import (
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
-	"bridge/tests/testall"
 	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -61,18 +60,12 @@ func readerFixture(t *testing.T, server *testenv.NATSServer) sinktest.ReaderFixt
 
 func TestReader(t *testing.T) {
 	t.Parallel()
-	server := testenv.AnyNATS(t)
-	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, server) })
-}
-
-// TestRealReader is TestReader on a server of its own, which is restarted too.
-func TestRealReader(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	server := testenv.StartNATS(t)
+	server := testenv.OwnNATS(t)
 	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
 		f := readerFixture(t, server)
-		f.Restart = func(t testing.TB) { server.Restart(t) }
+		if server.Process != nil {
+			f.Restart = server.Restart
+		}
 		return f
 	})
 }

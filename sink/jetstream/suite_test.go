@@ -24,11 +24,9 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 	return sinktest.Fixture{
 		Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}),
 		Destinations: []string{name + ".a", name + ".b"},
-		Features: sinktest.Features{
-			Headers: true, Reads: true, Drops: true, Rejects: true, Stalls: true, Wipes: true,
-		},
-		Cut:      func(testing.TB) { p.Drop() },
-		MaxBytes: maxPayload,
+		Features:     sinktest.Features{Headers: true, Reads: true, Drops: true},
+		Cut:          func(testing.TB) { p.Drop() },
+		MaxBytes:     maxPayload,
 		Read: func(t testing.TB, destination string) []sinktest.Record {
 			stream, err := js.Stream(deadline(t, 10*time.Second), name)
 			if err != nil {
@@ -56,8 +54,14 @@ func records(all []seen) []sinktest.Record {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	server := testenv.AnyNATS(t)
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, server) })
+	server := testenv.OwnNATS(t)
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
+		f := fixture(t, server)
+		if server.Process != nil {
+			f.Restart = server.Restart
+		}
+		return f
+	})
 }
 
 // TestOffsetsOfSharedStreams has each destination on a stream of its own, which the sink finds, and
@@ -86,23 +90,12 @@ func TestOffsetsOfSharedStreams(t *testing.T) {
 		return sinktest.Fixture{
 			Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}}),
 			Destinations: destinations,
-			Features:     sinktest.Features{Headers: true, Reads: true, Drops: true, Rejects: true},
+			Features:     sinktest.Features{Headers: true, Reads: true, Drops: true},
 			MaxBytes:     maxPayload,
 			Cut:          func(testing.TB) { p.Drop() },
 			Read: func(t testing.TB, destination string) []sinktest.Record {
 				return records(read(t, streams[destination], destination))
 			},
 		}
-	})
-}
-
-func TestRealConformance(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartNATS(t)
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
-		f := fixture(t, server)
-		f.Features.Durable = true
-		f.Restart = func(t testing.TB) { server.Restart(t) }
-		return f
 	})
 }

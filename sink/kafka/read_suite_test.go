@@ -45,13 +45,14 @@ func deleteRecords(t testing.TB, client *kgo.Client, topic string, first int64) 
 }
 
 // readerFixture is a sink with one topic of one partition.
-func readerFixture(t *testing.T, brokers []string, compression kafka.Compression, create, remove func(t testing.TB, topic string)) sinktest.ReaderFixture {
+func readerFixture(t *testing.T, c cluster, compression kafka.Compression, configs map[string]*string) sinktest.ReaderFixture {
 	topic := newTopic()
-	create(t, topic)
-	s := openQuiet(t, kafka.Options{Brokers: brokers, Compression: compression})
+	c.create(t, topic, 1, configs)
+	opts := kafka.Options{Brokers: c.brokers, Compression: compression}
+	s := openQuiet(t, opts)
 	// The reader that is closed does not publish.
-	publisher := openQuiet(t, kafka.Options{Brokers: brokers, Compression: compression})
-	client := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.UnknownTopicRetries(100))
+	publisher := openQuiet(t, opts)
+	client := newClient(t, c.brokers, kgo.DefaultProduceTopic(topic), kgo.UnknownTopicRetries(100))
 	return sinktest.ReaderFixture{
 		Reader: s, Destination: topic, Close: s.Close, Keys: true, MaxBytes: refused / 2,
 		Publish: func(t testing.TB, batch []sink.Message) {
@@ -69,10 +70,10 @@ func readerFixture(t *testing.T, brokers []string, compression kafka.Compression
 		Expire: func(t testing.TB, first uint64) { deleteRecords(t, client, topic, int64(first)) },
 		Cut:    func(testing.TB) { kafka.Cut(s) },
 		Wipe: func(t testing.TB) {
-			remove(t, topic)
-			create(t, topic)
+			c.remove(t, topic)
+			c.create(t, topic, 1, configs)
 			// The former one holds the topic against what it has published.
-			publisher = openQuiet(t, kafka.Options{Brokers: brokers, Compression: compression})
+			publisher = openQuiet(t, opts)
 		},
 	}
 }
@@ -83,19 +84,8 @@ func TestReaderInProcess(t *testing.T) {
 	for _, codec := range testall.Pick([]kafka.Compression{kafka.LZ4}, kafka.Compressions) {
 		t.Run(string(codec), func(t *testing.T) {
 			t.Parallel()
-			c := fake(t)
-			sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
-				create := func(t testing.TB, topic string) {
-					if err := c.CreateTopic(topic, 1, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				return readerFixture(t, c.ListenAddrs(), codec, create, func(t testing.TB, topic string) {
-					if err := c.DeleteTopic(topic); err != nil {
-						t.Fatal(err)
-					}
-				})
-			})
+			c := fakeCluster(t)
+			sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, c, codec, nil) })
 		})
 	}
 }
@@ -104,12 +94,9 @@ func TestReaderReal(t *testing.T) {
 	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2000000"}})
 	t.Run("transactions", func(t *testing.T) { realTransactions(t, k) })
-	create := func(t testing.TB, topic string) {
-		dirty, segment := "0.001", strconv.Itoa(int(time.Hour/time.Millisecond))
-		k.CreateTopic(t, topic, 1, map[string]*string{"min.cleanable.dirty.ratio": &dirty, "segment.ms": &segment})
-	}
+	dirty, segment := "0.001", strconv.Itoa(int(time.Hour/time.Millisecond))
 	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
-		f := readerFixture(t, k.Brokers(), kafka.LZ4, create, k.DeleteTopic)
+		f := readerFixture(t, realCluster(k), kafka.LZ4, map[string]*string{"min.cleanable.dirty.ratio": &dirty, "segment.ms": &segment})
 		f.Restart = k.Restart
 		f.Delete = func(t testing.TB, offsets []uint64) { compact(t, k, f.Destination, offsets) }
 		return f

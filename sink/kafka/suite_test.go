@@ -35,9 +35,46 @@ var topics atomic.Uint64
 // newTopic returns a name that no test uses yet.
 func newTopic() string { return "topic-" + strconv.FormatUint(topics.Add(1), 10) }
 
+// cluster is where the suites run.
+type cluster struct {
+	brokers []string
+	create  func(t testing.TB, topic string, partitions int32, configs map[string]*string)
+	remove  func(t testing.TB, topic string)
+	stall   func() (resume func())
+}
+
+func fakeCluster(t testing.TB) cluster {
+	c := fake(t)
+	return cluster{
+		brokers: c.ListenAddrs(),
+		create: func(t testing.TB, topic string, partitions int32, configs map[string]*string) {
+			plain := make(map[string]string)
+			for name, value := range configs {
+				plain[name] = *value
+			}
+			if err := c.CreateTopic(topic, partitions, plain); err != nil {
+				t.Fatal(err)
+			}
+		},
+		remove: func(t testing.TB, topic string) {
+			if err := c.DeleteTopic(topic); err != nil {
+				t.Fatal(err)
+			}
+		},
+		stall: func() func() { return stall(c) },
+	}
+}
+
+func realCluster(k *testenv.KafkaServer) cluster {
+	return cluster{brokers: k.Brokers(), create: k.CreateTopic, remove: k.DeleteTopic, stall: func() func() {
+		k.Pause()
+		return k.Resume
+	}}
+}
+
 func TestConformanceInProcess(t *testing.T) {
 	t.Parallel()
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return inProcess(t, false) })
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, fakeCluster(t), false) })
 }
 
 // TestConformanceOfTransactions leaves out what does not hold of batches that are whole or not
@@ -45,28 +82,34 @@ func TestConformanceInProcess(t *testing.T) {
 // again the outcome is unknown.
 func TestConformanceOfTransactions(t *testing.T) {
 	t.Parallel()
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return inProcess(t, true) })
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, fakeCluster(t), true) })
 }
 
-func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
+func TestConformanceReal(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{})
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
+		f := fixture(t, realCluster(k), false)
+		f.Restart = k.Restart
+		return f
+	})
+}
+
+func fixture(t *testing.T, c cluster, transactions bool) sinktest.Fixture {
 	t.Helper()
 	one, two := newTopic(), newTopic()
 	limit := strconv.Itoa(refused)
 	if transactions {
 		limit = strconv.Itoa(1 << 20)
 	}
-	make2 := func(c *kfake.Cluster) error {
-		if err := c.CreateTopic(one, 4, map[string]string{"max.message.bytes": limit}); err != nil {
-			return err
+	create := func(t testing.TB) {
+		for topic, partitions := range map[string]int32{one: 4, two: 1} {
+			c.create(t, topic, partitions, map[string]*string{"max.message.bytes": &limit})
 		}
-		return c.CreateTopic(two, 1, map[string]string{"max.message.bytes": limit})
 	}
-	c := fake(t)
-	if err := make2(c); err != nil {
-		t.Fatal(err)
-	}
+	create(t)
 	// A single record is judged by its size, so nothing is compressed.
-	opts := kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None}
+	opts := kafka.Options{Brokers: c.brokers, Compression: kafka.None}
 	if transactions {
 		opts.TransactionalID = "suite"
 	}
@@ -80,33 +123,27 @@ func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
 	}
 	s := open()
 	f := sinktest.Fixture{
-		Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-		Features: sinktest.Features{Keys: true, Headers: true, Reads: true, Rejects: !transactions, Stalls: true, Wipes: !transactions},
-		Cut:      func(testing.TB) { kafka.Cut(s) },
+		Sink: s, Destinations: []string{one, two}, Features: sinktest.Features{Keys: true, Headers: true, Reads: true},
+		Cut: func(testing.TB) { kafka.Cut(s) },
 		Read: func(t testing.TB, topic string) []sinktest.Record {
 			if transactions {
 				if errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
 					// It has left a transaction open, which its successor ends.
 					mustFence(t, open())
 				}
-				return suiteRecords(committed(t, topic, c.ListenAddrs()))
+				return suiteRecords(committed(t, topic, c.brokers))
 			}
-			return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.ListenAddrs()...)))
+			return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.brokers...)))
 		},
-		Stall: func(testing.TB) func() { return stall(c) },
-		Wipe: func(t testing.TB) {
-			for _, topic := range []string{one, two} {
-				if err := c.DeleteTopic(topic); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := make2(c); err != nil {
-				t.Fatal(err)
-			}
-		},
+		Stall: func(testing.TB) func() { return c.stall() },
 	}
-	if transactions {
-		f.Wipe, f.MaxBytes = nil, 0
+	if !transactions {
+		f.MaxBytes = refused
+		f.Wipe = func(t testing.TB) {
+			c.remove(t, one)
+			c.remove(t, two)
+			create(t)
+		}
 	}
 	return f
 }
@@ -128,40 +165,4 @@ func stall(c *kfake.Cluster) (resume func()) {
 			close(gate)
 		}
 	}
-}
-
-// TestConformanceReal also pauses and restarts its broker, as the test beside the suite does.
-func TestConformanceReal(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{})
-	t.Run("a broker that stands still refuses late copies", func(t *testing.T) { standsStill(t, k) })
-	limit := strconv.Itoa(refused)
-	configs := map[string]*string{"max.message.bytes": &limit}
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
-		one, two := newTopic(), newTopic()
-		k.CreateTopic(t, one, 4, configs)
-		k.CreateTopic(t, two, 1, configs)
-		s := open(t, kafka.Options{Brokers: k.Brokers(), Compression: kafka.None})
-		return sinktest.Fixture{
-			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-			Features: sinktest.Features{
-				Keys: true, Headers: true, Reads: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
-			},
-			Cut: func(testing.TB) { kafka.Cut(s) },
-			Read: func(t testing.TB, topic string) []sinktest.Record {
-				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))
-			},
-			Restart: k.Restart,
-			Stall: func(testing.TB) func() {
-				k.Pause()
-				return k.Resume
-			},
-			Wipe: func(t testing.TB) {
-				for topic, partitions := range map[string]int32{one: 4, two: 1} {
-					k.DeleteTopic(t, topic)
-					k.CreateTopic(t, topic, partitions, configs)
-				}
-			},
-		}
-	})
 }

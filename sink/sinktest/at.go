@@ -177,34 +177,6 @@ func locatedWhole(t *testing.T, f Fixture) {
 	t.Errorf("%d messages count as duplicates", n)
 }
 
-func locatedAroundRejected(t *testing.T, f Fixture) {
-	sent := mixed(f, "located-rejected", 300)
-	bad, _ := tooLarge(f)
-	sent = slices.Insert(sent, 150, bad[3:6]...)
-	var l acks
-	for rest := sent; ; {
-		out, err := f.Sink.Publish(deadline(t), copyOf(rest))
-		if err != nil {
-			t.Fatalf("Publish: %v", err)
-		}
-		checkOutcome(t, out, len(rest))
-		l.add(locate(t, rest, &out))
-		var pending []sink.Message
-		for i, status := range out.Status {
-			if status == sink.Pending {
-				pending = append(pending, rest[i])
-			}
-		}
-		if rest = pending; len(out.Rejected) == 0 {
-			break
-		}
-	}
-	if len(l.found) != len(sent)-1 {
-		t.Errorf("%d of %d messages are acknowledged, want all but one", len(l.found), len(sent))
-	}
-	wantLocated(t, f, l.found)
-}
-
 func locatedOverCuts(t *testing.T, f Fixture) {
 	// The sink has its connections.
 	mustPublish(t, f.Sink, mixed(f, "located-first", 20))

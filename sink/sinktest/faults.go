@@ -106,74 +106,56 @@ func stalledClose(t *testing.T, f Fixture) {
 	judge{fixture: f, repeats: true, maybe: maybeOf(r, during)}.check(t, during)
 }
 
-// tooLarge is a series for one key with one message in its middle that the bus refuses, and one
-// message of another key after them.
-func tooLarge(f Fixture) (series []sink.Message, bad int) {
-	d := f.Destinations[0]
-	for i := range 10 {
+// rejected publishes, among others, a series for one key with one message in its middle that the
+// bus refuses, and then what is pending.
+func rejected(t *testing.T, f Fixture) {
+	const begin, length, bad = 150, 10, 154
+	sent := mixed(f, "others", 300)
+	for i := range length {
 		size := 300
-		if i == 4 {
+		if begin+i == bad {
 			size = f.MaxBytes + 16<<10
 		}
-		series = append(series, message(d, "rejected", "same", i, size))
+		sent = slices.Insert(sent, begin+i, message(f.Destinations[0], "rejected", "same", i, size))
 	}
-	return append(series, message(d, "rejected", "other", 10, 300)), 4
-}
-
-func rejected(t *testing.T, f Fixture) {
-	series, bad := tooLarge(f)
-	out, err := f.Sink.Publish(deadline(t), copyOf(series))
-	if err != nil {
-		t.Fatalf("Publish: %v", err)
-	}
-	checkOutcome(t, out, len(series))
-	for i, status := range out.Status {
-		want := sink.Acked
-		switch {
-		case i == bad:
-			want = sink.Rejected
-		case i > bad && i < len(series)-1:
-			want = sink.Pending
-		case i == len(series)-1 && status == sink.Pending:
-			want = sink.Pending
+	var l acks
+	for rest := sent; len(rest) > 0; {
+		out, err := f.Sink.Publish(deadline(t), copyOf(rest))
+		if err != nil {
+			t.Fatalf("Publish: %v", err)
 		}
-		if status != want {
-			t.Errorf("message %d has status %d, want %d", i, status, want)
+		checkOutcome(t, out, len(rest))
+		if f.Features.Reads {
+			l.add(locate(t, rest, &out))
 		}
-	}
-	judge{fixture: f}.check(t, acked(series, out))
-}
-
-// acked returns the messages that out acknowledges.
-func acked(batch []sink.Message, out sink.Outcome) []sink.Message {
-	var got []sink.Message
-	for i, status := range out.Status {
-		if status == sink.Acked {
-			got = append(got, batch[i])
+		var pending []sink.Message
+		for i, status := range out.Status {
+			if status == sink.Pending {
+				pending = append(pending, rest[i])
+			}
+			if len(rest) < len(sent) || i < begin || i >= begin+length {
+				continue
+			}
+			want := sink.Acked
+			switch {
+			case i == bad:
+				want = sink.Rejected
+			case i > bad:
+				want = sink.Pending
+			}
+			if status != want {
+				t.Errorf("message %d has status %d, want %d", i, status, want)
+			}
 		}
-	}
-	return got
-}
-
-func afterRejected(t *testing.T, f Fixture) {
-	series, bad := tooLarge(f)
-	out, err := f.Sink.Publish(deadline(t), copyOf(series))
-	if err != nil {
-		t.Fatalf("Publish: %v", err)
-	}
-	checkOutcome(t, out, len(series))
-	sent := acked(series, out)
-	var rest []sink.Message
-	for i, status := range out.Status {
-		if status == sink.Pending {
-			rest = append(rest, series[i])
+		if len(pending) > 0 && len(out.Rejected) == 0 {
+			t.Fatalf("%d messages are pending, and none is rejected", len(pending))
 		}
+		rest = pending
 	}
-	if len(rest) < len(series)-2-bad {
-		t.Fatalf("only %d messages are pending after the rejected one", len(rest))
+	judge{fixture: f}.check(t, slices.Delete(slices.Clone(sent), bad, bad+1))
+	if f.Features.Reads {
+		wantLocated(t, f, l.found)
 	}
-	mustPublish(t, f.Sink, copyOf(rest))
-	judge{fixture: f}.check(t, append(sent, rest...))
 }
 
 // wiped publishes until the outcomes name the destination as it is after a Wipe.

@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
 		p := &page{}
 		return sinktest.Fixture{
-			Sink: open(t, p), Destinations: []string{"stdout"}, Features: sinktest.Features{Stalls: true}, Stall: p.stall,
+			Sink: open(t, p), Destinations: []string{"stdout"}, Stall: p.stall,
 			Read: func(t testing.TB, _ string) []sinktest.Record {
 				var records []sinktest.Record
 				for _, line := range p.lines() {
