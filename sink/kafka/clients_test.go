@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"bridge/sink/kafka"
+	"bridge/sink/sinktest"
 	"bridge/tests/faulty/failpoint"
 	"bridge/tests/testenv"
 )
@@ -79,17 +80,13 @@ func TestClientsReadEachEventOnce(t *testing.T) {
 	events := series(topic, "k", 0, rows, 5)
 	aborted := 0
 	for from := 0; from < rows; from += 20 {
-		publish(t, successor(t, opts), events[from:from+10])
+		publish(t, fenced(t, opts), events[from:from+10])
 		// A process that stands still before it commits, and one that takes over from it.
-		zombie := successor(t, opts)
+		zombie := fenced(t, opts)
 		reached, resume := hangAt(zombie, failpoint.TransactionSent)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := zombie.Publish(deadline(t), series(topic, "aborted", from, 10, 5))
-			ended <- err
-		}()
+		ended := sinktest.Publishing(deadline(t), zombie, series(topic, "aborted", from, 10, 5))
 		<-reached
-		publish(t, successor(t, opts), events[from+10:from+20])
+		publish(t, fenced(t, opts), events[from+10:from+20])
 		resume()
 		if err := <-ended; err == nil {
 			t.Fatal("a batch is acknowledged behind a takeover")
@@ -110,11 +107,4 @@ func TestClientsReadEachEventOnce(t *testing.T) {
 			t.Errorf("%d records", len(got))
 		}
 	})
-}
-
-// successor returns a sink that has taken over.
-func successor(t *testing.T, opts kafka.Options) *kafka.Sink {
-	s := open(t, opts)
-	mustFence(t, s)
-	return s
 }

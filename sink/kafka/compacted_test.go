@@ -49,15 +49,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 	t.Run("a login that may not ask is told so", func(t *testing.T) {
 		t.Parallel()
 		c := fake(t, kfake.SeedTopics(1, "t"))
-		c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			asked := req.(*kmsg.DescribeConfigsRequest)
-			res := asked.ResponseKind().(*kmsg.DescribeConfigsResponse)
-			one := kmsg.NewDescribeConfigsResponseResource()
-			one.ResourceType, one.ResourceName, one.ErrorCode = asked.Resources[0].ResourceType, asked.Resources[0].ResourceName, kerr.TopicAuthorizationFailed.Code
-			res.Resources = append(res.Resources, one)
-			return res, nil, true
-		})
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
 		hidden, err := s.Compaction(deadline(t), "t")
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {

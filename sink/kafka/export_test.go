@@ -70,16 +70,6 @@ func Cut(s *Sink) {
 	}
 }
 
-// ShareProducer gives s the producer id that other has.
-func ShareProducer(s, other *Sink) {
-	other.producers.mu.Lock()
-	id := other.producers.current
-	other.producers.mu.Unlock()
-	s.producers.mu.Lock()
-	defer s.producers.mu.Unlock()
-	s.producers.current, s.producers.known = id, true
-}
-
 // OnStep has hook called at each step of a transaction.
 func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }
 

@@ -15,8 +15,7 @@ func TestAHungLeader(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "hung", "healthy"))
 	opts := transactional(t, c.ListenAddrs())
 	opts.StalledAfter = 2 * time.Second
-	s := open(t, opts)
-	mustFence(t, s)
+	s := fenced(t, opts)
 	hung := c.LeaderFor("hung", 0)
 	if err := c.MoveTopicPartition("healthy", 0, (hung+1)%3); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,23 +46,6 @@ func until(t testing.TB, what string, condition func() bool) {
 			t.Fatalf("waited %v in vain: %s", timeout, what)
 		}
 	}
-}
-
-// mustBeReady fails the test unless the sink gets ready. Ready bounds itself: slow brokers may
-// answer the next call.
-func mustBeReady(t testing.TB, s *kafka.Sink) {
-	t.Helper()
-	until(t, "the sink is ready", func() bool { return s.Ready(deadline(t)) == nil })
-}
-
-// answered returns the error of Ready by a broker that has answered in time.
-func answered(t testing.TB, s *kafka.Sink) (err error) {
-	t.Helper()
-	until(t, "a broker answers", func() bool {
-		err = s.Ready(deadline(t))
-		return err == nil || !strings.Contains(err.Error(), "no broker answers")
-	})
-	return err
 }
 
 // fake starts a cluster inside the test.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -210,23 +211,15 @@ func realTransactions(t *testing.T, k *testenv.KafkaServer) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	refuse := func(c *kfake.Cluster, code int16) {
-		c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			answer := r.ResponseKind().(*kmsg.FetchResponse)
-			topic, partition := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
-			topic.Topic, partition.ErrorCode = "t", code
-			topic.Partitions = append(topic.Partitions, partition)
-			answer.Topics = append(answer.Topics, topic)
-			return answer, nil, true
-		})
+	refuse := func(c *kfake.Cluster, err *kerr.Error) {
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "t", Err: err, Count: -1})
 	}
 	nothing := func(*sink.Stored) error { return nil }
 	t.Run("names the right that is missing", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
 		publish(t, s, series("t", "k", 0, 20, 3))
-		refuse(c, 29)
+		refuse(c, kerr.TopicAuthorizationFailed)
 		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
 		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t, and DESCRIBE") {
 			t.Error(err)
@@ -240,7 +233,7 @@ func TestRead(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "nothing more came within 2s though some is left") {
 			t.Error(err)
 		}
-		refuse(c, 56)
+		refuse(c, kerr.KafkaStorageError)
 		if next, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing); next != 0 || err == nil || !strings.Contains(err.Error(), "Kafka Storage Error") {
 			t.Error(next, err)
 		}

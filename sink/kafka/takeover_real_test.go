@@ -15,6 +15,7 @@ import (
 
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/sink/sinktest"
 	"bridge/tests/faulty/failpoint"
 	"bridge/tests/testenv"
 )
@@ -119,7 +120,7 @@ func TestProcessesThatBeginTogether(t *testing.T) {
 func TestCloseEndsATransaction(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
+	for _, step := range steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
 			topic := newTopic()
@@ -162,29 +163,21 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	k.CreateTopic(t, topic, 1, nil)
 	opts := transactional(t, k.ProxiedBrokers())
 	opts.StalledAfter = 500 * time.Millisecond
-	s := open(t, opts)
-	mustFence(t, s)
+	s := fenced(t, opts)
 	sent := series(topic, "before", 0, 5, 2)
 	publish(t, s, sent)
 	k.Proxy().Block(func(data []byte) bool { return bytes.Contains(data, []byte("late+")) })
 	ctx, leave := context.WithCancel(deadline(t))
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		if _, err := s.Publish(ctx, series(topic, "late", 0, 5, 2)); err == nil {
-			t.Error("a batch is acknowledged that the broker does not have")
-		}
-	}()
+	left := sinktest.Publishing(ctx, s, series(topic, "late", 0, 5, 2))
 	until(t, "the batch is held", func() bool { return k.Proxy().Blocked() > 0 })
 	leave()
-	<-left
+	if err := <-left; err == nil {
+		t.Error("a batch is acknowledged that the broker does not have")
+	}
 	k.Proxy().Pass()
 	reached, resume := hangAt(s, failpoint.TransactionAdded)
-	next, done := series(topic, "next", 0, 5, 2), make(chan struct{})
-	go func() {
-		defer close(done)
-		publish(t, s, next)
-	}()
+	next := series(topic, "next", 0, 5, 2)
+	done := sinktest.Publishing(deadline(t), s, next)
 	<-reached
 	end := func() uint64 {
 		tps, err := s.TPs(deadline(t), []string{topic})
@@ -198,7 +191,9 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	// A broker that takes it shows that by its end; that it takes nothing nothing shows.
 	until(t, "the late batch has had its time", func() bool { return end() > before || time.Since(held) > time.Second })
 	resume()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	once(t, k, topic, append(sent, next...))
 }
 
@@ -210,17 +205,12 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	gone, there := newTopic(), newTopic()
 	k.CreateTopic(t, gone, 1, nil)
 	k.CreateTopic(t, there, 1, nil)
-	s := open(t, transactional(t, k.Brokers()))
-	mustFence(t, s)
+	s := fenced(t, transactional(t, k.Brokers()))
 	sent := series(there, "before", 0, 5, 2)
 	publish(t, s, append(series(gone, "before", 0, 5, 2), sent...))
 	k.DeleteTopic(t, gone)
 	waits := append(series(gone, "waits", 0, 5, 2), series(there, "waits", 5, 5, 2)...)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		publish(t, s, waits)
-	}()
+	done := sinktest.Publishing(deadline(t), s, waits)
 	until(t, "the topic is said to be missing", func() bool {
 		err := s.Ready(deadline(t))
 		return err != nil && strings.Contains(err.Error(), gone)
@@ -236,7 +226,9 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	default:
 	}
 	k.CreateTopic(t, gone, 1, nil)
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	once(t, k, gone, waits[:5])
 	once(t, k, there, append(sent, waits[5:]...))
 }

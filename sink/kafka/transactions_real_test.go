@@ -31,6 +31,14 @@ func mustFence(t testing.TB, s *kafka.Sink) {
 	}
 }
 
+// fenced returns a sink that has taken over.
+func fenced(t testing.TB, opts kafka.Options) *kafka.Sink {
+	t.Helper()
+	s := open(t, opts)
+	mustFence(t, s)
+	return s
+}
+
 // readBack returns the ids that catch-up would find: up to the ends that the leaders have now.
 func readBack(t testing.TB, s *kafka.Sink, topic string) map[string]bool {
 	t.Helper()
@@ -72,11 +80,7 @@ func TestAZombieAtEachStep(t *testing.T) {
 				publish(t, zombie, before)
 				reached, resume := hangAt(zombie, step)
 				defer resume()
-				result := make(chan error, 1)
-				go func() {
-					_, err := zombie.Publish(deadline(t), batch)
-					result <- err
-				}()
+				result := sinktest.Publishing(deadline(t), zombie, batch)
 				<-reached
 				mustFence(t, successor)
 				left := sinktest.Without(batch, readBack(t, successor, topic))
@@ -116,31 +120,66 @@ func TestAZombieAtEachStep(t *testing.T) {
 	}
 }
 
-// TestACutAtEachStep drops the connections, and what brokers answer, at each step of transactions:
-// their outcome is found out.
+// harmed delivers batches while harm is done at a step of every few transactions: the outcome of
+// each is found out, and each message is there once.
+func harmed(t *testing.T, k *testenv.KafkaServer, brokers []string, step failpoint.Point, batches int, every int32, harm func(s *kafka.Sink)) {
+	t.Helper()
+	topic := newTopic()
+	k.CreateTopic(t, topic, 3, nil)
+	s := fenced(t, transactional(t, brokers))
+	var passes atomic.Int32
+	kafka.OnStep(s, func(at failpoint.Point) {
+		if at == step && passes.Add(1)%every == 1 {
+			harm(s)
+		}
+	})
+	var sent []sink.Message
+	for n := range batches {
+		batch := series(topic, "k", n*10, 10, 4)
+		sent = append(sent, batch...)
+		deliver(t, s, topic, batch)
+	}
+	once(t, k, topic, sent)
+}
+
+// TestACutAtEachStep drops the connections at each step of transactions.
 func TestACutAtEachStep(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
 	for _, step := range steps {
+		t.Run(string(step), func(t *testing.T) { harmed(t, k, k.Brokers(), step, 30, 3, kafka.Cut) })
+	}
+}
+
+// TestAnswersThatAreLost has the brokers take what is sent and loses the answers, at each step.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
+	for _, step := range steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
-			topic := newTopic()
-			k.CreateTopic(t, topic, 3, nil)
-			s := open(t, transactional(t, k.Brokers()))
-			mustFence(t, s)
-			var cuts atomic.Int32
-			kafka.OnStep(s, func(at failpoint.Point) {
-				if at == step && cuts.Add(1)%3 == 1 {
+			harmed(t, k, k.ProxiedBrokers(), step, 8, 4, func(s *kafka.Sink) {
+				k.Proxy().Mute()
+				time.AfterFunc(700*time.Millisecond, func() {
 					kafka.Cut(s)
-				}
+					k.Proxy().Heal()
+				})
 			})
-			var sent []sink.Message
-			for n := range 30 {
-				batch := series(topic, "k", n*10, 10, 4)
-				sent = append(sent, batch...)
-				deliver(t, s, topic, batch)
-			}
-			once(t, k, topic, sent)
 		})
+	}
+}
+
+// TestABrokerIsKilledInTransactions, at each step of them.
+func TestABrokerIsKilledInTransactions(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{})
+	for _, step := range steps {
+		var back sync.WaitGroup
+		harmed(t, k, k.Brokers(), step, 4, 1000, func(*kafka.Sink) {
+			k.Kill()
+			back.Go(func() { k.Start(t) })
+		})
+		back.Wait()
 	}
 }
 
@@ -162,42 +201,11 @@ func deliver(t testing.TB, s *kafka.Sink, topic string, batch []sink.Message) {
 	}
 }
 
-// TestAnswersThatAreLost has the brokers take what is sent and loses the answers, at each step.
-func TestAnswersThatAreLost(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
-	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
-		t.Run(string(step), func(t *testing.T) {
-			topic := newTopic()
-			k.CreateTopic(t, topic, 3, nil)
-			s := open(t, transactional(t, k.ProxiedBrokers()))
-			mustFence(t, s)
-			var turns atomic.Int32
-			kafka.OnStep(s, func(at failpoint.Point) {
-				if at == step && turns.Add(1)%4 == 1 {
-					k.Proxy().Mute()
-					time.AfterFunc(700*time.Millisecond, func() {
-						kafka.Cut(s)
-						k.Proxy().Heal()
-					})
-				}
-			})
-			var sent []sink.Message
-			for n := range 8 {
-				batch := series(topic, "k", n*10, 10, 4)
-				sent = append(sent, batch...)
-				deliver(t, s, topic, batch)
-			}
-			once(t, k, topic, sent)
-		})
-	}
-}
-
 // TestATransactionOverItsTime is aborted by the coordinator; its process goes on.
 func TestATransactionOverItsTime(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
+	for _, step := range steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
 			topic := newTopic()
@@ -280,8 +288,7 @@ func TestAForeignTransaction(t *testing.T) {
 	var log faultLog
 	opts := transactional(t, k.Brokers())
 	opts.Fault = log.add
-	s := open(t, opts)
-	mustFence(t, s)
+	s := fenced(t, opts)
 	sent := series(topic, "k", 0, 20, 5)
 	publish(t, s, sent)
 	found := make(chan map[string]bool, 1)
@@ -311,8 +318,7 @@ func TestARefusedRecord(t *testing.T) {
 	k := testenv.Kafka(t)
 	topic, limit := newTopic(), "20000"
 	k.CreateTopic(t, topic, 2, map[string]*string{"max.message.bytes": &limit})
-	s := open(t, transactional(t, k.Brokers()))
-	mustFence(t, s)
+	s := fenced(t, transactional(t, k.Brokers()))
 	bad := series(topic, "bad", 0, 20, 5)
 	bad[7] = message(topic, "bad+7", 7, 30_000)
 	var sent []sink.Message
@@ -339,40 +345,4 @@ func TestARefusedRecord(t *testing.T) {
 	publish(t, s, rest)
 	writers.Wait()
 	once(t, k, topic, append(sent, rest...))
-}
-
-// TestABrokerIsKilledInTransactions again and again.
-func TestABrokerIsKilledInTransactions(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{})
-	topic := newTopic()
-	k.CreateTopic(t, topic, 3, nil)
-	s := open(t, transactional(t, k.Brokers()))
-	mustFence(t, s)
-	var sent []sink.Message
-	var at atomic.Int32
-	kills := make(chan failpoint.Point, 1)
-	for i, step := range steps {
-		at.Store(0)
-		kafka.OnStep(s, func(now failpoint.Point) {
-			if now == step && at.Add(1) == 2 {
-				k.Kill()
-				kills <- now
-			}
-		})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for n := range 4 {
-				batch := series(topic, "k", (i*4+n)*10, 10, 4)
-				sent = append(sent, batch...)
-				deliver(t, s, topic, batch)
-			}
-		}()
-		<-kills
-		k.Restart(t)
-		<-done
-	}
-	once(t, k, topic, sent)
 }

@@ -1,21 +1,17 @@
 package kafka_test
 
 import (
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 	"bridge/sink/kafka"
-	"bridge/tests/faulty/failpoint"
+	"bridge/sink/sinktest"
 )
 
 // committed reads what a read_committed consumer sees of a topic.
@@ -29,47 +25,6 @@ func committed(t testing.TB, topic string, brokers []string) []*kgo.Record {
 // transactional returns options with a transactional id of the test's own.
 func transactional(t testing.TB, brokers []string) kafka.Options {
 	return kafka.Options{Brokers: brokers, TransactionalID: "bridge." + t.Name()}
-}
-
-func TestTransactions(t *testing.T) {
-	t.Parallel()
-	c := fake(t, kfake.SeedTopics(3, "one", "two"))
-	s := open(t, transactional(t, c.ListenAddrs()))
-	var mu sync.Mutex
-	ended := 0
-	kafka.OnStep(s, func(at failpoint.Point) {
-		mu.Lock()
-		defer mu.Unlock()
-		if at == failpoint.TransactionEnded {
-			ended++
-		}
-	})
-	var all [2][]sink.Message
-	var writers sync.WaitGroup
-	for w := range 4 {
-		for i, topic := range []string{"one", "two"} {
-			var sent []sink.Message
-			for n := range 20 {
-				sent = append(sent, series(topic, fmt.Sprintf("w%d", w), n*50, 50, 7)...)
-			}
-			all[i] = append(all[i], sent...)
-			writers.Go(func() {
-				for n := range 20 {
-					publish(t, s, sent[n*50:(n+1)*50])
-				}
-			})
-		}
-	}
-	writers.Wait()
-	for i, topic := range []string{"one", "two"} {
-		if n := compare(t, all[i], committed(t, topic, c.ListenAddrs())); n > 0 {
-			t.Errorf("%d messages of %s are there twice", n, topic)
-		}
-	}
-	t.Logf("160 batches in %d transactions", ended)
-	if ended == 0 || ended > 160 {
-		t.Errorf("%d transactions of 160 batches", ended)
-	}
 }
 
 // TestMarkersAreCovered: what this sink publishes leaves no hole but the last marker.
@@ -103,32 +58,9 @@ func TestAPartitionThatDoesNotAnswer(t *testing.T) {
 	opts.StalledAfter = 200 * time.Millisecond
 	s := open(t, opts)
 	publish(t, s, series("one", "warm", 0, 1, 1))
-	var heals atomic.Bool
-	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		r := request.(*kmsg.ProduceRequest)
-		if heals.Load() || !slices.ContainsFunc(r.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == "one" }) {
-			return nil, nil, false
-		}
-		response := r.ResponseKind().(*kmsg.ProduceResponse)
-		for _, topic := range r.Topics {
-			answer := kmsg.NewProduceResponseTopic()
-			answer.Topic = topic.Topic
-			for _, p := range topic.Partitions {
-				one := kmsg.NewProduceResponseTopicPartition()
-				one.Partition, one.ErrorCode = p.Partition, kerr.NotEnoughReplicas.Code
-				answer.Partitions = append(answer.Partitions, one)
-			}
-			response.Topics = append(response.Topics, answer)
-		}
-		return response, nil, true
-	})
+	away := c.Fault(kfake.Fault{Keys: produceKey, Topic: "one", Err: kerr.NotEnoughReplicas, Count: -1})
 	held := series("one", "k", 0, 10, 3)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		publish(t, s, held)
-	}()
+	done := sinktest.Publishing(deadline(t), s, held)
 	var others []sink.Message
 	for n := range 20 {
 		batch := series("two", "k", n*5, 5, 3)
@@ -140,8 +72,10 @@ func TestAPartitionThatDoesNotAnswer(t *testing.T) {
 		t.Error("a batch is acknowledged though its partition does not answer")
 	default:
 	}
-	heals.Store(true)
-	<-done
+	away.Remove()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	sent := append(series("one", "warm", 0, 1, 1), held...)
 	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 {
 		t.Errorf("%d messages are there twice", n)

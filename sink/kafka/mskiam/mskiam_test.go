@@ -2,8 +2,6 @@ package mskiam_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -25,10 +23,7 @@ import (
 	"bridge/internal/backoff"
 	"bridge/sink/kafka"
 	"bridge/sink/kafka/mskiam"
-	"bridge/tests/testenv"
 )
-
-func TestMain(m *testing.M) { testenv.Main(m) }
 
 // signedAt and the credentials are those of the tests of segmentio/kafka-go, with whose signature
 // this one is compared.
@@ -188,28 +183,9 @@ func TestTheDefaultChain(t *testing.T) {
 	}
 }
 
-// trust returns a configuration that trusts the authorities of a file.
-func trust(t *testing.T, file string) func() (*tls.Config, error) {
-	t.Helper()
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		t.Fatal("no certificate")
-	}
-	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
-}
-
-// TestExchange logs in to a broker that speaks TLS, over each of its connections.
+// TestExchange logs in to a broker, over each of its connections.
 func TestExchange(t *testing.T) {
-	certs := testenv.NewCerts(t)
-	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,8 +224,7 @@ func TestExchange(t *testing.T) {
 		defer mu.Unlock()
 		return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
 	}})
-	options := kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}, TLS: trust(t, certs.CA)}
-	s, err := kafka.Open(options)
+	s, err := kafka.Open(kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}})
 	if err != nil {
 		t.Fatal(err)
 	}
