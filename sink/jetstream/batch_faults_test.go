@@ -136,14 +136,7 @@ func TestABatchOverItsTime(t *testing.T) {
 	batch := messages(options.Stream+".a", "slow", 100, 7)
 	reached, resume := hangAt(s, failpoint.TransactionSent)
 	defer resume()
-	done := make(chan error, 1)
-	go func() {
-		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
-		if err == nil && !out.AllAcked() {
-			err = fmt.Errorf("%d acknowledged", out.Acked())
-		}
-		done <- err
-	}()
+	done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
 	<-reached
 	select {
 	case <-abandoned:
@@ -180,11 +173,8 @@ func TestTooManyBatches(t *testing.T) {
 	}
 	s := open(t, options)
 	batch := messages(options.Stream+".a", "busy", 100, 7)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		deliver(t, s, batch)
-	}()
+	done := make(chan int, 1)
+	go func() { done <- deliver(t, s, batch) }()
 	eventually(t, time.Minute, "the fault is reported", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -228,7 +218,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		parts := 0
 		jetstream.OnStep(s, func(at failpoint.Point) {
 			if parts++; at == failpoint.TransactionEnded && parts == len(steps) {
-				limit(t, server, options.Stream, 4<<10)
+				update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 4 << 10 })
 			}
 		})
 		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
@@ -250,21 +240,6 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 	})
 }
 
-func limit(t *testing.T, server *testenv.NATSServer, name string, bytes int32) {
-	t.Helper()
-	js := server.JetStream(t)
-	stream, err := js.Stream(t.Context(), name)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	config := stream.CachedInfo().Config
-	config.MaxMsgSize = bytes
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestASubjectThatTheStreamLacks holds up its batch and no other.
 func TestASubjectThatTheStreamLacks(t *testing.T) {
 	t.Parallel()
@@ -272,21 +247,13 @@ func TestASubjectThatTheStreamLacks(t *testing.T) {
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	lost, kept := messages(options.Stream+"_other.a", "lost", 10, 3), messages(options.Stream+".a", "kept", 10, 3)
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Publish(deadline(t, 4*time.Minute), lost)
-		done <- err
-	}()
+	done := sinktest.Publishing(deadline(t, 4*time.Minute), s, lost)
 	eventually(t, time.Minute, "readiness names the subject", func() bool {
 		err := s.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), options.Stream+"_other.a")
 	})
 	mustPublish(t, s, kept)
-	config := stream.CachedInfo().Config
-	config.Subjects = append(config.Subjects, options.Stream+"_other.a")
-	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, options.Stream+"_other.a") })
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

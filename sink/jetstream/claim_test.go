@@ -131,11 +131,7 @@ func TestAFullStreamWithAClaim(t *testing.T) {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs >= 399
 	})
-	config := stream.CachedInfo().Config
-	config.MaxMsgs = 1000
-	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.MaxMsgs = 1000 })
 	t.Logf("%d outcomes were unknown", <-done)
 	wantOnce(t, stream, options.Stream+".a", batch)
 }

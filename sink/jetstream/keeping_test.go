@@ -31,10 +31,14 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 	} {
 		options := sinkjs.Options{URLs: []string{nats.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
 		s := open(t, options)
-		if out, err := s.Publish(deadline(t, 4*time.Minute), messages(name+".a", "k", 3, 1)); err != nil || !out.AllAcked() {
+		js := nats.JetStream(t)
+		mustPublish(t, s, messages(name+".a", "k", 3, 1))
+		// It is created once more where somebody has deleted it.
+		if err := js.DeleteStream(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := nats.JetStream(t).Stream(t.Context(), name)
+		mustPublish(t, s, messages(name+".a", "again", 3, 1))
+		stream, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

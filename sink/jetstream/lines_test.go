@@ -58,8 +58,7 @@ func TestLongSubjects(t *testing.T) {
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
 	server := testenv.AnyNATS(t)
-	name := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
-	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
+	s, _, name := onStream(t, server, natsjs.StreamConfig{})
 	for n, fits := range map[int]bool{60_000: true, 66_000: false} {
 		m := sink.Message{Destination: name + ".a", ID: fmt.Sprint(n), Key: []byte(strings.Repeat("k", n))}
 		out, err := s.Publish(deadline(t, time.Minute), []sink.Message{m})

@@ -11,6 +11,7 @@ import (
 
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
 
@@ -102,37 +103,26 @@ func harming(t *testing.T, stream natsjs.Stream, from, to time.Duration, harm fu
 	return times, stop
 }
 
-// cutAgainAndAgain publishes four series while the connection is cut again and again, and as many
-// more as a fast machine needs until it was cut three times.
-func cutAgainAndAgain(t *testing.T, server *testenv.NATSServer, each int) {
-	stream := server.CreateStream(t, natsjs.StreamConfig{})
-	name := stream.CachedInfo().Config.Name
-	p := testenv.StartProxy(t, server.Addr())
-	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
-	cuts, stop := harming(t, stream, 40*time.Millisecond, 100*time.Millisecond, p.Drop)
-	var sent [][]sink.Message
-	for round := 0; cuts.Load() < 3 && !t.Failed(); round++ {
-		sent = append(sent, publishers(t, s, name+".a", load{n: 4, each: each, keys: 50, round: round})...)
-	}
-	stop()
-	t.Logf("%d cuts", cuts.Load())
-	wantWhole(t, read(t, stream, ""), sent...)
-}
-
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	each := testall.Pick(4000, 15_000)
 	server := testenv.AnyNATS(t)
 
 	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
-		cutAgainAndAgain(t, server, each)
+		p, s, stream, name := behindProxy(t, server, natsjs.StreamConfig{})
+		cuts, stop := harming(t, stream, 40*time.Millisecond, 100*time.Millisecond, p.Drop)
+		var sent [][]sink.Message
+		// As many more as a fast machine needs until it was cut three times.
+		for round := 0; cuts.Load() < 3 && !t.Failed(); round++ {
+			sent = append(sent, publishers(t, s, name+".a", load{n: 4, each: each, keys: 50, round: round})...)
+		}
+		stop()
+		t.Logf("%d cuts", cuts.Load())
+		wantWhole(t, read(t, stream, ""), sent...)
 	})
 
 	t.Run("what was stored without an answer is found even when its id is forgotten", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{Duplicates: 100 * time.Millisecond})
-		name := stream.CachedInfo().Config.Name
-		p := testenv.StartProxy(t, server.Addr())
-		s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
+		p, s, stream, name := behindProxy(t, server, natsjs.StreamConfig{Duplicates: 100 * time.Millisecond})
 		// Warm, the worker sends the whole batch at once.
 		warm, batch := messages(name+".a", "warm", 500, 10), messages(name+".a", "mute", 200, 10)
 		mustPublish(t, s, warm)
@@ -155,27 +145,9 @@ func TestOrder(t *testing.T) {
 		wantWhole(t, read(t, stream, ""), warm, batch)
 	})
 
-	t.Run("foreign messages in between disorder nothing", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{})
-		name := stream.CachedInfo().Config.Name
-		js := server.JetStream(t)
-		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		stop := meanwhile(0, 2*time.Millisecond, func() {
-			if _, err := js.Publish(context.Background(), name+".foreign", []byte("x")); err != nil {
-				t.Error(err)
-			}
-		})
-		sent := publishers(t, s, name+".a", load{n: 4, each: 3000, keys: 50})
-		t.Logf("%d foreign messages", stop())
-		wantWhole(t, read(t, stream, name+".a"), sent...)
-	})
-
 	t.Run("foreign messages and cuts together disorder nothing", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{})
-		name := stream.CachedInfo().Config.Name
+		p, s, stream, name := behindProxy(t, server, natsjs.StreamConfig{})
 		js := server.JetStream(t)
-		p := testenv.StartProxy(t, server.Addr())
-		s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
 		_, stopCuts := harming(t, stream, 40*time.Millisecond, 100*time.Millisecond, p.Drop)
 		stop := meanwhile(0, 20*time.Millisecond, func() {
 			if _, err := js.Publish(context.Background(), name+".foreign", []byte("x")); err != nil {
@@ -189,9 +161,7 @@ func TestOrder(t *testing.T) {
 	})
 
 	t.Run("nothing that follows a refused message of a batch is stored before it", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{Discard: natsjs.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 5})
-		name := stream.CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
+		s, stream, name := onStream(t, server, natsjs.StreamConfig{Discard: natsjs.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 5})
 		// Warm, the worker sends the whole batch at once.
 		warm := messages(name+".warm", "warm", 500, 10)
 		for i := range warm {
@@ -204,11 +174,7 @@ func TestOrder(t *testing.T) {
 				batch[i].Destination = fmt.Sprintf("%s.free.%d", name, i)
 			}
 		}
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Publish(deadline(t, 4*time.Minute), batch)
-			done <- err
-		}()
+		done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
 		eventually(t, 10*time.Second, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
 		if got := len(read(t, stream, "")) - len(warm); got != 15 {
 			t.Errorf("%d messages are stored, want the 15 before the sixth to the full subject", got)
@@ -230,43 +196,5 @@ func TestOrder(t *testing.T) {
 			}
 			last = n
 		}
-	})
-
-	t.Run("a full stream that is drained slowly holds up and disorders nothing", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{Discard: natsjs.DiscardNew, MaxMsgs: 100, Retention: natsjs.WorkQueuePolicy})
-		name := stream.CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		ctx := deadline(t, 4*time.Minute)
-		consumer, err := stream.CreateConsumer(ctx, natsjs.ConsumerConfig{AckPolicy: natsjs.AckExplicitPolicy})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []seen
-		var mu sync.Mutex
-		stop := meanwhile(0, 100*time.Microsecond, func() {
-			// Room for a few opens while many are under way: one that is refused may be followed by
-			// one that would fit.
-			fetched, err := consumer.FetchNoWait(5)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for m := range fetched.Messages() {
-				mu.Lock()
-				got = append(got, seen{subject: m.Subject(), id: m.Headers().Get(sink.HeaderID)})
-				mu.Unlock()
-				if err := m.DoubleAck(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		sent := publishers(t, s, name+".a", load{n: 2, each: 1000, keys: 2})
-		eventually(t, 30*time.Second, "all messages are consumed", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(got) >= 2000
-		})
-		stop()
-		wantWhole(t, got, sent...)
 	})
 }

@@ -76,8 +76,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("reads messages that are larger than a pull", func(t *testing.T) {
 		large := testenv.InProcessNATS(t, func(o *server.Options) { o.MaxPayload = 8 << 20 })
-		name := large.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{large.URL()}, Stream: name})
+		s, _, name := onStream(t, large, natsjs.StreamConfig{})
 		batch := ours(name+".a", "big", 9)
 		for i := range batch {
 			if i%3 != 1 {
@@ -100,9 +99,7 @@ func TestRead(t *testing.T) {
 		}
 	})
 	t.Run("notices what expires while it is read", func(t *testing.T) {
-		stream := broker.CreateStream(t, natsjs.StreamConfig{})
-		name := stream.CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
+		s, stream, name := onStream(t, broker, natsjs.StreamConfig{})
 		for range 20 {
 			mustPublish(t, s, ours(name+".a", "x", 1000))
 		}

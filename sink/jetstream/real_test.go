@@ -2,8 +2,6 @@ package jetstream_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -14,83 +12,26 @@ import (
 
 	"bridge/sink"
 	"bridge/sink/jetstream"
-	"bridge/tests/testall"
+	"bridge/sink/sinktest"
 	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
-func TestRealRestarts(t *testing.T) {
-	testall.Long(t)
+func TestCloseEndsAPublishThatWaitsForAServer(t *testing.T) {
 	t.Parallel()
-	const each, ofRestarts = 15_000, 20_000
-	t.Run("a server killed and started in mid-stream loses, repeats and disorders nothing", func(t *testing.T) {
-		server := testenv.StartNATS(t)
-		stream := server.CreateStream(t, natsjs.StreamConfig{})
-		name := stream.CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		// Then it lives: a slow machine has to get on, too.
-		const most = 100
-		kills := 0
-		_, stop := harming(t, stream, 50*time.Millisecond, 200*time.Millisecond, func() {
-			if kills < most {
-				server.Restart(t)
-				kills++
-			}
-		})
-		sent := publishers(t, s, name+".a", load{n: 4, each: ofRestarts, keys: 50})
-		if stop(); kills == 0 {
-			t.Error("the server was never killed")
-		}
-		t.Logf("%d kills", kills)
-		wantWhole(t, read(t, stream, ""), sent...)
+	s := open(t, jetstream.Options{URLs: []string{fmt.Sprintf("nats://127.0.0.1:%d", testenv.FreePort(t))}, Stream: "T"})
+	done := sinktest.Publishing(t.Context(), s, messages("T.a", "never", 10, 1))
+	eventually(t, 10*time.Second, "Ready tells of the absent server", func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "connection refused")
 	})
-
-	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
-		cutAgainAndAgain(t, testenv.NATS(t), each)
-	})
-
-	t.Run("a server absent at the start is waited for", func(t *testing.T) {
-		server := testenv.StartNATS(t)
-		name := testenv.NewStreamName()
-		stream := server.CreateStream(t, natsjs.StreamConfig{Name: name})
-		server.Stop()
-		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		if err := s.Ready(t.Context()); err == nil {
-			t.Error("Ready without a server returns nil")
-		}
-		batch := messages(name+".a", "early", 1000, 10)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Publish(deadline(t, 4*time.Minute), batch)
-			done <- err
-		}()
-		server.Start(t)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		wantWhole(t, read(t, stream, ""), batch)
-		eventually(t, time.Minute, "it is ready", func() bool { return s.Ready(t.Context()) == nil })
-	})
-
-	t.Run("Close ends a Publish that waits for a server", func(t *testing.T) {
-		s := open(t, jetstream.Options{URLs: []string{fmt.Sprintf("nats://127.0.0.1:%d", testenv.FreePort(t))}, Stream: "T"})
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Publish(t.Context(), messages("T.a", "never", 10, 1))
-			done <- err
-		}()
-		eventually(t, 10*time.Second, "Ready tells of the absent server", func() bool {
-			err := s.Ready(t.Context())
-			return err != nil && strings.Contains(err.Error(), "connection refused")
-		})
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; !errors.Is(err, sink.ErrClosed) {
-			t.Errorf("Publish returns %v, want ErrClosed", err)
-		}
-	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, sink.ErrClosed) {
+		t.Errorf("Publish returns %v, want ErrClosed", err)
+	}
 }
 
 // works publishes to a new stream of server.
@@ -112,11 +53,7 @@ func fails(t *testing.T, server *testenv.NATSServer, o jetstream.Options, want s
 	o.Stream = "T"
 	s := open(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Publish(ctx, messages("T.a", "out", 10, 1))
-		done <- err
-	}()
+	done := sinktest.Publishing(ctx, s, messages("T.a", "out", 10, 1))
 	var err error
 	eventually(t, 10*time.Second, "Ready tells of "+want, func() bool {
 		err = s.Ready(ctx)
@@ -188,68 +125,4 @@ func file(path string) func() (string, error) {
 		text, err := os.ReadFile(path)
 		return string(text), err
 	}
-}
-
-// tlsOf returns a client's configuration that trusts ca and, with cert, shows a certificate.
-func tlsOf(ca, cert, key string) func() (*tls.Config, error) {
-	return func() (*tls.Config, error) {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, err
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", ca)
-		}
-		config := &tls.Config{RootCAs: pool}
-		if cert != "" {
-			pair, err := tls.LoadX509KeyPair(cert, key)
-			if err != nil {
-				return nil, err
-			}
-			config.Certificates = []tls.Certificate{pair}
-		}
-		return config, nil
-	}
-}
-
-func TestRealTLS(t *testing.T) {
-	t.Parallel()
-	certs := testenv.NewCerts(t)
-	t.Run("a server with a good certificate", func(t *testing.T) {
-		server := testenv.StartNATS(t, testenv.NATSTLS(t, certs, certs.ServerCert, certs.ServerKey, false))
-		works(t, server, jetstream.Options{TLS: tlsOf(certs.CA, "", "")})
-		fails(t, server, jetstream.Options{TLS: tlsOf(certs.OtherCA, "", "")}, "unknown authority")
-		fails(t, server, jetstream.Options{}, "unknown authority")
-	})
-	t.Run("a server that asks for a certificate", func(t *testing.T) {
-		server := testenv.StartNATS(t, testenv.NATSTLS(t, certs, certs.ServerCert, certs.ServerKey, true))
-		works(t, server, jetstream.Options{TLS: tlsOf(certs.CA, certs.ClientCert, certs.ClientKey)})
-		fails(t, server, jetstream.Options{TLS: tlsOf(certs.CA, "", "")}, "tls")
-	})
-	t.Run("a server whose certificate has expired", func(t *testing.T) {
-		server := testenv.StartNATS(t, testenv.NATSTLS(t, certs, certs.ExpiredCert, certs.ExpiredKey, false))
-		fails(t, server, jetstream.Options{TLS: tlsOf(certs.CA, "", "")}, "expired")
-	})
-}
-
-// BenchmarkRealPublish publishes batches of 2000 messages of about 200 bytes from one goroutine.
-func BenchmarkRealPublish(b *testing.B) {
-	server := testenv.NATS(b)
-	stream := server.CreateStream(b, natsjs.StreamConfig{})
-	name := stream.CachedInfo().Config.Name
-	s := open(b, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-	batch := messages(name+".a", "bench", 2000, 100)
-	round := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		for i := range batch {
-			batch[i].ID = fmt.Sprintf("00000000-0000-5000-8000-%06d%06d", round, i)
-		}
-		round++
-		b.StartTimer()
-		mustPublish(b, s, batch)
-	}
-	b.ReportMetric(float64(b.N*len(batch))/b.Elapsed().Seconds(), "msg/s")
 }

@@ -8,6 +8,7 @@ import (
 
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 	"bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -66,10 +67,8 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 
 	t.Run("has no messages that the former one has acknowledged to the same call", func(t *testing.T) {
 		for try := range 20 {
-			stream := server.CreateStream(t, natsjs.StreamConfig{})
-			config := stream.CachedInfo().Config
-			s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
-			batch := messages(config.Name+".a", fmt.Sprint("long", try), 30_000, 100)
+			s, stream, name := onStream(t, server, natsjs.StreamConfig{})
+			batch := messages(name+".a", fmt.Sprint("long", try), 30_000, 100)
 			done := make(chan sink.Outcome, 1)
 			go func() {
 				out, err := s.Publish(deadline(t, 4*time.Minute), batch)
@@ -82,7 +81,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 				info, err := stream.Info(t.Context())
 				return err == nil && info.State.LastSeq > 500
 			})
-			again := remake(t, js, config)
+			again := remake(t, js, stream.CachedInfo().Config)
 			out := <-done
 			if n := wantThere(t, again, batch, out); n > 0 && n < len(batch) {
 				if len(out.TPs) != 2 {
@@ -98,11 +97,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 		name := testenv.NewStreamName()
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
 		batch := messages(name+".a", "early", 100, 10)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Publish(deadline(t, 4*time.Minute), batch)
-			done <- err
-		}()
+		done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
 		eventually(t, 10*time.Second, "Ready tells of the missing stream", func() bool { return s.Ready(t.Context()) != nil })
 		stream := server.CreateStream(t, natsjs.StreamConfig{Name: name})
 		if err := <-done; err != nil {
@@ -110,29 +105,6 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 		}
 		wantWhole(t, read(t, stream, ""), batch)
 		eventually(t, time.Minute, "it is ready after the fault", func() bool { return s.Ready(t.Context()) == nil })
-	})
-
-	t.Run("is created when that is wanted", func(t *testing.T) {
-		name := testenv.NewStreamName()
-		s := open(t, jetstream.Options{
-			URLs: []string{server.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: jetstream.Keeping{Duplicates: time.Minute},
-		})
-		for _, series := range []string{"created", "again"} {
-			batch := messages(name+".a", series, 10, 10)
-			mustPublish(t, s, batch)
-			stream, err := js.Stream(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := stream.CachedInfo().Config
-			if config.Storage != natsjs.FileStorage || config.Duplicates != time.Minute {
-				t.Errorf("the stream has storage %v and duplicate window %v", config.Storage, config.Duplicates)
-			}
-			wantWhole(t, read(t, stream, ""), batch)
-			if err := js.DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
 	})
 
 }

@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"bridge/internal/inspect"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 	"bridge/tests/testenv"
 )
 
@@ -75,19 +75,6 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 	}
 }
 
-func TestOptionsOfClaims(t *testing.T) {
-	t.Parallel()
-	for _, o := range []jetstream.Options{
-		{URLs: []string{"nats://host:4222"}, Claim: "bridge.claim"},
-		{URLs: []string{"nats://host:4222"}, Stream: "S", Claim: "bridge.*"},
-	} {
-		if s, err := jetstream.Open(o); err == nil {
-			t.Errorf("%+v opens", o)
-			_ = s.Close()
-		}
-	}
-}
-
 func TestServersWithoutBatches(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{"2.11.9": true, "2.9.0": true, "1.4.1": true, "2.12.0": true, "2.14.9": true, "2.15.0-RC.1": false, "2.15.2": false, "3.0.0": false, "": false} {
@@ -107,14 +94,7 @@ func TestAStreamThatStoresUnderOtherSubjects(t *testing.T) {
 	}
 	stream := server.CreateStream(t, config)
 	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Published: []string{"in.a"}})
-	done := make(chan error, 1)
-	go func() {
-		out, err := s.Publish(deadline(t, time.Minute), []sink.Message{{Destination: "in.a", ID: "1"}})
-		if err == nil && !out.AllAcked() {
-			err = errors.New("it is not acknowledged")
-		}
-		done <- err
-	}()
+	done := sinktest.Publishing(deadline(t, time.Minute), s, []sink.Message{{Destination: "in.a", ID: "1"}})
 	eventually(t, time.Minute, "readiness says why", func() bool {
 		err := s.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "subject_transform")
@@ -122,10 +102,7 @@ func TestAStreamThatStoresUnderOtherSubjects(t *testing.T) {
 	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 0 {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	config.SubjectTransform = nil
-	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	update(t, server, "EVENTS", func(c *natsjs.StreamConfig) { c.SubjectTransform = nil })
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 )
 
 // TestWaitsNameFaultAndRemedy: what JetStream refuses is waited for, with the fault and what to do
-// in readiness and in the outages, and check finds it before.
+// in readiness and in the outages, and check finds it before. What goes elsewhere is published
+// meanwhile.
 func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartNATS(t, testenv.NATSLines(
@@ -44,6 +46,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	create(natsjs.StreamConfig{Name: "SUBJECT", MaxMsgs: 100, MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Discard: natsjs.DiscardNew}, true)
 	create(natsjs.StreamConfig{Name: "READ", MaxConsumers: 1}, true)
 	create(natsjs.StreamConfig{Name: "MUTE"}, false)
+	create(natsjs.StreamConfig{Name: "FREE"}, false)
 	if _, err := server.JetStream(t).CreateConsumer(t.Context(), "READ", natsjs.ConsumerConfig{Durable: "other"}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +68,13 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			var faults atomic.Int64
 			o := jetstream.Options{
-				URLs: []string{"nats://" + c.user + ":a@" + server.Addr()}, Stream: c.stream, CreateStream: c.create, Subjects: []string{c.subject}, Published: []string{c.subject}, Fault: func(tp string, err error) { t.Logf("%v %s: %v", time.Now().Format("05.000"), tp, err) },
+				URLs: []string{"nats://" + c.user + ":a@" + server.Addr()}, Stream: c.stream, CreateStream: c.create, Subjects: []string{c.subject}, Published: []string{c.subject},
+				Fault: func(tp string, err error) {
+					faults.Add(1)
+					t.Logf("%v %s: %v", time.Now().Format("05.000"), tp, err)
+				},
 			}
 			found := inspected(t, o).Findings
 			if c.code != "" && !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Code == c.code && f.Severity == inspect.Unsafe }) {
@@ -87,8 +95,11 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 				outages := s.Outages()
 				return slices.ContainsFunc(outages, func(o outage.Outage) bool { return strings.Contains(o.Error(), c.says) })
 			})
-			if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("readiness: %v", err)
+			if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) || faults.Load() == 0 {
+				t.Errorf("readiness: %v, %d faults", err, faults.Load())
+			}
+			if c.stream == "" {
+				mustPublish(t, s, messages("free."+strings.ReplaceAll(c.name, " ", "_"), c.name, 20, 3))
 			}
 		})
 	}

@@ -137,8 +137,8 @@ func TestEnvelope(t *testing.T) {
 			if (why == "") != (c.word == "") || !strings.Contains(why, c.word) {
 				t.Errorf("%+v: %q", c.limits, why)
 			}
-			if why != "" && !strings.Contains(why, fmt.Sprint(size)) {
-				t.Errorf("%q does not name the size %d", why, size)
+			if why != "" && (!strings.Contains(why, fmt.Sprint(size)) || !strings.Contains(why, fmt.Sprint(size-1))) {
+				t.Errorf("%q does not name the size %d and the limit", why, size)
 			}
 		}
 	})
@@ -156,6 +156,8 @@ func TestOptions(t *testing.T) {
 		{"a URL of another scheme", Options{URLs: []string{"http://u:hunter2@h"}}, `"http"`},
 		{"two logins", Options{URLs: []string{"nats://h"}, Creds: secret, NkeySeed: secret}, "exclude"},
 		{"a stream to create without a name", Options{URLs: []string{"nats://h"}, CreateStream: true, Subjects: []string{"a"}}, "name"},
+		{"a claim without a stream", Options{URLs: []string{"nats://h"}, Claim: "bridge.claim"}, "needs the name of the stream"},
+		{"a claim with a wildcard", Options{URLs: []string{"nats://h"}, Stream: "S", Claim: "bridge.*"}, "wildcard"},
 	} {
 		_, err := Open(c.o)
 		if err == nil || !strings.Contains(err.Error(), c.word) {

@@ -116,11 +116,7 @@ func zombieAt(t *testing.T, topology topology, step failpoint.Point, size int) {
 	mustPublish(t, zombie, before)
 	reached, resume := hangAt(zombie, step)
 	defer resume()
-	result := make(chan error, 1)
-	go func() {
-		_, err := zombie.Publish(deadline(t, 4*time.Minute), batch)
-		result <- err
-	}()
+	result := sinktest.Publishing(deadline(t, 4*time.Minute), zombie, batch)
 	<-reached
 	mustFence(t, successor)
 	left := sinktest.Without(batch, readBack(t, successor))
