@@ -66,6 +66,12 @@ func TestFormats(t *testing.T) {
 			if e.Type != "OrderModifiedEvent" || e.Version != "2.0.0" || e.Operation != client.Modified {
 				t.Errorf("it is a %s, %s, that has %s", e.Type, e.Version, e.Operation)
 			}
+			if e.Key != "a" || e.ID != m.ID || e.Stream != m.Stream || e.Shard != m.Shard || e.RowID != m.RowID || !e.Published.Equal(m.Time) || string(e.Body) != c.body {
+				t.Errorf("the event is %+v", e)
+			}
+			if _, there := table.Get("z"); there {
+				t.Error("there is an entity that never was")
+			}
 			if data, err := e.Data(); string(data) != row || err != nil {
 				t.Errorf("its data are %s, %v", data, err)
 			}

@@ -59,17 +59,12 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 
 func TestOnAServer(t *testing.T) {
 	t.Parallel()
-	server := testenv.AnyNATS(t)
-	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, server) })
-}
-
-func TestOnARealServer(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	server := testenv.StartNATS(t)
+	server := testenv.OwnNATS(t)
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
 		f := fixture(t, server)
-		f.Restart = func(t testing.TB) { server.Restart(t) }
+		if server.Process != nil {
+			f.Restart = server.Restart
+		}
 		return f
 	})
 }

@@ -40,6 +40,20 @@ func bus(t testing.TB, brokers []string) *kafka.Bus {
 	return b
 }
 
+// fixture is a topic of three partitions.
+func fixture(t *testing.T, brokers []string, create, remove func(t testing.TB, topic string)) clienttest.Fixture {
+	topic := newTopic()
+	create(t, topic)
+	return clienttest.Fixture{
+		Bus: bus(t, brokers), Sink: publisher(t, brokers), Destination: topic, Shares: true,
+		Remake: func(t testing.TB) sink.Sink {
+			remove(t, topic)
+			create(t, topic)
+			return publisher(t, brokers)
+		},
+	}
+}
+
 func TestInProcess(t *testing.T) {
 	t.Parallel()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -47,43 +61,28 @@ func TestInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
-		topic := newTopic()
-		create := func() {
-			if err := c.CreateTopic(topic, 3, nil); err != nil {
-				t.Fatal(err)
-			}
+	create := func(t testing.TB, topic string) {
+		if err := c.CreateTopic(topic, 3, nil); err != nil {
+			t.Fatal(err)
 		}
-		create()
-		return clienttest.Fixture{
-			Bus: bus(t, c.ListenAddrs()), Sink: publisher(t, c.ListenAddrs()), Destination: topic, Shares: true,
-			Remake: func(t testing.TB) sink.Sink {
-				if err := c.DeleteTopic(topic); err != nil {
-					t.Fatal(err)
-				}
-				create()
-				return publisher(t, c.ListenAddrs())
-			},
+	}
+	remove := func(t testing.TB, topic string) {
+		if err := c.DeleteTopic(topic); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, c.ListenAddrs(), create, remove) })
 }
 
 func TestOnARealBroker(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	server := testenv.StartKafka(t, testenv.KafkaOptions{})
+	create := func(t testing.TB, topic string) { server.CreateTopic(t, topic, 3, nil) }
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
-		topic := newTopic()
-		server.CreateTopic(t, topic, 3, nil)
-		return clienttest.Fixture{
-			Bus: bus(t, server.Brokers()), Sink: publisher(t, server.Brokers()), Destination: topic, Shares: true,
-			Restart: func(t testing.TB) { server.Restart(t) },
-			Remake: func(t testing.TB) sink.Sink {
-				server.DeleteTopic(t, topic)
-				server.CreateTopic(t, topic, 3, nil)
-				return publisher(t, server.Brokers())
-			},
-		}
+		f := fixture(t, server.Brokers(), create, server.DeleteTopic)
+		f.Restart = server.Restart
+		return f
 	})
 }
 
