@@ -30,6 +30,7 @@ func TestParseURL(t *testing.T) {
 		"sqlite://u:p@/app.db":          "must look like sqlite:///",
 		"sqlite:///a#b.db":              "%23",
 		"sqlite:///a%zz.db":             "%25",
+		"sqlite:a%zz.db":                "%25",
 		"sqlite:":                       "must name the database file",
 		"sqlite:///var/lib/":            "must name the database file",
 		"sqlite::memory:":               "in memory",
