@@ -1,5 +1,5 @@
 // Command lint holds the rules of this code base that no kept linter has: the size of types,
-// retired words, the width of comments, and tests that sleep.
+// retired words, the width of comments, tests that sleep, and promises without a test.
 //
 //	go run ./tests/lint [path prefix ...]
 //

@@ -42,6 +42,8 @@ func TestCheck(t *testing.T) {
 			[]string{`a/a.go:3: "take" begins the name takeAll: use the verb of the field`}},
 		{"a riddle of an error", "a/a.go", "package a\n\nconst e = \"%q is no duration\"\n",
 			[]string{`a/a.go:3: "is no d…": say what is wrong and what to use`}},
+		{"promises", "docs/guarantees.md", "| | lost | test |\n|---|---|---|\n| a | nothing | `TestGone` |\n| b | nothing | |\n\n| c | d |\n",
+			[]string{"docs/guarantees.md:4: a promise that names no test", "docs/guarantees.md:3: no package has TestGone"}},
 		{"a page", "README.md", "It settles.\nThe `lane` is a name.\n", []string{`README.md:1: "settles" is a retired word`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

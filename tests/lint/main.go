@@ -54,11 +54,14 @@ type checker struct {
 	// methods counts the methods of each type by "directory.Type", with where its first method is.
 	methods map[string]int
 	first   map[string]token.Pos
+	// tests are those of all files, mentioned those that pages name.
+	tests     map[string]bool
+	mentioned []mention
 }
 
 // check returns the findings in files, which are named by their paths below the module's root.
 func check(files map[string][]byte) ([]string, error) {
-	c := &checker{fset: token.NewFileSet(), methods: make(map[string]int), first: make(map[string]token.Pos)}
+	c := &checker{fset: token.NewFileSet(), methods: make(map[string]int), first: make(map[string]token.Pos), tests: make(map[string]bool)}
 	names := make([]string, 0, len(files))
 	for name := range files {
 		names = append(names, name)
@@ -67,6 +70,7 @@ func check(files map[string][]byte) ([]string, error) {
 	for _, name := range names {
 		if path.Ext(name) == ".md" {
 			c.page(name, string(files[name]))
+			c.mentions(name, string(files[name]))
 			continue
 		}
 		file, err := parser.ParseFile(c.fset, name, files[name], parser.ParseComments)
@@ -77,6 +81,7 @@ func check(files map[string][]byte) ([]string, error) {
 		c.columns(name, string(files[name]))
 	}
 	c.tooManyMethods()
+	c.unknownTests()
 	return c.findings, nil
 }
 
@@ -91,6 +96,7 @@ func (c *checker) file(name string, file *ast.File) {
 	}
 	if strings.HasSuffix(name, "_test.go") {
 		c.sleeps(file)
+		c.declares(file)
 	}
 	c.types(name, file)
 }
