@@ -109,7 +109,7 @@ func TestUpdateOfAKey(t *testing.T) {
 	})
 	t.Run("is seen again after a restart before the delete", func(t *testing.T) {
 		b := newViewBench(t, true)
-		b.opts.LookBack = 20 * time.Millisecond
+		b.opts.LookBack, b.opts.Reach = 20*time.Millisecond, 20*time.Millisecond
 		var away atomic.Bool
 		b.hook = func(q source.Query) error {
 			if away.Load() && len(q.Keys) > 0 {

@@ -12,10 +12,7 @@ import (
 // root is the top of the repository.
 var root = filepath.Join("..", "..")
 
-var (
-	declared = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
-	named    = regexp.MustCompile("`((?:Test|Benchmark)\\w+)`")
-)
+var declared = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
 
 // testNames returns the names of all tests and benchmarks of the repository.
 func testNames(t *testing.T) map[string]bool {
@@ -42,37 +39,6 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-func TestEveryGuaranteeIsATest(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "guarantees.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, _, ok := strings.Cut(string(page), "\n## ")
-	if !ok {
-		t.Fatal("docs/guarantees.md has no sections behind its table")
-	}
-	known := testNames(t)
-	for _, match := range named.FindAllStringSubmatch(string(page), -1) {
-		if !known[match[1]] {
-			t.Errorf("docs/guarantees.md names %s, which no package has", match[1])
-		}
-	}
-	rows := 0
-	for line := range strings.Lines(table) {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ids and database |") {
-			continue
-		}
-		rows++
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 5 || !named.MatchString(cells[4]) {
-			t.Errorf("a row that names no test: %s", line)
-		}
-	}
-	if rows < 10 {
-		t.Errorf("%d rows of guarantees", rows)
-	}
-}
-
 func TestTheCostsNameBenchmarksThatExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "guarantees.md"))
 	if err != nil {
@@ -87,22 +53,5 @@ func TestTheCostsNameBenchmarksThatExist(t *testing.T) {
 		if !known["Benchmark"+name] {
 			t.Errorf("no package has Benchmark%s", name)
 		}
-	}
-}
-
-func TestThePageOfThePerformanceNamesBenchmarksThatExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "performance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := testNames(t)
-	matches := named.FindAllStringSubmatch(string(page), -1)
-	for _, match := range matches {
-		if !known[match[1]] {
-			t.Errorf("docs/performance.md names %s, which no package has", match[1])
-		}
-	}
-	if len(matches) == 0 {
-		t.Error("docs/performance.md names no benchmark")
 	}
 }
