@@ -101,11 +101,12 @@ func List(root, dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return replacing(root, dir, made)
+	return Replace(root, dir, made)
 }
 
-// replacing writes files to dir, and returns the path of the list for the go command.
-func replacing(root, dir string, made map[string][]byte) (path string, err error) {
+// Replace writes files, named by their paths below root, to dir, and returns the path of the list
+// with which the go command builds them instead of those of root.
+func Replace(root, dir string, made map[string][]byte) (path string, err error) {
 	var list struct{ Replace map[string]string }
 	list.Replace = make(map[string]string)
 	for path, text := range made {

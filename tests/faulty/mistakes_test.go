@@ -3,7 +3,6 @@ package faulty
 import (
 	"flag"
 	"fmt"
-	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,16 +55,7 @@ func TestMistakesFit(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
-		for path, text := range made {
-			if _, err := format.Source(text); err != nil {
-				t.Errorf("%s: %s: %v", m.name, path, err)
-			}
-		}
-		for _, h := range m.hunks {
-			if h.before == h.behind {
-				t.Errorf("%s: a hunk changes nothing: %q", m.name, h.before)
-			}
-		}
+		fit(t, m.name, made, m.hunks)
 		if names[m.name] || len(m.hunks) == 0 || len(m.by) == 0 {
 			t.Errorf("%s: the list has it twice, or without a change, or without a package", m.name)
 		}
@@ -135,7 +125,7 @@ func (m *mistake) run(t *testing.T, root string) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := replacing(root, t.TempDir(), made)
+	list, err := Replace(root, t.TempDir(), made)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package world
 
 import (
-	"encoding/json"
-	"errors"
 	"go/parser"
 	"go/token"
 	"os"
@@ -10,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"bridge/tests/faulty"
 )
 
 // ClockVariable says by how much the wall clock of a program with wrongNow is wrong: "1h", "-1h",
@@ -63,7 +63,7 @@ func replaceClock(dir string) (string, error) {
 		return "", err
 	}
 	of := filepath.Join(strings.TrimSpace(string(root)), "src/time")
-	right, wrong := filepath.Join(of, "time.go"), filepath.Join(of, "wrong.go")
+	right := filepath.Join(of, "time.go")
 	text, err := os.ReadFile(right)
 	if err != nil {
 		return "", err
@@ -74,14 +74,7 @@ func replaceClock(dir string) (string, error) {
 		return "", err
 	}
 	at := files.Position(parsed.Scope.Lookup("Now").Pos()).Offset
-	replace := map[string]string{right: filepath.Join(dir, "time.go"), wrong: filepath.Join(dir, "wrong.go")}
-	replaced, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	list := filepath.Join(dir, "replace.json")
-	return list, errors.Join(
-		os.WriteFile(replace[right], slices.Concat(text[:at], []byte("right"), text[at:]), 0o600),
-		os.WriteFile(replace[wrong], []byte(wrongNow), 0o600),
-		os.WriteFile(list, replaced, 0o600))
+	return faulty.Replace(of, dir, map[string][]byte{
+		"time.go": slices.Concat(text[:at], []byte("right"), text[at:]), "wrong.go": []byte(wrongNow),
+	})
 }

@@ -106,18 +106,21 @@ func (w *World) streams() (list []Stream) {
 }
 
 // Tail runs a bridge that publishes the world to a bus, with a consumer beside it and a measurement
-// of noise. tags are the build tags of the program.
+// of noise.
 func (w *World) Tail(b *Bus, name string, more Env) *Publisher {
 	w.T.Helper()
-	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Binary(w.T, false), Follow: true, Noise: true})
-	p.Start()
-	return p
+	return w.tail(b, name, more, Binary(w.T, false))
 }
 
 // TailFaulty is Tail with the faulty program.
 func (w *World) TailFaulty(b *Bus, name string, more Env) *Publisher {
 	w.T.Helper()
-	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Faulty(w.T), Follow: true, Noise: true})
+	return w.tail(b, name, more, Faulty(w.T))
+}
+
+func (w *World) tail(b *Bus, name string, more Env, path string) *Publisher {
+	w.T.Helper()
+	p := w.Publish(b, Publishing{Name: name, Env: more, Path: path, Follow: true, Noise: true})
 	p.Start()
 	return p
 }
