@@ -186,6 +186,9 @@ func (a *App) Close() error {
 	for _, one := range slices.Backward(a.closers) {
 		errs = append(errs, one())
 	}
+	if a.faults != nil {
+		a.faults.Close()
+	}
 	return errors.Join(errs...)
 }
 

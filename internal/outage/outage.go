@@ -30,6 +30,7 @@ type Log struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
+	closed bool
 	groups map[string]*group
 }
 
@@ -130,7 +131,28 @@ func (l *Log) OK(dependency string) {
 		g.told = true
 		l.end(name, g)
 	}
+	l.rest(name, g)
+}
+
+// rest has a group removed once it has worked for restFor.
+func (l *Log) rest(name string, g *group) {
 	g.resting = time.AfterFunc(restFor, func() { l.rested(name, g) })
+	if l.closed {
+		g.resting.Stop()
+	}
+}
+
+// Close writes at once what would be written later, and nothing after that of what works.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for name, g := range l.groups {
+		if g.resting != nil && g.resting.Stop() && !g.told && !g.left {
+			l.end(name, g)
+			g.told = true
+		}
+	}
 }
 
 func (l *Log) end(name string, g *group) {
@@ -141,7 +163,7 @@ func (l *Log) end(name string, g *group) {
 func (l *Log) rested(name string, g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
+	if l.closed || l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
 		return
 	}
 	if !g.told && !g.left {
@@ -162,7 +184,7 @@ func (l *Log) Forget(dependency string) {
 	delete(g.faults, dependency)
 	if len(g.faults) == 0 {
 		g.left, g.ended = true, time.Now()
-		g.resting = time.AfterFunc(restFor, func() { l.rested(groupOf(dependency), g) })
+		l.rest(groupOf(dependency), g)
 	}
 }
 

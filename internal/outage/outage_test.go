@@ -39,6 +39,27 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a log that is closed has written how an outage ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			for range 2 {
+				l.Fail("bus", refused)
+				l.OK("bus")
+			}
+			out.Reset()
+			l.Close()
+			if got := out.String(); strings.Count(got, "outage ended") != 1 || !strings.Contains(got, "times=2") {
+				t.Errorf("logged %q", got)
+			}
+			out.Reset()
+			l.OK("bus")
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if got := out.String(); got != "" {
+				t.Errorf("logged %q after it was closed", got)
+			}
+		})
+	})
 	t.Run("a fault that returns at once is in the log at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, out := open()

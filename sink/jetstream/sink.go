@@ -289,5 +289,6 @@ func (s *Sink) Close() error {
 	s.mu.Unlock()
 	s.end()
 	s.running.Wait()
+	s.faults.log.Close()
 	return nil
 }

@@ -250,5 +250,6 @@ func (s *Sink) Close() error {
 	s.close(sink.ErrClosed)
 	s.cluster.close()
 	s.drains.Wait()
+	s.outages.Close()
 	return nil
 }

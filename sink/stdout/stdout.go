@@ -192,5 +192,6 @@ func (s *Sink) Close() error {
 	case <-s.running:
 	case <-timer.C:
 	}
+	s.faults.Close()
 	return nil
 }
