@@ -44,6 +44,10 @@ type txnProducer struct {
 	id identity
 	// claimed: this process has claimed the transactional id. fresh: id may begin a transaction.
 	claimed, fresh bool
+	// latest is what the coordinator has given this process last, with its claim too. mayFollow is
+	// how far its epoch can have come since, by this process alone.
+	latest    identity
+	mayFollow int16
 	// rival is a claim of another process that is not confirmed, met first at rivalSince. It may
 	// take claimWithin.
 	rival       transactionState
@@ -91,10 +95,11 @@ func (p *txnProducer) ready(ctx context.Context) error {
 func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 	c := p.coordinator
 	if !p.claimed {
-		if _, generation, err := c.initialise(ctx, anyProducer, c.signature|claimIs); err != nil {
+		id, generation, err := c.initialise(ctx, anyProducer, c.signature|claimIs)
+		if err != nil {
 			return identity{}, generation, err
 		}
-		p.claimed = true
+		p.claimed, p.latest, p.mayFollow = true, id, 0
 	}
 	state, generation, err := c.describe(ctx)
 	switch {
@@ -104,14 +109,37 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return identity{}, generation, cmp.Or(err, error(kafkago.TransactionalIDNotFound))
 	case err != nil:
 		return identity{}, generation, err
-	case state.timeoutMs&^claimIs == c.signature:
+	case p.isOurs(state):
 		// Between both requests another process may have initialised: then this one is refused.
-		return c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
+		id, generation, err := c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
+		var code kafkago.Error
+		switch {
+		case err == nil:
+			// A transaction that is aborted takes one epoch.
+			p.latest, p.mayFollow = id, 1
+		case !errors.As(err, &code):
+			// The request may be done.
+			p.mayFollow++
+		}
+		return id, generation, err
 	case state.timeoutMs&claimIs == 0:
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, c.id)
 	}
 	return identity{}, generation, p.awaits(state)
+}
+
+// isOurs reports whether this process has initialised last. The signature alone does not say so: by
+// chance another process may have the same one, but it cannot come to the same epoch.
+func (p *txnProducer) isOurs(state *transactionState) bool {
+	switch state.timeoutMs {
+	case p.coordinator.signature | claimIs:
+		return state.producer == p.latest.producer && state.epoch == p.latest.epoch
+	case p.coordinator.signature:
+		// A producer whose epochs are used up is followed by another one.
+		return state.producer != p.latest.producer || state.epoch-p.latest.epoch <= p.mayFollow
+	}
+	return false
 }
 
 // awaits waits for another process to confirm its claim. One that does not is dead: this process
