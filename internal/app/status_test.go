@@ -155,13 +155,15 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 	}
 }
 
-// TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
 // waitingBus is a bus that says what it waits for.
 type waitingBus struct {
 	sink.Sink
-	*outage.Log
+	log *outage.Log
 }
 
+func (b waitingBus) Outages() []outage.Outage { return b.log.Outages() }
+
+// TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
@@ -185,7 +187,7 @@ func TestWhatAnswers(t *testing.T) {
 	}
 	faults.Fail("shard orders/t_0", errors.New("one table"))
 	bus := outage.New(slog.New(slog.DiscardHandler))
-	h.sink = waitingBus{Sink: h.sink, Log: bus}
+	h.sink = waitingBus{Sink: h.sink, log: bus}
 	bus.Fail("kafka", errors.New("connection refused"))
 	bus.Fail("orders/3", errors.New("no leader"))
 	s := shown()
