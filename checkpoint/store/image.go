@@ -94,6 +94,9 @@ const (
 	Noted
 	// SchemaPart: the [Schema] of the events published last, number 0.
 	SchemaPart
+	// LateEntities: the entities of late messages whose owners have not decided yet, one a part
+	// (rule 7).
+	LateEntities
 	kinds
 )
 

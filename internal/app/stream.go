@@ -120,7 +120,12 @@ func meaningHash(s *config.Stream) uint32 {
 
 // newFeed returns what takes in the messages of the stream.
 func (s *stream) newFeed(p *parts, tables int) *shard.Feed {
-	o := shard.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer}
+	o := shard.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer, Logger: p.logger}
+	for key := range p.image.Shards {
+		if key.Stream == s.Name {
+			o.Known = append(o.Known, key.Shard)
+		}
+	}
 	for _, table := range s.Tables {
 		o.Shards = append(o.Shards, shard.FeedShard{
 			Name: table, PublishedRows: publishedRows(tables),

@@ -21,7 +21,9 @@ func (c *counter) Apply(_ context.Context, messages []catchup.Message, commit fu
 	return commit(&store.Batch{})
 }
 
-func (*counter) Nominated() int { return 0 }
+func (*counter) Ready(context.Context) error { return nil }
+
+func (*counter) ForgetDecided(context.Context, func(*store.Batch) error) error { return nil }
 
 func (*counter) Follow() {}
 

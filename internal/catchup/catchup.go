@@ -18,17 +18,19 @@ import (
 type Feed interface {
 	// Apply applies messages of one registration, in their order, and calls commit once with what
 	// they change, under the stream's lock: commit adds the offsets. Messages and their keys are
-	// valid until it returns. It nominates the entities of those that are late, but must not wait
-	// for an owner: an owner that waits in Resolve calls it. It returns an error of commit, which
-	// does not wait for the disk: it is called again after store.ErrOutage. Any other error stops
-	// the stream.
+	// valid until it returns. The change names the entities of those that are late, or has a
+	// reconcile be due: the offset passes them at once (rule 7). It must not wait for an owner: an
+	// owner that waits in Resolve calls it. It returns an error of commit, which does not wait for
+	// the disk: it is called again after store.ErrOutage. Any other error stops the stream.
 	Apply(ctx context.Context, messages []Message, commit func(*store.Batch) error) error
-	// Nominated returns how many entities of late messages wait for their owner (rule 7). The
-	// offsets pass these messages once it has returned 0.
-	Nominated() int
+	// Ready says that the stream has caught up: the entities that the store names are nominated,
+	// and those that Apply names from now on. An error is that of the store.
+	Ready(ctx context.Context) error
+	// ForgetDecided calls commit at most once, to have the store forget the names of entities that
+	// were decided. It is called about once a second, and again after store.ErrOutage.
+	ForgetDecided(ctx context.Context, commit func(*store.Batch) error) error
 	// Reconcile calls commit once with ReconcileDue set for all shards of the stream: a reconcile
-	// follows at once (rules 7 and 21). The offsets may then pass what still waits: a feed may drop
-	// it, or publish it all the same, as shard.Feed does.
+	// follows at once (rules 7 and 21).
 	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
 	// Follow says that all that the bus held was applied, and that what follows is published by
 	// another process while this one waits: ids that are missing from now on stay polled, also
@@ -99,8 +101,6 @@ type Options struct {
 	FollowEvery time.Duration
 	// HoleRate bounds how many messages a second are read of a TP in Run. Defaults to 20,000.
 	HoleRate int
-	// MaxNominated is how many late messages of a stream may wait. Defaults to 10,000 (rule 7).
-	MaxNominated int
 	// Recheck is the pause before a TP that seems to have lost messages is looked up once more.
 	// Defaults to 1 s.
 	Recheck time.Duration
@@ -115,7 +115,6 @@ func (o *Options) setDefaults() {
 	o.FollowEvery = cmp.Or(o.FollowEvery, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, 8)
 	o.HoleRate = cmp.Or(o.HoleRate, 20_000)
-	o.MaxNominated = cmp.Or(o.MaxNominated, 10_000)
 	if o.Superseded == nil {
 		o.Superseded = func(error) {}
 	}
@@ -127,8 +126,8 @@ func (o *Options) setDefaults() {
 // CatchUp reads from the bus what the store lacks: at the start, behind a publish of unknown
 // outcome, and in the background.
 //
-// Locks are acquired in this order: topicPartition.reading, a worker's slot, stream.feeding, then
-// those of the Feed, of the Committer and of stream and CatchUp, which are held for moments.
+// Locks are acquired in this order: topicPartition.reading, a worker's slot, then those of the
+// Feed, of the Committer and of stream and CatchUp, which are held for moments.
 type CatchUp struct {
 	opts      Options
 	committer *Committer

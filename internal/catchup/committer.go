@@ -49,10 +49,9 @@ type Committer struct {
 	durable atomic.Bool
 
 	mu sync.Mutex
-	// saved is the coverage that the store has. read has also what waits for a nomination or for
-	// the end of Start: it need not be read again, and a kill repeats it.
-	saved, read Coverage
-	flight      InFlight
+	// coverage is what the store has.
+	coverage Coverage
+	flight   InFlight
 	// sent is the highest seq that was handed to the sink.
 	sent          uint64
 	registrations registry
@@ -67,7 +66,7 @@ type Committer struct {
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
 	c := &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), registrations: newRegistry(image.Registrations)}
 	for _, r := range image.Registrations {
-		c.cover(r)
+		c.restore(r)
 	}
 	return c
 }
@@ -99,7 +98,7 @@ const (
 func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch t := c.read.tps[tp]; {
+	switch t := c.coverage.tps[tp]; {
 	case seq > c.sent:
 		return notOurs
 	case c.flight.Has(seq):
@@ -176,8 +175,8 @@ func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error
 func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read.Ends(tp, end)
-	t, r := c.read.tps[tp], c.registrations.byNumber[tp]
+	c.coverage.Ends(tp, end)
+	t, r := c.coverage.tps[tp], c.registrations.byNumber[tp]
 	if t == nil {
 		return
 	}
@@ -232,7 +231,7 @@ func (c *Committer) snapshot(stream, tp string) (store.Registration, *covered) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.registrations.inForce[streamTP{stream, tp}]
-	if t := c.read.tps[n]; t != nil {
+	if t := c.coverage.tps[n]; t != nil {
 		return c.registrations.byNumber[n], t.clone()
 	}
 	return store.Registration{}, nil
@@ -270,7 +269,7 @@ func (c *Committer) lags(ends map[uint32]uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for number, end := range ends {
-		if t := c.read.tps[number]; t != nil && t.Next < end {
+		if t := c.coverage.tps[number]; t != nil && t.Next < end {
 			return true
 		}
 	}
@@ -285,30 +284,24 @@ func (c *Committer) next() uint32 {
 	return c.registrations.last
 }
 
-// pass lets the offsets of a stream pass all that was read, and applies b with them. It returns an
-// outage of the disk.
-func (c *Committer) pass(ctx context.Context, stream string, b *store.Batch) error {
+// cover applies b and covers what was read. It returns an outage of the disk.
+func (c *Committer) cover(ctx context.Context, b *store.Batch, pieces ...piece) error {
 	return c.commitOnce(ctx, b, func(t *trial) error {
-		for key, n := range c.registrations.inForce {
-			if key.stream == stream {
-				t.pass(n)
-			}
+		for i := range pieces {
+			t.covered(&pieces[i])
 		}
 		return nil
 	})
 }
 
-// cover begins the coverage of a registration as the store has it. c.mu is held, or nobody else has
-// c yet.
-func (c *Committer) cover(r store.Registration) {
+// restore begins the coverage of a registration as the store has it. c.mu is held, or nobody else
+// has c yet.
+func (c *Committer) restore(r store.Registration) {
 	if r.Retired {
-		c.saved.Forget(r.Number)
-		c.read.Forget(r.Number)
+		c.coverage.Forget(r.Number)
 		return
 	}
-	o := Offset{TP: r.Number, Next: r.Next, Last: r.Last, High: r.High}
-	c.saved.Register(o)
-	c.read.Register(o)
+	c.coverage.Register(Offset{TP: r.Number, Next: r.Next, Last: r.Last, High: r.High})
 }
 
 // wake lets everybody look again who waits for a change. c.mu is held.

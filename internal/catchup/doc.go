@@ -27,6 +27,6 @@
 // [CatchUp] does, into a [Feed] for each stream. Start reads all TPs to their ends and has the
 // epoch synced; Run reads holes, looks up ends and compares anchors in the background.
 //
-// Late messages (rule 7) are nominated by the feed in Run alone: Start applies them and leaves each
-// as a hole of one offset, which Run reads again. Offsets pass them when Feed.Nominated returns 0.
+// The entities of late messages (rule 7) are named in the store with the offset that passes them,
+// until their owners have decided: the feed nominates them once the stream is ready.
 package catchup

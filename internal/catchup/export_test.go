@@ -52,7 +52,7 @@ func (c *Coverage) Offsets(dst []Offset) []Offset {
 // Covered applies b with the offsets that it was read from.
 func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Batch) error {
 	return c.commit(ctx, b, func(t *trial) error {
-		t.covered(piece{tp: tp, Range: r, high: r.Last})
+		t.covered(&piece{tp: tp, Range: r, high: r.Last})
 		return nil
 	})
 }
@@ -61,7 +61,7 @@ func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Ba
 func (c *Committer) Holes(dst []Hole) []Hole {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.read.Holes(dst)
+	return c.coverage.Holes(dst)
 }
 
 // Idle reports whether nothing is in flight.

@@ -17,9 +17,12 @@ type toy struct {
 	committer *catchup.Committer
 
 	mu sync.Mutex
-	// nominated are entities that wait, due says that a reconcile follows. seen are the messages
-	// that were applied, in their order, if a test keeps them.
+	// named has the part of each entity that the store names, nominated those that wait. due says
+	// that a reconcile follows. seen are the messages that were applied, in their order, if a test
+	// keeps them.
+	named     map[string]uint64
 	nominated map[string]bool
+	ready     bool
 	due       bool
 	keep      bool
 	seen      []catchup.Message
@@ -30,7 +33,9 @@ type toy struct {
 	panics bool
 }
 
-func newToy(name string) *toy { return &toy{name: name, nominated: make(map[string]bool)} }
+func newToy(name string) *toy {
+	return &toy{name: name, named: make(map[string]uint64), nominated: make(map[string]bool)}
+}
 
 // entry returns the entry of an entity as it is now. f.mu is held, or nobody else uses f.
 func (f *toy) entry(ctx context.Context, key string) (store.Entry, error) {
@@ -81,26 +86,77 @@ func (f *toy) Apply(ctx context.Context, messages []catchup.Message, commit func
 	if err != nil {
 		return err
 	}
-	if err := commit(b); err != nil {
+	named := maps.Clone(f.named)
+	for i := range messages {
+		if key := string(messages[i].Key); messages[i].Late && named[key] == 0 {
+			named[key] = uint64(len(named)) + 1
+			b.Shards = append(b.Shards, f.part(named[key], []byte(key)))
+		}
+	}
+	if err := commit(merged(b)); err != nil {
 		return err
 	}
+	f.named = named
 	for i := range messages {
 		if f.keep {
 			m := messages[i]
 			m.Key = slices.Clone(m.Key)
 			f.seen = append(f.seen, m)
 		}
-		if messages[i].Late {
+		if messages[i].Late && f.ready {
 			f.nominated[string(messages[i].Key)] = true
 		}
 	}
 	return nil
 }
 
-func (f *toy) Nominated() int {
+// part is a change of the entities that the store names.
+func (f *toy) part(number uint64, entity []byte) store.ShardChange {
+	part := store.Part{Kind: store.LateEntities, Number: number, Bytes: entity}
+	return store.ShardChange{Key: store.Key{Stream: f.name, Shard: "a"}, Parts: []store.Part{part}}
+}
+
+// merged has b change each shard once.
+func merged(b *store.Batch) *store.Batch {
+	for len(b.Shards) > 1 {
+		b.Shards[0].Parts = append(b.Shards[0].Parts, b.Shards[1].Parts...)
+		b.Shards = slices.Delete(b.Shards, 1, 2)
+	}
+	return b
+}
+
+func (f *toy) Ready(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.nominated)
+	f.ready = true
+	clear(f.named)
+	for part, err := range f.store.Parts(ctx, store.Key{Stream: f.name, Shard: "a"}, store.LateEntities, 0) {
+		if err != nil {
+			return err
+		}
+		f.named[string(part.Bytes)], f.nominated[string(part.Bytes)] = part.Number, true
+	}
+	return nil
+}
+
+func (f *toy) ForgetDecided(_ context.Context, commit func(*store.Batch) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, named := &store.Batch{}, maps.Clone(f.named)
+	for key, number := range f.named {
+		if !f.nominated[key] {
+			b.Shards = append(b.Shards, f.part(number, nil))
+			delete(named, key)
+		}
+	}
+	if len(b.Shards) == 0 {
+		return nil
+	}
+	if err := commit(merged(b)); err != nil {
+		return err
+	}
+	f.named = named
+	return nil
 }
 
 func (f *toy) Follow() {
@@ -120,7 +176,6 @@ func (f *toy) Reconcile(_ context.Context, commit func(*store.Batch) error) erro
 		return err
 	}
 	f.due = true
-	clear(f.nominated)
 	return nil
 }
 

@@ -26,7 +26,7 @@ type feed struct {
 	// began is the first offset that the reading covers, from that of the chunk.
 	began, from uint64
 	messages    []Message
-	// waits says that the offset must not pass the chunk yet.
+	// waits says that the offset must not pass the chunk before the end of Start.
 	waits        bool
 	right, wrong newest
 }
@@ -76,10 +76,7 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 	commits := 0
 	commit := func(b *store.Batch) error {
 		commits++
-		return r.c.committer.commitOnce(ctx, b, func(t *trial) error {
-			t.covered(p)
-			return nil
-		})
+		return r.c.committer.cover(ctx, b, p)
 	}
 	err := r.c.committer.disk.retry(ctx, func() error {
 		if commits = 0; len(f.messages) == 0 {
@@ -100,10 +97,8 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 	return nil
 }
 
-// feedTo hands the messages to the feed. While it does, nobody lets offsets pass what waits.
+// feedTo hands the messages to the feed.
 func (f *feed) feedTo(ctx context.Context, commit func(*store.Batch) error) error {
-	f.feeding.RLock()
-	defer f.feeding.RUnlock()
 	// A panic about a message of one stream stops no other.
 	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, commit) }); err != nil {
 		return fmt.Errorf("catch up stream %s: %w", f.Name, err)

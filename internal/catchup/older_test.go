@@ -8,8 +8,7 @@ import (
 )
 
 // TestManyOlderMessages: a process that had read one stream was killed while it read another, so
-// what is left of that is of older epochs. It is read in chunks, once too many are late to be
-// nominated one by one.
+// what is left of that is of older epochs. It is read in chunks like any other.
 func TestManyOlderMessages(t *testing.T) {
 	bubble(t, "of a former process", func(t *testing.T) {
 		b := newBus("d")
@@ -23,11 +22,8 @@ func TestManyOlderMessages(t *testing.T) {
 			t.Errorf("the feed was given %d messages", n)
 		}
 		batches, _ := r.disk.applied()
-		if n := len(batches); n > 10_100 {
+		if n := len(batches); n > 100 {
 			t.Errorf("%d messages are applied in %d batches", messages, n)
-		}
-		if !r.feeds["s"].due {
-			t.Error("no reconcile is due")
 		}
 	})
 }

@@ -197,7 +197,8 @@ func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error)
 		return r.otherHash(ctx, f, met)
 	}
 	f.right.meet(met)
-	return r.keep(ctx, f, offset, older)
+	r.keep(f, offset, older)
+	return nil
 }
 
 // sent reports whether a message of our epoch is covered. The error says that it is in flight, or
@@ -222,33 +223,17 @@ func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
 	return false, nil
 }
 
-// keep adds the message to its feed. Rule 7: what may be old is late. Start leaves it as a hole of
-// one offset, which Run reads again, unless there are too many; Run lets it wait until its entity
-// was decided.
-func (r *reading) keep(ctx context.Context, f *feed, offset uint64, older bool) error {
-	nominate := !f.Release && (older || f.caughtUp && offset >= f.reread)
-	hole := nominate && !f.caughtUp && f.late.Add(1) <= int64(r.c.opts.MaxNominated)
-	if hole || nominate && f.caughtUp && !f.waits {
-		if err := r.flush(ctx, offset); err != nil {
-			return err
-		}
-	}
+// keep adds the message to its feed. Rule 7: what may be old is late.
+func (r *reading) keep(f *feed, offset uint64, older bool) {
 	m := r.parsed
 	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.Shard), f.number, offset
 	begin := len(r.chunk.keys)
 	r.chunk.keys = append(r.chunk.keys, m.Key...)
 	m.Key = r.chunk.keys[begin:len(r.chunk.keys):len(r.chunk.keys)]
-	m.Late = nominate && f.caughtUp
+	m.Late = !f.Release && (older || f.caughtUp && offset >= f.reread)
 	f.messages = append(f.messages, m)
 	r.chunk.kept++
 	r.chunk.bytes += len(m.Key) + messageBytes
-	switch {
-	case m.Late:
-		f.waits = true
-	case hole:
-		f.from = offset + 1
-	}
-	return nil
 }
 
 // otherHash passes over a message with another hash (rule 12). Until Start has found a newer one

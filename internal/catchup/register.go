@@ -89,12 +89,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 	}
 	commit := func(more *store.Batch) error {
 		more.Registrations = append(more.Registrations, b.Registrations...)
-		return g.committer.commitOnce(ctx, more, func(t *trial) error {
-			for _, p := range passed {
-				t.covered(p)
-			}
-			return nil
-		})
+		return g.committer.cover(ctx, more, passed...)
 	}
 	if renewed {
 		return g.committer.reconcile(ctx, s, commit)

@@ -49,7 +49,7 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
 	return c.committer.disk.retry(ctx, func() error {
 		return s.Feed.Restore(b, func(b *store.Batch) error {
-			return c.committer.commitOnce(ctx, b, func(*trial) error { return nil })
+			return c.committer.cover(ctx, b)
 		})
 	})
 }

@@ -153,7 +153,7 @@ func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, inc
 		}
 		first, _ = covered.hole(0)
 	} else {
-		// Start reads on behind late messages, which it leaves as holes.
+		// Start reads on behind messages with another hash, which it leaves as holes.
 		f.cursor = max(t.cursors[r.Number], covered.Next)
 		first = Hole{From: f.cursor, To: end}
 	}

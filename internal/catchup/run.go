@@ -68,7 +68,7 @@ func (c *CatchUp) Run(ctx context.Context) error {
 				break
 			}
 			for _, s := range c.order {
-				if err := c.passNominated(running, s); err != nil {
+				if err := c.forgetDecided(running, s); err != nil {
 					return err
 				}
 			}
@@ -113,34 +113,15 @@ func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error 
 	return c.ended(ctx, s, err)
 }
 
-// passNominated lets the offsets of a stream pass late messages once all were decided. Where too
-// many wait, a reconcile follows instead (rule 7).
-func (c *CatchUp) passNominated(ctx context.Context, s *stream) error {
-	s.mu.Lock()
-	waits := s.waits
-	s.mu.Unlock()
-	if !waits || !s.isReady() || s.failure() != nil {
+// forgetDecided has the store forget the late messages of a stream whose entities were decided.
+func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
+	if !s.isReady() || s.failure() != nil {
 		return nil
 	}
-	s.feeding.Lock()
-	defer s.feeding.Unlock()
-	commit := func(b *store.Batch) error { return c.committer.pass(ctx, s.Name, b) }
-	var err error
-	switch n := s.Feed.Nominated(); {
-	case n > c.opts.MaxNominated:
-		c.opts.Log.Warn("too many late messages to decide one by one: a reconcile follows", "stream", s.Name, "messages", n)
-		err = c.committer.reconcile(ctx, s, commit)
-	case n == 0:
-		err = c.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
-	default:
-		return nil
-	}
-	if err != nil {
+	commit := func(b *store.Batch) error { return c.committer.cover(ctx, b) }
+	if err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx, commit) }); err != nil {
 		return c.ended(ctx, s, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waits = false
 	return nil
 }
 

@@ -175,7 +175,7 @@ func (c *CatchUp) fence(ctx context.Context) error {
 
 // disputeAll has all entries of a stream be disputed where messages have expired unread that may
 // have been the last ones of any of them (rule 22): all TPs are registered again, where they were
-// read to. Late messages that were left as holes are not read again: a reconcile follows.
+// read to. A reconcile follows.
 func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 	s.mu.Lock()
 	unknown := s.unknown
@@ -200,25 +200,43 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 	}
 	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
 		b.Registrations = append(b.Registrations, again...)
-		return c.committer.commitOnce(ctx, b, func(*trial) error { return nil })
+		return c.committer.cover(ctx, b)
 	})
 }
 
-// passAll lets the offsets pass messages with another hash, behind which one with ours was found. A
-// reconcile follows where there are too many late messages to be nominated (rule 7).
+// passAll lets the offsets pass messages with another hash, behind which one with ours was found.
 func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
-	commit := func(b *store.Batch) error { return c.committer.pass(ctx, s.Name, b) }
 	s.mu.Lock()
 	waits := s.waits
 	s.waits = false
 	s.mu.Unlock()
-	switch {
-	case s.late.Load() > int64(c.opts.MaxNominated):
-		return c.committer.reconcile(ctx, s, commit)
-	case waits:
-		return c.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
+	if !waits {
+		return nil
 	}
-	return nil
+	var passed []piece
+	for _, t := range s.partitions() {
+		release, err := backoff.Acquire(ctx, t.reading)
+		if err != nil {
+			return err
+		}
+		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			passed = append(passed, holesBelow(covered, t.cursors[r.Number])...)
+		}
+		release()
+	}
+	return c.committer.disk.retry(ctx, func() error { return c.committer.cover(ctx, &store.Batch{}, passed...) })
+}
+
+// holesBelow returns what is not covered of what was read.
+func holesBelow(t *covered, cursor uint64) (holes []piece) {
+	from := t.Next
+	for _, s := range append(t.spans, Range{From: cursor}) {
+		if to := min(s.From, cursor); from < to {
+			holes = append(holes, piece{tp: t.TP, Range: Range{From: from, To: to}})
+		}
+		from = max(from, s.To)
+	}
+	return holes
 }
 
 // becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.
@@ -241,6 +259,9 @@ func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
 		c.epoch.Store(epoch)
 	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
 		return err
+	}
+	if err := s.Feed.Ready(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,15 +28,10 @@ type stream struct {
 	*Stream
 	// ready is closed when the stream has caught up, stopped when it does not go on.
 	ready, stopped chan struct{}
-	// feeding is held by those who call Feed.Apply, and as a writer by the one who lets offsets
-	// pass what no longer waits.
-	feeding sync.RWMutex
 	// looking is held by the one that looks up the TPs.
 	looking chan struct{}
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
-	// late counts late messages that Start has left for Run.
-	late atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
 
@@ -45,8 +40,6 @@ type stream struct {
 	// followed is when Start has last read to the end, while it reads on until it is our turn; else
 	// zero.
 	followed time.Time
-	// lateSince is when the first of the late messages was seen.
-	lateSince time.Time
 	// tps are those of the destinations, as they were looked up last.
 	tps []*topicPartition
 	// rereads has the end of each TP that this process has registered, by number.
@@ -55,7 +48,7 @@ type stream struct {
 	positions map[string]position
 	// right and wrong are the newest messages with our hash and with another one (rule 12).
 	right, wrong newest
-	// waits says that something of the stream may wait: offsets lag behind what was read.
+	// waits says that offsets wait for the end of Start behind messages with another hash.
 	waits bool
 	// unknown says that the last message of an entity may have expired unread, in a TP other than
 	// the one of its entry.
@@ -159,7 +152,7 @@ type topicPartition struct {
 
 	// What follows belongs to the one that holds reading.
 
-	// cursors are how far Start has read, by registration. It passes late messages.
+	// cursors are how far Start has read, by registration. It passes messages with another hash.
 	cursors map[uint32]uint64
 	// shards has the names of shards, each once.
 	shards map[string]string

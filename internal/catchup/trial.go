@@ -14,8 +14,7 @@ import (
 type piece struct {
 	Range
 	tp uint32
-	// waits says that the offset must not pass it yet: for a nomination (rule 7), or for the end of
-	// Start (rule 12).
+	// waits says that the offset must not pass it before the end of Start (rule 12).
 	waits bool
 	// high is the last message that was applied, also where the range begins behind it.
 	high store.Anchor
@@ -36,8 +35,8 @@ type trial struct {
 
 // attempt is the changed coverage of one registration.
 type attempt struct {
-	saved, read *covered
-	was, now    store.Registration
+	covered  *covered
+	was, now store.Registration
 }
 
 // commit applies b together with the registrations that change changes. change is called under the
@@ -88,9 +87,9 @@ func (t *trial) make(change func(*trial) error) (changed []store.Registration, e
 	}
 	for i := range t.tps {
 		a := &t.tps[i]
-		a.now.Next, a.now.Last, a.now.High = a.saved.Next, a.saved.Last, a.saved.High
+		a.now.Next, a.now.Last, a.now.High = a.covered.Next, a.covered.Last, a.covered.High
 		if a.now != a.was {
-			if _, left := a.read.hole(0); !left {
+			if _, left := a.covered.hole(0); !left {
 				a.now.Seen = uint64(time.Now().UnixMilli())
 			}
 			changed = append(changed, a.now)
@@ -108,19 +107,18 @@ func (t *trial) install(b *store.Batch) {
 		a := &t.tps[i]
 		n := a.was.Number
 		// An end may have been told meanwhile.
-		a.read.end = max(a.read.end, c.read.tps[n].end)
-		c.saved.tps[n], c.read.tps[n] = a.saved, a.read
+		a.covered.end = max(a.covered.end, c.coverage.tps[n].end)
+		c.coverage.tps[n] = a.covered
 		c.registrations.byNumber[n] = a.now
 	}
 	for _, stream := range b.Forget {
 		for _, n := range c.registrations.forget(stream) {
-			c.saved.Forget(n)
-			c.read.Forget(n)
+			c.coverage.Forget(n)
 		}
 	}
 	for _, r := range b.Registrations {
 		c.registrations.put(r)
-		c.cover(r)
+		c.restore(r)
 	}
 	c.epoch = max(c.epoch, b.Epoch)
 	if t.sent != 0 {
@@ -134,11 +132,11 @@ func (t *trial) of(tp uint32) *attempt {
 	if i := slices.IndexFunc(t.tps, func(a attempt) bool { return a.was.Number == tp }); i >= 0 {
 		return &t.tps[i]
 	}
-	saved, read, r := t.c.saved.tps[tp], t.c.read.tps[tp], t.c.registrations.byNumber[tp]
-	if saved == nil || read == nil {
+	covered, r := t.c.coverage.tps[tp], t.c.registrations.byNumber[tp]
+	if covered == nil {
 		return nil
 	}
-	t.tps = append(t.tps, attempt{saved.clone(), read.clone(), r, r})
+	t.tps = append(t.tps, attempt{covered.clone(), r, r})
 	return &t.tps[len(t.tps)-1]
 }
 
@@ -155,7 +153,7 @@ func (t *trial) check(a *Ack) error {
 	switch now := t.of(a.TP); {
 	case now == nil:
 		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrReadBack)
-	case !now.read.free(a.Range):
+	case !now.covered.free(a.Range):
 		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.Range.From, ErrReadBack)
 	}
 	return nil
@@ -171,34 +169,23 @@ func (t *trial) acknowledge(ack Ack) {
 	for _, n := range t.c.registrations.byTP[t.c.registrations.byNumber[ack.TP].TP] {
 		a := t.of(n)
 		// Rule 20: also of spans that are not remembered.
-		a.saved.High = later(a.saved.High, ack.Range.Last)
-		a.saved.add(covers)
-		a.read.add(covers)
+		a.covered.High = later(a.covered.High, ack.Range.Last)
+		a.covered.add(covers)
 		a.now.Epoch = max(a.now.Epoch, t.c.epoch)
 	}
 }
 
 // covered covers what was read.
-func (t *trial) covered(p piece) {
+func (t *trial) covered(p *piece) {
 	a := t.of(p.tp)
 	if a == nil {
 		return
 	}
 	if !p.waits {
-		a.saved.add(p.Range)
+		a.covered.add(p.Range)
 	}
 	// Rule 20: the view has what waits, and what lies beyond a hole, as if it were acknowledged.
-	a.saved.High = later(a.saved.High, p.high)
-	a.read.add(p.Range)
+	a.covered.High = later(a.covered.High, p.high)
 	a.now.Epoch = max(a.now.Epoch, p.epoch)
 	a.now.Late = a.now.Late || p.late
-}
-
-// pass lets the offset pass what was read: nothing of it waits any more.
-func (t *trial) pass(tp uint32) {
-	if a := t.of(tp); a != nil {
-		high := a.saved.High
-		a.saved = a.read.clone()
-		a.saved.High = high
-	}
 }

@@ -2,7 +2,11 @@ package shard
 
 import (
 	"context"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bridge/checkpoint/store"
@@ -24,9 +28,13 @@ type Feed struct {
 	// shards are the intakes of the shards of the configuration.
 	shards map[string]*intake
 
+	// dropped says that entities were not nominated, and that the store does not know it.
+	dropped atomic.Bool
+
 	mu sync.Mutex
 	// intakes has those of other shards, too, of which the bus has messages.
 	intakes map[string]*intake
+	late    lateEntities
 	// follows is set by Follow.
 	follows bool
 }
@@ -43,6 +51,11 @@ type FeedOptions struct {
 	Store     store.Store
 	Committer *catchup.Committer
 	Shards    []FeedShard
+	// Known are the shards that the store had at the start; one that is no more in the
+	// configuration may be among them.
+	Known []string
+	// Logger defaults to one that writes nothing.
+	Logger *slog.Logger
 }
 
 // FeedShard is a shard of the configuration.
@@ -56,6 +69,9 @@ type FeedShard struct {
 
 // NewFeed returns the feed of a stream.
 func NewFeed(o FeedOptions) *Feed {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	f := &Feed{opts: o, shards: make(map[string]*intake), intakes: make(map[string]*intake)}
 	for _, s := range o.Shards {
 		in := f.newIntake(s.PublishedRows, s.Ledger)
@@ -79,7 +95,7 @@ func (f *Feed) intake(name string) *intake {
 func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b, late := &store.Batch{}, 0
+	b := &store.Batch{}
 	touched, committed := make(map[string]*intake), false
 	defer func() {
 		for _, in := range touched {
@@ -97,35 +113,100 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 			touched[m.Shard] = in
 		}
 		in.note(m)
-		if m.Late {
-			late++
-		}
 	}
-	if f.opts.Movers != nil && late > 0 && f.opts.Movers.Waiting()+late > maxNominated {
-		// Rule 7: it is in the image before the offsets pass.
-		for name := range f.intakes {
-			if err := f.wish(ctx, name, touched); err != nil {
-				return err
-			}
+	named, fits := f.late.name(messages)
+	if !fits {
+		if !f.late.over {
+			f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", len(f.late.named))
+		}
+		if err := f.wishAll(ctx, touched); err != nil {
+			return err
 		}
 	}
 	if err := f.change(b, touched); err != nil {
 		return err
 	}
-	nominated, err := f.read(ctx, messages, b, commit)
-	if err != nil {
+	f.late.change(b, f.opts.Stream, named)
+	if err := f.read(ctx, messages, b, commit); err != nil {
 		return err
 	}
 	committed = true
 	for i := range messages {
 		f.intake(messages[i].Shard).keep(&messages[i])
 	}
-	for i := range nominated {
-		f.opts.Movers.Nominate(nominated[i].Shard, nominated[i].Entity)
+	f.late.add(named)
+	f.late.over = !fits
+	if f.late.ready {
+		for i := range messages {
+			if m := &messages[i]; m.Late {
+				f.nominate(lateEntity{m.Shard, string(m.Key)})
+			}
+		}
 	}
-	if f.opts.Movers != nil && f.opts.Movers.Overflow() {
+	return nil
+}
+
+// nominate has the owner of an entity decide about it. f.mu is held.
+func (f *Feed) nominate(e lateEntity) {
+	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
+	if one := f.late.named[e]; one != nil {
+		one.decided = decided
+	}
+	if f.opts.Movers.Overflow() {
 		f.overflowed()
 	}
+}
+
+// Ready implements catchup.Feed.
+func (f *Feed) Ready(ctx context.Context) error {
+	if f.opts.Movers == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.intakes))
+	slices.Sort(shards)
+	if err := f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards)); err != nil {
+		return err
+	}
+	for e := range f.late.named {
+		f.nominate(e)
+	}
+	return nil
+}
+
+// ForgetDecided implements catchup.Feed. What was nominated and dropped, since too many wait, is
+// forgotten for the reconcile that is due then.
+func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) error) (err error) {
+	if !f.mu.TryLock() {
+		// A commit may wait for the disk: the next call will do.
+		return nil
+	}
+	defer f.mu.Unlock()
+	b, touched := &store.Batch{}, make(map[string]*intake)
+	defer func() {
+		for _, in := range touched {
+			in.end(false)
+		}
+	}()
+	if f.dropped.Swap(false) {
+		defer func() { f.dropped.CompareAndSwap(false, err != nil) }()
+		if err := f.wishAll(ctx, touched); err != nil {
+			return err
+		}
+		if err := f.change(b, touched); err != nil {
+			return err
+		}
+	}
+	decided := f.late.decided()
+	f.late.change(b, f.opts.Stream, decided)
+	if len(b.Shards) == 0 {
+		return nil
+	}
+	if err := commit(b); err != nil {
+		return err
+	}
+	f.late.remove(decided)
 	return nil
 }
 
@@ -142,13 +223,10 @@ func (f *Feed) change(b *store.Batch, touched map[string]*intake) error {
 	return nil
 }
 
-// maxNominated is how many entities of late messages may wait for their owners (rule 7).
-const maxNominated = 10_000
-
 // read applies messages to the view, where the stream has one, and commits b with that.
-func (f *Feed) read(ctx context.Context, messages []catchup.Message, b *store.Batch, commit func(*store.Batch) error) ([]view.Nomination, error) {
+func (f *Feed) read(ctx context.Context, messages []catchup.Message, b *store.Batch, commit func(*store.Batch) error) error {
 	if f.opts.View == nil {
-		return nil, commit(b)
+		return commit(b)
 	}
 	return f.opts.View.Read(ctx, messages, func(changes []store.Change) error {
 		if len(changes) > 0 {
@@ -197,14 +275,6 @@ func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*
 	return p, p.ApplyNotes(time.Now())
 }
 
-// Nominated implements catchup.Feed.
-func (f *Feed) Nominated() int {
-	if f.opts.Movers == nil {
-		return 0
-	}
-	return f.opts.Movers.Waiting()
-}
-
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
 func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
 	f.mu.Lock()
@@ -215,15 +285,23 @@ func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) e
 			in.end(false)
 		}
 	}()
-	for name := range f.intakes {
-		if err := f.wish(ctx, name, touched); err != nil {
-			return err
-		}
+	if err := f.wishAll(ctx, touched); err != nil {
+		return err
 	}
 	if err := f.change(b, touched); err != nil {
 		return err
 	}
 	return commit(b)
+}
+
+// wishAll is wish for all shards.
+func (f *Feed) wishAll(ctx context.Context, touched map[string]*intake) error {
+	for name := range f.intakes {
+		if err := f.wish(ctx, name, touched); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Follow implements catchup.Feed.
@@ -353,8 +431,9 @@ func (f *Feed) due(name string) (wish uint64, due bool) {
 }
 
 // overflowed has a reconcile of all shards follow: entities were not nominated, since too many
-// wait. It is committed with their next batches.
+// wait. It is committed by ForgetDecided, or before with their next batches.
 func (f *Feed) overflowed() {
+	f.dropped.Store(true)
 	for _, in := range f.shards {
 		in.wishes.Add(1)
 	}

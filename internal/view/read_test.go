@@ -18,33 +18,25 @@ func message(shard string, offset, seq uint64, digest, id [16]byte) catchup.Mess
 	}
 }
 
-func (k *desk) read(messages ...catchup.Message) []Nomination {
+func (k *desk) read(messages ...catchup.Message) {
 	k.t.Helper()
-	nominate, err := k.Read(k.t.Context(), messages, k.commit)
-	if err != nil {
+	if err := k.Read(k.t.Context(), messages, k.commit); err != nil {
 		k.t.Fatal(err)
 	}
-	return nominate
 }
 
 func TestRead(t *testing.T) {
 	t.Run("messages of a TP in their order", func(t *testing.T) {
 		k := newDesk(t)
-		if n := k.read(message("a", 1, 1, stateA, eventA), message("b", 2, 2, stateB, eventB)); len(n) > 0 {
-			t.Fatalf("nominated: %v", n)
-		}
+		k.read(message("a", 1, 1, stateA, eventA), message("b", 2, 2, stateB, eventB))
 		if e := k.stored(); e.Event != eventB || e.Shard != "b" || e.Disputed || len(k.records) > 0 {
 			t.Fatalf("%+v", e)
 		}
 	})
 	t.Run("an older message behind disputes, and the next decision publishes", func(t *testing.T) {
 		k := newDesk(t)
-		late := message("a", 4, 2, stateB, eventB)
-		late.Late = true
 		k.put(in("a", 7, store.Live, stateA))
-		if n := k.read(late); len(n) != 1 || string(n[0].Entity) != "x" {
-			t.Fatalf("nominated: %v", n)
-		}
+		k.read(message("a", 4, 2, stateB, eventB))
 		c := k.begin("a")
 		if d := k.decide(c, 7, stateB, false); !d.News || !d.Known.Disputed || d.Previous() != eventB {
 			t.Fatalf("%+v", d)
@@ -68,13 +60,11 @@ func TestRead(t *testing.T) {
 			t.Fatalf("the claim replaces what was read: %+v", e)
 		}
 	})
-	t.Run("a commit that fails nominates nothing", func(t *testing.T) {
+	t.Run("a commit that fails changes nothing", func(t *testing.T) {
 		k, full := newDesk(t), errors.New("the disk is full")
-		late := message("a", 1, 1, stateA, eventA)
-		late.Late = true
-		n, err := k.Read(t.Context(), []catchup.Message{late}, func([]store.Change) error { return full })
-		if !errors.Is(err, full) || n != nil || len(k.records) > 0 {
-			t.Fatal(n, err)
+		err := k.Read(t.Context(), []catchup.Message{message("a", 1, 1, stateA, eventA)}, func([]store.Change) error { return full })
+		if !errors.Is(err, full) || len(k.records) > 0 {
+			t.Fatal(err)
 		}
 	})
 }
@@ -145,11 +135,7 @@ func TestEntitiesOfTheirTable(t *testing.T) {
 		c.Publish(&list[1], eventB)
 		k.acknowledge(c)
 	}
-	late := message("b", 90, 90, stateB, eventB)
-	late.Late = true
-	if n := k.read(late); len(n) != 1 || n[0].Shard != "b" {
-		t.Fatalf("nominated: %+v", n)
-	}
+	k.read(message("b", 90, 90, stateB, eventB))
 	for shard, digest := range map[string][16]byte{"a": stateA, "b": stateB} {
 		e, err := k.Lookup(t.Context(), shard, [][]byte{[]byte("x"), nil}, nil)
 		if err != nil || e[0].Digest != digest || e[0].Shard != shard || e[1].Event != eventB {

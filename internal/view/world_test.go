@@ -291,17 +291,14 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 	from, next := w.read[tp], w.read[tp]
 	for ; next < len(w.bus[tp]) && w.bus[tp][next].batch == nil; next++ {
 		if m := w.bus[tp][next]; !m.covered {
-			one := m.Message
-			one.Late = true
-			late = append(late, one)
+			late = append(late, m.Message)
 		}
 	}
 	w.mu.Unlock()
 	if next == from {
 		return
 	}
-	nominate, err := w.view.Read(ctx, late, w.apply(ctx))
-	if err != nil {
+	if err := w.view.Read(ctx, late, w.apply(ctx)); err != nil {
 		w.fault("%v", err)
 	}
 	w.mu.Lock()
@@ -310,8 +307,8 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 	}
 	w.read[tp] = next
 	w.mu.Unlock()
-	for _, n := range nominate {
-		w.movers.Nominate(n.Shard, n.Entity)
+	for i := range late {
+		w.movers.Nominate(late[i].Shard, late[i].Key)
 	}
 }
 

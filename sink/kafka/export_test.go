@@ -98,6 +98,6 @@ func Pace(s *Sink, took ...time.Duration) (room []int) {
 	return room
 }
 
-// SetTransactionTimeout sets the time limit of transactions, in ms, by which a process knows its own
-// takeover.
+// SetTransactionTimeout sets the time limit of transactions, in ms, by which a process knows its
+// own takeover.
 func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.coordinator.signature = ms }

@@ -70,8 +70,8 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesThatBeginTogether: one of them publishes in the end, the others are superseded. So it
-// is where all have drawn the same time limit by chance.
+// TestProcessesThatBeginTogether: one of them publishes in the end, the others are superseded. So
+// it is where all have drawn the same time limit by chance.
 func TestProcessesThatBeginTogether(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)

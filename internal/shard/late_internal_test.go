@@ -1,0 +1,158 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/internal/catchup"
+	"bridge/internal/outage"
+	"bridge/internal/view"
+	"bridge/sink"
+)
+
+// lateFeed is the feed of a stream with one table, and the store that it writes.
+type lateFeed struct {
+	*Feed
+	t    *testing.T
+	kept store.Store
+}
+
+// newLateFeed returns a feed of a process that has started on a store. Bound is how many entities
+// may wait for their owners.
+func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
+	v := view.New("s", kept, func(tp uint32) uint32 { return tp })
+	movers := view.NewMovers(v, view.MoversOptions{
+		Bound: bound,
+		Read: func(_ context.Context, _ string, entities [][]byte) (view.Reading, error) {
+			return view.Reading{Rows: make([][]view.Found, len(entities)), Unproved: true}, nil
+		},
+		Publish: func(context.Context, string, []view.Move) error { return nil },
+	})
+	f := &lateFeed{t: t, kept: kept, Feed: NewFeed(FeedOptions{
+		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
+		Committer: catchup.NewCommitter(kept, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
+	})}
+	// Else a reconcile is due because the store was empty.
+	f.Follow()
+	return f
+}
+
+func (f *lateFeed) apply(b *store.Batch) error { return f.kept.Apply(f.t.Context(), b) }
+
+// late applies late messages of n entities of a shard.
+func (f *lateFeed) late(shard string, n int) {
+	f.t.Helper()
+	var messages []catchup.Message
+	for i := range n {
+		messages = append(messages, catchup.Message{
+			Stream: "s", Shard: shard, Row: uint64(i + 1), Key: fmt.Append(nil, i), Event: [16]byte{1}, Origin: sink.FromTail, Late: true,
+			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
+		})
+	}
+	if err := f.Apply(f.t.Context(), messages, f.apply); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// want fails the test unless so many entities wait, and a reconcile of the table is due or not by
+// the store.
+func (f *lateFeed) want(waiting int, due bool) {
+	f.t.Helper()
+	p, _, err := f.kept.Progress(f.t.Context(), store.Key{Stream: "s", Shard: "a"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if got := f.opts.Movers.Waiting(); got != waiting || p.ReconcileDue != due {
+		f.t.Errorf("%d entities wait, want %d; a reconcile is due: %v, want %v", got, waiting, p.ReconcileDue, due)
+	}
+}
+
+func (f *lateFeed) ready() {
+	f.t.Helper()
+	if err := f.Ready(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// decide has the owners decide all, and the store forget that.
+func (f *lateFeed) decide() {
+	f.t.Helper()
+	for f.opts.Movers.Waiting() > 0 {
+		if _, err := f.opts.Movers.Pass(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if err := f.ForgetDecided(f.t.Context(), f.apply); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestLateEntitiesAreNamedInTheStore (rule 7): those of a table that is no more in the
+// configuration, too.
+func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
+	for _, shard := range []string{"a", "gone"} {
+		t.Run(shard, func(t *testing.T) {
+			kept := memory.New()
+			f := newLateFeed(t, kept, 0)
+			f.late(shard, 3)
+			f.want(0, false)
+			f.ready()
+			f.want(3, false)
+			f = newLateFeed(t, kept, 0)
+			f.ready()
+			f.want(3, false)
+			f.late(shard, 5)
+			f.want(5, false)
+			f.decide()
+			f = newLateFeed(t, kept, 0)
+			f.ready()
+			f.want(0, false)
+		})
+	}
+}
+
+// TestALateEntityThatCouldNotBeForgotten is nominated by the next start.
+func TestALateEntityThatCouldNotBeForgotten(t *testing.T) {
+	kept, full := memory.New(), errors.New("the disk is full")
+	f := newLateFeed(t, kept, 0)
+	f.ready()
+	f.late("a", 1)
+	if _, err := f.opts.Movers.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ForgetDecided(t.Context(), func(*store.Batch) error { return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	again := newLateFeed(t, kept, 0)
+	again.ready()
+	again.want(1, false)
+	f.decide()
+	again = newLateFeed(t, kept, 0)
+	again.ready()
+	again.want(0, false)
+}
+
+// TestTooManyLateEntities have a reconcile be due, in one batch with their messages.
+func TestTooManyLateEntities(t *testing.T) {
+	t.Run("for the store", func(t *testing.T) {
+		f := newLateFeed(t, memory.New(), 0)
+		f.late("a", maxLate)
+		f.want(0, false)
+		f.late("a", maxLate+1)
+		f.want(0, true)
+	})
+	t.Run("for the queue", func(t *testing.T) {
+		f := newLateFeed(t, memory.New(), 2)
+		f.ready()
+		f.late("a", 5)
+		f.want(2, false)
+		f.decide()
+		f.want(0, true)
+	})
+}
