@@ -159,7 +159,6 @@ func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) 
 
 // send makes a message of an event about the row with this id.
 func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin) {
-	m.sent = 0
 	// An unknown function gets no pointer to a row's own memory: that would allocate it.
 	m.event = *e
 	form := uint32(0)
@@ -191,11 +190,6 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 // complete has the headers of the message that was sent last say what a value without them does
 // not, and sends a tombstone behind a deleted event.
 func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous string) {
-	if m.sent == 0 {
-		// A mutant has dropped it.
-		m.sent = 1
-		return
-	}
 	if m.opts.Format == sink.FormatRow {
 		b.bare(e, read, previous)
 	}
