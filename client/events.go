@@ -2,10 +2,13 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"bridge/internal/backoff"
 	"bridge/sink"
@@ -158,3 +161,208 @@ func (e *Events) expired(tp string, err error) {
 	e.counts.expired.Add(1)
 	e.o.Logger.Warn("the bus has removed events before they were handled", "stream", e.o.Stream, "topic_partition", tp, "error", err)
 }
+
+// Operation says what an event does to its entity.
+type Operation uint8
+
+// The operations. Unknown is that of a type that Options.Types should name.
+const (
+	Unknown Operation = iota
+	Added
+	Modified
+	Deleted
+	Published
+)
+
+var operations = [...]string{"unknown", "added", "modified", "deleted", "published"}
+
+// String returns the operation in lower case.
+func (o Operation) String() string {
+	if int(o) < len(operations) {
+		return operations[o]
+	}
+	return operations[Unknown]
+}
+
+// Event is one event of a stream. None of its bytes may be changed.
+type Event struct {
+	// Key is that of the entity, or of the row of a release stream, in the form of docs/events.md.
+	// It is empty in messages of JetStream that a bridge without the header bridge-state wrote.
+	Key string
+	// ID is meta.id: repeats of an event have the same one.
+	ID string
+	// Type and Version are meta.type and meta.version.
+	Type, Version string
+	// Operation is Deleted wherever bridge says so, else what the type says.
+	Operation Operation
+	// Stream is the stream, Shard the physical table, RowID the id of the row.
+	Stream, Shard string
+	RowID         uint64
+	// Published is when bridge made the message, or on JetStream when that was stored, to the
+	// millisecond.
+	Published time.Time
+	// Format tells what Body is.
+	Format Format
+	// Body is the whole value of the message, nil in a tombstone of Kafka.
+	Body []byte
+	// Repeat says that this process has handled an event with this ID not long ago; see Events.
+	Repeat bool
+
+	// time is meta.time in ms where a header has it.
+	time int64
+}
+
+// Format is EVENT_FORMAT of the stream.
+type Format uint8
+
+// The formats: the document {meta, data, links}, a CloudEvent whose data is that document, and the
+// columns alone.
+const (
+	FormatEiffel Format = iota
+	FormatCloudEvents
+	FormatRow
+)
+
+// document is what is read of an Eiffel document.
+type document struct {
+	Meta struct{ Time int64 }
+	Data json.RawMessage
+}
+
+// document returns the Eiffel document of the event.
+func (e *Event) document() (d document, err error) {
+	if e.Format == FormatCloudEvents {
+		var envelope struct{ Data document }
+		err = json.Unmarshal(e.Body, &envelope)
+		d = envelope.Data
+	} else {
+		err = json.Unmarshal(e.Body, &d)
+	}
+	if err != nil {
+		return document{}, fmt.Errorf("read the event %s: %w", e.ID, err)
+	}
+	return d, nil
+}
+
+// Data returns the columns: the member data of the document, or the whole body where that is the
+// row. It parses the body at each call, and is nil for a tombstone.
+func (e *Event) Data() (json.RawMessage, error) {
+	if e.Body == nil || e.Format == FormatRow {
+		return e.Body, nil
+	}
+	d, err := e.document()
+	return d.Data, err
+}
+
+// Decode parses Data into v as json.Unmarshal does. Integers of 64 bits keep all their digits in
+// fields of Go's integer types; an any makes a float64 of them, which does not.
+func (e *Event) Decode(v any) error {
+	data, err := e.Data()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read the data of event %s: %w", e.ID, err)
+	}
+	return nil
+}
+
+// Time returns meta.time: MODIFIED or CREATED of the row, or when it was read. It parses the body
+// where that has it, and returns Published where there is none.
+func (e *Event) Time() time.Time {
+	at := e.time
+	if at == 0 && e.Format != FormatRow {
+		// A body that cannot be read has no time.
+		d, _ := e.document()
+		at = d.Meta.Time
+	}
+	if at == 0 {
+		return e.Published
+	}
+	return time.UnixMilli(at).UTC()
+}
+
+// operationOf returns the operation of a type.
+func operationOf(typ string, types map[string]Operation) Operation {
+	if o, named := types[typ]; named {
+		return o
+	}
+	for o, ending := range map[Operation]string{Added: "AddedEvent", Modified: "ModifiedEvent", Deleted: "DeletedEvent", Published: "PublishedEvent"} {
+		if strings.HasSuffix(typ, ending) {
+			return o
+		}
+	}
+	return Unknown
+}
+
+const (
+	// rememberFor is for how long a deletion is remembered, in seconds from when it was read. What
+	// a former process of bridge sends after its successor is late by its timeouts: minutes.
+	rememberFor = int64(time.Hour / time.Second)
+	// fewDeletions are always remembered; above that no more than there are entities.
+	fewDeletions = 100_000
+)
+
+// deletions remembers where entities were deleted, so that an older message in another TP does not
+// bring them back. It forgets the oldest ones: after an hour, and where there are more than
+// max(100,000, entities).
+type deletions struct {
+	last map[string]deletion
+	// few are remembered however few entities there are.
+	few int
+	// queue has them by age; one whose number is another one by now was deleted again later.
+	queue  []deleted
+	head   int
+	number uint64
+	// forgotten counts those that made room for others within the hour.
+	forgotten uint64
+}
+
+type deletion struct {
+	at     position
+	number uint64
+}
+
+type deleted struct {
+	key    string
+	number uint64
+	when   int64
+}
+
+func newDeletions() deletions { return deletions{last: make(map[string]deletion), few: fewDeletions} }
+
+func (d *deletions) lookup(key []byte) (position, bool) {
+	one, known := d.last[string(key)]
+	return one.at, known
+}
+
+// add remembers a deletion. entities is how many there are.
+func (d *deletions) add(key []byte, at position, now int64, entities int) {
+	name := string(key)
+	d.number++
+	d.last[name] = deletion{at, d.number}
+	d.queue = append(d.queue, deleted{name, d.number, now})
+	most := max(d.few, entities)
+	for d.head < len(d.queue) {
+		oldest := &d.queue[d.head]
+		current := d.last[oldest.key].number == oldest.number
+		full := len(d.last) > most
+		if current && !full && now-oldest.when < rememberFor {
+			break
+		}
+		if current {
+			delete(d.last, oldest.key)
+			if full {
+				d.forgotten++
+			}
+		}
+		*oldest = deleted{}
+		d.head++
+	}
+	if d.head > len(d.queue)/2 && d.head > d.few/10 {
+		d.queue = append([]deleted(nil), d.queue[d.head:]...)
+		d.head = 0
+	}
+}
+
+func (d *deletions) remove(key string) { delete(d.last, key) }

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -150,4 +153,89 @@ func (m *message) event(stream string) Event {
 // describe sets what k says of an event.
 func (k *kind) describe(e *Event) {
 	e.Type, e.Version, e.Shard, e.Format, e.Operation = k.typ, k.version, k.shard, k.format, k.operation
+}
+
+// Bus is where a stream is published: a client/kafka.Bus or a client/jetstream.Bus. It holds no
+// connection of its own and is safe for concurrent use.
+type Bus interface {
+	// Open returns a reader of destinations, which the caller closes. It does not touch the
+	// network.
+	Open(o Opening) (Reader, error)
+	// Consume hands out the messages of s.Destinations to the processes of s.Group until ctx ends,
+	// and returns nil then. It retries for ever what may heal.
+	//
+	// The messages of a TP come in their order, one after the other, and those of different TPs
+	// side by side. Those that a process has not handled come again, to it or to another one. The
+	// context of each ends when its TP is taken away; an error of each ends Consume with that
+	// error.
+	Consume(ctx context.Context, s Subscription, each func(ctx context.Context, tp string, m *sink.Stored) error) error
+}
+
+// Reader is a sink.Reader with connections of its own.
+type Reader interface {
+	sink.Reader
+	Close() error
+}
+
+// Opening says what to read.
+type Opening struct {
+	// Destinations are topics, or subjects that may hold wildcards.
+	Destinations []string
+	// Logger is told of outages. Fault is called with each fault that is retried.
+	Logger *slog.Logger
+	Fault  sink.Fault
+}
+
+// Subscription says what a process of a group consumes.
+type Subscription struct {
+	Opening
+	// Group is the consumer group of Kafka, or the durable consumer of JetStream.
+	Group string
+	// Joined is called when this process takes part in the group, and again behind a fault.
+	Joined func()
+	// Expired is called where the bus has removed messages of a TP before they were handed out.
+	Expired func(tp string, err error)
+}
+
+// DefaultDomain is BRIDGE_DOMAIN_ID where that is not set.
+const DefaultDomain = "bridge"
+
+// Options say which stream to consume.
+type Options struct {
+	// Stream is the stream's name in bridge. Messages of other streams are passed over. Required.
+	Stream string
+	// Domain is BRIDGE_DOMAIN_ID of the bridge that publishes. Defaults to DefaultDomain.
+	Domain string
+	// Destinations are all topics, or all subjects, that the stream is published to; subjects may
+	// hold wildcards. Required.
+	Destinations []string
+	// Types has the operation of each event type that EVENT_NAMES has given a name of its own. The
+	// others tell by their ending: AddedEvent, ModifiedEvent, DeletedEvent, PublishedEvent.
+	// Optional.
+	Types map[string]Operation
+	// RefreshEvery is how often a Table looks for partitions and streams that were made later, and
+	// for what the bus has lost. Defaults to 30 s.
+	RefreshEvery time.Duration
+	// KeepFor is for how long a Table keeps entities that a bus does not have any more, after it
+	// was made again: bridge publishes them there once more. Defaults to 10 minutes.
+	KeepFor time.Duration
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// fill sets defaults and refuses what cannot work.
+func (o *Options) fill() error {
+	o.Domain = cmp.Or(o.Domain, DefaultDomain)
+	o.RefreshEvery = cmp.Or(o.RefreshEvery, 30*time.Second)
+	o.KeepFor = cmp.Or(o.KeepFor, 10*time.Minute)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	switch {
+	case o.Stream == "":
+		return errors.New("client: Options.Stream is empty: set it to the stream's name in bridge")
+	case len(o.Destinations) == 0:
+		return errors.New("client: Options.Destinations is empty: set it to the topics or subjects of the stream")
+	case o.RefreshEvery < 0 || o.KeepFor < 0:
+		return errors.New("client: Options.RefreshEvery and Options.KeepFor must not be negative")
+	}
+	return nil
 }

@@ -1,10 +1,16 @@
 package event
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"bridge/source"
 )
@@ -186,3 +192,174 @@ func (e *Encoder) Source() string { return e.options.Source }
 
 // Kind returns the kind of the stream.
 func (e *Encoder) Kind() Kind { return e.options.Kind }
+
+// defaultDomain is meta.source.domainId where the options name none.
+const defaultDomain = "bridge"
+
+// withDefaults returns o with its defaults filled in.
+func (o Options) withDefaults() Options {
+	o.Domain = cmp.Or(o.Domain, defaultDomain)
+	o.Stem = cmp.Or(o.Stem, typeStem(o.Stream))
+	o.Version = cmp.Or(o.Version, Version)
+	o.Format = cmp.Or(o.Format, FormatEiffel)
+	o.BadValue = cmp.Or(o.BadValue, NullBad)
+	o.Zone = cmp.Or(o.Zone, time.UTC)
+	return o
+}
+
+// validate returns all faults of o, which has its defaults, as one error.
+func (o Options) validate() error {
+	faults := o.textFaults()
+	switch o.Kind {
+	case Capability, Release:
+		faults = append(faults, o.typeFaults()...)
+	default:
+		faults = append(faults, fmt.Errorf("KIND: unknown kind %q: use %q or %q", o.Kind, Capability, Release))
+	}
+	switch o.BadValue {
+	case NullBad, StopOnBad:
+	default:
+		faults = append(faults, fmt.Errorf("ON_BAD_VALUE: %q is not known: use %q or %q", o.BadValue, NullBad, StopOnBad))
+	}
+	if _, ok := ParseVersion(o.Version); !ok {
+		faults = append(faults, fmt.Errorf("EVENT_VERSION: invalid version %q: use three numbers with dots, such as 1.0.0", o.Version))
+	}
+	faults = append(faults, o.formatFault())
+	return errors.Join(append(faults, o.fieldFaults()...)...)
+}
+
+// textFaults checks the texts that every event carries.
+func (o Options) textFaults() []error {
+	var faults []error
+	for _, text := range []struct{ name, value string }{
+		{"the stream's name", o.Stream}, {"the shard's name", o.Shard}, {"the name of the source", o.Source},
+		{"TABLE", o.Table}, {"DOMAIN_ID", o.Domain},
+	} {
+		switch {
+		case text.value == "":
+			faults = append(faults, fmt.Errorf("%s is empty: give it a name", text.name))
+		case !utf8.ValidString(text.value):
+			faults = append(faults, fmt.Errorf("%s %q is not valid UTF-8: spell it in UTF-8", text.name, text.value))
+		}
+	}
+	return faults
+}
+
+// typeFaults checks the event types. The Eiffel protocol keeps types that begin with "Eiffel" for
+// its own vocabulary.
+func (o Options) typeFaults() []error {
+	var faults []error
+	check := func(setting, name string) {
+		switch {
+		case hasEiffelPrefix(name):
+			faults = append(faults, fmt.Errorf("%s: %q begins with %q, which the Eiffel protocol keeps for its own events: choose another name", setting, name, "Eiffel"))
+		case !isIdentifier(name):
+			faults = append(faults, fmt.Errorf("%s: invalid event type %q: use letters, digits and underscores, a letter first", setting, name))
+		}
+	}
+	check("EVENT", o.Stem)
+	for _, op := range ops {
+		if name, ok := o.Names[op]; ok {
+			check("EVENT_NAMES "+string(op), name)
+		}
+	}
+	belongs := opsOf(o.Kind)
+	for _, op := range slices.Sorted(maps.Keys(o.Names)) {
+		if !slices.Contains(belongs, op) {
+			faults = append(faults, fmt.Errorf("EVENT_NAMES: a %s stream has no operation %q: use %v", o.Kind, op, belongs))
+		}
+	}
+	return faults
+}
+
+// fieldFaults checks the whitelist without knowing the table.
+func (o Options) fieldFaults() []error {
+	var faults []error
+	for _, field := range o.Fields {
+		switch {
+		case field.Column == "":
+			faults = append(faults, fmt.Errorf("FIELDS: member %q has no column: write column:member", field.Member))
+		case !utf8.ValidString(field.Member):
+			faults = append(faults, fmt.Errorf("FIELDS: member %q of column %q is not valid UTF-8: spell it in UTF-8", field.Member, field.Column))
+		}
+	}
+	return faults
+}
+
+// stateHash makes the digests of one shard's rows. It reuses its memory and serves one
+// goroutine.
+type stateHash struct {
+	hash    hash.Hash
+	pending []byte
+	sum     [sha256.Size]byte
+}
+
+func newStateHash() *stateHash { return &stateHash{hash: sha256.New()} }
+
+// of returns the first 16 bytes of the SHA-256 over name and value of the columns that p hashes,
+// each led by its length, in the order of the names. A NULL is left out, so that a new column
+// without values changes nothing.
+func (s *stateHash) of(p *plan, row [][]byte) [16]byte {
+	const flushBytes = 4 << 10
+	s.hash.Reset()
+	pending := s.pending[:0]
+	for i := range p.hashed {
+		v := row[p.hashed[i].index]
+		if v == nil {
+			continue
+		}
+		pending = append(pending, p.hashed[i].name...)
+		if len(pending)+len(v) > flushBytes {
+			pending = binary.AppendUvarint(pending, uint64(len(v)))
+			s.hash.Write(pending)
+			s.hash.Write(v)
+			pending = pending[:0]
+			continue
+		}
+		pending = appendSized(pending, v)
+	}
+	s.hash.Write(pending)
+	s.pending = pending
+	return [16]byte(s.hash.Sum(s.sum[:0])[:16])
+}
+
+// errNoEntities is the error of an absent fact: a log may lose its old rows.
+var errNoEntities = errors.New("a release stream has no deleted events")
+
+// Absent is an entity whose row is gone.
+type Absent struct {
+	// Key is the Key of its last event.
+	Key []byte
+	// ID is the id of its last known row.
+	ID uint64
+	// Read is the database's clock of the read that did not find the row. It becomes meta.time.
+	Read time.Time
+	// Predecessor is the meta.id of the entity's last event, empty if it is not known. It tells two
+	// disappearances of one row apart.
+	Predecessor string
+}
+
+// AppendAbsent appends the deleted event of an entity whose row is gone, like Append for a row. Its
+// Digest is zero and FromClock is true. The table must have as many key columns as when the entity
+// was last seen.
+func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
+	if e.options.Kind != Capability {
+		return buf, Event{}, errNoEntities
+	}
+	keys, err := e.KeyValues(a.Key, e.keys[:0])
+	if err != nil {
+		return buf, Event{}, fmt.Errorf("encode the absent row %d of table %s: %w", a.ID, e.options.Table, err)
+	}
+	// A deleted event has no other columns.
+	n := len(e.plan.columns.List)
+	e.keys, e.absent = keys, slices.Grow(e.absent[:0], n)[:n]
+	clear(e.absent)
+	for i, column := range e.plan.columns.Key {
+		e.absent[column] = keys[i]
+	}
+	return e.encode(buf, finding{
+		row:    Row{Row: source.Row{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
+		kind:   &e.dead,
+		reason: absentInSnapshot,
+	})
+}

@@ -1,7 +1,12 @@
 package event
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"bridge/source"
 )
@@ -130,4 +135,153 @@ type Row struct {
 	// known. It goes into meta.id, so that a state that comes back is another fact, and becomes a
 	// PREVIOUS_VERSION link.
 	Predecessor string
+}
+
+// ops are all operations in the order in which they are documented.
+var ops = []Op{Added, Modified, Deleted, Published}
+
+// suffixes turn a stem into the types of the operations.
+var suffixes = map[Op]string{
+	Added:     "AddedEvent",
+	Modified:  "ModifiedEvent",
+	Deleted:   "DeletedEvent",
+	Published: "PublishedEvent",
+}
+
+// opsOf returns the operations of a kind of stream.
+func opsOf(kind Kind) []Op {
+	if kind == Release {
+		return []Op{Published}
+	}
+	return []Op{Added, Modified, Deleted}
+}
+
+// eventType is one operation with what the encoder writes for it.
+type eventType struct {
+	op   Op
+	name string
+	// head is the JSON between meta.id and the value of meta.time.
+	head []byte
+	// cloud is the JSON between id and the value of time of a CloudEvent.
+	cloud []byte
+}
+
+// typeOf returns the event type of an operation under o, which is valid.
+func (o Options) typeOf(op Op) eventType {
+	name, ok := o.Names[op]
+	if !ok {
+		name = o.Stem + suffixes[op]
+	}
+	head := append([]byte(nil), `","type":`...)
+	head, _ = appendString(head, []byte(name))
+	head = append(head, `,"version":"`+o.Version+`","time":`...)
+	cloud := append(AppendURI([]byte(`","source":"`), o.Domain, o.Stream), `","type":`...)
+	cloud, _ = appendString(cloud, []byte(name))
+	cloud = append(cloud, `,"time":"`...)
+	return eventType{op: op, name: name, head: head, cloud: cloud}
+}
+
+// VersionNumbers are the numbers of a meta.version: major, minor and patch.
+type VersionNumbers [3]uint32
+
+// ParseVersion reads a semantic version of three numbers below a billion, without pre-release and
+// build. It is false for any other text.
+func ParseVersion(text string) (v VersionNumbers, ok bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) != len(v) {
+		return v, false
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil || n >= 1_000_000_000 || strconv.FormatUint(n, 10) != part {
+			return VersionNumbers{}, false
+		}
+		v[i] = uint32(n)
+	}
+	return v, true
+}
+
+// Compare orders versions by major, minor and patch.
+func (v VersionNumbers) Compare(other VersionNumbers) int { return slices.Compare(v[:], other[:]) }
+
+// String is the inverse of ParseVersion.
+func (v VersionNumbers) String() string {
+	return strconv.Itoa(int(v[0])) + "." + strconv.Itoa(int(v[1])) + "." + strconv.Itoa(int(v[2]))
+}
+
+// memberName returns the member of a column without a name of its own: the words of the column's
+// name in lower camel case ("app_name" makes appName, "DataChange_CreatedTime"
+// dataChangeCreatedTime, "URL_path" urlPath). A name without a letter or digit stays as it is.
+func memberName(column string) string {
+	list := words(column)
+	if len(list) == 0 {
+		return column
+	}
+	return strings.ToLower(list[0]) + camel(list[1:])
+}
+
+// typeStem returns the stem of a stream that sets none: the words of its name in upper camel case.
+func typeStem(stream string) string { return camel(words(stream)) }
+
+func camel(words []string) string {
+	var b strings.Builder
+	for _, word := range words {
+		first, size := utf8.DecodeRuneInString(word)
+		b.WriteRune(unicode.ToUpper(first))
+		b.WriteString(strings.ToLower(word[size:]))
+	}
+	return b.String()
+}
+
+// words splits a name at everything but letters and digits with their accents, and where the case
+// of letters says that a word begins. Digits belong to the word before them.
+func words(name string) []string {
+	var list []string
+	runes := []rune(name)
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			list = append(list, string(runes[start:end]))
+		}
+	}
+	for i, r := range runes {
+		switch {
+		case !unicode.In(r, unicode.Letter, unicode.Mark, unicode.Number):
+			flush(i)
+			start = -1
+		case start < 0 || beginsWord(runes, i):
+			flush(i)
+			start = i
+		}
+	}
+	flush(len(runes))
+	return list
+}
+
+// beginsWord reports whether the upper-case letter at i, which is not the first of the name, begins
+// a word: after anything but an upper-case letter ("appId", "v2Id"), or as the last upper-case one
+// before a lower-case one ("URLPath").
+func beginsWord(runes []rune, i int) bool {
+	if !unicode.IsUpper(runes[i]) {
+		return false
+	}
+	return !unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])
+}
+
+// isIdentifier reports whether name may be an event type: an ASCII letter, then letters, digits and
+// underscores.
+func isIdentifier(name string) bool {
+	for i, r := range name {
+		alphabetic := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !alphabetic && (i == 0 || r != '_' && (r < '0' || r > '9')) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// hasEiffelPrefix reports whether name begins with "Eiffel" in any letter case.
+func hasEiffelPrefix(name string) bool {
+	const prefix = "eiffel"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }

@@ -1,9 +1,13 @@
 package event
 
 import (
+	"bytes"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"time"
+
+	"bridge/source"
 )
 
 // Format says how an event is written as the value of a message. Its identity does not depend on
@@ -157,4 +161,221 @@ func (e *Encoder) writeRow(dst []byte, f *finding, id [16]byte) ([]byte, written
 		dst = dst[:len(dst)-1]
 	}
 	return append(dst, '}'), w, nil
+}
+
+const (
+	// Version is that of the schemas, and meta.version of events whose options name no other; see
+	// the Eiffel protocol's rules of versioning before changing it.
+	Version = "1.0.0"
+	// formerSource are the members of meta.source that are the same in all events. Former versions
+	// wrote them, and the stream in uri behind them.
+	formerSource = `,"name":"bridge","serializer":"pkg:golang/bridge/event@1.0.0","uri":`
+	// tombstone is data.reason of a row that is there and marked as deleted.
+	tombstone = "TOMBSTONE"
+	// filtered is data.reason of a row that is there and does not match the stream's condition.
+	filtered = "FILTERED"
+	// absentInSnapshot is data.reason of a row that is gone.
+	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
+)
+
+// appendOrigin appends meta.source, in the form of former versions or in that of now, and what
+// leads to the members of data.
+func (o Options) appendOrigin(dst []byte, former bool) []byte {
+	dst = append(dst, `,"source":{"domainId":`...)
+	dst, _ = appendString(dst, []byte(o.Domain))
+	if former {
+		dst = append(AppendURI(append(dst, formerSource+`"`...), o.Domain, o.Stream), '"')
+	}
+	return append(dst, `}},"data":{`...)
+}
+
+// AppendURI appends the URI of a stream: source of a CloudEvent, and meta.source.uri of events of
+// former versions.
+func AppendURI[T string | []byte](dst []byte, domain, stream T) []byte {
+	dst = appendPercent(append(dst, `bridge://`...), domain)
+	return appendPercent(append(dst, '/'), stream)
+}
+
+// appendRow appends data.row up to the row's id.
+func (o Options) appendRow(dst []byte) []byte {
+	dst = append(dst, `"row":{"source":`...)
+	dst, _ = appendString(dst, []byte(o.Source))
+	dst = append(dst, `,"table":`...)
+	dst, _ = appendString(dst, []byte(o.Table))
+	return append(dst, `,"id":`...)
+}
+
+// appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC
+// 3986, section 2.3).
+func appendPercent[T string | []byte](dst []byte, text T) []byte {
+	const upperHex = "0123456789ABCDEF"
+	for i := range len(text) {
+		b := text[i]
+		switch {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '-', b == '.', b == '_', b == '~':
+			dst = append(dst, b)
+		default:
+			dst = append(dst, '%', upperHex[b>>4], upperHex[b&0xf])
+		}
+	}
+	return dst
+}
+
+// finding is what an event is made of: a row, and what it says.
+type finding struct {
+	row  Row
+	kind *eventType
+	// time is that of the row, zero where it has none.
+	time  time.Time
+	state [16]byte
+	// reason is data.reason of a deleted event.
+	reason string
+	// key is that of the event.
+	key []byte
+}
+
+// encode appends the event of a finding, whose row has the shape of the plan, to buf.
+func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
+	ev := Event{Type: f.kind.name, Version: e.options.Version, Schema: e.plan.schema, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), Digest: f.state}
+	if f.state != ([16]byte{}) {
+		ev.Born = e.plan.born(f.row.Values)
+	}
+	if err := check(f.row, ev); err != nil {
+		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
+	}
+	start := len(buf)
+	out := e.appendKey(buf, f.row.Values)
+	key := len(out)
+	op := f.kind.op
+	if op == Deleted {
+		ev.Reason = f.reason
+		if f.reason == filtered {
+			// The state of a row does not tell it from a tombstone.
+			op = filtered
+		}
+	}
+	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
+	f.key = out[start:key:key]
+	out, w, err := e.write(out, &f, id)
+	if err != nil {
+		return out[:start], Event{}, err
+	}
+	ev.ID, ev.UUID, ev.BadValues = w.id, id, w.bad
+	ev.Key = out[start:key:key]
+	ev.Body = out[key:len(out):len(out)]
+	return out, ev, nil
+}
+
+// check reports what row lacks for its event.
+func check(row Row, ev Event) error {
+	if ev.FromClock && row.Read.IsZero() {
+		return errNoTime
+	}
+	if _, err := ParseID(row.Predecessor); err != nil {
+		return errPredecessor
+	}
+	return nil
+}
+
+// appendMembers appends the members of data that are columns, each with a comma after it, and adds
+// the values that became null to bad.
+func (e *Encoder) appendMembers(dst []byte, bad *int, op Op, row Row) ([]byte, error) {
+	members := e.plan.members
+	if op == Deleted {
+		members = e.plan.keys
+	}
+	for i := range members {
+		m := &members[i]
+		dst = append(dst, m.name...)
+		var fault string
+		dst, fault = e.values.append(dst, &m.column, row.Values[m.index])
+		if fault != "" {
+			if e.options.BadValue == StopOnBad {
+				return dst, &BadValueError{Table: e.options.Table, Row: row.ID, Column: m.column.Name, Fault: fault}
+			}
+			*bad++
+		}
+		dst = append(dst, ',')
+	}
+	return dst, nil
+}
+
+// formVersion is that of the digest. Increase it where the same row has another one.
+const formVersion = 1
+
+// formOf returns a hash of all that digests, and hashes of CREATED, depend on besides the values of
+// a row, never 0: those of two rows compare only where it is equal. It does not depend on the order
+// of the columns, nor on the names of members.
+func formOf(columns *source.Columns, list []hashed) uint32 {
+	h := fnv.New32a()
+	add := func(c *source.Column) {
+		// It takes every write.
+		_, _ = fmt.Fprintf(h, "%q %d %d %q;", c.Name, c.Kind, c.Precision, c.Mask)
+	}
+	_, _ = fmt.Fprint(h, formVersion)
+	for i := range list {
+		add(&columns.List[list[i].index])
+	}
+	if i := createdAt(columns); i >= 0 {
+		_, _ = h.Write([]byte("created"))
+		add(&columns.List[i])
+	}
+	return max(1, h.Sum32())
+}
+
+// createdAt returns the column of CREATED, -1 where there is none or updates change it.
+func createdAt(columns *source.Columns) int {
+	if columns.CreatedMoves {
+		return -1
+	}
+	return columns.Created
+}
+
+// Form returns the hash of all that Digest and Born depend on besides the values of a row. The
+// encoder must be bound.
+func (e *Encoder) Form() uint32 { return e.plan.form }
+
+// Born is a hash of a row's CREATED. Two rows of one id with different ones are two rows, but for a
+// program that writes CREATED again. 0: no CREATED, or one that updates change.
+type Born uint32
+
+// Exact reports whether hardly two rows have the same: CREATED is finer than a second.
+func (b Born) Exact() bool { return b&1 != 0 }
+
+// BornOf returns the hash of a text that tells a row from others.
+func BornOf(text []byte) Born { return born(text) | 1 }
+
+// Born returns the hash of the CREATED of a row, which has the shape of the last Bind.
+func (e *Encoder) Born(row source.Row) Born { return e.plan.born(row.Values) }
+
+func (p *plan) born(row [][]byte) Born {
+	i := createdAt(p.columns)
+	if i < 0 || row[i] == nil || bytes.HasPrefix(row[i], []byte("0000-")) {
+		return 0
+	}
+	if p.columns.List[i].Precision > 0 {
+		return BornOf(row[i])
+	}
+	return max(2, born(row[i])&^1)
+}
+
+// born folds a hash of 64 bits, as the lists of former versions have it.
+func born(text []byte) Born {
+	h := fnv.New64a()
+	_, _ = h.Write(text)
+	return FoldBorn(h.Sum64())
+}
+
+// FoldBorn returns the Born of a hash of 64 bits that a former version has saved.
+func FoldBorn(sum uint64) Born { return Born(sum>>32 ^ sum) }
+
+// Telling returns the members of data that may tell a row from another one: not its id, MODIFIED
+// and approximate numbers. The encoder must be bound.
+func (e *Encoder) Telling() (names []string) {
+	for _, m := range e.plan.members {
+		if m.index != e.plan.columns.ID && m.index != e.plan.columns.Modified && m.column.Kind != source.Float {
+			names = append(names, m.text)
+		}
+	}
+	return names
 }

@@ -2,10 +2,16 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/backoff"
+	"bridge/internal/option"
 )
 
 // candidate notes an entity that has no row under the id of its entry.
@@ -139,4 +145,219 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		p.tracker.progress(p)
 		return p.save(ctx)
 	})
+}
+
+// Guard decides whether suspiciously many entities are gone. It is pure.
+type Guard struct {
+	// MaxDeletes is the share of the live entities, in percent, that may be gone; 100 switches the
+	// guard off.
+	MaxDeletes float64
+	// Stream is named in the command that resolves it.
+	Stream string
+}
+
+// Found is what a scan found, as far as the guard is concerned.
+type Found struct {
+	// Rows counts the rows of the table that were scanned.
+	Rows uint64
+	// Live counts the live entities of the view, Gone those of them that have no row.
+	Live, Gone uint64
+}
+
+// fewGone is how many entities may be gone whatever their share, up to a half.
+const fewGone = 100
+
+// Check returns an error that says why no delete may be published until a person agrees, nil when
+// deletes may be.
+func (g Guard) Check(f Found) error {
+	if g.MaxDeletes >= 100 || f.Gone == 0 {
+		return nil
+	}
+	var why error
+	share := 100 * float64(f.Gone) / float64(max(f.Live, 1))
+	switch {
+	case f.Rows == 0:
+		why = errors.New("no row was found in the table")
+	case f.Gone > f.Live/2 && 2*f.Gone > f.Live:
+		why = errors.New("that is more than half of them")
+	case f.Gone > fewGone && share > g.MaxDeletes:
+		why = option.Errorf("at most %s or %d of them may be gone (%s)", percent(g.MaxDeletes), fewGone, option.ReconcileMaxDeletes)
+	default:
+		return nil
+	}
+	return option.Errorf("%d of %d live entities (%s) have no row: %w. No delete is published. Was the table truncated, restored or exchanged? "+
+		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", f.Gone, f.Live, percent(share), why, g.Stream)
+}
+
+// Beyond reports whether the guard will trip whatever the rest of the view brings, when the table
+// has been read to its end: every further entity has no row, save those that up to room rows may
+// hold.
+func (g Guard) Beyond(f Found, room uint64) bool {
+	if f.Gone <= room {
+		return false
+	}
+	f.Gone -= room
+	return g.Check(f) != nil
+}
+
+func percent(p float64) string {
+	text := fmt.Sprintf("%.1f", p)
+	return strings.TrimSuffix(text, ".0") + "%"
+}
+
+// finish forgets what is gone for long, and records how the run ended.
+func (p *pass) finish(ctx context.Context) error {
+	if p.mode.DryRun {
+		p.run.Ended = time.Now()
+		return nil
+	}
+	if err := p.forget(ctx); err != nil {
+		return err
+	}
+	if err := p.verify(ctx); err != nil {
+		return err
+	}
+	if p.guard != "" {
+		p.run.Guard = p.guard
+	}
+	p.run.Ended, p.beyond = time.Now(), false
+	// What still waits is dropped: the next run finds it again.
+	p.drop = p.run.Absent > 0
+	p.run.Absent, p.run.Judged, p.waiting = 0, 0, nil
+	if err := p.save(ctx); err != nil {
+		return err
+	}
+	if !p.wish.due {
+		return nil
+	}
+	// That the guard tripped is on record. What another server lacks may be a row that was missed.
+	whole := p.opts.Kind != event.Release || p.unjudged == ""
+	return p.answer(ctx, p.wish, whole)
+}
+
+// answer notes that a run which answers a wish has ended, and tells the owner if it has compared
+// the whole table.
+func (r *Reconciler) answer(ctx context.Context, w wish, whole bool) error {
+	r.answered = w
+	if !whole {
+		return nil
+	}
+	if err := r.opts.Owner.Reconciled(ctx, w.number); err != nil {
+		return fmt.Errorf("record that %s was reconciled: %w", r.opts.Shard, err)
+	}
+	return nil
+}
+
+// forget drops entities from the view that are absent for long, in the first run of a day.
+func (p *pass) forget(ctx context.Context) error {
+	if p.opts.Kind == event.Release || !p.newDay {
+		return nil
+	}
+	before := p.run.Clock.Add(-keptGone)
+	for {
+		var n int
+		err := p.retry(ctx, "forget entities that are absent", func() (err error) {
+			n, err = p.opts.Store.ForgetAbsent(ctx, p.opts.Stream, before, forgetSlice)
+			return err
+		})
+		if err != nil || n < forgetSlice {
+			return err
+		}
+	}
+}
+
+// verify moves verified through to the clock of the run: all that was committed by then, a window
+// aside, has been compared with what was published, and the tail has come to where the table ended.
+// A busy tail is given the time for that.
+func (p *pass) verify(ctx context.Context) error {
+	if p.tripped || p.unjudged != "" {
+		return nil
+	}
+	if there, err := p.awaitTail(ctx, 2*p.opts.Window+2*time.Second); err != nil || !there {
+		return err
+	}
+	through := p.run.Clock.Add(-p.opts.Window)
+	if p.opts.Kind == event.Release {
+		through = through.Add(-sweepSlack)
+		// Ids alone do not tell whether a row is the one that was published.
+		if _, err := p.opts.Owner.Nominate(ctx, Nomination{Published: true}); err != nil {
+			return fmt.Errorf("compare the rows of %s that were published last: %w", p.opts.Shard, err)
+		}
+	}
+	if through.After(p.run.Verified) {
+		p.run.Verified = through
+	}
+	return nil
+}
+
+// awaitTail waits until the tail has come to where the table ended when the pass began, for up to
+// limit, and reports whether it has.
+func (p *pass) awaitTail(ctx context.Context, limit time.Duration) (bool, error) {
+	for deadline := time.Now().Add(limit); ; {
+		reach, running := p.opts.Owner.Reach()
+		if running && reach >= p.highest {
+			return true, nil
+		}
+		if !running || time.Now().After(deadline) {
+			return false, nil
+		}
+		if err := backoff.Pause(ctx, 20*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+}
+
+// viewCursor walks the entities of a shard's view that are not absent, in the order of their rows.
+// It reads ahead, so an entry may be older than the last publish; at worst it nominates a row for
+// nothing.
+type viewCursor struct {
+	reconciler *Reconciler
+	entries    []store.Change
+	next       int
+	// limit is how many entries are read next.
+	limit int
+	after uint64
+	ended bool
+}
+
+// peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until
+// the next peek.
+func (c *viewCursor) peek(ctx context.Context) (*store.Change, error) {
+	if c.next == len(c.entries) && !c.ended {
+		if err := c.fill(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c.next == len(c.entries) {
+		return nil, nil
+	}
+	return &c.entries[c.next], nil
+}
+
+func (c *viewCursor) advance() { c.next++ }
+
+// fill reads the next entries. Entries of the same row come together.
+func (c *viewCursor) fill(ctx context.Context) error {
+	r := c.reconciler
+	limit := max(c.limit, minViewRows)
+	err := r.retry(ctx, "read the view", func() (err error) {
+		clear(c.entries)
+		c.entries, err = r.opts.View.ByRow(ctx, r.opts.Shard, c.after, limit, c.entries[:0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.next, c.ended = 0, len(c.entries) < limit
+	if c.ended {
+		return nil
+	}
+	c.after = c.entries[len(c.entries)-1].Entry.Row
+	// Invariant 7: the number of entries that fit, if they are like the last ones.
+	size := len(c.entries) * entryBytes
+	for i := range c.entries {
+		size += len(c.entries[i].Entity)
+	}
+	c.limit = min(viewBytes*len(c.entries)/size, 2*limit, maxViewRows)
+	return nil
 }

@@ -1,14 +1,22 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"iter"
 	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
+	"bridge/internal/view"
 	"bridge/source"
 )
 
@@ -120,3 +128,250 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	return p.finish(ctx)
 }
+
+// Store is what a Reconciler reads of the checkpoint, and has forgotten. A [store.Store] is one.
+type Store interface {
+	Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error]
+	Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error)
+	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
+}
+
+// View is what was published last of each entity. A [view.View] is one.
+type View interface {
+	ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error)
+	Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error)
+}
+
+// Committer writes the checkpoint. A [bridge/internal/catchup.Committer] is one.
+type Committer interface {
+	Apply(ctx context.Context, b *store.Batch) error
+}
+
+// Options describe the reconcile of one shard. The fields up to Owner must be set.
+type Options struct {
+	// Stream and Shard name the shard as its checkpoint does.
+	Stream, Shard string
+	// Kind is the kind of the stream.
+	Kind event.Kind
+	// Source serves the Reconciler alone; the owner of the shard has its own. NewEncoder makes an
+	// encoder for one run.
+	Source     source.Shard
+	NewEncoder func() (*event.Encoder, error)
+	// Store holds the progress of a run, which Committer saves.
+	Store     Store
+	Committer Committer
+	// View is that of the stream; nil for a release stream.
+	View View
+	// Owner judges nominations and publishes. A dry run only asks for its reach.
+	Owner Owner
+
+	// ReadKeys reads at most keysAtOnce keys in all tables of the stream, as that of
+	// [view.MoversOptions] does, with an empty shard: an entity with a row in another table is not
+	// gone. Nil where the tables of the stream share no entities.
+	ReadKeys func(ctx context.Context, shard string, entities [][]byte) (view.Reading, error)
+	// Window is the stability window. A row whose CREATED is younger is not judged, unless the view
+	// has an entry for it.
+	Window time.Duration
+	// Zone is the time zone of a CREATED column without one. Defaults to UTC.
+	Zone *time.Location
+	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard
+	// trips; 100 switches it off.
+	MaxDeletes float64
+	// Rate bounds the rows read a second. Defaults to no bound.
+	Rate int64
+	// PageRows and PageBytes bound one page; two are in memory. Default to 2500 and 1 MiB.
+	PageRows, PageBytes int
+	// SaveEvery is the time between two saves of the progress; a negative one saves after every
+	// page. Defaults to 2 s.
+	SaveEvery time.Duration
+	// RetryLimit is how long an outage of the source or the store may last before the run is cut
+	// short, to be resumed later. Defaults to 5 minutes.
+	RetryLimit time.Duration
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+	// Text returns what a report says of an error, or of a guard that tripped. Defaults to its
+	// Error.
+	Text func(error) string
+}
+
+// Mode says what a run is to do.
+type Mode struct {
+	// DryRun reports the differences; it publishes and saves nothing.
+	DryRun bool
+	// AllowDeletes says that a person agrees to all deletes of this run.
+	AllowDeletes bool
+}
+
+const (
+	// minViewRows and maxViewRows bound how many entries of the view are read at once; their
+	// entities take about viewBytes at most, with entryBytes each for the entry itself.
+	minViewRows, maxViewRows = 200, 10_000
+	viewBytes, entryBytes    = 2 << 20, 160
+	// candidateBytes bounds the entities that are looked up by key together.
+	candidateBytes = 1 << 20
+	// keptGone is how long the entry of an absent entity is kept, so that its next event links to
+	// the last one if it comes back.
+	keptGone = 7 * 24 * time.Hour
+	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
+	allowedFor = time.Hour
+	// forgetSlice is how many entities are forgotten at once.
+	forgetSlice = 2000
+	// keysAtOnce is how many keys are read at once in all tables of a stream.
+	keysAtOnce = 200
+)
+
+func (o Options) withDefaults() Options {
+	o.PageRows = cmp.Or(o.PageRows, 2500)
+	o.PageBytes = cmp.Or(o.PageBytes, 1<<20)
+	o.SaveEvery = cmp.Or(o.SaveEvery, 2*time.Second)
+	o.RetryLimit = cmp.Or(o.RetryLimit, 5*time.Minute)
+	o.Zone = cmp.Or(o.Zone, time.UTC)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Text == nil {
+		o.Text = error.Error
+	}
+	if o.Rate > 0 {
+		// Several pages a second, so that the rate is even.
+		o.PageRows = int(max(1, min(int64(o.PageRows), o.Rate/4)))
+	}
+	return o
+}
+
+// Nomination names rows and entities that may differ from what was published. It proves nothing:
+// the owner reads them again.
+type Nomination struct {
+	// Rows are ids of rows that the view does not know or knows with another digest: ascending and
+	// disjoint, at most MaxNominated ids in all.
+	Rows []source.Range
+	// Entities are the keys of entities of the view without a row: at most MaxNominated.
+	Entities [][]byte
+	// Published asks for a comparison of the rows published last with the table. If their ids are
+	// used again, the shard stops.
+	Published bool
+}
+
+// MaxNominated bounds one nomination.
+const MaxNominated = 1000
+
+// Verdict counts the events that the owner published for a nomination.
+type Verdict struct {
+	Added, Modified, Deleted uint64
+	// Missed counts the rows of a release stream.
+	Missed uint64
+}
+
+// Add adds v to the counts.
+func (c *Verdict) Add(v Verdict) {
+	c.Added += v.Added
+	c.Modified += v.Modified
+	c.Deleted += v.Deleted
+	c.Missed += v.Missed
+}
+
+// Owner publishes a shard.
+type Owner interface {
+	// Nominate blocks until the rows and entities of n have been read and the differences were
+	// published, by the owner or, where an entity moves, by another, and applied. An error says
+	// that the shard stopped or ctx ended; any part of n may have been published.
+	Nominate(ctx context.Context, n Nomination) (Verdict, error)
+	// Reach returns the saved position of the shard, up to which a scan may judge; false while the
+	// shard does not run.
+	Reach() (position uint64, ok bool)
+	// ReconcileDue reports whether a run has to follow at once; wish is the number of that wish.
+	ReconcileDue() (wish uint64, due bool)
+	// Reconciled says that a run which began after wish was returned has compared the whole table,
+	// and returns once that is applied.
+	Reconciled(ctx context.Context, wish uint64) error
+}
+
+// wish is an owner's wish that a run follows at once, if it is due.
+type wish struct {
+	number uint64
+	due    bool
+}
+
+func wishOf(o Owner) (w wish) {
+	w.number, w.due = o.ReconcileDue()
+	return w
+}
+
+// ErrNotRunning is returned by Run when the shard does not run, so that nothing can be published.
+var ErrNotRunning = errors.New("the shard does not run")
+
+// permanent are the errors that do not heal by trying again.
+var permanent = []error{
+	source.ErrMissing, source.ErrDenied, source.ErrUnfit,
+	store.ErrDamaged, store.ErrForeign, store.ErrNewer, store.ErrClosed,
+}
+
+func isPermanent(err error) bool {
+	for _, p := range permanent {
+		if errors.Is(err, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// reconciling names the faults of a run in the log.
+const reconciling = "reconcile"
+
+// retry calls try until it succeeds, fails for good, or has failed for Options.RetryLimit.
+func (r *Reconciler) retry(ctx context.Context, what string, try func() error) error {
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second, Limit: r.opts.RetryLimit}
+	err := pause.Retry(ctx, func() error {
+		defer r.tracker.try()()
+		return try()
+	}, func(err error) bool {
+		if isPermanent(err) {
+			return false
+		}
+		r.faults.Fail(reconciling, fmt.Errorf("%s: %w", what, err))
+		return true
+	})
+	switch {
+	case err == nil:
+		r.faults.OK(reconciling)
+		return nil
+	case ctx.Err() != nil:
+		r.faults.Forget(reconciling)
+		return err
+	}
+	r.faults.Forget(reconciling)
+	if !isPermanent(err) {
+		what += fmt.Sprintf(", gave up after %s", r.opts.RetryLimit)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// limiter bounds the rows read a second. Without a bound it never waits.
+type limiter struct {
+	*rate.Limiter
+	// owed is how many rows were read and not waited for.
+	owed int
+}
+
+// newLimiter returns a limiter that permits the first read at once.
+func (o Options) newLimiter() *limiter {
+	limit := rate.Inf
+	if o.Rate > 0 {
+		limit = rate.Limit(o.Rate)
+	}
+	l := &limiter{Limiter: rate.NewLimiter(limit, o.PageRows)}
+	l.AllowN(time.Now(), l.Burst())
+	return l
+}
+
+// wait blocks before a read until the rows of the read before are permitted. So no page grows old
+// while it waits for its rate.
+func (l *limiter) wait(ctx context.Context) error {
+	err := l.WaitN(ctx, l.owed)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l.owed = 0
+	return err
+}
+
+// read notes that rows were read; more than Options.PageRows count as these.
+func (l *limiter) read(rows int) { l.owed = min(rows, l.Burst()) }

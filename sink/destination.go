@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -108,4 +109,199 @@ func Covers(pattern, other string) bool {
 		}
 		pattern, other = restP, restO
 	}
+}
+
+// Vars are the values of a template's placeholders for one event.
+type Vars struct {
+	// Stream, Table, Family, Tag and Domain are the same for all events of a shard.
+	Stream, Table, Family, Tag, Domain string
+	// Type is the event's meta.type.
+	Type string
+	// Key is the event's entity key.
+	Key []byte
+}
+
+// variable is a placeholder of a template.
+type variable uint8
+
+const (
+	noVariable variable = iota
+	varStream
+	varTable
+	varType
+	varFamily
+	varTag
+	varDomain
+	varKey
+)
+
+// variables are in the order in which errors list them.
+var variables = []struct {
+	name string
+	v    variable
+}{
+	{"stream", varStream}, {"table", varTable}, {"type", varType}, {"family", varFamily}, {"tag", varTag},
+	{"domain", varDomain}, {"key", varKey},
+}
+
+// Template makes destinations. It is immutable.
+type Template struct {
+	text  string
+	parts []part
+	// dotted: the dots of {domain} stand as they are, and each part between them goes through the
+	// escape.
+	dotted bool
+}
+
+// part is literal text or, where variable is set, a placeholder.
+type part struct {
+	literal  string
+	variable variable
+}
+
+// ParseTemplate reads a template over {stream}, {table}, {type}, {family}, {tag}, {domain} and
+// {key}, or over those named in allowed. There is no way to write a literal brace: no bus that
+// bridge knows has use for one in a destination.
+func ParseTemplate(text string, allowed ...string) (*Template, error) {
+	t := &Template{text: text}
+	if text == "" {
+		return nil, fmt.Errorf("the destination is empty, write a name or %s", list(allowed))
+	}
+	for rest := text; rest != ""; {
+		literal, after, found := strings.Cut(rest, "{")
+		if strings.Contains(literal, "}") {
+			return nil, fmt.Errorf("destination %q has a '}' without a '{' before it", text)
+		}
+		if literal != "" {
+			t.parts = append(t.parts, part{literal: literal})
+		}
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(after, "}")
+		if !closed {
+			return nil, fmt.Errorf("destination %q has a '{' that is not closed, allowed are %s", text, list(allowed))
+		}
+		v := lookup(name, allowed)
+		if v == noVariable {
+			return nil, fmt.Errorf("destination %q has the placeholder {%s}, allowed are %s", text, name, list(allowed))
+		}
+		t.parts = append(t.parts, part{variable: v})
+		rest = after
+	}
+	return t, nil
+}
+
+// lookup returns the variable with this name if it is allowed.
+func lookup(name string, allowed []string) variable {
+	for _, known := range variables {
+		if known.name == name && (len(allowed) == 0 || slices.Contains(allowed, name)) {
+			return known.v
+		}
+	}
+	return noVariable
+}
+
+// list names what is allowed, for errors.
+func list(allowed []string) string {
+	var names []string
+	for _, known := range variables {
+		if lookup(known.name, allowed) != noVariable {
+			names = append(names, "{"+known.name+"}")
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// String returns the text that was parsed.
+func (t *Template) String() string { return t.text }
+
+// Uses reports whether the template has the placeholder with this name, written without braces.
+func (t *Template) Uses(name string) bool {
+	v := lookup(name, nil)
+	return v != noVariable && slices.ContainsFunc(t.parts, func(p part) bool { return p.variable == v })
+}
+
+// ConstantPerType reports whether all events of one shard that have the same type go to the same
+// destination, so that the destination can be made once a type.
+func (t *Template) ConstantPerType() bool { return !t.Uses("key") }
+
+// An Escape appends value to dst in the form in which a bus takes it in a destination, and returns
+// the extended dst. It must not keep value.
+type Escape func(dst []byte, value string) []byte
+
+// Append appends the destination of an event to dst and returns the extended dst. Values go through
+// escape, literal text does not. It allocates nothing but a larger dst.
+func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
+	for _, p := range t.parts {
+		switch p.variable {
+		case noVariable:
+			dst = append(dst, p.literal...)
+		case varStream:
+			dst = escape(dst, v.Stream)
+		case varTable:
+			dst = escape(dst, v.Table)
+		case varType:
+			dst = escape(dst, v.Type)
+		case varFamily:
+			dst = escape(dst, v.Family)
+		case varTag:
+			dst = escape(dst, v.Tag)
+		case varDomain:
+			dst = t.appendDomain(dst, v.Domain, escape)
+		case varKey:
+			if t.dotted && string(v.Key) == "_" {
+				// That is what an empty key makes.
+				dst = append(dst, "%5F"...)
+				break
+			}
+			// A conversion would allocate for each event; escape keeps nothing.
+			dst = escape(dst, textOf(v.Key))
+		}
+	}
+	return dst
+}
+
+func (t *Template) appendDomain(dst []byte, domain string, escape Escape) []byte {
+	for t.dotted {
+		part, rest, more := strings.Cut(domain, ".")
+		if !more {
+			break
+		}
+		dst, domain = append(escape(dst, part), '.'), rest
+	}
+	return escape(dst, domain)
+}
+
+// OneTokenDomain returns the template as versions before dotted domains filled it in: the whole
+// domain is one token.
+func (t *Template) OneTokenDomain() *Template {
+	former := *t
+	former.dotted = false
+	return &former
+}
+
+// EscapeNone appends value as it is: Kafka topics know no escaping. CheckTopic tells whether the
+// result is a topic.
+func EscapeNone(dst []byte, value string) []byte { return append(dst, value...) }
+
+// EscapeToken appends value as one token of a NATS subject: every byte outside [A-Za-z0-9_-] as %XX
+// in upper case, and nothing at all as "_".
+func EscapeToken(dst []byte, value string) []byte {
+	const hex = "0123456789ABCDEF"
+	if value == "" {
+		return append(dst, '_')
+	}
+	for i := range len(value) {
+		if c := value[i]; isTokenByte(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return dst
+}
+
+func isTokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }

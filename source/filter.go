@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -133,4 +134,138 @@ func checkParentheses(bare string) error {
 // CheckFilter accepts, and 1 for the others: NULL is not a match.
 func Unmatched(condition string) string {
 	return "CASE WHEN (" + condition + ") THEN NULL ELSE 1 END"
+}
+
+// maxTables bounds what one pattern may expand to.
+const maxTables = 10_000
+
+// ExpandTables returns the physical tables that a TABLE setting names, in the order of the pattern.
+// A pattern is a comma-separated list of "table" or "database.table", with spaces around allowed; a
+// range in braces stands for its numbers:
+//
+//	t_{0..63}                     t_0 … t_63
+//	t_{00..63}                    t_00 … t_63: with a leading zero every number has that width
+//	db_{00..03}.bill_{0..9}       each database with each table
+//
+// Names may hold any character but control characters and ", { } .". A table named twice, a
+// malformed or reversed range and more than 10,000 tables are refused with an error that says what
+// would be right.
+func ExpandTables(pattern string) ([]string, error) {
+	if !utf8.ValidString(pattern) {
+		return nil, errors.New("table names must be UTF-8")
+	}
+	if i := strings.IndexFunc(pattern, unicode.IsControl); i >= 0 {
+		return nil, fmt.Errorf("control character in a table name, after %q", pattern[:i])
+	}
+	var tables []string
+	seen := make(map[string]bool)
+	for item := range strings.SplitSeq(pattern, ",") {
+		expanded, err := expandItem(strings.TrimSpace(item), maxTables-len(tables))
+		if err != nil {
+			return nil, err
+		}
+		for _, table := range expanded {
+			if seen[table] {
+				return nil, fmt.Errorf("table %q is named twice: name each table once", table)
+			}
+			seen[table] = true
+		}
+		tables = append(tables, expanded...)
+	}
+	return tables, nil
+}
+
+// expandItem expands one item of the list to at most room tables.
+func expandItem(item string, room int) ([]string, error) {
+	if item == "" {
+		return nil, errors.New(`an empty table name: want "table", "database.table", "t_{0..63}" or several of them with commas between`)
+	}
+	names := []string{""}
+	rest := item
+	for {
+		text, after, braced := strings.Cut(rest, "{")
+		if strings.Contains(text, "}") {
+			return nil, fmt.Errorf(`"}" without "{" before it in %q: a range looks like {0..63}`, item)
+		}
+		names = each(names, []string{text})
+		if !braced {
+			break
+		}
+		inner, behind, closed := strings.Cut(after, "}")
+		if !closed {
+			return nil, fmt.Errorf(`"{" without "}" after it in %q: a range looks like {0..63}`, item)
+		}
+		numbers, err := expandRange(inner, room/len(names))
+		if err != nil {
+			return nil, fmt.Errorf("%w in %q", err, item)
+		}
+		names = each(names, numbers)
+		rest = behind
+	}
+	if len(names) > room {
+		return nil, errTooMany
+	}
+	return names, checkName(names[0], item)
+}
+
+var errTooMany = fmt.Errorf("more than %d tables: make the ranges smaller or split the stream", maxTables)
+
+// each appends every suffix to every prefix.
+func each(prefixes, suffixes []string) []string {
+	joined := make([]string, 0, len(prefixes)*len(suffixes))
+	for _, prefix := range prefixes {
+		for _, suffix := range suffixes {
+			joined = append(joined, prefix+suffix)
+		}
+	}
+	return joined
+}
+
+// expandRange returns the numbers of "0..63" as text, at most room of them.
+func expandRange(inner string, room int) ([]string, error) {
+	low, high, ok := strings.Cut(inner, "..")
+	if !ok || !isNumber(low) || !isNumber(high) {
+		return nil, fmt.Errorf("malformed range {%s}: want two numbers of up to 9 digits, as in {0..63} or {00..63}", inner)
+	}
+	padded := len(low) > 1 && low[0] == '0' || len(high) > 1 && high[0] == '0'
+	if padded && len(low) != len(high) {
+		return nil, fmt.Errorf("range {%s} has a leading zero and ends of different width: write {%0*s..%0*s} or leave the zeros out",
+			inner, max(len(low), len(high)), low, max(len(low), len(high)), high)
+	}
+	first, _ := strconv.Atoi(low)
+	last, _ := strconv.Atoi(high)
+	if first > last {
+		return nil, fmt.Errorf("reversed range {%s}: write {%s..%s}", inner, high, low)
+	}
+	if last-first >= room {
+		return nil, errTooMany
+	}
+	width := 0
+	if padded {
+		width = len(low)
+	}
+	numbers := make([]string, 0, last-first+1)
+	for n := first; n <= last; n++ {
+		numbers = append(numbers, fmt.Sprintf("%0*d", width, n))
+	}
+	return numbers, nil
+}
+
+func isNumber(s string) bool {
+	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
+}
+
+// checkName refuses a name that is not "table" or "database.table". Ranges add digits only, so that
+// one name of an item stands for all.
+func checkName(name, item string) error {
+	parts := strings.Split(name, ".")
+	if len(parts) > 2 {
+		return fmt.Errorf(`%q has more than one dot: want "table" or "database.table"`, item)
+	}
+	for _, part := range parts {
+		if part == "" || strings.TrimSpace(part) != part {
+			return fmt.Errorf(`%q has an empty part or spaces around one: want "table" or "database.table"`, item)
+		}
+	}
+	return nil
 }

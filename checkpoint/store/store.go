@@ -6,6 +6,8 @@ import (
 	"errors"
 	"iter"
 	"time"
+
+	"bridge/internal/inspect"
 )
 
 // Errors of a store. Test with errors.Is; the wrapping error names the folder and the remedy.
@@ -81,4 +83,23 @@ type Store interface {
 	Damaged() <-chan struct{}
 	// Close makes what was applied durable and releases the store. No other method may be running.
 	Close() error
+}
+
+// Inspection is the result of looking at a store without changing it.
+type Inspection struct {
+	inspect.Report
+	// Shards are the shards whose START was decided, in the order of stream and shard.
+	Shards []ShardState
+	// Known says that Shards is complete. It is false if the store is damaged or in use.
+	Known bool
+}
+
+// ShardState is what a store holds of a shard.
+type ShardState struct {
+	Key      Key
+	Progress Progress
+	// Meaning is nil where the store does not know it.
+	Meaning *Meaning
+	// Schema is nil where the store does not know it.
+	Schema *Schema
 }

@@ -2,8 +2,13 @@ package shard
 
 import (
 	"context"
+	"maps"
+	"slices"
 
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/option"
+	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -127,4 +132,243 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 		b.filled = append(b.filled, row.ID)
 	}
 	return nil
+}
+
+// entities decides what the rows of a capability shard are news of, by the view of the stream. It
+// belongs to the owner; nil for a release shard.
+type entities struct {
+	opts    *Options
+	encoder *event.Encoder
+	retrier *retrier
+	gaps    *gaps
+
+	// rows, keys and decisions are used again and again: they are those of a page.
+	rows      []view.Row
+	keys      []byte
+	decisions []view.Decision
+	formers   [][]byte
+	// warned says that the log has a row with NULL in its key.
+	warned bool
+	// waits are closed as former entities that were nominated leave the queue.
+	waits map[<-chan struct{}]struct{}
+}
+
+// newEntities returns nil for a release shard.
+func newEntities(opts *Options, r *retrier, g *gaps) *entities {
+	if opts.Kind != event.Capability {
+		return nil
+	}
+	return &entities{opts: opts, encoder: opts.Encoder, retrier: r, gaps: g, waits: make(map[<-chan struct{}]struct{})}
+}
+
+// begin begins the claims of b.
+func (e *entities) begin(b *batch) {
+	b.claims = e.opts.View.Begin(e.opts.Name)
+	b.claims.Time = b.made
+}
+
+// decide returns what rows say, behind b, the batch being made. It is good until the next call.
+// Rows that are not nominated are decided in their order (invariant 3).
+func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]view.Decision, error) {
+	if err := e.read(rows); err != nil {
+		return nil, err
+	}
+	e.decisions = e.decisions[:0]
+	floor := e.gaps.floor()
+	for from := 0; from < len(e.rows); {
+		// Rule 16: what was not committed when the shard began is published.
+		below, to := e.isBelow(floor, from), from+1
+		for to < len(e.rows) && e.isBelow(floor, to) == below {
+			to++
+		}
+		if b.claims.Floor = 0; below {
+			b.claims.Floor = floor
+		}
+		err := e.retrier.readStore(ctx, func() (err error) {
+			e.decisions, err = e.opts.View.Decide(ctx, b.claims, e.rows[from:to], e.decisions[:from])
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		from = to
+	}
+	return e.decisions, nil
+}
+
+// isBelow reports whether row i is recorded and not published where the view has nothing of it.
+func (e *entities) isBelow(floor uint64, i int) bool {
+	return e.rows[i].ID <= floor && !e.gaps.missing(e.rows[i].ID)
+}
+
+// read sets e.rows to what rows say of their entities.
+func (e *entities) read(rows []source.Row) error {
+	e.rows, e.keys = e.rows[:0], e.keys[:0]
+	for _, row := range rows {
+		digest, err := e.digest(row)
+		if err != nil {
+			return err
+		}
+		if digest.Keyless {
+			if err := e.refuse(row); err != nil {
+				return err
+			}
+		}
+		start := len(e.keys)
+		e.keys = append(e.keys, digest.Key...)
+		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless})
+	}
+	// The keys may have moved while they grew.
+	start := 0
+	for i := range e.rows {
+		end := start + len(e.rows[i].Entity)
+		e.rows[i].Entity = e.keys[start:end:end]
+		start = end
+	}
+	return nil
+}
+
+// refuse counts a row that has NULL in its key, and warns about the first one. With
+// ON_BAD_VALUE=stop it stops the shard.
+func (e *entities) refuse(row source.Row) error {
+	columns := e.gaps.reader.columns
+	column := columns.List[max(0, columns.Keyless(row.Values))].Name
+	if e.encoder.StopsOnBad() {
+		return option.Errorf("%w: row %d of %s has NULL in its KEY column %s, as others may have: give it a value, or set %s=null to leave such rows out",
+			source.ErrUnfit, row.ID, e.opts.Name, column, option.OnBadValue)
+	}
+	e.opts.Metrics.badValues.WithLabelValues(e.opts.Stream).Inc()
+	if !e.warned {
+		e.warned = true
+		e.opts.Logger.Warn("a row with NULL in its key, as others may have, is not published, further ones are only counted (bridge_bad_values_total)",
+			"id", row.ID, "column", column, "remedy", option.Errorf("give it a value, or to stop the stream at such a row set %s=stop", option.OnBadValue))
+	}
+	return nil
+}
+
+// digest returns the entity and the digest of a row, if a view can hold it.
+func (e *entities) digest(row source.Row) (event.Digest, error) {
+	digest, err := e.encoder.Digest(row)
+	if err == nil && len(digest.Key) > store.MaxEntity {
+		err = option.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with %s",
+			source.ErrUnfit, row.ID, e.opts.Name, len(digest.Key), store.MaxEntity, option.Key)
+	}
+	return digest, err
+}
+
+// absent returns what follows from entities having no row, behind b. It is good until the next
+// call.
+func (e *entities) absent(ctx context.Context, b *batch, keys [][]byte) ([]view.Decision, error) {
+	err := e.retrier.readStore(ctx, func() (err error) {
+		e.decisions, err = e.opts.View.Absent(ctx, b.claims, keys, e.decisions[:0])
+		return err
+	})
+	return e.decisions, err
+}
+
+// lookup returns what the store has of entities.
+func (e *entities) lookup(ctx context.Context, keys [][]byte) (entries []store.Entry, err error) {
+	err = e.retrier.readStore(ctx, func() (err error) {
+		entries, err = e.opts.View.Lookup(ctx, e.opts.Name, keys, entries[:0])
+		return err
+	})
+	return entries, err
+}
+
+// byRow returns the entity that was last published with a row, nil for none.
+func (e *entities) byRow(ctx context.Context, row uint64) (key []byte, err error) {
+	var found []store.Change
+	err = e.retrier.readStore(ctx, func() (err error) {
+		found, err = e.opts.View.ByRow(ctx, e.opts.Name, row-1, 1, found[:0])
+		return err
+	})
+	for i := range found {
+		if found[i].Entry.Row == row {
+			key = found[i].Entity
+		}
+	}
+	return key, err
+}
+
+// nominate gives those entities to the stream that were not decided about (rule 29).
+func (e *entities) nominate(decisions []view.Decision) {
+	for i := range decisions {
+		if decisions[i].Nominate {
+			e.opts.Movers.Nominate(e.opts.Name, decisions[i].Entity)
+		}
+	}
+	e.noteOverflow()
+}
+
+// nominateFormers gives the entities to the stream that the rows decided last had before: an UPDATE
+// of a key leaves no row of them. Movers proves that (invariant 5).
+func (e *entities) nominateFormers(ctx context.Context) error {
+	err := e.retrier.readStore(ctx, func() (err error) {
+		e.formers, err = e.opts.View.Formers(ctx, e.opts.Name, e.rows, e.formers[:0])
+		return err
+	})
+	for _, former := range e.formers {
+		e.waits[e.opts.Movers.Nominate(e.opts.Name, former)] = struct{}{}
+	}
+	clear(e.formers)
+	e.noteOverflow()
+	return err
+}
+
+// formersWait reports whether former entities that were nominated are still in the queue.
+func (e *entities) formersWait() bool {
+	maps.DeleteFunc(e.waits, func(done <-chan struct{}, _ struct{}) bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	return len(e.waits) > 0
+}
+
+// noteOverflow has a reconcile follow where nominations were dropped, since too many wait.
+func (e *entities) noteOverflow() {
+	if e.opts.Movers.Overflow() {
+		e.opts.Feed.overflowed()
+	}
+}
+
+// handled appends to ids those of rows that are taken care of: the others are nominated (rule 26).
+func handled(ids []uint64, rows []source.Row, decisions []view.Decision) []uint64 {
+	for i, row := range rows {
+		if !decisions[i].Nominate {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids
+}
+
+// KeyValues returns the values of the key columns of each entity of a stream, for source.Query. The
+// encoder is bound to the columns of the table. An error wraps source.ErrUnfit and names the
+// remedy.
+func KeyValues(encoder *event.Encoder, stream string, keys [][]byte) ([][][]byte, error) {
+	all := make([][][]byte, len(keys))
+	for i, key := range keys {
+		values, err := encoder.KeyValues(key, nil)
+		if err != nil {
+			return nil, option.Errorf("%w: %w: was %s changed? Then what was published is about other entities: bridge checkpoint reset %s",
+				source.ErrUnfit, err, option.Key, stream)
+		}
+		all[i] = values
+	}
+	return all, nil
+}
+
+// withoutRow returns those of keys that no decision is about.
+func withoutRow(keys [][]byte, decisions []view.Decision) [][]byte {
+	there := make(map[string]struct{}, len(decisions))
+	for i := range decisions {
+		there[string(decisions[i].Entity)] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(key []byte) bool {
+		_, ok := there[string(key)]
+		return ok
+	})
 }

@@ -3,13 +3,16 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/event"
 	"bridge/internal/backoff"
+	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
 	"bridge/source"
@@ -164,4 +167,162 @@ func permanent(err error) bool {
 		}
 	}
 	return false
+}
+
+// ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,
+// restored or its counter was reset. Rows under such ids would never be seen by the tail.
+var ErrIDsReused = errors.New("the table uses ids again that were published")
+
+// reusedError says since when and why ids are used again, and what a person is to do. It is
+// ErrIDsReused. saved says that the store has the reason.
+type reusedError struct {
+	reason, remedy string
+	saved          bool
+}
+
+// newReused returns a reusedError of now: the table may be filled again before somebody reads it.
+func newReused(remedy, reason string, args ...any) *reusedError {
+	return &reusedError{reason: fmt.Sprintf("at %s ", time.Now().UTC().Format(time.RFC3339)) + fmt.Sprintf(reason, args...), remedy: remedy}
+}
+
+func (e *reusedError) Error() string { return e.Named(option.Short) }
+
+// Named returns the text of Error with the setting as naming has it. What a command has set is in
+// the checkpoint alone, which may be gone with a pod.
+func (e *reusedError) Named(naming option.Naming) string {
+	text := fmt.Sprintf("%v: %s %s", ErrIDsReused, e.reason, e.remedy)
+	if strings.Contains(e.remedy, "bridge checkpoint set") {
+		text += option.Sprintf(naming, ". Type it where this checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:)", option.CheckpointURL)
+	}
+	return text
+}
+
+func (*reusedError) Unwrap() error { return ErrIDsReused }
+
+// saveStop has the store know why the shard must not go on, so that only a command ends that: once
+// the table is filled again it may show nothing any more. What a server shows that does not take
+// the writes may be that it lags: a restart asks again.
+func (s *Shard) saveStop(ctx context.Context, err error) error {
+	reused, ok := errors.AsType[*reusedError](err)
+	if !ok || reused.saved || !s.server.traits.Writer {
+		return nil
+	}
+	list, err := s.opts.Feed.loadPublishedRows(ctx, s.opts.Name, s.opts.PublishedRows)
+	if err != nil {
+		return err
+	}
+	list.Stop(reused.reason)
+	change := store.ShardChange{Key: s.opts.key()}
+	for _, chunk := range list.Changed() {
+		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
+	}
+	if err := s.sync(ctx, change); err != nil {
+		return err
+	}
+	reused.saved = true
+	return nil
+}
+
+// idWatch stops a shard whose ids are used again. It belongs to the owner.
+type idWatch struct {
+	opts          *Options
+	reader        *reader
+	publishedRows *publishedRows
+	// askedAt is the highest id, below the position, at which the table's next id was asked for and
+	// found good.
+	askedAt *uint64
+}
+
+// refuse returns an error when the next id of the table is not above the position. Deleting the
+// newest rows leaves the counter where it is and is no such case.
+func (w *idWatch) refuse(ctx context.Context, position uint64) error {
+	if position == 0 {
+		return nil
+	}
+	next, err := w.reader.nextID(ctx)
+	if err != nil || next == 0 || next > position {
+		return err
+	}
+	return newReused(w.publishedRows.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", w.opts.Name, next, position)
+}
+
+// check compares the rows published last where that is due, and asks for the next id when the
+// highest id of the page lies below the position and has changed since it was asked. Where the page
+// is to be read again, ready is false.
+func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bool, err error) {
+	ready, moved, err := w.publishedRows.watch(ctx, p)
+	if moved {
+		// What was found out about the next id was another server's.
+		w.askedAt = nil
+	}
+	if err != nil || !ready {
+		return false, err
+	}
+	if p.MaxID >= position {
+		w.askedAt = nil
+		return true, nil
+	}
+	if w.askedAt != nil && *w.askedAt == p.MaxID {
+		return true, nil
+	}
+	highest := p.MaxID
+	if err := w.refuse(ctx, position); err != nil {
+		return false, err
+	}
+	w.askedAt = &highest
+	return true, nil
+}
+
+// Accept says that a person has agreed to the table as it is. A capability shard that stopped
+// because ids are used again then reads all of it, and what its view knows already it does not
+// publish again. It reports whether the shard had stopped for that.
+func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.consent.give() }
+
+// halt keeps why a shard must not publish any more. It is safe for concurrent use.
+type halt struct {
+	mu     sync.Mutex
+	err    *haltError
+	cancel context.CancelCauseFunc
+}
+
+// haltError ends what is in flight at once.
+type haltError struct{ error }
+
+func (e *haltError) Unwrap() error { return e.error }
+
+// begin returns a context for an attempt, which ends when the shard is halted.
+func (h *halt) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel = cancel; h.err != nil {
+		cancel(h.err)
+	}
+	return ctx, cancel
+}
+
+// reason returns why the shard is halted, else err.
+func (h *halt) reason(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return h.err
+	}
+	return err
+}
+
+// Stop has the shard publish nothing any more, for as long as the process lives: another one has
+// taken over, or its stream cannot catch up. Its status says err. It may come before Run.
+func (s *Shard) Stop(err error) {
+	// An idle shard has to end, too.
+	defer s.wake()
+	h := &s.halt
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = &haltError{err}
+	}
+	if h.cancel != nil {
+		h.cancel(h.err)
+	}
 }

@@ -258,3 +258,98 @@ func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row, cha
 	}
 	t.reader.prefetch(ctx, q, nil)
 }
+
+// landing is the state of late rows that are more than one read brings, as when a large transaction
+// commits: they are read one page after the other, without a pause, and each poll reads a page of
+// the tail, too.
+type landing struct {
+	// cut says that a limit ended the last read of late rows, rest what it did not come to.
+	cut  bool
+	rest []source.Range
+	// first is when the first of them was read, zero while none are left for the next poll.
+	first time.Time
+	// judged is when the last evidence was read, cost how long that took.
+	judged time.Time
+	cost   time.Duration
+}
+
+// evidenceShare and evidenceWait bound how much of the time evidence takes while rows land, and how
+// long it waits.
+const (
+	evidenceShare = 20
+	evidenceWait  = 5 * time.Second
+)
+
+// skipsEvidence reports whether a poll may do without evidence: it would show up to evidenceIDs ids
+// that the next reads bring anyway. Ids that are not judged stay as they are, so that it is safe to
+// wait.
+func (l *landing) skipsEvidence(now time.Time, interval time.Duration) bool {
+	return !l.first.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
+}
+
+// measure notes when evidence was read.
+func (l *landing) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
+
+// since implements seen: late rows have been there since the first of them was read.
+func (l *landing) since(uint64) time.Time { return l.first }
+
+// goOn notes at the end of a poll whether there are more to read at once; at is when the present
+// ones were read.
+func (l *landing) goOn(more bool, at time.Time) {
+	switch {
+	case !more:
+		l.first = time.Time{}
+	case l.first.IsZero():
+		l.first = at
+	}
+}
+
+// tellEvery is how often a long piece of work says in the log how far it has come.
+const tellEvery = 10 * time.Second
+
+// tailLog tells the log how far a tail that lags has come.
+type tailLog struct {
+	opts    *Options
+	status  *tracker
+	server  *server
+	arrival *arrival
+	// since is when the tail fell behind, told when the log was told last, id its position then.
+	since, told time.Time
+	id          uint64
+}
+
+// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the
+// table.
+func (p *tailLog) note(position uint64, behind bool) {
+	if !behind {
+		p.end(position)
+		return
+	}
+	now := time.Now()
+	if p.since.IsZero() {
+		p.since, p.told, p.id = now, now, position
+		return
+	}
+	elapsed := now.Sub(p.told)
+	if elapsed < tellEvery || position <= p.id {
+		return
+	}
+	highest := p.status.highest()
+	rate := float64(position-p.id) / elapsed.Seconds()
+	left := time.Duration(float64(highest-min(position, highest)) / rate * float64(time.Second))
+	p.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
+	p.told, p.id = now, position
+}
+
+// end notes that the tail is not behind.
+func (p *tailLog) end(position uint64) {
+	highest := p.status.highest()
+	if p.server.tailless() {
+		highest = position
+	}
+	before := p.arrival.read(p.opts.Logger, position, highest)
+	if before && !p.told.IsZero() && p.told != p.since {
+		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
+	}
+	p.since, p.told, p.id = time.Time{}, time.Time{}, 0
+}

@@ -2,9 +2,12 @@ package standby
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -175,3 +178,136 @@ func (l *Lease) Check(ctx context.Context) error {
 
 // Close implements Elector.
 func (l *Lease) Close() error { return l.register.Close() }
+
+// Claim is what a member says of itself to the others.
+type Claim struct {
+	// Member names the process, and no other one. It is empty in the claim of nobody.
+	Member string `json:"member"`
+	// Host is for people.
+	Host string `json:"host,omitempty"`
+	// Addr is host:port of the member's HTTP server, as other hosts may reach it. It is empty where
+	// the member has none.
+	Addr string `json:"addr,omitempty"`
+	// TLS says that the member speaks TLS there.
+	TLS bool `json:"tls,omitempty"`
+	// Since is when the member began to work, by the clock of a host; zero while it waits. It is
+	// for people: nothing is decided by it.
+	Since time.Time `json:"since,omitzero"`
+	// Ready says that the member has read what the bus holds, so that it can go on at once.
+	Ready bool `json:"ready,omitempty"`
+	// Refused says that the member must not be elected: its settings differ from those of a member
+	// that works, or did a moment ago.
+	Refused bool `json:"refused,omitempty"`
+	// Left says that the member works no more and left in order.
+	Left bool `json:"left,omitempty"`
+	// Settings must be the same for all members.
+	Settings Settings `json:"settings,omitempty"`
+}
+
+// Settings has a hash of each setting that members must agree on, by its variable. One that is not
+// there has its default.
+type Settings map[string]string
+
+// Differing returns the variables that differ, sorted.
+func (s Settings) Differing(other Settings) []string {
+	all := maps.Clone(s)
+	if all == nil {
+		all = make(Settings)
+	}
+	maps.Copy(all, other)
+	maps.DeleteFunc(all, func(name, _ string) bool { return s[name] == other[name] })
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Encode returns the claim as the bus keeps it.
+func (c *Claim) Encode() []byte {
+	// Nothing in it can fail to be encoded.
+	text, _ := json.Marshal(c)
+	return text
+}
+
+// DecodeClaim is the inverse of Encode. Members that are not known are passed over: a later version
+// may have written them.
+func DecodeClaim(text []byte) (c Claim, err error) {
+	return c, json.Unmarshal(text, &c)
+}
+
+// roster is what a member knows of those that wait. They keep one entry of the bus together, for
+// people: nothing is decided by it.
+type roster struct {
+	members []Claim
+	// looked is when the entry was looked at last, beats what it said of each member, since when.
+	looked time.Time
+	beats  map[string]beat
+}
+
+// beat is a count that a member advances each time it shows that it lives.
+type beat struct {
+	count uint64
+	since time.Time
+}
+
+// listed is a member in the entry.
+type listed struct {
+	Claim
+	Beat uint64 `json:"beat"`
+}
+
+// looks there are a timeout.
+const looks = 4
+
+// update reads the entry now and then, and shows a member that waits in it. One that was not heard
+// of for a timeout, by the clock of this host, is left out. An error keeps what is known: it is the
+// election that shows and names faults of the bus.
+func (r *roster) update(ctx context.Context, register Register, self *Claim, timeout time.Duration) {
+	if time.Since(r.looked) < timeout/looks {
+		return
+	}
+	r.looked = time.Now()
+	text, revision, err := register.Get(ctx, WaitingMembers)
+	if err != nil {
+		return
+	}
+	var all map[string]listed
+	if json.Unmarshal(text, &all) != nil || all == nil {
+		all = make(map[string]listed)
+	}
+	r.observe(all, timeout)
+	if !self.Since.IsZero() {
+		delete(all, self.Member)
+		r.members = claimsOf(all)
+		return
+	}
+	all[self.Member] = listed{*self, all[self.Member].Beat + 1}
+	r.members = claimsOf(all)
+	// It holds nothing that fails to be encoded.
+	text, _ = json.Marshal(all)
+	if _, err = register.Put(ctx, WaitingMembers, text, revision); errors.Is(err, ErrConflict) {
+		// Another member was faster: with the next step.
+		r.looked = time.Time{}
+	}
+}
+
+// observe drops those that were not heard of for the timeout.
+func (r *roster) observe(all map[string]listed, timeout time.Duration) {
+	beats := make(map[string]beat, len(all))
+	for name := range all {
+		b, known := r.beats[name]
+		if !known || b.count != all[name].Beat {
+			b = beat{all[name].Beat, r.looked}
+		}
+		beats[name] = b
+		if r.looked.Sub(b.since) >= timeout {
+			delete(all, name)
+		}
+	}
+	r.beats = beats
+}
+
+func claimsOf(all map[string]listed) []Claim {
+	claims := make([]Claim, 0, len(all))
+	for name := range all {
+		claims = append(claims, all[name].Claim)
+	}
+	return claims
+}

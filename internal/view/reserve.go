@@ -1,7 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
+	"hash/maphash"
+	"time"
 
 	"bridge/checkpoint/store"
 )
@@ -141,4 +145,151 @@ func (v *View) Stop(shard string) {
 	for _, r := range moves {
 		v.endMove(r, true, false)
 	}
+}
+
+// Found is a row that a table of the stream has of a key.
+type Found struct {
+	Shard  string
+	Row    uint64
+	Digest [16]byte
+	// Deleted and Silent are those of a Row.
+	Deleted, Silent bool
+	// Modified is the row's MODIFIED; zero where it has none.
+	Modified time.Time
+}
+
+// outcome is what follows from reading a key in all tables.
+type outcome uint8
+
+const (
+	// nothing: the entity's last message says what is true.
+	nothing outcome = iota
+	// publish: the shard of the row that was chosen publishes.
+	publish
+	// absent: no table has the key, and that was published of none.
+	absent
+	// again: one more read is needed to prove that.
+	again
+)
+
+// choose decides rule 29 for an entity with this entry, of which the tables have the rows found.
+// row is the index of the row that has the entity, where there is one. proved says that what was
+// not found is not there: all tables were read in one snapshot, or for the second time without a
+// row.
+//
+// Of two rows of a key the one with the later MODIFIED has the entity; else one that is not
+// deleted, one in the shard of the entry, and the one with the higher id: so nothing alternates.
+func choose(e *store.Entry, found []Found, proved bool) (what outcome, row int) {
+	if len(found) == 0 {
+		switch {
+		case e.State == store.Unknown || e.State == store.Absent && !e.Disputed:
+			return nothing, -1
+		case !proved:
+			return again, -1
+		}
+		return absent, -1
+	}
+	for i := range found[1:] {
+		if found[i+1].beats(&found[row], e.Shard) {
+			row = i + 1
+		}
+	}
+	f := &found[row]
+	_, news, moves := verdict(e, f.Shard, &Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted, Silent: f.Silent})
+	if news || moves {
+		return publish, row
+	}
+	return nothing, row
+}
+
+// beats reports whether f has the entity rather than o. shard is that of the entry.
+func (f *Found) beats(o *Found, shard string) bool {
+	if !f.Modified.IsZero() && !o.Modified.IsZero() && !f.Modified.Equal(o.Modified) {
+		return f.Modified.After(o.Modified)
+	}
+	switch {
+	case f.Deleted != o.Deleted:
+		return o.Deleted
+	case (f.Shard == shard) != (o.Shard == shard):
+		return f.Shard == shard
+	case f.Shard == o.Shard:
+		return f.Row > o.Row
+	}
+	return cmp.Less(f.Shard, o.Shard)
+}
+
+// version is a row with what it says.
+type version struct {
+	shard   string
+	row     uint64
+	digest  [16]byte
+	deleted bool
+}
+
+// versionOf returns the row that an entry was made of, as far as the entry tells.
+func versionOf(e *store.Entry) version {
+	return version{e.Shard, e.Row, e.Digest, e.State == store.Tombstone}
+}
+
+// version returns the row.
+func (f *Found) version() version {
+	return Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted}.version(f.Shard)
+}
+
+// version returns a row of a shard. Of one that is deleted the digest does not matter.
+func (d Row) version(shard string) version {
+	if d.Deleted {
+		d.Digest = [16]byte{}
+	}
+	return version{shard, d.ID, d.Digest, d.Deleted}
+}
+
+// loser is a row whose key another row has, by rule 29: nothing is nominated again while both say
+// the same.
+type loser struct {
+	entity      uint64
+	winner, row version
+}
+
+func (l loser) hash(seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	var b [8]byte
+	// A maphash.Hash returns no error.
+	binary.LittleEndian.PutUint64(b[:], l.entity)
+	_, _ = h.Write(b[:])
+	for _, v := range [...]*version{&l.winner, &l.row} {
+		binary.LittleEndian.PutUint64(b[:], v.row)
+		_, _ = h.Write(b[:])
+		_, _ = h.Write(v.digest[:])
+		_, _ = h.WriteString(v.shard)
+		last := byte(0)
+		if v.deleted {
+			last = 1
+		}
+		_ = h.WriteByte(last)
+	}
+	return h.Sum64()
+}
+
+// handled remembers losers by their hash. It is bounded: one that is forgotten is nominated, and
+// loses, once more.
+type handled struct{ young, old map[uint64]struct{} }
+
+// handledAtOnce bounds one half of handled, about 20 bytes each.
+const handledAtOnce = 1 << 14
+
+func (h *handled) empty() bool { return len(h.young)+len(h.old) == 0 }
+
+func (h *handled) add(hash uint64) {
+	if len(h.young) >= handledAtOnce || h.young == nil {
+		h.old, h.young = h.young, make(map[uint64]struct{})
+	}
+	h.young[hash] = struct{}{}
+}
+
+func (h *handled) has(hash uint64) bool {
+	_, young := h.young[hash]
+	_, old := h.old[hash]
+	return young || old
 }

@@ -5,14 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -207,4 +216,140 @@ func (s *Sink) Close() error {
 		s.err = errors.Join(s.err, s.lock.release())
 	})
 	return s.err
+}
+
+// Inspect looks at what Open would use, as [bridge/sink.Inspector] says, without starting a server
+// and without making anything.
+func Inspect(ctx context.Context, o Options) inspect.Report {
+	r := inspect.Report{Summary: fmt.Sprintf("NATS inside the process, stream %s, data in %s", o.Stream, o.Dir)}
+	running := inspectFolder(&r, o.Dir)
+	if o.Listen == "" || running {
+		return r
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			why = "another process has the port"
+		}
+		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "address "+o.Listen, "cannot be listened on: "+why).
+			Says("choose another one after listen= in %s; port 0 is a free one", option.SinkURL)
+		return r
+	}
+	// Nothing was accepted that a failing close could lose.
+	_ = listener.Close()
+	return r
+}
+
+// inspectFolder adds what is wrong with the folder and reports whether a server runs in it.
+func inspectFolder(r *inspect.Report, dir string) (running bool) {
+	subject := "folder " + dir
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			r.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "is a file").Says("name a folder, as in %s=embedded:///var/lib/bridge/nats", option.SinkURL)
+		}
+		r.Summary += ", not started yet"
+		return false
+	case err != nil:
+		r.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "cannot be used: "+err.Error()).
+			Says("let the user that runs bridge write to it, or name another folder, as in %s=embedded:///var/lib/bridge/nats", option.SinkURL)
+		return false
+	}
+	// It was opened for its lock alone.
+	defer func() { _ = file.Close() }()
+	if errors.Is(flock(file), errInUse) {
+		r.Summary += ", in use by a bridge that runs"
+		return true
+	}
+	return false
+}
+
+// widen adds the subjects that an existing stream lacks: nobody else looks after the streams of
+// this server.
+func widen(ctx context.Context, s *server.Server, o Options) (err error) {
+	if o.Stream == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, errors.New("the server does not answer"))
+	defer cancel()
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.Name("bridge"))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the stream %s: %w", o.Stream, err)
+	}
+	config := stream.CachedInfo().Config
+	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool {
+		return slices.ContainsFunc(config.Subjects, func(pattern string) bool { return sink.Covers(pattern, s) })
+	})
+	if len(lacks) == 0 {
+		return nil
+	}
+	// Subjects of one stream must not overlap.
+	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool {
+		return slices.ContainsFunc(lacks, func(pattern string) bool { return sink.Covers(pattern, s) })
+	}), lacks...)
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("add the subjects %s to the stream %s: %w", strings.Join(lacks, ", "), o.Stream, err)
+	}
+	o.Logger.Info("added subjects to the stream", "stream", o.Stream, "subjects", lacks)
+	return nil
+}
+
+// tryEvery is the pause between two attempts to switch JetStream on again.
+const tryEvery = 2 * time.Second
+
+// stores reports whether JetStream is on and has written all that it wanted to.
+func (s *Sink) stores() bool { return s.server.JetStreamEnabled() && !s.log.broken.Load() }
+
+// watch restarts JetStream whenever the server has switched it off or has given up a stream, as
+// it does when the disk is full.
+func (s *Sink) watch(ctx context.Context) {
+	tick := time.NewTicker(tryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if s.stores() {
+			continue
+		}
+		err := s.room()
+		if err == nil && s.server.JetStreamEnabled() {
+			err = s.server.ShutdownJetStream()
+		}
+		if err == nil {
+			s.log.broken.Store(false)
+			err = s.gate.quiet(func() error {
+				return s.server.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, MaxStore: maxStore, SyncAlways: true})
+			})
+		}
+		if err != nil {
+			s.log.logger.Warn("the NATS server inside the process cannot store messages, what is to be published waits", "error", err)
+			continue
+		}
+		s.log.logger.Info("the NATS server inside the process stores messages again")
+	}
+}
+
+// room returns an error while the disk is full.
+func (s *Sink) room() error {
+	if err := probe(s.lock.file); err != nil {
+		return fmt.Errorf("write to %s: %w", s.dir, err)
+	}
+	return nil
 }

@@ -5,11 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -77,4 +82,136 @@ func listenOn(ctx context.Context, address string, options *server.Options) erro
 	options.Port, err = strconv.Atoi(port)
 	options.Port = cmp.Or(options.Port, server.RANDOM_PORT)
 	return err
+}
+
+// gate makes connections to the server and can end them all. The server exchanges its queues of
+// requests without a lock when JetStream is switched on again (v2.15, setJetStreamExportSubs), so
+// no request may be under way then: one that is would be lost.
+type gate struct {
+	server *server.Server
+
+	mu    sync.Mutex
+	shut  bool
+	conns map[*gatedConn]struct{}
+}
+
+var errShut = errors.New("the NATS server inside the process is switching JetStream on again")
+
+// gatedConn is a connection that the gate can end.
+type gatedConn struct {
+	net.Conn
+	gate *gate
+}
+
+func newGate(s *server.Server) *gate {
+	return &gate{server: s, conns: make(map[*gatedConn]struct{})}
+}
+
+// InProcessConn implements Conns. While the gate is shut it fails at once; who wants a connection
+// tries again.
+func (g *gate) InProcessConn() (net.Conn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, errShut
+	}
+	inner, err := g.server.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &gatedConn{inner, g}
+	g.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Close ends the connection.
+func (c *gatedConn) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// goneWithin bounds the wait for the server to notice that its clients are gone. Clients from
+// outside the process may stay.
+const goneWithin = 2 * time.Second
+
+// quiet calls do while no connection of this process is open.
+func (g *gate) quiet(do func() error) error {
+	g.close()
+	defer g.open()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for begun := time.Now(); g.server.NumClients() > 0 && time.Since(begun) < goneWithin; {
+		<-tick.C
+	}
+	return do()
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for c := range g.conns {
+		// The client notices it; there is nothing else to tell.
+		_ = c.Conn.Close()
+	}
+	clear(g.conns)
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}
+
+// serverLog hands what the server says to a logger; fatal takes the first reason for not starting.
+type serverLog struct {
+	logger *slog.Logger
+	fatal  chan string
+	// broken says that a stream takes nothing any more until the server reads it again: it could
+	// not be written.
+	broken atomic.Bool
+}
+
+var _ server.Logger = (*serverLog)(nil)
+
+func (l *serverLog) log(level slog.Level, format string, v []any) {
+	ctx := context.Background()
+	if l.logger.Enabled(ctx, level) {
+		l.logger.Log(ctx, level, "the NATS server inside the process says", "text", fmt.Sprintf(format, v...))
+	}
+}
+
+// Noticef logs at debug level: notices are about the server's own ways.
+func (l *serverLog) Noticef(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
+
+// Debugf logs at debug level.
+func (l *serverLog) Debugf(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
+
+// Tracef logs at debug level.
+func (l *serverLog) Tracef(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
+
+// Warnf logs a warning.
+func (l *serverLog) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
+
+// Errorf logs an error, those of the files once until they are read again. The server tells of a
+// stream that has become useless in this way alone (setWriteErr in server/filestore.go, stream.go).
+func (l *serverLog) Errorf(format string, v ...any) {
+	if strings.Contains(strings.ToLower(format), "critical write error") {
+		l.broken.Store(true)
+	} else if l.broken.Load() {
+		l.log(slog.LevelDebug, format, v)
+		return
+	}
+	l.log(slog.LevelError, format, v)
+}
+
+// Fatalf does not end the process.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+		l.log(slog.LevelError, format, v)
+	}
 }

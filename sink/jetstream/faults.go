@@ -2,7 +2,16 @@ package jetstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -39,3 +48,103 @@ func (f *faults) gone(what string, abandoned bool) {
 
 // end notes that it works or that nobody tries any more.
 func (f *faults) end(what string) { f.log.OK(what) }
+
+// Error codes of JetStream that end when somebody increases a limit.
+const (
+	codeAccountFull     = 10002
+	codeServersFull     = 10023
+	codeMaxConsumers    = 10026
+	codeMaxStreams      = 10027
+	codeStorageFull     = 10047
+	codeMaxBytesMissing = 10113
+	codeMaxBytesTooHigh = 10122
+)
+
+// advised adds to a refusal of JetStream what to do about it, where that is known.
+func advised(code int, err error) error {
+	switch code {
+	case codeStoreFailed:
+		switch text := err.Error(); {
+		case strings.Contains(text, "per subject"):
+			return fmt.Errorf("%w: the stream refuses further messages of the subject (discard_new_per_subject): use a stream without that", err)
+		case strings.Contains(text, "maximum"):
+			return fmt.Errorf("%w: the stream is full and refuses what is new (discard new): increase its limits, purge it, or let it discard old", err)
+		}
+	case codeAccountFull, codeServersFull, codeStorageFull:
+		return fmt.Errorf("%w: the storage of the account or of the servers is used up: increase its limit, or remove messages", err)
+	case codeMaxConsumers:
+		return fmt.Errorf("%w: bridge reads by consumers: increase max_consumers of the stream or of the account, or remove consumers", err)
+	case codeMaxStreams:
+		return fmt.Errorf("%w: increase the number of streams of the account, or remove streams", err)
+	case codeMaxBytesMissing, codeMaxBytesTooHigh:
+		return option.Errorf("%w: set %s to a number of bytes that the account allows", err, option.NATSStreamMaxBytes)
+	}
+	return err
+}
+
+// advisedAPI is advised for an error of the library.
+func advisedAPI(err error) error {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return advised(int(refused.ErrorCode), err)
+	}
+	return err
+}
+
+// firstAtomic is the first minor version 2 of nats-server whose atomic batches can be relied on.
+// Those of 2.12 to 2.14.8 may store a part (decision 21).
+const firstAtomic = 15
+
+// unfit is why a stream cannot be published to once.
+type unfit struct {
+	code inspect.Code
+	what string
+	// remedy says what to do, flags how nats stream edit does it, "" where it cannot.
+	remedy, flags string
+}
+
+func (u *unfit) asError(stream string) error {
+	return fmt.Errorf("exactly-once: the stream %s %s: %s", stream, u.what, u.remedy)
+}
+
+// unfitFor returns why a stream cannot carry claims and atomic batches, nil where it can. version
+// is that of the server.
+func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unfit) {
+	switch {
+	case tooOld(version):
+		list = append(list, oldServer(version))
+	case !c.AllowAtomicPublish:
+		list = append(list, unfit{inspect.NoAtomicBatches, "takes no atomic batches (allow_atomic)", "allow them", "--allow-batch"})
+	}
+	if !covered(c.Subjects, o.Claim) {
+		list = append(list, unfit{
+			inspect.StreamSubject, "does not take the claim subject " + o.Claim, "add it to the stream's subjects",
+			"--subjects '" + strings.Join(append(c.Subjects[:len(c.Subjects):len(c.Subjects)], o.Claim), ",") + "'",
+		})
+	}
+	if c.DiscardNewPerSubject {
+		list = append(list, unfit{inspect.StreamUnusable, "refuses a second claim (discard_new_per_subject)", "use a stream without that", ""})
+	}
+	if c.Retention != jetstream.LimitsPolicy {
+		list = append(list, unfit{inspect.StreamUnreadable, "removes what is consumed (retention " + strings.ToLower(c.Retention.String()) + ")", "use a stream with the retention limits", ""})
+	}
+	return list
+}
+
+func oldServer(version string) unfit {
+	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", whose atomic batches cannot be relied on", "update the servers to 2.15 or newer", ""}
+}
+
+// tooOld reports whether a server of this version has no atomic batches, or may store a part of
+// one. A version that it cannot read is new enough: the stream tells.
+func tooOld(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, errA := strconv.Atoi(major)
+	b, errB := strconv.Atoi(minor)
+	return errA == nil && errB == nil && (a < 2 || a == 2 && b < firstAtomic)
+}
+
+// covered reports whether one of patterns covers a subject.
+func covered(patterns []string, subject string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return sink.Covers(pattern, subject) })
+}

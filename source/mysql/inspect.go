@@ -1,9 +1,11 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"bridge/internal/inspect"
@@ -126,4 +128,184 @@ func (s *shard) tableFault(err error) inspect.Finding {
 		f.Says("see to the cause, then run bridge check again")
 	}
 	return f
+}
+
+// order returns how ids are taken to be handed out, and adds what contradicts that.
+func (t *tableInspection) order() (source.IDOrder, string) {
+	traits := order(t.server.variables, t.facts.create)
+	taken, why := t.expected.Order, "by ID_ORDER"
+	if taken == "" {
+		taken, why = traits.Order, traits.OrderWhy
+		t.checkIssuer()
+	}
+	switch {
+	case taken == source.OrderNone && t.expected.Order == "":
+		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, "has ids without an order: "+traits.OrderWhy).
+			Says("nothing is tailed; every change waits for the next reconcile")
+	case traits.Order == source.OrderSegmented && (taken == source.OrderStrict || taken == source.OrderStrided):
+		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, fmt.Sprintf("gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken)).
+			Says("set %s=segmented, or auto", option.IDOrder)
+	}
+	if taken == source.OrderSegmented && t.expected.Hold {
+		t.Add(inspect.Unsafe, inspect.IDOrder, t.spec.Table, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
+			Says("set GAP_POLICY=late for this stream")
+	}
+	return taken, why
+}
+
+// checkIssuer warns of ids that the database does not hand out: who does, and in which order, does
+// not show.
+func (t *tableInspection) checkIssuer() {
+	if _, ok := t.facts.column(t.spec.ID); ok && !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) {
+		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
+			Says("say so with %s: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out", option.IDOrder)
+	}
+}
+
+// checkTimes looks at the columns with the times of a row.
+func (t *tableInspection) checkTimes() {
+	zoneless := ""
+	for _, r := range []source.Role{{Setting: option.Created, Column: t.spec.Created}, {Setting: option.Modified, Column: t.spec.Modified}} {
+		column, ok := t.facts.column(r.Column)
+		if r.Column == "" || !ok {
+			continue
+		}
+		kind, precision := parseType(column.columnType)
+		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
+		case resolution == 0:
+			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.Setting)).
+				Says("correct %s", r.Setting)
+		case resolution >= time.Second:
+			t.checkPrecision(r, column, resolution)
+		}
+		if kind == source.DateTime {
+			zoneless = column.name
+		}
+	}
+	if zoneless != "" {
+		t.checkZone(zoneless)
+	}
+}
+
+func (t *tableInspection) checkPrecision(r source.Role, column tableColumn, resolution time.Duration) {
+	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.Setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
+	if r.Setting == option.Created {
+		what += "the stability window grows by as much, up to the time since a row was first seen"
+	} else {
+		what += "two changes within one step look alike until they are read"
+	}
+	f := t.Add(inspect.Note, inspect.SecondPrecision, t.spec.Table, what).Says("nothing has to be done; for microseconds let an administrator run")
+	if definition := finer(definitionOf(t.facts.create, column.name)); definition != "" {
+		f.Types("ALTER TABLE %s MODIFY %s;", t.table.quoted(), definition)
+	}
+}
+
+// checkZone compares the zone in which the server writes times with the one that the stream takes
+// them for.
+func (t *tableInspection) checkZone(column string) {
+	zone := t.expected.Zone
+	zone = cmp.Or(zone, time.UTC)
+	_, want := time.Now().In(zone).Zone()
+	if t.server.zone == nil || t.server.zone.Abs() > 15*time.Hour || *t.server.zone == time.Duration(want)*time.Second {
+		return
+	}
+	t.Add(inspect.Note, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", column, *t.server.zone, zone)).
+		Says("set %s to the zone in which the column is filled; nothing where the application fills it in %s", option.TimeZone, zone)
+}
+
+const (
+	// offsetRows is how many of the newest rows are compared, offsetLeast how many of them must
+	// agree.
+	offsetRows, offsetLeast = 20, 3
+	// offsetStep is the unit of the offsets of time zones, offsetSlack how far a time may be from a
+	// multiple.
+	offsetStep, offsetSlack = 15 * time.Minute, time.Minute
+)
+
+// rowTimes are the CREATED and MODIFIED of a row, zero where it has none.
+type rowTimes struct{ created, modified time.Time }
+
+// checkOffsets looks for a MODIFIED that is hours off, as sessions in another time zone write it
+// into a DATETIME: the second cursor sees a change of the future when its time comes, and one of
+// long ago not at all.
+func (t *tableInspection) checkOffsets(ctx context.Context, c conn) error {
+	column, ok := t.facts.column(t.spec.Modified)
+	if t.spec.Modified == "" || !ok || !t.expected.Updates {
+		return nil
+	}
+	now, newest, rows, err := t.readTimes(ctx, c, column)
+	if err != nil {
+		return err
+	}
+	what := ""
+	if ahead := newest.Sub(now); ahead > offsetSlack {
+		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", column.name, ahead.Round(time.Minute))
+	} else if behind := behindCreated(rows); behind > 0 {
+		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", column.name, behind)
+	}
+	if what != "" {
+		t.Add(inspect.Warning, inspect.TimeOffset, t.spec.Table, what).
+			Says("let all sessions that write have one time zone, and set %s to it; or make the column a TIMESTAMP, which has none", option.TimeZone)
+	}
+	return nil
+}
+
+// readTimes reads the database's clock, the newest MODIFIED where an index has it, and the times of
+// the newest rows.
+func (t *tableInspection) readTimes(ctx context.Context, c conn, modified tableColumn) (now, newest time.Time, rows []rowTimes, err error) {
+	err = c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now", func(get func(string) string) { now = t.timeOf("datetime(6)", get("now"), time.UTC) })
+	if err != nil {
+		return now, newest, nil, err
+	}
+	if modifiedIndex(t.facts.indexes, t.spec) != "" {
+		query := "SELECT MAX(" + quoteName(modified.name) + ") AS newest FROM " + t.table.quoted()
+		err = c.query(ctx, query, func(get func(string) string) { newest = t.timeOf(modified.columnType, get("newest"), t.expected.Zone) })
+		if err != nil {
+			return now, newest, nil, err
+		}
+	}
+	created, ok := t.facts.column(t.spec.Created)
+	if t.spec.Created == "" || !ok {
+		return now, newest, nil, nil
+	}
+	query := fmt.Sprintf("SELECT %s AS created, %s AS modified FROM %s ORDER BY %s DESC LIMIT %d",
+		quoteName(created.name), quoteName(modified.name), t.table.quoted(), quoteName(t.spec.ID), offsetRows)
+	err = c.query(ctx, query, func(get func(string) string) {
+		rows = append(rows, rowTimes{t.timeOf(created.columnType, get("created"), t.expected.Zone), t.timeOf(modified.columnType, get("modified"), t.expected.Zone)})
+	})
+	return now, newest, rows, err
+}
+
+// timeOf reads a value of a column; zero where it is none.
+func (t *tableInspection) timeOf(columnType, value string, zone *time.Location) time.Time {
+	zone = cmp.Or(zone, time.UTC)
+	kind, precision := parseType(columnType)
+	at, ok := source.Column{Kind: kind, Precision: precision}.Time([]byte(value), zone)
+	if !ok {
+		return time.Time{}
+	}
+	return at
+}
+
+// behindCreated returns by how much MODIFIED lies before CREATED, where it does so by the same
+// multiple of 15 minutes in all rows that have both; 0 where it does not.
+func behindCreated(rows []rowTimes) time.Duration {
+	var behind time.Duration
+	n := 0
+	for _, r := range rows {
+		if r.created.IsZero() || r.modified.IsZero() {
+			continue
+		}
+		d := r.created.Sub(r.modified)
+		steps := d.Round(offsetStep)
+		if steps <= 0 || (d-steps).Abs() > offsetSlack || behind != 0 && behind != steps {
+			return 0
+		}
+		behind = steps
+		n++
+	}
+	if n < offsetLeast {
+		return 0
+	}
+	return behind
 }

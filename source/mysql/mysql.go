@@ -6,11 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"bridge/internal/backoff"
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 // Source reads tables of one server. It is safe for concurrent use.
@@ -150,3 +152,61 @@ func named(ctx context.Context, err error) error {
 
 // seconds formats d for a statement.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+// rawConn is what the driver's connections implement.
+type rawConn interface {
+	driver.Conn
+	driver.QueryerContext
+	driver.ExecerContext
+}
+
+// conn is one connection, used by one goroutine.
+type conn struct{ rawConn }
+
+// query runs a small query; see [sqlconn.Query].
+func (c conn) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
+	return sqlconn.Query(ctx, c, query, each, args...)
+}
+
+func (c conn) exec(ctx context.Context, statement string) error {
+	_, err := c.ExecContext(ctx, statement, nil)
+	return err
+}
+
+var _ source.Uptimer = (*shard)(nil)
+
+// Started implements source.Uptimer.
+func (s *shard) Started() time.Time {
+	if seconds := s.source.connector.started.Load(); seconds > 0 {
+		return time.Unix(seconds, 0)
+	}
+	return time.Time{}
+}
+
+// noteUptime has a new connection tell since when its server runs: a connection that was lost and
+// made again shows nothing else of a server that was started in between.
+func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error {
+	begun, clock, uptime := time.Now(), int64(-1), int64(-1)
+	for _, q := range []struct {
+		statement, column string
+		value             *int64
+	}{{"SELECT UNIX_TIMESTAMP() AS now", "now", &clock}, {"SHOW STATUS LIKE 'Uptime'", "Value", &uptime}} {
+		err := session.query(ctx, q.statement, func(get func(string) string) {
+			if n, err := strconv.ParseInt(get(q.column), 10, 64); err == nil {
+				*q.value = n
+			}
+		})
+		if err != nil && number(err) == 0 {
+			return err
+		}
+	}
+	// A compatible server may not tell, and answers that took long do not fit one another. This
+	// host's clock is of no account.
+	if clock >= 0 && uptime >= 0 && time.Since(begun) < slowUptime {
+		started.Store(clock - uptime)
+	}
+	return nil
+}
+
+// slowUptime is how long the two answers may take together.
+const slowUptime = time.Second

@@ -1,10 +1,18 @@
 package mysql
 
 import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -234,4 +242,171 @@ type malformedHead string
 
 func (m malformedHead) Error() string {
 	return "the server's answer about its clock cannot be read: " + strconv.Quote(string(m))
+}
+
+// fit says what a comparison with a value of a key can rely on.
+type fit uint8
+
+const (
+	// never: no row can hold the value.
+	never fit = iota
+	// odd: rows may hold it, but the server has no literal for it that is sure to find them. The
+	// column is compared as it is read.
+	odd
+	// sound: the literal finds every row that holds it, by the index.
+	sound
+)
+
+var (
+	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,20}$`)
+	// A DECIMAL has 65 digits at most.
+	exactNumber = regexp.MustCompile(`^-?[0-9]{1,65}(\.[0-9]{1,38})?$`)
+	timeForms   = map[source.Kind]*regexp.Regexp{
+		source.Date:      regexp.MustCompile(`^\d{4}-\d\d-\d\d$`),
+		source.Clock:     regexp.MustCompile(`^-?[0-8]?\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
+		source.DateTime:  regexp.MustCompile(`^\d{4}-\d\d-\d\d [0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
+		source.Timestamp: regexp.MustCompile(`^\d{4}-\d\d-\d\d [0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
+	}
+)
+
+// fit looks at v, a value in the normal form of the part's kind.
+func (k keyPart) fit(v []byte) fit {
+	if v == nil {
+		// The columns of the index are NOT NULL.
+		return never
+	}
+	form := timeForms[k.kind]
+	switch k.kind {
+	case source.Int:
+		form = wholeNumber
+	case source.Decimal:
+		form = exactNumber
+	case source.Bit:
+		return when(len(v) > 0 && len(v) <= 8)
+	case source.Binary:
+		return sound
+	case source.Text, source.JSON:
+		return k.fitText(v)
+	}
+	if form == nil || !form.Match(v) {
+		return never
+	}
+	if k.kind == source.Date || k.kind == source.DateTime || k.kind == source.Timestamp {
+		return fitDay(k.kind, v)
+	}
+	return sound
+}
+
+func when(sure bool) fit {
+	if sure {
+		return sound
+	}
+	return never
+}
+
+// fitDay takes a date for odd that no calendar knows, which a column may hold all the same but some
+// servers refuse in a statement. The zero date is none of these.
+func fitDay(kind source.Kind, v []byte) fit {
+	_, known := source.Column{Kind: kind}.Time(v, nil)
+	if known || string(v[:len("0000-00-00")]) == "0000-00-00" {
+		return sound
+	}
+	return odd
+}
+
+// appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means
+// the same whatever the modes of the session, and nothing in v can leave it.
+func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
+	if k.fit(v) == odd {
+		return k.appendAsRead(b, v)
+	}
+	b = append(append(b, k.name...), " = "...)
+	switch k.kind {
+	case source.Int, source.Decimal:
+		return append(b, v...)
+	case source.Bit:
+		var bits [8]byte
+		copy(bits[8-len(v):], v)
+		return strconv.AppendUint(b, binary.BigEndian.Uint64(bits[:]), 10)
+	case source.Binary:
+		return appendHex(b, v)
+	case source.Text, source.JSON:
+		return k.appendText(b, v, written)
+	}
+	return append(append(append(b, '\''), v...), '\'')
+}
+
+// appendAsRead appends the comparison of v with what a client reads of the column, byte for byte.
+// No index helps with that.
+func (k keyPart) appendAsRead(b, v []byte) []byte {
+	read := "CONVERT(" + k.name + " USING utf8mb4)"
+	if k.charset() == "utf8mb4" {
+		read = k.name
+	} else if k.collation == "" {
+		read = "CAST(" + k.name + " AS CHAR)"
+	}
+	return appendHex(append(b, "CAST("+read+" AS BINARY) = "...), v)
+}
+
+func appendHex(b, v []byte) []byte {
+	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
+}
+
+// filterFault returns what is wrong with the condition on rows.
+func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err error) {
+	if s.spec.Filter == "" {
+		return "", nil
+	}
+	if err := source.CheckFilter(s.spec.Filter); err != nil {
+		return "it " + err.Error(), nil
+	}
+	from := "SELECT 1 FROM " + s.table.quoted()
+	none := func(func(string) string) {}
+	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
+	err = c.query(ctx, from+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", none)
+	switch number(err) {
+	case 0, erLockWait, erDeadlock, erInterrupted, erStatementTimeMariaDB, erStatementTime,
+		erTableAccessDenied, erColAccessDenied:
+		return "", err
+	}
+	if without := c.query(ctx, from+" LIMIT 0", none); without != nil {
+		return "", without
+	}
+	return err.Error(), nil
+}
+
+// checkFilter adds what is wrong with the condition on rows.
+func (t *tableInspection) checkFilter(ctx context.Context, c conn) error {
+	fault, err := t.filterFault(ctx, c)
+	switch number(err) {
+	case erColAccessDenied, erTableAccessDenied:
+		t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, "has a condition on columns that this login may not read: "+err.Error()).
+			Says("let an administrator run").Types("%s;", t.grant())
+		return nil
+	}
+	if fault != "" {
+		t.Add(inspect.Unsafe, inspect.BadFilter, t.spec.Table, "does not fit the condition on its rows: "+fault).Says("correct %s", option.Filter)
+	}
+	if err == nil && fault == "" {
+		t.checkFilterClock()
+	}
+	return err
+}
+
+// filterClock are the functions that read the clock in the zone of the session.
+var filterClock = regexp.MustCompile(`(?i)\b(NOW|SYSDATE|CURDATE|CURTIME|UNIX_TIMESTAMP|CURRENT_DATE|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP)\b`)
+
+// checkFilterClock warns of a condition that reads the clock, which is UTC, where the columns or
+// the other sessions of the server have another zone.
+func (t *tableInspection) checkFilterClock() {
+	zone := cmp.Or(t.expected.Zone, time.UTC)
+	_, offset := time.Now().In(zone).Zone()
+	// It was accepted.
+	bare, _ := source.Unquoted(t.spec.Filter)
+	word := filterClock.FindString(bare)
+	if word == "" || offset == 0 && (t.server.zone == nil || *t.server.zone == 0) {
+		return
+	}
+	t.Add(inspect.Warning, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has a condition on its rows with %s, which is the time in UTC in the sessions of bridge, where TIME_ZONE is %s", word, zone)).
+		Says("nothing where %s compares it with a TIMESTAMP; compare a DATETIME of another zone with UTC_TIMESTAMP() and the difference, such as UTC_TIMESTAMP() + INTERVAL 8 HOUR", option.Filter)
 }

@@ -182,3 +182,142 @@ func (s *shard) checkRoles(columns []tableColumn) error {
 	}
 	return nil
 }
+
+// tableInfo is a table as the schema tells.
+type tableInfo struct {
+	// name is as the schema spells it.
+	name                        string
+	columns                     []tableColumn
+	withoutRowID, autoIncrement bool
+	// kind is "table", or what has no index of its own: "view", "virtual", "shadow".
+	kind string
+	// strict says that a column holds values of its type alone.
+	strict bool
+}
+
+// what names the kind of a table that is none.
+func (t tableInfo) what() string {
+	if t.kind == "view" {
+		return "view"
+	}
+	return t.kind + " table"
+}
+
+type tableColumn struct {
+	name, declared           string
+	notNull, primary, hidden bool
+}
+
+// readTable reads the table from the schema.
+func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
+	var table tableInfo
+	if upper(s.table.database) != "MAIN" {
+		return table, option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, s.table.database, option.Table)
+	}
+	const tables = `SELECT l.name AS name, l.type AS type, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
+		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
+	err := c.query(ctx, tables, func(get func(string) string) {
+		table.name, table.withoutRowID, table.strict = get("name"), get("wr") == "1", get("strict") == "1"
+		table.kind, table.autoIncrement = get("type"), hasKeyword(get("sql"), "AUTOINCREMENT")
+	}, s.table.table)
+	if err != nil {
+		return table, err
+	}
+	if table.name == "" {
+		return table, option.Errorf("%w: no table %q in %s: create the table, or correct %s or the path in %s",
+			source.ErrMissing, s.table.table, s.source.options.Path, option.Table, option.SourceURL)
+	}
+	const columns = `SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?1, 'main') ORDER BY cid`
+	err = c.query(ctx, columns, func(get func(string) string) {
+		table.columns = append(table.columns, tableColumn{
+			name: get("name"), declared: get("type"),
+			notNull: get("notnull") == "1", primary: get("pk") != "0",
+			// 1 is a virtual table's; 2 and 3 are generated columns, which are read.
+			hidden: get("hidden") == "1",
+		})
+	}, table.name)
+	return table, err
+}
+
+// namedKinds are the types that go by their name, whatever their affinity.
+var namedKinds = map[string]source.Kind{
+	"BOOL": source.Int, "BOOLEAN": source.Int, "BIT": source.Int, "YEAR": source.Int, "LONG": source.Int, "SERIAL": source.Int,
+	"DEC": source.Decimal, "DECIMAL": source.Decimal, "FIXED": source.Decimal, "NUM": source.Decimal, "NUMBER": source.Decimal,
+	"NUMERIC": source.Decimal, "MONEY": source.Decimal, "SMALLMONEY": source.Decimal, "CURRENCY": source.Decimal,
+	"INTERVAL": source.Text, "POINT": source.Text,
+	"BINARY": source.Binary, "VARBINARY": source.Binary, "BYTEA": source.Binary, "IMAGE": source.Binary,
+	"JSON": source.JSON, "JSONB": source.JSON,
+	"DATE": source.Date,
+	"TIME": source.Clock, "TIMETZ": source.Clock,
+	"DATETIME": source.Timestamp, "DATETIME2": source.Timestamp, "SMALLDATETIME": source.Timestamp, "DATETIMEOFFSET": source.Timestamp,
+	"TIMESTAMP": source.Timestamp, "TIMESTAMPTZ": source.Timestamp,
+}
+
+// affinities are the kinds of SQLite's rule of affinity, in its order.
+var affinities = []struct {
+	part string
+	kind source.Kind
+}{
+	{"INT", source.Int},
+	{"CHAR", source.Text}, {"CLOB", source.Text}, {"TEXT", source.Text},
+	{"BLOB", source.Binary},
+	{"REAL", source.Float}, {"FLOA", source.Float}, {"DOUB", source.Float},
+}
+
+// typeName returns the first word of a declared type in upper case: "VARCHAR" of "varchar(20)".
+func typeName(declared string) string {
+	name := upper(declared)
+	if i := strings.IndexAny(name, " \t\r\n("); i >= 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// parseType returns the kind of a declared type. A type that is not known is text: it holds a value
+// of any class.
+func parseType(declared string) source.Kind {
+	if kind, ok := namedKinds[typeName(declared)]; ok {
+		return kind
+	}
+	name := upper(declared)
+	for _, affinity := range affinities {
+		if strings.Contains(name, affinity.part) {
+			return affinity.kind
+		}
+	}
+	return source.Text
+}
+
+func isBoolean(declared string) bool { return strings.HasPrefix(typeName(declared), "BOOL") }
+
+// isDateTime reports whether times without a zone are in the zone of the options, as against UTC.
+func isDateTime(declared string) bool {
+	name := typeName(declared)
+	return strings.Contains(name, "DATETIME") && name != "DATETIMEOFFSET"
+}
+
+// isID reports whether a column of this type can be the id.
+func isID(declared string) bool {
+	return strings.Contains(upper(declared), "INT") && parseType(declared) == source.Int
+}
+
+// mayBeTime reports whether a column of this kind can hold times although its type does not say so.
+func mayBeTime(kind source.Kind, declared string) bool {
+	switch kind {
+	case source.Int:
+		return !isBoolean(declared)
+	case source.Text, source.Float, source.Decimal:
+		return true
+	}
+	return false
+}
+
+// upper folds ASCII only, as SQLite does.
+func upper(name string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, name)
+}

@@ -76,3 +76,129 @@ func (f valueForm) appendReal(b []byte, v float64) []byte {
 	}
 	return sqlconn.AppendFloat(b, v, 64)
 }
+
+const (
+	timestampLayout = "2006-01-02 15:04:05.000000"
+	// precision is the number of digits of timestampLayout's fraction.
+	precision = 6
+	// minUnix and maxUnix are the years 0 to 9999, which SQLite and RFC 3339 can write.
+	minUnix, maxUnix = -62167219200, 253402300799
+	// julianEnd is the Julian day at the end of the year 9999. SQLite's date functions write a REAL
+	// below it as a Julian day, which is not supported.
+	julianEnd = 5373484.5
+)
+
+// isTime reports whether the column holds times, of which a number can be one.
+func (f valueForm) isTime() bool { return f.kind == source.Timestamp || f.kind == source.Date }
+
+// layout is how the column's times are written.
+func (f valueForm) layout() string {
+	if f.kind == source.Date {
+		return time.DateOnly
+	}
+	return timestampLayout
+}
+
+// unixTime reads an INTEGER of a column of times.
+func (f valueForm) unixTime(v int64) (time.Time, bool) {
+	perSecond := int64(time.Second / f.epoch)
+	if v/perSecond < minUnix || v/perSecond > maxUnix {
+		return time.Time{}, false
+	}
+	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
+}
+
+// realTime reads a REAL of a column of times: Unix time, rounded to the microsecond.
+func (f valueForm) realTime(v float64) (time.Time, bool) {
+	seconds := v * f.epoch.Seconds()
+	if v >= 0 && v < julianEnd || !(seconds >= minUnix && seconds <= maxUnix) {
+		return time.Time{}, false
+	}
+	whole, part := math.Modf(seconds)
+	return f.fits(time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3))
+}
+
+// fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight
+// only.
+func (f valueForm) fits(at time.Time) (time.Time, bool) {
+	at = at.UTC()
+	whole := f.kind != source.Date || at.Equal(at.Truncate(24*time.Hour))
+	return at, whole && at.Year() >= 0 && at.Year() <= 9999
+}
+
+// midnight returns the day of a text whose time of day is midnight, in whatever zone, else the
+// text.
+func midnight(v string) string {
+	if len(v) <= len(time.DateOnly) || !isSeparator(v[len(time.DateOnly)]) {
+		return v
+	}
+	clock, _ := cutZone(v[len(time.DateOnly)+1:])
+	if clock == "" || strings.Trim(clock, "0:.") != "" {
+		return v
+	}
+	return v[:len(time.DateOnly)]
+}
+
+func isSeparator(c byte) bool { return c == ' ' || c == 'T' || c == 't' }
+
+// textTime reads the text of a column of times; scratch is memory that it may use.
+func (f valueForm) textTime(scratch []byte, v string) (time.Time, bool) {
+	day, rest := v, ""
+	if len(v) > len(time.DateOnly) {
+		if !isSeparator(v[len(time.DateOnly)]) {
+			return time.Time{}, false
+		}
+		day, rest = v[:len(time.DateOnly)], v[len(time.DateOnly)+1:]
+	}
+	clock, zone := cutZone(rest)
+	switch {
+	case rest == "":
+		clock = "00:00:00"
+	case len(clock) == len("15:04"):
+		clock += ":00"
+	case len(clock) > len("15:04:05.123456789"):
+		clock = clock[:len("15:04:05.123456789")]
+	}
+	location, offset := f.zone, 0
+	if zone != "" {
+		var ok bool
+		if offset, ok = parseZone(zone); !ok {
+			return time.Time{}, false
+		}
+		location = time.UTC
+	}
+	wall := append(append(append(scratch[len(scratch):], day...), ' '), clock...)
+	at, ok := source.Column{Kind: source.DateTime}.Time(wall, location)
+	if !ok {
+		return time.Time{}, false
+	}
+	return f.fits(at.Add(-time.Duration(offset) * time.Second))
+}
+
+// cutZone parts a time of day from its zone, "15:04:05.5" from "+02:00 CEST m=+0.1".
+func cutZone(v string) (clock, zone string) {
+	i := strings.IndexFunc(v, func(r rune) bool { return (r < '0' || r > '9') && r != ':' && r != '.' })
+	if i < 0 {
+		return v, ""
+	}
+	return v[:i], strings.TrimLeft(v[i:], " ")
+}
+
+// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. After an offset
+// the name of the zone and the monotonic clock of time.Time.String may follow.
+func parseZone(v string) (offset int, ok bool) {
+	if upper(v) == "Z" || upper(v) == "UTC" {
+		return 0, true
+	}
+	v, tail, named := strings.Cut(v, " ")
+	if named && strings.Trim(tail, "0123456789.=+- abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return 0, false
+	}
+	for _, layout := range []string{"-07:00", "-0700", "-07"} {
+		if at, err := time.Parse(layout, v); err == nil {
+			_, offset = at.Zone()
+			return offset, true
+		}
+	}
+	return 0, false
+}

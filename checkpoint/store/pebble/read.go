@@ -6,9 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"iter"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bridge/checkpoint/store"
 )
@@ -153,4 +158,176 @@ func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from 
 			yield(store.Part{}, s.failed(err))
 		}
 	}
+}
+
+// errReadOnly is returned for changes of a store that was opened to be read.
+var errReadOnly = errors.New("the store was opened to be read")
+
+// OpenReadOnly opens the store in the folder at path and changes nothing there; what changes a
+// store returns an error. Several may read at once, while nobody else has it open. The error wraps
+// fs.ErrNotExist where there is none, and store.ErrOlder or store.ErrDamaged where Open would set
+// it aside.
+func OpenReadOnly(ctx context.Context, path string, opts Options) (*Store, error) {
+	opts.setDefaults()
+	f, err := shareFolder(ctx, path, opts.LockWait)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	s, err := openReadOnly(f, opts)
+	if errors.Is(err, errUnusable) && !errors.Is(err, store.ErrOlder) {
+		err = fmt.Errorf("the next run sets it aside and catches up from the bus: %w: %w", err, store.ErrDamaged)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, errors.Join(err, f.lock.Close()))
+	}
+	return s, nil
+}
+
+func openReadOnly(f *folder, opts Options) (*Store, error) {
+	exists, err := f.check()
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("it was not made to its end: %w", fs.ErrNotExist)
+	}
+	s := newStore(f, opts)
+	s.readOnly = true
+	o := s.options(opts)
+	o.ReadOnly, o.ErrorIfNotExists, o.FS = true, true, reading{vfs.Default}
+	if s.db, err = pebble.Open(f.in(dbFolder), o); err != nil {
+		if isOutage(err) {
+			return nil, unopened(f.path, err)
+		}
+		// Its text alone: a file that is missing is not a store that is missing.
+		return nil, fmt.Errorf("%w: %s", errUnusable, err.Error())
+	}
+	if err := s.loadNames(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+// reading is the file system of a store that is read. The folder's lock stands for Pebble's, which
+// lets only one in.
+type reading struct{ vfs.FS }
+
+// Lock does nothing.
+func (reading) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// The seconds since 1970 of the years 1 to 9999.
+const (
+	minSecond = -62135596800
+	maxSecond = 253402300799
+)
+
+// disputedFlag is added to the state of an entry that is disputed.
+const disputedFlag = 0x80
+
+// second returns the seconds from the year 1 to t, rounded up, as keys have them.
+func second(t time.Time) uint64 {
+	return uint64(t.Add(time.Second-1).Unix() - minSecond)
+}
+
+// appendState appends the state of an entry, and whether it is disputed.
+func appendState(dst []byte, e *store.Entry) []byte {
+	if e.Disputed {
+		return append(dst, byte(e.State)|disputedFlag)
+	}
+	return append(dst, byte(e.State))
+}
+
+// state reads what appendState wrote.
+func (r *reader) state(e *store.Entry) {
+	b := r.byte()
+	e.State, e.Disputed = store.EntryState(b&^disputedFlag), b&disputedFlag != 0
+	if e.State == store.Unknown || e.State > store.Recorded {
+		r.fail()
+	}
+}
+
+// appendEntry appends an entry without what its key has: the shard and row or, of an absent one,
+// the time.
+func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
+	dst = appendState(dst, e)
+	if e.State == store.Absent {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(shard)), e.Row)
+	} else {
+		dst = append(dst, e.Digest[:]...)
+	}
+	dst = append(dst, e.Event[:]...)
+	dst = binary.AppendUvarint(dst, uint64(e.At.TP))
+	// BeforeFirst becomes 0, and is short.
+	dst = binary.AppendUvarint(dst, e.At.Offset+1)
+	dst = binary.AppendUvarint(dst, e.Epoch)
+	return binary.AppendUvarint(dst, e.Seq)
+}
+
+// decodeEntry returns the entry at a location, and the number of its shard in place of the name.
+func decodeEntry(at location, b []byte) (e store.Entry, shard uint32, err error) {
+	r := reader{rest: b}
+	r.state(&e)
+	if at.absent != (e.State == store.Absent) {
+		r.fail()
+	}
+	shard, e.Row = at.shard, at.row
+	if at.absent {
+		if at.row > maxSecond-minSecond {
+			r.fail()
+		}
+		e.Since = time.Unix(int64(at.row)+minSecond, 0).UTC()
+		shard, e.Row = r.number(), r.uint()
+	} else {
+		copy(e.Digest[:], r.bytes(16))
+	}
+	copy(e.Event[:], r.bytes(16))
+	e.At = store.At{TP: r.number(), Offset: r.uint() - 1}
+	e.Epoch, e.Seq = r.uint(), r.uint()
+	return e, shard, r.end()
+}
+
+const (
+	// filterWords is the size of a filter, 16 MiB.
+	filterWords = 1 << 21
+	// maxFiltered is how many entries a filter takes: of the unknown ones it then misses 5 of 100.
+	maxFiltered = 16_000_000
+)
+
+// filter is a Bloom filter, in memory, of the hashes of all entries in a store that this process
+// has made: it says without a lookup that an entity is unknown. Catch-up without a store asks that
+// of most entities. The nil filter knows nothing.
+type filter struct {
+	words []atomic.Uint64
+	added int
+}
+
+func newFilter() *filter { return &filter{words: make([]atomic.Uint64, filterWords)} }
+
+// bits returns where the bits of a hash in a stream are: a word, and two of its bits.
+func (f *filter) bits(stream uint32, hash uint64) (word *atomic.Uint64, mask uint64) {
+	hash += uint64(stream) * 0x9e3779b97f4a7c15
+	return &f.words[hash%filterWords], 1<<(hash>>52&63) | 1<<(hash>>58)
+}
+
+// lacks reports whether the store has no entry with the hash, now.
+func (f *filter) lacks(stream uint32, hash uint64) bool {
+	if f == nil {
+		return false
+	}
+	word, mask := f.bits(stream, hash)
+	return word.Load()&mask != mask
+}
+
+// add adds a hash before its entry is applied. One batch at a time adds. It reports whether the
+// filter is full, and of no more use.
+func (f *filter) add(stream uint32, hash uint64) (full bool) {
+	if f == nil {
+		return false
+	}
+	word, mask := f.bits(stream, hash)
+	if word.Load()&mask != mask {
+		word.Or(mask)
+		f.added++
+	}
+	return f.added > maxFiltered
 }
