@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"bridge/event"
 	"bridge/source"
@@ -79,5 +81,128 @@ func TestAnEmptyKeyIsNoSubject(t *testing.T) {
 	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"name", source.Text, 0, ""}).key("name")
 	if ev := encode(t, o, rows, rows.row(1)); bytes.Contains(ev.Body, []byte("subject")) {
 		t.Errorf("%s", ev.Body)
+	}
+}
+
+func TestValuesKeepAllTheyHold(t *testing.T) {
+	shanghai := time.FixedZone("+08", 8*3600)
+	tests := []struct {
+		name      string
+		kind      source.Kind
+		precision int
+		value     any
+		zone      *time.Location
+		want      string
+	}{
+		{"empty text", source.Text, 0, "", nil, `""`},
+		{"control bytes", source.Text, 0, "\b\f\n\r\t\x00\x1f", nil, `"\b\f\n\r\t\u0000\u001f"`},
+		{"line separators", source.Text, 0, "a\u2028\u2029\u202ab", nil, "\"a\\u2028\\u2029\u202ab\""},
+		{"the replacement character itself", source.Text, 0, "\ufffd", nil, "\"\ufffd\""},
+		{"half a character", source.Text, 0, "a\xf0\x9f\x8e", nil, `null`},
+		{"a surrogate", source.Text, 0, "\xed\xa0\x80", nil, `null`},
+		{"an integer longer than 64 bits", source.Int, 0, "-123456789012345678901234567890", nil, `-123456789012345678901234567890`},
+		{"an integer with leading zeros", source.Int, 0, "0007", nil, `7`},
+		{"a negative zero", source.Int, 0, "-000", nil, `0`},
+		{"an integer that is none", source.Int, 0, "1.0", nil, `null`},
+		{"a float", source.Float, 0, "-1.7976931348623157e+308", nil, `-1.7976931348623157e+308`},
+		{"infinity", source.Float, 0, "+Inf", nil, `null`},
+		{"a float with a bare point", source.Float, 0, "1.", nil, `null`},
+		{"a float with leading zeros", source.Float, 0, "01", nil, `null`},
+		{"an empty byte string", source.Binary, 0, "", nil, `""`},
+		{"a byte string", source.Binary, 0, "\xfb\xff", nil, `"+/8="`},
+		{"64 bits", source.Bit, 0, "\xff\xff\xff\xff\xff\xff\xff\xff", nil, `18446744073709551615`},
+		{"bits that are all zero", source.Bit, 0, "\x00", nil, `0`},
+		{"a document with what HTML would escape", source.JSON, 0, "\"<\u2028>\"", nil, "\"<\u2028>\""},
+		{"a document with the same name twice", source.JSON, 0, `{"a":1,"a":2}`, nil, `{"a":1,"a":2}`},
+		{"a document with invalid UTF-8", source.JSON, 0, "\"\xff\"", nil, `null`},
+		{"a document with something behind it", source.JSON, 0, "{} {}", nil, `null`},
+		{"an empty document", source.JSON, 0, "", nil, `null`},
+		{"a document nested as deep as may be", source.JSON, 0, nested(9998), nil, nested(9998)},
+		{"a document nested too deep", source.JSON, 0, nested(9999), nil, `null`},
+		{"brackets that are text", source.JSON, 0, `"` + strings.Repeat(`[\"`, 20000) + `"`, nil, `"` + strings.Repeat(`[\"`, 20000) + `"`},
+		{"a day", source.Date, 0, "2024-02-29", shanghai, `"2024-02-29"`},
+		{"a day without a month", source.Date, 0, "2026-00-10", nil, `null`},
+		{"a time of day", source.Clock, 2, "-12:00:00.50", nil, `"-12:00:00.50"`},
+		{"a wall clock in UTC", source.DateTime, 0, "2026-01-02 03:04:05", nil, `"2026-01-02T03:04:05Z"`},
+		{"a wall clock of another zone", source.DateTime, 3, "2026-01-01 07:59:59.999", shanghai, `"2025-12-31T23:59:59.999Z"`},
+		{"a timestamp whatever the zone", source.Timestamp, 6, "2026-01-02 03:04:05.000100", shanghai, `"2026-01-02T03:04:05.000100Z"`},
+		{"a fraction shorter than the column's", source.DateTime, 6, "2026-01-02 03:04:05", nil, `"2026-01-02T03:04:05.000000Z"`},
+		{"a fraction longer than the column's", source.DateTime, 1, "2026-01-02 03:04:05.19", nil, `"2026-01-02T03:04:05.1Z"`},
+		{"the year 0 left for the one before", source.DateTime, 0, "0000-01-01 00:00:00", shanghai, `null`},
+		{"the last second left for the year 10000", source.DateTime, 0, "9999-12-31 23:00:00", time.FixedZone("-08", -8*3600), `null`},
+		{"an hour that is none", source.DateTime, 0, "2026-01-02 24:00:00", nil, `null`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options()
+			o.Zone = test.zone
+			rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"v", test.kind, test.precision, test.value})
+			ev := encode(t, o, rows, rows.row(1))
+			_, got, _ := strings.Cut(string(ev.Body), `"data":{"id":1,"v":`)
+			got, _, _ = strings.Cut(got, `,"row":{"source"`)
+			if got != test.want {
+				t.Errorf("got %.100s, want %.100s", got, test.want)
+			}
+			bad := 0
+			if test.want == "null" && test.value != nil {
+				bad = 1
+			}
+			if ev.BadValues != bad {
+				t.Errorf("%d bad values, want %d", ev.BadValues, bad)
+			}
+			parse(t, ev.Body)
+		})
+	}
+}
+
+func TestTextIsEscapedWhereverTheByteStands(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"v", source.Text, 0, ""})
+	o := options()
+	o.Stem, o.Domain, o.Zone = "Orders", "bridge", time.UTC
+	for _, length := range []int{1, 7, 8, 9, 17} {
+		for at := range length {
+			for b := range 0x80 {
+				text := []byte(strings.Repeat("a", length))
+				text[at] = byte(b)
+				rows.values[1] = text
+				compare(t, o, &rows.columns, []string{"id", "v"}, rows.row(1))
+			}
+		}
+	}
+}
+
+func TestTimesInUTCAreWrittenAsThoseOfAnyZone(t *testing.T) {
+	encoded := func(zone *time.Location, precision int, value string) string {
+		o := options()
+		o.Zone = zone
+		rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"v", source.DateTime, precision, value})
+		return string(encode(t, o, rows, rows.row(1)).Body)
+	}
+	greenwich := time.FixedZone("+00", 0)
+	for precision := range 7 {
+		for _, value := range []string{
+			"2026-01-02 03:04:05", "2026-01-02 03:04:05.1", "2026-01-02 03:04:05.123456789", "0000-01-01 00:00:00", "9999-12-31 23:59:59.9",
+			"2026-02-29 00:00:00", "2026-01-02 03:04:60", "2026-01-02 03:04:05.", "2026-01-02", "0000-00-00 00:00:00",
+		} {
+			if a, b := encoded(time.UTC, precision, value), encoded(greenwich, precision, value); a != b {
+				t.Errorf("%q with %d digits: %s in UTC, %s in a zone that is the same", value, precision, a, b)
+			}
+		}
+	}
+}
+
+// nested is a document of so many levels.
+func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+func TestMetaNamesTheInstallationAndNoHost(t *testing.T) {
+	o := options()
+	o.Domain, o.Stream, o.Stem = `dc-1/"ö" x`, "a+b%c", "X"
+	rows := newTable(cell{"id", source.Int, 0, "1"})
+	body := encode(t, o, rows, rows.row(1)).Body
+	if want := `"source":{"domainId":"dc-1/\"ö\" x"}},`; !strings.Contains(string(body), want) {
+		t.Errorf("%s lacks %s", body, want)
+	}
+	if got, want := string(event.AppendURI(nil, o.Domain, o.Stream)), "bridge://dc-1%2F%22%C3%B6%22%20x/a%2Bb%25c"; got != want {
+		t.Errorf("the stream is %s, want %s", got, want)
 	}
 }

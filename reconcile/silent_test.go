@@ -1,11 +1,17 @@
 package reconcile_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"bridge/event"
 	"bridge/reconcile"
+	"bridge/source"
 )
 
 // TestRowsThatDoNotMatchTheCondition has rows with the value 9 not match.
@@ -58,6 +64,57 @@ func TestRowsThatDoNotMatchTheCondition(t *testing.T) {
 				t.Errorf("the next run published %+v", again.Verdict)
 			}
 			w.compare()
+		}))
+	}
+}
+
+// poisonedOwner panics when something is nominated.
+type poisonedOwner struct{ reconcile.Owner }
+
+func (poisonedOwner) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, error) {
+	panic("a defect")
+}
+
+func TestAPanicCutsOneRunShort(t *testing.T) {
+	poisonedRead := func(which func(source.Query) bool) func(*world) {
+		return func(w *world) {
+			before := w.options.Source.(slowTable).before
+			w.options.Source = slowTable{w.table, func(q source.Query) {
+				if which(q) {
+					panic("a defect")
+				}
+				before(q)
+			}}
+		}
+	}
+	for name, poison := range map[string]func(*world){
+		"where it begins":             poisonedRead(func(q source.Query) bool { return q.Limit == 1 }),
+		"where it reads ahead":        poisonedRead(func(q source.Query) bool { return q.After == 10 }),
+		"where it has rows published": func(w *world) { w.options.Owner = poisonedOwner{w} },
+	} {
+		t.Run(name, inBubble(func(t *testing.T) {
+			due := reconcile.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
+			p := newPlant(t, due, due)
+			var log bytes.Buffer
+			bad := p.worlds[0]
+			for _, w := range p.worlds {
+				w.table.Update(3, "a3", "7")
+			}
+			poison(bad)
+			bad.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			p.shards[0].Reconciler = reconcile.New(bad.options)
+			p.start()
+			p.pass(10 * time.Second)
+			p.stop()
+			if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 0 || s.Running || !strings.Contains(s.LastError, "panic: a defect") {
+				t.Errorf("status %+v", s)
+			}
+			if got := log.String(); !strings.Contains(got, "reconcile panicked") || !strings.Contains(got, "silent_test.go") {
+				t.Errorf("log %q", got)
+			}
+			if s := p.shards[1].Status(); s.Totals.Ended != 1 || s.Totals.Modified != 1 {
+				t.Errorf("the other shard: %+v", s)
+			}
 		}))
 	}
 }

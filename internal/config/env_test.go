@@ -1,9 +1,14 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"bridge/internal/config/configtest"
+	"bridge/internal/option"
 )
 
 // The environments of tests.
@@ -19,4 +24,35 @@ func load(t *testing.T, env settingsOf) *Config {
 		t.Fatal(err)
 	}
 	return cfg
+}
+
+func TestStreamLoggerNamesTheVariablesOfItsStream(t *testing.T) {
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: new(Redactor).Attr}))
+	one := StreamLogger(logger, "orders").With("shard", "items")
+	one.Error("shard stopped", "error", fmt.Errorf("read items: %w", option.Errorf("no column %q, which %s names", "x", option.Created)), "rows", 3)
+	one.Warn("no name", "error", errors.New("EOF"))
+	for _, want := range []string{"which BRIDGE_STREAM_ORDERS_CREATED names", "stream=orders shard=items", "rows=3", "error=EOF"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
+func TestEventVersion(t *testing.T) {
+	t.Run("it is that of the schemas unless it is set", func(t *testing.T) {
+		if got := load(t, minimal()).Streams[0].Version; got != "1.0.0" {
+			t.Errorf("got %q", got)
+		}
+		cfg := load(t, with("BRIDGE_STREAM_ORDERS_EVENT_VERSION", "2.0.10"))
+		e, err := cfg.Encoder(&cfg.Streams[0], cfg.Streams[0].Tables[0])
+		if err != nil || e.Version() != "2.0.10" {
+			t.Errorf("got %v, %v", e, err)
+		}
+	})
+	t.Run("anything but three numbers is refused", func(t *testing.T) {
+		for _, text := range []string{"1", "v1.0.0", "1.0.0+build", "1.0.01", "1..0"} {
+			wantFault(t, with("BRIDGE_STREAM_ORDERS_EVENT_VERSION", text), "BRIDGE_STREAM_ORDERS_EVENT_VERSION", "three numbers")
+		}
+	})
 }

@@ -1,17 +1,23 @@
 package jetstream_test
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
 	"bridge/tests/testenv"
-
-	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
 // wantThere fails the test unless each message that a batch's outcome puts on a stream, as it is
@@ -107,4 +113,146 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 		eventually(t, time.Minute, "it is ready after the fault", func() bool { return s.Ready(t.Context()) == nil })
 	})
 
+}
+
+// TestConsumersThatRepublish documents what stands in docs/operations.md: the server keeps the
+// headers that it acted on, so that a message published again with all its headers asks for the
+// same again.
+func TestConsumersThatRepublish(t *testing.T) {
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	t.Run("what was published at least once", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		republished(t, server, stream, jetstream.Options{URLs: []string{server.URL()}, Stream: stream.CachedInfo().Config.Name})
+	})
+	t.Run("what was published exactly once", func(t *testing.T) {
+		stream, options := claimed(t, server, natsjs.StreamConfig{})
+		republished(t, server, stream, options)
+	})
+}
+
+func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream, options jetstream.Options) {
+	js, name := server.JetStream(t), options.Stream
+	const rows = 20
+	mustPublish(t, open(t, options), messages(name+".a", "row", rows, 5))
+	// kept returns the headers of all messages of a stream that make the server expect something.
+	kept := func(t *testing.T, s natsjs.Stream) (n int) {
+		t.Helper()
+		for _, m := range read(t, s, "") {
+			for header := range m.headers {
+				if strings.HasPrefix(header, "Nats-Expected-") || strings.HasPrefix(header, "Nats-Batch-") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if kept(t, stream) < rows {
+		t.Fatal("the server keeps no headers of the fences any more: say so in docs/operations.md")
+	}
+	// again publishes all messages to another stream, with the headers that keep lets pass, and
+	// counts those that are refused.
+	again := func(t *testing.T, keep func(header string) bool) (target natsjs.Stream, refused int) {
+		t.Helper()
+		target = server.CreateStream(t, natsjs.StreamConfig{})
+		for _, m := range read(t, stream, name+".a") {
+			copied := &nats.Msg{Subject: target.CachedInfo().Config.Name + ".b", Data: m.value, Header: nats.Header{}}
+			for header, value := range m.headers {
+				if keep(header) {
+					copied.Header.Set(header, value)
+				}
+			}
+			_, err := js.PublishMsg(deadline(t, 10*time.Second), copied)
+			var answer *natsjs.APIError
+			switch {
+			case errors.As(err, &answer):
+				refused++
+			case err != nil:
+				t.Fatal(err)
+			}
+		}
+		return target, refused
+	}
+	t.Run("with all headers every message is refused", func(t *testing.T) {
+		if _, refused := again(t, func(string) bool { return true }); refused != rows {
+			t.Errorf("%d of %d messages are refused", refused, rows)
+		}
+	})
+	t.Run("without those that begin with Nats- none is", func(t *testing.T) {
+		target, refused := again(t, func(header string) bool { return !strings.HasPrefix(header, "Nats-") })
+		if refused > 0 || kept(t, target) > 0 {
+			t.Errorf("%d of %d messages are refused, %d headers are there", refused, rows, kept(t, target))
+		}
+		if got := read(t, target, "")[0].headers["eiffel-id"]; got != "row-0" {
+			t.Errorf("the first event is %q", got)
+		}
+	})
+	t.Run("a stream that sources this one has none of them", func(t *testing.T) {
+		copied, err := js.CreateStream(deadline(t, 10*time.Second), natsjs.StreamConfig{
+			Name: testenv.NewStreamName(), Sources: []*natsjs.StreamSource{{Name: name}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "the source is copied", func() bool {
+			info, err := copied.Info(deadline(t, 10*time.Second))
+			return err == nil && info.State.Msgs >= rows
+		})
+		if n := kept(t, copied); n > 0 {
+			t.Errorf("%d headers are there", n)
+		}
+		if m := read(t, copied, name+".a")[0]; m.headers["eiffel-id"] != "row-0" || options.Claim == "" && m.id != "row-0" {
+			t.Errorf("the first message has the headers %v", m.headers)
+		}
+	})
+}
+
+// TestADomainOfJetStream publishes to and reads from a stream of a hub, over a leaf node with a
+// domain of its own.
+func TestADomainOfJetStream(t *testing.T) {
+	t.Parallel()
+	port := testenv.FreePort(t)
+	hub := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain, o.LeafNode.Host, o.LeafNode.Port = "hub", "hub", "127.0.0.1", port
+	})
+	leaf := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain = "leaf", "leaf"
+		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}}}}
+	})
+	hub.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>", "claim"}, AllowAtomicPublish: true, Duplicates: 2 * time.Minute})
+	for _, claim := range []string{"", "claim"} {
+		o := jetstream.Options{URLs: []string{leaf.URL()}, Stream: "EVENTS", Published: []string{"in.a"}, JetStreamDomain: "hub", Claim: claim}
+		s := open(t, o)
+		mustPublish(t, s, messages("in.a", "s"+claim, 10, 3))
+		n := 0
+		if _, err := s.Read(deadline(t, time.Minute), sink.Span{TP: "EVENTS", From: 1, To: 11}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 10 {
+			t.Errorf("%d messages were read: %v", n, err)
+		}
+		if found := inspected(t, o).Findings; len(found) > 0 {
+			t.Errorf("found %+v", found)
+		}
+	}
+	bucket := open(t, jetstream.Options{URLs: []string{leaf.URL()}, Bucket: "b", CreateStream: true, JetStreamDomain: "hub"})
+	mustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
+	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(read(t, stream, "$KV.b.key")) != 1 {
+		t.Errorf("the bucket has not the last message: %v", err)
+	}
+}
+
+// TestHandshakeFirst connects to a server that speaks TLS from the first byte.
+func TestHandshakeFirst(t *testing.T) {
+	t.Parallel()
+	certs := testenv.NewCerts(t)
+	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, 60, true
+	})
+	o := jetstream.Options{
+		URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.a"}, HandshakeFirst: true, Fault: func(tp string, err error) { t.Log(tp, err) },
+		TLS: func() (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil },
+	}
+	mustPublish(t, open(t, o), messages("in.a", "s", 3, 1))
 }

@@ -3,9 +3,12 @@ package mysql_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 	"bridge/source/mysql"
 	"bridge/tests/testenv"
@@ -175,4 +178,91 @@ func testAModifiedOfAnotherKind(t *testing.T, product testenv.Product) {
 	if err := s.ReadChanges(t.Context(), q, &c); !errors.Is(err, source.ErrAltered) {
 		t.Errorf("%v, %v", c.List, err)
 	}
+}
+
+// A stream whose updates wait for a reconcile is told which column would end that, and the
+// statement that is printed makes the index.
+func TestStreamWithoutModified(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		for _, test := range []struct {
+			name, columns string
+			severity      inspect.Severity
+			want          string
+			statement     bool
+		}{
+			{"a column that the database sets", "created_at DATETIME, update_time DATETIME, touched TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", inspect.Warning, "X_MODIFIED=touched", true},
+			{"one by its name, with an index", "DataChange_CreatedTime TIMESTAMP NULL, DataChange_LastTime TIMESTAMP NULL, KEY (DataChange_LastTime)", inspect.Warning, "X_MODIFIED=DataChange_LastTime", false},
+			{"one by its name, without an index", "gmt_create DATETIME, gmt_modified DATETIME", inspect.Warning, "X_MODIFIED=gmt_modified", true},
+			{"none", "created_at DATETIME, updated_by VARCHAR(9), last_login DATETIME", inspect.Note, "name it with X_MODIFIED", false},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				b.replaceTable(t, "states", "(id INT AUTO_INCREMENT PRIMARY KEY, "+test.columns+")")
+				check := func(modified string, updates bool) []inspect.Finding {
+					spec := source.Spec{Table: "states", ID: "id", Modified: modified}
+					return b.source.Inspect(t.Context(), []source.Expected{{Spec: spec, Updates: updates}}, 1).Tables[0].Findings
+				}
+				found := check("", true)
+				if len(found) != 1 || found[0].Code != inspect.NoModified || found[0].Severity != test.severity ||
+					!strings.Contains(found[0].Named(full).Do, test.want) || (found[0].Statement != "") != test.statement {
+					t.Fatalf("found %+v", found)
+				}
+				if test.statement {
+					b.exec(t, found[0].Statement)
+				}
+				if _, column, ok := strings.Cut(found[0].Named(full).Do, full(option.Modified)+"="); ok {
+					column, _, _ = strings.Cut(column, ",")
+					for _, f := range check(column, true) {
+						if f.Code == inspect.NoModified || f.Code == inspect.ModifiedIndex {
+							t.Errorf("as advised: %v", f)
+						}
+					}
+				}
+				if found := check("", false); len(found) != 0 {
+					t.Errorf("facts: %v", found)
+				}
+			})
+		}
+	})
+}
+
+// A condition that reads the clock reads UTC, whatever the zone of the server, and a check says so
+// where the streams or the server have another one.
+func TestFilterReadsTheClockInUTC(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		server := product.Shared(t)
+		root := server.Root(t)
+		t.Cleanup(func() {
+			if _, err := root.Exec("SET GLOBAL time_zone = 'SYSTEM'"); err != nil {
+				t.Error(err)
+			}
+		})
+		b := newBase(t, server)
+		b.exec(t, "SET GLOBAL time_zone = '+08:00'")
+		b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, due DATETIME(6), stamp TIMESTAMP(6) NULL)")
+		b.exec(t, "INSERT INTO t (due, stamp) VALUES (UTC_TIMESTAMP() - INTERVAL 1 HOUR, NOW() - INTERVAL 1 HOUR), (UTC_TIMESTAMP() + INTERVAL 1 HOUR, NOW() + INTERVAL 1 HOUR)")
+		s := open(t, server.URL("", "", b.name))
+		for _, filter := range []string{"due <= NOW()", "stamp <= now()", "due <= UTC_TIMESTAMP()", "CURRENT_TIMESTAMP >= stamp"} {
+			p := read(t, s.Shard(source.Spec{Table: "t", ID: "id", Filter: filter}), source.Query{Limit: 9})
+			if len(p.Rows) != 2 || p.Rows[0].Filtered || !p.Rows[1].Filtered {
+				t.Errorf("%s: %v", filter, p.Rows)
+			}
+		}
+		for _, c := range []struct {
+			filter string
+			zone   *time.Location
+			found  int
+		}{
+			{"due <= NOW()", time.FixedZone("eight", 8*3600), 1},
+			{"due <= current_timestamp", nil, 1},
+			{"due <= UTC_TIMESTAMP()", nil, 0},
+			{"CONCAT(id) <> 'NOW()' AND id > 0", nil, 0},
+		} {
+			spec := source.Spec{Table: "t", ID: "id", Filter: c.filter}
+			found := s.Inspect(t.Context(), []source.Expected{{Spec: spec, Zone: c.zone}}, 1).Tables[0].Findings
+			if len(found) != c.found || c.found == 1 && (found[0].Code != inspect.TimeZone || found[0].Severity != inspect.Warning) {
+				t.Errorf("%s: found %v", c.filter, found)
+			}
+		}
+	})
 }

@@ -1,14 +1,17 @@
 package acceptance
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"bridge/tests/world"
-
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
+	"bridge/tests/workload"
+	"bridge/tests/world"
 )
 
 // TestABlipOfReadOnly makes the server read-only for a while, and then again and again for moments,
@@ -70,4 +73,229 @@ func TestABlipOfReadOnly(t *testing.T) {
 			t.Errorf("%d late rows under hold", a.Late())
 		}
 	}
+}
+
+// updated is a table whose rows are changed in place, and those who publish it.
+type updated struct {
+	*world.World
+	t          *testing.T
+	publishers []*world.Publisher
+}
+
+// newUpdated makes a table of n rows and has it published to both buses by programs that look back
+// for a second.
+func newUpdated(t *testing.T, server *testenv.DatabaseServer, n int) *updated {
+	t.Helper()
+	u := &updated{World: world.Empty(t, server), t: t}
+	u.Exec(`CREATE TABLE items (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) NOT NULL UNIQUE, v INT NOT NULL, deleted INT NOT NULL DEFAULT 0,
+		modified DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified)) ENGINE=InnoDB`)
+	for i := range n {
+		u.Exec("INSERT INTO items (name, v) VALUES (?, 1)", fmt.Sprint("e", i+1))
+	}
+	for name, b := range map[string]*world.Bus{"kafka": world.KafkaBus(testenv.Kafka(t)), "nats": world.NATSBus(testenv.NATS(t))} {
+		p := u.Publish(b, world.Publishing{
+			Name: name, Path: world.Faulty(t), Follow: true,
+			Env: world.Env{timesVariable: "look_back=1s", "BRIDGE_RECONCILE_INTERVAL": "1h"},
+			Streams: []world.Stream{{Name: "items", Table: "items", Kind: "capability", Env: world.Env{
+				"KEY": "name", "MODIFIED": "modified", "DELETED": "deleted",
+			}}},
+		})
+		u.publishers = append(u.publishers, p)
+		p.Start()
+	}
+	for _, p := range u.publishers {
+		world.Eventually(t, time.Minute, "the rows are published on "+p.Name, func() bool { return p.Tape().Count() == n })
+	}
+	return u
+}
+
+// expect waits until both buses have said of each of these names what is wanted, "v=2" or
+// "deleted", behind the first n messages, and nothing else.
+func (u *updated) expect(n int, want map[string]string) {
+	u.t.Helper()
+	began := time.Now()
+	for _, d := range u.publishers {
+		world.Eventually(u.t, time.Minute, fmt.Sprintf("%v on %s", want, d.Name), func() bool { return d.Tape().Count() >= n+len(want) })
+		// Two polls; what these machines add at worst is not bridge's.
+		u.t.Logf("%s: within %s", d.Name, time.Since(began).Round(time.Millisecond))
+		for _, m := range d.Tape().All()[n:] {
+			said := "nothing of it"
+			for name, text := range want {
+				if strings.Contains(string(m.Value), fmt.Sprintf("%q", name)) {
+					said = text
+				}
+			}
+			if said == "deleted" && !strings.Contains(string(m.Value), "TOMBSTONE") || said != "deleted" && !strings.Contains(string(m.Value), said) {
+				u.t.Errorf("%s: %s: want %s", d.Name, m.Value, said)
+			}
+			if got := m.Headers["bridge-origin"]; got != "modified" {
+				u.t.Errorf("%s: origin %q of %s", d.Name, got, m.Value)
+			}
+		}
+	}
+}
+
+// begin begins a transaction with one statement.
+func (u *updated) begin(statement string) *sql.Tx {
+	u.t.Helper()
+	tx, err := u.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.Exec(statement); err != nil {
+		u.t.Fatal(err)
+	}
+	return tx
+}
+
+func (u *updated) commit(tx *sql.Tx) {
+	u.t.Helper()
+	if err := tx.Commit(); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// TestUpdatesThatCommitLate commits updates later after their MODIFIED than the programs look back.
+func TestUpdatesThatCommitLate(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	for name, server := range map[string]func(testing.TB) *testenv.DatabaseServer{"MariaDB": testenv.MariaDB, "MySQL": testenv.MySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testUpdatesThatCommitLate(t, server(t))
+		})
+	}
+}
+
+func testUpdatesThatCommitLate(t *testing.T, server *testenv.DatabaseServer) {
+	const rows = 8
+	u := newUpdated(t, server, rows)
+	past := 3 * time.Second
+	changed := u.begin("UPDATE items SET v = 2 WHERE name = 'e1'")
+	deleted := u.begin("UPDATE items SET deleted = 1 WHERE name = 'e2'")
+	doomed := u.begin("UPDATE items SET v = 9 WHERE name = 'e3'")
+	many := u.begin("UPDATE items SET v = 3 WHERE name IN ('e6', 'e7', 'e8')")
+	world.Pause(past)
+	u.expect(rows, nil)
+	u.commit(changed)
+	u.expect(rows, map[string]string{"e1": `"v":2`})
+	u.commit(deleted)
+	u.expect(rows+1, map[string]string{"e2": "deleted"})
+	if err := doomed.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	u.commit(many)
+	u.expect(rows+2, map[string]string{"e6": `"v":3`, "e7": `"v":3`, "e8": `"v":3`})
+
+	// A statement that runs for longer than the look-back before it comes to its row, and one that
+	// waits for the lock of its row.
+	u.Exec("UPDATE items SET v = 4 + SLEEP(3) WHERE name = 'e4'")
+	u.expect(rows+5, map[string]string{"e4": `"v":4`})
+	holder := u.begin("SELECT * FROM items WHERE name = 'e5' FOR UPDATE")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := u.DB.Exec("UPDATE items SET v = 5 WHERE name = 'e5'")
+		waited <- err
+	}()
+	world.Pause(past)
+	u.commit(holder)
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	u.expect(rows+6, map[string]string{"e5": `"v":5`})
+	// What was rolled back is never said.
+	world.Pause(time.Second)
+	u.expect(rows+7, nil)
+}
+
+// TestLagOfWhatWaits holds the lag of two daemons, one on each bus, against what has become of the
+// rows.
+func TestLagOfWhatWaits(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	occupy(t, 1)
+	const n = 20_000
+	server := testenv.StartMariaDB(t)
+	l := newRows(t, server, workload.Options{Writers: 1})
+	l.Exec("ALTER TABLE orders ADD COLUMN modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), ADD KEY modified (modified)")
+	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.StartNATS(t))
+	daemons := []*world.Publisher{
+		l.Publish(kafka, world.Publishing{Name: "kafka", Env: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "modified"}}),
+		l.Publish(nats, world.Publishing{Name: "nats", Env: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "modified"}}),
+	}
+	for _, d := range daemons {
+		d.Start()
+	}
+	each := func(name string, test func(t *testing.T, d *world.Publisher)) {
+		t.Helper()
+		for _, d := range daemons {
+			t.Run(name+", "+d.Name, func(t *testing.T) { test(t, d) })
+		}
+	}
+	drained := func(t *testing.T, d *world.Publisher, rows float64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%v rows are published and nothing waits", rows), func() bool {
+			s := d.Scrape()
+			return s.Rows >= rows && s.Lag == 0
+		})
+	}
+	l.Insert("row", n)
+	each("is 0 once all is published", func(t *testing.T, d *world.Publisher) { drained(t, d, n) })
+
+	published := float64(n)
+	each("is above 0 while updates wait", func(t *testing.T, d *world.Publisher) {
+		// A machine may be too fast, or too busy, for a look in the midst of one update.
+		for round, looks := 0, 0; looks == 0; round++ {
+			if round == 10 {
+				t.Fatal("no look at the lag while rows waited")
+			}
+			l.Exec(fmt.Sprintf("UPDATE orders SET body = '%s %d'", d.Name, round))
+			looks = waits(t, d, published, published+n)
+			published += n
+			for _, d := range daemons {
+				drained(t, d, published)
+			}
+		}
+	})
+
+	nats.Server().Kill()
+	l.Exec("INSERT INTO orders (entity, token, body) VALUES ('held', 'held', '')")
+	t.Run("grows while the bus is away", func(t *testing.T) {
+		world.Eventually(t, time.Minute, "a lag of 2 s", func() bool { return daemons[1].Scrape().Lag >= 2 })
+	})
+	nats.Server().Start(t)
+	each("is 0 when it is back", func(t *testing.T, d *world.Publisher) { drained(t, d, published+1) })
+
+	server.Kill()
+	each("is unknown while the source is away", func(t *testing.T, d *world.Publisher) {
+		world.Eventually(t, time.Minute, "the lag is NaN and null", func() bool {
+			_, metrics := d.Get("/metrics")
+			_, status := d.Get("/api/v1/status")
+			return strings.Contains(metrics, `bridge_lag_seconds{stream="orders"} NaN`) && strings.Contains(status, `"lagSeconds":null`)
+		})
+	})
+	server.Start(t)
+	each("is 0 when the source is back", func(t *testing.T, d *world.Publisher) { drained(t, d, published+1) })
+}
+
+// waits scrapes d until it has published so many rows, and fails the test where the lag was 0
+// between the first of them and the last. It returns how many scrapes were of such moments.
+func waits(t *testing.T, d *world.Publisher, from, through float64) (looks int) {
+	t.Helper()
+	var last world.Scrape
+	for deadline := time.Now().Add(4 * time.Minute); last.Rows < through; world.Pause(scrapeEvery) {
+		if time.Now().After(deadline) {
+			t.Fatal("the rows are not published")
+		}
+		s := d.Scrape()
+		if last.Rows > from && s.Rows < through {
+			// Not all were out yet at the scrape before.
+			if looks++; !(last.Lag > 0) {
+				t.Errorf("lag %v with %.0f of %.0f rows published", last.Lag, last.Rows-from, through-from)
+			}
+		}
+		last = s
+	}
+	return looks
 }

@@ -1,9 +1,192 @@
 package acceptance
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
 
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
 	"bridge/tests/world"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
+
+// newRows makes a world whose writers insert rows.
+func newRows(t testing.TB, server *testenv.DatabaseServer, opts workload.Options) *world.World {
+	t.Helper()
+	return world.New(t, world.Options{Database: server, Rows: &opts})
+}
+
+// newEntities makes a world whose writers change entities in some tables.
+func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.CapabilityOptions, tables ...string) *world.World {
+	t.Helper()
+	return world.New(t, world.Options{Database: server, Entities: &opts, EntityTables: tables})
+}
+
+// The streams of twoStreams, which publish one table as states of entities and as facts.
+const (
+	capability = "states"
+	release    = "facts"
+)
+
+var twoStreams = []world.Stream{
+	{Name: capability, Table: world.Orders, Kind: "capability", Env: world.Env{"KEY": "entity", "CREATED": "created"}},
+	// Without a time of its own a row has that of its read, which has to be the same in a repeat.
+	{Name: release, Table: world.Orders, Kind: "release", Env: world.Env{"KEY": "entity", "STABILITY_WINDOW": "0s"}},
+}
+
+// The sizes of the tests of two streams. The backlog is dozens of pages. The writers of the live
+// rows run for 16 s, while the program does: what kills and outages meet once the backlog is
+// published.
+const (
+	backlogRows = 48_000
+	liveRows    = 16_000
+	liveRate    = 1_000
+)
+
+// publishTwice makes a world with a backlog, and a program that publishes it as two streams.
+func publishTwice(t testing.TB, server *testenv.DatabaseServer, b *world.Bus, backlog int, path string, more world.Env) *world.Publisher {
+	t.Helper()
+	w := newRows(t, server, workload.Options{Writers: 4, Commits: liveRows, Rate: liveRate, Mix: workload.Mix{Replace: 0.1}})
+	w.Fill("old", backlog, 1)
+	return w.Publish(b, world.Publishing{Path: path, Streams: twoStreams, Env: world.Env{"BRIDGE_BATCH_ROWS": "1000"}.With(more)})
+}
+
+// mustMatchBoth judges both streams and returns how many messages were repeated.
+func mustMatchBoth(p *world.Publisher) (repeats int) {
+	p.T.Helper()
+	for _, s := range twoStreams {
+		repeats += p.MustMatch(s.Name, world.Expect{}).Repeated
+	}
+	return repeats
+}
+
+// mustNotRepeat judges both streams and fails the test where messages were repeated.
+func mustNotRepeat(p *world.Publisher) {
+	p.T.Helper()
+	if n := mustMatchBoth(p); n > 0 {
+		p.T.Errorf("%d messages were repeated", n)
+	}
+}
+
+// halfLoad returns half of world.Load, for programs that are cut off at each step with batches of
+// 50 rows: they keep up with it also where a bus takes a second for each batch.
+func halfLoad() (workload.Options, workload.CapabilityOptions) {
+	rows, states := world.Load(1, 2)
+	rows.Rate /= 2
+	states.Rate /= 2
+	return rows, states
+}
+
+// commitsLate commits a row whose id the program has passed, while writers go on: on a slow machine
+// the program may lie so far behind that none of theirs is late.
+func commitsLate(w *world.World, p *world.Publisher) {
+	w.T.Helper()
+	open := w.Begin("late", 1)
+	id := open.FirstID()
+	world.Eventually(w.T, 2*time.Minute, "the program has passed the id of an open transaction", func() bool { return p.Position(world.Orders) > id })
+	open.Commit()
+}
+
+// wholeMachine is how many parts a machine has.
+const wholeMachine = 3
+
+// machine has the parts that no test occupies.
+var machine = struct {
+	*sync.Cond
+	free int
+}{sync.NewCond(new(sync.Mutex)), wholeMachine}
+
+// occupy waits for parts of the machine and keeps them until the test ends: tests that keep it busy
+// run a few at a time. One that takes few parts overtakes one that waits for the whole, which then
+// runs last. A test that occupies has no parallel subtests: they would wait for -parallel while the
+// tests that it lets run wait here.
+func occupy(t testing.TB, parts int) {
+	t.Helper()
+	machine.L.Lock()
+	defer machine.L.Unlock()
+	for machine.free < parts {
+		machine.Wait()
+	}
+	machine.free -= parts
+	t.Cleanup(func() {
+		machine.L.Lock()
+		defer machine.L.Unlock()
+		machine.free += parts
+		machine.Broadcast()
+	})
+}
+
+// follow makes a program that publishes the entities of a world to a bus, and a consumer of each
+// stream; Start runs it.
+func follow(w *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
+	w.T.Helper()
+	return w.Publish(b, world.Publishing{Name: name, Env: more, Follow: true})
+}
+
+func TestBacklogAndLiveRowsArriveComplete(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		p := publishTwice(t, testenv.MariaDB(t), b, backlogRows, "", nil)
+		p.Start()
+		p.World.Run()
+		p.Drained()
+		world.AwaitReady(t, p.Daemon)
+		if status, took := p.Term(); status != 0 {
+			t.Errorf("exit status %d after %s", status, took)
+		}
+		mustNotRepeat(p)
+	})
+}
+
+func TestKillsAtRandomMomentsLoseNothing(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		p := publishTwice(t, testenv.MariaDB(t), b, backlogRows, "", nil)
+		wait, _ := p.World.Write()
+		for range 20 {
+			// Small batches spread the backlog over all the kills.
+			p.Env["BRIDGE_BATCH_ROWS"] = fmt.Sprint(100 + rand.IntN(400))
+			p.Start()
+			world.Pause(world.Between(50*time.Millisecond, 700*time.Millisecond))
+			p.Kill()
+		}
+		p.Start()
+		wait()
+		p.Drained()
+		if status, _ := p.Term(); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+		mustMatchBoth(p)
+	})
+}
+
+func TestTerminationInMidStreamRepeatsNothing(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		p := publishTwice(t, testenv.MariaDB(t), b, backlogRows, "", world.Env{"BRIDGE_BATCH_ROWS": "250"})
+		for range 6 {
+			p.Start()
+			// A program that does not handle signals yet ends by them.
+			world.Eventually(t, time.Minute, "the program answers", func() bool { code, _ := p.Get("/livez"); return code != 0 })
+			world.Pause(world.Between(0, 500*time.Millisecond))
+			// Beyond BRIDGE_SHUTDOWN_TIMEOUT the status is another one.
+			if status, took := p.Term(); status != 0 {
+				t.Fatalf("exit status %d after %s", status, took)
+			}
+		}
+		p.Start()
+		p.Drained()
+		if status, _ := p.Term(); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+		mustNotRepeat(p)
+	})
+}

@@ -1,20 +1,24 @@
 package acceptance
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"github.com/nats-io/nats.go"
 
 	"bridge/internal/demo"
 	"bridge/internal/tracing/tracingtest"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
-
-	"github.com/nats-io/nats.go"
+	"bridge/tests/workload"
+	"bridge/tests/world"
 )
 
 // TestTracesGoOnOnTheBus: what a consumer of NATS reads continues the spans that a collector has
@@ -109,4 +113,185 @@ func headersOf(t *testing.T, url string) (all []nats.Header) {
 		all = append(all, m.Header)
 	}
 	return all
+}
+
+// tour returns the environment at each "bin/bridge run" of the README's tour: the lines so far that
+// set a variable.
+func tour(t testing.TB) (stages []world.Env) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := world.Env{}
+	for line := range strings.Lines(string(text)) {
+		typed, ok := strings.CutPrefix(line, "    ")
+		if !ok {
+			continue
+		}
+		if name, value, ok := strings.Cut(strings.TrimSpace(typed), "="); ok && strings.HasPrefix(name, "BRIDGE_") {
+			now[name] = value
+		}
+		if strings.TrimSpace(typed) == "bin/bridge run" {
+			stages = append(stages, now.With(nil))
+		}
+	}
+	return stages
+}
+
+func TestTheTourOfTheREADME(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	script, err := os.ReadFile("../../deploy/orders.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, nats := testenv.StartMariaDB(t), testenv.StartNATS(t)
+	kafka := testenv.StartKafka(t, testenv.KafkaOptions{})
+	kafka.CreateTopic(t, "orders", 3, nil)
+	if _, err := server.Root(t).Exec(string(script)); err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("127.0.0.1:3306", server.Addr, "127.0.0.1:9092", kafka.Brokers()[0], "127.0.0.1:4222", nats.Addr())
+
+	stages := tour(t)
+	if len(stages) != 3 {
+		t.Fatalf("%d times bin/bridge run, want one each for stdout, Kafka and NATS", len(stages))
+	}
+	for _, e := range stages {
+		t.Run(e["BRIDGE_SINK_URL"], func(t *testing.T) {
+			for name := range e {
+				e[name] = here.Replace(e[name])
+			}
+			file := strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "file:")
+			e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(t.TempDir(), file+".db")
+			if e["BRIDGE_NATS_CREATE_STREAM"] == "" {
+				mustBeSilent(t, e)
+			}
+			d := world.NewDaemon(t, world.Binary(t, false), e)
+			d.Start()
+			world.Eventually(t, time.Minute, "the three rows are published", func() bool { return d.Position("orders") == 3 })
+			world.AwaitReady(t, d)
+			if status, _ := d.Term(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+			mustBeSilent(t, d.Env)
+		})
+	}
+}
+
+// TestServedEntitiesSayWhatTheirEventsSay pages through the entities of tables with every type of
+// column, and asks for some of them by key.
+func TestServedEntitiesSayWhatTheirEventsSay(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: 300, Writers: 4, Changes: 2000, Seed: 7}, world.Strict, world.Loose)
+	s.Run()
+	p := follow(s, world.KafkaBus(testenv.Kafka(t)), "served", world.Env{"BRIDGE_SERVE": "true"})
+	p.Start()
+	p.Drained()
+	for stream := range s.Entities {
+		p.ReconcileByHTTP(stream, "")
+		p.MustMatch(stream, world.Expect{})
+		path := "/api/v1/streams/" + stream + "/entities"
+		want := published(p, stream)
+		for key := range want {
+			var one served
+			world.Eventually(t, time.Minute, key+" is shown", func() bool { one = served{}; return getJSON(p, path+"/"+url.PathEscape(key), &one) == 200 })
+			if one.Changed || one.Key != key || string(one.Data) != want[key] {
+				t.Errorf("%s is shown as %s (changed: %v), its last event says %s", key, one.Data, one.Changed, want[key])
+			}
+		}
+		shown := 0
+		for after := ""; ; {
+			var page struct {
+				Entities []served
+				Next     string
+			}
+			if status := getJSON(p, path+"?limit=70&after="+url.QueryEscape(after), &page); status != 200 {
+				t.Fatalf("a page of %s: status %d", stream, status)
+			}
+			for _, one := range page.Entities {
+				if string(one.Data) != want[one.Key] {
+					t.Errorf("%s is shown as %s, its last event says %s", one.Key, one.Data, want[one.Key])
+				}
+			}
+			shown += len(page.Entities)
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if shown != len(want) {
+			t.Errorf("%s: the pages have %d entities, the bus has %d", stream, shown, len(want))
+		}
+	}
+}
+
+// served is an entity as bridge shows it.
+type served struct {
+	Key     string
+	Changed bool
+	Data    json.RawMessage
+}
+
+// getJSON asks bridge, and returns the status of the answer.
+func getJSON(p *world.Publisher, path string, to any) int {
+	p.T.Helper()
+	status, body := p.Get(path)
+	if status == 200 {
+		if err := json.Unmarshal([]byte(body), to); err != nil {
+			p.T.Fatal(err)
+		}
+	}
+	return status
+}
+
+// published returns the data of the last event of each entity that is not deleted.
+func published(p *world.Publisher, stream string) map[string]string {
+	p.T.Helper()
+	last := make(map[string]string)
+	for _, m := range p.Bus.ReadAll(p.T, p.Destination(stream)) {
+		var e struct {
+			Meta struct{ Type string }
+			Data json.RawMessage
+		}
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			p.T.Fatal(err)
+		}
+		key := m.Key
+		if strings.HasSuffix(e.Meta.Type, "DeletedEvent") {
+			delete(last, key)
+			continue
+		}
+		// In the answer, JSON has no blanks.
+		var data bytes.Buffer
+		if err := json.Compact(&data, e.Data); err != nil {
+			p.T.Fatal(err)
+		}
+		last[key] = data.String()
+	}
+	return last
+}
+
+// TestServedKeysThatAPathCannotHave asks for entities whose keys clients and proxies remove from a
+// path.
+func TestServedKeysThatAPathCannotHave(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT NOT NULL UNIQUE)")
+	w.Exec("INSERT INTO items (k) VALUES (''), ('.'), ('..'), ('a/b')")
+	b := world.NATSBus(testenv.NATS(t))
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_SERVE": "true", "BRIDGE_STREAM_ITEMS_TABLE": "items",
+		"BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "k", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, w.Name+"_items"),
+	}))
+	d.Start()
+	for _, key := range []string{"", ".", "..", "a/b"} {
+		world.Eventually(t, time.Minute, "the entity with the key '"+key+"'", func() bool {
+			status, body := d.Get("/api/v1/streams/items/entity?key=" + url.QueryEscape(key))
+			var one served
+			return status == 200 && json.Unmarshal([]byte(body), &one) == nil && one.Key == key
+		})
+	}
 }

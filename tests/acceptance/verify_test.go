@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/demo"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
 	"bridge/tests/workload"
+	"bridge/tests/world"
 )
 
 // mustVerify fails the test unless bridge verify finds exactly the faults that want says, as in

@@ -1,9 +1,16 @@
 package torture
 
 import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
 	"time"
 
 	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testenv"
 	"bridge/tests/world"
 )
 
@@ -48,6 +55,176 @@ func hostClock(name, what, wrong string) fault {
 			}
 			delete(tr.Env, world.ClockVariable)
 			tr.Start()
+		},
+	}
+}
+
+// loginFaults change passwords while the program runs.
+var loginFaults = []fault{
+	{
+		name: "source-password-changed", family: "credentials", prepare: sourceURLInFile,
+		what: "the database gets another password and cuts all connections; the file with it follows 10 s later",
+		inject: func(tr *trial) {
+			u, err := url.Parse(strings.TrimSpace(string(tr.reads(secrets{tr}.secret("source")))))
+			tr.check(err)
+			user := u.User.Username()
+			tr.servers.db.SetPassword(tr.T, user, "other/pa:ss")
+			tr.servers.db.KillConnections(tr.T, user)
+			tr.unreadyFor("Access denied")
+			tr.outage(10 * time.Second)
+			secrets{tr}.putSecret("source", tr.servers.db.URL(user, "other/pa:ss", tr.World.Name))
+		},
+	},
+	{
+		name: "bus-password-changed", family: "credentials", on: withLogin, prepare: busLoginInFile,
+		what: "the bus gets another password and cuts all connections; the file with it follows 10 s later",
+		inject: func(tr *trial) {
+			if tr.Bus.Kafka != nil {
+				tr.Bus.Kafka.SetPassword(tr.T, "other-secret")
+				// Who is logged in stays so.
+				tr.Bus.Kafka.Stop()
+				tr.Bus.Kafka.Start(tr.T)
+				tr.unreadyFor("the login is refused")
+			} else {
+				tr.Bus.NATS.SetPassword(tr.T, "other-secret")
+				tr.unreadyFor("Authorization")
+			}
+			tr.outage(10 * time.Second)
+			secrets{tr}.putSecret("bus", secrets{tr}.busSecret("other-secret"))
+		},
+	},
+}
+
+// secrets are the files of a trial that hold logins.
+type secrets struct{ *trial }
+
+// secret returns the path of a file that holds a secret.
+func (tr secrets) secret(name string) string {
+	return filepath.Join(filepath.Dir(tr.checkpoint()), name+".secret")
+}
+
+// putSecret writes a file with a secret in one go, as a secret store does.
+func (tr secrets) putSecret(name, secret string) {
+	tr.T.Helper()
+	path := tr.secret(name)
+	tr.check(os.WriteFile(path+".new", []byte(secret+"\n"), 0o600))
+	tr.check(os.Rename(path+".new", path))
+}
+
+// sourceURLInFile puts the source's URL into a file.
+func sourceURLInFile(tr *trial) {
+	secrets{tr}.putSecret("source", tr.Env["BRIDGE_SOURCE_URL"])
+	tr.Env["BRIDGE_SOURCE_URL_FILE"] = secrets{tr}.secret("source")
+	delete(tr.Env, "BRIDGE_SOURCE_URL")
+}
+
+// withLogin returns servers whose NATS wants a login; Kafka has a listener that does.
+func withLogin(t testing.TB, s *servers) *servers {
+	t.Helper()
+	if s.bus.Kafka != nil {
+		return s
+	}
+	return s.with(world.NATSBus(testenv.StartNATS(t, testenv.NATSPassword(testenv.KafkaUser, testenv.KafkaPassword))))
+}
+
+// busLoginInFile has the program log in with a password from a file.
+func busLoginInFile(tr *trial) {
+	if tr.Bus.Kafka == nil {
+		tr.Env["BRIDGE_SINK_URL_FILE"] = secrets{tr}.secret("bus")
+		delete(tr.Env, "BRIDGE_SINK_URL")
+	} else {
+		tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
+		tr.Env["BRIDGE_SINK_URL"] = "kafka://" + tr.Bus.Kafka.SASLBrokers()[0]
+		tr.Env["BRIDGE_KAFKA_SASL_MECHANISM"] = "SCRAM-SHA-512"
+		tr.Env["BRIDGE_KAFKA_SASL_USERNAME"] = testenv.KafkaUser
+		tr.Env["BRIDGE_KAFKA_SASL_PASSWORD_FILE"] = secrets{tr}.secret("bus")
+	}
+	secrets{tr}.putSecret("bus", secrets{tr}.busSecret(testenv.KafkaPassword))
+}
+
+// busSecret is what the file with the bus's login holds for a password.
+func (tr secrets) busSecret(password string) string {
+	if tr.Bus.Kafka != nil {
+		return password
+	}
+	return fmt.Sprintf("nats://%s@%s", url.UserPassword(testenv.KafkaUser, password), tr.Bus.NATS.Addr())
+}
+
+// through has bridge reach its servers through proxies, which networkFaults do their harm to.
+func through(tr *trial) {
+	tr.Env["BRIDGE_SOURCE_URL"] = strings.Replace(tr.Env["BRIDGE_SOURCE_URL"], tr.servers.db.Addr, tr.servers.dbProxy.Addr(), 1)
+	if tr.Bus.Kafka != nil {
+		tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
+		tr.Env["BRIDGE_SINK_URL"] = "kafka://" + strings.Join(tr.Bus.Kafka.ProxiedBrokers(), ",")
+		tr.Env["BRIDGE_KAFKA_SASL_MECHANISM"] = "SCRAM-SHA-512"
+		tr.Env["BRIDGE_KAFKA_SASL_USERNAME"] = testenv.KafkaUser
+		tr.Env["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
+		return
+	}
+	u, err := url.Parse(tr.Env["BRIDGE_SINK_URL"])
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+	u.Host = tr.servers.busProxy.Addr()
+	tr.Env["BRIDGE_SINK_URL"] = u.String()
+}
+
+// networkFaults are done to the ways between bridge and its servers.
+var networkFaults = []fault{
+	onNetwork("network-latency", "200 ms more in each direction, for 60 s", both, func(p *testenv.Proxy) { p.Latency(200 * time.Millisecond) }),
+	onNetwork("network-resets", "1 % of all pieces of data lost with a reset of their connection, for 60 s", both,
+		func(p *testenv.Proxy) { p.Resets(0.01) }),
+	onNetwork("network-bandwidth", "256 kB/s, for 60 s", both, func(p *testenv.Proxy) { p.Bandwidth(256_000) }),
+	onNetwork("network-half-open-bus", "the way to the bus swallows all data, connections stay open, for 60 s", toBus, (*testenv.Proxy).HalfOpen),
+	onNetwork("network-half-open-database", "the way to the database swallows all data, connections stay open, for 60 s", toDatabase, (*testenv.Proxy).HalfOpen),
+	onNetwork("network-cut-bus", "the way to the bus cut for 60 s", toBus, (*testenv.Proxy).Cut),
+	onNetwork("network-cut-database", "the way to the database cut for 60 s", toDatabase, (*testenv.Proxy).Cut),
+	onNetwork("network-cut-both", "both ways cut for 60 s", both, (*testenv.Proxy).Cut),
+	{
+		name: "results-cut", family: "network", prepare: through,
+		what: "64 kB/s on the way to the database, and all connections reset at random moments for 8 s: results end in the middle",
+		inject: func(tr *trial) {
+			p := tr.servers.dbProxy
+			p.Bandwidth(64_000)
+			open := 0
+			for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+				world.Pause(300 * time.Millisecond)
+				tr.sometime(time.Second)
+				open += p.Open()
+				p.Drop()
+			}
+			p.Heal()
+			tr.met(open, "no connection was there to be reset")
+		},
+	},
+}
+
+func toBus(l *servers) []*testenv.Proxy      { return []*testenv.Proxy{l.busProxy} }
+func toDatabase(l *servers) []*testenv.Proxy { return []*testenv.Proxy{l.dbProxy} }
+func both(l *servers) []*testenv.Proxy       { return append(toBus(l), toDatabase(l)...) }
+
+// onNetwork returns a fault of some ways, for a minute.
+func onNetwork(name, what string, ways func(*servers) []*testenv.Proxy, harm func(*testenv.Proxy)) fault {
+	// What is slow breaks nothing.
+	breaks := name != "network-latency" && name != "network-bandwidth"
+	return fault{
+		name: name, family: "network", what: what, prepare: through, soaks: true,
+		inject: func(tr *trial) {
+			open, before := 0, 0
+			for _, p := range ways(tr.servers) {
+				open, before = open+p.Open(), before+p.Broken()
+				harm(p)
+			}
+			tr.outage(time.Minute)
+			broken := -before
+			for _, p := range ways(tr.servers) {
+				p.Heal()
+				broken += p.Broken()
+			}
+			tr.met(open, "no connection went that way")
+			if breaks {
+				tr.met(broken, "no connection was cut, reset or kept from anything")
+			}
 		},
 	}
 }

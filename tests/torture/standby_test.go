@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"net/url"
+	"slices"
 	"time"
 
 	"bridge/tests/world"
@@ -68,4 +70,149 @@ func withStandby(tr *trial) {
 	delete(proxied, "BRIDGE_HTTP_ADDR")
 	delete(proxied, "BRIDGE_CHECKPOINT_URL")
 	tr.group = world.NewGroup(tr.Publisher, standbyTimeout(), proxied, nil)
+}
+
+// serverFaults are done to database and bus.
+var serverFaults = slices.Concat(
+	faultsOf("bus", func(tr *trial) world.Server { return tr.Bus.Server() }, true),
+	faultsOf("database", func(tr *trial) world.Server { return tr.servers.db }, false),
+	[]fault{
+		{
+			name: "bus-servers-killed", family: "bus", what: "on a bus of three servers one after the other is killed, and away for 10 s", repeats: true,
+			on: clustered,
+			inject: func(tr *trial) {
+				for _, member := range tr.Bus.Members {
+					member.Kill()
+					tr.cuts++
+					tr.outage(10 * time.Second)
+					member.Start(tr.T)
+					for _, stream := range []string{facts, entities} {
+						tr.Bus.Whole(tr.T, tr.Destination(stream))
+					}
+				}
+			},
+		},
+		{
+			name: "connections-killed", family: "database", what: "all connections of bridge killed, every 100 ms for 5 s", soaks: true,
+			inject: func(tr *trial) {
+				killed := 0
+				tr.often(5*time.Second, 100*time.Millisecond, func() { killed += tr.servers.db.KillConnections(tr.T, tr.reader()) })
+				tr.met(killed, "no connection was there to be killed")
+			},
+		},
+		{
+			name: "queries-killed", family: "database", what: "the statements of bridge killed in mid-result, every 2 ms for 5 s", soaks: true,
+			inject: func(tr *trial) {
+				killed := 0
+				tr.often(5*time.Second, 2*time.Millisecond, func() { killed += tr.servers.db.KillQueries(tr.T, tr.reader()) })
+				if killed == 0 {
+					tr.score.find("no statement was there to be killed: the trial shows nothing")
+				}
+			},
+		},
+		{
+			name: "all-servers-killed", family: "several at once", what: "SIGKILL of bus and database and bridge together", repeats: true,
+			inject: func(tr *trial) {
+				tr.Bus.Server().Kill()
+				tr.cuts++
+				tr.servers.db.Kill()
+				tr.kill()
+				tr.outage(10 * time.Second)
+				tr.Daemon.Start()
+				tr.sometime(3 * time.Second)
+				tr.servers.db.Start(tr.T)
+				tr.Bus.Server().Start(tr.T)
+			},
+		},
+		{
+			name: "bridge-terminated-without-bus", family: "several at once", what: "SIGTERM while the bus stands still, until the shutdown limit has passed",
+			repeats: true,
+			prepare: func(tr *trial) { tr.Env["BRIDGE_SHUTDOWN_TIMEOUT"] = "2s" },
+			inject: func(tr *trial) {
+				tr.Bus.Server().Pause()
+				tr.outage(5 * time.Second)
+				tr.Term()
+				tr.cuts++
+				tr.Daemon.Start()
+				tr.Bus.Server().Resume()
+			},
+		},
+		{
+			name: "bridge-killed-without-bus", family: "several at once", what: "bridge killed again and again while the bus stands still", repeats: true,
+			inject: func(tr *trial) {
+				tr.Bus.Server().Pause()
+				for range 3 {
+					tr.outage(4 * time.Second)
+					tr.kill()
+					tr.Daemon.Start()
+				}
+				tr.Bus.Server().Resume()
+			},
+		},
+	},
+)
+
+// faultsOf returns what can be done to a server of a family.
+func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault {
+	return []fault{
+		{
+			name: family + "-killed", family: family, what: "SIGKILL, away for 10 s, twice", repeats: repeats, soaks: true,
+			inject: func(tr *trial) {
+				for range 2 {
+					of(tr).Kill()
+					if repeats {
+						tr.cuts++
+					}
+					tr.outage(10 * time.Second)
+					of(tr).Start(tr.T)
+					tr.sometime(time.Second)
+				}
+			},
+		},
+		{
+			name: family + "-restarted", family: family, what: "ended in good order, started again with its state at once, twice", soaks: true,
+			inject: func(tr *trial) {
+				for range 2 {
+					of(tr).Stop()
+					of(tr).Start(tr.T)
+					tr.sometime(time.Second)
+				}
+			},
+		},
+		{
+			name: family + "-paused", family: family, what: "SIGSTOP for 30 s: connections are open, nothing answers", soaks: true,
+			inject: func(tr *trial) {
+				of(tr).Pause()
+				tr.outage(30 * time.Second)
+				of(tr).Resume()
+			},
+		},
+	}
+}
+
+// met notes it when harm has met nothing: such a trial shows nothing. In a soak other harm may have
+// come first.
+func (tr *trial) met(count int, otherwise string) {
+	if count == 0 && tr.fault.name != soakName {
+		tr.score.find("the harm has met nothing: %s", otherwise)
+	}
+}
+
+// often repeats something for a while.
+func (tr *trial) often(d, every time.Duration, do func()) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
+		do()
+	}
+}
+
+// reader is the login with which bridge reads.
+func (tr *trial) reader() string {
+	tr.T.Helper()
+	u, err := url.Parse(tr.Env["BRIDGE_SOURCE_URL"])
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+	return u.User.Username()
 }

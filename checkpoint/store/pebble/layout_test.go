@@ -2,11 +2,14 @@ package pebble
 
 import (
 	"bytes"
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
+	"bridge/tests/testall"
 )
 
 // decoders decode a value and encode it again.
@@ -104,4 +107,106 @@ func FuzzAfter(f *testing.F) {
 			t.Fatalf("behind %x is %x", prefix, end)
 		}
 	})
+}
+
+// openTest opens a store that the test closes at its end, with memtables that tests fill.
+func openTest(t testing.TB, path string) *Store { return openWith(t, path, nil) }
+
+// openWith is openTest with another hash of entities; nil is the usual one.
+func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !s.closed.Load() && s.damage.Load() == nil {
+			if err := checkLocations(s); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func runSuite(t *testing.T, batches int, hash func([]byte) uint64) {
+	storetest.Run(t, batches, func(t *testing.T) storetest.Fixture {
+		path := filepath.Join(t.TempDir(), "store")
+		s := openWith(t, path, hash)
+		f := storetest.Fixture{Store: s}
+		f.Reopen = func() store.Store {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openWith(t, path, hash)
+			return s
+		}
+		return f
+	})
+}
+
+func TestPebbleIsAStore(t *testing.T) { runSuite(t, testall.Cases(40, 120), nil) }
+
+func TestEntitiesWithOneHashAreApart(t *testing.T) {
+	// Some ten entities of the suite share each hash.
+	runSuite(t, testall.Cases(40, 120), func(entity []byte) uint64 { return hashOf(entity) % 50 })
+}
+
+func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {
+	f := newFilter()
+	const size = 200_000
+	missed := 0
+	for n := range size {
+		stream := uint32(n % 3)
+		if !f.lacks(stream, hashOf(fmt.Append(nil, "unknown ", n))) {
+			missed++
+		}
+		hash := hashOf(fmt.Append(nil, "known ", n))
+		if f.add(stream, hash) {
+			t.Fatalf("full after %d hashes", n)
+		}
+		if f.lacks(stream, hash) {
+			t.Fatalf("hash %d is missing", n)
+		}
+	}
+	if missed > size/1000 {
+		t.Errorf("%d of %d hashes that were not added are not missing", missed, size)
+	}
+}
+
+func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := openTest(t, path)
+	for n := range uint64(20) {
+		if n == 10 {
+			s.fresh.Load().added = maxFiltered
+		}
+		if got := s.fresh.Load() != nil; got != (n < 11) {
+			t.Fatalf("before batch %d there is a filter: %v", n, got)
+		}
+		if err := s.Apply(t.Context(), storetest.CrashBatch(1+n, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := storetest.Prefix(s, 1000); err != nil {
+			t.Fatalf("%d batches: %v", got, err)
+		}
+	}
+	change := store.Change{Entity: []byte("a"), Entry: store.Entry{Shard: "db.orders", Row: 1, State: store.Live}}
+	if err := s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{change}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := s.Lookup(t.Context(), "orders", store.Asks(change.Entity), nil)
+		if err != nil || got[0] != change.Entry || s.fresh.Load() != nil {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openTest(t, path)
+	}
 }
