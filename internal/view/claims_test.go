@@ -12,12 +12,12 @@ func TestClaims(t *testing.T) {
 	t.Run("a batch is decided behind one in flight", func(t *testing.T) {
 		k := newDesk(t)
 		first, second := k.begin("a"), k.begin("a")
-		d := k.decide(first, 7, stateA, false)
+		d := k.decide(first, 7, stateA)
 		first.Publish(d, eventA)
-		if d := k.decide(second, 7, stateA, false); d.News || d.Known.Event != eventA {
+		if d := k.decide(second, 7, stateA); d.News || d.Known.Event != eventA {
 			t.Fatalf("the same state is news: %+v", d)
 		}
-		d = k.decide(second, 7, stateB, false)
+		d = k.decide(second, 7, stateB)
 		if !d.News || d.Op != event.Modified || d.Previous() != eventA {
 			t.Fatalf("%+v", d)
 		}
@@ -31,31 +31,13 @@ func TestClaims(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 	})
-	t.Run("two rows of a page follow each other", func(t *testing.T) {
-		k := newDesk(t)
-		c := k.begin("a")
-		rows := []Row{{ID: 7, Entity: []byte("x"), Digest: stateA}, {ID: 8, Entity: []byte("x"), Digest: stateB}, {ID: 9, Entity: []byte("x"), Digest: stateB}}
-		list, err := k.Decide(t.Context(), c, rows, nil)
-		if err != nil || !list[0].News || !list[1].News || list[2].News || list[1].Op != event.Modified {
-			t.Fatalf("%+v, %v", list, err)
-		}
-		c.Publish(&list[0], eventA)
-		if list[1].Previous() != eventA {
-			t.Fatalf("%x", list[1].Previous())
-		}
-		c.Publish(&list[1], eventB)
-		k.acknowledge(c)
-		if e := k.stored(); e.Event != eventB || e.Row != 9 {
-			t.Fatalf("%+v", e)
-		}
-	})
 	t.Run("what another shard has claimed nominates, also where it is not news", func(t *testing.T) {
 		k := newDesk(t)
 		k.put(in("a", 7, store.Live, stateA))
 		first, second := k.begin("a"), k.begin("b")
-		first.Publish(k.decide(first, 7, stateB, false), eventB)
+		first.Publish(k.decide(first, 7, stateB), eventB)
 		for _, digest := range [][16]byte{stateA, stateB} {
-			if d := k.decide(second, 9, digest, false); !d.Nominate || d.News {
+			if d := k.decide(second, 9, digest); !d.Nominate || d.News {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -67,21 +49,21 @@ func TestClaims(t *testing.T) {
 		k := newDesk(t)
 		k.put(in("a", 7, store.Live, stateA))
 		first, second, other := k.begin("a"), k.begin("a"), k.begin("b")
-		first.Publish(k.decide(first, 7, stateB, false), eventB)
+		first.Publish(k.decide(first, 7, stateB), eventB)
 		k.Release(first)
 		if !second.Stale() || other.Stale() {
 			t.Fatalf("stale: %v, of another shard %v", second.Stale(), other.Stale())
 		}
 		k.Release(second)
 		third := k.begin("a")
-		if d := k.decide(third, 7, stateB, false); !d.News || d.Known.Event != eventA || third.Stale() {
+		if d := k.decide(third, 7, stateB); !d.News || d.Known.Event != eventA || third.Stale() {
 			t.Fatalf("%+v", d)
 		}
 	})
 	t.Run("a commit that fails changes nothing and is tried again", func(t *testing.T) {
 		k, full := newDesk(t), errors.New("the disk is full")
 		c := k.begin("a")
-		c.Publish(k.decide(c, 7, stateA, false), eventA)
+		c.Publish(k.decide(c, 7, stateA), eventA)
 		at := func(int) (store.At, Stamp) { return store.At{TP: 1}, Stamp{7, 1} }
 		if err := k.Acknowledge(c, at, func([]store.Change) error { return full }); !errors.Is(err, full) || k.stored() != (store.Entry{}) {
 			t.Fatalf("%v, %+v", err, k.stored())
@@ -91,21 +73,12 @@ func TestClaims(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 	})
-	t.Run("what was never published is not in the view", func(t *testing.T) {
-		k := newDesk(t)
-		c := k.begin("a")
-		k.decide(c, 7, stateA, false)
-		k.acknowledge(c)
-		if e := k.stored(); e != (store.Entry{}) {
-			t.Fatalf("%+v", e)
-		}
-	})
 	t.Run("the last event is published once more", func(t *testing.T) {
 		k := newDesk(t)
 		k.next = 10
 		k.put(in("a", 7, store.Live, stateA))
 		c := k.begin("a")
-		d := k.decide(c, 7, stateA, false)
+		d := k.decide(c, 7, stateA)
 		if ok, err := c.Claim(t.Context(), d); !ok || err != nil || d.News {
 			t.Fatal(ok, err)
 		}

@@ -50,9 +50,15 @@ func (k *desk) begin(shard string) *Claims {
 }
 
 // decide decides about a row of x.
-func (k *desk) decide(c *Claims, id uint64, digest [16]byte, deleted bool) *Decision {
+func (k *desk) decide(c *Claims, id uint64, digest [16]byte) *Decision {
 	k.t.Helper()
-	list, err := k.Decide(k.t.Context(), c, []Row{{ID: id, Entity: []byte("x"), Digest: digest, Deleted: deleted}}, nil)
+	return k.decideRow(c, Row{ID: id, Digest: digest})
+}
+
+func (k *desk) decideRow(c *Claims, row Row) *Decision {
+	k.t.Helper()
+	row.Entity = []byte("x")
+	list, err := k.Decide(k.t.Context(), c, []Row{row}, nil)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -105,6 +111,15 @@ func gone(e store.Entry) store.Entry {
 	return e
 }
 
+// rowState says whether a row is there, deleted, or deleted by the condition of its stream.
+type rowState int
+
+const (
+	there rowState = iota
+	dead
+	silent
+)
+
 // TestDecide decides about row 7 of shard a, in the state B.
 func TestDecide(t *testing.T) {
 	live, tombstone := in("a", 7, store.Live, stateA), in("a", 7, store.Tombstone, [16]byte{})
@@ -113,45 +128,46 @@ func TestDecide(t *testing.T) {
 	same := in("a", 7, store.Live, stateB)
 	row := func(e store.Entry, row uint64) store.Entry { e.Row = row; return e }
 	for name, c := range map[string]struct {
-		deleted bool
-		known   store.Entry
-		floor   uint64
+		row   rowState
+		known store.Entry
+		floor uint64
 		// op is empty where nothing is published.
 		op       event.Op
 		nominate bool
 		// after is the state and row once the batch is acknowledged.
 		after store.EntryState
-		row   uint64
+		id    uint64
 	}{
-		"a row of an entity that is not known adds it":               {false, store.Entry{}, 0, event.Added, false, store.Live, 7},
-		"another state modifies":                                     {false, live, 0, event.Modified, false, store.Live, 7},
-		"the same state is not news":                                 {false, same, 0, "", false, store.Live, 7},
-		"the same state in another row changes the store alone":      {false, row(same, 6), 0, "", false, store.Live, 7},
-		"the same state, disputed, is published":                     {false, disputed(same), 0, event.Modified, false, store.Live, 7},
-		"a row of an entity that is absent adds it":                  {false, gone(live), 0, event.Added, false, store.Live, 7},
-		"a row of an entity that is deleted adds it":                 {false, tombstone, 0, event.Added, false, store.Live, 7},
-		"a tombstone deletes what lives":                             {true, live, 0, event.Deleted, false, store.Tombstone, 7},
-		"a tombstone of what was never published is noted":           {true, store.Entry{}, 0, "", false, store.Tombstone, 7},
-		"a tombstone that is touched is not news":                    {true, tombstone, 0, "", false, store.Tombstone, 7},
-		"a tombstone in another row changes the store alone":         {true, row(tombstone, 6), 0, "", false, store.Tombstone, 7},
-		"a disputed tombstone is published":                          {true, disputed(tombstone), 0, event.Deleted, false, store.Tombstone, 7},
-		"a tombstone whose row was gone and is back is none":         {true, gone(live), 0, "", false, store.Absent, 7},
-		"a tombstone in another row than what is gone is one":        {true, row(gone(live), 6), 0, event.Deleted, false, store.Tombstone, 7},
-		"a row older than its entity's nominates":                    {false, row(live, 8), 0, "", true, store.Live, 8},
-		"also where that is deleted":                                 {false, row(gone(live), 8), 0, "", true, store.Absent, 8},
-		"a row of an entity in another shard nominates":              {false, foreign, 0, "", true, store.Live, 3},
-		"also where that is absent":                                  {false, gone(foreign), 0, "", true, store.Absent, 3},
-		"also where it is disputed":                                  {false, disputed(foreign), 0, "", true, store.Live, 3},
-		"below the floor a row without an entry is recorded":         {false, store.Entry{}, 7, "", false, store.Recorded, 7},
-		"below the floor a tombstone without an entry is noted":      {true, store.Entry{}, 7, "", false, store.Tombstone, 7},
-		"above the floor it is published":                            {false, store.Entry{}, 6, event.Added, false, store.Live, 7},
-		"below the floor what has an entry is published":             {false, live, 7, event.Modified, false, store.Live, 7},
-		"a change of what was recorded modifies":                     {false, recorded, 7, event.Modified, false, store.Live, 7},
-		"what was recorded and has not changed is not news":          {false, store.Entry{Shard: "a", Row: 7, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
-		"a tombstone of what was recorded is published":              {true, recorded, 7, event.Deleted, false, store.Tombstone, 7},
-		"what was recorded in another row of the shard is recorded":  {false, store.Entry{Shard: "a", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
-		"what was recorded in another shard nominates":               {false, store.Entry{Shard: "b", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", true, store.Recorded, 6},
-		"a row that nothing is known of, of a deleted one elsewhere": {true, in("b", 3, store.Tombstone, [16]byte{}), 0, "", true, store.Tombstone, 3},
+		"a row of an entity that is not known adds it":              {there, store.Entry{}, 0, event.Added, false, store.Live, 7},
+		"another state modifies":                                    {there, live, 0, event.Modified, false, store.Live, 7},
+		"the same state is not news":                                {there, same, 0, "", false, store.Live, 7},
+		"the same state in another row changes the store alone":     {there, row(same, 6), 0, "", false, store.Live, 7},
+		"the same state, disputed, is published":                    {there, disputed(same), 0, event.Modified, false, store.Live, 7},
+		"a row of an entity that is absent adds it":                 {there, gone(live), 0, event.Added, false, store.Live, 7},
+		"a row of an entity that is deleted adds it":                {there, tombstone, 0, event.Added, false, store.Live, 7},
+		"a tombstone deletes what lives":                            {dead, live, 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone of what was never published is noted":          {dead, store.Entry{}, 0, "", false, store.Tombstone, 7},
+		"a tombstone that is touched is not news":                   {dead, tombstone, 0, "", false, store.Tombstone, 7},
+		"a tombstone in another row changes the store alone":        {dead, row(tombstone, 6), 0, "", false, store.Tombstone, 7},
+		"a disputed tombstone is published":                         {dead, disputed(tombstone), 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone whose row was gone and is back is none":        {dead, gone(live), 0, "", false, store.Absent, 7},
+		"a tombstone in another row than what is gone is one":       {dead, row(gone(live), 6), 0, event.Deleted, false, store.Tombstone, 7},
+		"a row older than its entity's nominates":                   {there, row(live, 8), 0, "", true, store.Live, 8},
+		"also where that is deleted":                                {there, row(gone(live), 8), 0, "", true, store.Absent, 8},
+		"a row of an entity in another shard nominates":             {there, foreign, 0, "", true, store.Live, 3},
+		"below the floor a row without an entry is recorded":        {there, store.Entry{}, 7, "", false, store.Recorded, 7},
+		"below the floor a tombstone without an entry is noted":     {dead, store.Entry{}, 7, "", false, store.Tombstone, 7},
+		"above the floor it is published":                           {there, store.Entry{}, 6, event.Added, false, store.Live, 7},
+		"below the floor what has an entry is published":            {there, live, 7, event.Modified, false, store.Live, 7},
+		"a change of what was recorded modifies":                    {there, recorded, 7, event.Modified, false, store.Live, 7},
+		"what was recorded and has not changed is not news":         {there, store.Entry{Shard: "a", Row: 7, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
+		"a tombstone of what was recorded is published":             {dead, recorded, 7, event.Deleted, false, store.Tombstone, 7},
+		"what was recorded in another row of the shard is recorded": {there, store.Entry{Shard: "a", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
+		"what was recorded in another shard nominates":              {there, store.Entry{Shard: "b", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", true, store.Recorded, 6},
+		"a silent row of what is not known says nothing":            {silent, store.Entry{}, 0, "", false, store.Unknown, 0},
+		"below the floor a silent row is noted":                     {silent, store.Entry{}, 7, "", false, store.Tombstone, 7},
+		"a silent row leaves what is absent in another row":         {silent, row(gone(live), 6), 0, "", false, store.Absent, 6},
+		"a silent row says what is absent and disputed":             {silent, disputed(gone(live)), 0, event.Deleted, false, store.Tombstone, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newDesk(t)
@@ -159,16 +175,16 @@ func TestDecide(t *testing.T) {
 			k.put(c.known)
 			claims := k.begin("a")
 			claims.Floor = c.floor
-			d := k.decide(claims, 7, stateB, c.deleted)
+			d := k.decideRow(claims, Row{ID: 7, Digest: stateB, Deleted: c.row != there, Silent: c.row == silent})
 			if d.News != (c.op != "") || d.News && d.Op != c.op || d.Nominate != c.nominate || d.Known != c.known {
 				t.Fatalf("%+v", d)
 			}
-			want := store.Entry{State: c.after, Shard: c.known.Shard, Row: c.row, Event: c.known.Event}
+			want := store.Entry{State: c.after, Shard: c.known.Shard, Row: c.id, Event: c.known.Event}
 			if d.News {
 				claims.Publish(d, eventB)
 				want.Event = eventB
 			}
-			if !c.nominate {
+			if !c.nominate && c.after != store.Unknown {
 				want.Shard = "a"
 			}
 			k.acknowledge(claims)

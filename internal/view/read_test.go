@@ -26,38 +26,13 @@ func (k *desk) read(messages ...catchup.Message) {
 }
 
 func TestRead(t *testing.T) {
-	t.Run("messages of a TP in their order", func(t *testing.T) {
-		k := newDesk(t)
-		k.read(message("a", 1, 1, stateA, eventA), message("b", 2, 2, stateB, eventB))
-		if e := k.stored(); e.Event != eventB || e.Shard != "b" || e.Disputed || len(k.records) > 0 {
-			t.Fatalf("%+v", e)
-		}
-	})
 	t.Run("an older message behind disputes, and the next decision publishes", func(t *testing.T) {
 		k := newDesk(t)
 		k.put(in("a", 7, store.Live, stateA))
 		k.read(message("a", 4, 2, stateB, eventB))
 		c := k.begin("a")
-		if d := k.decide(c, 7, stateB, false); !d.News || !d.Known.Disputed || d.Previous() != eventB {
+		if d := k.decide(c, 7, stateB); !d.News || !d.Known.Disputed || d.Previous() != eventB {
 			t.Fatalf("%+v", d)
-		}
-	})
-	t.Run("an entry that is claimed changes in the claim", func(t *testing.T) {
-		k := newDesk(t)
-		k.next = 10
-		k.put(in("a", 6, store.Live, stateA))
-		c := k.begin("a")
-		if d := k.decide(c, 7, stateA, false); d.News {
-			t.Fatalf("%+v", d)
-		}
-		k.read(message("a", 4, 4, stateB, eventB))
-		again := k.begin("a")
-		if d := k.decide(again, 7, stateA, false); !d.News || d.Previous() != eventB {
-			t.Fatalf("it is decided by what was claimed: %+v", d)
-		}
-		k.acknowledge(c)
-		if e := k.stored(); e.Event != eventB || e.Row != 7 {
-			t.Fatalf("the claim replaces what was read: %+v", e)
 		}
 	})
 	t.Run("a commit that fails changes nothing", func(t *testing.T) {
@@ -77,7 +52,7 @@ func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	c := k.begin("a")
-	d := k.decide(c, 7, stateA, false)
+	d := k.decide(c, 7, stateA)
 	if !d.News || !d.Known.Disputed {
 		t.Fatalf("%+v", d)
 	}
@@ -113,7 +88,7 @@ func TestADuplicateIsTheLastMessageOrSentAgain(t *testing.T) {
 			k := newDesk(t)
 			k.put(c.known)
 			claims := k.begin("a")
-			claims.Publish(k.decide(claims, 7, stateB, false), eventB)
+			claims.Publish(k.decide(claims, 7, stateB), eventB)
 			if got := k.IsLast(claims, 0, &c.there); got != c.last {
 				t.Errorf("%v", got)
 			}
