@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 
 	"bridge/checkpoint/store"
@@ -96,14 +95,9 @@ func published(t *testing.T) *shard {
 func TestSetAfterNotes(t *testing.T) {
 	s := published(t)
 	s.noteInStore(t, 4, message{row: 7, origin: sink.FromLate, state: sink.State{Epoch: 4, Seq: 20}})
-	b, moved, err := progress.Set{Key: key, Kind: event.Release, ID: 20, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
-	if err != nil || moved.Missing != 1 {
-		t.Fatalf("%+v, %v", moved, err)
+	if moved := s.set(t, event.Release, 20); moved.Missing != 1 {
+		t.Fatalf("%+v", moved)
 	}
-	if err := s.store.Apply(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
-	s.reopen(t)
 	if err := s.p.ApplyNotes(base); err != nil || s.p.AppliedNotes() != 0 {
 		t.Errorf("notes %d are left, %v", s.p.AppliedNotes(), err)
 	}
@@ -126,15 +120,9 @@ func TestSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := published(t)
-			set := progress.Set{Key: key, Kind: c.kind, ID: c.id, Epoch: 5, Now: base}
-			b, moved, err := set.Batch(context.Background(), s.store)
-			if err != nil || !moved.Found || moved.From != 10 || moved.Missing != uint64(len(c.missing)) {
-				t.Fatalf("%+v, %v", moved, err)
+			if moved := s.set(t, c.kind, c.id); !moved.Found || moved.From != 10 || moved.Missing != uint64(len(c.missing)) {
+				t.Fatalf("%+v", moved)
 			}
-			if err := s.store.Apply(context.Background(), b); err != nil {
-				t.Fatal(err)
-			}
-			s.reopen(t)
 			// Rule 28: the next catch-up does not undo it.
 			s.note(4, sink.FromTail, 1, 6, 7, 8, 30)
 			s.flush(t, base)
@@ -151,25 +139,17 @@ func TestSet(t *testing.T) {
 		s := newShard(t, memory.New())
 		s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{
 			Started: true, Position: 70, Floor: 70, Snapshot: source.Range{First: 40, Last: 70}, Saved: base}})
-		b, _, err := progress.Set{Key: key, Kind: event.Capability, ID: 50, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := b.Shards[0].Progress; got.Floor != 50 || got.Snapshot != (source.Range{First: 40, Last: 50}) {
-			t.Errorf("%+v", got)
+		s.set(t, event.Capability, 50)
+		if got := s.p.Snapshot(); s.p.Floor() != 50 || got != (source.Range{First: 40, Last: 50}) {
+			t.Errorf("floor %d, snapshot %v", s.p.Floor(), got)
 		}
 	})
 	t.Run("a damaged ledger is dropped", func(t *testing.T) {
 		s := published(t)
 		s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("damaged")}}})
-		b, moved, err := progress.Set{Key: key, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
-		if err != nil || !errors.Is(moved.Damaged, ledger.ErrDamaged) {
-			t.Fatalf("%+v, %v", moved, err)
+		if moved := s.set(t, "", 5); !errors.Is(moved.Damaged, ledger.ErrDamaged) {
+			t.Fatalf("%+v", moved)
 		}
-		if err := s.store.Apply(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
-		s.reopen(t)
 		s.want(t, 5)
 	})
 	t.Run("the id of a release shard holds for any KEY and table", func(t *testing.T) {
@@ -180,28 +160,18 @@ func TestSet(t *testing.T) {
 			s := published(t)
 			was := store.Meaning{Kind: string(kind), Table: "shop.orders", ID: "id", Key: []string{"number"}}
 			s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, &was)}}})
-			b, _, err := progress.Set{Key: key, Kind: kind, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.store.Apply(context.Background(), b); err != nil {
-				t.Fatal(err)
-			}
+			s.set(t, kind, 5)
 			if got, err := store.LoadMeaning(context.Background(), s.store, key); err != nil || !reflect.DeepEqual(*got, want) {
 				t.Errorf("%s: %+v, %v", kind, got, err)
 			}
 		}
 	})
 	t.Run("a shard that is not known", func(t *testing.T) {
-		m := memory.New()
-		b, moved, err := progress.Set{Key: key, Kind: event.Release, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), m)
-		if err != nil || moved.Found {
-			t.Fatalf("%+v, %v", moved, err)
+		s := newShard(t, memory.New())
+		if moved := s.set(t, event.Release, 5); moved.Found {
+			t.Fatalf("%+v", moved)
 		}
-		if err := m.Apply(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
-		newShard(t, m).want(t, 5)
+		s.want(t, 5)
 	})
 }
 
@@ -259,14 +229,11 @@ func TestResetAndRebuild(t *testing.T) {
 		return s, &image
 	}
 	after := func(t *testing.T, s *shard, b *store.Batch) []store.Registration {
-		if err := s.store.Apply(ctx, b); err != nil {
-			t.Fatal(err)
-		}
+		s.command(t, b)
 		image, err := s.store.Load(ctx)
 		if err != nil || image.Shards[others].Position != 3 {
 			t.Fatalf("%+v, %v", image, err)
 		}
-		s.reopen(t)
 		return image.Registrations
 	}
 	t.Run("reset", func(t *testing.T) {
@@ -300,25 +267,6 @@ func TestResetAndRebuild(t *testing.T) {
 		if s.want(t, 8, 7); !s.p.Started() || s.p.Floor() != 6 || !s.p.ReconcileDue() {
 			t.Errorf("started %t, floor %d", s.p.Started(), s.p.Floor())
 		}
-	})
-	t.Run("rebuild of a shard that has published nothing", func(t *testing.T) {
-		m := memory.New()
-		s := newShard(t, m)
-		s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{Started: true, Position: 70, Floor: 70, Saved: base}})
-		image, err := m.Load(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after := progress.Rebuild(&image, key.Stream, base)
-		if !slices.Equal(after.Forget, []string{key.Stream}) {
-			t.Error("it is not forgotten")
-		}
-		if err := m.Apply(ctx, after); err != nil {
-			t.Fatal(err)
-		}
-		s.reopen(t)
-		s.p.Fill(base)
-		s.want(t, 70)
 	})
 }
 
@@ -361,27 +309,6 @@ func TestGaps(t *testing.T) {
 	gaps, err = progress.Gaps(t.Context(), s.store, store.Key{Stream: "none", Shard: "none"}, 10)
 	if err != nil || len(gaps) != 0 {
 		t.Errorf("%+v, %v", gaps, err)
-	}
-}
-
-func TestMeaningCommands(t *testing.T) {
-	was := store.Meaning{Kind: "release", Table: "shop.orders", ID: "id", Key: []string{"number"}}
-	for name, c := range map[string]struct {
-		change func(was, now *store.Meaning)
-		goesOn bool
-	}{
-		"another database of a release stream": {func(_, now *store.Meaning) { now.Table = "crm.orders" }, true},
-		"another key of a release stream":      {func(_, now *store.Meaning) { now.Key = nil }, true},
-		"another id":                           {func(_, now *store.Meaning) { now.ID = "seq" }, false},
-		"another kind":                         {func(_, now *store.Meaning) { now.Kind = "capability" }, false},
-		"another key of a capability stream":   {func(was, now *store.Meaning) { was.Kind, now.Kind, now.Key = "capability", "capability", nil }, false},
-	} {
-		before, now := was, was
-		c.change(&before, &now)
-		reset, goOn := progress.MeaningCommands(store.Key{Stream: "s", Shard: "t"}, &before, 7, before.Differences(&now))
-		if reset != "bridge checkpoint reset s" || (goOn == "bridge checkpoint set s t 7") != c.goesOn || (goOn == "") == c.goesOn {
-			t.Errorf("%s: %q, %q", name, reset, goOn)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package progress_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"bridge/checkpoint/store"
@@ -10,6 +11,7 @@ import (
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 func TestTheTailPassesManyPartsThatAreAhead(t *testing.T) {
@@ -28,35 +30,6 @@ func TestTheTailPassesManyPartsThatAreAhead(t *testing.T) {
 		if s.p.Ahead(id) != (above && id%3 == 0) || s.p.Ledger().Missing(id) != (!above && id%3 > 0 && id != rows/2+1) {
 			t.Fatalf("%d is ahead: %t, missing: %t", id, s.p.Ahead(id), s.p.Ledger().Missing(id))
 		}
-	}
-}
-
-func TestTheHeadIsSavedWhenItChanges(t *testing.T) {
-	s := newShard(t, memory.New())
-	s.p.Note(120, sink.FromTail, &sink.State{Epoch: 2, Seq: 5, Floor: 100})
-	s.flush(t, base)
-	s.p.Note(121, sink.FromTail, &sink.State{Epoch: 3, Seq: 5, Floor: 110})
-	s.flush(t, base)
-	s.reopen(t)
-	s.p.Note(118, sink.FromTail, &sink.State{Epoch: 2, Seq: 6, Floor: 100})
-	if got := s.p.Floor(); got != 110 {
-		t.Errorf("the floor is %d", got)
-	}
-	// A shard that has run is not rebuilt any more: all that its next catch-up does not see is hot.
-	change, err := s.p.Advance(progress.Batch{At: base, Now: base})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.apply(t, change.ShardChange)
-	s.reopen(t)
-	s.note(4, sink.FromTail, 500_000)
-	s.flush(t, base)
-	polled := false
-	for _, r := range s.polled(base) {
-		polled = polled || r.Has(200_000)
-	}
-	if !polled {
-		t.Errorf("polls %v", s.polled(base))
 	}
 }
 
@@ -106,5 +79,45 @@ func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 	advance(20_000_002, 1)
 	if out := p.Ledger().Stats(base).Bytes; out > in*3/4 {
 		t.Errorf("%d bytes before they were applied, %d after", in, out)
+	}
+}
+
+// TestMemoryIsBounded reads back with ids in the worst order, and little memory for parts.
+func TestMemoryIsBounded(t *testing.T) {
+	const rows, bound = 100_000, 64 << 10
+	for name, origin := range map[string]sink.Origin{"of the tail": sink.FromTail, "not of the tail": sink.FromReconcile} {
+		t.Run(name, func(t *testing.T) {
+			testall.Long(t)
+			m := memory.New()
+			p, err := progress.Open(context.Background(), m, key, store.Progress{}, ledger.Options{MaxBytes: bound})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &shard{p: p, store: m}
+			state, parts := sink.State{Epoch: 1}, 0
+			// Far apart, so that each id is a range.
+			for i, row := range newRand(1).Perm(rows) {
+				if s.p.Note(uint64(row+1)*50, origin, &state); i%2000 < 1999 {
+					continue
+				}
+				s.flush(t, base)
+				n := 0
+				for range m.Parts(t.Context(), key, store.Gaps, 0) {
+					n++
+				}
+				parts = max(parts, n)
+			}
+			// Bytes has what the last Flush has made, which the next one frees.
+			s.flush(t, base)
+			if stats := s.p.Ledger().Stats(base); stats.Bytes > bound+parts*140+200_000 {
+				t.Errorf("%d bytes for %d parts", stats.Bytes, parts)
+			}
+			for _, row := range []uint64{1, 77, rows} {
+				if s.p.Ledger().Missing(row*50) || s.p.Ahead(row*50) != (origin != sink.FromTail) {
+					t.Errorf("row %d is forgotten", row*50)
+				}
+			}
+			runtime.KeepAlive(s)
+		})
 	}
 }

@@ -8,18 +8,23 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/memory"
+	"bridge/event"
 	"bridge/internal/progress"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
 )
 
-var key = store.Key{Stream: "orders", Shard: "orders_1"}
+var (
+	key  = store.Key{Stream: "orders", Shard: "orders_1"}
+	base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
 
 // shard is a progress with its store.
 type shard struct {
 	p     *progress.Progress
 	store *memory.Store
+	order source.IDOrder
 }
 
 // newShard opens the progress of a shard of which m has what it has.
@@ -36,7 +41,7 @@ func (s *shard) reopen(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.p, err = progress.Open(context.Background(), s.store, key, saved, ledger.Options{MaxBytes: 1 << 20}); err != nil {
+	if s.p, err = progress.Open(context.Background(), s.store, key, saved, ledger.Options{MaxBytes: 1 << 20, Order: s.order}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -46,6 +51,26 @@ func (s *shard) apply(t testing.TB, change store.ShardChange) {
 	if err := s.store.Apply(context.Background(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// command applies what a command changes in the store, and opens the progress again.
+func (s *shard) command(t testing.TB, b *store.Batch) {
+	t.Helper()
+	if err := s.store.Apply(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	s.reopen(t)
+}
+
+// set is bridge checkpoint set.
+func (s *shard) set(t testing.TB, kind event.Kind, id uint64) progress.Moved {
+	t.Helper()
+	b, moved, err := progress.Set{Key: key, Kind: kind, ID: id, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command(t, b)
+	return moved
 }
 
 func (s *shard) flush(t testing.TB, now time.Time) {
@@ -84,16 +109,3 @@ func (s *shard) want(t testing.TB, position uint64, missing ...uint64) {
 
 // polled returns the ranges that are read at the next poll, joined.
 func (s *shard) polled(now time.Time) []source.Range { return s.p.Ledger().Hot(now).IDs }
-
-func openWith(t testing.TB, m *memory.Store, order source.IDOrder) *progress.Progress {
-	t.Helper()
-	saved, _, err := m.Progress(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := progress.Open(context.Background(), m, key, saved, ledger.Options{Order: order})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}

@@ -20,34 +20,25 @@ func notesOf(t *testing.T, b []byte) (list []note, err error) {
 
 func TestNotes(t *testing.T) {
 	var n Notes
-	states := []sink.State{
-		{Epoch: 9, Seq: 40, Floor: 3, Low: 2}, {Epoch: 9, Seq: 41, Floor: 3, Low: 2}, {Epoch: 8, Seq: math.MaxUint64, Since: 7}, {},
-	}
-	rows := []uint64{5, math.MaxUint64, 0, 6}
 	var want []note
-	for range 2 {
-		want = nil
-		for i := range states {
-			origin := []sink.Origin{sink.FromTail, sink.FromLate}[i%2]
-			n.Add(rows[i], origin, &states[i])
-			want = append(want, noteOf(rows[i], origin, &states[i]))
+	for i, s := range []sink.State{{Epoch: 9, Seq: 40, Floor: 3, Low: 2}, {Epoch: 9, Seq: 41, Floor: 3, Low: 2}, {Epoch: 8, Seq: math.MaxUint64, Since: 7}} {
+		origin := []sink.Origin{sink.FromTail, sink.FromLate}[i%2]
+		n.Add(s.Seq, origin, &s)
+		want = append(want, noteOf(s.Seq, origin, &s))
+	}
+	part := n.Part(7)
+	if got, err := notesOf(t, part.Bytes); err != nil || !slices.Equal(got, want) || part.Number != 7 {
+		t.Fatalf("got %+v, %v, want %+v", got, err, want)
+	}
+	for i := range part.Bytes {
+		damaged := slices.Clone(part.Bytes)
+		damaged[i] ^= 1
+		if _, err := notesOf(t, damaged); !errors.Is(err, ErrDamaged) {
+			t.Errorf("byte %d is damaged: %v", i, err)
 		}
-		part := n.Part(7)
-		got, err := notesOf(t, part.Bytes)
-		if err != nil || !slices.Equal(got, want) || part.Number != 7 {
-			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+		if _, err := notesOf(t, part.Bytes[:i]); !errors.Is(err, ErrDamaged) {
+			t.Errorf("cut off after %d bytes: %v", i, err)
 		}
-		for i := range part.Bytes {
-			damaged := slices.Clone(part.Bytes)
-			damaged[i] ^= 1
-			if _, err := notesOf(t, damaged); !errors.Is(err, ErrDamaged) {
-				t.Errorf("byte %d is damaged: %v", i, err)
-			}
-			if _, err := notesOf(t, part.Bytes[:i]); !errors.Is(err, ErrDamaged) {
-				t.Errorf("cut off after %d bytes: %v", i, err)
-			}
-		}
-		n.Reset()
 	}
 }
 
@@ -81,6 +72,24 @@ func FuzzNotes(f *testing.F) {
 		}
 		if same, err := notesOf(t, again.Part(1).Bytes); err != nil || !slices.Equal(list, same) {
 			t.Fatalf("%+v became %+v, %v", list, same, err)
+		}
+	})
+}
+
+func FuzzHead(f *testing.F) {
+	f.Add(head{rebuild: true, epoch: 1_760_000_000_000, seq: 7}.appendTo(nil))
+	f.Add(head{trust: true, epoch: math.MaxUint64, seq: math.MaxUint64}.appendTo(nil))
+	f.Add([]byte{1, 0, 0x80, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHead(b)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if string(h.appendTo(nil)) != string(b) {
+			t.Fatalf("%x has another form", b)
 		}
 	})
 }
