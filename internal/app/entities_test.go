@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -31,14 +29,9 @@ func (h *household) entity(name string) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return stateOf(h.t, &e)
-}
-
-func stateOf(t *testing.T, e *httpapi.Entity) string {
-	t.Helper()
 	var data struct{ Name, State string }
 	if err := json.Unmarshal(e.Data, &data); err != nil || data.Name != e.Key {
-		t.Fatalf("the data of %s are %s (%v)", e.Key, e.Data, err)
+		h.t.Fatalf("the data of %s are %s (%v)", e.Key, e.Data, err)
 	}
 	return data.State
 }
@@ -70,48 +63,6 @@ func TestAnEntityIsShown(t *testing.T) {
 	h.tables["d_1"].Delete(id)
 	if got := h.entity("a"); got != "" {
 		t.Errorf("its row is gone, and it is shown as %s", got)
-	}
-}
-
-// TestAllEntitiesAreShown in pages, each once.
-func TestAllEntitiesAreShown(t *testing.T) {
-	t.Parallel()
-	h := newServed(t)
-	for i := range 250 {
-		h.insert(fmt.Sprintf("d_%d", i%2), fmt.Sprint("e", i), fmt.Sprint("s", i))
-	}
-	h.eventually("all is published", func() bool { return maps.Equal(h.folded(), h.rows()) })
-	for _, limit := range []int{1000, 125, 7, 1} {
-		got := make(map[string]string)
-		h.eventually("all are saved and shown", func() bool {
-			got = h.pages(limit)
-			return len(got) == 250
-		})
-		if want := h.rows(); !maps.Equal(got, want) {
-			t.Errorf("pages of %d: %v, want %v", limit, got, want)
-		}
-	}
-}
-
-// pages returns the states of all entities.
-func (h *household) pages(limit int) map[string]string {
-	h.t.Helper()
-	states := make(map[string]string)
-	for after := ""; ; {
-		page, err := h.app.Daemon().EntityPage(h.t.Context(), httpapi.PageQuery{Stream: "moves", After: after, Limit: limit})
-		if err != nil || len(page.Entities) > limit {
-			h.t.Fatalf("a page of %d: %d entities, %v", limit, len(page.Entities), err)
-		}
-		for i := range page.Entities {
-			e := &page.Entities[i]
-			if _, twice := states[e.Key]; twice {
-				h.t.Errorf("pages of %d have %s twice", limit, e.Key)
-			}
-			states[e.Key] = stateOf(h.t, e)
-		}
-		if after = page.Next; after == "" {
-			return states
-		}
 	}
 }
 

@@ -82,26 +82,3 @@ func TestLoopsThatStandStill(t *testing.T) {
 		}
 	})
 }
-
-func TestShardsThatAreNotReady(t *testing.T) {
-	waiting := snapshot{Status: shard.Status{Shard: "t", State: shard.Waiting, LastError: "the bus has not acknowledged a batch for 6s"}}
-	running := snapshot{Status: shard.Status{Shard: "t", State: shard.Running}}
-	stopped := snapshot{Status: shard.Status{Shard: "t", State: shard.Stopped, LastError: "no table"}}
-	for what, c := range map[string]struct {
-		shard snapshot
-		known bool
-		want  string
-	}{
-		"one that waits, for what nothing else has told": {waiting, false, "has not acknowledged"},
-		"one that waits for what has been told":          {waiting, true, ""},
-		"one that runs":                                  {running, false, ""},
-		"one that has stopped":                           {stopped, true, "no table"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			reasons := unready([]snapshot{c.shard}, c.known)
-			if len(reasons) > 0 != (c.want != "") || c.want != "" && !strings.Contains(reasons[0].Reason, c.want) {
-				t.Errorf("got %+v, want %q", reasons, c.want)
-			}
-		})
-	}
-}

@@ -130,13 +130,7 @@ func (h *household) update(table string, id uint64, name, state string) {
 // eventually waits for a condition.
 func (h *household) eventually(what string, is func() bool) {
 	h.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(4 * time.Minute); !is(); <-tick.C {
-		if time.Now().After(deadline) {
-			h.t.Fatalf("waited in vain until %s: on the bus is %v: %s", what, h.folded(), h.history())
-		}
-	}
+	until(h.t, what, func() any { return fmt.Sprint(h.folded(), h.history()) }, is)
 }
 
 // sent runs do and waits until it has led to another publish, which may not return.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/config"
 	"bridge/internal/config/configtest"
 	"bridge/source"
 	sourcememory "bridge/source/memory"
@@ -20,16 +19,11 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 	for _, table := range s.Tables {
 		db[s.Spec(table).Table] = sourcememory.NewTable(s.Spec(table), list...)
 	}
-	return db, newKeysOf(t, cfg, db)
-}
-
-func newKeysOf(t *testing.T, cfg *config.Config, db tables) *keys {
-	t.Helper()
-	k, err := newKeys(cfg, &stream{Stream: &cfg.Streams[0]}, db, make(chan struct{}, keyReads))
+	k, err := newKeys(cfg, &stream{Stream: s}, db, make(chan struct{}, keyReads))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
+	return db, k
 }
 
 var keyedColumns = []source.Column{

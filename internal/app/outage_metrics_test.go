@@ -23,21 +23,7 @@ func collected(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				name += " " + l.GetValue()
-			}
-			values[name] = m.GetGauge().GetValue()
-		}
-	}
-	return values
+	return gathered(t, registry)
 }
 
 func TestDependenciesThatAreAwayShow(t *testing.T) {

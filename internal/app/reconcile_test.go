@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,25 +25,19 @@ func TestDaemonReconciles(t *testing.T) {
 	h, registry := a.Daemon(), a.Metrics()
 	defer start(t, a)()
 	now := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
-	until := func(what string, is func() bool) {
+	await := func(what string, is func() bool) {
 		t.Helper()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.Now().Add(4 * time.Minute); !is(); <-tick.C {
-			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %+v", what, now())
-			}
-		}
+		until(t, what, func() any { return now() }, is)
 	}
 	run := func(query string) *httpapi.ReconcileStatus {
 		t.Helper()
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 202 {
 			t.Fatalf("%d %s", status, body)
 		}
-		until("it is reconciled", func() bool { return now().Reconcile.Waiting == 0 })
+		await("it is reconciled", func() bool { return now().Reconcile.Waiting == 0 })
 		return now().Reconcile
 	}
-	until("the table is published", func() bool { return now().Position == 60 && now().State == string(shard.Running) })
+	await("the table is published", func() bool { return now().Position == 60 && now().State == string(shard.Running) })
 	if got := now(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
 		t.Errorf("before the first reconcile: %+v, %+v", got, got.Reconcile)
 	}
@@ -65,15 +58,23 @@ func TestDaemonReconciles(t *testing.T) {
 	if got := h.Status().Streams[0]; got.State != httpapi.Degraded || got.Shards[0].State != httpapi.Degraded || !strings.Contains(reasons, "--allow-deletes orders") {
 		t.Errorf("%s: %+v", reasons, got)
 	}
+	sum := func(name string) (sum float64) {
+		for metric, value := range gathered(t, registry) {
+			if strings.HasPrefix(metric, name+" ") {
+				sum += value
+			}
+		}
+		return sum
+	}
 	for name, want := range map[string]float64{
 		"bridge_reconcile_guard_tripped": 1, "bridge_reconcile_rows": 20, "bridge_reconcile_running": 0, "bridge_reconcile_differences_total": 1, "bridge_reconcile_runs_total": 2,
 	} {
-		if got := gathered(t, registry, name); got != want {
+		if got := sum(name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 	for _, name := range []string{"bridge_reconcile_last_run_timestamp_seconds", "bridge_reconcile_verified_through_timestamp_seconds"} {
-		if got := gathered(t, registry, name); time.Since(time.Unix(int64(got), 0)) > time.Minute {
+		if got := sum(name); time.Since(time.Unix(int64(got), 0)) > time.Minute {
 			t.Errorf("%s is %v", name, got)
 		}
 	}
@@ -84,7 +85,7 @@ func TestDaemonReconciles(t *testing.T) {
 	s.Exec(t, "DELETE FROM orders")
 	s.Exec(t, "DELETE FROM sqlite_sequence")
 	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o20', 20)")
-	until("the shard stops", func() bool { return now().State == string(shard.Stopped) })
+	await("the shard stops", func() bool { return now().State == string(shard.Stopped) })
 	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
 			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)
@@ -100,40 +101,22 @@ func TestDaemonReconciles(t *testing.T) {
 	}
 }
 
-// gathered returns the sum of a metric over all its labels.
-func gathered(t *testing.T, registry prometheus.Gatherer, name string) float64 {
+// gathered returns the values of gauges and counters, by name and the values of their labels.
+func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
+	families, err := from.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		sum := 0.0
-		for _, m := range family.GetMetric() {
-			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-		return sum
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
-
-// start runs an app. stop ends it and closes it.
-func start(t *testing.T, a *App) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
+	return values
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -32,28 +33,42 @@ func (l *sharedLog) String() string {
 	return l.text.String()
 }
 
-// runUntil runs an app until its log has a text, for up to a minute, and ends it in good order.
+// until waits for a condition. It fails the test after four minutes, with what state says.
+func until(t *testing.T, what string, state func() any, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(4 * time.Minute); !is(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s: %v", what, state())
+		}
+	}
+}
+
+// start runs an app. stop ends it and closes it.
+func start(t *testing.T, a *App) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// runUntil runs an app until its log has a text, and ends it in good order.
 func runUntil(t *testing.T, cfg *config.Config, log *sharedLog, text string) {
 	t.Helper()
 	a, err := Open(t.Context(), Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(4 * time.Minute); !strings.Contains(log.String(), text) && time.Now().Before(deadline); {
-		<-tick.C
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
+	stop := start(t, a)
+	until(t, "the log has "+text, func() any { return log.String() }, func() bool { return strings.Contains(log.String(), text) })
+	stop()
 }
 
 // TestTheLogOfAHealthyRun: it says what was read from the bus, where the stream begins, when it has

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -86,13 +85,10 @@ func TestAShardNamesVariables(t *testing.T) {
 	defer start(t, a)()
 	const remedy = "correct BRIDGE_STREAM_ORDERS_KEY"
 	h, body := a.Daemon(), ""
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(body, remedy); <-tick.C {
-		if _, body = httpapitest.Request(t, h, http.MethodGet, "/readyz"); time.Now().After(deadline) {
-			t.Fatalf("/readyz does not say %q: %s", remedy, body)
-		}
-	}
+	until(t, "/readyz says "+remedy, func() any { return body }, func() bool {
+		_, body = httpapitest.Request(t, h, http.MethodGet, "/readyz")
+		return strings.Contains(body, remedy)
+	})
 	if _, body := httpapitest.Request(t, h, http.MethodGet, "/api/v1/status"); !strings.Contains(body, remedy) {
 		t.Errorf("the status does not say %q: %s", remedy, body)
 	}
