@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"slices"
+	"sort"
 	"time"
 )
 
@@ -68,23 +68,13 @@ func (h highs) add(id uint64, t int64) highs {
 
 // at returns when an id at least as high as id was first seen, at the latest t.
 func (h highs) at(id uint64, t int64) int64 {
-	i, _ := slices.BinarySearchFunc(h, id, func(h high, id uint64) int {
-		if h.id < id {
-			return -1
-		}
-		return 1
-	})
-	if i < len(h) {
-		return min(t, h[i].at)
+	if h = h.above(id - 1); len(h) > 0 {
+		return min(t, h[0].at)
 	}
 	return t
 }
 
 // above returns the entries above id.
 func (h highs) above(id uint64) highs {
-	i := 0
-	for i < len(h) && h[i].id <= id {
-		i++
-	}
-	return slices.Delete(h, 0, i)
+	return h[sort.Search(len(h), func(i int) bool { return h[i].id > id }):]
 }

@@ -34,7 +34,7 @@
 //	wide gap    what a stray high id leaves behind: its front, which is the lowest million ids, is
 //	            read at every poll for ever, without evidence once it is not hot. Up to eight are
 //	            kept; a further one takes the room of the narrowest if it is at least twice as wide
-//	leaf        a part of the gaps in the compact form in which it is saved
+//	block       a part of the gaps in the compact form in which it is saved
 //
 // # Polling
 //

@@ -1,12 +1,21 @@
 package ledger
 
+import "bridge/source"
+
 // SavedBytes is the size of the parts of l in a checkpoint, without its head.
-func (l *Ledger) SavedBytes() int {
-	leaves := &l.state.missing.leaves
-	leaves.seal()
-	n := 0
-	for i := range leaves.list {
-		n += leaves.list[i].size
+func (l *Ledger) SavedBytes() (n int) {
+	l.state.missing.seal()
+	for _, b := range l.state.missing.list {
+		n += b.size
 	}
 	return n
+}
+
+// All calls yield for the ranges of the set, ascending, until it returns false.
+func (s *IDs) All(yield func(source.Range) bool) {
+	for g := range s.set.ascend(source.Range{Last: 1<<64 - 1}) {
+		if !yield(g.Range) {
+			return
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"bridge/source"
@@ -17,6 +18,33 @@ type Ledger struct {
 	sweep sweeper
 }
 
+// Gap is a closed range of ids that were not published.
+type Gap struct {
+	First, Last uint64
+	// Missed is when the gap was first noticed, by the database's clock.
+	Missed time.Time
+}
+
+// Evidence is a read of ids that shows uncommitted rows too, where the database can show them.
+type Evidence struct {
+	// Ranges are the ids that were read completely, ascending and disjoint.
+	Ranges []source.Range
+	// IDs are the ids that exist in Ranges, ascending. Others do no harm.
+	IDs []uint64
+	// Now is the steady time of the read.
+	Now time.Time
+}
+
+// Unpolled are vacant ids that were first missed so long ago that they are no longer polled. They
+// stay missing.
+type Unpolled struct {
+	// Range contains all of them, IDs is how many they are.
+	source.Range
+	IDs uint64
+	// Missed is when the first of them was first missed.
+	Missed time.Time
+}
+
 // New returns an empty ledger at position. To start elsewhere than at the beginning of a table,
 // make it at a position some way below the start and Advance over the committed ids between: those
 // that are uncommitted there are then missing.
@@ -31,7 +59,8 @@ func New(opts Options, position uint64) (*Ledger, error) {
 
 // reset forgets which reads are under way.
 func (l *Ledger) reset() {
-	l.probe, l.sweep = newProber(&l.state, l.opts), sweeper{every: l.opts.SweepEvery.Microseconds()}
+	l.probe = prober{state: &l.state, opts: &l.opts}
+	l.sweep = sweeper{every: l.opts.SweepEvery.Microseconds()}
 }
 
 // Position returns the read position: how far the shard was read and handed over.
@@ -51,8 +80,14 @@ func (l *Ledger) See(maxID uint64, now time.Time) {
 // handed over, which must be ascending. They count as missed from when See first had an id at least
 // as high. A through at or below the position changes nothing.
 func (l *Ledger) Advance(through uint64, handedOver []uint64, now time.Time) {
-	if through > l.state.position {
-		l.state.advance(through, handedOver, l.clock.tick(now))
+	l.Pass(through, rangesOf(handedOver), now)
+}
+
+// Pass is Advance with ranges of ids that are handed over, which must be ascending and disjoint.
+func (l *Ledger) Pass(through uint64, handedOver []source.Range, now time.Time) {
+	if s := &l.state; through > s.position {
+		s.notice(through, source.RangesThrough(handedOver, through), l.clock.tick(now))
+		s.position, s.sure = through, max(s.sure, through)
 	}
 }
 
@@ -60,8 +95,8 @@ func (l *Ledger) Advance(through uint64, handedOver []uint64, now time.Time) {
 // ids are all the ids of the page, ascending. Only GapHold needs it.
 func (l *Ledger) Notice(ids []uint64, now time.Time) {
 	l.state.sure = l.state.position
-	if len(ids) > 0 {
-		l.state.notice(ids[len(ids)-1], ids, l.clock.tick(now))
+	if n := len(ids); n > 0 {
+		l.state.notice(ids[n-1], rangesOf(ids), l.clock.tick(now))
 	}
 }
 
@@ -69,7 +104,16 @@ func (l *Ledger) Notice(ids []uint64, now time.Time) {
 // filled. A gap no longer may when its hot time has passed and the evidence that was read since the
 // last Notice shows it vacant.
 func (l *Ledger) Reach(through uint64, now time.Time) uint64 {
-	return l.state.reach(through, l.clock.tick(now))
+	s, t := &l.state, l.clock.tick(now)
+	if through <= s.position {
+		return through
+	}
+	for g := range s.missing.ascend(source.Range{First: s.position + 1, Last: through}) {
+		if t-g.missed < s.hotFor || g.Last > s.sure || s.pending.overlaps(g.Range) {
+			return g.First - 1
+		}
+	}
+	return through
 }
 
 // Missing reports whether id is at or below the position and not handed over: a row with it is a
@@ -83,17 +127,68 @@ func (l *Ledger) Young(id uint64) { l.state.pending.young = append(l.state.pendi
 // Appeared notes that the committed read of a poll has the row with this missing id. So its
 // transaction has committed, and most likely the other pending ids next to it: until the next
 // evidence without such a row they do not count as pending, and probes read them as a whole.
-func (l *Ledger) Appeared(id uint64) { l.state.pending.appeared(id) }
+func (l *Ledger) Appeared(id uint64) {
+	if one := l.state.pending.at(id); one != nil {
+		one.shown, one.arrived = false, 2
+	}
+}
 
 // Arriving reports whether ids are still missing next to which rows have appeared: more of them are
 // likely to be there. Evidence may wait while they are read: it says nothing about an id that a
 // committed read finds anyway.
-func (l *Ledger) Arriving() bool { return l.state.pending.arriving(l.state.missing) }
+func (l *Ledger) Arriving() bool {
+	return slices.ContainsFunc(l.state.pending.list, func(one pendingRange) bool {
+		return one.arrived > 0 && l.state.missing.any(one.Range)
+	})
+}
 
 // Fill removes a missing id, whose row is handed over as a late row, and reports whether it was
 // missing. Call it only when the row will be handed over with the next Changed: only a restart
 // undoes it.
-func (l *Ledger) Fill(id uint64, now time.Time) bool { return l.state.fill(id, l.clock.tick(now)) }
+func (l *Ledger) Fill(id uint64, now time.Time) bool {
+	s, t := &l.state, l.clock.tick(now)
+	if id > s.position {
+		return false
+	}
+	rest, ok := s.missing.fill(id, t)
+	if !ok {
+		return false
+	}
+	if one := s.pending.at(id); one != nil {
+		// Its transaction has committed: the next evidence tells which ids are still pending.
+		one.shown = false
+	}
+	if s.segmented {
+		s.pending.follow(id, rest, t)
+	}
+	return true
+}
+
+// FillAll removes missing ids that lie in ranges, which must be ascending and disjoint: the bus
+// holds their rows. It costs one pass over the parts that ranges touch.
+func (l *Ledger) FillAll(ranges []source.Range, now time.Time) {
+	s, t := &l.state, l.clock.tick(now)
+	ranges = source.RangesThrough(ranges, s.position)
+	s.missing.removeAll(ranges, t)
+	for i := range s.pending.list {
+		if one := &s.pending.list[i]; one.shown && overlap(ranges, one.Range) {
+			one.shown = false
+		}
+	}
+}
+
+// EndPolling ends the polling of the missing ids at or below id, except those that are pending and
+// the fronts of wide gaps. They stay missing.
+func (l *Ledger) EndPolling(id uint64) {
+	m := l.state.missing
+	for k := range m.segments {
+		if ids, at := m.segment(k), &m.segments[k]; ids.First <= id {
+			at.expired = max(at.expired, min(id, ids.Last, l.state.position))
+			at.observed = max(at.observed, at.expired)
+			l.state.unsaved = true
+		}
+	}
+}
 
 // Hot returns what to read at this poll: every hot id, where they fit into MaxRanges ranges with no
 // more ids in between than MaxRows and MaxIDs. Where they do not fit, those that no evidence has
@@ -137,28 +232,63 @@ func (l *Ledger) Swept(e Evidence) []Unpolled {
 // are forgotten too; the next evidence shows them. Save All afterwards: every part may have
 // changed.
 func (l *Ledger) MoveTo(id uint64) {
-	l.state.moveTo(id)
+	s := &l.state
+	last, missed := min(id, s.position), int64(-1<<63)
+	kept := newSet(nil)
+	for g := range s.missing.ascend(source.Range{Last: last}) {
+		// Times ascend within a segment, and the wide gaps between segments may be cut.
+		missed = max(missed, g.missed)
+		kept.add(gap{g.Range, missed})
+	}
+	kept.err = s.missing.err
+	s.missing, s.highs = kept, nil
+	s.pending.list, s.pending.young = nil, nil
+	s.position, s.noticed, s.sure = id, id, id
 	l.reset()
 }
 
 // Unpublished calls yield for the ranges of all missing ids, ascending, until it returns false. It
 // must not change the ledger.
 func (l *Ledger) Unpublished(yield func(source.Range) bool) {
-	l.state.missing.missingIn(source.Range{First: 0, Last: 1<<64 - 1}, yield)
+	for g := range l.state.missing.ascend(source.Range{Last: 1<<64 - 1}) {
+		if !yield(g.Range) {
+			return
+		}
+	}
 }
 
 // Low returns the id below which no missing id is looked up any more: each row below it was
 // published, or its id was given up after GapTTL. The low ends of wide gaps and pending ids are
 // looked up whatever their age.
-func (l *Ledger) Low() uint64 { return l.state.low() }
+func (l *Ledger) Low() uint64 {
+	s := &l.state
+	low := max(s.position, s.position+1)
+	lower := func(r source.Range) {
+		if r.First < low {
+			for g := range s.missing.ascend(r) {
+				low = min(low, g.First)
+				break
+			}
+		}
+	}
+	for k := range s.missing.segments {
+		lower(s.polled(k))
+	}
+	for _, w := range s.missing.wide() {
+		lower(front(w))
+	}
+	for i := range s.pending.list {
+		lower(s.pending.list[i].Range)
+	}
+	return low
+}
 
 // Open reports whether any id is polled, or there is something to save.
 func (l *Ledger) Open() bool {
 	s := &l.state
-	if s.unsaved || len(s.missing.wide) > 0 || len(s.pending.list) > 0 {
+	if s.unsaved || s.missing.top() > 0 || len(s.pending.list) > 0 {
 		return true
 	}
 	// Without wide gaps there is one segment.
-	ids := s.polled(0)
-	return s.missing.any(source.Range{First: ids.First, Last: min(ids.Last, s.noticed)})
+	return s.missing.any(s.polled(0).Intersect(source.Range{Last: s.noticed}))
 }

@@ -17,27 +17,9 @@ type pendingRange struct {
 	since, seen int64
 	// shown says that the last evidence showed the ids, block that a writer seems to use them up.
 	shown, block bool
-	arrival      arrival
-}
-
-// arrival says whether rows of a pending range have appeared lately.
-type arrival uint8
-
-const (
-	// arrivedNot: not since the evidence before the last one, or never.
-	arrivedNot arrival = iota
-	// arrivedBefore: not since the last evidence.
-	arrivedBefore
-	// arrivedNow: since the last evidence.
-	arrivedNow
-)
-
-// next is what becomes of a with an evidence.
-func (a arrival) next() arrival {
-	if a == arrivedNow {
-		return arrivedBefore
-	}
-	return arrivedNot
+	// arrived is 2 when a row of the range has appeared since the last evidence, 1 when one has
+	// since the evidence before, else 0.
+	arrived uint8
 }
 
 const (
@@ -81,42 +63,12 @@ func (p *pendingList) overlaps(r source.Range) bool {
 }
 
 // count returns how many missing ids of r are in pending ranges.
-func (p *pendingList) count(missing *gapSet, r source.Range) (n uint64) {
+func (p *pendingList) count(missing *set, r source.Range) (n uint64) {
 	for i := p.index(r.First); i < len(p.list) && p.list[i].First <= r.Last; i++ {
-		n += missing.count(p.list[i].Intersect(r))
+		ids, _ := missing.count(p.list[i].Intersect(r))
+		n += ids
 	}
 	return n
-}
-
-// ranges returns the ranges alone.
-func (p *pendingList) ranges() []source.Range {
-	ranges := make([]source.Range, 0, len(p.list))
-	for _, one := range p.list {
-		ranges = append(ranges, one.Range)
-	}
-	return ranges
-}
-
-// appeared notes that a committed read has the row with this id.
-func (p *pendingList) appeared(id uint64) {
-	if one := p.at(id); one != nil {
-		one.shown, one.arrival = false, arrivedNow
-	}
-}
-
-// arriving reports whether ids of a range are missing of which rows have appeared.
-func (p *pendingList) arriving(missing *gapSet) bool {
-	return slices.ContainsFunc(p.list, func(one pendingRange) bool {
-		return one.arrival != arrivedNot && missing.any(one.Range)
-	})
-}
-
-// filled notes that id is handed over: its transaction has committed, and the next evidence tells
-// which ids are still pending.
-func (p *pendingList) filled(id uint64) {
-	if one := p.at(id); one != nil {
-		one.shown = false
-	}
 }
 
 // follow makes rest, the missing ids after an id that was filled just now, hot: a writer uses the
@@ -144,90 +96,83 @@ func (p *pendingList) follow(id uint64, rest source.Range, t int64) {
 	p.list = boundPending(slices.Insert(p.list, i, pendingRange{Range: rest, since: t, seen: t, block: true}))
 }
 
-// lingers reports whether one is hot although it is vacant.
-func (p *pendingList) lingers(one pendingRange, t int64) bool {
-	if one.block {
-		return t-one.seen < blockFor.Microseconds()
-	}
-	return t-one.seen < p.linger
-}
-
 // observe brings the list up to date with an evidence.
-func (p *pendingList) observe(missing *gapSet, e Evidence, t int64) {
+func (p *pendingList) observe(missing *set, e Evidence, t int64) {
 	next := p.shownBy(missing, e, t)
-	renewed := make([]source.Range, 0, len(next))
+	var renewed, parts []source.Range
 	for _, one := range next {
 		renewed = append(renewed, one.Range)
 	}
 	for _, old := range p.list {
-		split(old.Range, renewed, func(part source.Range, renewed bool) {
-			if renewed {
-				return
-			}
+		linger := p.linger
+		if old.block {
+			linger = blockFor.Microseconds()
+		}
+		parts = outside(parts[:0], []source.Range{old.Range}, renewed)
+		for _, part := range parts {
 			split(part, e.Ranges, func(part source.Range, read bool) {
+				skipped := old.block && part.Last < old.Last
+				if read && (skipped || t-old.seen >= linger) || !missing.any(part) {
+					return
+				}
 				one := old
-				one.Range = part
-				if read && old.block && part.Last < old.Last {
-					return // The writer skipped it.
-				}
-				if read {
-					one.shown = false
-					if !p.lingers(one, t) {
-						return
-					}
-				}
-				if missing.any(part) {
-					next = append(next, one)
-				}
+				one.Range, one.shown = part, one.shown && !read
+				next = append(next, one)
 			})
-		})
+		}
 	}
 	slices.SortFunc(next, func(a, b pendingRange) int { return cmp.Compare(a.First, b.First) })
 	p.list = boundPending(next)
 }
 
 // shownBy returns pending ranges of the missing ids that e shows.
-func (p *pendingList) shownBy(missing *gapSet, e Evidence, t int64) []pendingRange {
+func (p *pendingList) shownBy(missing *set, e Evidence, t int64) (list []pendingRange) {
 	slices.Sort(p.young)
-	var list []pendingRange
-	i, old, within, before := 0, 0, -1, uint64(0)
-	missing.within(e.Ranges, func(g gap, of int) {
-		if of != within {
-			within, before = of, 0
+	ranges, old := e.Ranges, 0
+	// The gap that has the last missing id, and the last id of the gap before it.
+	g, before := source.Range{First: 1}, uint64(0)
+	for _, id := range e.IDs {
+		for len(ranges) > 0 && ranges[0].Last < id {
+			ranges = ranges[1:]
 		}
-		i = seek(e.IDs, i, max(g.First, e.Ranges[of].First))
-		for ; i < len(e.IDs) && e.IDs[i] <= min(g.Last, e.Ranges[of].Last); i++ {
-			id := e.IDs[i]
-			one := pendingRange{Range: source.Range{First: id, Last: id}, since: t, seen: t}
-			for old < len(p.list) && p.list[old].Last < id {
-				old++
+		if len(ranges) == 0 {
+			break
+		}
+		if id < ranges[0].First {
+			continue
+		}
+		if !g.Has(id) {
+			ok := false
+			if g, before, ok = missing.gapOf(id); !ok {
+				continue
 			}
-			_, young := slices.BinarySearch(p.young, id)
-			one.shown = !young
-			if old < len(p.list) && p.list[old].First <= id {
-				was := p.list[old]
-				if was.shown || was.arrival != arrivedNot {
-					one.since = was.since
-				}
-				one.shown, one.arrival = one.shown && was.arrival != arrivedNow, was.arrival.next()
+		}
+		one := pendingRange{Range: source.Range{First: id, Last: id}, since: t, seen: t}
+		for old < len(p.list) && p.list[old].Last < id {
+			old++
+		}
+		_, young := slices.BinarySearch(p.young, id)
+		one.shown = !young
+		if old < len(p.list) && p.list[old].First <= id {
+			was := p.list[old]
+			if was.shown || was.arrived > 0 {
+				one.since = was.since
 			}
-			if n := len(list) - 1; n >= 0 && list[n].joins(one, before == list[n].Last && id == g.First) {
+			one.shown, one.arrived = one.shown && was.arrived < 2, was.arrived-min(was.arrived, 1)
+		}
+		if n := len(list) - 1; n >= 0 {
+			// Only ids that are not missing lie between.
+			seenBetween := id == g.First && before == list[n].Last && before >= ranges[0].First
+			joins := list[n].Last+1 == id || seenBetween && id-list[n].Last <= pendingReach
+			if joins && list[n].shown == one.shown && list[n].since == one.since {
 				list[n].Last = id
 				continue
 			}
-			list = append(list, one)
 		}
-		before = g.Last
-	})
+		list = append(list, one)
+	}
 	p.young = p.young[:0]
 	return list
-}
-
-// joins reports whether next, a single id, continues p: it follows at once, or only seen ids lie
-// between.
-func (p pendingRange) joins(next pendingRange, seenBetween bool) bool {
-	return p.shown == next.shown && p.since == next.since &&
-		(p.Last+1 == next.First || seenBetween && next.First-p.Last <= pendingReach)
 }
 
 // boundPending joins neighbours, the nearest first, until there are no more than maxPending.
@@ -242,7 +187,7 @@ func boundPending(list []pendingRange) []pendingRange {
 			}
 			last.Last = p.Last
 			last.since, last.seen = min(last.since, p.since), max(last.seen, p.seen)
-			last.shown, last.block, last.arrival = last.shown || p.shown, last.block || p.block, max(last.arrival, p.arrival)
+			last.shown, last.block, last.arrived = last.shown || p.shown, last.block || p.block, max(last.arrived, p.arrived)
 		}
 		list = kept
 		if reach >= 1<<60 {

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -36,9 +38,7 @@ const (
 // prober chooses what to read at each poll. Where not all hot ids fit into a probe they take turns.
 type prober struct {
 	*state
-	merge mergeLimits
-	// maxRows and maxIDs are those of Options.
-	maxRows, maxIDs int
+	opts *Options
 	// last is the end of the last probe; resume is where the evidence of it was cut off, 0 when it
 	// was not.
 	last, resume uint64
@@ -52,11 +52,11 @@ type prober struct {
 	window uint64
 }
 
-func newProber(s *state, opts Options) prober {
-	return prober{
-		state: s, maxRows: opts.MaxRows, maxIDs: opts.MaxIDs,
-		merge: mergeLimits{ranges: opts.MaxRanges, ids: opts.MaxIDs},
-	}
+// candidate is a range that may become part of a probe and how many ids in it are not missing.
+type candidate struct {
+	source.Range
+	extra uint64
+	rank  int
 }
 
 // next returns what to read at the time t.
@@ -65,12 +65,12 @@ func (p *prober) next(t int64) Probe {
 	list, fits := p.everything(spans)
 	ids, n := []source.Range(nil), 0
 	if fits {
-		ids, n = p.merge.choose(list, p.maxIDs)
+		ids, n = p.choose(list, p.opts.MaxIDs)
 	}
 	if n < len(list) || !fits {
 		var turns rotation
 		list, turns = p.urgent(spans, t)
-		ids, n = p.merge.choose(list, p.maxIDs)
+		ids, n = p.choose(list, p.opts.MaxIDs)
 		p.rotate(list, n, turns)
 		list = list[turns.first:turns.rest]
 	} else {
@@ -96,15 +96,22 @@ func (p *prober) read(ranges []source.Range) {
 
 // rows returns what to read of list with all columns.
 func (p *prober) rows(list []candidate) []source.Range {
-	fronts := p.fronts()
-	rows, n := p.merge.choose(append(fronts, list...), p.maxRows)
+	// The rows of fronts are read whatever the age. The ids that rows skip there are missing from
+	// then on, so that no evidence is needed before.
+	fronts := make([]candidate, 0, maxWide)
+	for _, w := range p.missing.wide() {
+		if ids := front(w).Intersect(source.Range{Last: p.position}); !ids.Empty() {
+			fronts = append(fronts, candidate{Range: ids})
+		}
+	}
+	rows, n := p.choose(append(fronts, list...), p.opts.MaxRows)
 	if n < len(fronts)+len(list) {
 		// Ids that no evidence has shown yet may have committed since they were missed. Of the
 		// others, those that are not pending can wait until an evidence shows them.
 		first := append(fronts, p.unobserved()...)
 		unobserved := len(first)
 		first = p.addPending(first, p.nextPendingRows)
-		rows, n = p.merge.choose(append(first, list...), p.maxRows)
+		rows, n = p.choose(append(first, list...), p.opts.MaxRows)
 		if len(p.pending.list) > 0 {
 			pending := min(n, len(first)) - unobserved
 			p.nextPendingRows = (p.nextPendingRows + max(pending, 0)) % len(p.pending.list)
@@ -117,12 +124,10 @@ func (p *prober) rows(list []candidate) []source.Range {
 		// Rows after the position come with the page.
 		rows = source.RangesThrough(rows, p.position)
 	}
-	if p.cut > 0 {
-		if rest := source.RangesAbove(rows, p.cut); len(rest) > 0 {
-			rows = rest
-		}
-		p.cut = 0
+	if rest := source.RangesAbove(rows, p.cut); p.cut > 0 && len(rest) > 0 {
+		rows = rest
 	}
+	p.cut = 0
 	return rows
 }
 
@@ -149,54 +154,34 @@ func (p *prober) thin(rows []source.Range) []source.Range {
 	return outside(nil, rows, hidden)
 }
 
-// fronts returns the low ends of the wide gaps: their rows are read whatever the age. The ids that
-// rows skip there are missing from then on, so that no evidence is needed before.
-func (p *prober) fronts() []candidate {
-	list := make([]candidate, 0, maxWide)
-	for k := range p.missing.wide {
-		if front := source.RangesThrough([]source.Range{p.missing.wide.front(k)}, p.position); len(front) > 0 {
-			list = append(list, candidate{Range: front[0]})
-		}
-	}
-	return list
-}
-
 // everything returns all hot ranges, and whether they are few enough to try.
 func (p *prober) everything(spans []source.Range) ([]candidate, bool) {
-	gaps := 0
+	pending, gaps := len(p.pending.list), 0
 	for _, span := range spans {
-		gaps += p.missing.maxGaps(span)
+		_, n := p.missing.count(span)
+		gaps += n
 	}
-	if len(p.pending.list) > maxCandidates || gaps > maxCandidates {
+	if pending > maxCandidates || gaps > maxCandidates {
 		return nil, false
 	}
-	list := p.addPending(make([]candidate, 0, 64), 0)
+	list := p.addPending(make([]candidate, 0, pending+gaps), 0)
 	for _, span := range spans {
-		p.missing.missingIn(span, func(r source.Range) bool {
-			list = append(list, candidate{Range: r})
-			return true
-		})
+		for g := range p.missing.ascend(span) {
+			list = append(list, candidate{Range: g.Range})
+		}
 	}
 	return list, true
 }
 
-// descend calls yield for the gaps of spans that begin at or below top, in descending order, until
-// it returns false.
-func (p *prober) descend(spans []source.Range, top uint64, yield func(gap) bool) {
-	for _, span := range slices.Backward(spans) {
-		more := true
-		if span.First > top {
-			continue
-		}
-		p.missing.descend(min(top, span.Last), func(g gap) bool {
-			if g.First < span.First {
-				return false
+// descend returns the gaps of spans that begin at or below top, in descending order.
+func (p *prober) descend(spans []source.Range, top uint64) iter.Seq[gap] {
+	return func(yield func(gap) bool) {
+		for _, span := range slices.Backward(spans) {
+			for g := range p.missing.descend(span.Intersect(source.Range{Last: top})) {
+				if !yield(g) {
+					return
+				}
 			}
-			more = yield(g)
-			return more
-		})
-		if !more {
-			return
 		}
 	}
 }
@@ -223,10 +208,11 @@ func (p *prober) urgent(spans []source.Range, t int64) ([]candidate, rotation) {
 	if len(spans) > 0 && p.below >= spans[0].First && p.below < top {
 		top = p.below
 	}
-	g := p.merge.gatherer(4)
-	p.descend(spans, top, g.add)
-	list := g.list
+	list := p.share(4, p.descend(spans, top))
 	r.first = len(list)
+	if r.first > 0 {
+		top = list[r.first-1].First - 1
+	}
 
 	list = append(list, p.unobserved()...)
 
@@ -234,38 +220,36 @@ func (p *prober) urgent(spans []source.Range, t int64) ([]candidate, rotation) {
 	list = p.addPending(list, p.nextPending)
 	r.pendingEnd = len(list)
 
-	g = p.merge.gatherer(1)
-	for _, span := range slices.Backward(spans) {
-		p.missing.descend(span.Last, func(one gap) bool {
-			return one.First >= span.First && t-one.missed < freshFor.Microseconds() && g.add(one)
-		})
-	}
-	list = append(append(list, g.list...), p.blocks(spans, maxCandidates/4)...)
+	list = append(list, p.share(1, func(yield func(gap) bool) {
+		for _, span := range slices.Backward(spans) {
+			for g := range p.missing.descend(span) {
+				if t-g.missed >= freshFor.Microseconds() {
+					break
+				}
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	})...)
+	list = append(list, p.blocks(spans, maxCandidates/4)...)
 
 	r.rest = len(list)
-	g = p.merge.gatherer(1)
-	if r.first > 0 {
-		top = list[r.first-1].First - 1
-	}
-	p.descend(spans, top, g.add)
-	return append(list, g.list...), r
+	return append(list, p.share(1, p.descend(spans, top))...), r
 }
 
 // unobserved returns the first hot ranges of each segment that no evidence has covered yet.
-func (p *prober) unobserved() []candidate {
+func (p *prober) unobserved() (list []candidate) {
 	m := p.missing
-	var list []candidate
 	for k, at := range m.segments {
-		from, ids := at.observed, m.wide.segment(k)
+		from, ids := at.observed, m.segment(k)
 		if ids.Last > p.position && p.hold {
 			from = p.position
 		}
-		if from >= ids.Last {
-			continue
+		if from < ids.Last {
+			ids.First = max(from+1, ids.First)
+			list = append(list, p.share(4*len(m.segments), m.ascend(ids))...)
 		}
-		w := p.merge.gatherer(4 * len(m.segments))
-		m.ascend(max(from+1, ids.First), func(g gap) bool { return g.First <= ids.Last && w.add(g) })
-		list = append(list, w.list...)
 	}
 	return list
 }
@@ -284,26 +268,145 @@ func (p *prober) rotate(list []candidate, n int, r rotation) {
 	}
 }
 
-// blocks returns the widest gaps of spans, at most n.
-func (p *prober) blocks(spans []source.Range, n int) []candidate {
-	var list []candidate
-	leaves := &p.missing.leaves
-	for i := len(leaves.list) - 1; i >= 0 && len(list) < n; i-- {
-		for len(spans) > 0 && leaves.list[i].Last < spans[len(spans)-1].First {
+// blocks returns wide gaps of spans, those of the highest blocks first, at most n.
+func (p *prober) blocks(spans []source.Range, n int) (list []candidate) {
+	m := p.missing
+	for i := len(m.list) - 1; i >= 0; i-- {
+		for len(spans) > 0 && m.list[i].Last < spans[len(spans)-1].First {
 			spans = spans[:len(spans)-1]
 		}
 		if len(spans) == 0 {
 			break
 		}
-		if leaves.list[i].widest < blockIDs {
+		if m.list[i].wide || m.list[i].widest < blockIDs {
 			continue
 		}
-		leaves.each(i, func(g gap) bool {
+		for g := range m.gaps(i) {
 			if g.size() >= blockIDs && g.First >= spans[len(spans)-1].First {
-				list = append(list, candidate{Range: g.Range})
+				if list = append(list, candidate{Range: g.Range}); len(list) == n {
+					return list
+				}
 			}
-			return len(list) < n
-		})
+		}
 	}
 	return list
+}
+
+// gather gathers neighbouring gaps, in either direction, into at most limit candidates: of the ids
+// between two neighbours at most slack, in a candidate twice as many, and spare in all. So a probe
+// can take some of them.
+func gather(gaps iter.Seq[gap], limit int, slack, spare uint64) (list []candidate) {
+	for g := range gaps {
+		if n := len(list) - 1; n >= 0 {
+			c := &list[n]
+			between := g.First - c.Last - 1
+			if g.Last < c.First {
+				between = c.First - g.Last - 1
+			}
+			if between <= slack && between <= spare && c.extra+between <= 2*slack {
+				c.First, c.Last = min(c.First, g.First), max(c.Last, g.Last)
+				c.extra += between
+				spare -= between
+				continue
+			}
+		}
+		if len(list) == limit {
+			break
+		}
+		list = append(list, candidate{Range: g.Range})
+	}
+	return list
+}
+
+// share gathers gaps for one of n parts of a probe.
+func (p *prober) share(n int, gaps iter.Seq[gap]) []candidate {
+	slack := max(1, p.opts.MaxIDs/p.opts.MaxRanges)
+	return gather(gaps, max(1, p.opts.MaxRanges/n), uint64(slack), uint64(p.opts.MaxIDs/n))
+}
+
+// choose merges as many candidates from the head of list as go into MaxRanges ranges with at most
+// budget ids in between, or some fewer, and returns the ranges and how many candidates they hold.
+func (p *prober) choose(list []candidate, budget int) ([]source.Range, int) {
+	if len(list) == 0 {
+		return nil, 0
+	}
+	sorted := slices.Clone(list)
+	for i := range sorted {
+		sorted[i].rank = i
+	}
+	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Compare(a.First, b.First) })
+	ranges, distances := make([]source.Range, 0, len(list)), []uint64(nil)
+	// merge unites the first n candidates. It returns up to how far apart the ranges must be joined
+	// and how many ids that are not missing they hold then, at most.
+	merge := func(n int) (distance, cost uint64) {
+		ranges, distances = ranges[:0], distances[:0]
+		for _, c := range sorted {
+			if c.rank >= n {
+				continue
+			}
+			cost += c.extra
+			if k := len(ranges) - 1; k >= 0 && c.First <= ranges[k].Last {
+				ranges[k].Last = max(ranges[k].Last, c.Last)
+				continue
+			} else if k >= 0 {
+				distances = append(distances, c.First-ranges[k].Last-1)
+			}
+			ranges = append(ranges, c.Range)
+		}
+		over := len(ranges) - p.opts.MaxRanges
+		if over <= 0 {
+			return 0, cost
+		}
+		distance = nth(distances, over-1)
+		for _, d := range distances {
+			if d > distance {
+				continue
+			}
+			if cost += d; cost < d {
+				return distance, 1<<64 - 1
+			}
+		}
+		return distance, cost
+	}
+	// The first candidate always fits.
+	few, many := 1, len(list)+1
+	for n := len(list); many-few > 1+few/16; n = (few + many) / 2 {
+		if _, cost := merge(n); cost <= uint64(budget) {
+			few = n
+		} else {
+			many = n
+		}
+	}
+	distance, _ := merge(few)
+	return source.JoinRanges(ranges, distance), few
+}
+
+// nth returns the value that would stand at index i if list were sorted. It reorders list.
+func nth(list []uint64, i int) uint64 {
+	for low, high := 0, len(list)-1; low < high; {
+		pivot := list[low+(high-low)/2]
+		a, b := low, high
+		for a <= b {
+			for list[a] < pivot {
+				a++
+			}
+			for list[b] > pivot {
+				b--
+			}
+			if a <= b {
+				list[a], list[b] = list[b], list[a]
+				a++
+				b--
+			}
+		}
+		switch {
+		case i <= b:
+			high = b
+		case i >= a:
+			low = a
+		default:
+			return list[i]
+		}
+	}
+	return list[i]
 }

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"slices"
+	"sort"
 
 	"bridge/source"
 )
@@ -9,7 +9,7 @@ import (
 // state is which ids are missing and what is known of them, at times in microseconds of the
 // ledger's clock.
 type state struct {
-	missing *gapSet
+	missing *set
 	pending pendingList
 	highs   highs
 	// position is the read position. missing knows ids up to noticed, which is at or above that.
@@ -25,12 +25,11 @@ type state struct {
 
 func newState(opts Options, position uint64) state {
 	s := state{
-		missing: newGapSet(), position: position, noticed: position, sure: position,
+		missing: newSet(opts.Load), position: position, noticed: position, sure: position,
 		hotFor: opts.HotFor.Microseconds(), ttl: max(opts.GapTTL, opts.HotFor).Microseconds(),
 		hold: opts.Policy == GapHold, segmented: opts.Order == source.OrderSegmented,
 	}
 	s.missing.segments[0] = segment{observed: position, expired: position}
-	s.missing.leaves.store.load = opts.Load
 	s.pending.linger = s.hotFor
 	if s.segmented {
 		s.hotFor = s.ttl
@@ -38,136 +37,50 @@ func newState(opts Options, position uint64) state {
 	return s
 }
 
-// advance moves the position to through, which is above it.
-func (s *state) advance(through uint64, handedOver []uint64, t int64) {
-	n, found := slices.BinarySearch(handedOver, through)
-	if found {
-		n++
+// rangesOf is source.RangesOf for ids that are few ranges most of the time.
+func rangesOf(ids []uint64) (ranges []source.Range) {
+	for _, id := range ids {
+		if n := len(ranges) - 1; n >= 0 && id-ranges[n].Last <= 1 {
+			ranges[n].Last = id
+			continue
+		}
+		ranges = append(ranges, source.Range{First: id, Last: id})
 	}
-	s.notice(through, handedOver[:n], t)
-	s.position = through
-	s.sure = max(s.sure, through)
+	return ranges
 }
 
-// notice makes the ids up to through missing that are not in seen, and those in seen not missing.
-func (s *state) notice(through uint64, seen []uint64, t int64) {
-	known, _ := slices.BinarySearch(seen, s.noticed)
+// notice makes the ids up to through missing that are not in the ranges seen, and those in them not
+// missing.
+func (s *state) notice(through uint64, seen []source.Range, t int64) {
+	m := s.missing
 	if s.noticed > s.position {
-		for _, id := range seen[:min(known+1, len(seen))] {
-			s.missing.remove(id, t)
-		}
+		m.removeAll(source.RangesThrough(seen, s.noticed), t)
 	}
 	if through <= s.noticed {
 		return
 	}
-	n := s.notices(t)
-	for _, id := range seen[known:] {
-		n.see(source.Range{First: id, Last: id})
+	next := s.noticed + 1
+	missed, holes := m.newest(m.top(), -1<<63), false
+	miss := func(ids source.Range) {
+		if !ids.Empty() {
+			missed, holes = max(missed, s.highs.at(ids.Last, t)), true
+			m.add(gap{ids, missed})
+		}
 	}
-	n.end(through)
-}
-
-// noticer makes ids above noticed missing, between those that are there.
-type noticer struct {
-	*state
-	t, floor  int64
-	ok, holes bool
-	next      uint64
-}
-
-// notices returns a noticer at the time t.
-func (s *state) notices(t int64) noticer {
-	n := noticer{state: s, t: t, next: s.noticed + 1}
-	// Asking for the newest once keeps the open leaf open.
-	n.floor, n.ok = s.missing.newest(s.missing.top())
-	return n
-}
-
-// see passes over the ids of r, which are there; those between are missing.
-func (n *noticer) see(r source.Range) {
-	if r.Last < n.next || n.next == 0 {
-		return
+	for _, r := range seen {
+		if r.Last >= next && next > 0 {
+			miss(source.Range{First: next, Last: max(r.First, 1) - 1})
+			next = r.Last + 1
+		}
 	}
-	if r.First > n.next {
-		n.miss(source.Range{First: n.next, Last: r.First - 1})
+	if next > 0 {
+		miss(source.Range{First: next, Last: through})
 	}
-	n.next = r.Last + 1
-}
-
-func (n *noticer) miss(ids source.Range) {
-	missed := n.highs.at(ids.Last, n.t)
-	if n.ok {
-		missed = max(n.floor, missed)
-	}
-	n.floor, n.ok, n.holes = missed, true, true
-	n.missing.add(gap{ids, missed})
-}
-
-// end moves noticed to through.
-func (n *noticer) end(through uint64) {
-	if n.next != 0 && n.next <= through {
-		n.miss(source.Range{First: n.next, Last: through})
-	}
-	if at := &n.missing.segments[n.missing.top()]; !n.holes && at.observed == n.noticed {
+	if at := &m.segments[m.top()]; !holes && at.observed == s.noticed {
 		at.observed = through
 	}
-	n.noticed = through
-	n.highs = n.highs.above(through)
-}
-
-// reach returns how far GapHold may publish, at most through.
-func (s *state) reach(through uint64, t int64) uint64 {
-	if through <= s.position {
-		return through
-	}
-	reach := through
-	s.missing.ascend(s.position+1, func(g gap) bool {
-		if g.First > through {
-			return false
-		}
-		if t-g.missed < s.hotFor || g.Last > s.sure || s.pending.overlaps(g.Range) {
-			reach = g.First - 1
-			return false
-		}
-		return true
-	})
-	return reach
-}
-
-// fill removes id from the missing ones and reports whether it was one.
-func (s *state) fill(id uint64, t int64) bool {
-	if id > s.position {
-		return false
-	}
-	rest, ok := s.missing.remove(id, t)
-	if !ok {
-		return false
-	}
-	s.pending.filled(id)
-	if s.segmented {
-		s.pending.follow(id, rest, t)
-	}
-	return true
-}
-
-// moveTo puts the position at id; see Ledger.MoveTo.
-func (s *state) moveTo(id uint64) {
-	last := min(id, s.position)
-	kept := newGapSet()
-	floor := int64(-1 << 63)
-	s.missing.ascend(0, func(g gap) bool {
-		if g.First > last {
-			return false
-		}
-		// Times ascend within a segment, and the wide gaps between segments may be cut.
-		floor = max(floor, g.missed)
-		kept.add(gap{source.Range{First: g.First, Last: min(g.Last, last)}, floor})
-		return true
-	})
-	kept.leaves.store.err = s.missing.leaves.store.err
-	s.missing, s.highs = kept, nil
-	s.pending.list, s.pending.young = nil, nil
-	s.position, s.noticed, s.sure = id, id, id
+	s.noticed = through
+	s.highs = append(s.highs[:0], s.highs.above(through)...)
 }
 
 // hot returns the ids of each segment from which on all missing ids are hot, ascending.
@@ -175,10 +88,10 @@ func (s *state) hot(t int64) []source.Range {
 	m := s.missing
 	spans := make([]source.Range, 0, len(m.segments))
 	for k, at := range m.segments {
-		ids := m.wide.segment(k)
+		ids := m.segment(k)
 		cold := max(min(m.missedBy(k, t-s.hotFor), at.observed), at.expired)
 		if s.hold {
-			// reach needs evidence of every id above the position, in whichever segment.
+			// Reach needs evidence of every id above the position, in whichever segment.
 			cold = min(cold, s.position)
 		}
 		if ids.Last = min(ids.Last, s.noticed); cold < ids.Last {
@@ -189,22 +102,9 @@ func (s *state) hot(t int64) []source.Range {
 	return spans
 }
 
-// cold returns the ids of each segment that are missing for longer than the hot time and still
-// polled, ascending.
-func (s *state) cold(t int64) []source.Range {
-	m := s.missing
-	list := make([]source.Range, 0, len(m.segments))
-	for k, at := range m.segments {
-		if last := min(m.missedBy(k, t-s.hotFor), s.position); at.expired < last {
-			list = append(list, source.Range{First: at.expired + 1, Last: last})
-		}
-	}
-	return list
-}
-
 // polled returns the ids of segment k that are polled for their age, empty where there are none.
 func (s *state) polled(k int) source.Range {
-	ids, expired := s.missing.wide.segment(k), s.missing.segments[k].expired
+	ids, expired := s.missing.segment(k), s.missing.segments[k].expired
 	if expired >= ids.Last {
 		return source.Range{First: 1}
 	}
@@ -212,28 +112,118 @@ func (s *state) polled(k int) source.Range {
 	return ids
 }
 
-// low returns the lowest missing id that is looked up, the one behind the position if none is.
-func (s *state) low() uint64 {
-	low := s.position
-	if low < 1<<64-1 {
-		low++
+// observe learns from an evidence. It returns the vacant ids whose time is over.
+func (s *state) observe(e Evidence, c *clock) (ended []Unpolled) {
+	t := c.tick(e.Now)
+	s.pending.observe(s.missing, e, t)
+	for k := range s.missing.segments {
+		at := &s.missing.segments[k]
+		at.observed = s.covered(k, at.observed, e.Ranges)
+		// Polling ends for ids that have been missing for the whole TTL. Those that are pending
+		// stay hot.
+		limit := min(s.missing.missedBy(k, t-s.ttl), s.position)
+		if limit <= at.expired {
+			continue
+		}
+		ids := source.Range{First: at.expired + 1, Last: min(s.covered(k, at.expired, e.Ranges), limit)}
+		if ids.Empty() {
+			continue
+		}
+		at.expired, at.observed = ids.Last, max(at.observed, ids.Last)
+		s.unsaved = true
+		all, _ := s.missing.count(ids)
+		if u := (Unpolled{Range: ids, IDs: all - s.pending.count(s.missing, ids)}); u.IDs > 0 {
+			for g := range s.missing.ascend(ids) {
+				u.Missed = c.time(g.missed)
+				break
+			}
+			ended = append(ended, u)
+		}
+		s.missing.compact(k, ids, s.pending.overlaps)
 	}
-	lower := func(r source.Range) {
-		if r.First < low {
-			s.missing.missingIn(r, func(ids source.Range) bool {
-				low = min(low, ids.First)
-				return false
-			})
+	s.sure = max(s.sure, s.covered(s.missing.top(), s.position, e.Ranges))
+	return ended
+}
+
+// covered returns the highest id of segment k up to which every missing id above from lies in
+// ranges.
+func (s *state) covered(k int, from uint64, ranges []source.Range) uint64 {
+	through := min(s.noticed, s.missing.segment(k).Last)
+	if from >= through {
+		return from
+	}
+	i := 0
+	for g := range s.missing.ascend(source.Range{First: from + 1, Last: through}) {
+		for i < len(ranges) && ranges[i].Last < g.First {
+			i++
+		}
+		if i == len(ranges) || ranges[i].First > g.First {
+			return g.First - 1
+		}
+		if ranges[i].Last < g.Last {
+			return ranges[i].Last
 		}
 	}
-	for k := range s.missing.segments {
-		lower(s.polled(k))
+	return through
+}
+
+const (
+	// sweepIDs and sweepRanges bound one part of a sweep, as MaxIDs and MaxRanges bound a probe.
+	sweepIDs    = 100_000
+	sweepRanges = 512
+)
+
+// sweeper says which cold ids to read, and when.
+type sweeper struct {
+	// every is the time between the beginnings of two sweeps, in microseconds.
+	every   int64
+	running bool
+	// from is the first id that was not swept yet.
+	from uint64
+	// began is when the last sweep began.
+	began int64
+	ever  bool
+}
+
+// next returns the next part of a sweep, nil when no sweep is due.
+func (w *sweeper) next(s *state, t int64) (ranges []source.Range) {
+	if !w.running {
+		if w.ever && t-w.began < w.every {
+			return nil
+		}
+		w.running, w.from, w.began, w.ever = true, 1, t, true
 	}
-	for k := range s.missing.wide {
-		lower(s.missing.wide.front(k))
+	cold := func(yield func(gap) bool) {
+		for k, at := range s.missing.segments {
+			// Missing for longer than the hot time, and still polled.
+			ids := source.Range{First: max(at.expired+1, w.from), Last: min(s.missing.missedBy(k, t-s.hotFor), s.position)}
+			if at.expired >= ids.Last {
+				continue
+			}
+			for g := range s.missing.ascend(ids) {
+				if !yield(g) {
+					return
+				}
+			}
+		}
 	}
-	for i := range s.pending.list {
-		lower(s.pending.list[i].Range)
+	for _, c := range gather(cold, sweepRanges, sweepIDs/sweepRanges, sweepIDs) {
+		ranges = append(ranges, c.Range)
 	}
-	return low
+	w.running = len(ranges) > 0
+	return ranges
+}
+
+// read notes that ranges, a part of the sweep, were read.
+func (w *sweeper) read(ranges []source.Range) {
+	if n := len(ranges); n > 0 && w.running {
+		w.from = ranges[n-1].Last + 1
+		w.running = w.from != 0
+	}
+}
+
+// overlap reports whether one of ascending ranges overlaps r.
+func overlap(ranges []source.Range, r source.Range) bool {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].Last >= r.First })
+	return i < len(ranges) && ranges[i].First <= r.Last
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"bridge/source"
@@ -24,67 +26,53 @@ type Stats struct {
 
 // Stats describes the ledger at now. It costs some microseconds for each hundred thousand gaps.
 func (l *Ledger) Stats(now time.Time) Stats {
-	t := l.clock.tick(now)
 	m, pending := l.state.missing, &l.state.pending
+	// count counts the ids and gaps of ranges and of the pending ranges.
+	count := func(ranges []source.Range) (ids uint64, gaps int) {
+		for _, one := range pending.list {
+			ranges = append(ranges, one.Range)
+		}
+		slices.SortFunc(ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+		for _, r := range source.JoinRanges(ranges, 0) {
+			n, k := m.count(r)
+			ids, gaps = ids+n, gaps+k
+		}
+		return ids, gaps
+	}
+	polled := make([]source.Range, 0, len(m.segments))
+	for k := range m.segments {
+		if r := l.state.polled(k); !r.Empty() {
+			polled = append(polled, r)
+		}
+	}
 	var s Stats
-	spans := l.state.hot(t)
-	for _, span := range spans {
-		s.Hot += m.count(span)
-	}
-	for k, at := range m.segments {
-		ids := m.wide.segment(k)
-		if expired := (source.Range{First: ids.First, Last: min(at.expired, ids.Last)}); !expired.Empty() {
-			s.Unpolled += m.count(expired) - pending.count(m, expired)
-		}
-		if polled := l.state.polled(k); !polled.Empty() {
-			s.Cold += m.count(polled)
-			s.Ranges += m.gaps(polled)
-		}
-	}
+	s.Hot, _ = count(l.state.hot(l.clock.tick(now)))
+	s.Cold, s.Ranges = count(polled)
+	all, _ := m.count(source.Range{Last: 1<<64 - 1})
+	s.Unpolled = all - s.Cold
 	s.Cold -= s.Hot
 	for _, one := range pending.list {
 		if one.shown {
-			s.Pending += m.count(one.Range)
-		}
-		for _, part := range outside(nil, []source.Range{one.Range}, spans) {
-			n := m.count(part)
-			s.Hot += n
-			// A pending range lies in one segment.
-			expired := part.Intersect(source.Range{Last: m.segments[m.wide.segmentOf(part.First)].expired})
-			if !expired.Empty() {
-				n -= m.count(expired)
-				s.Ranges += m.gaps(expired)
-			}
-			s.Cold -= n
+			n, _ := m.count(one.Range)
+			s.Pending += n
 		}
 	}
 	if gaps := l.Gaps(1); len(gaps) > 0 {
 		s.Oldest = gaps[0].Missed
 	}
 	// Behind the counts, which bring the gaps into the form in which they stay.
-	s.Bytes = m.leaves.size() + cap(pending.list)*40 + cap(l.state.highs)*16
+	s.Bytes = m.size() + cap(pending.list)*40 + cap(l.state.highs)*16
 	return s
 }
 
 // Gaps returns the lowest gaps that are polled, in ascending order, at most limit of them; a limit
 // of 0 returns all. They are the oldest of their segments.
-func (l *Ledger) Gaps(limit int) []Gap {
-	var gaps []Gap
-	m := l.state.missing
-	for k := range m.segments {
-		ids := l.state.polled(k)
-		if ids.Empty() {
-			continue
-		}
-		m.ascend(ids.First, func(g gap) bool {
-			if g.First > ids.Last {
-				return false
+func (l *Ledger) Gaps(limit int) (gaps []Gap) {
+	for k := range l.state.missing.segments {
+		for g := range l.state.missing.ascend(l.state.polled(k)) {
+			if gaps = append(gaps, l.clock.gap(g)); len(gaps) == limit {
+				return gaps
 			}
-			gaps = append(gaps, l.clock.gap(g))
-			return len(gaps) != limit
-		})
-		if len(gaps) == limit && limit > 0 {
-			break
 		}
 	}
 	return gaps
@@ -92,9 +80,8 @@ func (l *Ledger) Gaps(limit int) []Gap {
 
 // Wide returns the wide gaps whose low ends are polled whatever their age, ascending. The id after
 // each may be a stray one.
-func (l *Ledger) Wide() []Gap {
-	var gaps []Gap
-	for _, w := range l.state.missing.wide {
+func (l *Ledger) Wide() (gaps []Gap) {
+	for _, w := range l.state.missing.wide() {
 		gaps = append(gaps, l.clock.gap(w))
 	}
 	return gaps
@@ -109,13 +96,11 @@ type Pending struct {
 
 // Pending returns the ranges that have been pending for at least this long at now, ascending, at
 // most limit of them; a limit of 0 returns all.
-func (l *Ledger) Pending(atLeast time.Duration, limit int, now time.Time) []Pending {
+func (l *Ledger) Pending(atLeast time.Duration, limit int, now time.Time) (list []Pending) {
 	t := l.clock.tick(now)
-	var list []Pending
 	for _, one := range l.state.pending.list {
 		if one.shown && t-one.since >= atLeast.Microseconds() && l.state.missing.any(one.Range) {
-			list = append(list, Pending{Range: one.Range, Since: l.clock.time(one.since)})
-			if len(list) == limit {
+			if list = append(list, Pending{one.Range, l.clock.time(one.since)}); len(list) == limit {
 				break
 			}
 		}

@@ -7,10 +7,17 @@ import (
 	"bridge/source"
 )
 
-// wideGaps are ascending gaps that a stray high id leaves behind. New ids continue at the low end
-// of such a gap, in order, as if nothing had happened. So its front is polled for ever, and the ids
-// that rows skip there are missing from then on, as at the position.
-type wideGaps []gap
+// segment is what is known of the missing ids from one wide gap to the next. A wide gap is what a
+// stray high id leaves behind: new ids continue at its low end, in order, as if nothing had
+// happened. So its front is polled for ever, and the ids that rows skip there are missing from then
+// on, as at the position.
+type segment struct {
+	// from is the first id of the wide gap, 0 in the lowest segment.
+	from uint64
+	// observed says that every missing id up to it has been in an evidence. A missing id at or
+	// below expired is no longer polled: an evidence showed it vacant when its time was over.
+	observed, expired uint64
+}
 
 const (
 	// frontIDs is how many ids at the low end of a wide gap are polled. A gap with more is wide.
@@ -20,170 +27,269 @@ const (
 	maxWide = 8
 )
 
-// front returns the ids of wide gap k that are looked for at every poll.
-func (w wideGaps) front(k int) source.Range {
-	r := w[k].Range
-	if r.Last-r.First >= frontIDs {
-		r.Last = r.First + frontIDs - 1
-	}
-	return r
+func wideBlock(g gap) block {
+	b := block{key: g.First, wide: true}
+	b.count(g)
+	return b
 }
 
-// index returns the index of the wide gap that has id, -1 when there is none.
-func (w wideGaps) index(id uint64) int {
-	for k := range w {
-		if w[k].Has(id) {
-			return k
-		}
-	}
-	return -1
-}
+// top is the index of the highest segment, which ids are added to.
+func (s *set) top() int { return len(s.segments) - 1 }
 
 // segmentOf returns the index of the segment that id belongs to.
-func (w wideGaps) segmentOf(id uint64) int {
-	return sort.Search(len(w), func(k int) bool { return w[k].First > id })
+func (s *set) segmentOf(id uint64) int {
+	return sort.Search(s.top(), func(k int) bool { return s.segments[k+1].from > id })
 }
 
 // segment returns the ids that belong to segment k.
-func (w wideGaps) segment(k int) source.Range {
-	r := source.Range{Last: 1<<64 - 1}
-	if k > 0 {
-		r.First = w[k-1].First
-	}
-	if k < len(w) {
-		r.Last = w[k].First - 1
+func (s *set) segment(k int) source.Range {
+	r := source.Range{First: s.segments[k].from, Last: 1<<64 - 1}
+	if k < s.top() {
+		r.Last = s.segments[k+1].from - 1
 	}
 	return r
 }
 
-func (w wideGaps) narrowest() int {
-	least := 0
-	for k := range w {
-		if w[k].size() < w[least].size() {
-			least = k
+// blocksOf returns the indexes of the blocks of segment k, the second one exclusive.
+func (s *set) blocksOf(k int) (from, to int) {
+	from, to = 0, len(s.list)
+	if k > 0 {
+		from = sort.Search(to, func(i int) bool { return s.list[i].key >= s.segments[k].from })
+	}
+	if k < s.top() {
+		to = sort.Search(to, func(i int) bool { return s.list[i].key >= s.segments[k+1].from })
+	}
+	return from, to
+}
+
+// wide returns the wide gaps, of the segments from the second on, in ascending order.
+func (s *set) wide() (gaps []gap) {
+	for k := range s.top() {
+		b := &s.list[s.index(s.segments[k+1].from)]
+		gaps = append(gaps, gap{b.Range, b.oldest})
+	}
+	return gaps
+}
+
+// front returns the ids of a wide gap that are looked for at every poll.
+func front(wide gap) source.Range {
+	return source.Range{First: wide.First, Last: wide.First + min(wide.size(), frontIDs) - 1}
+}
+
+// newest returns the time of the last gap of segment k, t when it is empty or older.
+func (s *set) newest(k int, t int64) int64 {
+	s.seal()
+	if from, to := s.blocksOf(k); from < to {
+		return max(t, s.list[to-1].newest)
+	}
+	return t
+}
+
+// missedBy returns the highest id of segment k that was missed at or before t, 0 when there is
+// none.
+func (s *set) missedBy(k int, t int64) (last uint64) {
+	s.seal()
+	from, to := s.blocksOf(k)
+	i := from + sort.Search(to-from, func(i int) bool { return s.list[from+i].oldest > t }) - 1
+	if i < from {
+		return 0
+	}
+	if s.list[i].newest <= t {
+		return s.list[i].Last
+	}
+	for g := range s.gaps(i) {
+		if g.missed > t {
+			break
 		}
+		last = g.Last
 	}
-	return least
+	return last
 }
 
-// makeWide reports whether g is to be a wide gap, and makes room for it.
-func (s *gapSet) makeWide(g gap) bool {
-	if g.Last-g.First < frontIDs {
-		return false
-	}
-	if len(s.wide) < maxWide {
-		return true
-	}
-	k := s.wide.narrowest()
-	if s.wide[k].size() > g.size()/2 {
-		return false
-	}
-	s.closeWide(k)
-	return true
-}
-
-// overlapping returns the index of the first wide gap that overlaps r, -1 when none does.
-func (w wideGaps) overlapping(r source.Range) int {
-	for k := range w {
-		if w[k].Overlaps(r) {
-			return k
-		}
-	}
-	return -1
-}
-
-// removeWide removes ids, which lie in wide gap k, at the time t. At the front, the ids below them
-// are missing from then on; further on the gap is cut in two. It returns the missing ids above.
-func (s *gapSet) removeWide(k int, ids source.Range, t int64) (rest source.Range) {
-	s.leaves.seal()
-	w := s.wide[k]
-	below, rest := gap{source.Range{First: w.First, Last: ids.First - 1}, w.missed}, source.Range{First: 1}
-	if ids.Last < w.Last {
-		rest = source.Range{First: ids.Last + 1, Last: w.Last}
-	}
-	if ids.First-w.First >= frontIDs {
-		s.cut(k, below, rest)
-		return rest
-	}
-	unpolled := s.unpolled(k)
-	if ids.First > w.First {
-		below.missed = t
-		if newest, ok := s.newest(k); ok {
-			below.missed = max(t, newest)
-		}
-		s.addTo(k, below)
-	}
-	if ids.Last == w.Last {
-		s.join(k, unpolled && ids.First == w.First)
-	} else {
-		s.wide[k].First = ids.Last + 1
-	}
-	return rest
-}
-
-// cut makes of wide gap k the two that are left of it.
-func (s *gapSet) cut(k int, below gap, rest source.Range) {
-	s.wide[k] = below
-	above := gap{rest, below.missed}
-	switch {
-	case rest.Empty():
-		return
-	case rest.Last-rest.First < frontIDs:
-		// It is as old as the oldest of its segment.
-		from, _ := s.leavesOf(k + 1)
-		s.leaves.insert(from, above.First)
-		s.leaves.append(above)
+// add puts g at the upper end: above every id that was ever in the set, and no older than the last
+// gap of its segment.
+func (s *set) add(g gap) {
+	if g.size() <= frontIDs {
+		s.addTo(s.top(), g)
 		return
 	}
-	at, id := s.segments[k+1], rest.First-1
-	s.wide = slices.Insert(s.wide, k+1, above)
-	s.segments = slices.Insert(s.segments, k+2, segment{observed: max(at.observed, id), expired: max(at.expired, id)})
-	s.segments[k+1] = segment{observed: min(at.observed, id), expired: min(at.expired, id)}
-	if len(s.wide) > maxWide {
-		s.closeWide(s.wide.narrowest())
-	}
-}
-
-// closeWide makes wide gap k a gap like others.
-func (s *gapSet) closeWide(k int) {
-	unpolled := s.unpolled(k)
-	w := s.wide[k]
-	if newest, ok := s.newest(k); ok {
-		w.missed = max(w.missed, newest)
-	}
-	s.addTo(k, w)
-	s.join(k, unpolled)
-}
-
-// unpolled reports whether no id of segment k is polled for its age any more.
-func (s *gapSet) unpolled(k int) bool {
-	ids, at := s.wide.segment(k), s.segments[k]
-	low := min(at.observed, at.expired)
-	return low >= ids.Last || !s.any(source.Range{First: low + 1, Last: ids.Last})
-}
-
-// join makes one segment of segment k and the one above, without the wide gap between. Times never
-// descend in a segment, so the ids of the upper one may become younger and are polled for longer.
-// Where no id of the lower segment is polled, the upper one says which are.
-func (s *gapSet) join(k int, unpolled bool) {
-	newest, ok := s.newest(k)
-	from, to := s.leavesOf(k + 1)
-	for i := from; ok && i < to && s.leaves.list[i].oldest < newest; i++ {
-		list := s.leaves.decode(i, nil)
-		if len(list) == 0 {
-			// The part cannot be read: the ledger is not used again.
+	if s.top() == maxWide {
+		k, size := s.narrowest()
+		if size > g.size()/2 {
+			s.addTo(s.top(), g)
 			return
 		}
+		s.closeWide(k)
+	}
+	s.list = append(s.list, wideBlock(g))
+	s.segments = append(s.segments, segment{from: g.First, observed: g.First - 1, expired: g.First - 1})
+}
+
+// addTo puts g at the upper end of segment k.
+func (s *set) addTo(k int, g gap) {
+	from, i := s.blocksOf(k)
+	i--
+	plain := i >= from && !s.list[i].wide
+	if plain && i != s.at {
+		s.decode(i)
+	}
+	if !plain || len(s.open) >= blockGaps {
+		i++
+		s.openNew(i, g.First)
+	}
+	s.altered = true
+	if n := len(s.open) - 1; n >= 0 && s.open[n].Last+1 == g.First && s.open[n].missed == g.missed {
+		s.open[n].Last = g.Last
+		return
+	}
+	s.open = append(s.open, g)
+}
+
+// openNew makes an empty block and opens it.
+func (s *set) openNew(i int, key uint64) {
+	s.seal()
+	s.list = slices.Insert(s.list, i, block{key: key})
+	s.at, s.open = i, s.open[:0]
+}
+
+// narrowest returns the segment of the narrowest wide gap and its size.
+func (s *set) narrowest() (k int, size uint64) {
+	for i, w := range s.wide() {
+		if k == 0 || w.size() < size {
+			k, size = i+1, w.size()
+		}
+	}
+	return k, size
+}
+
+// removeWide removes ids, which lie in wide gap i, at the time t. At the front, the ids below them
+// are missing from then on; further on the gap is cut in two. It returns the missing ids above.
+func (s *set) removeWide(i int, ids source.Range, t int64) (rest source.Range) {
+	s.seal()
+	s.at = -1
+	w := gap{s.list[i].Range, s.list[i].oldest}
+	k := s.segmentOf(w.First)
+	below := gap{source.Range{First: w.First, Last: ids.First - 1}, w.missed}
+	above := gap{source.Range{First: ids.Last + 1, Last: w.Last}, w.missed}
+	if ids.Last == w.Last {
+		above.Range = source.Range{First: 1}
+	}
+	switch {
+	case ids.First-w.First >= frontIDs:
+		s.list[i] = wideBlock(below)
+		s.cut(i+1, k, above)
+		return above.Range
+	case above.Empty():
+		// Nothing lies there any more.
+		s.segments[k].from = ids.Last
+		s.remove(i)
+	default:
+		s.segments[k].from = above.First
+		s.list[i] = wideBlock(above)
+	}
+	if !below.Empty() {
+		below.missed = s.newest(k-1, t)
+		s.addTo(k-1, below)
+	}
+	if above.Empty() {
+		s.join(k)
+	}
+	return above.Range
+}
+
+// cut puts the upper part of the wide gap of segment k back, as block i.
+func (s *set) cut(i, k int, above gap) {
+	switch {
+	case above.Empty():
+		return
+	case above.size() <= frontIDs:
+		// It is as old as the oldest of its segment.
+		s.openNew(i, above.First)
+		s.open, s.altered = append(s.open, above), true
+		return
+	}
+	s.list = slices.Insert(s.list, i, wideBlock(above))
+	at, last := &s.segments[k], above.First-1
+	upper := segment{from: above.First, observed: max(at.observed, last), expired: max(at.expired, last)}
+	at.observed, at.expired = min(at.observed, last), min(at.expired, last)
+	s.segments = slices.Insert(s.segments, k+1, upper)
+	if s.top() > maxWide {
+		k, _ := s.narrowest()
+		s.closeWide(k)
+	}
+}
+
+// closeWide makes the wide gap of segment k a gap like others.
+func (s *set) closeWide(k int) {
+	s.seal()
+	i := s.index(s.segments[k].from)
+	s.write(i, s.list[i].First, []gap{{s.list[i].Range, s.list[i].oldest}})
+	s.join(k)
+}
+
+// join makes one segment of segment k and the one below, without the wide gap between. Times never
+// descend in a segment, so the ids of the upper one may become younger and are polled for longer.
+// Where no id of the lower segment is polled, the upper one says which are.
+func (s *set) join(k int) {
+	newest := s.newest(k-1, -1<<63)
+	from, to := s.blocksOf(k)
+	for i := from; i < to && s.list[i].oldest < newest; i++ {
+		list := slices.Collect(s.gaps(i))
 		for j := range list {
 			list[j].missed = max(list[j].missed, newest)
 		}
-		s.leaves.replace(i, list)
+		if s.err != nil {
+			return
+		}
+		s.write(i, s.list[i].key, list)
 	}
-	at := s.segments[k]
-	if unpolled {
-		at = s.segments[k+1]
+	lower, ids := s.segments[k-1], s.segment(k-1)
+	if low := min(lower.observed, lower.expired); low >= ids.Last || !s.any(source.Range{First: low + 1, Last: ids.Last}) {
+		lower.observed, lower.expired = s.segments[k].observed, s.segments[k].expired
 	}
-	s.wide = slices.Delete(s.wide, k, k+1)
-	s.segments = slices.Delete(s.segments, k, k+2)
-	s.segments = slices.Insert(s.segments, k, at)
+	s.segments[k-1] = lower
+	s.segments = slices.Delete(s.segments, k, k+1)
+}
+
+// compact encodes the blocks of segment k that end in ids, which are no longer polled, in less
+// space: one time a block, and small blocks joined. What is kept for ever then takes about a byte a
+// gap, or a bit an id. busy reports whether the times of a range are still needed.
+func (s *set) compact(k int, ids source.Range, busy func(source.Range) bool) {
+	s.seal()
+	s.at = -1
+	from, to := s.blocksOf(k)
+	ready := func(i int) bool {
+		return i >= from && !s.list[i].wide && s.list[i].Last <= ids.Last && !busy(s.list[i].Range)
+	}
+	for i := max(from, s.index(ids.First)); i < to && s.list[i].Last <= ids.Last; i++ {
+		b, join := &s.list[i], ready(i-1) && s.list[i-1].gaps+s.list[i].gaps <= blockGaps
+		// Full blocks whose times take little space stay: encoding all of them at once would make
+		// the file larger.
+		if !ready(i) || !join && (b.oldest == b.newest || b.size <= 2*b.gaps) {
+			continue
+		}
+		list := slices.Collect(s.gaps(i))
+		if join {
+			list = slices.AppendSeq(slices.Collect(s.gaps(i-1)), slices.Values(list))
+			s.remove(i)
+			i--
+			to--
+		}
+		s.write(i, s.list[i].key, flatten(list))
+	}
+}
+
+// flatten gives all gaps of list the time of the last one and joins adjacent ones. It overwrites
+// list.
+func flatten(list []gap) []gap {
+	kept := list[:0]
+	for _, g := range list {
+		g.missed = list[len(list)-1].missed
+		if n := len(kept) - 1; n >= 0 && kept[n].Last+1 == g.First {
+			kept[n].Last = g.Last
+			continue
+		}
+		kept = append(kept, g)
+	}
+	return kept
 }

@@ -30,14 +30,14 @@ func (c *Steady) Tick(database, asked, answered time.Time) time.Time {
 // written by another clock or in another zone can therefore delay a row by at most the window, and
 // hurry it by no more. A Window serves one goroutine.
 type Window struct {
-	size  time.Duration
+	size time.Duration
+	// highs say that the table had ids up to one from a time on at the latest; both ascend.
 	highs []windowHigh
 }
 
-// windowHigh says that the table had ids up to id between first and last.
 type windowHigh struct {
-	id          uint64
-	first, last time.Time
+	id uint64
+	at time.Time
 }
 
 // highsPerWindow is how finely times are told apart: an age is too low by at most
@@ -53,29 +53,16 @@ func (w *Window) See(maxID uint64, now time.Time) {
 	if w.size == 0 {
 		return
 	}
-	w.forget(now)
-	if n := len(w.highs); n > 0 {
-		newest := &w.highs[n-1]
-		if maxID <= newest.id {
-			return
-		}
-		if now.Sub(newest.first) < w.size/highsPerWindow {
-			newest.id, newest.last = maxID, now
-			return
-		}
+	// Of the entries older than the window all but the newest are needless.
+	for len(w.highs) > 1 && now.Sub(w.highs[1].at) >= w.size {
+		w.highs = w.highs[1:]
 	}
-	w.highs = append(w.highs, windowHigh{id: maxID, first: now, last: now})
-}
-
-// forget drops the entries that a later one makes needless: of those older than the window, all but
-// the newest.
-func (w *Window) forget(now time.Time) {
-	old := 0
-	for old < len(w.highs) && now.Sub(w.highs[old].last) >= w.size {
-		old++
-	}
-	if old > 1 {
-		w.highs = append(w.highs[:0], w.highs[old-1:]...)
+	switch n := len(w.highs); {
+	case n > 0 && maxID <= w.highs[n-1].id:
+	case n > 1 && now.Sub(w.highs[n-2].at) < w.size/highsPerWindow:
+		w.highs[n-1] = windowHigh{maxID, now}
+	default:
+		w.highs = append(w.highs, windowHigh{maxID, now})
 	}
 }
 
@@ -97,17 +84,10 @@ func (w *Window) Stable(id uint64, created time.Time, resolution time.Duration, 
 	if !created.IsZero() && at.Now.Sub(created)-resolution >= w.size {
 		return true
 	}
-	seen, ok := w.FirstSeen(id)
-	return ok && at.Steady.Sub(seen) >= w.size
-}
-
-// FirstSeen returns the steady time at which an id at least this high was first seen, false when
-// none was.
-func (w *Window) FirstSeen(id uint64) (time.Time, bool) {
-	for i := range w.highs {
-		if w.highs[i].id >= id {
-			return w.highs[i].last, true
+	for _, high := range w.highs {
+		if high.id >= id {
+			return at.Steady.Sub(high.at) >= w.size
 		}
 	}
-	return time.Time{}, false
+	return false
 }

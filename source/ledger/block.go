@@ -1,0 +1,343 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"bridge/source"
+)
+
+// gap is a range of missing ids that were first missed at one moment, in microseconds of the
+// ledger's time.
+type gap struct {
+	source.Range
+	missed int64
+}
+
+// size is the number of ids in g; a gap never has all 2^64.
+func (g gap) size() uint64 { return g.Last - g.First + 1 }
+
+// block describes up to some hundreds of gaps, which are kept in the form in which they are saved,
+// or one wide gap, which is saved in the head.
+type block struct {
+	// key is at or below every id of the block and above every id of the block before.
+	key uint64
+	// Range is from the first id to the last.
+	source.Range
+	// ids, gaps and widest count the ids, the gaps and the ids of the largest gap.
+	ids    uint64
+	widest uint64
+	gaps   int
+	// oldest and newest are the times of the first and the last gap.
+	oldest, newest int64
+	// form is nil while the block is only in the store. It is replaced, never changed, so that it
+	// can be read while it is saved. size is its length.
+	form []byte
+	size int
+	wide bool
+}
+
+const (
+	// blockGaps is how many gaps are put into one block; it has twice as many at most.
+	blockGaps = 512
+	// blockSize is the memory of a block besides its form.
+	blockSize = 112
+)
+
+// count counts g, which is above the gaps before.
+func (b *block) count(g gap) {
+	if b.gaps == 0 {
+		b.First, b.oldest = g.First, g.missed
+	}
+	b.Last, b.newest = g.Last, g.missed
+	b.gaps++
+	b.ids += g.size()
+	b.widest = max(b.widest, g.size())
+}
+
+// parseBlock returns the block of a saved part, and keeps its bytes. The error wraps ErrDamaged.
+func parseBlock(c Chunk) (block, error) {
+	b := block{key: c.Key, form: c.Bytes, size: len(c.Bytes)}
+	f, err := openForm(c.Bytes)
+	if err == nil {
+		err = f.gaps(func(g gap) bool {
+			b.count(g)
+			return true
+		})
+	}
+	if err == nil && b.First < c.Key {
+		err = fmt.Errorf("%w: ids below the key of their part", ErrDamaged)
+	}
+	return b, err
+}
+
+// How the gaps of a block are written: the times once for all gaps that were missed together, the
+// ids as distances or, where they are dense, as bits.
+const (
+	asDistances = iota
+	asBits
+)
+
+// appendGaps appends the form of list, which must not be empty, to dst. It is, with integers as
+// varints of encoding/binary (u unsigned, i signed):
+//
+//	version    1 byte, 2
+//	missed     i, of the first gap
+//	count      u, of gaps
+//	times      length u in bytes, then groups of gaps: later u (microseconds since the group before),
+//	           gaps u
+//	kind       1 byte: 0 distances, 1 bits
+//	distances  long gaps: length u in bytes, then each: distance u in the list of gaps from the one
+//	           before, ids u beyond the first; then of every gap: distance u (seen ids since the end
+//	           of the gap before; the first id itself for the first)
+//	bits       first id u, then bytes: bit i of them, from the lowest, stands for the id first+i
+//	checksum   CRC-32C over all before, 4 bytes, little endian
+func appendGaps(dst []byte, list []gap) []byte {
+	dst = append(dst, formVersion)
+	dst = binary.AppendVarint(dst, list[0].missed)
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	times, missed := len(dst), list[0].missed
+	for i := 0; i < len(list); {
+		n := i + 1
+		for n < len(list) && list[n].missed == list[i].missed {
+			n++
+		}
+		dst = appendUints(dst, uint64(list[i].missed-missed), uint64(n-i))
+		missed, i = list[i].missed, n
+	}
+	dst = insertLength(dst, times)
+	kind, before := len(dst), 0
+	dst = append(dst, asDistances)
+	for i, g := range list {
+		if g.Last > g.First {
+			dst = appendUints(dst, uint64(i-before), g.Last-g.First)
+			before = i
+		}
+	}
+	dst = insertLength(dst, kind+1)
+	next, apart := uint64(0), true
+	for i, g := range list {
+		apart = apart && (i == 0 || g.First > next)
+		dst = binary.AppendUvarint(dst, g.First-next)
+		next = g.Last + 1
+	}
+	// As bits, where they tell the gaps apart and take less space.
+	first, last := list[0].First, list[len(list)-1].Last
+	n := (last-first)/8 + 1
+	var number [binary.MaxVarintLen64]byte
+	if apart && last+16 > last && n+uint64(binary.PutUvarint(number[:], first)) < uint64(len(dst)-kind) {
+		dst = binary.AppendUvarint(append(dst[:kind], asBits), first)
+		at := len(dst)
+		dst = append(dst, make([]byte, n)...)
+		for _, g := range list {
+			for id := g.First - first; id <= g.Last-first; id++ {
+				dst[at+int(id/8)] |= 1 << (id % 8)
+			}
+		}
+	}
+	return appendSum(dst)
+}
+
+// gaps calls yield for the gaps that appendGaps wrote, in ascending order, until it returns false.
+// After the whole form it returns the first error, which wraps ErrDamaged.
+func (f *form) gaps(yield func(gap) bool) error {
+	missed, count, times := f.time(), f.uint(), f.section()
+	n, same, last := uint64(0), uint64(0), uint64(0)
+	timed := func(r source.Range) bool {
+		if same == 0 {
+			later := times.uint()
+			same = times.uint()
+			if same == 0 || later > uint64(maxTime-missed) || n == 0 && later > 0 {
+				f.fail("times of another number of gaps or out of bounds")
+				return false
+			}
+			missed += int64(later)
+		}
+		if r.First <= last || r.Empty() {
+			f.fail("gaps that do not ascend")
+			return false
+		}
+		n, same, last = n+1, same-1, r.Last
+		return yield(gap{r, missed})
+	}
+	whole := false
+	switch f.uint() {
+	case asDistances:
+		whole = f.distances(count, timed)
+	case asBits:
+		whole = f.bits(timed)
+	default:
+		f.fail("ids of an unknown kind")
+	}
+	if whole && (count == 0 || n != count || same > 0 || len(times.rest)+len(f.rest) > 0) {
+		f.fail("another number of gaps")
+	}
+	return f.err
+}
+
+// distances calls yield for the ids of count gaps until it returns false, and reports whether it
+// never did.
+func (f *form) distances(count uint64, yield func(source.Range) bool) bool {
+	long := f.section()
+	// The index of the next long gap.
+	at := uint64(1<<64 - 1)
+	if len(long.rest) > 0 {
+		at = long.uint()
+	}
+	b, next := f.rest, uint64(0)
+	for i := range count {
+		distance, n := uvarint(b)
+		if n <= 0 {
+			f.fail("gaps that are cut off")
+			return false
+		}
+		b = b[n:]
+		r := source.Range{First: next + distance, Last: next + distance}
+		if i == at {
+			if r.Last += long.uint(); len(long.rest) > 0 {
+				at += long.uint()
+			}
+		}
+		next = r.Last + 1
+		if !yield(r) {
+			return false
+		}
+	}
+	if f.rest = b; len(long.rest) > 0 {
+		f.fail("a long gap that is not there")
+	}
+	return true
+}
+
+// bits does the same for ids that are written as bits.
+func (f *form) bits(yield func(source.Range) bool) bool {
+	first := f.uint()
+	b := f.rest
+	f.rest = nil
+	open, began := false, uint64(0)
+	for i, v := range b {
+		if v == 0 && !open || v == 0xff && open {
+			continue
+		}
+		for bit := range 8 {
+			if set := v>>bit&1 == 1; set == open {
+				continue
+			}
+			id := first + uint64(8*i+bit)
+			if open = !open; open {
+				began = id
+			} else if !yield(source.Range{First: began, Last: id - 1}) {
+				return false
+			}
+		}
+	}
+	return !open || yield(source.Range{First: began, Last: first + uint64(8*len(b)) - 1})
+}
+
+// ErrDamaged is returned when the saved form of a ledger is damaged, incomplete or does not fit the
+// position. Test with errors.Is.
+var ErrDamaged = errors.New("gap ledger is damaged")
+
+const (
+	// formVersion is what is written and read.
+	formVersion = 2
+	sumBytes    = 4
+	// maxTime bounds the times of a ledger, in microseconds either side of 1970, so that no sum of
+	// them overflows.
+	maxTime = 1 << 60
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func appendSum(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func appendUints(b []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+// insertLength puts the length of what follows at into b.
+func insertLength(b []byte, at int) []byte {
+	n := len(b) - at
+	b = binary.AppendUvarint(b, uint64(n))
+	var length [binary.MaxVarintLen64]byte
+	size := copy(length[:], b[at+n:])
+	copy(b[at+size:], b[at:at+n])
+	copy(b[at:], length[:size])
+	return b
+}
+
+// uvarint is binary.Uvarint with a short cut for the single byte that most numbers are.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}
+
+// form takes numbers off the front of a saved form. After the first error it returns zeros.
+type form struct {
+	rest []byte
+	err  error
+}
+
+// openForm checks the version and the checksum of b.
+func openForm(b []byte) (form, error) {
+	if len(b) < 1+sumBytes {
+		return form{}, fmt.Errorf("%w: %d bytes", ErrDamaged, len(b))
+	}
+	body := b[:len(b)-sumBytes]
+	if binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
+		return form{}, fmt.Errorf("%w: wrong checksum over %d bytes", ErrDamaged, len(b))
+	}
+	if body[0] != formVersion {
+		return form{}, fmt.Errorf("%w: version %d, this program knows %d", ErrDamaged, body[0], formVersion)
+	}
+	return form{rest: body[1:]}, nil
+}
+
+func (f *form) fail(text string) {
+	if f.err == nil {
+		f.err = fmt.Errorf("%w: %s", ErrDamaged, text)
+	}
+	f.rest = nil
+}
+
+func (f *form) uint() uint64 {
+	v, n := uvarint(f.rest)
+	if n <= 0 {
+		f.fail("a number is cut off or too large")
+		return 0
+	}
+	f.rest = f.rest[n:]
+	return v
+}
+
+// time returns a time in bounds.
+func (f *form) time() int64 {
+	v, n := binary.Varint(f.rest)
+	if n <= 0 || v < -maxTime || v > maxTime {
+		f.fail("a time is cut off or out of bounds")
+		return 0
+	}
+	f.rest = f.rest[n:]
+	return v
+}
+
+// section returns a form of its own over bytes whose number comes first.
+func (f *form) section() form {
+	n := f.uint()
+	if n > uint64(len(f.rest)) {
+		f.fail("a length is larger than what is there")
+		return form{}
+	}
+	s := form{rest: f.rest[:n]}
+	f.rest = f.rest[n:]
+	return s
+}
