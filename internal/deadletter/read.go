@@ -38,7 +38,7 @@ func Read(ctx context.Context, bus verify.Bus, want func(*sink.DeadLetterDocumen
 	at := make(map[identity]int)
 	err := bus.Read(ctx, func(m *verify.Message) error {
 		l, err := sink.ParseDeadLetter(m.Value)
-		if m.Header.Type != sink.DeadLetterType || err != nil {
+		if m.Header[sink.HeaderType] != sink.DeadLetterType || err != nil {
 			found.Others++
 			return nil
 		}
@@ -46,7 +46,7 @@ func Read(ctx context.Context, bus verify.Bus, want func(*sink.DeadLetterDocumen
 			return nil
 		}
 		l.Excerpt = ""
-		made, err := time.Parse(sink.PublishedAtFormat, m.Header.PublishedAt)
+		made, err := time.Parse(sink.PublishedAtFormat, m.Header[sink.HeaderPublishedAt])
 		if err != nil {
 			made = time.Time{}
 		}

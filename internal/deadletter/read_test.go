@@ -32,8 +32,8 @@ func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byt
 	m := sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
 		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
 	}}, "dead", 4096)
-	read := &verify.Message{Value: m.Value}
-	m.EachHeader(read.Header.Set)
+	read := &verify.Message{Value: m.Value, Header: make(map[string]string)}
+	m.EachHeader(func(name, value string) { read.Header[name] = value })
 	b.messages = append(b.messages, read)
 }
 

@@ -1,10 +1,6 @@
 package verify
 
-import (
-	"context"
-
-	"bridge/sink"
-)
+import "context"
 
 // Message is one message as the bus holds it. It is valid until the call that hands it out returns.
 type Message struct {
@@ -12,9 +8,10 @@ type Message struct {
 	Partition int
 	At        uint64
 	// Key is nil where the bus has no keys.
-	Key    []byte
-	Value  []byte
-	Header Header
+	Key   []byte
+	Value []byte
+	// Header has the headers of bridge, and the content type, by their names.
+	Header map[string]string
 	// Once says that it was published with exactly-once: in a transaction of Kafka, an atomic batch
 	// of JetStream, or there on condition of a claim. A copy need not say so.
 	Once bool
@@ -23,69 +20,24 @@ type Message struct {
 	Hash uint32
 }
 
-// Header holds the headers that are judged, empty where a message lacks one.
-type Header struct {
-	ID, Type, Version, Domain, Stream, Shard, RowID, Origin string
-	// State is as sink.ParseState reads it.
-	State string
-	// ContentType tells a CloudEvent. Time, Previous and Reason belong to a value that is the row
-	// alone.
-	ContentType, Time, Previous, Reason string
-	// PublishedAt is when the message was made, for those who read dead letters.
-	PublishedAt string
-}
-
-// Set takes a header of a message; those that are not judged are passed over.
-func (h *Header) Set(name, value string) {
-	switch name {
-	case sink.HeaderID:
-		h.ID = value
-	case sink.HeaderType:
-		h.Type = value
-	case sink.HeaderVersion:
-		h.Version = value
-	case sink.HeaderDomain:
-		h.Domain = value
-	case sink.HeaderStream:
-		h.Stream = value
-	case sink.HeaderShard:
-		h.Shard = value
-	case sink.HeaderRowID:
-		h.RowID = value
-	case sink.HeaderOrigin:
-		h.Origin = value
-	case sink.HeaderState:
-		h.State = value
-	case sink.HeaderContentType:
-		h.ContentType = value
-	case sink.HeaderTime:
-		h.Time = value
-	case sink.HeaderPrevious:
-		h.Previous = value
-	case sink.HeaderReason:
-		h.Reason = value
-	case sink.HeaderPublishedAt:
-		h.PublishedAt = value
-	}
-}
-
 // Partition is a sequence of messages in one order: a topic-partition of Kafka or a stream of
 // JetStream.
 type Partition struct {
 	// Name is "topic/3" or the name of the stream.
-	Name string
+	Name string `json:"place"`
 	// Destination is the topic; empty where messages of all destinations lie in one partition.
-	Destination string
+	Destination string `json:"-"`
 	// Number is that of the topic-partition in its topic.
-	Number int
+	Number int `json:"-"`
 	// First is the first message that the partition holds, Next the one behind the last that was
 	// read.
-	First, Next uint64
+	First uint64 `json:"first"`
+	Next  uint64 `json:"next"`
 	// Expired says that messages before First may be gone by the rules of the bus.
-	Expired bool
+	Expired bool `json:"expired"`
 	// Thinned says that single messages may be gone by the rules of the bus: compaction, a limit
 	// per subject.
-	Thinned bool
+	Thinned bool `json:"thinned"`
 }
 
 // Bus reads the destinations of the configured streams. It serves one goroutine.

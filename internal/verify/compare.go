@@ -1,264 +1,369 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
 	"time"
 
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
-// verdict is what was found about one row.
-type verdict struct {
+// facts are the events of a release shard.
+type facts struct {
+	byRow map[uint64]fact
+	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it
+	// was published late.
+	newestOf map[uint64]uint64
+	strays   strays
+	// shapes are those of the facts, by their number from 1.
+	facted []*shape
+}
+
+// fact is the event of one row.
+type fact struct {
+	// id begins its meta.id, body digests its members.
+	id, body uint64
+	// time is meta.time in milliseconds, shifted by timeBits, above its proof, the number of its
+	// shape and the bits below.
+	time int64
+	// identity tells the row from another one under its id, see shard.identityOf.
+	identity uint64
+}
+
+const (
+	// isUnusual: no row makes its members. isStated: the digest in bridge-state fits its meta.id.
+	// hasRow: a row with its id was read.
+	isUnusual, shapeShift, isStated, hasRow, timeBits = 1 << 2, 3, 1 << 8, 1 << 9, 10
+	// byKey is the bit of an identity that comes from the key, not from CREATED.
+	byKey = 1
+)
+
+func newFacts() *facts {
+	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64), strays: make(strays)}
+}
+
+func (f fact) proof() proof  { return proof(f.time & 3) }
+func (f fact) unusual() bool { return f.time&isUnusual != 0 }
+func (f fact) millis() int64 { return f.time >> timeBits }
+func (f fact) shape() int    { return int(f.time >> shapeShift & manyShapes) }
+
+// number returns the number of a shape: 0 for that of the table, manyShapes where there are too
+// many.
+func (s *table) numberOf(v *shape) int {
+	n := slices.Index(s.facted, v) + 1
+	if v != s.live && n == 0 {
+		if n = len(s.facted) + 1; n >= manyShapes {
+			return manyShapes
+		}
+		s.facted = append(s.facted, v)
+	}
+	return n
+}
+
+// foldFact takes in an event of a release stream that was spread last.
+func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
+	number := s.numberOf(v.shape)
+	this := fact{id: short(e.uuid), body: s.bodyOf(e.members), time: e.time<<timeBits | int64(number)<<shapeShift | int64(v.proof), identity: s.identityOf(v.key)}
+	if v.shape.strange || v.shape.encoder == nil || number == manyShapes {
+		this.time |= isUnusual
+	}
+	if stamp.epoch != 0 {
+		// Else it was refuted.
+		this.time |= isStated
+	}
+	before, known := s.byRow[e.row]
+	repeat := known && before.id == this.id
+	s.noteRepeat(m, e, v, stamp, repeat, stamp.state.Since != 0)
+	switch {
+	case !known:
+		if v.proof == unproven {
+			s.unproven++
+		}
+	case !repeat:
+		s.tally.add(extra, 1, s.example(m, e, v, "it is a second event of the row"))
+	case before.body != this.body && before.shape() == number && (v.proof == proven || v.proof == unproven):
+		s.tally.add(altered, 1, s.example(m, e, v, "it repeats an event with other bytes"))
+	}
+	s.byRow[e.row] = this
+	// Where the key is the id, nothing has an order.
+	if known || v.key == nil || s.keyIsID() {
+		return
+	}
+	newest, late := e.row<<1, m.Header[sink.HeaderOrigin] == string(sink.FromLate) || m.Header[sink.HeaderOrigin] == string(sink.FromReconcile)
+	if late {
+		newest |= 1
+	}
+	whole := keyOf(v.key)
+	k := binary.BigEndian.Uint64(whole[:8])
+	last, ok := s.newestOf[k]
+	if ok && newest>>1 < last>>1 && (newest|last)&1 == 0 {
+		s.tally.add(outOfOrder, 1, s.example(m, e, v, "it came after a later row of its key"))
+	}
+	if !ok || newest>>1 > last>>1 {
+		s.newestOf[k] = newest
+	}
+}
+
+func (s *schema) keyIsID() bool { return len(s.columns.Key) == 1 && s.columns.Key[0] == s.columns.ID }
+
+// identityOf digests what tells the row whose event was spread last from another one under its id:
+// CREATED, unless an update changes that, else the key unless that is the id; 0 where there is
+// nothing.
+func (s *schema) identityOf(key []byte) uint64 {
+	if c := s.columns.Created; c >= 0 && !s.columns.CreatedMoves && s.raws[c] != nil && string(s.raws[c]) != "null" {
+		created := s.raws[c]
+		if isMoment(created) {
+			created = created[:len(created)-2]
+			if len(created) > 20 {
+				// Its precision may have changed.
+				created = bytes.TrimRight(bytes.TrimRight(created, "0"), ".")
+			}
+		}
+		return max(2, maphash.Bytes(seed, created)&^byKey)
+	}
+	if key == nil || s.keyIsID() {
+		return 0
+	}
+	return maphash.Bytes(seed, key) | byKey
+}
+
+// isWhole reports whether no row of a release can be gone for which an event was lost: each row has
+// its event, and there is a row for each id and each event.
+func (s *table) isWhole() bool {
+	return s.facts == nil || s.rows == uint64(len(s.byRow)) && s.rows == s.lastRow-s.firstRow+1
+}
+
+// finishFacts tells events of rows that are gone from events of rows that never were: their ids,
+// from next on, have not been given out.
+func (s *table) finishFacts(next uint64) {
+	if next == 0 {
+		next = math.MaxUint64
+	}
+	gone := uint64(0)
+	for row, f := range s.byRow {
+		switch {
+		case row >= next:
+			s.tally.add(extra, 1, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), partition: -1})
+		case f.time&hasRow == 0:
+			gone++
+		}
+	}
+	s.tally.add(purged, gone)
+}
+
+// look is what was found about one row.
+type look struct {
+	row uint64
+	// now is the database's clock when it was read, since when what it says was seen first, time
+	// the row's own, zero where it has none.
+	now, since, time time.Time
 	// fault is empty when all is well; reason, when set, is why it was not judged.
-	fault  Fault
-	reason Unjudged
-	what   string
-	// double says that a row of another table has the same key, silent that the row has no event
-	// and needs none.
-	double, silent bool
+	fault, reason Code
+	what          string
+	// moved says that it is another state than at the look before, double that a row of another
+	// table has the same key.
+	moved, double bool
 	// entity is an index into entities.chunks, none where the bus has no event.
 	entity uint32
 	// sum digests the row and the event as they were compared.
 	sum uint64
-	// time is the row's own, zero where it has none.
-	time time.Time
-	// key is the entity's for people, entityKey its digest.
-	key       string
-	entityKey key
+	// key is the entity's as text.
+	key string
 }
 
 const none = ^uint32(0)
 
-// compareRow compares a row, read when the database's clock stood at now, with what the bus says.
-func (s *shard) compareRow(row source.Row, now time.Time) verdict {
+// compare compares a row, read when the database's clock stood at now, with what the bus says.
+func (s *table) compare(row source.Row, now time.Time) look {
+	l := look{row: row.ID, now: now, since: now, entity: none}
 	input := event.Row{Row: row, Read: now}
-	fact, known := fact{}, false
-	if s.facts != nil {
-		if fact, known = s.byRow[row.ID]; known {
-			input.Read = time.UnixMilli(fact.millis())
-		}
-	}
-	buf, ev, err := s.Encoder.Append(s.buf[:0], input)
-	if err == nil {
-		s.buf = buf
-		err = s.row.parse(ev.Body)
-	}
+	ev, err := s.encode(input)
 	if err != nil {
-		return verdict{reason: Unreadable, what: s.text(err), entity: none}
-	}
-	names := s.live
-	if ev.Op == event.Deleted {
-		names = s.dead
-	}
-	s.spread(&s.row, names)
-	s.learn(row.Values)
-	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), sum: binary.BigEndian.Uint64(ev.Digest[:]) ^ uint64(ev.Time.UnixNano())}
-	switch {
-	case s.facts == nil:
-		s.compareEntity(input, &ev, &v)
-	case known:
-		v.sum ^= fact.id
-		if s.compareFact(fact, input, &ev, &v) {
-			s.byRow[row.ID] = s.confirmFact(fact, &ev)
+		if l.reason, l.what = unreadable, err.Error(); s.Text != nil {
+			l.what = s.Text(err)
 		}
-	case row.Filtered:
-		v.silent = true
-	default:
-		v.fault, v.what = Missing, "it has no event"
+		if s.facts != nil && s.byRow[row.ID].id != 0 {
+			f := s.byRow[row.ID]
+			f.time |= hasRow
+			s.byRow[row.ID] = f
+		}
+		return l
 	}
-	return v
+	l.time, l.key, l.sum = ev.Time, string(ev.Key), binary.BigEndian.Uint64(ev.Digest[:])^uint64(ev.Time.UnixNano())
+	if s.entities != nil {
+		s.compareEntity(input, &ev, &l)
+		return l
+	}
+	f, known := s.byRow[row.ID]
+	switch {
+	case known:
+		l.sum ^= f.id
+		s.compareFact(&f, row, &ev, &l)
+		f.time |= hasRow
+		s.byRow[row.ID] = f
+	case !row.Filtered:
+		l.fault, l.what = missing, "it has no event"
+	}
+	return l
 }
 
-// compareFact compares the event that a row of a release makes with the one on the bus, and reports
-// whether they are the same.
-func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) bool {
+// compareFact compares a row of a release with its event, by the columns that the event has.
+func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *look) {
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
-	id, body := s.asFact(f, row, ev)
+	id, body := short(ev.UUID), s.bodyOf(s.members)
+	if n := f.shape(); n > 0 && n < manyShapes {
+		then := s.facted[n-1]
+		if old, ok := then.row(row, s.columns); ok {
+			if buf, again, err := then.encoder.Append(s.again[:0], event.Row{Row: old, Read: epoch}); err == nil {
+				s.again = buf
+				id, body = short(again.UUID), s.bodyOf(membersOf(nil, again.Body))
+			}
+		}
+	}
 	switch same := id == f.id; {
 	case f.proof() == refuted:
 		// That was reported already.
 	case same && (body == f.body || f.unusual()):
-		return true
+		if f.proof() == unproven {
+			s.unproven--
+		} else if f.proof() == doubted {
+			s.acquit(ev.ID)
+		}
+		f.time = f.time&^3 | int64(proven)
 	case f.proof() == doubted:
 		// That is reported in the end.
 	case same && later:
 		// Only its times have changed.
 	case same:
-		v.fault, v.what = Altered, "its meta.id is that of the row, but its bytes are not"
-	case s.anotherRow(f):
-		v.fault, v.what = Altered, "its id belongs to another row now: ids are used again, and this row has no event"
-	case f.proof() == proven || later || f.stated() && !f.unusual():
-		v.reason, v.what = Changed, "the row was changed after its event"
+		l.fault, l.what = altered, "its meta.id is that of the row, but its bytes are not"
+	case isAnother(f.identity, s.identityOf(ev.Key)):
+		l.fault, l.what = altered, "its id belongs to another row now: ids are used again, and this row has no event"
+	case f.proof() == proven || later || f.time&isStated != 0 && !f.unusual():
+		l.reason, l.what = changed, "the row was changed after its event"
 	case f.unusual():
 		// A column has come, gone or been renamed, which changed the row. It counts as unproven.
 	default:
-		v.fault, v.what = Altered, "its meta.id is not that of the row"
+		l.fault, l.what = altered, "its meta.id is not that of the row"
 	}
-	return false
 }
 
-// asFact returns the beginning of meta.id and the digest of the event that a row makes, in the form
-// of the one on the bus.
-func (s *schema) asFact(f fact, row event.Row, ev *event.Event) (id, body uint64) {
-	format := event.FormatEiffel
-	if f.form() != manyForms {
-		if form := s.forms[f.form()]; form.Form != s.plain || form.variant != nil {
-			if again, ok := s.encodeAs(form, row); ok {
-				ev, format = &again, form.Format
-			}
-		}
-	}
-	if uuid, err := event.ParseID(ev.ID); err == nil {
-		id = short(uuid)
-	}
-	return id, bodyOf(format, ev.Body, momentOf(ev, row.Read).UnixMilli())
-}
-
-// momentOf returns meta.time of the event of a row that was read at a time.
-func momentOf(ev *event.Event, read time.Time) time.Time {
-	if ev.FromClock {
-		return read
-	}
-	return ev.Time
-}
-
-// confirmFact notes that the row proves its event.
-func (s *shard) confirmFact(f fact, ev *event.Event) fact {
-	switch f.proof() {
-	case unproven:
-		s.unproven--
-	case doubted:
-		s.acquit(ev.ID)
-	}
-	f.time = f.time&^3 | int64(proven)
-	return f
-}
+// isAnother reports whether two identities are those of different rows.
+func isAnother(a, b uint64) bool { return a != 0 && b != 0 && a&byKey == b&byKey && a != b }
 
 // compareEntity compares the row whose event was spread last with the last event of its entity.
-func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
-	k, _ := s.keyOf(row.ID)
-	at, known := s.index[k]
-	switch {
-	case known:
-	case deletedSilently(s.Encoder, row.Row):
-		v.silent = true
-		return
-	default:
-		v.fault, v.what = Missing, "it has no event"
+func (s *table) compareEntity(row event.Row, ev *event.Event, l *look) {
+	at, known := s.index[keyOf(ev.Key)]
+	if !known {
+		// Nothing has to be published of a row that is deleted.
+		if digest, err := s.Encoder.Digest(row.Row); err != nil || !digest.Deleted {
+			l.fault, l.what = missing, "it has no event"
+		}
 		return
 	}
-	n := s.at(at)
+	n := s.get(at)
 	if n.flags&seen == 0 {
 		n.flags |= seen
 		n.seenBy = s.number
 	} else if n.seenBy != s.number {
 		n.flags |= double
 	}
-	v.double = n.flags&double != 0
-	v.entity, v.entityKey, v.sum = at, k, v.sum^n.last
-	s.compareLast(row, ev.Op == event.Deleted, n, v)
+	l.double, l.entity, l.sum = n.flags&double != 0, at, l.sum^n.last
+	s.compareLast(row, ev.Op == event.Deleted, n, l)
 	switch {
-	case v.fault != Stale:
+	case l.fault != stale:
 	case n.flags&split != 0:
-		v.fault, v.reason = "", Split
+		l.fault, l.reason = "", splitUp
 	case n.flags&overtaken != 0:
-		v.what += "; it came behind one with a higher stamp"
+		l.what += "; it came behind one with a higher stamp"
 	}
 }
 
-// deletedSilently reports whether nothing has to be published of a row whose entity the bus does
-// not have: it is deleted.
-func deletedSilently(e *event.Encoder, row source.Row) bool {
-	digest, err := e.Digest(row)
-	return err == nil && digest.Deleted
-}
-
 // compareLast compares a row with the last event of its entity, which may be of another table.
-func (s *shard) compareLast(input event.Row, deleted bool, n *entity, v *verdict) {
-	of, row := s, input.Row
+func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *look) {
+	of := s
 	if n.shard != s.number {
-		of = s.scope.of(n).shard
+		of = s.tables[n.shard]
 		var ok bool
-		if row, ok = of.adopt(&s.schema, row, input.Read); !ok {
-			v.fault, v.what = Stale, "the row has a column that the table of the last event lacks, "+of.Name
+		if row, ok = of.adopt(&s.schema, row); !ok {
+			l.fault, l.what = stale, "the row has a column that the table of the last event lacks, "+of.Name
 			return
 		}
 	}
 	gone := n.flags&dead != 0
 	switch {
-	case n.flags&isRefuted != 0 && deleted == gone:
+	case n.flags.proof() == refuted && deleted == gone:
 		// That was reported already.
 	case deleted && gone:
-		if n.flags&isProven == 0 {
-			if id, fits := of.makes(row, n); fits {
+		if n.flags.proof() != proven {
+			if id, fits := of.makes(row.Row, n); fits {
 				of.confirm(n, id)
 			}
 		}
-	case deleted && input.Filtered:
-		v.fault, v.what = Stale, "the row does not match the condition of the stream, the last event says that it lives"
+	case deleted && row.Filtered:
+		l.fault, l.what = stale, "the row does not match the condition of the stream, the last event says that it lives"
 	case deleted:
-		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
+		l.fault, l.what = stale, "the row is marked as deleted, the last event says that it lives"
 	case gone:
-		v.fault, v.what = Stale, "the row is there, the last event says that it is gone"
+		l.fault, l.what = stale, "the row is there, the last event says that it is gone"
 	default:
-		of.compareState(row, n, v)
+		of.compareState(row.Row, n, l)
 	}
-	if of != s && v.fault != "" {
-		v.what += ", and is of the table " + of.Name
+	if of != s && l.fault != "" {
+		l.what += ", and is of the table " + of.Name
 	}
 }
 
 // compareState compares the states of a row and of an event that both live.
-func (s *shard) compareState(row source.Row, n *entity, v *verdict) {
-	same := s.stateOf(&s.row) == n.state
-	if same && n.flags&isProven != 0 {
+func (s *table) compareState(row source.Row, n *entity, l *look) {
+	same := s.stateOf() == n.state
+	if same && n.flags.proof() == proven {
 		return
 	}
 	switch id, fits := s.makes(row, n); {
 	case same && fits:
 		s.confirm(n, id)
-	case n.flags&isDoubted != 0 && (same || fits):
+	case n.flags.proof() == doubted && (same || fits):
 		// That is reported in the end.
-	case fits && n.flags&(isProven|isStrange) != 0:
+	case fits && (n.flags.proof() == proven || n.flags&isStrange != 0):
 		// A column has changed its type or its member, which is no news: the digest is the same.
 	case same:
-		v.fault, v.what = Altered, "its meta.id is not that of the state it has"
+		l.fault, l.what = altered, "its meta.id is not that of the state it has"
 	case fits:
-		v.fault, v.what = Altered, "its meta.id is that of the row's state, but it says another"
+		l.fault, l.what = altered, "its meta.id is that of the row's state, but it says another"
 	default:
-		v.fault, v.what = Stale, "the last event says another state"
+		l.fault, l.what = stale, "the last event says another state"
 	}
 }
 
 // confirm notes that the row, whose event was spread last, proves the last event.
-func (s *shard) confirm(n *entity, id string) {
-	if n.flags&isDoubted != 0 {
+func (s *table) confirm(n *entity, id string) {
+	if n.flags.proof() == doubted {
 		s.acquit(id)
 	} else {
 		s.unproven--
 	}
-	n.flags = n.flags&^isDoubted | isProven
+	n.flags = n.flags&^proofBits | flags(proven)
 }
 
 // makes reports whether the row's state, with the last event's predecessor, has that event's
 // meta.id, and returns that.
-func (s *shard) makes(row source.Row, n *entity) (id string, fits bool) {
+func (s *schema) makes(row source.Row, n *entity) (id string, fits bool) {
 	row.ID = n.row
-	input := event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link)}
 	for _, op := range []event.Op{event.Added, event.Modified} {
-		input.Op = op
-		buf, ev, err := s.Encoder.Append(s.spare[:0], input)
+		buf, ev, err := s.Encoder.Append(s.again[:0], event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link), Op: op})
 		if err != nil {
 			return "", false
 		}
-		s.spare = buf
+		s.again = buf
 		// A type that several operations share does not tell which one it was.
-		told := len(s.operation[ev.Type]) < 2
-		if told && (op == event.Modified) != (n.flags&changed != 0) {
-			continue
-		}
-		if id, err := event.ParseID(ev.ID); err == nil && short(id) == n.last {
+		told := len(s.operations[ev.Type]) < 2
+		if (!told || (op == event.Modified) == (n.flags&modified != 0)) && short(ev.UUID) == n.last {
 			return ev.ID, true
 		}
 	}

@@ -13,10 +13,9 @@ import (
 func (w *world) refuse(i int, row uint64) {
 	m := w.bus.messages[i]
 	dead := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
-		Stream: "things", Shard: "thing", RowID: row, Key: m.Key, Value: m.Value, ID: m.Header.ID, Type: m.Header.Type,
+		Stream: "things", Shard: "thing", RowID: row, Key: m.Key, Value: m.Value, ID: m.Header[sink.HeaderID], Type: m.Header[sink.HeaderType],
 	}}, "dead", 4096)
-	w.bus.messages[i] = &verify.Message{Value: dead.Value}
-	dead.EachHeader(w.bus.messages[i].Header.Set)
+	w.bus.messages[i] = &verify.Message{Value: dead.Value, Header: headers(&dead)}
 }
 
 func TestDeadLetters(t *testing.T) {

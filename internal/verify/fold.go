@@ -1,7 +1,11 @@
 package verify
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
+	"hash/maphash"
+	"math"
 	"slices"
 	"strconv"
 
@@ -11,31 +15,71 @@ import (
 
 // fold takes in the messages of a bus.
 type fold struct {
-	shards []*shard
+	run    *run
+	tables []*table
 	// owners finds the shard of an event, named that of a header.
-	owners      map[string]*shard
-	named       map[[2]string]*shard
-	foreign     *tally
-	stamps      *stamps
-	domain      string
-	domains     domains
-	messages    uint64
-	others      uint64
-	deadLetters uint64
-	tombstones  tombstones
-	homes       *homes
-	unfit       []Unfit
-	envelope    envelope
+	owners   map[string]*table
+	named    map[[2]string]*table
+	foreign  *tally
+	stamps   stamps
+	homes    homes
+	envelope envelope
+	// domains counts the messages of other domains, of at most mostDomains by their names.
+	domains                       map[string]uint64
+	messages, others, deadLetters uint64
+	// deletions are the deleted events read last, by partition, and orphans the tombstones that
+	// follow none.
+	deletions map[int]deletion
+	orphans   map[orphan]*Finding
 }
 
-func newFold(shards []*shard, unfit []Unfit, o *Options) *fold {
+// deletion is a deleted event that a tombstone may follow.
+type deletion struct {
+	id  string
+	key []byte
+}
+
+type orphan struct {
+	shard     *table
+	partition int
+}
+
+// mostDomains bounds how many other domains are named.
+const mostDomains = 10
+
+// doubt is what may excuse events: lossy columns, and that all events of their kind are as
+// unproven.
+type doubt struct {
+	columns   columns
+	strangers *strangers
+}
+
+// strangers are the events of one kind that the table makes no more. An event from before a column
+// was dropped, renamed or changed has company: others of its kind, or it is among the first. One
+// alone, after events of the table's shape, was altered.
+type strangers struct {
+	count uint64
+	first Example
+	// late says that the first of them came after an event of the table's shape, proven that its
+	// meta.id fits, retyped that a member has another type than its column makes.
+	late, proven, retyped bool
+	// fits says that one of them is proven: so would be the others.
+	fits bool
+}
+
+// identity is what tells whose an event is.
+func identity[T string | []byte](uri, database, table T) string {
+	return string(uri) + "\x00" + string(database) + "\x00" + string(table)
+}
+
+func newFold(r *run) *fold {
 	f := &fold{
-		shards: shards, unfit: unfit, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
-		stamps: newStamps(memory(o.Numbers)), domain: o.Domain, tombstones: newTombstones(), homes: newHomes(o.Bus.Partitions()),
+		run: r, tables: slices.Clone(r.tables), owners: make(map[string]*table), named: make(map[[2]string]*table), foreign: newTally(r.Examples),
+		stamps: stamps{left: r.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(r.Bus.Partitions()),
+		domains: make(map[string]uint64), deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
 	}
-	for _, s := range shards {
-		s.homes = f.homes
-		f.owners[identity([]byte(s.uri), []byte(s.database), []byte(s.table))] = s
+	for _, s := range r.tables {
+		f.owners[identity(s.uri, s.database, s.table)] = s
 		f.named[[2]string{s.Stream, s.Name}] = s
 	}
 	return f
@@ -44,29 +88,28 @@ func newFold(shards []*shard, unfit []Unfit, o *Options) *fold {
 // add takes in the next message of its partition.
 func (f *fold) add(m *Message) error {
 	f.messages++
-	domain := m.Header.Domain
-	ours := f.domain == "" || domain == "" || domain == f.domain
-	var claimed *shard
-	if ours && slices.ContainsFunc(f.unfit, func(u Unfit) bool { return u.Stream == m.Header.Stream }) {
+	domain, stream := m.Header[sink.HeaderDomain], m.Header[sink.HeaderStream]
+	ours := f.run.Domain == "" || domain == "" || domain == f.run.Domain
+	if ours && f.run.isUnfit(stream) {
 		f.others++
 		return nil
 	}
-	if ours {
-		claimed = f.named[[2]string{m.Header.Stream, m.Header.Shard}]
-	}
-	refused := m.Header.Type == sink.DeadLetterType
+	var claimed *table
 	var stamp stamp
+	if ours {
+		claimed = f.named[[2]string{stream, m.Header[sink.HeaderShard]}]
+	}
 	if claimed != nil {
-		stamp = f.stampOf(claimed, m, refused)
+		stamp = f.stamps.read(claimed, m)
 		f.homes.see(m, &stamp)
 	}
-	if refused {
+	if m.Header[sink.HeaderType] == sink.DeadLetterType {
 		f.deadLetters++
 		f.deadLetter(m, ours)
 		return nil
 	}
 	if m.Value == nil && claimed != nil && claimed.Kind == event.Capability {
-		f.tombstones.note(claimed, m)
+		f.tombstone(claimed, m)
 		return nil
 	}
 	e := &f.envelope
@@ -74,116 +117,306 @@ func (f *fold) add(m *Message) error {
 	s := f.owners[identity(e.uri, e.database, e.table)]
 	switch {
 	case s == nil && !ours:
-		f.domains.add(domain)
+		f.otherDomain(domain)
 	case s == nil && claimed != nil:
 		claimed.events++
 		claimed.alter(m, e, "its headers name the shard, but it is an event of another")
 	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
-		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, partition: m.Partition})
-	case s == nil && fault == nil && !e.former && m.Header.Stream == "":
-		f.foreign.fault(Foreign, Example{What: "nothing says its stream: neither a header bridge-stream nor meta.source.uri", At: m.At, partition: m.Partition})
+		f.foreign.add(foreign, 1, Example{What: fault.Error(), At: m.At, partition: m.Partition})
+	case s == nil && fault == nil && !e.former && stream == "":
+		f.foreign.add(foreign, 1, Example{What: "nothing says its stream: neither a header bridge-stream nor meta.source.uri", At: m.At, partition: m.Partition})
 	case s == nil:
 		f.others++
 	case fault != nil:
 		s.events++
 		s.alter(m, e, fault.Error())
 	default:
-		s.add(m, e, &stamp)
-		if e.reason != "" {
-			f.tombstones.deleted(m, e)
-		}
+		f.addEvent(s, m, e, &stamp)
 	}
 	return nil
+}
+
+// addEvent takes in an event of a shard.
+func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
+	s.events++
+	v := s.prove(m, e, stamp)
+	switch v.proof {
+	case refuted:
+		s.alter(m, e, v.why)
+	case doubted:
+		s.doubt(m, e, &v, nil)
+	}
+	s.noteShape(m, e, &v)
+	if m.Header[sink.HeaderOrigin] == string(sink.FromTail) {
+		if _, known := s.tails[m.Partition]; !known {
+			s.tails[m.Partition] = e.row
+		}
+		s.newest = max(s.newest, e.row)
+	}
+	if e.reason != "" {
+		f.deletions[m.Partition] = deletion{string(e.id), bytes.Clone(m.Key)}
+	}
+	if v.op == "" {
+		// What it says is not known.
+		return
+	}
+	list, id, isLast := strays(nil), e.row, true
+	if s.facts != nil {
+		s.foldFact(m, e, &v, stamp)
+		list = s.facts.strays
+	} else if v.key != nil {
+		var at uint32
+		at, isLast = s.foldEntity(m, e, &v, stamp)
+		list, id = s.entities.strays, uint64(at)
+	}
+	if isLast && list != nil {
+		f.homes.note(list, id, s, m, e.row, stamp)
+	}
 }
 
 // deadLetter remembers the row and the event of a message that the bus refused.
 func (f *fold) deadLetter(m *Message, ours bool) {
 	if !ours {
-		f.domains.add(m.Header.Domain)
+		f.otherDomain(m.Header[sink.HeaderDomain])
 		return
 	}
 	refused, err := sink.ParseDeadLetter(m.Value)
-	if err != nil {
-		return
-	}
 	s := f.named[[2]string{refused.Stream, refused.Shard}]
-	if s == nil {
+	if err != nil || s == nil {
 		return
 	}
-	s.rejected[refused.RowID] = struct{}{}
+	s.rejected[refused.RowID] = true
 	if id, err := event.ParseID(refused.EventID); err == nil {
-		s.refused[id] = struct{}{}
+		s.refused[id] = true
 	}
 }
 
-// add takes in an event of the shard.
-func (s *shard) add(m *Message, e *envelope, stamp *stamp) {
-	s.events++
-	p := s.prove(m, e, stamp)
-	switch p.proof {
-	case refuted:
-		s.alter(m, e, p.why)
-	case doubted:
-		s.doubt(m, e, p)
+// otherDomain counts a message of another domain. Beyond mostDomains it counts for the empty name.
+func (f *fold) otherDomain(name string) {
+	if _, known := f.domains[name]; !known && len(f.domains) >= mostDomains {
+		name = ""
 	}
-	if p.formerKey {
-		s.tally.doubt(FormerKey, s.example(m, e, "its key is "+strconv.Quote(string(m.Key))))
+	f.domains[name]++
+}
+
+// tombstone judges a message without a body: it follows the deleted event of its key in its
+// partition, and has the event's id.
+func (f *fold) tombstone(s *table, m *Message) {
+	s.tombstones++
+	if last, ok := f.deletions[m.Partition]; ok && last.id == m.Header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
+		return
 	}
-	s.shapes.note(s, m, e, p)
-	if m.Header.Origin == string(sink.FromTail) {
-		s.noteTail(m.Partition, e.row)
+	of := orphan{s, m.Partition}
+	if f.orphans[of] == nil {
+		f.orphans[of] = new(Finding)
 	}
-	switch {
-	case p.op == "":
-		// What it says is not known.
-	case s.Kind == event.Release:
-		s.foldFact(m, e, p, stamp)
-	case p.keyed:
-		s.foldEntity(m, e, p, stamp)
+	f.orphans[of].add(s.tally.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
+		What: "it has no body, and the message before it is not the deleted event with its id and key"})
+}
+
+// finish reports what could be judged only at the end of the bus. Compaction removes a deleted
+// event before its tombstone.
+func (f *fold) finish(partitions []Partition) []OtherDomain {
+	f.stamps.finish(partitions, f.tables)
+	for of, found := range f.orphans {
+		if p := partitions[of.partition]; !p.Expired && !p.Thinned {
+			of.shard.tally.add(altered, found.Count, found.Examples...)
+		}
 	}
+	list := make([]OtherDomain, 0, len(f.domains))
+	for name, n := range f.domains {
+		list = append(list, OtherDomain{Domain: name, Messages: n})
+	}
+	slices.SortFunc(list, func(a, b OtherDomain) int {
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Domain, b.Domain))
+	})
+	return list
+}
+
+// example begins an example about an event.
+func (s *table) example(m *Message, e *envelope, v *verdict, what string) Example {
+	return Example{Shard: s.Name, Row: e.row, Key: string(v.key), Event: string(e.id), At: m.At, What: what, partition: m.Partition}
 }
 
 // alter reports an altered event.
-func (s *shard) alter(m *Message, e *envelope, why string) {
-	s.tally.fault(Altered, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
+func (s *table) alter(m *Message, e *envelope, why string) {
+	s.tally.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
 }
 
 // doubt puts an event aside: whether columns are lossy shows when the table has been read.
-func (s *shard) doubt(m *Message, e *envelope, f finding) {
-	found := s.doubted[f.doubt]
+func (s *table) doubt(m *Message, e *envelope, v *verdict, of *strangers) {
+	found := s.doubts[doubt{v.doubt, of}]
 	if found == nil {
 		found = new(Finding)
-		s.doubted[f.doubt] = found
+		s.doubts[doubt{v.doubt, of}] = found
 	}
-	if found.Count++; len(found.Examples) < s.tally.most {
-		found.Examples = append(found.Examples, s.example(m, e, f.why))
-	}
+	found.add(s.tally.most, 1, s.example(m, e, v, v.why))
 }
 
 // acquit withdraws the doubt about the event that was spread last, which its row has proven.
-func (s *shard) acquit(id string) {
-	if found := s.doubted[s.doubtOf()]; found != nil && found.Count > 0 {
+func (s *table) acquit(id string) {
+	if found := s.doubts[doubt{s.present(), nil}]; found != nil && found.Count > 0 {
 		found.Count--
 		found.Examples = slices.DeleteFunc(found.Examples, func(e Example) bool { return e.Event == id })
 	}
 }
 
-// finish reports what could be judged only at the end of the bus.
-func (s *shard) finish() {
-	for doubt, found := range s.doubted {
-		if found.Count == 0 {
-			continue
+// noteShape takes in an event that may be of another shape than the table's.
+func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
+	of := v.shape
+	if of == s.live && v.op != "" {
+		s.usual[m.Partition] = true
+	}
+	if of == s.live || of == s.dead || v.proof == refuted || !of.strange && !(of.retyped && v.proof == proven) {
+		return
+	}
+	d := s.scratch[:0]
+	for _, m := range e.members {
+		if d = append(append(d, m.name...), 0); !of.strange {
+			d = append(d, m.value[0])
 		}
-		if s.lossy.excuses(doubt) {
+	}
+	s.scratch = d
+	kind := maphash.Bytes(seed, d)
+	found := s.strangers[kind]
+	if found == nil {
+		what := "it has a member of no column"
+		if !of.strange {
+			what = "a member has another type than its column makes"
+		}
+		found = &strangers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !of.strange}
+		s.strangers[kind] = found
+	}
+	found.count++
+	if found.fits = found.fits || v.proof == proven; v.proof == unproven && v.why != "" {
+		s.doubt(m, e, v, found)
+	}
+}
+
+// finish reports the events that were put aside.
+func (s *table) finish() {
+	for of, found := range s.doubts {
+		excused := s.lossy&of.columns != 0
+		switch {
+		case of.strangers == nil && excused:
 			s.unproven += found.Count
+		case of.strangers == nil:
+			s.tally.add(altered, found.Count, found.Examples...)
+		case of.strangers.fits && !excused:
+			s.unproven -= found.Count
+			s.tally.add(altered, found.Count, found.Examples...)
+		}
+	}
+	for _, one := range s.strangers {
+		if one.count == 1 && one.late && (one.retyped || !one.proven) {
+			s.tally.add(altered, 1, one.first)
+			if !one.proven {
+				s.unproven--
+			}
+		}
+	}
+	s.tally.add(notProven, s.unproven)
+}
+
+// uses reports whether events of the shard may lie in a partition.
+func (s *table) uses(p Partition) bool {
+	return p.Destination == "" || slices.Contains(s.Destinations, p.Destination)
+}
+
+// expectedFrom returns the first row that must have an event, by START and by what has expired, and
+// why rows below it need none.
+func (s *table) expectedFrom(partitions []Partition) (uint64, Code) {
+	from, why := uint64(0), notFromBeginning
+	switch {
+	case s.Latest:
+		from = math.MaxUint64
+		for _, row := range s.tails {
+			from = min(from, row)
+		}
+	case s.After > 0:
+		from = s.After + 1
+	}
+	for i, p := range partitions {
+		if !p.Expired || !s.uses(p) {
 			continue
 		}
-		s.tally.faults(Altered, found.Count, found.Examples)
+		first, ok := s.tails[i]
+		if !ok {
+			first = math.MaxUint64
+		}
+		if first > from {
+			from, why = first, expired
+		}
 	}
-	altered, unproven := s.shapes.altered(s.lossy)
-	for _, found := range altered {
-		s.tally.faults(Altered, found.Count, found.Examples)
+	return from, why
+}
+
+// homes find the last messages of entities and rows that lie in another partition than that of
+// their key: consumers that share the partitions would see these entities in two orders.
+type homes struct {
+	partitions []Partition
+	// counts are the partitions of each topic.
+	counts map[string]int
+	// first are the lowest stamps of each partition, zero for none.
+	first []order
+}
+
+// strays are the messages that lie elsewhere, by entity or row.
+type strays map[uint64]stray
+
+type stray struct {
+	shard     *table
+	order     order
+	hash      uint32
+	row, at   uint64
+	partition int
+}
+
+func newHomes(partitions []Partition) homes {
+	h := homes{partitions: partitions, counts: make(map[string]int), first: make([]order, len(partitions))}
+	for _, p := range partitions {
+		h.counts[p.Destination]++
 	}
-	s.unproven -= unproven
-	s.tally.doubts(Unproven, s.unproven)
+	return h
+}
+
+// see takes in the stamp of a message.
+func (h *homes) see(m *Message, this *stamp) {
+	at, first := order{this.epoch, this.seq}, &h.first[m.Partition]
+	if this.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
+		*first = at
+	}
+}
+
+// note takes in the last message of an entity or a row. One without a stamp is not judged.
+func (h *homes) note(list strays, id uint64, s *table, m *Message, row uint64, this *stamp) {
+	p := h.partitions[m.Partition]
+	if p.Destination == "" || this.epoch == 0 || m.Hash%uint32(h.counts[p.Destination]) == uint32(p.Number) {
+		delete(list, id)
+		return
+	}
+	list[id] = stray{shard: s, order: order{this.epoch, this.seq}, hash: m.Hash, row: row, at: m.At, partition: m.Partition}
+}
+
+// finish reports the messages that lay elsewhere when they were published, too: the topic may have
+// got partitions since. It had those by then in which a message of ours with a lower stamp lies.
+func (h *homes) finish(list strays) {
+	for _, one := range list {
+		p := h.partitions[one.partition]
+		least := p.Number + 1
+		for i, other := range h.partitions {
+			if other.Destination == p.Destination && h.first[i].epoch != 0 && h.first[i].compare(one.order) <= 0 {
+				least = max(least, other.Number+1)
+			}
+		}
+		right, explained := 0, false
+		for n := least; n <= h.counts[p.Destination]; n++ {
+			right = int(one.hash % uint32(n))
+			explained = explained || right == p.Number
+		}
+		if !explained {
+			one.shard.tally.add(otherTarget, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,
+				What: "the partition of its key is " + strconv.Itoa(right)})
+		}
+	}
 }

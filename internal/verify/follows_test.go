@@ -14,7 +14,7 @@ import (
 func TestOrderIsThatOfCatchUp(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		s := &shard{entities: newEntities()}
+		s := &table{entities: newEntities()}
 		var n entity
 		var entry store.Entry
 		for offset := range uint64(12) {
@@ -31,9 +31,9 @@ func TestOrderIsThatOfCatchUp(t *testing.T) {
 				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.Partition) + 1, Offset: offset},
 			})
 			entry = next
-			epoch, seq := s.unpack(n.stamp)
-			if followed != applied || epoch != entry.Epoch || seq != entry.Seq || n.flags&overtaken != 0 != entry.Disputed {
-				t.Fatalf("seed %d, offset %d: %v, stamp %d %d, overtaken %v; catch-up: %v, %+v", seed, offset, followed, epoch, seq, n.flags&overtaken != 0, applied, entry)
+			at := s.unpack(n.stamp)
+			if followed != applied || at != (order{entry.Epoch, entry.Seq}) || n.flags&overtaken != 0 != entry.Disputed {
+				t.Fatalf("seed %d, offset %d: %v, stamp %v, overtaken %v; catch-up: %v, %+v", seed, offset, followed, at, n.flags&overtaken != 0, applied, entry)
 			}
 		}
 	}

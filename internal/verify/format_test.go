@@ -5,6 +5,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/verify"
+	"bridge/sink"
 )
 
 // forms are those that a stream has had one after the other.
@@ -43,15 +44,15 @@ func TestEveryFormIsJudged(t *testing.T) {
 			for i, m := range clean {
 				for name, change := range map[string]func(m *verify.Message){
 					"the first byte of its last member is another": func(m *verify.Message) { m.Value = altered(m.Value) },
-					"its header of the type is another":            func(m *verify.Message) { m.Header.Type = "ThingsOtherEvent" },
-					"its header of the version is another":         func(m *verify.Message) { m.Header.Version = "7.0.0" },
+					"its header of the type is another":            func(m *verify.Message) { m.Header[sink.HeaderType] = "ThingsOtherEvent" },
+					"its header of the version is another":         func(m *verify.Message) { m.Header[sink.HeaderVersion] = "7.0.0" },
 				} {
-					one := *m
-					if change(&one); one.Header.Time != "" && one.Header.Version != m.Header.Version {
+					one := clone(m)
+					if change(one); one.Header[sink.HeaderTime] != "" && one.Header[sink.HeaderVersion] != m.Header[sink.HeaderVersion] {
 						// Nothing else says the version of a row.
 						continue
 					}
-					w.bus.messages = append(append(append([]*verify.Message{}, clean[:i]...), &one), clean[i+1:]...)
+					w.bus.messages = append(append(append([]*verify.Message{}, clean[:i]...), one), clean[i+1:]...)
 					w.bus.read = 0
 					if r := w.check(); r.Good {
 						t.Errorf("message %d: nothing was found although %s: %s", i, name, one.Value)

@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var e envelope
-		if err := e.parse(value); err != nil {
+		if err := e.read(&Message{Value: value}, nil); err != nil {
 			return
 		}
 		var want struct {

@@ -85,7 +85,7 @@ func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
 func (w *tables) apart() {
 	w.bus.others = []verify.Partition{{Name: "T/1"}}
 	for _, m := range w.bus.messages {
-		if m.Header.Shard == "d_1" {
+		if m.Header[sink.HeaderShard] == "d_1" {
 			m.Partition = 1
 		}
 	}

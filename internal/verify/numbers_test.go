@@ -20,7 +20,7 @@ func TestNumbers(t *testing.T) {
 		}
 		partitions := 1 + random.IntN(4)
 		slices.SortStableFunc(list, func(a, b uint64) int { return int(a)%partitions - int(b)%partitions })
-		set, plain, left := newNumbers(), make(map[uint64]bool), memory(1<<20)
+		set, plain, left := newNumbers(), make(map[uint64]bool), 1<<20
 		for _, n := range list {
 			for range 1 + random.IntN(20)/19 {
 				if was := set.add(n, &left); was != plain[n] {
@@ -50,7 +50,7 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestNumbersFarApart(t *testing.T) {
-	set, left := newNumbers(), memory(1000)
+	set, left := newNumbers(), 1000
 	for _, n := range []uint64{0, 1<<63 + 7, 1<<64 - 1} {
 		if set.add(n, &left) || !set.add(n, &left) {
 			t.Errorf("%d", n)

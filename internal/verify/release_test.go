@@ -8,6 +8,7 @@ import (
 	"bridge/event"
 	"bridge/internal/verify"
 	"bridge/sink"
+	"bridge/source"
 )
 
 // log publishes eight rows of two keys in turn: a b a b …
@@ -31,24 +32,20 @@ func TestRelease(t *testing.T) {
 		{"the last one is removed", func(_ *testing.T, w *world) { w.bus.cut(7) }, "missing 1"},
 		{"the first message is altered", func(t *testing.T, w *world) { w.bus.edit(t, 0, `"x"`, `"y"`) }, "altered 1"},
 		{"the last one has another time of its row", func(t *testing.T, w *world) { w.bus.edit(t, 7, "10:20:30.123", "10:20:30.124") }, "altered 1"},
-		{"one has another id", func(t *testing.T, w *world) { w.bus.edit(t, 3, `"id":"`+w.bus.messages[3].Header.ID[:1], `"id":"_`) }, "missing 1, altered 1"},
+		{"one has another id", func(t *testing.T, w *world) {
+			w.bus.edit(t, 3, `"id":"`+w.bus.messages[3].Header[sink.HeaderID][:1], `"id":"_`)
+		}, "missing 1, altered 1"},
 		{"one has another header", func(_ *testing.T, w *world) {
-			m := *w.bus.messages[3]
-			m.Header.RowID = "77"
-			w.bus.messages[3] = &m
+			w.bus.messages[3].Header[sink.HeaderRowID] = "77"
 		}, "altered 1"},
 		{"one has another key", func(_ *testing.T, w *world) {
-			m := *w.bus.messages[3]
-			m.Key = []byte("a")
-			w.bus.messages[3] = &m
+			w.bus.messages[3].Key = []byte("a")
 		}, "altered 1"},
 		{"the first two of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(0, 2) }, "outOfOrder 1"},
 		{"the last two of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(5, 7) }, "outOfOrder 1"},
 		{"two of different keys are swapped", func(_ *testing.T, w *world) { w.bus.swap(2, 3) }, ""},
 		{"one that came late is in order", func(_ *testing.T, w *world) {
-			m := *w.bus.messages[2]
-			m.Header.Origin = string(sink.FromLate)
-			w.bus.messages[2] = &m
+			w.bus.messages[2].Header[sink.HeaderOrigin] = string(sink.FromLate)
 			w.bus.swap(2, 4)
 		}, ""},
 		{"an event of a row that never was is added", func(_ *testing.T, w *world) {
@@ -190,5 +187,17 @@ func TestARunningBridgeIsWaitedFor(t *testing.T) {
 			}
 		}
 		want(t, w.check(), " | young 1")
+	})
+}
+
+// TestARepeatOfARowWithoutATime was read at another time.
+func TestARepeatOfARowWithoutATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withColumns(t, event.Release, source.Column{Name: "value", Kind: source.Text})
+		id := w.table.Insert("a", "x")
+		w.publish(id)
+		time.Sleep(time.Minute)
+		w.publish(id)
+		want(t, w.check(), "")
 	})
 }

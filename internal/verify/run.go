@@ -1,33 +1,84 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"bridge/event"
 	"bridge/internal/backoff"
+	"bridge/sink"
 	"bridge/source"
 )
 
-const (
-	pageRows  = 2000
-	pageBytes = 8 << 20
-	// retryFor is how long one outage of a source may last.
-	retryFor = 30 * time.Second
-	// mostWindow bounds how long a stability window is waited for.
-	mostWindow = time.Minute
-)
+// Options say what to compare.
+type Options struct {
+	// Shards are the tables, those of a stream side by side.
+	Shards []Shard
+	// Bus is read, and not closed.
+	Bus Bus
+	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is
+	// none.
+	Examples int
+	// Rounds is how often what does not fit is looked at again before it is reported, Pause the
+	// time before each round. They default to 3 and 1 s; a stability window makes the pause longer,
+	// so that all rounds together outlast it, up to a minute.
+	Rounds int
+	Pause  time.Duration
+	// Domain is the event domain: messages of another one are passed over. Empty: any.
+	Domain string
+	// Numbers is the memory for the numbers of messages, in bytes: one bit for each, where those
+	// around it have not been read yet. Defaults to 64 MiB.
+	Numbers int
+	// Progress is told now and then what is done. Optional.
+	Progress func(Step)
+}
+
+// Step says how far a run is.
+type Step struct {
+	// What is being done, as a verb phrase.
+	What string
+	// Done of Total are done; Total is 0 where it is not known.
+	Done, Total uint64
+}
+
+// Shard is one table with what its events look like.
+type Shard struct {
+	// Stream and Name are the stream's and the shard's names.
+	Stream, Name string
+	Kind         event.Kind
+	// Source reads the table.
+	Source source.Shard
+	// Encoder encodes its rows; it is the check's own.
+	Encoder *event.Encoder
+	// Zone is the zone of DATETIME columns. Defaults to UTC.
+	Zone *time.Location
+	// Window is the stability window.
+	Window time.Duration
+	// Latest and After are START: rows that were there before are not expected on the bus.
+	Latest bool
+	After  uint64
+	// Apart says that the entities of a capability shard are its own, as without a KEY: an id in
+	// another table is another entity. Else the tables of a stream share their entities.
+	Apart bool
+	// Hash is that of kind, key columns and scope, as sink.State has it. 0: not compared.
+	Hash uint32
+	// Destinations are the topics of the shard; unused for a bus without them.
+	Destinations []string
+	// Text returns what a finding says of an error of Encoder. Defaults to its Error.
+	Text func(error) string
+}
 
 // run is one check.
 type run struct {
 	Options
-	shards []*shard
-	fold   *fold
-	tables []*table
-	scopes []*scope
-	page   source.Page
+	fold     *fold
+	tables   []*table
+	entities []*entities
+	page     source.Page
 	// unfit are the streams with a table that cannot be read, or whose rows make no events.
 	unfit []Unfit
 }
@@ -35,7 +86,14 @@ type run struct {
 // Run compares the tables with the bus. An error says that it could not: what it found is in the
 // report alone.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &run{Options: o.withDefaults()}
+	o.Examples = max(cmp.Or(o.Examples, 10), 0)
+	o.Rounds = cmp.Or(max(o.Rounds, 0), 3)
+	o.Pause = cmp.Or(o.Pause, time.Second)
+	o.Numbers = cmp.Or(o.Numbers, 64<<20)
+	if o.Progress == nil {
+		o.Progress = func(Step) {}
+	}
+	r := &run{Options: o, unfit: []Unfit{}}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -45,8 +103,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := r.each(func(t *table) error { return t.scan(ctx) }); err != nil {
 		return nil, err
 	}
-	for _, c := range r.scopes {
-		c.findExtra()
+	for _, l := range r.entities {
+		l.findExtra()
 	}
 	// What was acknowledged before the bus is read again must be there then.
 	again := r.fold.stamps.suspected()
@@ -59,18 +117,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r.report(ctx)
 }
 
-// prepare learns the shapes of the tables, without which events cannot be judged.
+// prepare learns the columns of the tables, without which events cannot be judged.
 func (r *run) prepare(ctx context.Context) error {
-	tallies, newests := make(map[string]*tally), make(map[string]*newest)
+	of := make(map[string]*table)
 	for _, o := range r.Options.Shards {
-		if tallies[o.Stream] == nil {
-			tallies[o.Stream], newests[o.Stream] = newTally(r.Examples), new(newest)
+		s := r.newTable(o)
+		if first := of[o.Stream]; first != nil {
+			s.tally, s.deliveries, s.head = first.tally, first.deliveries, first.head
+		} else {
+			s.tally, s.head = newTally(r.Examples), new(newest)
+			s.deliveries = &deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)}
+			of[o.Stream] = s
 		}
-		r.tables = append(r.tables, &table{run: r, shard: newShard(o, r.Domain, tallies[o.Stream], newests[o.Stream])})
+		r.tables = append(r.tables, s)
 	}
 	if err := r.each(func(t *table) error {
-		r.Progress(Step{What: "looking at " + t.shard.Name})
-		return t.read(ctx, source.Query{Limit: 1})
+		r.Progress(Step{What: "looking at " + t.Name})
+		_, err := t.read(ctx, source.Query{Limit: 1})
+		return err
 	}); err != nil {
 		return err
 	}
@@ -78,9 +142,8 @@ func (r *run) prepare(ctx context.Context) error {
 		if err := r.join(t); err != nil {
 			return err
 		}
-		r.shards = append(r.shards, t.shard)
 	}
-	r.fold = newFold(r.shards, r.unfit, &r.Options)
+	r.fold = newFold(r)
 	return nil
 }
 
@@ -89,21 +152,24 @@ func (r *run) prepare(ctx context.Context) error {
 func (r *run) each(do func(*table) error) error {
 	var failed []error
 	for _, t := range slices.Clone(r.tables) {
-		if r.isUnfit(t.shard.Stream) {
+		if r.isUnfit(t.Stream) {
 			continue
 		}
 		err := do(t)
-		if err == nil {
-			continue
-		}
 		unfit, ok := errors.AsType[*unfitError](err)
-		if !ok {
+		switch {
+		case err == nil:
+			continue
+		case !ok:
 			return err
 		}
-		failed = append(failed, err)
-		r.unfit = append(r.unfit, Unfit{Stream: t.shard.Stream, Shard: t.shard.Name, What: t.shard.text(unfit.error)})
-		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.shard.Stream) })
-		r.scopes = slices.DeleteFunc(r.scopes, func(c *scope) bool { return r.isUnfit(c.tables[0].shard.Stream) })
+		u := Unfit{Stream: t.Stream, Shard: t.Name, What: unfit.Error()}
+		if t.Text != nil {
+			u.What = t.Text(unfit.error)
+		}
+		failed, r.unfit = append(failed, err), append(r.unfit, u)
+		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.Stream) })
+		r.entities = slices.DeleteFunc(r.entities, func(l *entities) bool { return r.isUnfit(l.tables[0].Stream) })
 	}
 	if len(r.tables) == 0 {
 		return errors.Join(failed...)
@@ -128,149 +194,123 @@ func (r *run) suspected() int {
 	for _, t := range r.tables {
 		n += len(t.suspects)
 	}
-	for _, c := range r.scopes {
-		n += len(c.extra)
+	for _, l := range r.entities {
+		n += len(l.extra)
 	}
 	return n
 }
 
 // recheck reads the bus on and then the rows that did not fit; the last time, what still does not
-// is reported.
+// is reported. All rounds together outlast the stability windows.
 func (r *run) recheck(ctx context.Context, last bool) error {
 	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})
-	if err := backoff.Pause(ctx, r.pause()); err != nil {
+	window := time.Duration(0)
+	for _, s := range r.tables {
+		window = max(window, s.Window)
+	}
+	if err := backoff.Pause(ctx, max(r.Pause, (min(window, mostWindow)+2*r.Pause)/time.Duration(r.Rounds))); err != nil {
 		return err
 	}
 	r.fold.stamps.expect()
 	if err := r.readBus(ctx); err != nil {
 		return err
 	}
-	if err := r.each(func(t *table) error { return t.again(ctx, last) }); err != nil {
+	if err := r.each(func(t *table) error { return t.recheck(ctx, last) }); err != nil {
 		return err
 	}
 	// A row may have moved to another table, so all tables are read first.
 	return r.each(func(t *table) error {
-		c := t.shard.scope
-		if c == nil || c.tables[0] != t {
-			return nil
+		if l := t.entities; l != nil && l.tables[0] == t {
+			return l.recheckExtra(ctx, last)
 		}
-		if err := c.rereadExtra(ctx); err != nil {
-			return err
-		}
-		c.extraAgain(last)
 		return nil
 	})
 }
 
-// pause is the time before a round: all rounds together outlast the stability windows.
-func (r *run) pause() time.Duration {
-	window := time.Duration(0)
-	for _, s := range r.shards {
-		window = max(window, s.Window)
-	}
-	return max(r.Pause, (min(window, mostWindow)+2*r.Pause)/time.Duration(r.Rounds))
-}
-
 // report sums up.
 func (r *run) report(ctx context.Context) (*Report, error) {
+	partitions := r.Bus.Partitions()
 	report := &Report{
 		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
-		OtherDomains: r.fold.domains.list(),
-		Unfit:        append([]Unfit{}, r.unfit...),
-		Foreign:      Finding{Fault: Foreign, Examples: []Example{}}, Partitions: []PartitionReport{},
+		OtherDomains: r.fold.finish(partitions), Unfit: r.unfit,
+		Foreign: Finding{Fault: foreign, Examples: []Example{}}, Partitions: partitions,
 	}
-	partitions := r.Bus.Partitions()
-	for _, p := range partitions {
-		report.Partitions = append(report.Partitions, PartitionReport{Partition: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
+	if found := r.fold.foreign.found[foreign]; found != nil {
+		report.Foreign.Count, report.Foreign.Examples = found.Count, found.Examples
 	}
-	r.fold.stamps.finish(partitions, r.shards)
-	r.fold.tombstones.finish(partitions)
-	at := make(map[string]int)
+	streams, heads := make(map[string]*Stream), make(map[*Stream]*table)
+	var order []*Stream
 	for _, t := range r.tables {
-		s := t.shard
-		if _, known := at[s.Stream]; !known {
-			at[s.Stream] = len(report.Streams)
-			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
-			s.tally.deliveries.finish(s.tally)
+		to := streams[t.Stream]
+		if to == nil {
+			to = &Stream{Stream: t.Stream, Kind: t.Kind}
+			streams[t.Stream], heads[to], order = to, t, append(order, to)
+			t.deliveries.finish(t.tally)
+			t.head.finish()
 		}
-		s.finish()
-		if s.facts != nil {
-			r.fold.homes.finish(s.facts.strays)
+		t.finish()
+		if t.facts != nil {
+			r.fold.homes.finish(t.facts.strays)
+			next, err := t.Source.NextID(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("stream %s: %w", t.Stream, err)
+			}
+			t.finishFacts(next)
+			to.Live += uint64(len(t.byRow))
 		}
-		if err := t.finishFacts(ctx); err != nil {
-			return nil, err
-		}
-		t.sum(&report.Streams[at[s.Stream]])
+		to.Shards++
+		to.Rows += t.rows
+		to.Events += t.events
+		to.Repeats += t.repeats
+		to.Tombstones += t.tombstones
+		to.Rejected += t.rejectedRows
+		to.Behind += t.behind
 	}
-	for _, c := range r.scopes {
-		c.finishLinks(partitions)
-		r.fold.homes.finish(c.strays)
-		report.Streams[at[c.tables[0].shard.Stream]].Live += c.live()
+	for _, l := range r.entities {
+		l.finish(partitions)
+		r.fold.homes.finish(l.strays)
+		streams[l.tables[0].Stream].Live += l.countLive()
 	}
-	for _, t := range r.tables {
-		t.shard.head.finish(t.shard)
-		t.shard.tally.report(&report.Streams[at[t.shard.Stream]])
+	report.Good = report.Foreign.Count == 0 && len(r.unfit) == 0
+	for _, s := range order {
+		heads[s].tally.report(s)
+		report.Streams = append(report.Streams, *s)
+		report.Good = report.Good && len(s.Faults) == 0
 	}
-	if found := r.fold.foreign.wrong[Foreign]; found != nil {
-		report.Foreign = *found
-	}
-	if err := r.complete(ctx, report, partitions); err != nil {
-		return nil, err
-	}
-	report.summarize()
-	return report, nil
+	return report, r.complete(ctx, report, partitions)
 }
 
 // complete fills in the names of partitions, and from the bus what the examples of entities do not
 // hold.
 func (r *run) complete(ctx context.Context, report *Report, partitions []Partition) error {
-	lists := [][]Example{report.Foreign.Examples}
+	all := []Finding{report.Foreign}
 	for _, s := range report.Streams {
-		for _, f := range slices.Concat(s.Faults, s.Healed) {
-			lists = append(lists, f.Examples)
-		}
-		for _, d := range s.Unjudged {
-			lists = append(lists, d.Examples)
-		}
-		for _, r := range s.Repeated {
-			lists = append(lists, r.Examples)
-		}
+		all = slices.Concat(all, s.Faults, s.Healed, s.Unjudged, s.Repeated)
 	}
-	for _, list := range lists {
-		for i := range list {
-			if err := r.completeOne(ctx, &list[i], partitions); err != nil {
-				return err
+	for _, f := range all {
+		for i := range f.Examples {
+			e := &f.Examples[i]
+			if e.partition < 0 {
+				continue
 			}
-		}
-	}
-	return nil
-}
-
-func (r *run) completeOne(ctx context.Context, e *Example, partitions []Partition) error {
-	if e.partition < 0 {
-		return nil
-	}
-	e.Partition = partitions[e.partition].Name
-	if e.Event != "" || e.Shard == "" {
-		return nil
-	}
-	m, err := r.Bus.Fetch(ctx, e.partition, e.At)
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		// It has expired since: the example is poorer for it.
-		return nil
-	}
-	var v envelope
-	if v.read(m, r.fold.named[[2]string{m.Header.Stream, m.Header.Shard}]) != nil {
-		return nil
-	}
-	e.Event = string(v.id)
-	for _, s := range r.shards {
-		if e.Key == "" && r.fold.owners[identity(v.uri, v.database, v.table)] == s {
-			s.spread(&v, s.live)
-			e.Key = s.keyText(v.row)
+			e.Partition = partitions[e.partition].Name
+			if e.Event != "" || e.Shard == "" {
+				continue
+			}
+			m, err := r.Bus.Fetch(ctx, e.partition, e.At)
+			if err != nil && ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			var v envelope
+			if err != nil || v.read(m, r.fold.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]) != nil {
+				// It has expired since: the example is poorer for it.
+				continue
+			}
+			e.Event = string(v.id)
+			if s := r.fold.owners[identity(v.uri, v.database, v.table)]; s != nil && e.Key == "" {
+				judged := s.prove(m, &v, &stamp{})
+				e.Key = string(judged.key)
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/verify"
+	"bridge/sink"
 	"bridge/source"
 	"bridge/source/memory"
 )
@@ -147,7 +148,7 @@ func TestExamplesSayWhere(t *testing.T) {
 	w.bus.cut(6)
 	r := w.check(func(o *verify.Options) { o.Examples = 1 })
 	e := r.Streams[0].Faults[0].Examples[0]
-	if last := w.bus.messages[4]; e.Event != last.Header.ID || e.Key != "b" || e.Partition != "T/0" || e.At != 4 || e.Row != 5 || e.Shard != "thing" {
-		t.Errorf("%+v, want %s", e, last.Header.ID)
+	if last := w.bus.messages[4]; e.Event != last.Header[sink.HeaderID] || e.Key != "b" || e.Partition != "T/0" || e.At != 4 || e.Row != 5 || e.Shard != "thing" {
+		t.Errorf("%+v, want %s", e, last.Header[sink.HeaderID])
 	}
 }

@@ -4,33 +4,50 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"bridge/sink"
 )
 
+// stamp is what the header bridge-state says of one message.
+type stamp struct {
+	// epoch is 0 where the message has none, as those of older versions.
+	epoch, seq uint64
+	// state is all that the header says.
+	state sink.State
+	// again says that a message before had the same stamp.
+	again bool
+}
+
+// order is a stamp as it orders messages.
+type order struct{ epoch, seq uint64 }
+
+func (a order) compare(b order) int {
+	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.seq, b.seq))
+}
+
+// text is a stamp as the header has it.
+func (a order) text() string {
+	return strconv.FormatUint(a.epoch, 16) + " " + strconv.FormatUint(a.seq, 16)
+}
+
 // stamps are what the headers bridge-state say of all messages: which of those that the bus has
 // acknowledged are not there, and which are there twice.
 type stamps struct {
-	// left is the memory for the sets of numbers. Once it is used up, the sets are dropped.
-	left memory
+	// left is the memory for the sets of numbers, in bytes. Once it is used up, they are dropped.
+	left int
 	full bool
 	// terms have the numbers of messages, runs the seqs of an epoch.
 	terms map[termID]*term
 	runs  map[uint64]*numbers
-	// The term and the run of the message before.
-	lastID    termID
-	last      *term
-	lastEpoch uint64
-	lastRun   *numbers
 }
 
 // termID names a term: a time in which each number stands for one message of the shard.
 type termID struct {
-	shard *shard
-	epoch uint64
-	term  uint32
+	shard *table
+	attempt
 }
 
 // term has the numbers of a shard's messages in one term that the bus has.
@@ -51,103 +68,66 @@ func (a attempt) before(b attempt) bool {
 	return a.epoch < b.epoch || a.epoch == b.epoch && a.term < b.term
 }
 
-// isWhole reports whether no row of a release can be gone for which an event was lost: each row has
-// its event, and there is a row for each id and each event.
-func (s *shard) isWhole() bool {
-	return s.facts == nil || s.rows == uint64(len(s.byRow)) && s.rows == s.lastRow-s.firstRow+1
-}
-
-// newest is the message of a stream with the highest stamp.
-type newest struct {
-	shard      *shard
-	epoch, seq uint64
-	hash       uint32
-	at         uint64
-	partition  int
-}
-
-func newStamps(left memory) *stamps {
-	return &stamps{left: left, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}
-}
-
-// stamp is what the header bridge-state says of one message.
-type stamp struct {
-	// epoch is 0 where the message has none, as those of older versions.
-	epoch, seq uint64
-	// state is all that the header says.
-	state sink.State
-	// again says that a message before had the same stamp.
-	again bool
-}
-
-// note takes in the state of a message of a shard. That of a dead letter is the state of the event
-// that it stands for.
-func (l *stamps) note(s *shard, m *Message, state *sink.State, deadLetter bool) stamp {
-	s.stamped++
-	if this := (attempt{state.Epoch, state.Term}); s.last.before(this) {
-		s.last = this
+// read takes in the state of a message of the shard that its headers name. A header that cannot be
+// read is a finding. That of a dead letter is the state of the event that it stands for.
+func (l *stamps) read(s *table, m *Message) stamp {
+	if m.Header[sink.HeaderState] == "" {
+		return stamp{}
 	}
-	this := stamp{epoch: state.Epoch, seq: state.Seq, state: *state}
-	s.head.note(s, m, state)
+	state, err := sink.ParseState(m.Header[sink.HeaderState])
+	if err != nil {
+		code, row := altered, uint64(0)
+		if errors.Is(err, sink.ErrNewerForm) {
+			code = newerForm
+		}
+		row, _ = strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
+		s.tally.add(code, 1, Example{Shard: s.Name, Row: row, At: m.At, What: err.Error(), partition: m.Partition})
+		return stamp{}
+	}
+	if state.Epoch == 0 {
+		return stamp{}
+	}
+	s.stamped++
+	this, during := stamp{epoch: state.Epoch, seq: state.Seq, state: state}, attempt{state.Epoch, state.Term}
+	if s.last.before(during) {
+		s.last = during
+	}
+	if at := (order{state.Epoch, state.Seq}); s.head.shard == nil || s.head.compare(at) < 0 {
+		*s.head = newest{order: at, shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
+	}
 	if l.full {
 		return this
 	}
-	t := l.termOf(termID{s, state.Epoch, state.Term})
+	t := l.terms[termID{s, during}]
+	if t == nil {
+		t = &term{numbers: newNumbers()}
+		l.terms[termID{s, during}] = t
+		l.left -= blockBytes
+	}
 	t.acked = max(t.acked, uint64(state.Acked))
 	t.add(uint64(state.Acked)+uint64(state.Index), &l.left)
-	if !deadLetter {
-		this.again = l.runOf(state.Epoch).add(state.Seq, &l.left)
+	if m.Header[sink.HeaderType] != sink.DeadLetterType {
+		run := l.runs[state.Epoch]
+		if run == nil {
+			made := newNumbers()
+			run = &made
+			l.runs[state.Epoch] = run
+			l.left -= blockBytes
+		}
+		this.again = run.add(state.Seq, &l.left)
 	}
 	if l.left < 0 {
-		l.full, l.terms, l.runs, l.last, l.lastRun = true, nil, nil, nil, nil
+		l.full, l.terms, l.runs = true, nil, nil
 	}
 	return this
 }
 
-func (l *stamps) termOf(id termID) *term {
-	if l.last != nil && l.lastID == id {
-		return l.last
-	}
-	t := l.terms[id]
-	if t == nil {
-		t = &term{numbers: *newNumbers()}
-		l.terms[id] = t
-		l.left -= blockBytes
-	}
-	l.lastID, l.last = id, t
-	return t
-}
-
-func (l *stamps) runOf(epoch uint64) *numbers {
-	if l.lastRun != nil && l.lastEpoch == epoch {
-		return l.lastRun
-	}
-	run := l.runs[epoch]
-	if run == nil {
-		run = newNumbers()
-		l.runs[epoch] = run
-		l.left -= blockBytes
-	}
-	l.lastEpoch, l.lastRun = epoch, run
-	return run
-}
-
-// note takes in a message if it is the newest.
-func (n *newest) note(s *shard, m *Message, state *sink.State) {
-	if n.shard == nil || cmp.Or(cmp.Compare(n.epoch, state.Epoch), cmp.Compare(n.seq, state.Seq)) < 0 {
-		*n = newest{shard: s, epoch: state.Epoch, seq: state.Seq, hash: state.Hash, at: m.At, partition: m.Partition}
-	}
-}
-
 // suspected reports whether numbers are missing, of which some may have come since.
-func (l *stamps) suspected() bool {
+func (l *stamps) suspected() (found bool) {
 	for _, t := range l.terms {
-		found := false
-		if t.missing(t.acked, func(uint64, uint64) { found = true }); found {
-			return true
-		}
+		t.missing(t.acked, func(uint64, uint64) { found = true })
 	}
-	return false
+	return found
 }
 
 // expect says that the bus is read again: then all numbers that were acknowledged by now are there.
@@ -157,114 +137,217 @@ func (l *stamps) expect() {
 	}
 }
 
-// finish reports the messages that are lost.
-func (l *stamps) finish(partitions []Partition, shards []*shard) {
-	ids := make([]termID, 0, len(l.terms))
-	for id := range l.terms {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b termID) int {
+// finish reports the messages that are lost. A partition that no shard publishes to has dead
+// letters of all.
+func (l *stamps) finish(partitions []Partition, shards []*table) {
+	ids := slices.SortedFunc(maps.Keys(l.terms), func(a, b termID) int {
 		return cmp.Or(cmp.Compare(a.shard.Name, b.shard.Name), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.term, b.term))
 	})
 	for _, id := range ids {
 		t, s := l.terms[id], id.shard
-		removes := slices.ContainsFunc(partitions, func(p Partition) bool { return (p.Expired || p.Thinned) && s.mayLie(p, shards) })
+		removes := slices.ContainsFunc(partitions, func(p Partition) bool {
+			return (p.Expired || p.Thinned) && (s.uses(p) || !slices.ContainsFunc(shards, func(other *table) bool { return other.uses(p) }))
+		})
 		t.missing(t.due, func(first, last uint64) {
-			lost := &Lost{Epoch: strconv.FormatUint(id.epoch, 16), Term: id.term, First: first, Last: last}
-			e := Example{Shard: s.Name, Lost: lost, What: lost.what(t.due), partition: -1}
+			gap := &Lost{Epoch: strconv.FormatUint(id.epoch, 16), Term: id.term, First: first, Last: last}
+			e := Example{Shard: s.Name, Lost: gap, What: gap.what(t.due), partition: -1}
 			if removes {
-				s.tally.doubts(Removed, last-first+1, e)
+				s.tally.add(removed, last-first+1, e)
 			} else {
-				s.tally.pastFault(LostMessage, last-first+1, e, attempt{id.epoch, id.term}.before(s.last) && s.isWhole())
+				s.tally.addPast(lost, last-first+1, e, id.before(s.last) && s.isWhole())
 			}
 		})
 	}
 	if l.full {
 		for _, s := range shards {
-			s.tally.doubts(Uncounted, s.stamped)
+			s.tally.add(uncounted, s.stamped)
 		}
 	}
 }
 
-// finish compares the newest message of a stream with the configuration, if it is of this shard.
-func (n *newest) finish(s *shard) {
-	if n.shard != s || s.Hash == 0 || n.hash == s.Hash {
-		return
-	}
-	s.tally.fault(OtherKey, Example{
-		Shard: s.Name, At: n.at, partition: n.partition, Stamp: stampText(n.epoch, n.seq),
-		What: fmt.Sprintf("the newest message of the stream has the hash %x, the configuration %x", n.hash, s.Hash),
-	})
-}
-
-// mayLie reports whether messages of the shard may lie in a partition. One that is no destination
-// of any shard has dead letters.
-func (s *shard) mayLie(p Partition, shards []*shard) bool {
-	return s.uses(p) || !slices.ContainsFunc(shards, func(other *shard) bool { return other.uses(p) })
-}
-
 // what says what is lost.
 func (l *Lost) what(acked uint64) string {
-	which := fmt.Sprintf("message %d", l.First)
-	is := "is"
+	which := fmt.Sprintf("message %d of term %d of epoch %s is", l.First, l.Term, l.Epoch)
 	if l.Last > l.First {
-		which, is = fmt.Sprintf("messages %d to %d", l.First, l.Last), "are"
+		which = fmt.Sprintf("messages %d to %d of term %d of epoch %s are", l.First, l.Last, l.Term, l.Epoch)
 	}
-	return fmt.Sprintf("%s of term %d of epoch %s %s not there; the bus acknowledged %d, counted from 0", which, l.Term, l.Epoch, is, acked)
+	return fmt.Sprintf("%s not there; the bus acknowledged %d, counted from 0", which, acked)
 }
 
-// stampText is a stamp as the header has it.
-func stampText(epoch, seq uint64) string {
-	return strconv.FormatUint(epoch, 16) + " " + strconv.FormatUint(seq, 16)
+// newest is the message of a stream with the highest stamp.
+type newest struct {
+	order
+	shard     *table
+	hash      uint32
+	at        uint64
+	partition int
 }
 
-// stampOf takes in the state of a message of the shard that its headers name. A header that cannot
-// be read is a finding.
-func (f *fold) stampOf(s *shard, m *Message, deadLetter bool) stamp {
-	if m.Header.State == "" {
-		return stamp{}
+// finish compares it with the configuration.
+func (n *newest) finish() {
+	if n.shard != nil && n.shard.Hash != 0 && n.hash != n.shard.Hash {
+		n.shard.tally.add(otherKey, 1, Example{
+			Shard: n.shard.Name, At: n.at, partition: n.partition, Stamp: n.text(),
+			What: fmt.Sprintf("the newest message of the stream has the hash %x, the configuration %x", n.hash, n.shard.Hash),
+		})
 	}
-	state, err := sink.ParseState(m.Header.State)
-	row, _ := strconv.ParseUint(m.Header.RowID, 10, 64)
-	e := Example{Shard: s.Name, Row: row, At: m.At, partition: m.Partition}
-	switch {
-	case errors.Is(err, sink.ErrNewerForm):
-		e.What = err.Error()
-		s.tally.doubt(NewerForm, e)
-	case err != nil:
-		e.What = err.Error()
-		s.tally.fault(Altered, e)
-	case state.Epoch > 0:
-		return f.stamps.note(s, m, &state, deadLetter)
-	}
-	return stamp{}
 }
+
+// deliveries tell repeats that exactly-once rules out from those that at-least-once may make: by
+// the run of the program that has published them.
+type deliveries struct {
+	// once says of each epoch of the stream whether it published with exactly-once.
+	once map[uint64]bool
+	// repeats are those that exactly-once rules out, but for what a person may have sent again.
+	repeats map[repeatID]*repeatedRows
+}
+
+type repeatID struct {
+	epoch uint64
+	code  Code
+}
+
+// repeatedRows counts the repeats of each row, of at most mostRows.
+type repeatedRows struct {
+	Finding
+	rows map[rowID]uint64
+}
+
+type rowID struct {
+	shard *table
+	row   uint64
+}
+
+const mostRows = 1 << 16
 
 // noteRepeat counts an event that was spread last, where it is a repeat. A stamp that another event
 // had is a fault, unless the event is one already. resent says that a person may have asked for it.
-func (s *shard) noteRepeat(m *Message, e *envelope, f finding, this *stamp, repeat, resent bool) {
-	example := func(what string) Example {
-		x := s.example(m, e, what)
-		x.Stamp = stampText(this.epoch, this.seq)
-		return x
-	}
+func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, repeat, resent bool) {
 	if repeat {
 		s.repeats++
 	}
 	if this.epoch == 0 {
 		return
 	}
-	d := s.tally.deliveries
+	d, code, what := s.deliveries, again, "it repeats the event of an earlier message"
 	d.once[this.epoch] = d.once[this.epoch] || m.Once
-	repeats := func() Example { return example("it repeats the event of an earlier message") }
+	if !repeat && !this.again {
+		return
+	}
+	if repeat && this.again {
+		code, what = copied, "it is a copy of an earlier message"
+	}
+	x := s.example(m, e, v, what)
+	x.Stamp = order{this.epoch, this.seq}.text()
 	switch {
-	case repeat && this.again:
-		d.repeat(Copy, this.epoch, rowID{s, e.row}, s.tally.most, func() Example { return example("it is a copy of an earlier message") })
-	case repeat && resent:
-		s.tally.repeated(Again, 1, []Example{repeats()})
-	case repeat:
-		d.repeat(Again, this.epoch, rowID{s, e.row}, s.tally.most, repeats)
-	case this.again && f.proof != refuted && f.proof != doubted:
-		s.tally.fault(Altered, example("another event has its stamp"))
+	case !repeat && v.proof != refuted && v.proof != doubted:
+		x.What = "another event has its stamp"
+		s.tally.add(altered, 1, x)
+	case !repeat:
+	case resent && code == again:
+		s.tally.add(again, 1, x)
+	default:
+		id := repeatID{this.epoch, code}
+		found := d.repeats[id]
+		if found == nil {
+			found = &repeatedRows{rows: make(map[rowID]uint64)}
+			d.repeats[id] = found
+		}
+		found.add(s.tally.most, 1, x)
+		row := rowID{s, e.row}
+		if _, known := found.rows[row]; known || d.once[this.epoch] && len(found.rows) < mostRows {
+			found.rows[row]++
+		}
+	}
+}
+
+// finish reports the repeats. What a run with at-least-once had in flight when it was killed may be
+// stored behind the start of the next one: that one may publish it again. What is true of a row
+// with a dead letter is published as often as a person resends it.
+func (d *deliveries) finish(t *tally) {
+	before := true
+	for _, epoch := range slices.Sorted(maps.Keys(d.once)) {
+		for _, code := range []Code{copied, again} {
+			found, once := d.repeats[repeatID{epoch, code}], d.once[epoch]
+			if found == nil {
+				continue
+			}
+			resent := uint64(0)
+			for row, n := range found.rows {
+				if row.shard.rejected[row.row] && code == again {
+					resent += n
+				}
+			}
+			if !once || !before && code == again {
+				resent = found.Count
+			}
+			t.add(repeated, found.Count-resent, found.Examples...)
+			t.add(code, resent, found.Examples...)
+		}
+		before = d.once[epoch]
+	}
+}
+
+// perBlock is how many numbers a block has, blockBytes what it takes of the memory.
+const perBlock, blockBytes = 1024, 200
+
+// numbers is a set of numbers that comes to be nearly complete, in any order: one bit for each
+// number in a block, nothing for the blocks before the first one that lacks a number.
+type numbers struct {
+	// below is the first block that is not full.
+	below  uint64
+	blocks map[uint64]*block
+}
+
+type block struct {
+	bits [perBlock / 64]uint64
+	n    int
+}
+
+func newNumbers() numbers { return numbers{blocks: make(map[uint64]*block)} }
+
+// add adds a number and reports whether it was there. It takes what it needs from left, which may
+// go below zero.
+func (s *numbers) add(n uint64, left *int) (was bool) {
+	at := n / perBlock
+	if at < s.below {
+		return true
+	}
+	b := s.blocks[at]
+	if b == nil {
+		b = new(block)
+		s.blocks[at] = b
+		*left -= blockBytes
+	}
+	word, bit := n%perBlock/64, uint64(1)<<(n%64)
+	if b.bits[word]&bit != 0 {
+		return true
+	}
+	b.bits[word] |= bit
+	b.n++
+	for ; s.blocks[s.below] != nil && s.blocks[s.below].n == perBlock; s.below++ {
+		delete(s.blocks, s.below)
+		*left += blockBytes
+	}
+	return false
+}
+
+// missing calls each with every range of numbers below limit that are not there, in their order.
+func (s *numbers) missing(limit uint64, each func(first, last uint64)) {
+	first, open := uint64(0), false
+	for n := s.below * perBlock; n < limit; n++ {
+		b := s.blocks[n/perBlock]
+		has := b != nil && b.bits[n%perBlock/64]&(1<<(n%64)) != 0
+		if has && open {
+			each(first, n-1)
+		} else if !has && !open {
+			first = n
+		}
+		if open = !has; b == nil {
+			n |= perBlock - 1
+		}
+	}
+	if open {
+		each(first, limit-1)
 	}
 }

@@ -30,14 +30,14 @@ func (w *world) rows(n int) {
 // setState changes the state of a message.
 func (w *world) setState(i int, change func(*sink.State)) {
 	w.t.Helper()
-	m := *w.bus.messages[i]
-	state, err := sink.ParseState(m.Header.State)
+	m := w.copyOf(i)
+	state, err := sink.ParseState(m.Header[sink.HeaderState])
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	change(&state)
-	m.Header.State = string(sink.AppendState(nil, &state))
-	w.bus.messages[i] = &m
+	m.Header[sink.HeaderState] = string(sink.AppendState(nil, &state))
+	w.bus.messages[i] = m
 }
 
 // examplesOf returns what the examples of a fault or reason say.
@@ -158,9 +158,9 @@ func TestLostMessages(t *testing.T) {
 		w.insert("a", "first")
 		w.insert("b", "first")
 		w.insert("c", "first")
-		state := w.bus.messages[1].Header.State
+		state := w.bus.messages[1].Header[sink.HeaderState]
 		w.refuse(1, 2)
-		w.bus.messages[1].Header.State = state
+		w.bus.messages[1].Header[sink.HeaderState] = state
 		want(t, w.check(), "missing 1")
 	})
 	t.Run("are not judged where their numbers take too much memory", func(t *testing.T) {
@@ -244,15 +244,14 @@ func TestRepeatsWithStamps(t *testing.T) {
 
 // copyOf returns a copy of a message.
 func (w *world) copyOf(i int) *verify.Message {
-	m := *w.bus.messages[i]
-	return &m
+	return clone(w.bus.messages[i])
 }
 
 func TestStatesThatCannotBeRead(t *testing.T) {
 	w := stamped(t, event.Release)
 	w.rows(3)
-	w.bus.messages[1].Header.State = "2 a new form"
-	w.bus.messages[2].Header.State = "1 1f 3 0.2"
+	w.bus.messages[1].Header[sink.HeaderState] = "2 a new form"
+	w.bus.messages[2].Header[sink.HeaderState] = "1 1f 3 0.2"
 	r := w.check()
 	want(t, r, "altered 1 | newerForm 1")
 	if e := examplesOf(r, "altered")[0]; !strings.Contains(e.What, "bridge-state") || e.Row != 3 || e.At != 2 {
@@ -293,7 +292,7 @@ func TestMessagesOfOtherDomains(t *testing.T) {
 	w.insert("d", "theirs")
 	w.refuse(2, 5)
 	for _, m := range w.bus.messages {
-		m.Header.Domain = foreign
+		m.Header[sink.HeaderDomain] = foreign
 	}
 	w.bus.messages = append(w.bus.messages, own...)
 	for id := range uint64(3) {
@@ -307,7 +306,7 @@ func TestMessagesOfOtherDomains(t *testing.T) {
 	}
 	// A header of another domain does not hide an event of ours.
 	w.bus.read = 0
-	w.bus.messages[4].Header.Domain = foreign
+	w.bus.messages[4].Header[sink.HeaderDomain] = foreign
 	want(t, w.check(ours), "altered 1")
 }
 

@@ -1,10 +1,12 @@
 package verify
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"bridge/event"
@@ -12,19 +14,66 @@ import (
 	"bridge/source"
 )
 
-// table reads the rows of a shard and keeps those that do not fit.
+const (
+	pageRows  = 2000
+	pageBytes = 8 << 20
+	// rereadRows is how many rows are read again at once.
+	rereadRows = 500
+	// retryFor is how long one outage of a source may last.
+	retryFor = 30 * time.Second
+	// mostWindow bounds how long a stability window is waited for.
+	mostWindow = time.Minute
+)
+
+// table is a shard with what the bus says of it.
 type table struct {
-	run   *run
-	shard *shard
-	// after is the highest row that was read.
-	after uint64
+	schema
+	run        *run
+	tally      *tally
+	deliveries *deliveries
+	// head is the newest message of the stream.
+	head *newest
+
+	// entities are those of a capability shard, which is table number number there, facts the
+	// events of a release shard.
+	*entities
+	number uint16
+	*facts
+	counters
+	// tails holds the first row that the tail published in each partition, newest the highest of
+	// all.
+	tails  map[int]uint64
+	newest uint64
+	// rejected are rows in the dead letters, refused are the events there.
+	rejected map[uint64]bool
+	refused  map[[16]byte]bool
+	// doubts are events that are judged once the table has been read.
+	doubts map[doubt]*Finding
+	// strangers are the events with a member of no column, or of another type than its column, and
+	// usual the partitions where an event of the table's shape has come.
+	strangers map[uint64]*strangers
+	usual     map[int]bool
+	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
+	last              attempt
+	firstRow, lastRow uint64
 	// suspects are rows that do not fit, in the order of their ids.
 	suspects []suspect
-	// twins are rows of which another table has the key, of the suspects that are looked at again.
-	twins []twin
-	// matched counts the rows that have an event.
-	matched      uint64
-	rejectedRows uint64
+}
+
+// counters count what a table has; stamped are the events with a stamp, unproven those whose
+// meta.id proves nothing.
+type counters struct{ events, repeats, stamped, unproven, rows, tombstones, behind, rejectedRows uint64 }
+
+func (r *run) newTable(o Shard) *table {
+	s := &table{
+		schema: newSchema(o, r.Domain), run: r,
+		tails: make(map[int]uint64), rejected: make(map[uint64]bool), refused: make(map[[16]byte]bool),
+		doubts: make(map[doubt]*Finding), strangers: make(map[uint64]*strangers), usual: make(map[int]bool),
+	}
+	if o.Kind == event.Release {
+		s.facts = newFacts()
+	}
+	return s
 }
 
 // suspect is a row that does not fit.
@@ -34,80 +83,36 @@ type suspect struct {
 	sum    uint64
 	since  time.Time
 	entity uint32
-	key    key
-	// known says that the bus has an event of it.
-	known bool
 }
 
-func suspectOf(v *verdict, row uint64, now time.Time) suspect {
-	return suspect{row: row, sum: v.sum, since: now, entity: v.entity, key: v.entityKey, known: v.fault != Missing}
+// twin is a row whose key another table of the stream had, too, when it was seen.
+type twin struct {
+	look
+	// key has the values of its key columns.
+	key [][]byte
+	// other has the key in row otherRow, nil if no table has. fits says that a row of another table
+	// is what the last event says.
+	other    *table
+	otherRow uint64
+	fits     bool
 }
 
-// scan reads all rows that lie after those that were read.
-func (t *table) scan(ctx context.Context) error {
-	for {
-		if err := t.read(ctx, source.Query{After: t.after, Limit: pageRows, MaxBytes: pageBytes}); err != nil {
-			return err
-		}
-		page := &t.run.page
-		for _, row := range page.Rows {
-			if t.shard.rows++; t.shard.rows == 1 {
-				t.shard.firstRow = row.ID
-			}
-			t.shard.lastRow = row.ID
-			t.first(row, page.Now)
-			t.after = row.ID
-		}
-		t.run.Progress(Step{What: "reading " + t.shard.Name, Done: t.after, Total: page.MaxID})
-		if !page.More {
-			return nil
-		}
+// join puts a table to those that share its entities. A release stream has facts and no entities.
+func (r *run) join(t *table) error {
+	if t.Kind == event.Release {
+		return nil
 	}
-}
-
-// first looks at a row for the first time.
-func (t *table) first(row source.Row, now time.Time) {
-	v := t.shard.compareRow(row, now)
-	if v.fault != Missing && !v.silent {
-		t.matched++
+	at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].Stream == t.Stream && !t.Apart })
+	if at < 0 {
+		at = len(r.entities)
+		r.entities = append(r.entities, newEntities())
 	}
-	if !t.accept(&v, row.ID) {
-		t.suspects = append(t.suspects, suspectOf(&v, row.ID, now))
+	l := r.entities[at]
+	if len(l.tables) == 1<<16-1 {
+		return fmt.Errorf("stream %s has more than %d tables", t.Stream, len(l.tables))
 	}
-}
-
-// accept takes note of a row that needs no other look, and reports whether it is one.
-func (t *table) accept(v *verdict, row uint64) bool {
-	if v.double {
-		return false
-	}
-	if v.reason != "" && v.fault == "" {
-		t.shard.tally.doubt(v.reason, t.example(v, row))
-	}
-	return v.fault == ""
-}
-
-func (t *table) example(v *verdict, row uint64) Example {
-	e := Example{Shard: t.shard.Name, Row: row, Key: v.key, What: v.what, partition: -1}
-	if v.entity != none {
-		n := t.shard.at(v.entity)
-		e.partition, e.At = int(n.partition), n.at
-	}
-	return e
-}
-
-// read fills the page. It retries through an outage of up to retryFor.
-func (t *table) read(ctx context.Context, q source.Query) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
-	err := pause.Retry(ctx, func() error { return t.shard.Source.Read(ctx, q, &t.run.page) }, isTransient)
-	if err == nil {
-		err = t.shard.bind(t.run.page.Columns)
-	} else if isTransient(err) {
-		return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
-	}
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", t.shard.Stream, &unfitError{err})
-	}
+	t.entities, t.number = l, uint16(len(l.tables))
+	l.tables = append(l.tables, t)
 	return nil
 }
 
@@ -116,49 +121,322 @@ type unfitError struct{ error }
 
 func (e *unfitError) Unwrap() error { return e.error }
 
-// isTransient reports whether a read that failed may succeed later.
-func isTransient(err error) bool {
-	return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
+// read fills the page of the run. It retries through an outage of up to retryFor.
+func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) {
+	transient := func(err error) bool {
+		return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
+	}
+	page := &t.run.page
+	q.MaxBytes = pageBytes
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
+	err := pause.Retry(ctx, func() error { return t.Source.Read(ctx, q, page) }, transient)
+	if err == nil {
+		err = t.bind(page.Columns)
+	} else if transient(err) {
+		return nil, fmt.Errorf("stream %s: %w", t.Stream, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", t.Stream, &unfitError{err})
+	}
+	return page, nil
 }
 
-// finishFacts tells events of rows that are gone from events of rows that never were: their ids
-// have not been given out.
-func (t *table) finishFacts(ctx context.Context) error {
-	s := t.shard
-	if s.facts == nil {
-		return nil
-	}
-	next, err := s.Source.NextID(ctx)
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", s.Stream, err)
-	}
-	if next == 0 {
-		next = math.MaxUint64
-	}
-	never := uint64(0)
-	for row := range s.byRow {
-		if row >= next {
-			never++
-			s.tally.fault(Extra, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), partition: -1})
+// readIDs reads rows by their ids, which ascend.
+func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(source.Row, time.Time)) error {
+	for len(ids) > 0 {
+		page, err := t.read(ctx, source.Query{Ranges: ids, Limit: pageRows})
+		if err != nil {
+			return err
 		}
-	}
-	if gone := uint64(len(s.byRow)) - t.matched; gone > never {
-		s.tally.doubts(Purged, gone-never)
+		for _, row := range page.Rows {
+			each(row, page.Now)
+			for len(ids) > 0 && ids[0].First <= row.ID {
+				ids = ids[1:]
+			}
+		}
+		if !page.More {
+			return nil
+		}
 	}
 	return nil
 }
 
-// sum adds the counts of a shard.
-func (t *table) sum(to *Stream) {
-	s := t.shard
-	to.Shards++
-	to.Rows += s.rows
-	to.Events += s.events
-	to.Repeats += s.repeats
-	to.Tombstones += s.tombstones
-	to.Rejected += t.rejectedRows
-	to.Behind += s.behind
-	if s.Kind == event.Release {
-		to.Live += uint64(len(s.byRow))
+// scan looks at all rows that lie after those that were read.
+func (t *table) scan(ctx context.Context) error {
+	for {
+		page, err := t.read(ctx, source.Query{After: t.lastRow, Limit: pageRows})
+		if err != nil {
+			return err
+		}
+		for _, row := range page.Rows {
+			if t.rows++; t.rows == 1 {
+				t.firstRow = row.ID
+			}
+			t.lastRow = row.ID
+			if l := t.compare(row, page.Now); !t.accept(&l) {
+				t.suspect(&l)
+			}
+		}
+		t.run.Progress(Step{What: "reading " + t.Name, Done: t.lastRow, Total: page.MaxID})
+		if !page.More {
+			return nil
+		}
 	}
+}
+
+// accept takes note of a row that needs no other look, and reports whether it is one.
+func (t *table) accept(l *look) bool {
+	if l.double || l.fault != "" {
+		return false
+	}
+	if l.reason != "" {
+		t.tally.add(l.reason, 1, t.rowExample(l))
+	}
+	return true
+}
+
+func (t *table) suspect(l *look) {
+	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity})
+}
+
+func (t *table) rowExample(l *look) Example {
+	e := Example{Shard: t.Name, Row: l.row, Key: l.key, What: l.what, partition: -1}
+	if l.entity != none {
+		n := t.get(l.entity)
+		e.partition, e.At = int(n.partition), n.at
+	}
+	return e
+}
+
+// recheck looks at the suspects another time, and at the rows that have come since. The last time,
+// what still does not fit is reported.
+func (t *table) recheck(ctx context.Context, last bool) error {
+	list := t.suspects
+	t.suspects = nil
+	for chunk := range slices.Chunk(list, rereadRows) {
+		if err := t.reread(ctx, chunk, last); err != nil {
+			return err
+		}
+	}
+	if err := t.scan(ctx); err != nil || !last {
+		return err
+	}
+	for _, s := range t.suspects {
+		t.tally.add(young, 1, Example{Shard: t.Name, Row: s.row, What: "it came while the check ran", partition: -1})
+	}
+	t.suspects = nil
+	return nil
+}
+
+// reread looks at some suspects.
+func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
+	ids := make([]source.Range, len(list))
+	for i, s := range list {
+		ids[i] = source.Range{First: s.row, Last: s.row}
+	}
+	var twins []twin
+	if err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
+		for ; list[0].row < row.ID; list = list[1:] {
+			t.vanished(list[0])
+		}
+		before := list[0]
+		list = list[1:]
+		l := t.compare(row, now)
+		if t.accept(&l) {
+			return
+		}
+		if l.moved = l.sum != before.sum; !l.moved {
+			l.since = before.since
+		}
+		switch {
+		case !last:
+			t.suspect(&l)
+		case l.double:
+			w := twin{look: l}
+			for _, c := range t.columns.Key {
+				w.key = append(w.key, bytes.Clone(row.Values[c]))
+			}
+			twins = append(twins, w)
+		default:
+			t.conclude(&l)
+		}
+	}); err != nil {
+		return err
+	}
+	for _, s := range list {
+		t.vanished(s)
+	}
+	if len(twins) == 0 {
+		return nil
+	}
+	for _, other := range t.tables {
+		if other != t {
+			if err := other.findTwins(ctx, twins); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range twins {
+		t.concludeTwin(&twins[i])
+	}
+	return nil
+}
+
+// vanished is a suspect whose row is gone: its entity may have another one, or none.
+func (t *table) vanished(s suspect) {
+	if s.entity == none || t.entities == nil {
+		return
+	}
+	if n := t.get(s.entity); n.flags&seen == 0 || n.seenBy == t.number {
+		n.flags &^= seen
+		t.extra = append(t.extra, s.entity)
+	}
+}
+
+// findTwins finds the rows of the table that have the keys of twins.
+func (t *table) findTwins(ctx context.Context, list []twin) error {
+	keys, index := make([][][]byte, len(list)), make(map[uint32]*twin, len(list))
+	for i := range list {
+		keys[i], index[list[i].entity] = list[i].key, &list[i]
+	}
+	page, err := t.read(ctx, source.Query{Keys: keys, Limit: pageRows})
+	if err != nil {
+		return err
+	}
+	if half := len(list) / 2; page.More && half > 0 {
+		// It proves nothing about the rows that it lacks.
+		if err := t.findTwins(ctx, list[:half]); err != nil {
+			return err
+		}
+		return t.findTwins(ctx, list[half:])
+	}
+	for _, row := range page.Rows {
+		l := t.compare(row, page.Now)
+		if w := index[l.entity]; w != nil && l.entity != none {
+			w.other, w.otherRow, w.fits = t, row.ID, w.fits || l.fault == ""
+		}
+	}
+	return nil
+}
+
+// concludeTwin reports a row: alone, or with that of another table, once for both.
+func (t *table) concludeTwin(w *twin) {
+	n := t.get(w.entity)
+	if w.other == nil {
+		n.flags &^= double
+		n.seenBy, w.double = t.number, false
+		if !t.accept(&w.look) {
+			t.conclude(&w.look)
+		}
+		return
+	}
+	if n.flags&reported != 0 {
+		return
+	}
+	n.flags |= reported
+	e := t.rowExample(&w.look)
+	e.What = fmt.Sprintf("the table %s has its key, too, in row %d", w.other.Name, w.otherRow)
+	t.tally.add(twoRows, 1, e)
+	if w.fault != "" && !w.fits {
+		w.what += "; no table with its key has what the last event says"
+		t.conclude(&w.look)
+	}
+}
+
+// conclude reports a row that does not fit at the last look.
+func (t *table) conclude(l *look) {
+	window := t.Window
+	if l.fault != missing || l.row <= t.newest {
+		// What the tail has passed is not a new row.
+		window = min(window, mostWindow)
+	}
+	// A row is old once what it says must have been published: by its own time, or since it was
+	// seen first.
+	due := window + 2*t.run.Pause
+	isOld := l.now.Sub(l.since) >= due || !l.time.IsZero() && l.now.Sub(l.time) >= due
+	e := t.rowExample(l)
+	switch {
+	case l.moved:
+		t.tally.add(changing, 1, e)
+	case !isOld:
+		t.tally.add(young, 1, e)
+	case l.fault == missing:
+		t.missing(e)
+	default:
+		t.hint(&e)
+		t.tally.add(l.fault, 1, e)
+	}
+}
+
+// missing reports a row without an event, unless the bus need not have one.
+func (t *table) missing(e Example) {
+	partitions := t.run.Bus.Partitions()
+	if from, why := t.expectedFrom(partitions); e.Row < from {
+		t.tally.add(why, 1, e)
+		return
+	}
+	t.hint(&e)
+	if t.facts != nil && slices.ContainsFunc(partitions, func(p Partition) bool { return p.Thinned && t.uses(p) }) {
+		t.tally.add(thinned, 1, e)
+		return
+	}
+	if e.Row > t.newest {
+		t.behind++
+	}
+	t.tally.add(missing, 1, e)
+}
+
+// hint says where an event may be that the bus lacks.
+func (t *table) hint(e *Example) {
+	if t.rejected[e.Row] {
+		e.What += "; the bus refused an event of the row, which is a dead letter"
+		t.rejectedRows++
+	}
+}
+
+// findExtra finds the entities that live by the bus and have no row.
+func (l *entities) findExtra() {
+	for i := range l.count {
+		if l.get(i).flags&(seen|dead) == 0 {
+			l.extra = append(l.extra, i)
+		}
+	}
+}
+
+// recheckExtra reads the rows that the last events of these entities are about, and drops the
+// entities that turn out to have a row, or to be gone by the bus too. The last time, the others are
+// reported.
+func (l *entities) recheckExtra(ctx context.Context, last bool) error {
+	for _, t := range l.tables {
+		var ids []source.Range
+		for _, i := range l.extra {
+			if n := l.get(i); n.shard == t.number {
+				ids = append(ids, source.Range{First: n.row, Last: n.row})
+			}
+		}
+		slices.SortFunc(ids, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+		for chunk := range slices.Chunk(slices.Compact(ids), rereadRows) {
+			if err := t.readIDs(ctx, chunk, func(row source.Row, now time.Time) { t.compare(row, now) }); err != nil {
+				return err
+			}
+		}
+	}
+	l.extra = slices.DeleteFunc(l.extra, func(i uint32) bool {
+		n := l.get(i)
+		t := l.tables[n.shard]
+		e := Example{Shard: t.Name, Row: n.row, At: n.at, What: "it has no row", partition: int(n.partition)}
+		switch {
+		case n.flags&(seen|dead) != 0:
+		case !last:
+			return false
+		case n.flags&split != 0:
+			t.tally.add(splitUp, 1, e)
+		default:
+			e.What = "the last event says that it lives, but it has no row"
+			t.hint(&e)
+			t.tally.add(extra, 1, e)
+		}
+		return true
+	})
+	return nil
 }

@@ -9,14 +9,14 @@ import (
 
 // tombstone sends the tombstone of the last message.
 func (w *world) tombstone() {
-	last := *w.bus.messages[len(w.bus.messages)-1]
+	last := w.copyOf(len(w.bus.messages) - 1)
 	last.Value = nil
 	if w.stamp.Epoch != 0 {
-		last.Header.State = string(sink.AppendState(nil, &w.stamp))
+		last.Header[sink.HeaderState] = string(sink.AppendState(nil, &w.stamp))
 		w.stamp.Seq++
 		w.stamp.Acked++
 	}
-	w.bus.messages = append(w.bus.messages, &last)
+	w.bus.messages = append(w.bus.messages, last)
 }
 
 func TestTombstones(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,20 @@ func (w *world) remove(id uint64, name string) {
 	w.last[name], w.gone[name] = ev.ID, true
 }
 
+// clone returns a message that can be changed.
+func clone(m *verify.Message) *verify.Message {
+	one := *m
+	one.Header = maps.Clone(m.Header)
+	return &one
+}
+
+// headers are those of a message, as a bus stores them.
+func headers(m *sink.Message) map[string]string {
+	list := make(map[string]string)
+	m.EachHeader(func(name, value string) { list[name] = value })
+	return list
+}
+
 func (w *world) send(ev event.Event, row uint64, err error) {
 	w.t.Helper()
 	if err != nil {
@@ -127,9 +142,8 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 		}
 		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: at.UnixMilli(), Previous: w.previous, Reason: ev.Reason}
 	}
-	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body)}
-	m.EachHeader(c.Header.Set)
-	c.Header.State = ""
+	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body), Header: headers(&m)}
+	delete(c.Header, sink.HeaderState)
 	if w.stamp.Epoch != 0 {
 		state := w.stamp
 		switch {
@@ -140,7 +154,7 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 		default:
 			state.Kind = sink.StateTombstone
 		}
-		c.Header.State = string(sink.AppendState(nil, &state))
+		c.Header[sink.HeaderState] = string(sink.AppendState(nil, &state))
 		w.stamp.Seq++
 		w.stamp.Acked++
 	}

@@ -14,7 +14,7 @@ var (
 		{"tests/world/program.go", "names a flag of go build"},
 		{"tests/faulty/mistakes_test.go", "names a flag of go test"},
 		{"tests/torture/", "names faults and texts of the page that results were published with, and quotes the log"},
-		{"internal/verify/report.go", "the names of its JSON members stay"},
+		{"internal/verify/findings.go", "the names of its JSON members stay"},
 		{"internal/verify/release_test.go", "the names of its JSON members stay"},
 		{"internal/app/metrics_test.go", "names a label of a metric that alerts rely on"},
 		{"internal/monitoring/sections.go", "asks for a label of a metric that alerts rely on"},

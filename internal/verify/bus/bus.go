@@ -46,8 +46,6 @@ type Options struct {
 type Bus struct {
 	options    Options
 	partitions []*partition
-	// texts are values of headers, see text.
-	texts map[string]string
 }
 
 var _ verify.Bus = (*Bus)(nil)
@@ -63,7 +61,7 @@ type partition struct {
 // Open learns the TPs. That a topic is missing, or that no stream takes the subjects, is an error;
 // the reader is then closed.
 func Open(ctx context.Context, o Options) (*Bus, error) {
-	b := &Bus{options: o, texts: make(map[string]string)}
+	b := &Bus{options: o}
 	if err := b.learn(ctx); err != nil {
 		return nil, errors.Join(err, o.Reader.Close())
 	}
@@ -218,7 +216,7 @@ func (p *partition) pass(at uint64) {
 
 // messageOf returns what is judged of a message. On Kafka a null is empty.
 func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
-	message := verify.Message{Partition: index, At: m.Offset, Key: m.Key, Value: m.Value}
+	message := verify.Message{Partition: index, At: m.Offset, Key: m.Key, Value: m.Value, Header: make(map[string]string, len(m.Headers))}
 	if b.partitions[index].Destination != "" {
 		if message.Key == nil {
 			message.Key = []byte{}
@@ -227,31 +225,12 @@ func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	} else {
 		message.Once = slices.ContainsFunc(m.Headers, func(h sink.Header) bool { return slices.Contains(headersOnce, h.Name) })
 	}
-	for i := range m.Headers {
-		h := &m.Headers[i]
+	for _, h := range m.Headers {
 		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") || h.Name == sink.HeaderContentType {
-			message.Header.Set(h.Name, b.text(h))
+			message.Header[h.Name] = string(h.Value)
 		}
 	}
 	return message
-}
-
-// mostTexts bounds the values of headers that are kept.
-const mostTexts = 1000
-
-// text returns the value of a header. One that many messages have is made once.
-func (b *Bus) text(h *sink.Header) string {
-	switch h.Name {
-	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState, sink.HeaderTime, sink.HeaderPrevious:
-		return string(h.Value)
-	}
-	text, known := b.texts[string(h.Value)]
-	if !known {
-		if text = string(h.Value); len(b.texts) < mostTexts {
-			b.texts[text] = text
-		}
-	}
-	return text
 }
 
 // Fetch implements [verify.Bus].

@@ -74,7 +74,7 @@ func read(t *testing.T, b *bus.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
 	err := b.Read(t.Context(), func(m *verify.Message) error {
-		got = append(got, fmt.Sprintf("%d %s %s", m.At, m.Value, m.Header.RowID))
+		got = append(got, fmt.Sprintf("%d %s %s", m.At, m.Value, m.Header["bridge-row-id"]))
 		return nil
 	}, func(done, of uint64) { last, total = done, of })
 	if err != nil {
@@ -117,7 +117,7 @@ func TestReadSubjects(t *testing.T) {
 	t.Run("fetches one message again", func(t *testing.T) {
 		b := w.open(t, "T", "t.a")
 		m, err := b.Fetch(t.Context(), 0, 3)
-		if err != nil || string(m.Value) != "v2" || m.At != 3 || m.Header.RowID != "2" {
+		if err != nil || string(m.Value) != "v2" || m.At != 3 || m.Header["bridge-row-id"] != "2" {
 			t.Errorf("%+v, %v", m, err)
 		}
 	})

@@ -79,7 +79,7 @@ func readKafka(t *testing.T, b *bus.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
 	err := b.Read(t.Context(), func(m *verify.Message) error {
-		got = append(got, fmt.Sprintf("%d/%d %s=%s %s", m.Partition, m.At, m.Key, m.Value, m.Header.RowID))
+		got = append(got, fmt.Sprintf("%d/%d %s=%s %s", m.Partition, m.At, m.Key, m.Value, m.Header["bridge-row-id"]))
 		return nil
 	}, func(done, of uint64) { last, total = done, of })
 	if err != nil {
