@@ -157,8 +157,8 @@ func (s *table) finishFacts(next uint64) {
 	s.tally.add(purged, gone)
 }
 
-// look is what was found about one row.
-type look struct {
+// comparison is what was found about one row.
+type comparison struct {
 	row uint64
 	// now is the database's clock when it was read, since when what it says was seen first, time
 	// the row's own, zero where it has none.
@@ -180,8 +180,8 @@ type look struct {
 const none = ^uint32(0)
 
 // compare compares a row, read when the database's clock stood at now, with what the bus says.
-func (s *table) compare(row source.Row, now time.Time) look {
-	l := look{row: row.ID, now: now, since: now, entity: none}
+func (s *table) compare(row source.Row, now time.Time) comparison {
+	l := comparison{row: row.ID, now: now, since: now, entity: none}
 	input := event.Row{Row: row, Read: now}
 	ev, err := s.encode(input)
 	if err != nil {
@@ -214,14 +214,14 @@ func (s *table) compare(row source.Row, now time.Time) look {
 }
 
 // compareFact compares a row of a release with its event, by the columns that the event has.
-func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *look) {
+func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *comparison) {
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
 	id, body := short(ev.UUID), s.bodyOf(s.members)
 	if n := f.shape(); n > 0 && n < manyShapes {
 		then := s.facted[n-1]
 		if old, ok := then.row(row, s.columns); ok {
-			if buf, again, err := then.encoder.Append(s.again[:0], event.Row{Row: old, Read: epoch}); err == nil {
-				s.again = buf
+			if buf, again, err := then.encoder.Append(s.encoded[:0], event.Row{Row: old, Read: epoch}); err == nil {
+				s.encoded = buf
 				id, body = short(again.UUID), s.bodyOf(membersOf(nil, again.Body))
 			}
 		}
@@ -257,7 +257,7 @@ func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *look) {
 func isAnother(a, b uint64) bool { return a != 0 && b != 0 && a&byKey == b&byKey && a != b }
 
 // compareEntity compares the row whose event was spread last with the last event of its entity.
-func (s *table) compareEntity(row event.Row, ev *event.Event, l *look) {
+func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 	at, known := s.index[keyOf(ev.Key)]
 	if !known {
 		// Nothing has to be published of a row that is deleted.
@@ -285,7 +285,7 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *look) {
 }
 
 // compareLast compares a row with the last event of its entity, which may be of another table.
-func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *look) {
+func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *comparison) {
 	of := s
 	if n.shard != s.number {
 		of = s.tables[n.shard]
@@ -320,7 +320,7 @@ func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *look) {
 }
 
 // compareState compares the states of a row and of an event that both live.
-func (s *table) compareState(row source.Row, n *entity, l *look) {
+func (s *table) compareState(row source.Row, n *entity, l *comparison) {
 	same := s.stateOf() == n.state
 	if same && n.flags.proof() == proven {
 		return
@@ -356,11 +356,11 @@ func (s *table) confirm(n *entity, id string) {
 func (s *schema) makes(row source.Row, n *entity) (id string, fits bool) {
 	row.ID = n.row
 	for _, op := range []event.Op{event.Added, event.Modified} {
-		buf, ev, err := s.Encoder.Append(s.again[:0], event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link), Op: op})
+		buf, ev, err := s.Encoder.Append(s.encoded[:0], event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link), Op: op})
 		if err != nil {
 			return "", false
 		}
-		s.again = buf
+		s.encoded = buf
 		// A type that several operations share does not tell which one it was.
 		told := len(s.operations[ev.Type]) < 2
 		if (!told || (op == event.Modified) == (n.flags&modified != 0)) && short(ev.UUID) == n.last {

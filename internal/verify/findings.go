@@ -36,17 +36,17 @@ func define(l list, code Code, words string) Code {
 
 // The faults.
 var (
-	otherKey    = define(faults, "otherKey", "the stream was published under another KIND, KEY or scope than it is configured with")
-	lost        = define(faults, "lost", "messages that the bus acknowledged and does not hold")
-	missing     = define(faults, "missing", "rows without an event")
-	stale       = define(faults, "stale", "rows whose last event says something else")
-	extra       = define(faults, "extra", "events of what no row has")
-	outOfOrder  = define(faults, "outOfOrder", "events in the wrong order")
-	brokenLink  = define(faults, "brokenLink", "events that follow one that is not there")
-	altered     = define(faults, "altered", "events that do not fit themselves or their row")
-	repeated    = define(faults, "repeated", "events that are there twice, though they were published with exactly-once")
-	otherTarget = define(faults, "otherPartition", "last events that lie in another partition than that of their key")
-	foreign     = define(faults, "foreign", "messages that are no events")
+	otherKey       = define(faults, "otherKey", "the stream was published under another KIND, KEY or scope than it is configured with")
+	lost           = define(faults, "lost", "messages that the bus acknowledged and does not hold")
+	missing        = define(faults, "missing", "rows without an event")
+	stale          = define(faults, "stale", "rows whose last event says something else")
+	extra          = define(faults, "extra", "events of what no row has")
+	outOfOrder     = define(faults, "outOfOrder", "events in the wrong order")
+	brokenLink     = define(faults, "brokenLink", "events that follow one that is not there")
+	altered        = define(faults, "altered", "events that do not fit themselves or their row")
+	repeated       = define(faults, "repeated", "events that are there twice, though they were published with exactly-once")
+	otherPartition = define(faults, "otherPartition", "last events that lie in another partition than that of their key")
+	foreign        = define(faults, "foreign", "messages that are no events")
 )
 
 // What could not be judged.

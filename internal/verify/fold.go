@@ -415,7 +415,7 @@ func (h *homes) finish(list strays) {
 			explained = explained || right == p.Number
 		}
 		if !explained {
-			one.shard.tally.add(otherTarget, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,
+			one.shard.tally.add(otherPartition, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,
 				What: "the partition of its key is " + strconv.Itoa(right)})
 		}
 	}

@@ -210,7 +210,7 @@ func (s *schema) proveAs(of *shape, m *Message, e *envelope, key []byte, ops []e
 // not among these, so its meta.id proves nothing.
 func (s *schema) encodeAgain(e *envelope, v *verdict, op event.Op, digest [16]byte) (ev event.Event, err error) {
 	encoder, read := v.shape.encoder, time.UnixMilli(e.time)
-	buf := s.again[:0]
+	buf := s.encoded[:0]
 	if op == event.Deleted {
 		buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: []byte(encoder.KeyOf(v.values)), ID: e.row, Read: read, Predecessor: string(e.predecessor)})
 		if reason := tombstone; e.reason != absent {
@@ -226,7 +226,7 @@ func (s *schema) encodeAgain(e *envelope, v *verdict, op event.Op, digest [16]by
 		}
 		buf, ev, err = encoder.Append(buf, row)
 	}
-	s.again = buf
+	s.encoded = buf
 	return ev, err
 }
 

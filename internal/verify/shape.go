@@ -55,8 +55,8 @@ type schema struct {
 	members []member
 	now     *shape
 	// Memory that is used again.
-	scratch, again, rowBody []byte
-	rowMembers              []member
+	scratch, encoded, rowBody []byte
+	rowMembers                []member
 }
 
 func newSchema(o Shard, domain string) schema {

@@ -87,7 +87,7 @@ type suspect struct {
 
 // twin is a row whose key another table of the stream had, too, when it was seen.
 type twin struct {
-	look
+	comparison
 	// key has the values of its key columns.
 	key [][]byte
 	// other has the key in row otherRow, nil if no table has. fits says that a row of another table
@@ -185,7 +185,7 @@ func (t *table) scan(ctx context.Context) error {
 }
 
 // accept takes note of a row that needs no other look, and reports whether it is one.
-func (t *table) accept(l *look) bool {
+func (t *table) accept(l *comparison) bool {
 	if l.double || l.fault != "" {
 		return false
 	}
@@ -195,11 +195,11 @@ func (t *table) accept(l *look) bool {
 	return true
 }
 
-func (t *table) suspect(l *look) {
+func (t *table) suspect(l *comparison) {
 	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity})
 }
 
-func (t *table) rowExample(l *look) Example {
+func (t *table) rowExample(l *comparison) Example {
 	e := Example{Shard: t.Name, Row: l.row, Key: l.key, What: l.what, partition: -1}
 	if l.entity != none {
 		n := t.get(l.entity)
@@ -252,7 +252,7 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 		case !last:
 			t.suspect(&l)
 		case l.double:
-			w := twin{look: l}
+			w := twin{comparison: l}
 			for _, c := range t.columns.Key {
 				w.key = append(w.key, bytes.Clone(row.Values[c]))
 			}
@@ -325,8 +325,8 @@ func (t *table) concludeTwin(w *twin) {
 	if w.other == nil {
 		n.flags &^= double
 		n.seenBy, w.double = t.number, false
-		if !t.accept(&w.look) {
-			t.conclude(&w.look)
+		if !t.accept(&w.comparison) {
+			t.conclude(&w.comparison)
 		}
 		return
 	}
@@ -334,17 +334,17 @@ func (t *table) concludeTwin(w *twin) {
 		return
 	}
 	n.flags |= reported
-	e := t.rowExample(&w.look)
+	e := t.rowExample(&w.comparison)
 	e.What = fmt.Sprintf("the table %s has its key, too, in row %d", w.other.Name, w.otherRow)
 	t.tally.add(twoRows, 1, e)
 	if w.fault != "" && !w.fits {
 		w.what += "; no table with its key has what the last event says"
-		t.conclude(&w.look)
+		t.conclude(&w.comparison)
 	}
 }
 
 // conclude reports a row that does not fit at the last look.
-func (t *table) conclude(l *look) {
+func (t *table) conclude(l *comparison) {
 	window := t.Window
 	if l.fault != missing || l.row <= t.newest {
 		// What the tail has passed is not a new row.

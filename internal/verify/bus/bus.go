@@ -1,12 +1,23 @@
+// Package bus reads topics and streams for the outside check and for dead letters, by a
+// [sink.Reader] that is opened for that alone: from the first message that is left to the leader's
+// end, committed messages only.
+//
+// A partition of Kafka whose log start is not 0 counts as expired, one with holes between its
+// offsets as thinned (compacted), where no transaction has left them. A stream of JetStream whose
+// first sequence is not 1 counts as expired where it has a limit by age, number or size; without
+// one, nothing goes by itself. It counts as thinned where messages are missing and may have gone
+// one by one: a limit per subject, a time to live.
 package bus
 
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bridge/internal/option"
@@ -253,4 +264,28 @@ func (b *Bus) Fetch(ctx context.Context, index int, at uint64) (*verify.Message,
 		return nil, fmt.Errorf("fetch offset %d of %s: nothing is there", at, p.Name)
 	}
 	return found, nil
+}
+
+// murmur2 is the hash by which Java's producer chooses the partition of a key: MurmurHash 2.0 with
+// the seed 0x9747b28c.
+func murmur2(key []byte) uint32 {
+	const m, r, seed = 0x5bd1e995, 24, 0x9747b28c
+	h := uint32(seed) ^ uint32(len(key))
+	for ; len(key) >= 4; key = key[4:] {
+		k := binary.LittleEndian.Uint32(key) * m
+		h = h*m ^ (k^k>>r)*m
+	}
+	if len(key) > 0 {
+		var last [4]byte
+		copy(last[:], key)
+		h = (h ^ binary.LittleEndian.Uint32(last[:])) * m
+	}
+	h = (h ^ h>>13) * m
+	return h ^ h>>15
+}
+
+// numberOf returns the number of a topic-partition, whose name is "topic/3".
+func numberOf(tp *sink.TP) int {
+	n, _ := strconv.Atoi(tp.Name[strings.LastIndexByte(tp.Name, '/')+1:]) // 0 for a stream
+	return n
 }
