@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -165,7 +166,9 @@ func (s *schema) proveAs(of *shape, m *Message, e *envelope, key []byte, ops []e
 	}
 	of.encoder.As(s.formOf(m, e))
 	defer of.encoder.As(s.plain)
-	if of.keyed {
+	// A key that is no text is null in the event, and whole in the message.
+	isNull := slices.ContainsFunc(of.columns.Key, func(c int) bool { return values[c] == nil })
+	if v.key = key; !isNull || of.keyed && key == nil {
 		v.key = []byte(of.encoder.KeyOf(values))
 	}
 	var ev event.Event
@@ -188,7 +191,7 @@ func (s *schema) proveAs(of *shape, m *Message, e *envelope, key []byte, ops []e
 	switch same := bytes.Equal(body, m.Value); {
 	case fits && !same && (e.reason == "" || e.reason == absent):
 		return refute("its meta.id fits, but its bytes are not those of that event")
-	case key != nil && v.key != nil && !bytes.Equal(v.key, key) && (fits || v.op == event.Deleted):
+	case key != nil && !bytes.Equal(v.key, key) && (fits || v.op == event.Deleted):
 		return refute("its key is " + strconv.Quote(string(key)) + ", that of the event " + strconv.Quote(string(v.key)))
 	case !fits && e.reason == absent:
 		return refute("its meta.id does not fit what it says")
@@ -212,7 +215,7 @@ func (s *schema) encodeAgain(e *envelope, v *verdict, op event.Op, digest [16]by
 	encoder, read := v.shape.encoder, time.UnixMilli(e.time)
 	buf := s.encoded[:0]
 	if op == event.Deleted {
-		buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: []byte(encoder.KeyOf(v.values)), ID: e.row, Read: read, Predecessor: string(e.predecessor)})
+		buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: v.key, ID: e.row, Read: read, Predecessor: string(e.predecessor)})
 		if reason := tombstone; e.reason != absent {
 			if e.reason == filtered {
 				reason = filtered

@@ -152,3 +152,13 @@ func TestExamplesSayWhere(t *testing.T) {
 		t.Errorf("%+v, want %s", e, last.Header[sink.HeaderID])
 	}
 }
+
+// TestKeysThatAreNoText are null in their events. Nothing proves that of a row that is gone.
+func TestKeysThatAreNoText(t *testing.T) {
+	w := withColumns(t, event.Capability, source.Column{Name: "value", Kind: source.Text})
+	for _, name := range []string{"\xff", "\xfe", "\xfd"} {
+		w.publish(w.table.Insert(name, "x"))
+	}
+	w.remove(3, "\xfd")
+	want(t, w.check(), " | unproven 1")
+}
