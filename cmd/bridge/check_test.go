@@ -162,14 +162,14 @@ func TestCheckColours(t *testing.T) {
 
 func TestProgressIsShownOnATerminalAlone(t *testing.T) {
 	p := &process{environ: []string{"TERM=xterm"}, stderr: &screen{}}
-	if p.newProgress(false) != nil || p.newBar(false) != nil || p.newLine(false) != nil {
+	if p.newBar(false) != nil || p.newLine(false) != nil {
 		t.Error("shown although not wanted")
 	}
 	if p.newBar(true) == nil || p.newLine(true) == nil {
 		t.Error("not shown on a terminal")
 	}
 	p = &process{stderr: &bytes.Buffer{}}
-	if p.newProgress(true) != nil || p.newBar(true) != nil {
+	if p.newBar(true) != nil {
 		t.Error("shown in a file")
 	}
 }

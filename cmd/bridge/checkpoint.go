@@ -42,11 +42,15 @@ type kept struct {
 // checkpoint returns the folder of the checkpoint, and the configuration where progress is kept on
 // the bus, else nil.
 func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
-	path, err = config.LoadCheckpointPath(p.environ)
+	environ, err := p.variables()
+	if err != nil {
+		return "", nil, err
+	}
+	path, err = config.LoadCheckpointPath(environ)
 	if !errors.Is(err, config.ErrOnBus) {
 		return path, nil, err
 	}
-	if onBus, err = config.Load(p.environ, p.secrets); err != nil {
+	if onBus, err = config.Load(environ, p.secrets); err != nil {
 		return "", nil, err
 	}
 	return onBus.CheckpointPath, onBus, nil
@@ -91,16 +95,6 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 	return k.copies.Write(ctx, stream)
 }
 
-// mustHaveView returns an error for a stream whose view a command has to change, where the folder
-// does not have it: a copy on the bus has none.
-func (k *kept) mustHaveView(stream string, kind event.Kind) error {
-	if k.copies == nil || kind == event.Release || slices.ContainsFunc(k.image.Registrations, func(r store.Registration) bool { return r.Stream == stream }) {
-		return nil
-	}
-	return fmt.Errorf("what was published last of each entity of the capability stream %q is not in the folder %s: run bridge once on a folder that stays, "+
-		"with BRIDGE_CHECKPOINT_URL=bus:///<folder>, until it has caught up; stop it, type the command with that folder, and start bridge on it once more", stream, k.path)
-}
-
 func noCheckpoint(path string) error {
 	return fmt.Errorf("there is no checkpoint at %s: bridge has saved nothing there yet; see to BRIDGE_CHECKPOINT_URL, which is file:bridge.db when not set", path)
 }
@@ -114,51 +108,58 @@ func unopened(err error) error {
 }
 
 // kindOf returns the kind of a stream by the store, else by the configuration; empty where neither
-// knows it.
-func (p *process) kindOf(ctx context.Context, s store.Store, image *store.Image, stream string) (event.Kind, error) {
-	for key := range image.Shards {
+// knows it. It is an error where a command has to change the view of the stream, and the folder
+// does not have it: a copy on the bus has none.
+func (p *process) kindOf(ctx context.Context, k *kept, stream string) (kind event.Kind, err error) {
+	if one := p.configured(stream); one != nil {
+		kind = one.Kind
+	}
+	for key := range k.image.Shards {
 		if key.Stream != stream {
 			continue
 		}
-		m, err := store.LoadMeaning(ctx, s, key)
+		m, err := store.LoadMeaning(ctx, k, key)
 		if err != nil && !errors.Is(err, store.ErrDamaged) {
 			return "", err
 		}
 		if m != nil {
-			return event.Kind(m.Kind), nil
+			kind = event.Kind(m.Kind)
+			break
 		}
 	}
-	if one := p.configured(stream); one != nil {
-		return one.Kind, nil
+	if k.copies == nil || kind == event.Release || slices.ContainsFunc(k.image.Registrations, func(r store.Registration) bool { return r.Stream == stream }) {
+		return kind, nil
 	}
-	return "", nil
+	return "", fmt.Errorf("what was published last of each entity of the capability stream %q is not in the folder %s: run bridge once on a folder that stays, "+
+		"with BRIDGE_CHECKPOINT_URL=bus:///<folder>, until it has caught up; stop it, type the command with that folder, and start bridge on it once more", stream, k.path)
 }
 
 // configured returns a stream of the configuration. It is nil where the environment has no such
 // stream, or not all that bridge needs: these commands work without it.
 func (p *process) configured(stream string) *config.Stream {
-	cfg, err := config.Load(p.environ, p.secrets)
+	cfg, err := p.load()
 	if err != nil {
 		return nil
 	}
 	return cfg.Stream(stream)
 }
 
-// streamsOf returns the streams that a store holds anything of, with their shards.
-func streamsOf(image *store.Image) map[string][]store.Key {
-	streams := make(map[string][]store.Key)
-	for _, r := range image.Registrations {
-		streams[r.Stream] = nil
+// shardsOf returns the shards that the store has of a stream; it may know the stream and none of
+// them. It is an error where it does not know the stream.
+func (k *kept) shardsOf(stream string) ([]store.Key, error) {
+	known := make(map[string][]store.Key)
+	for _, r := range k.image.Registrations {
+		known[r.Stream] = nil
 	}
-	for key := range image.Shards {
-		streams[key.Stream] = append(streams[key.Stream], key)
+	for key := range k.image.Shards {
+		known[key.Stream] = append(known[key.Stream], key)
 	}
-	return streams
-}
-
-func unknownStream(stream string, known map[string][]store.Key) error {
-	if len(known) == 0 {
-		return fmt.Errorf("stream %q has no checkpoint, nor has any other: a stream begins at its START, behind what the bus has of it", stream)
+	shards, found := known[stream]
+	switch {
+	case found:
+		return shards, nil
+	case len(known) == 0:
+		return nil, fmt.Errorf("stream %q has no checkpoint, nor has any other: a stream begins at its START, behind what the bus has of it", stream)
 	}
-	return fmt.Errorf("stream %q has no checkpoint: those that have one are %s", stream, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	return nil, fmt.Errorf("stream %q has no checkpoint: those that have one are %s", stream, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }

@@ -1,41 +1,38 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"bridge/checkpoint/store"
-	"bridge/internal/cli"
-	"bridge/internal/config"
 	"bridge/internal/progress"
 	"bridge/internal/terminal"
 )
 
-const checkpointRebuildDetails = `
+func checkpointRebuild(p *process) *cobra.Command {
+	c := newCommand("rebuild <stream>", "have the next start read a stream from the bus again", checkpointDetails+`
 What is kept of the stream is dropped, and the next start makes it again from
 all that the bus has. Rows that are on the bus are not published again; START
 and former set and reset commands hold. A reconcile follows at once.
-`
-
-func checkpointRebuild(p *process, ctx context.Context, call cli.Call) error {
-	stream := call.Arguments[0]
-	if cfg, err := config.Load(p.environ, p.secrets); err == nil && cfg.Sink.Scheme == "stdout" {
-		return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
-	}
-	var shards []store.Key
-	err := p.withStore(ctx, false, stream, func(s *kept) error {
-		image := &s.image
-		known := streamsOf(image)
-		var found bool
-		if shards, found = known[stream]; !found {
-			return unknownStream(stream, known)
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		stream := args[0]
+		if cfg, err := p.load(); err == nil && cfg.Sink.Scheme == "stdout" {
+			return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
 		}
-		return s.Apply(ctx, progress.Rebuild(image, stream, time.Now()))
-	})
-	if err != nil {
-		return err
+		var shards []store.Key
+		err := p.withStore(c.Context(), false, stream, func(k *kept) (err error) {
+			if shards, err = k.shardsOf(stream); err != nil {
+				return err
+			}
+			return k.Apply(c.Context(), progress.Rebuild(&k.image, stream, time.Now()))
+		})
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("%s: the next start reads the bus from the beginning for %s\n", stream, terminal.Count(len(shards), "shard")))
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s: the next start reads the bus from the beginning for %s\n", stream, terminal.Count(len(shards), "shard"))
-	return err
+	return c
 }

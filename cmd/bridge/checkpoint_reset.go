@@ -1,56 +1,52 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"bridge/internal/cli"
+	"github.com/spf13/cobra"
+
 	"bridge/internal/progress"
 	"bridge/internal/terminal"
 )
 
-const checkpointResetDetails = `
+func checkpointReset(p *process) *cobra.Command {
+	c := newCommand("reset <stream>", "forget a stream: it begins again where START says", checkpointDetails+`
 All shards of the stream lose their checkpoint and begin again where
 BRIDGE_STREAM_<NAME>_START says. What the bus has of the stream does not count
 any more.
-`
-
-func checkpointReset(p *process, ctx context.Context, call cli.Call) error {
-	stream := call.Arguments[0]
-	reset := progress.Reset{Stream: stream, Now: time.Now()}
-	if one := p.configured(stream); one != nil {
-		reset.Shards = one.Tables
-	}
-	removed := 0
-	err := p.withStore(ctx, false, stream, func(s *kept) error {
-		image := &s.image
-		known := streamsOf(image)
-		shards := known[stream]
-		if len(shards) == 0 && len(reset.Shards) == 0 {
-			if _, registered := known[stream]; registered {
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stream := c.Context(), args[0]
+		reset := progress.Reset{Stream: stream, Now: time.Now()}
+		if one := p.configured(stream); one != nil {
+			reset.Shards = one.Tables
+		}
+		removed := 0
+		err := p.withStore(ctx, false, stream, func(k *kept) error {
+			shards, err := k.shardsOf(stream)
+			switch {
+			case len(shards) > 0 || len(reset.Shards) > 0:
+			case err != nil:
+				return err
+			default:
 				return fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
 			}
-			return unknownStream(stream, known)
-		}
-		for _, key := range shards {
-			if image.Shards[key].Started {
-				removed++
+			for _, key := range shards {
+				if k.image.Shards[key].Started {
+					removed++
+				}
 			}
-		}
-		kind, err := p.kindOf(ctx, s, image, stream)
-		if err == nil {
-			err = s.mustHaveView(stream, kind)
-		}
+			if _, err := p.kindOf(ctx, k, stream); err != nil {
+				return err
+			}
+			reset.Epoch = progress.NextEpoch(&k.image, reset.Now)
+			return k.Apply(ctx, reset.Batch(&k.image))
+		})
 		if err != nil {
 			return err
 		}
-		reset.Epoch = progress.NextEpoch(image, reset.Now)
-		return s.Apply(ctx, reset.Batch(image))
-	})
-	if err != nil {
-		return err
+		return p.print(fmt.Sprintf("%s: removed the checkpoint of %s\n", stream, terminal.Count(removed, "shard")))
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s: removed the checkpoint of %s\n", stream, terminal.Count(removed, "shard"))
-	return err
+	return c
 }

@@ -8,28 +8,28 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/httpapi"
 	"bridge/internal/progress"
+	"bridge/internal/terminal"
 	"bridge/reconcile"
 	"bridge/source/ledger"
 )
 
 // checkpointView is a shard's checkpoint as --json shows it.
 type checkpointView struct {
-	Stream  string       `json:"stream"`
-	Shard   string       `json:"shard"`
-	ID      uint64       `json:"id"`
-	Gaps    []gapView    `json:"gaps"`
-	Offsets []offsetView `json:"marks"`
-	Saved   time.Time    `json:"saved"`
+	Stream  string              `json:"stream"`
+	Shard   string              `json:"shard"`
+	ID      uint64              `json:"id"`
+	Gaps    []httpapi.GapStatus `json:"gaps"`
+	Offsets []offsetView        `json:"marks"`
+	Saved   time.Time           `json:"saved"`
 	// Reconcile is null where none was ever begun.
 	Reconcile *runView `json:"reconcile"`
 }
@@ -46,12 +46,6 @@ type runView struct {
 	Guard           *string    `json:"guard"`
 }
 
-type gapView struct {
-	First  uint64    `json:"first"`
-	Last   uint64    `json:"last"`
-	Missed time.Time `json:"missed"`
-}
-
 type offsetView struct {
 	TP          string `json:"place"`
 	Incarnation string `json:"incarnation,omitempty"`
@@ -64,7 +58,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 	state := image.Shards[key]
 	view := checkpointView{
 		Stream: key.Stream, Shard: key.Shard, ID: state.Position,
-		Gaps: []gapView{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
+		Gaps: []httpapi.GapStatus{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
 	}
 	gaps, err := progress.Gaps(ctx, s, key, state.Position)
 	if errors.Is(err, ledger.ErrDamaged) {
@@ -75,7 +69,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 		return view, err
 	}
 	for _, g := range gaps {
-		view.Gaps = append(view.Gaps, gapView{g.First, g.Last, g.Missed.UTC()})
+		view.Gaps = append(view.Gaps, httpapi.GapStatus{First: g.First, Last: g.Last, Missed: g.Missed.UTC()})
 	}
 	for _, r := range image.Registrations {
 		if r.Stream == key.Stream && !r.Retired && r.Next > 0 {
@@ -93,20 +87,32 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 	return view, nil
 }
 
-func checkpointShow(p *process, ctx context.Context, call cli.Call) (err error) {
-	s, err := p.openToShow(ctx)
-	if err != nil {
-		return err
+func checkpointShow(p *process) *cobra.Command {
+	c := newCommand("show", "show how far each shard has been published", checkpointDetails)
+	asJSON := c.Flags().Bool("json", false, "print it as JSON, with the gaps")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		s, err := p.openToShow(c.Context())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		views, err := viewsOf(c.Context(), s)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return p.printJSON(map[string][]checkpointView{"checkpoints": views})
+		case len(views) == 0:
+			return p.print("no shard has a checkpoint yet\n")
+		}
+		rows := [][]any{{"STREAM", "SHARD", "ID", "GAPS", "SAVED", "VERIFIED THROUGH", "RECONCILE"}}
+		for _, v := range views {
+			verified, state := v.Reconcile.words()
+			rows = append(rows, []any{v.Stream, v.Shard, v.ID, len(v.Gaps), v.Saved.Format(time.RFC3339), verified, state})
+		}
+		return p.print(terminal.Table(3, rows))
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	views, err := viewsOf(ctx, s)
-	if err != nil {
-		return err
-	}
-	if call.Flags["json"] {
-		return p.printJSON(map[string][]checkpointView{"checkpoints": views})
-	}
-	return p.printCheckpoints(views)
+	return c
 }
 
 // openToShow opens the store without changing it. Where there is none, it has what is on the bus.
@@ -145,24 +151,6 @@ func viewsOf(ctx context.Context, s store.Store) ([]checkpointView, error) {
 		views = append(views, view)
 	}
 	return views, nil
-}
-
-func (p *process) printCheckpoints(views []checkpointView) error {
-	if len(views) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "no shard has a checkpoint yet")
-		return err
-	}
-	var text strings.Builder
-	// A strings.Builder takes every write.
-	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tID\tGAPS\tSAVED\tVERIFIED THROUGH\tRECONCILE")
-	for _, v := range views {
-		verified, state := v.Reconcile.words()
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", v.Stream, v.Shard, v.ID, len(v.Gaps), v.Saved.Format(time.RFC3339), verified, state)
-	}
-	_ = table.Flush()
-	_, err := fmt.Fprint(p.stdout, text.String())
-	return err
 }
 
 // words says in short through when a shard is verified and how its reconcile stands.

@@ -14,6 +14,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
 	"bridge/internal/config"
+	"bridge/internal/httpapi"
 	"bridge/internal/progress"
 	"bridge/reconcile"
 	"bridge/source"
@@ -117,7 +118,7 @@ func TestCheckpointShow(t *testing.T) {
 	t.Run("prints everything as JSON", func(t *testing.T) {
 		env, _ := filled(t)
 		list := shown(t, env)
-		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 20 || list[1].Gaps[0] != (gapView{7, 9, saved}) ||
+		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 20 || list[1].Gaps[0] != (httpapi.GapStatus{First: 7, Last: 9, Missed: saved}) ||
 			!slices.Equal(list[1].Offsets, []offsetView{{"orders/3", "new", 12}}) || len(list[0].Offsets) > 0 ||
 			list[2].Reconcile != nil || *list[1].Reconcile.Guard != "too many are gone" || list[0].Reconcile.VerifiedThrough.Year() != 2026 {
 			t.Errorf("%+v", list)

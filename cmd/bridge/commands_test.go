@@ -8,11 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"bridge/internal/app"
 	"bridge/internal/config"
@@ -43,6 +49,20 @@ func (o outcome) call(env settingsOf, args ...string) outcome {
 	return o
 }
 
+// commandNames are those of the commands that do something.
+func commandNames() (all []string) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, one := range c.Commands() {
+			if walk(one); !one.HasSubCommands() && one.Runnable() {
+				all = append(all, strings.TrimPrefix(one.CommandPath(), "bridge "))
+			}
+		}
+	}
+	walk(new(process).commands())
+	return all
+}
+
 func TestCommands(t *testing.T) {
 	for _, c := range []struct {
 		line   string
@@ -50,20 +70,37 @@ func TestCommands(t *testing.T) {
 		// out and err are parts of what is printed; nothing else may be where one is empty.
 		out, err string
 	}{
-		{"help", 0, "checkpoint set     make a shard go on after an id", ""},
+		{"help", 0, "  reconcile   compare tables with what was published, publish the rest", ""},
+		{"help help", 0, "Available Commands", ""},
 		{"-h", 0, "Exit status", ""},
 		{"help variables", 0, "  BRIDGE_POLL_INTERVAL (200ms)\n      Pause ", ""},
 		{"run --help", 0, "BRIDGE_STREAM_<NAME>_TABLE", ""},
 		{"help run", 0, "BRIDGE_KAFKA_SASL_PASSWORD_FILE", ""},
-		{"checkpoint --help", 0, "bridge checkpoint reset <stream>", ""},
-		{"help checkpoint", 0, "bridge checkpoint show [--json]", ""},
+		{"checkpoint --help", 0, "  reset       forget a stream", ""},
+		{"checkpoint help", 0, "bridge checkpoint [command]", ""},
+		{"help checkpoint", 0, "bridge checkpoint [command]", ""},
+		{"help run x", 2, "", "bridge help takes the name of a command, or variables: see bridge help"},
+		{"help rnu", 2, "", `unknown command "rnu": did you mean bridge run? The commands are run, demo`},
+		{"help checkpoint shw", 2, "", `unknown command "checkpoint shw": did you mean bridge checkpoint show? There are show, set`},
+		{"checkpoint set a -h", 0, "bridge checkpoint set <stream> <shard> <id>", ""},
+		{"demo --wrong x -help", 0, "bridge demo [flags]", ""},
+		{"tail -- -h", 0, "bridge tail [<stream>] [flags]", ""},
 		{"version", 0, "bridge ", ""},
 		{"--version", 0, "bridge ", ""},
+		{"--version -json", 0, `"platform": `, ""},
+		{"--json run", 2, "", `unknown flag "--json": flags follow a command; see bridge help`},
+		{"-- run", 2, "", `unknown flag "--": flags follow a command`},
+		{"demo -x", 2, "", `unknown flag "-x" of bridge demo. It takes --for, --keep, --env-file`},
+		{"run --json", 2, "", `unknown flag "--json" of bridge run. It takes --env-file`},
+		{"demo --keep=2", 2, "", `invalid argument "2" for "--keep" flag`},
+		{"tail a b", 2, "", "bridge tail takes at most 1 argument, not 2: bridge tail [<stream>] [flags]"},
+		{"checkpoint set a -1", 2, "", `unknown flag "-1" of bridge checkpoint set`},
+		{"completion tcsh", 2, "", `unknown shell "tcsh": use one of bash, zsh, fish`},
 		{"help checkpoint set", 0, "<stream> <shard> <id>", ""},
 		{"run extra", 2, "", "takes no arguments, not 1"},
 		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
 		{"nonsense", 2, "", `unknown command "nonsense". The commands are run, demo`},
-		{"demo --help", 0, "Usage: bridge demo [--for 20s] [--keep]", ""},
+		{"demo --help", 0, "      --for 20s   how long to write, such as 20s or 5m; Ctrl-C ends it earlier", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
 		{"demo --for=-1s", 2, "", "a duration above 0 with its unit"},
@@ -71,10 +108,9 @@ func TestCommands(t *testing.T) {
 		{"verify --examples", 2, "", "needs a value, as in --examples 10"},
 		{"verify --examples few", 2, "", "invalid number of examples"},
 		{"verify --examples=-1", 2, "", "invalid number of examples"},
-		{"check --help", 0, "Usage: bridge check [--json]", ""},
-		{"reconcile --help", 0, "Usage: bridge reconcile [--dry-run] [--allow-deletes] [--json] [<stream> ...]", ""},
+		{"check --help", 0, "Usage:\n  bridge check [flags]\n\nFlags:\n      --json   print the findings as JSON", ""},
+		{"reconcile --help", 0, "Usage:\n  bridge reconcile [<stream> ...] [flags]\n", ""},
 		{"reconcile --dryrun", 2, "", "did you mean --dry-run? It takes --dry-run, --allow-deletes, --json"},
-		{"tail --help", 0, "Usage: bridge tail [--json] [<stream>]", ""},
 		{"checkpoint", 2, "", "needs one of: show, set, reset"},
 		{"checkpoint set a b", 2, "", "takes 3 arguments, not 2"},
 		{"checkpoint set a b x", 2, "", "invalid ID"},
@@ -96,11 +132,7 @@ func TestCommands(t *testing.T) {
 
 // TestHelpFitsATerminal: no line of it is wider than 80 columns.
 func TestHelpFitsATerminal(t *testing.T) {
-	topics := []string{"", "variables", "checkpoint", "deadletter"}
-	for _, c := range commands() {
-		topics = append(topics, c.Name)
-	}
-	for _, topic := range topics {
+	for _, topic := range append(commandNames(), "", "variables", "checkpoint", "deadletter") {
 		got := outcome{}.call(settingsOf{}, append([]string{"help"}, strings.Fields(topic)...)...)
 		for line := range strings.Lines(got.out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
@@ -181,7 +213,98 @@ func TestAStopWhileItBegins(t *testing.T) {
 		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_HTTP_ADDR": "127.0.0.1:0",
 	}
 	var out, errs bytes.Buffer
-	if status := run(ctx, []string{"run"}, env.Environ(), &out, &errs); status != 0 || !strings.Contains(errs.String()+out.String(), "stopped before it ran") {
+	if status := newProcess(env.Environ(), &out, &errs).run(ctx, []string{"run"}); status != 0 || !strings.Contains(errs.String()+out.String(), "stopped before it ran") {
 		t.Errorf("exit status %d, %s%s", status, out.String(), errs.String())
 	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
+		for line, want := range map[string]string{
+			"":                  "run demo check reconcile verify schema deadletter checkpoint status tail health version completion man help",
+			"checkpoint ":       "show set reset rebuild",
+			"help checkpoint s": "show set",
+			"completion ":       "bash zsh fish",
+			"demo --":           "--for --keep --env-file --help",
+			"demo --for ":       "",
+			"reconcile ":        "",
+		} {
+			words := strings.Split(line, " ")
+			got := outcome{}.call(settingsOf{}, append([]string{"__completeNoDesc"}, words...)...)
+			names := strings.Fields(strings.TrimSuffix(got.out, ":4\n"))
+			sorted := strings.Fields(want)
+			slices.Sort(names)
+			slices.Sort(sorted)
+			if !strings.HasSuffix(got.out, ":4\n") || !slices.Equal(names, sorted) {
+				t.Errorf("%q: proposes %q, want %q", line, got.out, want)
+			}
+		}
+	})
+	t.Run("has scripts that the shells take", func(t *testing.T) {
+		for _, shell := range shells {
+			got := outcome{}.call(settingsOf{}, "completion", shell)
+			if got.status != exitFine || !strings.Contains(got.out, "__complete") {
+				t.Errorf("%s: %+v", shell, got)
+			}
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Logf("no %s here: its script is not parsed", shell)
+				continue
+			}
+			parse := exec.Command(shell, "-n")
+			parse.Stdin = strings.NewReader(got.out)
+			if out, err := parse.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", shell, err, out)
+			}
+		}
+	})
+}
+
+func TestEnvFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := write("bridge.env", "# a copy\n"+strings.Join(with("BRIDGE_DOMAIN_ID", "of the file").Environ(), "\n")+"\nAWS_PROFILE=p\nGOGC=7\n")
+	t.Run("has the variables that the environment lacks, for every command", func(t *testing.T) {
+		for _, args := range [][]string{{"--env-file", path}, {"run", "--env-file=" + path}, {"--env-file", path, "run"}} {
+			if got := (outcome{}).call(nil, args...); got.status != exitFine || got.configSeen.DomainID != "of the file" {
+				t.Errorf("%q: %+v", args, got)
+			}
+		}
+		got := outcome{}.call(settingsOf{"BRIDGE_ENV_FILE": path, "BRIDGE_DOMAIN_ID": "of the environment"}, "run")
+		if got.status != exitFine || got.configSeen.DomainID != "of the environment" {
+			t.Errorf("%+v", got)
+		}
+		of := write("others.env", "BRIDGE_CHECKPOINT_URL=file:"+dir+"/none\nBRIDGE_HTTP_ADDR=127.0.0.1:1\n")
+		for line, want := range map[string]string{"checkpoint show": "there is no checkpoint at " + dir + "/none", "health": "127.0.0.1:1", "status": "127.0.0.1:1"} {
+			if got := (outcome{}).call(nil, append(strings.Fields(line), "--env-file", of)...); got.status != exitFailed || !strings.Contains(got.err, want) {
+				t.Errorf("%s: %+v", line, got)
+			}
+		}
+	})
+	t.Run("sets those of other programs in the process", func(t *testing.T) {
+		set := map[string]string{}
+		p := &process{envFile: path, setenv: func(name, value string) error { set[name] = value; return nil }}
+		if _, err := p.variables(); err != nil || !maps.Equal(set, map[string]string{"AWS_PROFILE": "p"}) {
+			t.Errorf("%v, %v", set, err)
+		}
+	})
+	t.Run("ends with status 2 where it is wrong, and hides nothing of what is unknown", func(t *testing.T) {
+		for text, want := range map[string]string{"BRIDGE_DOMAIN_ID=a\nhidden\n": "wrong.env:2: ", "BRIDGE_TYPO=1\n": "BRIDGE_TYPO: is unknown"} {
+			if got := (outcome{}).call(minimal(), "check", "--env-file", write("wrong.env", text)); got.status != exitUsage || !strings.Contains(got.err, want) {
+				t.Errorf("%q: %+v", text, got)
+			}
+		}
+		if got := (outcome{}).call(minimal(), "run", "--env-file", filepath.Join(dir, "missing")); got.status != exitUsage || !strings.Contains(got.err, "--env-file: names the file "+dir) {
+			t.Errorf("%+v", got)
+		}
+		if got := (outcome{}).call(nil, "run", "--env-file"); got.status != exitUsage || !strings.Contains(got.err, "needs a value, as in --env-file FILE") {
+			t.Errorf("%+v", got)
+		}
+	})
 }

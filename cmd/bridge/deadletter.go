@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
+	"bridge/internal/httpapi"
 	"bridge/internal/option"
+	"bridge/internal/terminal"
 	"bridge/sink"
 )
 
@@ -26,18 +30,6 @@ through its ?listen=. They say when they wait for the bus, and give up after
 30 s without an answer.
 `
 
-const deadLetterListDetails = `
-A dead letter that is there several times is printed once, with how often. A
-missing topic, subject or stream is an error; where BRIDGE_DEAD_LETTER is not
-set there are none.
-
-  --stream   only the dead letters of this stream
-  --json     print the dead letters as JSON
-
-Exit status: 0, also when there are none, 1 when the bus could not be read,
-2 wrong usage or configuration.
-`
-
 // deadLetterJob is what the commands are to do.
 type deadLetterJob struct {
 	// stream and shard are empty, row is nil where all are meant.
@@ -46,66 +38,131 @@ type deadLetterJob struct {
 	dryRun, json  bool
 }
 
-func deadLetterJobOf(call cli.Call) (deadLetterJob, error) {
-	job := deadLetterJob{stream: call.Values["stream"], shard: call.Values["shard"], dryRun: call.Flags["dry-run"], json: call.Flags["json"]}
-	if text, given := call.Values["row"]; given {
-		row, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return job, cli.Errorf("invalid row ID %q: use a whole number", text)
-		}
-		job.row = &row
+// flags adds the flags that both commands have.
+func (j *deadLetterJob) flags(c *cobra.Command) {
+	c.Flags().StringVar(&j.stream, "stream", "", "only the dead letters of this stream, such as `orders`")
+}
+
+// setRow sets the row that is meant.
+func (j *deadLetterJob) setRow(text string) error {
+	row, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("invalid row ID %q: use a whole number", text)
 	}
-	return job, nil
+	j.row = &row
+	return nil
 }
 
 func (j *deadLetterJob) wants(l *sink.DeadLetterDocument) bool {
 	return (j.stream == "" || l.Stream == j.stream) && (j.shard == "" || l.Shard == j.shard) && (j.row == nil || l.RowID == *j.row)
 }
 
-func deadLetterList(p *process, ctx context.Context, call cli.Call) error {
-	job, err := deadLetterJobOf(call)
-	if err != nil {
-		return err
-	}
-	_, found, err := p.readDeadLetters(ctx, job, "bridge deadletter list")
-	switch {
-	case errors.Is(err, config.ErrNoDeadLetters):
-		if _, err := fmt.Fprintf(p.stderr, "no stream has a destination for dead letters (%s is not set): a row that the bus refuses stops its stream\n", config.Naming("")(option.DeadLetter)); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
-	}
-	if job.json {
-		return p.printJSON(deadLetterReport{DeadLetters: deadLetterViews(found.Messages), Others: found.Others})
-	}
-	return p.printDeadLetters(found)
-}
-
 // readDeadLetters reads the configuration and the dead letters that job is about.
-func (p *process) readDeadLetters(ctx context.Context, job deadLetterJob, command string) (*config.Config, deadletter.Found, error) {
-	cfg, err := config.Load(p.environ, p.secrets)
-	if err != nil {
-		return nil, deadletter.Found{}, err
+func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
+	if cfg, err = p.load(); err != nil {
+		return nil, found, err
 	}
 	destinations, err := cfg.DeadLetters()
 	if err != nil {
-		return nil, deadletter.Found{}, err
+		return nil, found, err
 	}
 	if names := cfg.StreamNames(); job.stream != "" && !slices.Contains(names, job.stream) {
-		return nil, deadletter.Found{}, cli.Errorf("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
+		return nil, found, usageErrorf("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
 	}
 	bar := p.newBar(!job.json)
-	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command, Logger: p.waitLog(cfg)}, job, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
-	bar.Stop()
-	return cfg, found, interrupted(ctx, err, "nothing was done")
+	defer bar.Stop()
+	bus, err := app.OpenReading(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command, Logger: p.waitLog(cfg)})
+	if err != nil {
+		return nil, found, interrupted(ctx, fmt.Errorf("read the dead letters at %s: %w", strings.Join(destinations, ", "), err), "nothing was done")
+	}
+	found, err = deadletter.Read(ctx, bus, job.wants, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
+	return cfg, found, interrupted(ctx, errors.Join(err, bus.Close()), "nothing was done")
 }
 
-func readDeadLetters(ctx context.Context, cfg *config.Config, what app.Reading, job deadLetterJob, progress func(done, total uint64)) (found deadletter.Found, err error) {
-	bus, err := app.OpenReading(ctx, cfg, what)
-	if err != nil {
-		return found, fmt.Errorf("read the dead letters at %s: %w", strings.Join(what.Topics, ", "), err)
+// keyCell is a key in one cell of a table.
+func keyCell(key string) string {
+	const most = 40
+	return terminal.Cut(terminal.Visible(key), most)
+}
+
+// deadLetterReport is what --json prints of the dead letters.
+type deadLetterReport struct {
+	DeadLetters []deadLetterView `json:"letters"`
+	// Others counts the messages at the destination that are no dead letters.
+	Others int `json:"others"`
+}
+
+// deadLetterView is a dead letter as --json shows it.
+type deadLetterView struct {
+	Stream      string     `json:"stream"`
+	Shard       string     `json:"shard"`
+	RowID       uint64     `json:"rowId"`
+	Key         string     `json:"key"`
+	EventID     string     `json:"eventId"`
+	EventType   string     `json:"eventType"`
+	Destination string     `json:"destination"`
+	Reason      string     `json:"reason"`
+	Size        int        `json:"size"`
+	First       *time.Time `json:"first"`
+	Last        *time.Time `json:"last"`
+	Count       int        `json:"count"`
+}
+
+func deadLetterViewOf(l *deadletter.Message) deadLetterView {
+	return deadLetterView{
+		Stream: l.Stream, Shard: l.Shard, RowID: l.RowID, Key: l.Key, EventID: l.EventID, EventType: l.EventType, Destination: l.Destination,
+		Reason: l.Reason, Size: l.Size, First: httpapi.Moment(l.First), Last: httpapi.Moment(l.Last), Count: l.Count,
 	}
-	defer func() { err = errors.Join(err, bus.Close()) }()
-	return deadletter.Read(ctx, bus, job.wants, progress)
+}
+
+func deadLetterList(p *process) *cobra.Command {
+	c := newCommand("list", "list the dead letters: rows that the bus refused", deadLetterDetails+`
+A dead letter that is there several times is printed once, with how often. A
+missing topic, subject or stream is an error; where BRIDGE_DEAD_LETTER is not
+set there are none.
+
+Exit status: 0, also when there are none, 1 when the bus could not be read,
+2 wrong usage or configuration.
+`)
+	job := &deadLetterJob{}
+	job.flags(c)
+	c.Flags().BoolVar(&job.json, "json", false, "print the dead letters as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_, found, err := p.readDeadLetters(c.Context(), job, "bridge deadletter list")
+		if errors.Is(err, config.ErrNoDeadLetters) {
+			_, err = fmt.Fprintf(p.stderr, "no stream has a destination for dead letters (%s is not set): a row that the bus refuses stops its stream\n", config.Naming("")(option.DeadLetter))
+		}
+		switch {
+		case err != nil:
+			return err
+		case job.json:
+			report := deadLetterReport{DeadLetters: []deadLetterView{}, Others: found.Others}
+			for i := range found.Messages {
+				report.DeadLetters = append(report.DeadLetters, deadLetterViewOf(&found.Messages[i]))
+			}
+			return p.printJSON(report)
+		}
+		return p.print(deadLettersText(found))
+	}
+	return c
+}
+
+// deadLettersText is a table of dead letters.
+func deadLettersText(found deadletter.Found) string {
+	text := "there are no dead letters\n"
+	if len(found.Messages) > 0 {
+		rows := [][]any{{"STREAM", "SHARD", "ROW", "KEY", "EVENT", "BYTES", "WHEN", "TIMES", "REASON"}}
+		for i := range found.Messages {
+			l, when := &found.Messages[i], "-"
+			if !l.First.IsZero() {
+				when = l.First.UTC().Format(time.RFC3339)
+			}
+			rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.EventType, l.Size, when, l.Count, terminal.OneLine(l.Reason)})
+		}
+		text = terminal.Table(3, rows) + terminal.Count(len(found.Messages), "dead letter") + "; bridge deadletter resend publishes what is true of the rows now\n"
+	}
+	if found.Others > 0 {
+		text += "besides them: " + terminal.Count(found.Others, "message") + " that bridge has not put aside\n"
+	}
+	return text
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
 	"bridge/internal/httpapi"
@@ -17,7 +18,8 @@ import (
 	"bridge/internal/terminal"
 )
 
-const deadLetterResendDetails = `
+func deadLetterResend(p *process) *cobra.Command {
+	c := newCommand("resend", "publish what is true of those rows now", deadLetterDetails+`
 It reads each row again and has the owner of its table publish what is true of
 it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
 waits as a standby asks the one that works. If nobody listens there, this
@@ -33,78 +35,70 @@ refused one, or a delete if the row is gone. If a newer event of the entity
 followed, nothing is published. A second run publishes the same event again, or
 nothing.
 
-  --stream, --shard, --row   only the dead letters of this stream, table or row
-  --dry-run                  print what would be published
-  --json                     print what became of each dead letter as JSON
-
 Exit status: 0 when nothing is left to do for any dead letter, 1 when something
 is, 2 wrong usage or configuration.
-`
-
-func deadLetterResend(p *process, ctx context.Context, call cli.Call) error {
-	job, err := deadLetterJobOf(call)
-	if err != nil {
-		return err
-	}
-	bridge, err := p.newClient()
-	if err != nil {
-		return err
-	}
-	cfg, found, err := p.readDeadLetters(ctx, job, "bridge deadletter resend")
-	if err != nil {
-		return err
-	}
-	var sent []app.Resent
-	if len(found.Messages) > 0 {
-		if sent, err = p.sendDeadLetters(ctx, cfg, bridge, found.Messages, job.dryRun, !job.json); err != nil {
-			return interrupted(ctx, err, "what was published stays so, type the command again for the others")
+`)
+	job := &deadLetterJob{}
+	job.flags(c)
+	c.Flags().StringVar(&job.shard, "shard", "", "only those of this table, such as `orders_07`")
+	c.Flags().Func("row", "only those of this row, such as `17`", job.setRow)
+	c.Flags().BoolVar(&job.dryRun, "dry-run", false, "print what would be published")
+	c.Flags().BoolVar(&job.json, "json", false, "print what became of each dead letter as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		bridge, err := p.newClient()
+		if err != nil {
+			return err
 		}
+		cfg, found, err := p.readDeadLetters(ctx, job, "bridge deadletter resend")
+		if err != nil {
+			return err
+		}
+		var sent []app.Resent
+		if len(found.Messages) > 0 {
+			if sent, err = p.sendDeadLetters(ctx, cfg, bridge, found.Messages, job); err != nil {
+				return interrupted(ctx, err, "what was published stays so, type the command again for the others")
+			}
+		}
+		return p.printSent(sent, job)
 	}
-	return p.printSent(sent, job)
+	return c
 }
 
 // sendDeadLetters has a running bridge send dead letters again, or does so itself where nobody
 // listens there.
-func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, dryRun, show bool) ([]app.Resent, error) {
+func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, job *deadLetterJob) (sent []app.Resent, err error) {
 	status, err := bridge.Working(ctx)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return p.sendAlone(ctx, cfg, found, dryRun, show)
-	}
-	if err != nil {
+	alone := errors.Is(err, syscall.ECONNREFUSED)
+	if err != nil && !alone {
 		return nil, err
 	}
-	return app.ResendEach(ctx, found, dryRun, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+	send := func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 		for _, stream := range status.Streams {
 			if stream.Name == request.Stream && slices.ContainsFunc(stream.Shards, func(s httpapi.ShardStatus) bool { return s.Shard == request.Shard }) {
 				return bridge.Resend(ctx, request)
 			}
 		}
 		return nil, httpapi.ErrNoStream
-	})
-}
-
-// sendAlone sends dead letters again without a running bridge.
-func (p *process) sendAlone(ctx context.Context, cfg *config.Config, found []deadletter.Message, dryRun, show bool) (sent []app.Resent, err error) {
+	}
 	// Only the streams that have dead letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
 		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
 	})
-	if len(some.Streams) == 0 {
-		return app.ResendEach(ctx, found, dryRun, func(context.Context, httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-			return nil, httpapi.ErrNoStream
-		})
+	if !alone || len(some.Streams) == 0 {
+		return app.ResendEach(ctx, found, job.dryRun, send)
 	}
-	line := p.newLine(show)
+	line := p.newLine(!job.json)
 	defer line.Stop()
-	err = p.alone(some, line).DeadLetters(ctx, dryRun, func(ctx context.Context, send app.Resend) (err error) {
-		sent, err = app.ResendEach(ctx, found, dryRun, send)
+	err = p.alone(some, line).DeadLetters(ctx, job.dryRun, func(ctx context.Context, send app.Resend) (err error) {
+		sent, err = app.ResendEach(ctx, found, job.dryRun, send)
 		return err
 	})
 	return sent, err
 }
 
 // printSent prints what became of dead letters. The error says that something is left to do.
-func (p *process) printSent(sent []app.Resent, job deadLetterJob) error {
+func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
 	left := 0
 	for i := range sent {
 		if !sent[i].Fate.Done() {
@@ -113,12 +107,102 @@ func (p *process) printSent(sent []app.Resent, job deadLetterJob) error {
 	}
 	var err error
 	if job.json {
-		err = p.printJSON(sentView(sent, job, left == 0))
+		err = p.printJSON(sentView(sent, job.dryRun, left == 0))
 	} else {
-		_, err = io.WriteString(p.stdout, p.secrets.Clean(sentText(sent, job)))
+		err = p.print(sentText(sent, job.dryRun))
 	}
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
 	}
 	return err
+}
+
+// fates are what becomes of dead letters, in words, in the order of the sums.
+var fates = []struct {
+	fate  shard.Fate
+	words string
+}{
+	{shard.SentSame, "published: the same event"},
+	{shard.SentCurrent, "published as it is now"},
+	{shard.Superseded, "nothing to do: a newer event of the entity followed"},
+	{shard.RowGone, "nothing to do: the row is gone"},
+	{shard.Moved, "nothing to do: the entity lives in another table of the stream"},
+	{shard.RefusedAgain, "refused again"},
+	{shard.Ahead, "left: the tail has yet to come to the row"},
+	{shard.Unknown, "left: nothing is known of the entity any more, reconcile publishes it if it is there"},
+	{shard.Unproven, "left: that the row is gone is not proved"},
+	{shard.Unreadable, "left: it makes no event"},
+	{app.NotConfigured, "left: no such stream and table is configured"},
+	{app.NotSent, "failed"},
+}
+
+// sentText is a table of the dead letters, then how many of each fate there are.
+func sentText(sent []app.Resent, dryRun bool) string {
+	if len(sent) == 0 {
+		return "there are no dead letters\n"
+	}
+	rows := [][]any{{"STREAM", "SHARD", "ROW", "KEY", "REFUSED", "NOW"}}
+	for i := range sent {
+		l := &sent[i]
+		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, sentWords(l)})
+	}
+	var sums []string
+	for _, one := range fates {
+		n := 0
+		for i := range sent {
+			if sent[i].Fate == one.fate {
+				n++
+			}
+		}
+		if n > 0 {
+			sums = append(sums, fmt.Sprintf("%d %s", n, one.fate))
+		}
+	}
+	text := terminal.Table(3, rows) + terminal.Count(len(sent), "dead letter") + ": " + strings.Join(sums, ", ") + "\n"
+	if dryRun {
+		text += "dry run: nothing was published\n"
+	}
+	return text
+}
+
+// sentWords say what became of a dead letter in one line.
+func sentWords(l *app.Resent) (text string) {
+	for _, one := range fates {
+		if one.fate == l.Fate {
+			text = one.words
+		}
+	}
+	if l.Fate == shard.SentCurrent {
+		text += ": " + l.Type + " " + l.Event
+	}
+	if l.Why != "" {
+		text += ": " + terminal.OneLine(l.Why)
+	}
+	return text
+}
+
+// sentList is what --json prints of the dead letters.
+type sentList struct {
+	Good        bool                 `json:"good"`
+	DryRun      bool                 `json:"dryRun"`
+	DeadLetters []sentDeadLetterView `json:"letters"`
+}
+
+// sentDeadLetterView is a dead letter and what became of it as --json shows them.
+type sentDeadLetterView struct {
+	deadLetterView
+	Fate shard.Fate `json:"fate"`
+	// SentEvent and SentType are those of the event that was published, null where none was.
+	SentEvent *string `json:"sentEvent"`
+	SentType  *string `json:"sentType"`
+	Why       *string `json:"why"`
+}
+
+func sentView(sent []app.Resent, dryRun, good bool) sentList {
+	list := sentList{Good: good, DryRun: dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
+	for i := range sent {
+		l := &sent[i]
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.Fate, httpapi.Given(l.Event), httpapi.Given(l.Type), httpapi.Given(l.Why)})
+	}
+	return list
 }

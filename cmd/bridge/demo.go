@@ -5,20 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/demo"
 )
 
-const demoDetails = `
+func demoCommand(p *process) *cobra.Command {
+	c := newCommand("demo", "see events within seconds; needs no service and no settings", `
 It needs no service and ignores the environment: a shop writes to an SQLite
 database in a temporary folder, bridge publishes its rows to a NATS server
 inside the process, and the events are printed as they arrive. At the end all
@@ -27,28 +32,28 @@ that was written is compared with what a subscriber has read.
 A word beside an event says what noticed it, unless it was the tail: late, its
 id is below published ones; edit, the second cursor; scan, a reconcile.
 
-  --for    how long to write, such as 20s or 5m; Ctrl-C ends it earlier
-  --keep   keep the folder with the database, the events and the configuration
-
 NO_COLOR turns colours off. Exit status: 0 when nothing was lost, else 1.
-`
-
-// demoFor is how long the shop writes unless --for says otherwise.
-const demoFor = 20 * time.Second
-
-// demoCommand runs the demo and sees that nothing is left behind.
-func demoCommand(p *process, ctx context.Context, call cli.Call) (err error) {
-	length := demoFor
-	if text, given := call.Values["for"]; given {
+`)
+	// The shop writes for so long.
+	length := 20 * time.Second
+	c.Flags().Func("for", "how long to write, such as `20s` or 5m; Ctrl-C ends it earlier", func(text string) (err error) {
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
-			return cli.Errorf("bridge demo --for takes a duration above 0 with its unit, as in 20s or 5m")
+			return errors.New("bridge demo --for takes a duration above 0 with its unit, as in 20s or 5m")
 		}
-	}
+		return nil
+	})
+	keep := c.Flags().Bool("keep", false, "keep the folder with the database, the events and the\nconfiguration")
+	c.RunE = func(c *cobra.Command, _ []string) error { return p.demo(c.Context(), length, *keep) }
+	return c
+}
+
+// demo runs the demo and sees that nothing is left behind.
+func (p *process) demo(ctx context.Context, length time.Duration, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "bridge-demo-")
 	if err != nil {
 		return fmt.Errorf("make a temporary folder, set TMPDIR to one with room and the right to write: %w", err)
 	}
-	if !call.Flags["keep"] {
+	if !keep {
 		leftovers.add(dir)
 		defer func() { err = errors.Join(err, leftovers.clear()) }()
 	}
@@ -60,7 +65,7 @@ func demoCommand(p *process, ctx context.Context, call cli.Call) (err error) {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
-	if err = p.playDemo(ctx, dir, length, call.Flags["keep"]); ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if err = p.playDemo(ctx, dir, length, keep); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		// It was ended before it had begun.
 		return nil
 	}
@@ -105,4 +110,77 @@ func explainDemo(err error, dir string) error {
 		return fmt.Errorf("no room on the disk of %s: make some, or set TMPDIR to a folder on another disk: %w", filepath.Dir(dir), err)
 	}
 	return err
+}
+
+// demoAddress is where the demo's NATS server listens: a free port of the loopback.
+const demoAddress = "127.0.0.1:0"
+
+// reconcileEvery is the demo's interval, short enough for its finds to show.
+const reconcileEvery = 3 * time.Second
+
+// demoEnviron is the configuration of the demo in the folder dir, as bridge run would read it.
+func demoEnviron(dir string) []string {
+	path := func(scheme, name string) string {
+		return (&url.URL{Scheme: scheme, Path: filepath.Join(dir, name)}).String()
+	}
+	stream := func(table string, settings ...string) []string {
+		for i := range settings {
+			settings[i] = config.StreamPrefix(table) + settings[i]
+		}
+		return append(settings, config.StreamPrefix(table)+"TABLE="+table, config.StreamPrefix(table)+"CREATED=created")
+	}
+	return slices.Concat(
+		[]string{
+			"BRIDGE_SOURCE_URL=" + path("sqlite", "app.db"),
+			"BRIDGE_SINK_URL=" + path("embedded", "nats") + "?listen=" + url.QueryEscape(demoAddress),
+			"BRIDGE_CHECKPOINT_URL=" + path("file", "bridge.db"),
+			"BRIDGE_STREAMS=" + strings.Join(demo.Tables, ","),
+			"BRIDGE_DOMAIN_ID=demo",
+			"BRIDGE_POLL_INTERVAL=100ms",
+			// A young row need not wait: the ledger finds what is committed late.
+			"BRIDGE_STABILITY_WINDOW=0s",
+			"BRIDGE_RECONCILE_INTERVAL=" + reconcileEvery.String(),
+		},
+		stream(demo.Products, "KIND=capability", "KEY=sku", "MODIFIED=modified", "DELETED=deleted", "FAMILY=shop", "EVENT=Product"),
+		stream(demo.Stock, "KIND=capability", "KEY=warehouse,sku", "FAMILY=shop"),
+		// The shop draws the ids of orders itself, so that one can be committed late.
+		stream(demo.Orders, "KIND=release", "ID_ORDER=segmented", "FAMILY=shop", "EVENT=Order"),
+	)
+}
+
+// leftovers are the temporary folders of this process, which are to go when it ends, by a second
+// signal, too.
+var leftovers folders
+
+// folders is a list of folders to remove. It is safe for concurrent use.
+type folders struct {
+	mu   sync.Mutex
+	dirs []string
+}
+
+func (f *folders) add(dir string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirs = append(f.dirs, dir)
+}
+
+// clear removes all folders. Files that are made in one meanwhile are removed, too, within reason.
+func (f *folders) clear() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, dir := range f.dirs {
+		err := os.RemoveAll(dir)
+		for range 20 {
+			if err == nil {
+				break
+			}
+			err = os.RemoveAll(dir)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove the temporary folder %s: %w", dir, err))
+		}
+	}
+	f.dirs = nil
+	return errors.Join(errs...)
 }

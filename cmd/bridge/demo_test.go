@@ -25,7 +25,7 @@ func runDemo(t *testing.T, words, env []string, args ...string) (status int, out
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stdout, stderr := &interrupting{words: words, cancel: cancel}, new(bytes.Buffer)
-	status = run(ctx, append([]string{"demo"}, args...), env, stdout, stderr)
+	status = newProcess(env, stdout, stderr).run(ctx, append([]string{"demo"}, args...))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -138,13 +138,13 @@ func TestDemoInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errs bytes.Buffer
-		if status := run(ctx, []string{"demo"}, nil, &out, &errs); status != 0 || errs.Len() > 0 {
+		if status := newProcess(nil, &out, &errs).run(ctx, []string{"demo"}); status != 0 || errs.Len() > 0 {
 			t.Errorf("status %d: %s", status, errs.String())
 		}
 	})
 	t.Run("by a pipe that goes away it ends with status 0", func(t *testing.T) {
 		var errs bytes.Buffer
-		if status := run(t.Context(), []string{"demo"}, nil, brokenPipe{}, &errs); status != 0 || errs.Len() > 0 {
+		if status := newProcess(nil, brokenPipe{}, &errs).run(t.Context(), []string{"demo"}); status != 0 || errs.Len() > 0 {
 			t.Errorf("status %d: %s", status, errs.String())
 		}
 	})
@@ -163,7 +163,7 @@ func TestDemoSaysWhatIsWrong(t *testing.T) {
 	t.Run("no temporary folder", func(t *testing.T) {
 		t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 		var out, errs bytes.Buffer
-		if status := run(t.Context(), []string{"demo"}, nil, &out, &errs); status != 1 || !strings.Contains(errs.String(), "set TMPDIR") {
+		if status := newProcess(nil, &out, &errs).run(t.Context(), []string{"demo"}); status != 1 || !strings.Contains(errs.String(), "set TMPDIR") {
 			t.Errorf("status %d: %s", status, errs.String())
 		}
 	})

@@ -248,8 +248,8 @@ func TestDockerfileRunsWhatThereIs(t *testing.T) {
 		if _, list, ok := strings.Cut(line, "CMD ["); ok {
 			words := strings.Split(strings.TrimRight(list, "]"), ", ")
 			last := strings.Trim(words[len(words)-1], `"`)
-			if _, err := program().Help([]string{last}); err != nil {
-				t.Errorf("%s: %v", line, err)
+			if got := (outcome{}).call(nil, "help", last); got.status != exitFine {
+				t.Errorf("%s: %s", line, got.err)
 			}
 		}
 	}

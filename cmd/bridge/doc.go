@@ -2,8 +2,8 @@
 // events to Kafka or NATS JetStream. See the README for what it promises and docs/configuration.md
 // for its variables.
 //
-// This package has the table of commands (commands.go) and a file for each, which runs it and
-// prints. [bridge/internal/cli] parses the command line and makes help, completion and man page of
-// the table, [bridge/internal/config] makes a configuration of the environment, and
-// [bridge/internal/app] opens what it names and runs it.
+// This package has the tree of commands (command.go) and a file for each, which runs it and prints;
+// cobra parses the command line and makes help and completion of the tree. [bridge/internal/config]
+// makes a configuration of the environment, and [bridge/internal/app] opens what it names and runs
+// it.
 package main

@@ -370,8 +370,8 @@ func TestHelmNotesNameWhatThereIs(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", set, want, notes)
 		}
 		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(notes, -1) {
-			if _, err := program().Help([]string{command[1]}); err != nil {
-				t.Errorf("%s: %v", set, err)
+			if got := (outcome{}).call(nil, "help", command[1]); got.status != exitFine {
+				t.Errorf("%s: %s", set, got.err)
 			}
 		}
 	}

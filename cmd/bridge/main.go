@@ -18,7 +18,7 @@ func main() {
 		os.Exit(exitFailed)
 	})
 	stopProfile := profile()
-	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	code := newProcess(os.Environ(), os.Stdout, os.Stderr).run(ctx, os.Args[1:])
 	stopProfile()
 	stop()
 	os.Exit(code)

@@ -5,15 +5,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-)
-
-// sampleBytes is how many bytes of allocations there are to a sample, sampleNanos how many
-// nanoseconds of waiting.
-const (
-	sampleBytes = 16 << 10
-	sampleNanos = 10_000
 )
 
 // profile begins to profile the process, and returns what writes the CPU profile, that of the
@@ -24,45 +18,28 @@ func profile() (stop func()) {
 	if folder == "" {
 		return func() {}
 	}
-	runtime.MemProfileRate = sampleBytes
-	runtime.SetBlockProfileRate(sampleNanos)
-	err := os.MkdirAll(folder, 0o755)
-	if err != nil {
-		fail(err)
-	}
-	cpu, err := os.Create(folder + "/cpu.pprof")
-	if err != nil {
-		fail(err)
-	}
-	if err := pprof.StartCPUProfile(cpu); err != nil {
-		fail(err)
-	}
+	// Bytes of allocations, and nanoseconds of waiting, to a sample.
+	runtime.MemProfileRate = 16 << 10
+	runtime.SetBlockProfileRate(10_000)
+	must(os.MkdirAll(folder, 0o755))
+	cpu, err := os.Create(filepath.Join(folder, "cpu.pprof"))
+	must(err)
+	must(pprof.StartCPUProfile(cpu))
 	return func() {
 		pprof.StopCPUProfile()
-		if err := cpu.Close(); err != nil {
-			fail(err)
-		}
+		must(cpu.Close())
 		for _, name := range []string{"allocs", "block"} {
-			write(name, folder+"/"+name+".pprof")
+			file, err := os.Create(filepath.Join(folder, name+".pprof"))
+			must(err)
+			must(pprof.Lookup(name).WriteTo(file, 0))
+			must(file.Close())
 		}
 	}
 }
 
-// write writes the profile of this name to a file.
-func write(name, path string) {
-	file, err := os.Create(path)
+func must(err error) {
 	if err != nil {
-		fail(err)
+		fmt.Fprintln(os.Stderr, "profile:", err)
+		os.Exit(exitFailed)
 	}
-	if err := pprof.Lookup(name).WriteTo(file, 0); err != nil {
-		fail(err)
-	}
-	if err := file.Close(); err != nil {
-		fail(err)
-	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "profile:", err)
-	os.Exit(exitFailed)
 }

@@ -5,22 +5,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"bridge/internal/app"
 	"bridge/internal/backoff"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 	"bridge/reconcile"
 )
 
-const reconcileDetails = `
+// reconcileJob is what the command is to do.
+type reconcileJob struct {
+	streams []string
+	mode    reconcile.Mode
+	json    bool
+}
+
+func reconcileCommand(p *process) *cobra.Command {
+	c := newCommand("reconcile [<stream> ...]", "compare tables with what was published, publish the rest", `
 It reads the whole tables of the named streams, or of all streams, compares them
 with what was published, and publishes the difference: rows that were missed,
 rows that were updated in place, entities whose row is gone. Of a release stream
@@ -32,11 +40,6 @@ source, sink and checkpoint itself, says so, catches up as bridge run does,
 which publishes what was not published yet, reconciles once, and ends. PUBLISHED
 counts all of that. docs/operations.md explains what it finds.
 
-  --dry-run         print the differences, publish and save nothing
-  --allow-deletes   publish deletes however many there are, and let a stream go
-                    on whose table uses its ids again
-  --json            print the reports as JSON
-
 While suspiciously many entities are gone no delete is published. Look at the
 table first, and run it again with --allow-deletes only when the table is right.
 What can be wrong: the source is another database or a replica that lags,
@@ -47,54 +50,51 @@ answered for 30 s.
 
 Exit status: 0 when the streams were reconciled, 1 when deletes were held back
 or a reconcile failed, 2 wrong usage or configuration.
-`
-
-// reconcileJob is what the command is to do.
-type reconcileJob struct {
-	streams []string
-	mode    reconcile.Mode
-	json    bool
-}
-
-func reconcileCommand(p *process, ctx context.Context, call cli.Call) error {
-	job := reconcileJob{
-		streams: slices.Compact(slices.Sorted(slices.Values(call.Arguments))),
-		mode:    reconcile.Mode{DryRun: call.Flags["dry-run"], AllowDeletes: call.Flags["allow-deletes"]},
-		json:    call.Flags["json"],
-	}
-	bridge, err := p.newClient()
-	if err != nil {
-		return err
-	}
-	out := p.stdout
-	status, err := bridge.Working(ctx)
-	var outcomes []app.Outcome
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		cfg, err := config.Load(p.environ, p.secrets)
+`)
+	var job reconcileJob
+	c.Flags().BoolVar(&job.mode.DryRun, "dry-run", false, "print the differences, publish and save nothing")
+	c.Flags().BoolVar(&job.mode.AllowDeletes, "allow-deletes", false, "publish deletes however many there are, and let a\nstream go on whose table uses its ids again")
+	c.Flags().BoolVar(&job.json, "json", false, "print the reports as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		job.streams = slices.Compact(slices.Sorted(slices.Values(args)))
+		outcomes, err := p.reconcile(c.Context(), job)
 		if err != nil {
 			return err
 		}
-		if cfg.Sink.Scheme == "stdout" && !job.mode.DryRun {
-			// The events are printed there.
-			out = p.stderr
-		}
-		if outcomes, err = p.reconcileAlone(ctx, cfg, job); err != nil {
-			return interrupted(ctx, err, "the next reconcile goes on where this one stopped")
-		}
-	case err != nil:
-		return interrupted(ctx, err, "nothing was asked for")
-	default:
-		if outcomes, err = p.reconcileThere(ctx, bridge, status, job); err != nil {
-			return interrupted(ctx, err, "the bridge that was asked goes on")
-		}
+		return p.printOutcomes(outcomes, job)
 	}
-	return p.printOutcomes(out, outcomes, job)
+	return c
+}
+
+// reconcile has the running bridge reconcile, or does so itself where nobody listens there.
+func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []app.Outcome, err error) {
+	bridge, err := p.newClient()
+	if err != nil {
+		return nil, err
+	}
+	status, err := bridge.Working(ctx)
+	switch {
+	case err == nil:
+		outcomes, err = p.reconcileThere(ctx, bridge, status, job)
+		return outcomes, interrupted(ctx, err, "the bridge that was asked goes on")
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return nil, interrupted(ctx, err, "nothing was asked for")
+	}
+	cfg, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Sink.Scheme == "stdout" && !job.mode.DryRun {
+		// The events are printed there.
+		p.stdout = p.stderr
+	}
+	outcomes, err = p.reconcileAlone(ctx, cfg, job)
+	return outcomes, interrupted(ctx, err, "the next reconcile goes on where this one stopped")
 }
 
 // interrupted replaces an error that a signal caused by what becomes of the work.
 func interrupted(ctx context.Context, err error, then string) error {
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted: " + then)
 	}
 	return err
@@ -136,7 +136,7 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 	}
 	show := p.newLine(!job.json)
 	defer show.Stop()
-	watch := newWatch(chosen, job.mode)
+	w := watch{streams: chosen, mode: job.mode}
 	var away time.Time
 	for began := status.Started; ; {
 		if err := backoff.Pause(ctx, askEvery); err != nil {
@@ -148,12 +148,10 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 		if !status.Started.Equal(began) {
 			return nil, errors.New("bridge was restarted meanwhile, or another process of its standby group works now, which knows nothing of the request: ask again")
 		}
-		done := watch.observe(status)
-		if done {
-			return watch.outcomes(), nil
-		}
-		waits := watch.waits(status)
-		switch {
+		line := w.observe(status)
+		switch waits := waitsFor(status); {
+		case line == "":
+			return w.outcomes(), nil
 		case waits == "":
 			away = time.Time{}
 		case away.IsZero():
@@ -161,7 +159,7 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 		case time.Since(away) > p.awayLimit():
 			return nil, fmt.Errorf("gave up after %s, the bridge that was asked goes on once it can: it waits for %s", p.awayLimit(), waits)
 		}
-		show.Show(watch.line(status))
+		show.Show(line)
 	}
 }
 
@@ -186,11 +184,6 @@ func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job re
 	return alone.Reconcile(ctx, job.mode)
 }
 
-// waitLog returns a log on stderr that says what a command waits for.
-func (p *process) waitLog(cfg *config.Config) *slog.Logger {
-	return newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
-}
-
 // alone returns what stands in for a running bridge, with the lines of its log that matter on
 // stderr.
 func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
@@ -209,4 +202,97 @@ func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
 			line.Show(fmt.Sprintf("%s %s: catching up, id %d of %d", terminal.Visible(s.Stream), terminal.Visible(s.Shard), s.Position, s.Highest))
 		},
 	}
+}
+
+// watch waits for the requests of some streams to be answered.
+type watch struct {
+	streams []string
+	mode    reconcile.Mode
+	done    []app.Outcome
+}
+
+// observe adds to done what has ended. The line says how far the rest is; it is empty once
+// everything has ended.
+func (w *watch) observe(status httpapi.Status) (line string) {
+	tables, name, running := 0, "", (*httpapi.ReconcileStatus)(nil)
+	for _, stream := range status.Streams {
+		if !slices.Contains(w.streams, stream.Name) {
+			continue
+		}
+		for _, shard := range stream.Shards {
+			tables++
+			switch r := shard.Reconcile; {
+			case r == nil || slices.ContainsFunc(w.done, func(o app.Outcome) bool { return o.Stream == stream.Name && o.Shard == shard.Shard }):
+			case r.Waiting == 0:
+				w.done = append(w.done, app.Outcome{Stream: stream.Name, Shard: shard.Shard, Compared: app.ComparedOf(stream.Kind), ReconcileReport: w.report(r)})
+			case r.Running && running == nil:
+				name, running = stream.Name+" "+shard.Shard, r
+			}
+		}
+	}
+	switch waits := waitsFor(status); {
+	case len(w.done) == tables:
+		return ""
+	case running != nil:
+		return progressLine(name, running, len(w.done), tables)
+	case waits != "":
+		return "waiting for " + waits
+	case tables > 1:
+		return fmt.Sprintf("waiting, %d of %d tables done", len(w.done), tables)
+	}
+	return "waiting"
+}
+
+// report is that of the run that answered the request.
+func (w *watch) report(r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
+	report := r.LastRun
+	if w.mode.DryRun {
+		report = r.LastDryRun
+	}
+	if report == nil {
+		text := "the bridge says nothing of the run"
+		return httpapi.ReconcileReport{DryRun: w.mode.DryRun, Error: &text}
+	}
+	if !w.mode.DryRun && report.Guard == nil {
+		// Tripped before, and not passed by this run.
+		report.Guard = r.Guard
+	}
+	return *report
+}
+
+// outcomes are those of all shards, in the order of their names.
+func (w *watch) outcomes() []app.Outcome {
+	slices.SortFunc(w.done, func(a, b app.Outcome) int {
+		return cmp.Or(strings.Compare(a.Stream, b.Stream), strings.Compare(a.Shard, b.Shard))
+	})
+	return w.done
+}
+
+// waitsFor returns what keeps the bridge from reconciling, empty where nothing does.
+func waitsFor(status httpapi.Status) string {
+	for _, one := range []struct {
+		name  string
+		state *httpapi.DependencyStatus
+	}{{"the source", status.Source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}} {
+		if d := one.state; d != nil && d.Answers != nil && !*d.Answers && d.Error != nil {
+			return one.name + ": " + terminal.OneLine(*d.Error)
+		}
+	}
+	return ""
+}
+
+// progressLine is how far a run is, in a line for a terminal where names are not long.
+func progressLine(name string, r *httpapi.ReconcileStatus, done, shards int) string {
+	line := fmt.Sprintf("%s %3.0f %%, %d", terminal.Visible(name), r.Percent, r.Rows)
+	if r.RowsOf > 0 {
+		line += fmt.Sprintf(" of about %d", r.RowsOf)
+	}
+	line += fmt.Sprintf(" rows, %.0f/s", r.RowsPerSecond)
+	if r.SecondsLeft >= 1 {
+		line += fmt.Sprintf(", %s left", (time.Duration(r.SecondsLeft) * time.Second).String())
+	}
+	if shards > 1 {
+		line += fmt.Sprintf(", %d of %d tables done", done, shards)
+	}
+	return line
 }

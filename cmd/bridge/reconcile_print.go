@@ -1,14 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"bridge/internal/app"
@@ -17,15 +13,22 @@ import (
 
 // printOutcomes prints what became of the shards. The error says that deletes were held back or a
 // run failed.
-func (p *process) printOutcomes(out io.Writer, outcomes []app.Outcome, job reconcileJob) error {
+func (p *process) printOutcomes(outcomes []app.Outcome, job reconcileJob) (err error) {
 	bad := badOutcomes(outcomes)
-	var err error
-	if job.json {
-		err = p.printOutcomesJSON(out, outcomes, job, bad == nil)
-	} else {
-		_, err = io.WriteString(out, p.secrets.Clean(outcomesText(outcomes, job)))
+	if !job.json {
+		return errors.Join(p.print(outcomesText(outcomes, job.mode.DryRun)), bad)
 	}
-	return errors.Join(err, bad)
+	for _, o := range outcomes {
+		if o.Error != nil {
+			*o.Error = p.secrets.Clean(*o.Error)
+		}
+	}
+	return errors.Join(p.printJSON(struct {
+		Good         bool          `json:"good"`
+		DryRun       bool          `json:"dryRun"`
+		AllowDeletes bool          `json:"allowDeletes"`
+		Shards       []app.Outcome `json:"shards"`
+	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}), bad)
 }
 
 // badOutcomes counts what was held back or failed.
@@ -48,82 +51,44 @@ func badOutcomes(outcomes []app.Outcome) error {
 	return nil
 }
 
-func (p *process) printOutcomesJSON(out io.Writer, outcomes []app.Outcome, job reconcileJob, good bool) error {
-	clean := func(text *string) {
-		if text != nil {
-			*text = p.secrets.Clean(*text)
-		}
-	}
-	for i := range outcomes {
-		clean(outcomes[i].Error)
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
-		Good         bool          `json:"good"`
-		DryRun       bool          `json:"dryRun"`
-		AllowDeletes bool          `json:"allowDeletes"`
-		Shards       []app.Outcome `json:"shards"`
-	}{good, job.mode.DryRun, job.mode.AllowDeletes, outcomes})
-}
-
-// outcomesText is a table of the differences, then what there is to say about single shards.
-func outcomesText(outcomes []app.Outcome, job reconcileJob) string {
-	var text strings.Builder
-	// A strings.Builder takes every write.
-	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+// outcomesText is a table of the differences, then what there is to say about single shards. What a
+// release stream cannot have is "-": a zero would say that it was compared.
+func outcomesText(outcomes []app.Outcome, dryRun bool) string {
 	alone := slices.ContainsFunc(outcomes, func(o app.Outcome) bool { return o.Published != nil })
-	columns := []string{"STREAM", "SHARD", "ROWS", "ADDED", "MODIFIED", "DELETED", "MISSED", "ABSENT"}
+	columns := []any{"STREAM", "SHARD", "ROWS", "ADDED", "MODIFIED", "DELETED", "MISSED", "ABSENT"}
 	if alone {
 		columns = append(columns, "PUBLISHED")
 	}
-	_, _ = fmt.Fprintln(table, strings.Join(append(columns, "TOOK"), "\t"))
+	rows, release := [][]any{append(columns, "TOOK")}, []string(nil)
 	for i := range outcomes {
-		_, _ = fmt.Fprintln(table, strings.Join(cells(&outcomes[i], alone), "\t"))
+		o := &outcomes[i]
+		cells := []any{o.Stream, o.Shard, o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent}
+		if o.Compared == app.UnpolledIDs {
+			cells[3], cells[4], cells[5], cells[7] = "-", "-", "-", "-"
+			if name := terminal.Visible(o.Stream); !slices.Contains(release, name) {
+				release = append(release, name)
+			}
+		}
+		switch {
+		case alone && o.Published != nil:
+			cells = append(cells, *o.Published)
+		case alone:
+			cells = append(cells, "-")
+		}
+		rows = append(rows, append(cells, took(o)))
 	}
-	_ = table.Flush()
+	var text strings.Builder
+	text.WriteString(terminal.Table(3, rows))
 	for i := range outcomes {
 		writeRemarks(&text, &outcomes[i])
 	}
-	writeCompared(&text, outcomes)
-	if job.mode.DryRun {
+	if len(release) > 0 {
+		fmt.Fprintf(&text, "release streams (%s): only ids that were not published and are no longer polled are compared; MISSED counts the rows under them. bridge verify compares the whole table\n", strings.Join(release, ", "))
+	}
+	if dryRun {
 		text.WriteString("dry run: nothing was published\n")
 	}
 	return text.String()
-}
-
-// cells are the line of a shard in the table. What a release stream cannot have is "-": a zero
-// would say that it was looked for.
-func cells(o *app.Outcome, alone bool) []string {
-	all := []string{terminal.Visible(o.Stream), terminal.Visible(o.Shard)}
-	for i, n := range []uint64{o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent} {
-		cell := strconv.FormatUint(n, 10)
-		if rows, missed := i == 0, i == 4; o.Compared == app.UnpolledIDs && !rows && !missed {
-			cell = "-"
-		}
-		all = append(all, cell)
-	}
-	if alone {
-		published := "-"
-		if o.Published != nil {
-			published = strconv.FormatUint(*o.Published, 10)
-		}
-		all = append(all, published)
-	}
-	return append(all, took(o))
-}
-
-// writeCompared names the streams of which not all rows were compared.
-func writeCompared(text *strings.Builder, outcomes []app.Outcome) {
-	var some []string
-	for i := range outcomes {
-		if name := terminal.Visible(outcomes[i].Stream); outcomes[i].Compared == app.UnpolledIDs && !slices.Contains(some, name) {
-			some = append(some, name)
-		}
-	}
-	if len(some) > 0 {
-		fmt.Fprintf(text, "release streams (%s): only ids that were not published and are no longer polled are compared; MISSED counts the rows under them. bridge verify compares the whole table\n", strings.Join(some, ", "))
-	}
 }
 
 // took is how long the run took, "-" where it was cut short.
@@ -136,23 +101,26 @@ func took(o *app.Outcome) string {
 
 // writeRemarks writes what the numbers do not say.
 func writeRemarks(text *strings.Builder, o *app.Outcome) {
-	say := func(what string, why *string) {
-		if why != nil {
-			fmt.Fprintf(text, "%s %s: %s%s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), what, terminal.OneLine(*why))
+	say := func(format string, args ...any) {
+		fmt.Fprintf(text, "%s %s: %s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), terminal.Visible(fmt.Sprintf(format, args...)))
+	}
+	for _, one := range []struct {
+		what string
+		why  *string
+	}{{"failed: ", o.Error}, {"", o.Guard}, {"absence was not judged: ", o.Unjudged}} {
+		if one.why != nil {
+			say("%s%s", one.what, terminal.OneLine(*one.why))
 		}
 	}
-	say("failed: ", o.Error)
-	say("", o.Guard)
-	say("absence was not judged: ", o.Unjudged)
 	for _, d := range o.Differences {
-		fmt.Fprintf(text, "%s %s: %-8s row %d", terminal.Visible(o.Stream), terminal.Visible(o.Shard), d.What, d.Row)
+		entity := ""
 		if d.Entity != "" {
-			fmt.Fprintf(text, ", entity %s", terminal.Visible(d.Entity))
+			entity = ", entity " + d.Entity
 		}
-		text.WriteByte('\n')
+		say("%-8s row %d%s", d.What, d.Row, entity)
 	}
 	total := o.Added + o.Modified + o.Deleted + o.Missed
 	if n := uint64(len(o.Differences)); n > 0 && total > n {
-		fmt.Fprintf(text, "%s %s: and %d more\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), total-n)
+		say("and %d more", total-n)
 	}
 }

@@ -4,33 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+
+	"github.com/spf13/cobra"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/logburst"
 )
 
-const runDetails = `
+func runCommand(p *process) *cobra.Command {
+	c := newCommand("run", "tail the streams and publish them (default)", `
 SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
 second signal stops it at once, with status 1; nothing is lost.
 
 The configuration comes from the environment; docs/configuration.md describes
-it.
-`
-
-// runCommand reads the whole configuration and runs the daemon until a signal.
-func runCommand(p *process, ctx context.Context, _ cli.Call) error {
-	cfg, err := config.Load(p.environ, p.secrets)
-	if err != nil {
-		return err
+it. All variables follow.
+`)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := p.load()
+		if err != nil {
+			return err
+		}
+		logger := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets)
+		bursts := logburst.New(logger.Handler(), logburst.Options{})
+		defer bursts.Flush()
+		return p.daemon(c.Context(), cfg, slog.New(bursts))
 	}
-	logger := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets)
-	bursts := logburst.New(logger.Handler(), logburst.Options{})
-	defer bursts.Flush()
-	return p.daemon(ctx, cfg, slog.New(bursts))
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.Parent().HelpFunc()(c, args)
+		_, _ = io.WriteString(c.OutOrStdout(), "\n"+variablesText())
+	})
+	return c
 }
 
 // runDaemon runs until ctx is cancelled. An error means that it could not start, or could not end

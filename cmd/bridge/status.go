@@ -1,68 +1,72 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"io"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"bridge/internal/backoff"
-	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 )
 
-const statusDetails = `
+// watchEvery is the time between two statuses.
+const watchEvery = 2 * time.Second
+
+func statusCommand(p *process) *cobra.Command {
+	c := newCommand("status", "show the running bridge: its shards, its standby group", `
 It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
 BRIDGE_HTTP_TLS_* beside it. It prints who works and who waits of a standby
 group, and each table with its state, position and highest id, lag, ids that
 were not seen, and last reconcile; then what does not answer, why a table does
 not run, and what to do about it.
 
-  --watch  show it again every 2 s, in place on a terminal, until Ctrl-C. While
-           the bridge does not answer, it says so and asks again
-  --json   print /api/v1/status; with --watch one object a line
-
 Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
-`
-
-// watchEvery is the time between two statuses.
-const watchEvery = 2 * time.Second
-
-func statusCommand(p *process, ctx context.Context, call cli.Call) error {
-	bridge, err := p.newClient()
-	if err != nil {
-		return err
+`)
+	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal, until Ctrl-C;\nwhile the bridge does not answer, say so and ask again")
+	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		bridge, err := p.newClient()
+		if err != nil {
+			return err
+		}
+		if *watch {
+			return p.watchStatus(c.Context(), bridge, *asJSON)
+		}
+		status, err := bridge.Status(c.Context())
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return p.printJSON(status)
+		}
+		return p.print(statusText(&status, time.Now()))
 	}
-	if call.Flags["watch"] {
-		return p.watchStatus(ctx, bridge, call.Flags["json"])
-	}
-	status, err := bridge.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if call.Flags["json"] {
-		return p.printJSON(status)
-	}
-	_, err = io.WriteString(p.stdout, p.secrets.Clean(statusText(&status, time.Now())))
-	return err
+	return c
 }
 
 // watchStatus shows the status every 2 s until ctx ends.
 func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, asJSON bool) error {
-	screen := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb")
-	w := statusWatch{show: func(text string) error { return screen.Show(p.secrets.Clean(text)) }}
-	if asJSON {
-		encoder := json.NewEncoder(p.stdout)
-		w.object = func(v any) error { return encoder.Encode(v) }
-	}
-	for {
+	screen, encoder := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb"), json.NewEncoder(p.stdout)
+	for w := (statusWatch{}); ; {
 		status, err := bridge.Status(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := w.next(&status, err, time.Now()); err != nil {
+		text, object := w.next(&status, err, time.Now())
+		if asJSON {
+			err = encoder.Encode(object)
+		} else {
+			err = screen.Show(p.secrets.Clean(text))
+		}
+		if err != nil {
 			return err
 		}
 		if backoff.Pause(ctx, watchEvery) != nil {
@@ -71,44 +75,229 @@ func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, asJSO
 	}
 }
 
-// statusWatch shows one status after the other.
+// statusWatch follows one status after the other.
 type statusWatch struct {
-	show func(text string) error
-	// object, where it is not nil, prints objects instead.
-	object func(any) error
 	// last is what was answered last, lastAt when, away since when nothing is.
 	last         string
 	lastAt, away time.Time
 }
 
-// next shows what was answered now, or the error that there was instead.
-func (w *statusWatch) next(status *httpapi.Status, err error, now time.Time) error {
-	if err != nil {
-		if w.away.IsZero() {
-			w.away = now
-		}
-		return w.showAway(err)
+// next returns what to show of an answer, or of the error that there was instead: as text and as an
+// object. Below an error stands the last answer.
+func (w *statusWatch) next(status *httpapi.Status, err error, now time.Time) (text string, object any) {
+	if err == nil {
+		w.last, w.lastAt, w.away = statusText(status, now), now, time.Time{}
+		return w.last, status
 	}
-	w.away = time.Time{}
-	if w.object != nil {
-		return w.object(status)
+	if w.away.IsZero() {
+		w.away = now
 	}
-	w.last, w.lastAt = statusText(status, now), now
-	return w.show(w.last)
-}
-
-// showAway says that there is no answer. Below stands the last one.
-func (w *statusWatch) showAway(err error) error {
-	since := w.away.Format(time.TimeOnly)
-	if w.object != nil {
-		return w.object(struct {
-			Error string    `json:"error"`
-			Since time.Time `json:"since"`
-		}{terminal.OneLine(config.Text(err)), w.away.UTC()})
-	}
-	text := "no answer since " + since + ", asking again: " + terminal.OneLine(config.Text(err)) + "\n"
+	why := terminal.OneLine(config.Text(err))
+	text = "no answer since " + w.away.Format(time.TimeOnly) + ", asking again: " + why + "\n"
 	if w.last != "" {
 		text += "\nat " + w.lastAt.Format(time.TimeOnly) + " it was:\n\n" + w.last
 	}
-	return w.show(text)
+	return text, struct {
+		Error string    `json:"error"`
+		Since time.Time `json:"since"`
+	}{why, w.away.UTC()}
+}
+
+// statusText is a status for people: a table, then a paragraph about each thing that is not well.
+func statusText(s *httpapi.Status, now time.Time) string {
+	var reasons strings.Builder
+	writeOutages(&reasons, s)
+	rows := [][]any{{"STREAM", "TABLE", "STATE", "POSITION", "HIGHEST", "LAG", "ROWS/S", "NOT SEEN", "RECONCILED"}}
+	for i := range s.Streams {
+		stream := &s.Streams[i]
+		writeReason(&reasons, stream.Name, catchUpReason(&stream.CatchUp), "")
+		for j := range stream.Shards {
+			one := &stream.Shards[j]
+			position, notSeen := strconv.FormatUint(one.Position, 10), gapsText(&one.Gaps)
+			if one.NoTail {
+				position, notSeen = "-", "ids have no order: reconcile publishes"
+			}
+			rows = append(rows, []any{stream.Name, one.Shard, one.State, position, one.Highest, lagText(one.LagSeconds), rateText(one), notSeen, reconciledText(one.Reconcile, now)})
+			reason, remedy := given(one.Reason), given(one.Remedy)
+			if one.Reason == nil && one.LastError != nil {
+				reason, remedy = "it runs; the last fault was: "+*one.LastError, ""
+			}
+			writeReason(&reasons, stream.Name+" "+one.Shard+", "+one.State, reason, remedy)
+		}
+	}
+	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + standbyText(s.Standby) + "\n" + terminal.Table(2, rows) + reasons.String()
+}
+
+// given is the text that there is, empty where there is none.
+func given(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// writeReason writes a paragraph about what does not run. It writes nothing without a reason.
+func writeReason(text *strings.Builder, subject, reason, remedy string) {
+	if reason == "" {
+		return
+	}
+	const indent = 2
+	fmt.Fprintf(text, "\n%s\n", terminal.Visible(subject))
+	for _, one := range []string{reason, remedy} {
+		if one != "" {
+			fmt.Fprintf(text, "  %s\n", terminal.Wrap(terminal.Visible(one), indent))
+		}
+	}
+}
+
+// writeOutages writes a paragraph about each dependency of the process that does not answer.
+func writeOutages(text *strings.Builder, s *httpapi.Status) {
+	for _, one := range []struct {
+		subject string
+		state   *httpapi.DependencyStatus
+	}{
+		{"the source does not answer", s.Source}, {"the bus does not answer", s.Bus},
+		{"the checkpoint cannot be read or saved", s.Checkpoint}, {"the progress cannot be saved on the bus", s.Progress},
+	} {
+		d := one.state
+		if d == nil || d.Answers == nil || *d.Answers {
+			continue
+		}
+		if d.Since != nil {
+			one.subject += ", since " + d.Since.Format(time.RFC3339)
+		}
+		writeReason(text, one.subject, cmp.Or(given(d.Error), "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
+	}
+}
+
+// catchUpReason returns why a stream does not read on from the bus, or how far it is.
+func catchUpReason(c *httpapi.CatchUpStatus) string {
+	switch {
+	case c.Error != nil:
+		return "does not catch up from the bus: " + *c.Error
+	case c.Ready || c.Messages == 0 && c.Left == 0:
+		return ""
+	}
+	text := fmt.Sprintf("catches up from the bus: %d messages read, %d offsets left", c.Messages, c.Left)
+	if c.SecondsLeft >= 1 {
+		text += ", about " + seconds(c.SecondsLeft)
+	}
+	return text
+}
+
+func lagText(lag *float64) string {
+	if lag == nil {
+		return "unknown"
+	}
+	return seconds(*lag)
+}
+
+// rateText is how many rows a second are published, and how long a backlog takes.
+func rateText(s *httpapi.ShardStatus) string {
+	text := strconv.FormatFloat(s.Published.RowsPerSecond, 'f', 0, 64)
+	if s.Backlog != nil && s.Backlog.SecondsLeft != nil {
+		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
+	}
+	return text
+}
+
+// gapsText says how many ids below the position were not seen.
+func gapsText(g *httpapi.GapsStatus) string {
+	hot := "hot"
+	switch {
+	case g.InFlight > 0 && g.InFlight >= g.Hot:
+		hot = "hot (pending)"
+	case g.InFlight > 0:
+		hot = fmt.Sprintf("hot (%d of them pending)", g.InFlight)
+	}
+	var parts []string
+	for _, one := range []struct {
+		n    uint64
+		name string
+	}{{g.Hot, hot}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
+		if one.n > 0 {
+			parts = append(parts, idsText(one.n)+" "+one.name)
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return "-"
+	case g.OldestSeconds > 0:
+		parts = append(parts, "for "+seconds(g.OldestSeconds))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// idsText writes a number of ids. Where ids hold a time, far more are missing than rows will ever
+// have, and their digits tell nothing.
+func idsText(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	if n < 1e12 {
+		return text
+	}
+	return fmt.Sprintf("over 10^%d", len(text)-1)
+}
+
+// reconciledText says how the last reconcile ended and how long ago, or how far one is.
+func reconciledText(r *httpapi.ReconcileStatus, now time.Time) string {
+	switch {
+	case r == nil:
+		return "-"
+	case r.Running:
+		return fmt.Sprintf("%.0f %% done", r.Percent)
+	case r.LastRun == nil && r.EndedAt == nil:
+		return "not yet"
+	}
+	ended, counts := r.EndedAt, r.DifferenceCounts
+	if r.LastRun != nil {
+		ended, counts = r.LastRun.EndedAt, r.LastRun.DifferenceCounts
+	}
+	if ended == nil {
+		return "cut short"
+	}
+	text := seconds(max(0, now.Sub(*ended).Seconds())) + " ago"
+	if n := counts.Added + counts.Modified + counts.Deleted + counts.Missed; n > 0 {
+		text += ", " + strconv.FormatUint(n, 10) + " differed"
+	}
+	return text
+}
+
+// standbyText says who works of a standby group, nothing where there is none.
+func standbyText(s *httpapi.StandbyStatus) string {
+	if s == nil {
+		return ""
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "standby group %s: this process, %s on %s, ", s.Group, s.Member, s.Host)
+	since := ""
+	if s.Since != nil {
+		since = " since " + s.Since.Format(time.RFC3339)
+	}
+	switch {
+	case s.Works:
+		fmt.Fprintf(&text, "works%s\n", since)
+	case s.Working == nil:
+		text.WriteString("waits; who works is not known now\n")
+	default:
+		fmt.Fprintf(&text, "waits; %s on %s works%s\n", *s.Working, s.WorkingHost, since)
+	}
+	if len(s.Differing) > 0 {
+		fmt.Fprintf(&text, "  it is refused, because these differ: %s\n", strings.Join(s.Differing, ", "))
+	}
+	for _, w := range s.Waiting {
+		could := "not ready: it has not read the bus to its end"
+		switch {
+		case len(w.Differing) > 0:
+			could = "refused, because these differ: " + strings.Join(w.Differing, ", ")
+		case w.Ready:
+			could = "ready"
+		}
+		if w.Member != s.Member {
+			fmt.Fprintf(&text, "  %s on %s waits, %s\n", w.Member, w.Host, could)
+		}
+	}
+	if s.Error != nil {
+		fmt.Fprintf(&text, "  %s\n", terminal.OneLine(*s.Error))
+	}
+	return text.String()
 }

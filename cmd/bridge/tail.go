@@ -1,17 +1,22 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
-	"bridge/internal/cli"
+	"github.com/spf13/cobra"
+
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 )
 
-const tailDetails = `
+// tailFormat is a line of a tail.
+const tailFormat = "%-12s  %-18s  %-28s  %-18s  %-9s  %8s  %s\n"
+
+func tailCommand(p *process) *cobra.Command {
+	c := newCommand("tail [<stream>]", "show the events of the running bridge as they go by", `
 It shows the events of a stream, or of all, from now on, as the bus acknowledges
 them: from the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), not from
 the bus. One that waits as a standby asks the one that works. It needs
@@ -22,46 +27,39 @@ modified, reconcile, snapshot), the delay since the row's CREATED or MODIFIED,
 and the id of the event. Where events come faster than they are shown, some are
 left out, and their number is shown. It holds nothing up.
 
-  --json   print one JSON object a line, with the published event as its value
-
 Exit status: 0 when it was interrupted, 1 no answer, or the bridge has ended, 2
 wrong usage or configuration.
-`
-
-// tailFormat is a line of a tail.
-const tailFormat = "%-12s  %-18s  %-28s  %-18s  %-9s  %8s  %s\n"
-
-func tailCommand(p *process, ctx context.Context, call cli.Call) error {
-	bridge, err := p.newClient()
-	if err != nil {
+`)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object a line, with the published event as\nits value")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		bridge, err := p.newClient()
+		if err != nil {
+			return err
+		}
+		var failed error
+		begin := func() {
+			if !*asJSON {
+				_, failed = fmt.Fprintf(p.stdout, tailFormat, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID")
+			}
+		}
+		err = bridge.Tail(c.Context(), strings.Join(args, ""), begin, func(one httpapi.TailItem) error {
+			if failed != nil {
+				return failed
+			}
+			text := tailLine(&one)
+			if *asJSON {
+				text = string(one.Text) + "\n"
+			}
+			_, err := io.WriteString(p.stdout, text)
+			return err
+		})
+		if c.Context().Err() != nil {
+			// A person has seen enough.
+			return nil
+		}
 		return err
 	}
-	stream := ""
-	if len(call.Arguments) > 0 {
-		stream = call.Arguments[0]
-	}
-	var failed error
-	begin := func() {
-		if !call.Flags["json"] {
-			_, failed = fmt.Fprintf(p.stdout, tailFormat, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID")
-		}
-	}
-	err = bridge.Tail(ctx, stream, begin, func(one httpapi.TailItem) error {
-		if failed != nil {
-			return failed
-		}
-		text := tailLine(&one)
-		if call.Flags["json"] {
-			text = string(one.Text) + "\n"
-		}
-		_, err := io.WriteString(p.stdout, text)
-		return err
-	})
-	if ctx.Err() != nil {
-		// A person has seen enough.
-		return nil
-	}
-	return err
+	return c
 }
 
 // tailLine is an event for people.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -57,23 +57,8 @@ func lines(t *testing.T, env settingsOf, args ...string) (out <-chan string, end
 	}()
 	go func() {
 		defer close(printed)
-		var text bytes.Buffer
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := reader.Read(buf)
-			text.Write(buf[:n])
-			for {
-				line, rest, ok := strings.Cut(text.String(), "\n")
-				if !ok {
-					break
-				}
-				printed <- line
-				text.Reset()
-				text.WriteString(rest)
-			}
-			if err != nil {
-				return
-			}
+		for text := bufio.NewScanner(reader); text.Scan(); {
+			printed <- text.Text()
 		}
 	}()
 	return printed, func() int { cancel(); return <-status }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
-	"bridge/internal/cli"
+	"github.com/spf13/cobra"
 )
 
 // Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=… -X main.built=…". What is not
@@ -47,18 +45,15 @@ func currentVersion() buildVersion {
 	return v
 }
 
-func versionCommand(p *process, _ context.Context, call cli.Call) error {
-	v := currentVersion()
-	if call.Flags["json"] {
-		return p.printJSON(v)
+func versionCommand(p *process) *cobra.Command {
+	c := newCommand("version", "print the version", "")
+	asJSON := c.Flags().Bool("json", false, "print it as JSON")
+	c.RunE = func(*cobra.Command, []string) error {
+		v := currentVersion()
+		if *asJSON {
+			return p.printJSON(v)
+		}
+		return p.print(fmt.Sprintf("bridge %s (commit %s of %s, %s, %s)\n", v.Version, v.Commit, v.Built, v.Go, v.Platform))
 	}
-	_, err := fmt.Fprintf(p.stdout, "bridge %s (commit %s of %s, %s, %s)\n", v.Version, v.Commit, v.Built, v.Go, v.Platform)
-	return err
-}
-
-// printJSON writes v to stdout, indented.
-func (p *process) printJSON(v any) error {
-	out := json.NewEncoder(p.stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
+	return c
 }

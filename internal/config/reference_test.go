@@ -34,8 +34,8 @@ func exampleFile() string {
 	var b strings.Builder
 	b.WriteString("# All variables of bridge, for one stream named " + exampleStream + ". Required ones are set; the others are\n" +
 		"# comments with their default, or with an example (\"e.g.\") if they have none. An empty variable counts as not\n" +
-		"# set. Durations and sizes have a unit: 200ms, 10s, 30m, 24h; 64KiB, 32MiB, 1GiB. Load the file with\n" +
-		"# `set -a; . ./bridge.env`. Written by `" + updateCommand + "`.\n")
+		"# set. Durations and sizes have a unit: 200ms, 10s, 30m, 24h; 64KiB, 32MiB, 1GiB. Name your copy with\n" +
+		"# --env-file or BRIDGE_ENV_FILE. Written by `" + updateCommand + "`.\n")
 	group := ""
 	for _, v := range allVariables(exampleStream) {
 		if v.group != group {
@@ -75,15 +75,31 @@ func (v *Variable) exampleOrFirst() string {
 func referencePage() string {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" +
-		"bridge is configured by environment variables alone. An empty variable counts as not set. All faults are\n" +
-		"reported at once, with exit status 2. An unknown `BRIDGE_` variable is a fault, except `BRIDGE_TEST_*`, and\n" +
+		"bridge is configured by environment variables, which may stand [in a file](#a-file-of-variables). An empty\n" +
+		"variable counts as not set. All faults are reported at once, with exit status 2. An unknown `BRIDGE_` variable\n" +
+		"is a fault, in the file as in the environment, except `BRIDGE_TEST_*`, and\n" +
 		"`BRIDGE_SERVICE_*` and `BRIDGE_PORT*`, which Kubernetes sets for a Service named bridge. Durations and sizes\n" +
 		"have a unit: `200ms`, `10s`, `30m`, `24h`; `64KiB`, `32MiB`, `1GiB`.\n\n" +
 		"No secret is written to a log or an error. Each can also be given as a file, by the variable's name with\n" +
 		"`_FILE` at its end. The file is read again at each connect, without a line end after the secret. In a URL,\n" +
 		"user and password are percent-encoded: `%` as `%25`, `@` as `%40`, `:` as `%3A`, `/` as `%2F`, `?` as `%3F`,\n" +
 		"`#` as `%23`, `,` as `%2C`, a space as `%20`.\n\n" +
-		"The page is written by `" + updateCommand + "`.\n")
+		"The page is written by `" + updateCommand + "`.\n\n" +
+		"## A file of variables\n\n" +
+		"Every command has `--env-file FILE`; without it, `BRIDGE_ENV_FILE` names the file. What the environment sets\n" +
+		"wins over the file. A line is empty, a comment that begins with `#`, or `NAME=value`, where the last one of a\n" +
+		"name counts:\n\n" +
+		"    # The database.\n" +
+		"    BRIDGE_SOURCE_URL=mysql://bridge:secret@127.0.0.1:3306/shop?tls=true\n" +
+		"    BRIDGE_STREAM_ORDERS_FILTER=\"state <> 'draft'\"\n\n" +
+		"The value is all that follows, up to the end of the line: without the blanks around it, and without one pair of\n" +
+		"single or double quotes around all of it. Nothing else is special: there is no comment behind a value, no\n" +
+		"`$NAME`, no `export`, and no second line. systemd (`EnvironmentFile=`) reads such a file the same way, and so does\n" +
+		"`docker run --env-file` where no value has quotes around it, which Docker would keep. What they would read\n" +
+		"otherwise is a fault that names file and line: a backslash outside of single quotes, a quote that is not\n" +
+		"closed, a name without a value.\n\n" +
+		"Variables of other programs may stand there, such as `AWS_PROFILE`; those of the Go runtime, such as\n" +
+		"`GOMEMLIMIT`, have no effect there. `demo`, `version`, `completion`, `man` and `help` read no variables, so no file.\n")
 	group := ""
 	for _, v := range Variables() {
 		if v.group != group {

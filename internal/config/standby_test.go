@@ -42,7 +42,7 @@ func TestStandby(t *testing.T) {
 // free are the variables in which the processes of a group may differ: how source and bus are
 // reached, and what decides when and how fast something is published.
 var free = []string{
-	"SINK_URL", "HTTP_ADDR", "HTTP_TOKEN", "HTTP_TLS_CERT", "HTTP_TLS_KEY", "HTTP_TLS_CA", "SERVE", "METRICS_BY_SHARD", "LOG_LEVEL", "LOG_FORMAT", "TRACE", "MAX_INFLIGHT_BYTES", "SHUTDOWN_TIMEOUT", "STANDBY",
+	"SINK_URL", "ENV_FILE", "HTTP_ADDR", "HTTP_TOKEN", "HTTP_TLS_CERT", "HTTP_TLS_KEY", "HTTP_TLS_CA", "SERVE", "METRICS_BY_SHARD", "LOG_LEVEL", "LOG_FORMAT", "TRACE", "MAX_INFLIGHT_BYTES", "SHUTDOWN_TIMEOUT", "STANDBY",
 	"MASK_KEY", // MASK tells one from another.
 	"POLL_INTERVAL", "BATCH_ROWS", "STABILITY_WINDOW", "GAP_TTL", "RECONCILE_INTERVAL", "RECONCILE_RATE", "RECONCILE_MAX_DELETES", "DEAD_LETTER_LIMIT",
 	"KAFKA_COMPRESSION", "KAFKA_TRANSACTION_INTERVAL", "KAFKA_TLS", "KAFKA_TLS_CA", "KAFKA_TLS_CERT", "KAFKA_TLS_KEY",

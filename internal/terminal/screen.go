@@ -3,7 +3,10 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Screen shows a text that replaces the one before: on a terminal over it, elsewhere below it
@@ -18,7 +21,7 @@ type Screen struct {
 // NewScreen returns a screen on w. Without animated, texts are printed one below the other.
 func NewScreen(w io.Writer, animated bool) *Screen {
 	return &Screen{w: w, size: func() (int, int, bool) {
-		columns, rows, ok := Size(w)
+		columns, rows, ok := size(w)
 		return columns, rows, ok && animated
 	}}
 }
@@ -56,4 +59,18 @@ func placed(text string, columns, rows int) string {
 	}
 	b.WriteString("\x1b[J")
 	return b.String()
+}
+
+// size returns the columns and rows of the terminal that w is; ok is false where it is none, or
+// does not say.
+func size(w io.Writer) (columns, rows int, ok bool) {
+	file, is := w.(*os.File)
+	if !is {
+		return 0, 0, false
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return 0, 0, false
+	}
+	return int(size.Col), int(size.Row), true
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 )
@@ -37,13 +38,10 @@ func OneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // Wrap breaks text between words for lines that begin at a column: the first stands there already,
 // the others are indented to it.
-func Wrap(text string, column int) string { return WrapWords(strings.Fields(text), column) }
-
-// WrapWords is Wrap for words that may have spaces.
-func WrapWords(words []string, column int) string {
+func Wrap(text string, column int) string {
 	var b strings.Builder
 	at := column
-	for i, word := range words {
+	for i, word := range strings.Fields(text) {
 		length := utf8.RuneCountInString(word)
 		switch {
 		case i > 0 && at+1+length > Width:
@@ -77,4 +75,20 @@ func Count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Table returns rows in columns with so many spaces between them, each cell fit for a terminal.
+func Table(gap int, rows [][]any) string {
+	var text strings.Builder
+	// A strings.Builder takes every write.
+	table := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = Visible(fmt.Sprint(cell))
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	_ = table.Flush()
+	return text.String()
 }

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"bridge/internal/config"
+	"bridge/internal/terminal"
+)
+
+// Exit status.
+const (
+	exitFine   = 0
+	exitFailed = 1
+	// exitUsage is for wrong usage and wrong configuration: what can be seen without a network.
+	exitUsage = 2
+)
+
+const about = `bridge tails SQL tables and publishes their rows as events to Kafka or NATS
+JetStream. Without a command it runs.
+
+Exit status: 0 fine, 1 something is wrong or went wrong, 2 wrong usage or
+configuration.
+`
+
+// The help lists commands as they are added.
+func init() { cobra.EnableCommandSorting = false }
+
+// commands returns the tree of commands.
+func (p *process) commands() *cobra.Command {
+	run := runCommand(p)
+	root := &cobra.Command{
+		Use: "bridge", Long: about, Args: refuseUnknown, RunE: run.RunE,
+		SilenceErrors: true, SilenceUsage: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.SetFlagErrorFunc(wrongFlag)
+	root.PersistentFlags().StringVar(&p.envFile, "env-file", "", "a `FILE` of variables; those of the environment win")
+	// The flag is there.
+	_ = root.RegisterFlagCompletionFunc("env-file", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
+	root.AddCommand(
+		run, demoCommand(p), checkCommand(p), reconcileCommand(p), verifyCommand(p), schemaCommand(p),
+		group("deadletter", "list the rows that the bus refused, or publish them", deadLetterDetails, deadLetterList(p), deadLetterResend(p)),
+		group("checkpoint", "show, set, reset or rebuild how far tables are published", checkpointDetails,
+			checkpointShow(p), checkpointSet(p), checkpointReset(p), checkpointRebuild(p)),
+		statusCommand(p), tailCommand(p), healthCommand(p), versionCommand(p), completionCommand(p), manCommand(p), variablesTopic(),
+	)
+	return root
+}
+
+// newCommand returns a command without flags. Its use names the arguments: <each>, [<one more>] or
+// [<any> ...].
+func newCommand(use, short, details string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: strings.ToUpper(short[:1]) + short[1:] + ".\n" + details, Args: takes}
+	c.Flags().SortFlags = false
+	return c
+}
+
+// group returns the command that some others follow.
+func group(name, short, details string, all ...*cobra.Command) *cobra.Command {
+	c := newCommand(name, short, details)
+	c.AddCommand(all...)
+	c.Args = refuseUnknown
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return usageErrorf("%s needs one of: %s", c.CommandPath(), strings.Join(names(c), ", "))
+	}
+	return c
+}
+
+// names returns the names of the commands that may follow c.
+func names(c *cobra.Command) (all []string) {
+	for _, one := range c.Commands() {
+		if one.IsAvailableCommand() && one.Name() != "help" {
+			all = append(all, one.Name())
+		}
+	}
+	return all
+}
+
+// usageError says that a command line is wrong, and what to write instead.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// refuseUnknown refuses a word that is not a command.
+func refuseUnknown(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	called := strings.TrimPrefix(c.CommandPath()+" "+args[0], "bridge ")
+	if c.HasParent() {
+		return usageErrorf("unknown command %q%s There are %s", called, config.Suggestion(args[0], c.CommandPath()+" ", names(c)), strings.Join(names(c), ", "))
+	}
+	return usageErrorf("unknown command %q%s The commands are %s; see bridge help", called, config.Suggestion(args[0], "bridge ", names(c)), strings.Join(names(c), ", "))
+}
+
+// takes refuses another number of arguments than the use of the command has.
+func takes(c *cobra.Command, args []string) error {
+	least, most := strings.Count(c.Use, " <"), strings.Count(c.Use, "<")
+	count := terminal.Count(least, "argument")
+	switch {
+	case strings.HasSuffix(c.Use, "...]"):
+		most = math.MaxInt
+	case most > least:
+		count = "at most " + terminal.Count(most, "argument")
+	}
+	if n := len(args); n < least || n > most {
+		return usageErrorf("%s takes %s, not %d: %s", c.CommandPath(), count, n, c.UseLine())
+	}
+	return nil
+}
+
+// wrongFlag says what is wrong with a flag, and which there are.
+func wrongFlag(c *cobra.Command, err error) error {
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			known = append(known, f.Name)
+		}
+	})
+	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
+		name, flag := unknown.GetSpecifiedName(), "--"+unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			flag = "-" + short
+		}
+		if !c.HasParent() {
+			return usageErrorf("unknown flag %q: flags follow a command; see bridge help", flag)
+		}
+		return usageErrorf("unknown flag %q of %s%s It takes --%s", flag, c.CommandPath(), config.Suggestion(name, "--", known), strings.Join(known, ", --"))
+	}
+	if lacking, is := errors.AsType[*pflag.ValueRequiredError](err); is {
+		flag := lacking.GetFlag()
+		example, _ := pflag.UnquoteUsage(flag)
+		return usageErrorf("flag --%s of %s needs a value, as in --%s %s", flag.Name, c.CommandPath(), flag.Name, example)
+	}
+	if wrong, is := errors.AsType[*pflag.InvalidValueError](err); is && wrong.GetFlag().Value.Type() == "func" {
+		err = wrong.Unwrap()
+	}
+	return usageErrorf("%v", err)
+}
+
+// run runs a command line and returns the exit status.
+func (p *process) run(ctx context.Context, args []string) int {
+	err := p.dispatch(ctx, args)
+	if err == nil {
+		return exitFine
+	}
+	// Where stderr fails, too, the exit status is all that is left to say it.
+	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.Clean(config.Text(err)))
+	if _, wrong := errors.AsType[*config.Error](err); wrong {
+		return exitUsage
+	}
+	if _, wrong := errors.AsType[*usageError](err); wrong {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// dispatch runs the command that args name, or prints the help that they ask for.
+func (p *process) dispatch(ctx context.Context, args []string) error {
+	args, root := withTwoHyphens(args), p.commands()
+	switch completing := len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd); {
+	case !completing && slices.ContainsFunc(args, isHelp):
+		return p.help(root, args)
+	case len(args) > 0 && args[0] == "--version":
+		args[0] = "version"
+	case len(args) > 0 && args[0] == "--":
+		return usageErrorf("unknown flag %q: flags follow a command; see bridge help", args[0])
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// withTwoHyphens returns args with --flag for -flag.
+func withTwoHyphens(args []string) []string {
+	args = append([]string{}, args...)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if len(arg) > 2 && arg[0] == '-' && 'a' <= arg[1] && arg[1] <= 'z' {
+			args[i] = "-" + arg
+		}
+	}
+	return args
+}
+
+// isHelp reports whether a word asks for help, wherever it stands.
+func isHelp(arg string) bool { return arg == "help" || arg == "--help" || arg == "-h" }
+
+// help prints the help of the command that args name beside what asks for it.
+func (p *process) help(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	found, rest, err := root.Find(slices.DeleteFunc(slices.Clone(args), isHelp))
+	if err != nil {
+		return err
+	}
+	if err := found.ParseFlags(rest); err != nil && found == root {
+		return wrongFlag(root, err)
+	}
+	switch rest := found.Flags().Args(); {
+	case len(rest) > 0 && found.HasSubCommands():
+		return refuseUnknown(found, rest)
+	case len(rest) > 0 && isHelp(args[0]):
+		return usageErrorf("bridge help takes the name of a command, or variables: see bridge help")
+	}
+	var text strings.Builder
+	root.SetOut(&text)
+	if err := found.Help(); err != nil {
+		return err
+	}
+	return p.print(text.String())
+}
+
+// variablesTopic is a topic of the help.
+func variablesTopic() *cobra.Command {
+	c := &cobra.Command{Use: "variables", Short: "list the variables, their defaults and what they mean"}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = io.WriteString(c.OutOrStdout(), variablesText()) })
+	return c
+}
+
+// variablesText lists all variables by group, with their default and meaning.
+func variablesText() string {
+	const indent = 6
+	var text strings.Builder
+	group := ""
+	for _, v := range config.Variables() {
+		if v.Group() != group {
+			group = v.Group()
+			fmt.Fprintf(&text, "\n%s\n", group)
+		}
+		fmt.Fprintf(&text, "\n  %s (%s)\n%s%s\n", v.Name, terminal.OneLine(v.Fallback()), strings.Repeat(" ", indent), terminal.Wrap(v.Meaning(), indent))
+	}
+	return strings.TrimPrefix(text.String(), "\n")
+}

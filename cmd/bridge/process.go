@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"bridge/internal/app"
+	"bridge/internal/check"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/logevent"
+	"bridge/internal/terminal"
+)
+
+// process is what a command has of the process around it.
+type process struct {
+	environ []string
+	// envFile is that of --env-file, empty where it is not given.
+	envFile string
+	// setenv sets a variable of the process; nil in tests.
+	setenv         func(name, value string) error
+	stdout, stderr io.Writer
+	// daemon is runDaemon, save in tests.
+	daemon func(context.Context, *config.Config, *slog.Logger) error
+	// examine is app.Examine, save in tests.
+	examine func(context.Context, *config.Config, *terminal.Progress) []check.Group
+	// away is that of awayLimit, save in tests.
+	away time.Duration
+	// secrets are kept out of everything that is logged.
+	secrets *config.Redactor
+}
+
+// newProcess returns what the commands have of this process.
+func newProcess(environ []string, stdout, stderr io.Writer) *process {
+	return &process{environ: environ, setenv: os.Setenv, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
+}
+
+// variables returns the environment, and before it the variables of the file that --env-file or
+// BRIDGE_ENV_FILE names. Those of other programs are set in the process, for the libraries that
+// read them: AWS_PROFILE, say. The runtime of Go has read its own at the start.
+func (p *process) variables() ([]string, error) {
+	all, err := config.WithFile(p.environ, p.envFile)
+	if err != nil || p.setenv == nil {
+		return all, err
+	}
+	for _, entry := range all[:len(all)-len(p.environ)] {
+		if name, value, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !strings.HasPrefix(name, "GO") {
+			if err := p.setenv(name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// load reads the whole configuration.
+func (p *process) load() (*config.Config, error) {
+	environ, err := p.variables()
+	if err != nil {
+		return nil, err
+	}
+	return config.Load(environ, p.secrets)
+}
+
+// newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.
+func (p *process) newClient() (*httpapi.Client, error) {
+	environ, err := p.variables()
+	if err != nil {
+		return nil, err
+	}
+	h, err := config.LoadHTTP(environ)
+	if err != nil {
+		return nil, err
+	}
+	return &httpapi.Client{Addr: h.Addr, Setting: config.HTTPVariable, Token: h.Token, TLS: httpapi.TLS(h.TLS)}, nil
+}
+
+// print writes text for people to stdout, without secrets.
+func (p *process) print(text string) error {
+	_, err := io.WriteString(p.stdout, p.secrets.Clean(text))
+	return err
+}
+
+// printJSON writes v to stdout, indented.
+func (p *process) printJSON(v any) error {
+	out := json.NewEncoder(p.stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+// variable returns a variable of the environment that is not of bridge.
+func (p *process) variable(name string) string {
+	value := ""
+	for _, entry := range p.environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// colourful reports whether stdout may be coloured: on a terminal, unless NO_COLOR or a dumb
+// terminal says otherwise.
+func (p *process) colourful() bool {
+	return terminal.Is(p.stdout) && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb"
+}
+
+// animated reports whether a line on stderr can be written over.
+func (p *process) animated() bool { return terminal.Is(p.stderr) && p.variable("TERM") != "dumb" }
+
+// newLine returns a line of progress on stderr, nil where it is not wanted.
+func (p *process) newLine(wanted bool) *terminal.Line {
+	if !wanted {
+		return nil
+	}
+	return terminal.NewLine(p.stderr, p.animated())
+}
+
+// newBar returns a bar on stderr, nil where that is no terminal or a bar is not wanted.
+func (p *process) newBar(wanted bool) *terminal.Line { return p.newLine(wanted && p.animated()) }
+
+// waitLog returns a log on stderr that says what a command waits for.
+func (p *process) waitLog(cfg *config.Config) *slog.Logger {
+	return newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
+}
+
+// newLogger returns a logger for w: text on a terminal and json otherwise, unless format says
+// which. Each line has its event. Secrets that are known to secrets do not pass.
+func newLogger(w io.Writer, level slog.Level, format string, secrets *config.Redactor) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: secrets.Attr}
+	var handler slog.Handler = slog.NewJSONHandler(w, options)
+	if format == "text" || format == "" && terminal.Is(w) {
+		handler = slog.NewTextHandler(w, options)
+	}
+	return slog.New(logevent.NewHandler(handler))
+}
