@@ -1,16 +1,20 @@
 package torture
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bridge/tests/faulty"
 	"bridge/tests/faulty/failpoint"
@@ -126,21 +130,32 @@ func mutantTorture(t *testing.T) {
 	fmt.Fprintf(os.Stderr, "torture: %d of %d mutants found\n", len(m.Trials), len(wanted))
 	if len(m.Trials) < len(wanted) {
 		t.Errorf("%d of %d mutants were found", len(m.Trials), len(wanted))
-		return
 	}
 	if *tortureWrite == "" {
 		return
 	}
-	if len(wanted) < len(hunts) {
-		t.Fatal("--write: the page of defects is written when all were found: leave out --fault")
+	found := make(map[failpoint.Defect]string)
+	for i := range m.Trials {
+		found[failpoint.Defect(m.Trials[i].Fault)] = time.Now().UTC().Format(time.DateOnly)
 	}
-	if err := writeDefects(filepath.Join(resultsFolder(), "defects.md")); err != nil {
+	if err := writeDefects(filepath.Join(resultsFolder(), "defects.md"), found); err != nil {
 		t.Error(err)
 	}
 }
 
-// writeDefects writes the page of all defects, and what finds them.
-func writeDefects(path string) error {
+// writeDefects writes the page of all defects, what finds them, and when that was seen last: on the
+// dates of found, else as the page says.
+func writeDefects(path string, found map[failpoint.Defect]string) error {
+	former, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(former)) {
+		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) == 6 && strings.HasPrefix(line, "| `") {
+			defect := failpoint.Defect(strings.Trim(cells[0], "| `"))
+			found[defect] = cmp.Or(found[defect], strings.Trim(cells[5], " |"))
+		}
+	}
 	list := filepath.Join(world.Root, "tests/faulty/failpoint/defects.go")
 	parsed, err := parser.ParseFile(token.NewFileSet(), list, nil, parser.ParseComments)
 	if err != nil {
@@ -158,13 +173,14 @@ func writeDefects(path string) error {
 	})
 	var page strings.Builder
 	page.WriteString("# Deliberate defects\n\nMade by `make torture ARGS='--mutants --write docs'`, which builds the program with each of these defects\n" +
-		"(`tests/faulty`) and fails unless the test finds it.\n\n| defect | what is wrong | breaks invariant | found by | as |\n|---|---|---|---|---|\n")
+		"(`tests/faulty`) and fails unless the test finds it. With `--fault` it replaces the dates of those alone.\n\n" +
+		"| defect | what is wrong | breaks invariant | found by | as | seen last |\n|---|---|---|---|---|---|\n")
 	for _, h := range hunts {
 		by, as := "torture's `"+h.fault+"`", h.shows
 		if h.test != "" {
 			by, as = fmt.Sprintf("`%s` of `%s`", h.test, strings.TrimPrefix(h.pkg, "bridge/")), "it fails"
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", h.defect, strings.TrimSuffix(what[h.defect], "."), h.breaks, by, as)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n", h.defect, strings.TrimSuffix(what[h.defect], "."), h.breaks, by, as, cmp.Or(found[h.defect], "not yet"))
 	}
 	return os.WriteFile(path, []byte(page.String()), 0o644)
 }
