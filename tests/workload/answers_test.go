@@ -95,10 +95,7 @@ func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
 			for _, rare := range []workload.Change{workload.InsertMany, workload.InsertDead, workload.Purge, workload.ReplaceCrossed} {
 				opts.Mix[rare] = 4
 			}
-			w, err := workload.NewCapabilities(opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := workload.NewCapabilities(opts)
 			if err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}

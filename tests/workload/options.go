@@ -1,10 +1,8 @@
 package workload
 
 import (
-	"cmp"
 	"database/sql"
-	"errors"
-	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -62,41 +60,25 @@ type Mix struct {
 	Replace, Delete float64
 }
 
-func (m Mix) shares() []share {
-	return []share{
-		{rollback, m.Rollback}, {burn, m.Burn}, {multiRow, m.MultiRow},
-		{insertSelect, m.InsertSelect}, {replace, m.Replace}, {remove, m.Delete},
-	}
-}
-
-type share struct {
-	kind kind
-	of   float64
-}
-
-func (o *Options) complete() error {
-	o.Table = cmp.Or(o.Table, "orders")
-	if o.IDs == nil {
-		o.IDs = AutoIncrement{}
-	}
-	o.Writers = max(o.Writers, 1)
-	o.Grace = cmp.Or(o.Grace, defaultGrace)
-	sum := 0.0
-	for _, s := range o.Mix.shares() {
-		if s.of < 0 {
-			return fmt.Errorf("the share of %s transactions is %v: want 0 to 1", s.kind, s.of)
+// choose draws what a transaction does.
+func (m Mix) choose(rng *rand.Rand) kind {
+	which := rng.Float64()
+	for _, share := range []struct {
+		kind kind
+		of   float64
+	}{{rollback, m.Rollback}, {burn, m.Burn}, {multiRow, m.MultiRow}, {insertSelect, m.InsertSelect}, {replace, m.Replace}, {remove, m.Delete}} {
+		if which -= share.of; which < 0 {
+			return share.kind
 		}
-		sum += s.of
 	}
-	switch {
-	case o.DB == nil:
-		return errors.New("a workload needs a database")
-	case sum > 1:
-		return fmt.Errorf("the shares of the mix add up to %v: want at most 1", sum)
-	case o.Hold.Short < 0 || o.Hold.Long < 0 || o.Hold.LongShare < 0 || o.Hold.LongShare > 1:
-		return fmt.Errorf("the hold %+v is negative, or its share above 1", o.Hold)
-	case o.Commits < 0 || o.Rate < 0:
-		return errors.New("commits and rate must not be negative")
+	return insert
+}
+
+// choose draws how long a transaction stays open.
+func (h Hold) choose(rng *rand.Rand) time.Duration {
+	bound := h.Short
+	if rng.Float64() < h.LongShare {
+		bound = h.Long
 	}
-	return nil
+	return time.Duration(rng.Float64() * float64(bound))
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -18,27 +19,25 @@ type Workload struct {
 	issuer  issuer
 	writers []*writer
 	record  Record
-	// left is how many commits are still to be made, paced how many transactions have had their
-	// turn.
-	left, paced atomic.Int64
-	started     time.Time
+	pacer   pacer
 }
 
 // New returns a workload; Create makes its tables and Run sets it going.
-func New(opts Options) (*Workload, error) {
-	if err := opts.complete(); err != nil {
-		return nil, err
+func New(opts Options) *Workload {
+	opts.Table, opts.Writers, opts.Grace = cmp.Or(opts.Table, "orders"), cmp.Or(opts.Writers, 1), cmp.Or(opts.Grace, defaultGrace)
+	if opts.IDs == nil {
+		opts.IDs = AutoIncrement{}
 	}
-	w := &Workload{opts: opts}
-	w.left.Store(int64(opts.Commits))
-	var err error
-	if w.issuer, err = opts.IDs.issuer(opts); err != nil {
-		return nil, err
-	}
+	w := &Workload{opts: opts, issuer: opts.IDs.issuer(opts)}
 	for i := range opts.Writers {
-		w.writers = append(w.writers, newWriter(w, i))
+		w.writers = append(w.writers, &writer{Workload: w, number: i, rng: rand.New(rand.NewPCG(opts.Seed, uint64(i))), pause: retries()})
 	}
-	return w, nil
+	return w
+}
+
+// retries is the pause of a writer whose database is away.
+func retries() backoff.Backoff {
+	return backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond}
 }
 
 // Record returns the record, which grows while Run runs.
@@ -59,12 +58,10 @@ func (w *Workload) Create(ctx context.Context) error {
 
 // Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and
 // returns nil, within Grace of the end of ctx even where the server stands still. A database or a
-// table that is away is waited for; an error that says something else ends it. A later Run goes on
-// where the last one has ended.
+// table that is away is waited for; an error that says something else ends it.
 func (w *Workload) Run(ctx context.Context) error {
-	w.started = time.Now()
-	w.paced.Store(0)
-	w.issuer.start(w.started)
+	w.pacer.start(w.opts.Commits, w.opts.Rate)
+	w.issuer.start(time.Now())
 	writers, ctx := errgroup.WithContext(ctx)
 	for _, writer := range w.writers {
 		writers.Go(func() error { return writer.run(ctx) })
@@ -93,32 +90,45 @@ func evenly(rows []*Row, n int) []*Row {
 	return some
 }
 
-// reserve takes one of the commits that are to be made and reports whether there was one; giveBack
-// returns it.
-func (w *Workload) reserve() bool {
-	if w.opts.Commits == 0 {
-		return true
-	}
-	for {
-		left := w.left.Load()
+// pacer hands out turns to the writers of a run.
+type pacer struct {
+	limited bool
+	rate    float64
+	// left is how many turns are left, paced how many were waited for.
+	left, paced atomic.Int64
+	started     time.Time
+}
+
+// start begins a run of so many turns, or without a limit for 0, at most so many in a second, or
+// without a limit.
+func (p *pacer) start(turns int, rate float64) {
+	p.limited, p.rate, p.started = turns > 0, rate, time.Now()
+	p.left.Store(int64(turns))
+	p.paced.Store(0)
+}
+
+// reserve takes a turn and reports whether there was one; giveBack returns it.
+func (p *pacer) reserve() bool {
+	for p.limited {
+		left := p.left.Load()
 		if left <= 0 {
 			return false
 		}
-		if w.left.CompareAndSwap(left, left-1) {
-			return true
+		if p.left.CompareAndSwap(left, left-1) {
+			break
 		}
 	}
+	return true
 }
 
-func (w *Workload) giveBack() { w.left.Add(1) }
+func (p *pacer) giveBack() { p.left.Add(1) }
 
-// pace waits until the rate allows one more transaction.
-func (w *Workload) pace(ctx context.Context) error {
-	if w.opts.Rate == 0 {
+// pace waits until the rate allows one more turn.
+func (p *pacer) pace(ctx context.Context) error {
+	if p.rate == 0 {
 		return ctx.Err()
 	}
-	turn := w.paced.Add(1) - 1
-	due := w.started.Add(time.Duration(float64(turn) / w.opts.Rate * float64(time.Second)))
+	due := p.started.Add(time.Duration(float64(p.paced.Add(1)-1) / p.rate * float64(time.Second)))
 	return backoff.Pause(ctx, time.Until(due))
 }
 
@@ -146,5 +156,5 @@ type draw struct {
 
 // IDs is where ids come from: AutoIncrement, Strides, Segments or Ordered.
 type IDs interface {
-	issuer(Options) (issuer, error)
+	issuer(Options) issuer
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 // writer runs one transaction after the other.
 type writer struct {
 	*Workload
-	number  int
-	planner *planner
+	number int
+	rng    *rand.Rand
 	// own are the writer's rows that are there.
 	own []*Row
 	// tokens counts the insertions.
@@ -23,16 +24,26 @@ type writer struct {
 	pause  backoff.Backoff
 }
 
-func newWriter(w *Workload, number int) *writer {
-	return &writer{
-		Workload: w, number: number, planner: newPlanner(w.opts, number),
-		pause: backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond},
-	}
-}
+// kind is what a transaction does.
+type kind string
+
+const (
+	insert       kind = "insert"
+	rollback     kind = "rollback"
+	burn         kind = "burn"
+	multiRow     kind = "multi-row"
+	insertSelect kind = "insert-select"
+	replace      kind = "replace"
+	remove       kind = "delete"
+)
+
+// maxRows is the highest number of rows of one statement.
+const maxRows = 8
 
 // transaction is one transaction with the rows that it inserts and those that it removes.
 type transaction struct {
-	plan
+	kind          kind
+	hold          time.Duration
 	table         string
 	rows, removes []*Row
 }
@@ -40,10 +51,10 @@ type transaction struct {
 func (w *writer) run(ctx context.Context) error {
 	lasting, end := outlast(ctx, w.opts.Grace)
 	defer end()
-	for w.reserve() {
+	for w.pacer.reserve() {
 		done, err := w.turn(ctx, lasting)
 		if !done {
-			w.giveBack()
+			w.pacer.giveBack()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -65,10 +76,10 @@ func (w *writer) run(ctx context.Context) error {
 // turn runs one transaction and reports whether it counts as a commit. Its last statement ends with
 // lasting.
 func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
-	if err := w.pace(ctx); err != nil {
+	if err := w.pacer.pace(ctx); err != nil {
 		return false, err
 	}
-	t, err := w.prepare(ctx, w.planner.next())
+	t, err := w.prepare(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -93,29 +104,34 @@ func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	return true, w.commit(lasting, tx, t)
 }
 
-// prepare draws ids and makes the rows of a transaction.
-func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
-	if len(w.own) == 0 && (p.kind == burn || p.kind == replace || p.kind == remove) {
-		p.kind, p.rows = insert, 1
-	}
-	t := &transaction{plan: p}
+// prepare decides what the next transaction does, draws ids and makes its rows.
+func (w *writer) prepare(ctx context.Context) (*transaction, error) {
+	t := &transaction{kind: w.opts.Mix.choose(w.rng), hold: w.opts.Hold.choose(w.rng)}
 	var old *Row
-	if p.kind == burn || p.kind == replace || p.kind == remove {
-		old = w.choose(p.pick)
-		t.table = old.Table
+	if t.kind == burn || t.kind == replace || t.kind == remove {
+		if len(w.own) == 0 {
+			t.kind = insert
+		} else {
+			old = w.choose()
+			t.table = old.Table
+		}
 	}
-	if p.kind == replace || p.kind == remove {
+	if t.kind == replace || t.kind == remove {
 		t.removes = []*Row{old}
 	}
-	if p.rows == 0 {
+	n := 1
+	switch t.kind {
+	case remove:
 		return t, nil
+	case multiRow, insertSelect:
+		n = 2 + w.rng.IntN(maxRows-1)
 	}
-	table, ids, err := w.issuer.draw(ctx, draw{writer: w.number, rng: w.planner.rng, table: t.table, rows: p.rows})
+	table, ids, err := w.issuer.draw(ctx, draw{writer: w.number, rng: w.rng, table: t.table, rows: n})
 	if err != nil {
 		return nil, err
 	}
 	t.table = table
-	for i := range p.rows {
+	for i := range n {
 		w.tokens++
 		token := fmt.Sprintf("s%d-w%02d-%d", w.opts.Seed, w.number, w.tokens)
 		row := &Row{Table: table, Entity: "e-" + token, Token: token, Version: 1}
@@ -130,17 +146,14 @@ func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
 	return t, nil
 }
 
-// recent is how many of a writer's rows count as recent.
-const recent = 8
-
 // choose returns a row of the writer, every other time a recent one: what was written just now is
 // often written again.
-func (w *writer) choose(pick uint64) *Row {
-	among := uint64(len(w.own))
-	if pick&1 == 1 {
+func (w *writer) choose() *Row {
+	among := len(w.own)
+	if w.rng.IntN(2) == 0 {
 		among = min(among, recent)
 	}
-	return w.own[uint64(len(w.own))-1-pick>>1%among]
+	return w.own[len(w.own)-1-w.rng.IntN(among)]
 }
 
 // work runs the statement of a transaction and holds it open.

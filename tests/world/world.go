@@ -78,19 +78,16 @@ func New(t testing.TB, o Options) *World {
 	} else {
 		w.openDatabase(cmp.Or(o.Primary, o.Database))
 	}
-	var err error
 	if o.Rows != nil {
 		rows := *o.Rows
 		rows.DB = w.DB
 		if o.Database == nil {
 			rows.Dialect = workload.SQLite
 		}
-		if w.Rows, err = workload.New(rows); err == nil {
-			err = w.Rows.Create(t.Context())
+		w.Rows = workload.New(rows)
+		if err := w.Rows.Create(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	if o.Entities != nil {
 		w.makeEntities(*o.Entities, o.EntityTables)
@@ -140,11 +137,8 @@ func (w *World) makeEntities(o workload.CapabilityOptions, tables []string) {
 	o.Rate /= float64(len(tables))
 	for _, table := range tables {
 		o.Table, o.Loose, o.WithoutModified = table, table == Loose, table == Loose
-		c, err := workload.NewCapabilities(o)
-		if err == nil {
-			err = c.Create(w.T.Context())
-		}
-		if err != nil {
+		c := workload.NewCapabilities(o)
+		if err := c.Create(w.T.Context()); err != nil {
 			w.T.Fatal(err)
 		}
 		w.Entities[table] = c

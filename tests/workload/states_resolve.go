@@ -18,12 +18,6 @@ type commit struct {
 	now []*stateEntity
 }
 
-// outcome is a commit and how it ended.
-type outcome struct {
-	commit
-	err error
-}
-
 // resolve records a commit that ended with err. Where it was not answered the table tells, once
 // that can be asked, which one of candidates it was that came last; with the error of one that has
 // not happened. ctx bounds how long the database is waited for.
@@ -37,12 +31,12 @@ func (w *stateWriter) resolve(ctx context.Context, err error, candidates ...comm
 	}
 	there, lookErr := w.find(ctx, candidates)
 	if lookErr != nil {
-		w.doubtAll(candidates)
+		w.doubt(candidates...)
 		return errors.Join(err, lookErr)
 	}
 	if w.unchanged(there, candidates) {
 		if !isRefused(err) && !errors.Is(err, errNotDeleted) {
-			w.doubtAll(candidates)
+			w.doubt(candidates...)
 		}
 		return err
 	}
@@ -51,7 +45,7 @@ func (w *stateWriter) resolve(ctx context.Context, err error, candidates ...comm
 		return fmt.Errorf("%w: %s, %s", errNeither, candidates[0].change, w.opts.Table)
 	}
 	w.count(func(i *Interruptions) { i.Found++ })
-	w.doubtAll(slices.Concat(candidates[:i], candidates[i+1:]))
+	w.doubt(slices.Concat(candidates[:i], candidates[i+1:])...)
 	w.becomes(candidates[i])
 	return nil
 }
@@ -66,12 +60,6 @@ func worst(errs ...error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (w *stateWriter) doubtAll(commits []commit) {
-	for _, c := range commits {
-		w.doubt(c)
-	}
 }
 
 // foundRow is a row as the table has it.

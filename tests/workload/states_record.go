@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -87,18 +88,27 @@ func (w *Capabilities) note(c commit) {
 	}
 }
 
-// doubt enters a commit that may not have happened, or that others may have seen and that has not
+// doubt enters commits that may not have happened, or that others may have seen and that have not
 // lasted.
-func (w *Capabilities) doubt(c commit) {
+func (w *Capabilities) doubt(commits ...commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.interrupted.Doubtful++
-	for _, e := range c.now {
-		h := w.history(e)
-		if v := e.version(c.begun); h.changes(v) {
-			h.Doubtful = append(h.Doubtful, v)
+	for _, c := range commits {
+		w.interrupted.Doubtful++
+		for _, e := range c.now {
+			h := w.history(e)
+			if v := e.version(c.begun); h.changes(v) {
+				h.Doubtful = append(h.Doubtful, v)
+			}
 		}
 	}
+}
+
+// Sums returns how often each change was made.
+func (w *Capabilities) Sums() map[Change]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.sums)
 }
 
 // history returns the history of an entity. w.mu is held.

@@ -1,7 +1,6 @@
 package workload_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"testing"
@@ -14,10 +13,7 @@ import (
 
 func newCapabilities(t *testing.T, opts workload.CapabilityOptions) *workload.Capabilities {
 	t.Helper()
-	w, err := workload.NewCapabilities(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := workload.NewCapabilities(opts)
 	if err := w.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,26 +96,6 @@ func TestACrossedReplaceLeavesTheLowerIDWithTheNewerState(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesKeepTheirRateAndEndWithTheContext(t *testing.T) {
-	w := newCapabilities(t, workload.CapabilityOptions{
-		DB: openMariaDB(t, testenv.MariaDB(t), 4), Writers: 4, Rate: 200,
-		Mix: map[workload.Change]int{workload.Insert: 1},
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	begun, ended := time.Now(), make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	until(t, func() bool { return w.Sums()[workload.Insert] > 100 })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(begun)
-	if n := w.Sums()[workload.Insert]; n > int(200*took.Seconds())+10 {
-		t.Errorf("%d changes in %s", n, took)
-	}
-}
-
 func TestAHistoryTellsWhetherAnEntityExistedAllTheWhile(t *testing.T) {
 	at := func(seconds float64) time.Time {
 		return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
@@ -151,21 +127,5 @@ func TestAHistoryTellsWhetherAnEntityExistedAllTheWhile(t *testing.T) {
 				t.Errorf("from %v to %v: want %v", c.from, c.to, c.want)
 			}
 		})
-	}
-}
-
-func TestWrongCapabilitiesAreRefused(t *testing.T) {
-	db := new(sql.DB)
-	for what, opts := range map[string]workload.CapabilityOptions{
-		"no database":       {},
-		"a negative weight": {DB: db, Mix: map[workload.Change]int{workload.Insert: -1}},
-		"an unknown change": {DB: db, Mix: map[workload.Change]int{"explode": 1}},
-		"an empty mix":      {DB: db, Mix: map[workload.Change]int{}},
-		"negative entities": {DB: db, Entities: -1},
-		"a negative rate":   {DB: db, Rate: -1},
-	} {
-		if _, err := workload.NewCapabilities(opts); err == nil {
-			t.Errorf("%s is accepted", what)
-		}
 	}
 }

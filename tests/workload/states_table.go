@@ -100,16 +100,12 @@ func (o CapabilityOptions) insertInto(verb string, n int, ids bool) string {
 // set returns the assignments that bring a row into a state, with its time of modification if touch
 // is set.
 func (o CapabilityOptions) set(touch bool) string {
-	list := strings.Join(stateColumns, " = ?, ") + " = ?"
-	if touch {
-		list += o.touched()
-	}
-	return list
+	return strings.Join(stateColumns, " = ?, ") + " = ?" + o.touched(touch)
 }
 
 // touched is the assignment of the time of modification, behind others.
-func (o CapabilityOptions) touched() string {
-	if o.WithoutModified {
+func (o CapabilityOptions) touched(touch bool) string {
+	if o.WithoutModified || !touch {
 		return ""
 	}
 	return ", modified = CURRENT_TIMESTAMP(6)"
