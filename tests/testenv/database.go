@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -22,17 +21,7 @@ type DatabaseServer struct {
 	Addr string
 
 	admin *mysql.Config
-	// Process is nil for a server that ran already.
 	*Process
-}
-
-func existingDatabase(dsn string) (*DatabaseServer, error) {
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("BRIDGE_TEST_MYSQL_DSN: %w", err)
-	}
-	s := &DatabaseServer{Addr: cfg.Addr, admin: cfg}
-	return s, s.identify("at " + cfg.Addr)
 }
 
 // run starts a server on the data folder dir/data that fill makes, an empty one where fill is nil.
@@ -59,7 +48,7 @@ func (p Product) run(t testing.TB, fill func(dir string) error, args []string) (
 	for range 3 {
 		s = program.server(p.name, dir, FreePort(t), args)
 		if err = s.start(); err == nil {
-			err = s.identify("private")
+			err = s.identify()
 		}
 		if err == nil {
 			return s, func() { s.Kill(); remove() }, nil

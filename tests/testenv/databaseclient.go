@@ -39,26 +39,23 @@ func (s *DatabaseServer) ping(ctx context.Context) error {
 var reportedVersions sync.Map
 
 // identify asks the server for its version and notes that it takes part.
-func (s *DatabaseServer) identify(where string) error {
+func (s *DatabaseServer) identify() error {
 	db, err := s.open("")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if err := db.QueryRow("SELECT VERSION()").Scan(&s.Version); err != nil {
-		return fmt.Errorf("identify the server %s: %w", where, err)
+		return fmt.Errorf("identify the server: %w", err)
 	}
 	if _, reported := reportedVersions.LoadOrStore(s.Version, true); !reported {
-		report("real", fmt.Sprintf("%s %s (%s)", s.kind(), s.Version, where))
+		kind := "MySQL"
+		if s.IsMariaDB() {
+			kind = "MariaDB"
+		}
+		report("real", kind+" "+s.Version)
 	}
 	return nil
-}
-
-func (s *DatabaseServer) kind() string {
-	if s.IsMariaDB() {
-		return "MariaDB"
-	}
-	return "MySQL"
 }
 
 // IsMariaDB reports whether the server is a MariaDB, as its version tells.

@@ -9,21 +9,6 @@ import (
 	"time"
 )
 
-// Answers reports whether the process answers within two seconds.
-func (p *Process) Answers() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	done := make(chan error, 1)
-	// Not every client obeys the context: what it starts ends by limits of its own soon after.
-	go func() { done <- p.ready(ctx) }()
-	select {
-	case err := <-done:
-		return err == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Heal has a paused, killed or stopped process answer again. One that does not answer 15 s after it
 // was resumed is killed first.
 func (p *Process) Heal(t testing.TB) {

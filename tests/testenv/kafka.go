@@ -82,19 +82,18 @@ type KafkaServer struct {
 	both, keys string
 	proxy      *Proxy
 	strays     []string
-	// Process is nil for a broker that ran already.
+	// Process is nil for a whole cluster.
 	*Process
 }
 
 var sharedKafka shared[*KafkaServer]
 
 // Kafka returns the broker that all tests of the binary share. The first call starts it, which
-// takes about five seconds, and Main stops it. With BRIDGE_TEST_KAFKA (host:port, comma-separated)
-// it is the cluster there.
+// takes about five seconds, and Main stops it.
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	needReal(t)
-	s, err := sharedKafka.get("BRIDGE_TEST_KAFKA", existingKafka, func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
+	s, err := sharedKafka.get(func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
 	if err != nil {
 		missing(t, "Apache Kafka", err)
 	}
@@ -102,8 +101,7 @@ func Kafka(t testing.TB) *KafkaServer {
 }
 
 // StartKafka starts a broker that belongs to the test, so that the test may kill it; it is gone
-// when the test ends. It is a private broker even where BRIDGE_TEST_KAFKA is set, because a broker
-// that serves others cannot be killed.
+// when the test ends.
 func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	t.Helper()
 	needReal(t)
@@ -113,17 +111,6 @@ func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	}
 	t.Cleanup(stop)
 	return s
-}
-
-func existingKafka(brokers string) (*KafkaServer, error) {
-	s := &KafkaServer{Version: "of an unknown version", brokers: strings.Split(brokers, ",")}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-	defer cancel()
-	if err := s.ping(ctx); err != nil {
-		return nil, fmt.Errorf("BRIDGE_TEST_KAFKA: %w", err)
-	}
-	s.reportVersion("at " + brokers)
-	return s, nil
 }
 
 // newKafka formats a data folder and starts a broker on it.
@@ -162,7 +149,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 			break
 		}
 		if err = s.start(); err == nil {
-			s.reportVersion("private, KRaft")
+			reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (KRaft)", s.Version)) })
 			return s, func() { s.Kill(); remove() }, nil
 		}
 		s.Kill()
@@ -234,10 +221,6 @@ func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.strays[i]
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
 
 var reportKafka sync.Once
-
-func (s *KafkaServer) reportVersion(where string) {
-	reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (%s)", s.Version, where)) })
-}
 
 func (s *KafkaServer) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -25,7 +25,7 @@ type NATSServer struct {
 	url *url.URL
 	// login opens a connection that may do everything.
 	login []nats.Option
-	// Process is nil for a server that ran already and for one inside the test.
+	// Process is nil for a whole cluster and for a server inside the test.
 	*Process
 	// config is what the server was started with, nil without one of our own.
 	config *natsConfig
@@ -34,11 +34,11 @@ type NATSServer struct {
 var sharedNATS shared[*NATSServer]
 
 // NATS returns the server that all tests of the binary share. The first call starts it and Main
-// stops it. With BRIDGE_TEST_NATS (a nats:// URL, JetStream on) it is the server there.
+// stops it.
 func NATS(t testing.TB) *NATSServer {
 	t.Helper()
 	needReal(t)
-	s, err := sharedNATS.get("BRIDGE_TEST_NATS", existingNATS, func() (*NATSServer, func(), error) { return newNATS(t, nil) })
+	s, err := sharedNATS.get(func() (*NATSServer, func(), error) { return newNATS(t, nil) })
 	if err != nil {
 		missing(t, "NATS", err)
 	}
@@ -46,8 +46,7 @@ func NATS(t testing.TB) *NATSServer {
 }
 
 // StartNATS starts a server that belongs to the test, so that the test may kill it; it is gone when
-// the test ends. It is a private server even where BRIDGE_TEST_NATS is set, because a server that
-// serves others cannot be killed.
+// the test ends.
 func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	t.Helper()
 	needReal(t)
@@ -90,15 +89,6 @@ func AnyNATS(t testing.TB) *NATSServer {
 	return NATS(t)
 }
 
-func existingNATS(at string) (*NATSServer, error) {
-	u, err := url.Parse(at)
-	if err != nil {
-		return nil, fmt.Errorf("BRIDGE_TEST_NATS: invalid URL")
-	}
-	s := &NATSServer{url: u}
-	return s, s.identify(context.Background(), "at "+u.Host)
-}
-
 // newNATS writes a configuration and starts a server with it.
 func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 	daemon := filepath.Join(cacheDir(), "bin", "nats-server")
@@ -118,9 +108,7 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 			break
 		}
 		if err = s.start(); err == nil {
-			err = s.identify(context.Background(), "private")
-		}
-		if err == nil {
+			reportNATS.Do(func() { report("real", "nats-server "+s.Version) })
 			return s, func() { s.Kill(); remove() }, nil
 		}
 		s.Kill()
@@ -148,45 +136,35 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 	}
 	s.Process = &Process{
 		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: startWithin,
-		ready: func(ctx context.Context) error { _, err := s.queryVersion(ctx); return err }, data: filepath.Join(dir, "data"),
+		ready: s.askVersion, data: filepath.Join(dir, "data"),
 	}
 	return s, nil
 }
 
 var reportNATS sync.Once
 
-// queryVersion returns the server's version once JetStream has answered.
-func (s *NATSServer) queryVersion(ctx context.Context) (version string, err error) {
+// askVersion asks the server for its version, once JetStream answers.
+func (s *NATSServer) askVersion(ctx context.Context) error {
 	nc, err := nats.Connect(s.url.String(), s.login...)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err != nil {
-		return "", err
+		return err
 	}
 	// A request that meets no leader of a cluster gets no answer.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := js.AccountInfo(ctx); err != nil {
-		return "", fmt.Errorf("JetStream: %w", err)
+		return fmt.Errorf("JetStream: %w", err)
 	}
-	return nc.ConnectedServerVersion(), nil
-}
-
-// identify asks the server for its version and notes that it takes part.
-func (s *NATSServer) identify(ctx context.Context, where string) error {
-	version, err := s.queryVersion(ctx)
-	if err != nil {
-		return err
-	}
-	s.Version = version
-	reportNATS.Do(func() { report("real", fmt.Sprintf("nats-server %s (%s)", s.Version, where)) })
+	s.Version = nc.ConnectedServerVersion()
 	return nil
 }
 
-// URL returns the server's address without credentials, unless BRIDGE_TEST_NATS has some.
+// URL returns the server's address without credentials.
 func (s *NATSServer) URL() string { return s.url.String() }
 
 // Addr returns the server's host:port.

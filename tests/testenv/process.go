@@ -37,7 +37,29 @@ type Process struct {
 	data string
 
 	cmd  *exec.Cmd
-	done chan struct{}
+	done <-chan struct{}
+}
+
+// Spawn starts a command that dies with the test binary, even when that is killed. done is closed
+// when it has ended.
+func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	ended, started := make(chan struct{}), make(chan error)
+	go func() {
+		// Pdeathsig follows the thread that starts the process: this one stays until the process
+		// ends.
+		runtime.LockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the exit status is in ProcessState
+		}
+	}()
+	return ended, <-started
 }
 
 // start runs the process and blocks until it is ready.
@@ -57,23 +79,9 @@ func (p *Process) start() error {
 	}
 	cmd := exec.Command(p.args[0], args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	// The server dies with the test binary, even when that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	done := make(chan struct{})
-	started := make(chan error)
-	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process
-		// ends.
-		runtime.LockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			// The exit status of a killed server says nothing.
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	done, err := Spawn(cmd)
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.cmd, p.done = cmd, done

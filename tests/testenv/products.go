@@ -106,24 +106,18 @@ func OnEveryDatabase(t testing.TB) {
 var sharedServers sync.Map
 
 // Shared returns the server of a product that all tests of the binary share. The first call starts
-// it, which takes a few seconds, and Main stops it. With BRIDGE_TEST_MYSQL_DSN (in the form of
-// go-sql-driver/mysql, login of an administrator) that of InstalledMariaDB is the server there.
+// it, which takes a few seconds, and Main stops it.
 func (p Product) Shared(t testing.TB) *DatabaseServer {
 	t.Helper()
 	needReal(t)
 	entry, _ := sharedServers.LoadOrStore(p, new(shared[*DatabaseServer]))
-	variable := ""
-	if p == InstalledMariaDB {
-		variable = "BRIDGE_TEST_MYSQL_DSN"
-	}
-	s, err := entry.(*shared[*DatabaseServer]).get(variable, existingDatabase, func() (*DatabaseServer, func(), error) { return p.run(t, nil, nil) })
+	s, err := entry.(*shared[*DatabaseServer]).get(func() (*DatabaseServer, func(), error) { return p.run(t, nil, nil) })
 	p.check(t, err)
 	return s
 }
 
 // Start starts a server that belongs to the test, so that the test may kill it; it is gone when the
-// test ends. args are added to its command line. It is a private server even where
-// BRIDGE_TEST_MYSQL_DSN is set, because a server that serves others cannot be killed.
+// test ends. args are added to its command line.
 func (p Product) Start(t testing.TB, args ...string) *DatabaseServer {
 	t.Helper()
 	return p.startOn(t, nil, args...)

@@ -7,33 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 )
-
-// Promtool runs promtool in a folder and returns what it printed. The error is that of its exit
-// status.
-func Promtool(t testing.TB, dir string, args ...string) (output string, err error) {
-	t.Helper()
-	run := exec.CommandContext(t.Context(), prometheusProgram(t, "promtool"), args...)
-	run.Dir = dir
-	out, err := run.CombinedOutput()
-	return string(out), err
-}
-
-// prometheusProgram returns the path of a program of Prometheus, as scripts/test-deps fetches it.
-func prometheusProgram(t testing.TB, name string) string {
-	t.Helper()
-	path, err := fetched("prometheus", "usr/bin/"+name)
-	if err != nil {
-		missing(t, "Prometheus", err)
-	}
-	report("real", "Prometheus")
-	return path
-}
 
 // Prometheus is a server that scrapes each target every four seconds, and evaluates its rules every
 // second. It is gone when the test ends. It is safe for concurrent use.
@@ -49,7 +27,11 @@ type Prometheus struct {
 func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 	t.Helper()
 	needReal(t)
-	program := prometheusProgram(t, "prometheus")
+	program, err := fetched("prometheus", "usr/bin/prometheus")
+	if err != nil {
+		missing(t, "Prometheus", err)
+	}
+	report("real", "Prometheus")
 	dir := t.TempDir()
 	addr := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	p := &Prometheus{url: "http://" + addr, targets: filepath.Join(dir, "targets.json"), known: make(map[string][]string)}

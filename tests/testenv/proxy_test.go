@@ -2,6 +2,7 @@ package testenv_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -361,5 +362,21 @@ func TestProxyLeavesNoGoroutine(t *testing.T) {
 			t.Fatalf("goroutines are left:\n%.4000s", stacks)
 		}
 		runtime.Gosched()
+	}
+}
+
+// eventually waits up to a minute until check says yes.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !check() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s", soon, what)
+		}
 	}
 }

@@ -38,14 +38,9 @@ type shared[S any] struct {
 	err    error
 }
 
-// get returns the server. The first call starts it, for Main to stop, unless the environment
-// variable points to one.
-func (s *shared[S]) get(variable string, existing func(at string) (S, error), start func() (S, func(), error)) (S, error) {
+// get returns the server. The first call starts it, for Main to stop.
+func (s *shared[S]) get(start func() (S, func(), error)) (S, error) {
 	s.once.Do(func() {
-		if at := os.Getenv(variable); at != "" {
-			s.server, s.err = existing(at)
-			return
-		}
 		var stop func()
 		if s.server, stop, s.err = start(); s.err == nil {
 			AtExit(stop)
@@ -112,13 +107,13 @@ func above() string {
 	}
 }
 
-// root returns the top of the repository.
-func root() string { return top }
+// Root returns the top of the repository.
+func Root() string { return top }
 
 // cacheDir returns the folder where scripts/test-deps puts what it fetches.
 func cacheDir() string {
 	if dir := os.Getenv("BRIDGE_TEST_CACHE"); dir != "" {
 		return dir
 	}
-	return filepath.Join(root(), ".cache")
+	return filepath.Join(Root(), ".cache")
 }

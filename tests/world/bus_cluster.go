@@ -3,15 +3,14 @@ package world
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"bridge/tests/testenv"
 )
@@ -42,10 +41,10 @@ func (b *Bus) Whole(t testing.TB, name string) {
 	t.Helper()
 	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool {
 		if b.Kafka != nil {
-			client := b.client(t)
-			defer client.Close()
-			partitions, err := replicasOf(t.Context(), client, name)
-			return err == nil && !slices.ContainsFunc(partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return len(p.ISR) < len(b.Members) })
+			admin := b.admin(t)
+			defer admin.Close()
+			partitions, err := replicasOf(t.Context(), admin, name)
+			return err == nil && !slices.ContainsFunc(partitions, func(p kadm.PartitionDetail) bool { return len(p.ISR) < len(b.Members) })
 		}
 		of := clusterOf(t, b, name)
 		return of != nil && of.Leader != "" && !slices.ContainsFunc(of.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
@@ -74,22 +73,17 @@ func leaderOf(t testing.TB, b *Bus, name string) string {
 }
 
 // replicasOf returns what the brokers say of the partitions of a topic.
-func replicasOf(ctx context.Context, client *kgo.Client, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
+func replicasOf(ctx context.Context, admin *kadm.Client, topic string) ([]kadm.PartitionDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request := kmsg.NewPtrMetadataRequest()
-	request.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
-	found, err := request.RequestWith(ctx, client)
-	if err != nil {
+	topics, err := admin.ListTopics(ctx, topic)
+	if err := errors.Join(err, topics[topic].Err); err != nil {
 		return nil, err
 	}
-	if err := kerr.ErrorForCode(found.Topics[0].ErrorCode); err != nil {
-		return nil, err
-	}
-	if n := len(found.Topics[0].Partitions); n != Partitions {
+	if n := len(topics[topic].Partitions); n != Partitions {
 		return nil, fmt.Errorf("%d partitions", n)
 	}
-	return found.Topics[0].Partitions, nil
+	return topics[topic].Partitions.Sorted(), nil
 }
 
 // MoveLeaders has the leaders of all partitions of a destination on a cluster step down, and
@@ -97,9 +91,9 @@ func replicasOf(ctx context.Context, client *kgo.Client, topic string) ([]kmsg.M
 func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 	t.Helper()
 	if b.Kafka != nil {
-		client := b.client(t)
-		defer client.Close()
-		return moveLeadersOf(t.Context(), client, name)
+		admin := b.admin(t)
+		defer admin.Close()
+		return moveLeadersOf(t.Context(), admin, name)
 	}
 	// A request that meets no leader asks nobody to step down.
 	before := leaderOf(t, b, name)
@@ -125,39 +119,29 @@ func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 
 // moveLeadersOf puts another replica of each partition of a topic first, which has the brokers
 // prefer it, and asks for that election. It returns how many leaders have changed.
-func moveLeadersOf(ctx context.Context, client *kgo.Client, name string) (moved int) {
-	before, err := replicasOf(ctx, client, name)
+func moveLeadersOf(ctx context.Context, admin *kadm.Client, name string) (moved int) {
+	before, err := replicasOf(ctx, admin, name)
 	if err != nil {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	reassign := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	reassign.Topic = name
-	elect := kmsg.NewElectLeadersRequestTopic()
-	elect.Topic = name
+	var reassign kadm.AlterPartitionAssignmentsReq
+	var elect kadm.TopicsSet
 	for _, p := range before {
-		to := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		to.Partition, to.Replicas = p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0])
-		reassign.Partitions = append(reassign.Partitions, to)
-		elect.Partitions = append(elect.Partitions, p.Partition)
+		reassign.Assign(name, p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0]))
+		elect.Add(name, p.Partition)
 	}
-	assignments := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	assignments.TimeoutMillis, assignments.Topics = 10_000, append(assignments.Topics, reassign)
-	if _, err := assignments.RequestWith(ctx, client); err != nil {
+	if _, err := admin.AlterPartitionAssignments(ctx, reassign); err != nil {
 		return 0
 	}
-	election := kmsg.NewPtrElectLeadersRequest()
-	election.TimeoutMillis, election.Topics = 10_000, append(election.Topics, elect)
-	answer, err := election.RequestWith(ctx, client)
+	elected, err := admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, elect)
 	if err != nil {
 		return 0
 	}
-	for _, topic := range answer.Topics {
-		for _, p := range topic.Partitions {
-			if p.ErrorCode == 0 {
-				moved++
-			}
+	for _, p := range elected[name] {
+		if p.Err == nil {
+			moved++
 		}
 	}
 	return moved

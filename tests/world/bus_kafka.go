@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // client returns a client of franz-go, which the program does not use.
@@ -23,79 +22,41 @@ func (b *Bus) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// ends returns the end offset of each partition of a topic.
-func (b *Bus) ends(t testing.TB, topic string) (ends map[int32]int64) {
+// admin returns a client that asks the brokers and orders them; close it. What it has heard of a
+// topic is old after the shortest time.
+func (b *Bus) admin(t testing.TB) *kadm.Client {
 	t.Helper()
-	client := b.client(t)
-	defer client.Close()
-	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
-		// While a leader is sought there is no answer.
-		var err error
-		ends, err = topicEnds(t.Context(), client, topic)
-		return err == nil
-	})
-	return ends
+	return kadm.NewClient(b.client(t, kgo.MetadataMinAge(10*time.Millisecond)))
 }
 
-// topicEnds asks for the partitions of a topic, and for the end offset of each.
-func topicEnds(ctx context.Context, client *kgo.Client, name string) (map[int32]int64, error) {
-	metadata := kmsg.NewPtrMetadataRequest()
-	metadata.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
-	found, err := metadata.RequestWith(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	if err := kerr.ErrorForCode(found.Topics[0].ErrorCode); err != nil {
-		return nil, err
-	}
-	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = name
-	for _, p := range found.Topics[0].Partitions {
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Partition, partition.Timestamp = p.Partition, -1
-		topic.Partitions = append(topic.Partitions, partition)
-	}
-	request := kmsg.NewPtrListOffsetsRequest()
-	request.ReplicaID, request.Topics = -1, append(request.Topics, topic)
-	response, err := request.RequestWith(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	if len(response.Topics) == 0 {
-		return nil, errors.New("no answer about the topic")
-	}
+// ends returns the end offset of each partition of a topic.
+func (b *Bus) ends(t testing.TB, topic string) map[int32]int64 {
+	t.Helper()
+	admin := b.admin(t)
+	defer admin.Close()
 	ends := make(map[int32]int64)
-	for _, p := range response.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			return nil, err
-		}
-		ends[p.Partition] = p.Offset
-	}
-	return ends, nil
+	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
+		// While a leader is sought there is no answer.
+		listed, err := admin.ListEndOffsets(t.Context(), topic)
+		clear(ends)
+		listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = o.Offset })
+		return errors.Join(err, listed.Error()) == nil
+	})
+	return ends
 }
 
 // deleteRecords removes what lies before an offset of each partition of a topic.
 func (b *Bus) deleteRecords(t testing.TB, name string, firsts map[int32]int64) {
 	t.Helper()
-	client := b.client(t)
-	defer client.Close()
-	topic := kmsg.NewDeleteRecordsRequestTopic()
-	topic.Topic = name
+	admin := b.admin(t)
+	defer admin.Close()
+	var offsets kadm.Offsets
 	for partition, first := range firsts {
-		p := kmsg.NewDeleteRecordsRequestTopicPartition()
-		p.Partition, p.Offset = partition, first
-		topic.Partitions = append(topic.Partitions, p)
+		offsets.AddOffset(name, partition, first, -1)
 	}
-	request := kmsg.NewPtrDeleteRecordsRequest()
-	request.TimeoutMillis, request.Topics = 20_000, append(request.Topics, topic)
-	response, err := request.RequestWith(t.Context(), client)
-	if err != nil {
+	deleted, err := admin.DeleteRecords(t.Context(), offsets)
+	if err := errors.Join(err, deleted.Error()); err != nil {
 		t.Fatal(err)
-	}
-	for _, p := range response.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

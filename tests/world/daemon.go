@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +48,7 @@ type Daemon struct {
 	addr string
 	Log  *Log
 	Cmd  *exec.Cmd
-	Done chan struct{}
+	Done <-chan struct{}
 }
 
 // NewDaemon prepares a daemon with a checkpoint in a folder of its own; start runs it.
@@ -80,22 +79,8 @@ func (d *Daemon) Start() {
 	}
 	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
 	fmt.Fprintln(d.Log, StartLine)
-	// It dies with the test binary, even when that is killed.
-	d.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd, done, started := d.Cmd, make(chan struct{}), make(chan error)
-	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process
-		// ends.
-		runtime.LockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // the exit status is in ProcessState
-		}
-	}()
-	d.Done = done
-	if err := <-started; err != nil {
+	var err error
+	if d.Done, err = testenv.Spawn(d.Cmd); err != nil {
 		d.T.Fatal(err)
 	}
 }
@@ -246,6 +231,9 @@ type GapsStatus struct {
 type streamStatus struct {
 	Name    string
 	CatchUp struct {
+		Ready    bool
+		Messages uint64
+		Seconds  float64
 		// OffsetsPerSecond is 0 while nothing was read from the bus.
 		OffsetsPerSecond float64
 	}

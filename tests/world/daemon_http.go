@@ -64,11 +64,11 @@ func (d *Daemon) Post(path string) (int, string) {
 // Metric returns the sum of a counter over all its labels, 0 when the daemon does not answer.
 func (d *Daemon) Metric(name string) float64 {
 	_, body := d.Get("/metrics")
-	return sumOf(body, name)
+	return SumOf(body, name)
 }
 
-// sumOf returns the sum of a metric over all its labels.
-func sumOf(body, name string) float64 {
+// SumOf returns the sum of a metric over all its labels.
+func SumOf(body, name string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(body) {
 		rest, ok := strings.CutPrefix(line, name)
@@ -93,8 +93,8 @@ type Scrape struct {
 func (d *Daemon) Scrape() Scrape {
 	_, body := d.Get("/metrics")
 	return Scrape{
-		At: time.Now(), Rows: sumOf(body, "bridge_records_total"), Late: sumOf(body, "bridge_late_records_total"), Lag: sumOf(body, "bridge_lag_seconds"),
-		InFlight: sumOf(body, "bridge_ids_in_flight"), Reserved: sumOf(body, "bridge_inflight_bytes"),
+		At: time.Now(), Rows: SumOf(body, "bridge_records_total"), Late: SumOf(body, "bridge_late_records_total"), Lag: SumOf(body, "bridge_lag_seconds"),
+		InFlight: SumOf(body, "bridge_ids_in_flight"), Reserved: SumOf(body, "bridge_inflight_bytes"),
 	}
 }
 

@@ -1,0 +1,172 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// CreateTopic creates a topic and waits until each of its partitions has a leader. A nil value in
+// configs is the broker's default.
+func (s *KafkaServer) CreateTopic(t testing.TB, name string, partitions int32, configs map[string]*string) {
+	t.Helper()
+	s.administer(t, "create topic "+name, func(ctx context.Context, admin *kadm.Client) error {
+		// A broker whose heartbeat came late on a busy machine is fenced for a moment, and counts
+		// for nothing.
+		var err error
+		_ = poll(ctx, func() error {
+			if _, err = admin.CreateTopic(ctx, partitions, -1, configs, name); errors.Is(err, kerr.InvalidReplicationFactor) {
+				return err
+			}
+			return nil
+		})
+		// Names are used once: where it exists, the client has asked again for want of an answer.
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return err
+		}
+		return poll(ctx, func() error { return hasLeaders(ctx, admin, name, partitions) })
+	})
+}
+
+// DeleteTopic deletes a topic and waits until the broker no longer knows it.
+func (s *KafkaServer) DeleteTopic(t testing.TB, name string) {
+	t.Helper()
+	s.administer(t, "delete topic "+name, func(ctx context.Context, admin *kadm.Client) error {
+		if _, err := admin.DeleteTopic(ctx, name); err != nil {
+			return err
+		}
+		return poll(ctx, func() error {
+			if err := hasLeaders(ctx, admin, name, 1); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+				return fmt.Errorf("it is still there: %w", err)
+			}
+			return nil
+		})
+	})
+}
+
+// AddPartitions gives a topic more partitions; partitions is their new number.
+func (s *KafkaServer) AddPartitions(t testing.TB, name string, partitions int32) {
+	t.Helper()
+	s.administer(t, "add partitions to "+name, func(ctx context.Context, admin *kadm.Client) error {
+		added, err := admin.UpdatePartitions(ctx, int(partitions), name)
+		if err := errors.Join(err, added.Error()); err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return hasLeaders(ctx, admin, name, partitions) })
+	})
+}
+
+// ConfigureTopic sets configs of a topic, max.message.bytes for instance, and waits until the
+// broker shows them. A nil value is the broker's default.
+func (s *KafkaServer) ConfigureTopic(t testing.TB, name string, configs map[string]*string) {
+	t.Helper()
+	s.administer(t, "configure topic "+name, func(ctx context.Context, admin *kadm.Client) error {
+		var changes []kadm.AlterConfig
+		for key, value := range configs {
+			change := kadm.AlterConfig{Op: kadm.SetConfig, Name: key, Value: value}
+			if value == nil {
+				change.Op = kadm.DeleteConfig
+			}
+			changes = append(changes, change)
+		}
+		altered, err := admin.AlterTopicConfigs(ctx, changes, name)
+		for _, one := range altered {
+			err = errors.Join(err, one.Err)
+		}
+		if err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return topicShows(ctx, admin, name, configs) })
+	})
+}
+
+// topicShows returns nil when the broker shows the values of configs; for nil any but one that was
+// set.
+func topicShows(ctx context.Context, admin *kadm.Client, name string, configs map[string]*string) error {
+	described, err := admin.DescribeTopicConfigs(ctx, name)
+	for _, topic := range described {
+		err = errors.Join(err, topic.Err)
+		for _, shown := range topic.Configs {
+			want, asked := configs[shown.Key]
+			switch set := shown.Source == kmsg.ConfigSourceDynamicTopicConfig; {
+			case !asked:
+			case set != (want != nil), set && (shown.Value == nil || *shown.Value != *want):
+				err = errors.Join(err, fmt.Errorf("%s is not what it was set to yet", shown.Key))
+			}
+		}
+	}
+	return err
+}
+
+// hasLeaders returns nil when the topic has that many partitions and each of them has a leader.
+func hasLeaders(ctx context.Context, admin *kadm.Client, name string, partitions int32) error {
+	topics, err := admin.ListTopics(ctx, name)
+	if err := errors.Join(err, topics[name].Err); err != nil {
+		return err
+	}
+	if n := len(topics[name].Partitions); n != int(partitions) {
+		return fmt.Errorf("%d of %d partitions are there", n, partitions)
+	}
+	for _, partition := range topics[name].Partitions {
+		err = errors.Join(err, partition.Err)
+	}
+	return err
+}
+
+// SetPassword gives KafkaUser another password for SCRAM-SHA-512. Connections that are logged in
+// stay so.
+func (s *KafkaServer) SetPassword(t testing.TB, password string) {
+	t.Helper()
+	s.administer(t, "set a password", func(ctx context.Context, admin *kadm.Client) error {
+		altered, err := admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: KafkaUser, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password}})
+		return errors.Join(err, altered.Error())
+	})
+}
+
+// Certify has a broker with TLS show another certificate from its next start on.
+func (s *KafkaServer) Certify(t testing.TB, cert, key string) {
+	t.Helper()
+	if err := joinKeys(s.keys, key, cert); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// administer runs do with a client and two minutes.
+func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kadm.Client) error) {
+	t.Helper()
+	// What it has heard of a topic is old after the shortest time.
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	if err := do(ctx, kadm.NewClient(client)); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll repeats check until it returns nil or ctx ends.
+func poll(ctx context.Context, check func() error) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
