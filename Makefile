@@ -88,29 +88,24 @@ screenshots: ## Take the pictures of the page in docs/page
 	@mkdir -p docs/page
 	@CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_SCREENSHOTS=$(CURDIR)/docs/page go test -count=1 -run '^TestScreenshots$$' ./internal/httpapi/pagetest
 
+# BENCH chooses measurements as -bench does, ROUNDS is how often each is made, BEFORE a former program to measure in turns with this one.
+ROUNDS ?= 1
+export ROUNDS BEFORE BENCH_JDBC_CONNECTOR
 .PHONY: bench
-# The load before anything is compiled, which is a load itself.
-bench: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench: ## Measure on real servers: an hour; ARGS=--quick a minute
+bench: ## Measure on real servers: half an hour; ARGS=-test.short 5 minutes
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
-	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
+	@scripts/bench Bridge '$(BENCH)' $(ARGS)
 
 .PHONY: bench-peers
-export BENCH_JDBC_CONNECTOR
-bench-peers: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench-peers: ## Measure beside Debezium, Kafka Connect: an hour; ARGS=--quick
+bench-peers: ## Measure beside Debezium, Kafka Connect: 20 minutes a round
 	@scripts/test-deps
 	@scripts/peers
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
-	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
+	@scripts/bench Peers '$(BENCH)' -noise 10 $(ARGS)
 
 .PHONY: bench-large
-bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench-large: ## Measure up to 100 million rows: 30 minutes, 12 GB of disk
+bench-large: ## Measure up to 100 million rows: 20 minutes, 12 GB of disk
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./tests/bench
-	@cd tests/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
+	@scripts/bench Large '$(BENCH)' $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: ## Run Go benchmarks for benchstat: COUNT times those of BENCH

@@ -1,9 +1,9 @@
-// Package bench measures the static binary against real servers: how long it takes for a backlog
-// beside its parts, what it uses, how late messages are, what quiet tables cost, and what the size
-// of a table changes. `make bench` runs it; docs/performance.md says what is measured and how.
+// Package bench measures the built program on real servers: how long it takes for a backlog beside
+// its parts, what it uses, how late messages are, what quiet tables cost, what the size of a table
+// changes, and how other programs do. `make bench`, `make bench-large` and `make bench-peers` run
+// it; docs/performance.md says what is measured and how.
 //
-// All of it is in the tests, because the servers are those of tests/testenv: TestBench is the
-// run, with flags of its own, TestHarness shows with tables of a few rows that the instrument
-// works. What is to be measured apart from the rest runs in a child process, which is this test
-// binary again.
+// Its benchmarks print the usual lines, with a unit for each figure, for benchstat. A process is one
+// round: it starts its servers, makes what tables the chosen measurements need, and measures each of
+// them once. TestHarness shows with tables of a few rows that the instrument works.
 package bench

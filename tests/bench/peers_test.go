@@ -1,260 +1,297 @@
 package bench
 
 import (
-	"flag"
+	"cmp"
+	"context"
 	"fmt"
-	"maps"
-	"os"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/bench/report"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
+	"bridge/tests/world"
 )
 
-// peerPlan says how much is measured of the peers.
-type peerPlan struct {
-	rows, rounds int
-	buses        []string
-	// names choose peers by a part of their name, all without one.
-	names []string
-	// steadyFor is how long rows are written whose latency counts, after steadyWarm.
-	steadyFor, steadyWarm time.Duration
-	lateFor               time.Duration
-	// noise is which part of the machine others may have, else the round is measured again.
-	noise float64
-	// items are those that are measured, all where it is empty.
-	items []string
-}
+// peerWithin is within what time a peer has to go on: a virtual machine takes its time to start.
+const peerWithin = 3 * time.Minute
 
-// wants reports whether an item is measured.
-func (p *peerPlan) wants(item string) bool {
-	return len(p.items) == 0 || slices.Contains(p.items, item)
-}
-
-// peerBench is one run over the peers.
-type peerBench struct {
-	*bench
-	plan peerPlan
-}
-
-// peerBuses are what is measured of the peers.
-var peerBuses = []string{onePartition, eightPartitions, "jetstream"}
-
-const onePartition, eightPartitions = "kafka, 1 partition", "kafka, 8 partitions"
-
-var peerFlags = struct {
-	names  *string
-	noise  *int
-	steady *bool
-}{
-	names:  flag.String("peers", "", "of the peers, measure alone those whose names hold one of these, with commas"),
-	noise:  flag.Int("noise", 10, "of the peers, measure a round again if others use more than this percentage of the machine"),
-	steady: flag.Bool("steady", false, "of the peers, measure 1,000 rows a second alone; with --docs, replace these figures in the recorded run"),
-}
-
-// TestPeers is `make bench-peers`: it measures bridge beside its peers. No figure is judged.
-func TestPeers(t *testing.T) {
-	if os.Getenv("BRIDGE_TEST_BENCH") == "" {
-		t.Skip("part of `make bench-peers`")
-	}
-	p := peerPlan{rows: 1_000_000, rounds: 3, buses: peerBuses, steadyFor: 15 * time.Second, steadyWarm: 5 * time.Second, lateFor: 20 * time.Second, noise: float64(*peerFlags.noise) / 100}
-	if *flags.quick {
-		p.rows, p.rounds, p.steadyFor, p.steadyWarm, p.lateFor = 50_000, 1, 4*time.Second, time.Second, 5*time.Second
-	}
-	if *flags.rows > 0 {
-		p.rows = *flags.rows
-	}
-	if *flags.rounds > 0 {
-		p.rounds = *flags.rounds
-	}
-	wanted := strings.Split(*flags.buses, ",")
-	p.buses = slices.DeleteFunc(slices.Clone(peerBuses), func(name string) bool {
-		product, _, _ := strings.Cut(name, ",")
-		return !slices.Contains(wanted, product)
-	})
-	if len(p.buses) == 0 {
-		t.Fatalf("--buses: choose from %s", strings.Join(busNames, ", "))
-	}
-	if *peerFlags.steady {
-		p.items = []string{report.PeerSteady}
-	}
-	if *peerFlags.names != "" {
-		p.names = strings.Split(*peerFlags.names, ",")
-	}
-	if *flags.docs && (*flags.quick || *flags.rows > 0 || p.names != nil || len(p.buses) < len(peerBuses) || p.rounds < fewestRounds || p.noise > 0.1) {
-		t.Fatal("--docs records whole runs: leave --quick, --rows, --buses, --peers and --noise away, and let --rounds be at least 3")
-	}
-	r := runPeers(t, p, os.Stderr)
-	if err := r.WritePeers(*flags.out); err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout.WriteString("\n" + r.PeersMarkdown() + "\nin " + *flags.out + "\n")
-	if *flags.docs {
-		if p.items != nil {
-			recorded, err := report.ReadPeers(top())
-			if err != nil {
-				t.Fatal(err)
+// peerMeasurements are those of `make bench-peers`.
+func peerMeasurements(t testing.TB, r *rig, s size) (all []measurement) {
+	programs := r.peers(t)
+	for _, on := range r.buses {
+		name := on.name
+		if on.kafka != nil {
+			name = fmt.Sprintf("kafka-%d", on.partitions)
+		}
+		for _, p := range programs {
+			if on.kafka == nil && p.kafkaAlone {
+				continue
 			}
-			recorded.Replace(r)
-			r = recorded
-		}
-		if err := r.RecordPeers(top()); err != nil {
-			t.Fatal(err)
+			for item, do := range map[string]func(t testing.TB, p *peer, on *bus, s size) figures{
+				"Backlog": r.peerBacklog, "First": r.peerFirst, "Steady": r.peerSteady, "Late": r.peerLate,
+			} {
+				if p.start != nil || item == "Late" {
+					all = append(all, measurement{fmt.Sprintf("%s/bus=%s/program=%s", item, name, p.name), func(t testing.TB) figures { return do(t, p, on, s) }})
+				}
+			}
 		}
 	}
+	slices.SortFunc(all, func(a, b measurement) int { return cmp.Compare(a.name, b.name) })
+	return all
 }
 
-// TestPeersHarness shows that each peer that can run here brings a few rows to each bus.
+// newPeerRig starts a database with a binlog, and what reads it may do so.
+func newPeerRig(t testing.TB, buses ...*bus) *rig {
+	t.Helper()
+	r := newRig(t, []string{"--log-bin=binlog", "--binlog-format=ROW", "--server-id=1"}, buses...)
+	user, _ := r.reader()
+	r.exec(t, "GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '%s'@'%%'", user)
+	return r
+}
+
+// BenchmarkPeers is `make bench-peers`.
+func BenchmarkPeers(b *testing.B) {
+	server := testenv.Kafka(b)
+	r := newPeerRig(b, kafkaOn(b, server, 1), kafkaOn(b, server, 8), natsOn(b, testenv.NATS(b)))
+	run(b, peerMeasurements(b, r, sizeOf()))
+}
+
+// TestPeersHarness shows that bridge brings a few rows beside the control, which loses rows.
 func TestPeersHarness(t *testing.T) {
 	testall.Long(t)
-	testenv.Kafka(t)
-	p := peerPlan{rows: 2000, rounds: 1, buses: []string{"jetstream"}, steadyFor: 500 * time.Millisecond, lateFor: 2 * time.Second, noise: 1, names: []string{bridgeName}}
-	r := runPeers(t, p, t.Output())
-	for _, item := range []string{report.PeerBacklog, report.PeerSteady, report.PeerFirst, report.PeerLate} {
-		if got := len(r.Cases(item)); got < 2 {
-			t.Errorf("%d cases of %s, want 2 or more", got, item)
-		}
-	}
-	for _, c := range r.Cases(report.PeerLate) {
-		lost := r.Last(report.PeerLate, c, report.Lost)
-		if (c.Client == pollerName) != (lost > 0) {
-			t.Errorf("%s has lost %v late rows", c.Client, lost)
-		}
+	r := newPeerRig(t, natsOn(t, testenv.NATS(t)))
+	for _, m := range peerMeasurements(t, r, tiny) {
+		t.Run(m.name, func(t *testing.T) {
+			found := m.run(t)
+			t.Log(found)
+			if lost, measured := found["lost-rows"]; measured && (lost > 0) != strings.HasSuffix(m.name, "=poller") {
+				t.Errorf("%v late rows are lost", lost)
+			}
+		})
 	}
 }
 
-// runPeers starts the servers and measures all peers in turns.
-func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error) }) *report.Report {
+// startPeer starts a program on a table, with a target of its own, and returns the topic or stream
+// that holds its messages.
+func (r *rig) startPeer(t testing.TB, p *peer, on *bus, table string, each func(arrival)) (running *process, holder string) {
 	t.Helper()
-	began := time.Now()
-	b := &peerBench{plan: p, bench: &bench{t: t, began: began, screen: newScreen(out, began), plan: plan{rows: p.rows, static: true}}}
-	b.report = &report.Report{Version: version(t), Began: began.UTC().Truncate(time.Second), Machine: report.ThisMachine(), Load: loadBefore(),
-		Servers: make(map[string]string), Rows: p.rows, Rounds: p.rounds}
-	b.screen.say("building bridge %s, starting the servers", b.report.Version)
-	b.path = build(t, b.bench.plan)
-	b.db = newDatabase(t, testenv.StartMariaDB(t, append(withPool(poolFor(report.MemoryBytes())), "--log-bin=binlog", "--binlog-format=ROW", "--server-id=1")...))
-	// What a reader of the binlog needs beside SELECT.
-	b.db.exec(t, fmt.Sprintf("GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '%s'@'%%'", b.db.reader))
-	b.report.Servers["MariaDB"] = b.db.server.Version
-	for _, name := range p.buses {
-		b.addPeerBus(name)
+	e := errand{bus: on, table: table, target: r.newName("peer")}
+	holder = e.target
+	if on.kafka != nil {
+		holder = p.topic(e)
 	}
-	all, missing := b.peers()
-	for _, why := range missing {
-		b.screen.say("%s", why)
-		b.report.Missing = append(b.report.Missing, why)
+	on.open(t, holder)
+	if each != nil {
+		on.follow(t, holder, each)
 	}
-	all = slices.DeleteFunc(all, func(one peer) bool {
-		return p.names != nil && !slices.ContainsFunc(p.names, func(part string) bool { return strings.Contains(one.name, part) })
+	return p.start(t, e), holder
+}
+
+// peerBacklog measures from the start of the process until the bus holds a message for each row,
+// and the rate once a tenth is there.
+func (r *rig) peerBacklog(t testing.TB, p *peer, on *bus, s size) figures {
+	t.Helper()
+	rows := int64(s.rows[0])
+	running, holder := r.startPeer(t, p, on, r.table(t, wide, s.rows[0], true), nil)
+	first, moved := time.Time{}, time.Now()
+	before, last := int64(0), int64(0)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; last < rows; <-tick.C {
+		n := on.count(t, holder)
+		if n > last {
+			moved, last = time.Now(), n
+		}
+		if first.IsZero() && n >= rows/10 {
+			first, before = moved, n
+		}
+		if n > rows || time.Since(moved) > peerWithin {
+			t.Fatalf("%d messages of %d rows", n, rows)
+		}
+		running.alive(t)
+	}
+	seconds := moved.Sub(running.began).Seconds()
+	f := figures{
+		"s": seconds, "cpu-s/Mrow": spent(t, running.pid) / float64(rows) * 1e6, "peak-MiB": running.memory.peak(),
+		"bus-B/row": float64(on.bytes(t, holder)) / float64(rows),
+	}
+	if last > before {
+		f["steady-rows/s"] = float64(last-before) / moved.Sub(first).Seconds()
+	}
+	return f
+}
+
+// peerFirst measures from the start of the process until the first message is there.
+func (r *rig) peerFirst(t testing.TB, p *peer, on *bus, _ size) figures {
+	t.Helper()
+	running, holder := r.startPeer(t, p, on, r.table(t, wide, 1, true), nil)
+	eventually(t, peerWithin, "the first row is published", func() bool {
+		running.alive(t)
+		return on.count(t, holder) > 0
 	})
-	for i := range all {
-		maps.Copy(b.report.Servers, all[i].versions)
-	}
-	table := fmt.Sprintf("rows_%d", p.rows)
-	if p.wants(report.PeerBacklog) {
-		b.db.fill(t, b.screen, table, p.rows)
-	}
-	b.db.fill(t, b.screen, "first", 1)
-	for round := range p.rounds {
-		for i, one := range b.buses {
-			b.peerRound(all, one, p.buses[i], table, round)
-		}
-	}
-	b.report.Took = time.Since(began).Seconds()
-	return b.report
+	return figures{"s": time.Since(running.began).Seconds()}
 }
 
-// addPeerBus opens a bus by its name in peerBuses.
-func (b *peerBench) addPeerBus(name string) {
-	b.t.Helper()
-	product, _, _ := strings.Cut(name, ",")
-	one := openBus(b.t, product)
-	if name == onePartition {
-		k := one.(kafkaBus)
-		k.partitions = 1
-		one = k
-	}
-	b.report.Servers[one.product()] = one.version()
-	b.buses = append(b.buses, one)
+// peerSteady measures from commit to consumer at a thousand rows a second, and what that costs.
+func (r *rig) peerSteady(t testing.TB, p *peer, on *bus, s size) figures {
+	t.Helper()
+	table := r.empty(t)
+	w := r.newWriter(1000, table)
+	running, _ := r.startPeer(t, p, on, table, w.add)
+	w.commit(t, 1)
+	eventually(t, peerWithin, "a first row is published", func() bool { running.alive(t); return w.count() > 0 })
+	w.write(t, s.warm)
+	// At both ends of that time some rows are on their way: what comes behind it is not counted.
+	began, cpu := time.Now(), spent(t, running.pid)
+	f := figures{"written-rows/s": w.write(t, s.write)}
+	f["cpu-%"], f["rss-MiB"] = (spent(t, running.pid)-cpu)/time.Since(began).Seconds()*100, running.rss(t)
+	delays := w.delays(t, began)
+	f["p50-ms"], f["p99-ms"] = percentile(delays, 50), percentile(delays, 99)
+	return f
 }
 
-// peerRound measures all peers on one bus, one after the other, another one first in each round.
-func (b *peerBench) peerRound(all []peer, one bus, busName, table string, round int) {
-	b.t.Helper()
-	var steps []func(add func(item, metric string, value float64))
-	var names []string
-	for i := range all {
-		peer := &all[(i+round)%len(all)]
-		if !peer.runs(one) {
-			continue
+// overlapping is a row of a transaction of its own.
+type overlapping struct {
+	number    int
+	id        int64
+	committed time.Time
+}
+
+// peerLate measures what becomes of rows that are committed behind higher ids: of rows of long
+// transactions beside a steady writer.
+func (r *rig) peerLate(t testing.TB, p *peer, on *bus, s size) figures {
+	t.Helper()
+	table, received := r.empty(t), newArrivals()
+	if p.start == nil {
+		r.poll(t, table, received)
+	} else {
+		r.startPeer(t, p, on, table, received.add)
+	}
+	rows := r.overlap(t, table, s.late, func() {
+		eventually(t, peerWithin, "a first row is published", func() bool { return received.count() > 0 })
+	})
+	// What has not arrived long after the last one does not come: no peer pauses for longer while it
+	// has something to publish.
+	const lostAfter = 10 * time.Second
+	for count, moved := 0, time.Now(); received.count() < len(rows) && time.Since(moved) < lostAfter; world.Pause(50 * time.Millisecond) {
+		if n := received.count(); n > count {
+			count, moved = n, time.Now()
 		}
-		for _, step := range []struct {
-			item string
-			do   func(add func(string, string, float64))
-		}{
-			{report.PeerBacklog, func(add func(string, string, float64)) { b.peerBacklog(peer, one, table, add) }},
-			{report.PeerFirst, func(add func(string, string, float64)) { b.peerFirst(peer, one, add) }},
-			{report.PeerSteady, func(add func(string, string, float64)) { b.peerSteady(peer, one, add) }},
-			{report.PeerLate, func(add func(string, string, float64)) { b.peerLate(peer, one, add) }},
-		} {
-			if b.plan.wants(step.item) {
-				steps, names = append(steps, step.do), append(names, peer.name)
+	}
+	late, lost, delays := lateOf(rows), 0, []float64(nil)
+	received.mu.Lock()
+	defer received.mu.Unlock()
+	for _, one := range late {
+		if at, ok := received.first[revision(one.number)]; ok {
+			delays = append(delays, milliseconds(at.Sub(one.committed)))
+		} else {
+			lost++
+		}
+	}
+	slices.Sort(delays)
+	return figures{"late-rows": float64(len(late)), "lost-rows": float64(lost), "p50-ms": percentile(delays, 50), "p99-ms": percentile(delays, 99)}
+}
+
+// overlap has transactions of one row overlap for a while, behind a first one: most are short, two
+// dozen take up to three seconds each. It returns all rows.
+func (r *rig) overlap(t testing.TB, table string, length time.Duration, first func()) (rows []overlapping) {
+	t.Helper()
+	var mu sync.Mutex
+	number := 0
+	insert := func(open time.Duration) error {
+		mu.Lock()
+		number++
+		row := overlapping{number: number}
+		mu.Unlock()
+		tx, err := r.DB.BeginTx(context.Background(), nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		done, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, wide.written, rowOf(fmt.Sprint(row.number))))
+		if err != nil {
+			return err
+		}
+		if row.id, err = done.LastInsertId(); err != nil {
+			return err
+		}
+		world.Pause(open)
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		row.committed = time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		rows = append(rows, row)
+		return nil
+	}
+	if err := insert(0); err != nil {
+		t.Fatal(err)
+	}
+	first()
+	var writers sync.WaitGroup
+	deadline := time.Now().Add(length)
+	write := func(between, open time.Duration) {
+		writers.Go(func() {
+			for time.Now().Before(deadline) {
+				if err := insert(rand.N(open)); err != nil {
+					t.Error(err)
+					return
+				}
+				world.Pause(rand.N(between))
+			}
+		})
+	}
+	for range 4 {
+		write(20*time.Millisecond, 1)
+	}
+	for range 24 {
+		write(time.Millisecond, 3*time.Second)
+	}
+	writers.Wait()
+	return rows
+}
+
+// lateOf returns the rows that were committed when a higher id had been committed.
+func lateOf(rows []overlapping) (late []overlapping) {
+	slices.SortFunc(rows, func(a, b overlapping) int { return cmp.Compare(b.id, a.id) })
+	var earliest time.Time
+	for _, row := range rows {
+		if !earliest.IsZero() && earliest.Before(row.committed) {
+			late = append(late, row)
+		}
+		if earliest.IsZero() || row.committed.Before(earliest) {
+			earliest = row.committed
+		}
+	}
+	return late
+}
+
+// poll is the control, what everybody writes first: SELECT … WHERE id > ? every 100 ms. It loses
+// each row that is committed behind a higher one; a run in which it loses nothing shows nothing.
+func (r *rig) poll(t testing.TB, table string, received *arrivals) {
+	consume(t, func() {}, func(ctx context.Context) error {
+		last := uint64(0)
+		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+			rows, err := r.DB.QueryContext(ctx, fmt.Sprintf("SELECT id, revision FROM %s WHERE id > ? ORDER BY id", table), last)
+			for err == nil && rows.Next() {
+				var one arrival
+				if err = rows.Scan(&last, &one.revision); err == nil {
+					one.at = time.Now()
+					received.add(one)
+				}
+			}
+			if err == nil {
+				err = rows.Err()
+			}
+			if err != nil {
+				return err
 			}
 		}
-	}
-	if b.plan.wants(report.PeerLate) {
-		steps, names = append(steps, func(add func(string, string, float64)) { b.peerLate(nil, one, add) }), append(names, pollerName)
-	}
-	for i, step := range steps {
-		b.screen.say("round %d of %d, %s: %s", round+1, b.plan.rounds, busName, names[i])
-		c := report.Case{Client: names[i], Bus: busName}
-		b.undisturbed(func(add func(string, string, float64)) { step(add) }, func(item, metric string, value float64) { b.report.Add(item, c, metric, value) })
-	}
-}
-
-// mostAgain is how often one measurement is made again because others used the machine.
-const mostAgain = 5
-
-// undisturbed measures, and measures again while others use more than a part of the machine.
-func (b *peerBench) undisturbed(measure func(add func(string, string, float64)), add func(item, metric string, value float64)) {
-	b.t.Helper()
-	type figure struct {
-		item, metric string
-		value        float64
-	}
-	for again := range mostAgain {
-		var figures []figure
-		before, err := usageNow()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		measure(func(item, metric string, value float64) { figures = append(figures, figure{item, metric, value}) })
-		now, err := usageNow()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		share := before.others(now)
-		if share <= b.plan.noise {
-			for _, f := range figures {
-				add(f.item, f.metric, f.value)
-			}
-			return
-		}
-		b.screen.say("refused: others have used %.0f %% of the machine (%d of %d)", share*100, again+1, mostAgain)
-	}
-	b.t.Fatalf("others use more than %.0f %% of the machine: leave it alone, or allow it with --noise", b.plan.noise*100)
-}
-
-// newErrand makes a target for a peer. end drops it.
-func (b *peerBench) newErrand(p *peer, one bus, table string) (e errand, end func()) {
-	b.t.Helper()
-	e = errand{bus: one, database: b.db.name, table: table, target: newTarget(event.Release)}
-	holder := p.holder(e)
-	one.open(b.t, holder)
-	return e, func() { one.drop(b.t, holder) }
+		return nil
+	})
 }

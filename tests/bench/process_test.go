@@ -2,12 +2,12 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,128 +17,61 @@ import (
 	"bridge/tests/testenv"
 )
 
-// ticksASecond is the unit of the times in /proc: Linux shows hundredths everywhere.
-const ticksASecond = 100
-
-// cpuOf returns what a process has used so far, in seconds.
-func cpuOf(pid int) (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name in brackets may hold anything.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const user, system = 11, 12
-	if len(fields) <= system {
-		return 0, errors.New("no times of the process")
-	}
-	var sum float64
-	for _, field := range []string{fields[user], fields[system]} {
-		var ticks float64
-		if _, err := fmt.Sscan(field, &ticks); err != nil {
-			return 0, err
-		}
-		sum += ticks
-	}
-	return sum / ticksASecond, nil
-}
-
 // process is one running program.
 type process struct {
-	t    testing.TB
-	name string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
+	pid  int
+	done <-chan struct{}
 	// began is when it was started.
 	began  time.Time
 	memory *watch
 }
 
-// startProcess starts a program whose output goes to a log. It ends with end, or with the test.
+// startProcess starts a program whose output goes to a log, until the test ends.
 func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, name: name, log: filepath.Join(t.TempDir(), "log"), cmd: command, done: make(chan struct{})}
-	out, err := os.Create(p.log)
+	log := filepath.Join(t.TempDir(), "log")
+	out, err := os.Create(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
 	command.Stdout, command.Stderr = out, out
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	p.began = time.Now()
-	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process
-		// ends.
-		runtime.LockOSThread()
-		defer close(p.done)
-		err := command.Start()
-		started <- err
-		if err == nil {
-			_ = command.Wait() // what matters is in the log
-		}
-	}()
-	if err := <-started; err != nil {
+	p := &process{began: time.Now()}
+	if p.done, err = testenv.Spawn(command); err != nil {
 		t.Fatal(err)
 	}
-	p.memory = watchMemory(command.Process.Pid)
+	p.pid = command.Process.Pid
+	p.memory = watchMemory(p.pid)
 	t.Cleanup(func() {
-		p.end()
+		_ = command.Process.Kill() // it may have ended
+		<-p.done
+		p.memory.end()
 		if t.Failed() {
-			t.Logf("the end of the log of %s:\n%s", name, p.tail(40))
+			text, _ := os.ReadFile(log)
+			t.Logf("the end of the log of %s:\n%s", name, text[max(0, len(text)-4000):])
 		}
 	})
 	return p
 }
 
-// end kills the process.
-func (p *process) end() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.done
-	p.memory.end()
-}
-
-// term ends the process in good order.
-func (p *process) term() {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
-		p.t.Fatalf("%s has not ended a minute after SIGTERM", p.name)
-	}
-}
-
-func (p *process) tail(lines int) string {
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.SplitAfter(string(text), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "")
-}
-
 // alive fails the test when the process has ended.
-func (p *process) alive() {
-	p.t.Helper()
+func (p *process) alive(t testing.TB) {
+	t.Helper()
 	select {
 	case <-p.done:
-		p.t.Fatalf("%s has ended: %s", p.name, p.cmd.ProcessState)
+		t.Fatal("the program has ended")
 	default:
 	}
 }
 
-// spent returns what the process has used so far, in CPU-seconds.
-func (p *process) spent() float64 {
-	p.t.Helper()
-	cpu, err := cpuOf(p.cmd.Process.Pid)
+// rss is the memory that the process has now, in MiB.
+func (p *process) rss(t testing.TB) float64 {
+	t.Helper()
+	rss, err := testenv.RSSAnon(p.pid)
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return cpu
+	return float64(rss) / (1 << 20)
 }
 
 // watch keeps the highest memory of a process.
@@ -181,25 +114,126 @@ func (w *watch) peak() float64 {
 	return float64(w.highest) / (1 << 20)
 }
 
-func TestOwnTimesAndMemoryCanBeRead(t *testing.T) {
-	before, err := cpuOf(os.Getpid())
+// spent is what a process has used of the processors so far, in seconds, without its children.
+func spent(t testing.TB, pid int) float64 {
+	t.Helper()
+	own, _, _, err := times(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// times reads /proc/pid/stat: what a process and its ended children have used, in seconds, and its
+// parent.
+func times(pid int) (own, children float64, parent int, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	// The name in brackets may hold anything; 11 fields behind it come four times, in hundredths.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks [4]float64
+	for i := range ticks {
+		if ticks[i], err = strconv.ParseFloat(fields[11+i], 64); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return (ticks[0] + ticks[1]) / 100, (ticks[2] + ticks[3]) / 100, parent, err
+}
+
+// usage is what the machine and this run have used of its processors until a moment, in seconds.
+type usage struct {
+	at            time.Time
+	machine, ours float64
+}
+
+func usageNow(t testing.TB) usage {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		t.Skip("needs Linux: ", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		after, err := cpuOf(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after > before {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("ten seconds of work are no CPU time")
+	var name string
+	var user, nice, system, idle, wait, irq, soft, steal float64
+	if _, err := fmt.Sscan(string(stat), &name, &user, &nice, &system, &idle, &wait, &irq, &soft, &steal); err != nil {
+		t.Fatal(err)
+	}
+	// What interrupts take is on account of all.
+	return usage{at: time.Now(), machine: (user + nice + system + steal) / 100, ours: familyCPU(os.Getpid())}
+}
+
+// familyCPU is what a process, those it has started, and those it has waited for have used.
+func familyCPU(root int) (sum float64) {
+	type member struct {
+		parent int
+		cpu    float64
+	}
+	all := make(map[int]member)
+	entries, _ := os.ReadDir("/proc") // without it there is no Linux, as usageNow says
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if own, children, parent, err := times(pid); err == nil { // else it has ended
+				all[pid] = member{parent, own + children}
+			}
 		}
 	}
-	// A test binary has some MiB.
-	if rss, err := testenv.RSSAnon(os.Getpid()); err != nil || rss < 1<<20 {
-		t.Errorf("RssAnon of this process: %d, %v", rss, err)
+	for at, m := range all {
+		for at > 1 && at != root {
+			at = all[at].parent
+		}
+		if at == root {
+			sum += m.cpu
+		}
+	}
+	return sum
+}
+
+// others is which part of the machine others have used since then, from 0 to 1.
+func (u usage) others(now usage) float64 {
+	whole := now.at.Sub(u.at).Seconds() * float64(runtime.NumCPU())
+	return max(0, (now.machine-u.machine)-(now.ours-u.ours)) / max(whole, 0.001)
+}
+
+// own is what a part costs that is measured in this process.
+type own struct {
+	began   time.Time
+	cpu     float64
+	mallocs uint64
+}
+
+func ownNow() own {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // it cannot fail for this process
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return own{time.Now(), float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9, m.Mallocs}
+}
+
+// since returns what the part has cost for so many rows.
+func (o own) since(rows int) figures {
+	now := ownNow()
+	seconds := now.began.Sub(o.began).Seconds()
+	return figures{
+		"s": seconds, "rows/s": float64(rows) / seconds, "cpu-s/Mrow": (now.cpu - o.cpu) / float64(rows) * 1e6,
+		"allocs/row": float64(now.mallocs-o.mallocs) / float64(rows),
+	}
+}
+
+func TestOthersAreToldFromOurselves(t *testing.T) {
+	before := usageNow(t)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		now := usageNow(t)
+		// The kernel counts in hundredths of a second.
+		if now.ours-before.ours > 0.2 {
+			if share := before.others(now); share < 0 || share > 1.5 {
+				t.Errorf("others have used %.2f of the machine", share)
+			}
+			return
+		}
+		if now.at.After(deadline) {
+			t.Fatalf("ten seconds of work are %v s of CPU of ours", now.ours-before.ours)
+		}
 	}
 }

@@ -1,0 +1,339 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/tests/testenv"
+	"bridge/tests/world"
+)
+
+// backlog measures one life of the program: from its start until the bus holds all messages of a
+// table; a kill and the start behind it; a reconcile, which finds no difference; and a kill with
+// the checkpoint lost. Nothing may be published again. Where the scan of the table and its
+// publishers were measured in this run, the whole is compared with them.
+func (r *rig) backlog(t testing.TB, l load) figures {
+	t.Helper()
+	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
+	before := d.counters(t)
+	steady := r.published(t, d, l, target)
+	seconds := time.Since(d.began).Seconds()
+	f := figures{"s": seconds, "rows/s": float64(l.rows) / seconds, "cpu-s/Mrow": spent(t, d.pid) / float64(l.rows) * 1e6, "peak-MiB": d.memory.peak()}
+	if steady > 0 {
+		f["steady-rows/s"] = steady
+	}
+	var after counters
+	eventually(t, time.Minute, "bridge has counted its rows", func() bool {
+		after = d.counters(t)
+		return after.rows >= float64(l.rows)
+	})
+	scan, publish := r.took[fmt.Sprint("scan", l.rows)], r.took[fmt.Sprint("publish", l)]
+	// Where all was published before the first look there is no difference.
+	if counted := after.rows - before.rows; counted > 0 {
+		f["allocs/row"], f["alloc-B/row"] = (after.mallocs-before.mallocs)/counted, (after.allocated-before.allocated)/counted
+		if scan > 0 {
+			// The way from page to bus: the driver makes the others before there is a page.
+			f["onward-allocs/row"] = f["allocs/row"] - r.took[fmt.Sprint("allocs", l.rows)]
+		}
+	}
+	if scan > 0 && publish > 0 {
+		f["(S+P)/T"] = (scan + publish) / seconds
+	}
+	if r.verify {
+		r.compare(t, l, target)
+	}
+	r.restarted(t, d, l, f)
+	r.reconciled(t, d, l, f)
+	if l.recover {
+		r.recovered(t, d, l, f)
+	}
+	if n := l.bus.count(t, target); n != int64(l.rows) {
+		t.Fatalf("%s holds %d messages of %d rows after kills", target, n, l.rows)
+	}
+	return f
+}
+
+// published waits until the target holds a message for every row, and returns how many rows a
+// second have come since the first look that found some, 0 if that one found all.
+func (r *rig) published(t testing.TB, d *daemon, l load, target string) (steady float64) {
+	t.Helper()
+	first, last, moved, since := int64(0), int64(0), time.Now(), time.Time{}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; last < int64(l.rows); <-tick.C {
+		n := l.bus.count(t, target)
+		if n > last {
+			moved, last = time.Now(), n
+		}
+		if first == 0 && n > 0 {
+			first, since = n, moved
+		}
+		if n > int64(l.rows) || time.Since(moved) > 2*time.Minute {
+			t.Fatalf("%s holds %d messages of %d rows", target, n, l.rows)
+		}
+		d.alive(t)
+	}
+	if last == first {
+		return 0
+	}
+	return float64(last-first) / moved.Sub(since).Seconds()
+}
+
+// counters is what the metrics of the process say at a moment.
+type counters struct{ mallocs, allocated, rows float64 }
+
+// counters reads them, waiting for a process that has just begun.
+func (d *daemon) counters(t testing.TB) (c counters) {
+	t.Helper()
+	eventually(t, 2*time.Minute, "bridge answers", func() bool {
+		d.alive(t)
+		status, body := d.Get("/metrics")
+		c = counters{world.SumOf(body, "go_memstats_mallocs_total"), world.SumOf(body, "go_memstats_alloc_bytes_total"), world.SumOf(body, "bridge_records_total")}
+		return status == 200
+	})
+	return c
+}
+
+// restarted kills bridge a moment after its last message and starts it again with its checkpoint.
+func (r *rig) restarted(t testing.TB, d *daemon, l load, f figures) {
+	t.Helper()
+	killed := time.Now()
+	d.kill()
+	d.restart()
+	d.awaitReady(t)
+	f["restart-s"] = time.Since(killed).Seconds()
+	d.awaitSaved(t, l)
+	var size int64
+	err := filepath.WalkDir(d.store(), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if info, err := entry.Info(); err == nil { // it may have been removed
+			size += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f["checkpoint-MiB"] = float64(size) / (1 << 20)
+}
+
+// awaitSaved waits until all rows are seen to.
+func (d *daemon) awaitSaved(t testing.TB, l load) {
+	t.Helper()
+	eventually(t, 10*time.Minute, "all is saved", func() bool {
+		d.alive(t)
+		return d.Position(streamName) == uint64(l.rows)
+	})
+}
+
+// reconciled asks a drained bridge for a reconcile. A release stream without gaps reads no row.
+func (r *rig) reconciled(t testing.TB, d *daemon, l load, f figures) {
+	t.Helper()
+	// From here on, the memory is that of the reconcile.
+	d.memory.end()
+	d.memory = watchMemory(d.pid)
+	cpu := spent(t, d.pid)
+	done := d.ReconcileByHTTP(streamName, "")
+	seconds := done.EndedAt.Sub(done.StartedAt).Seconds()
+	f["reconcile-s"], f["reconcile-MiB"] = seconds, d.memory.peak()
+	if l.kind == event.Capability {
+		if done.Rows != uint64(l.rows) {
+			t.Fatalf("the reconcile has compared %d rows of %d", done.Rows, l.rows)
+		}
+		f["reconcile-rows/s"], f["reconcile-cpu-s/Mrow"] = float64(l.rows)/seconds, (spent(t, d.pid)-cpu)/float64(l.rows)*1e6
+	}
+}
+
+// recovered kills bridge, removes its checkpoint and starts it again, until it has read the bus and
+// seen to all rows.
+func (r *rig) recovered(t testing.TB, d *daemon, l load, f figures) {
+	t.Helper()
+	d.kill()
+	if err := os.RemoveAll(d.store()); err != nil {
+		t.Fatal(err)
+	}
+	d.restart()
+	d.awaitSaved(t, l)
+	f["recovery-s"], f["recovery-MiB"] = time.Since(d.began).Seconds(), d.memory.peak()
+	read, _ := d.Stream(streamName)
+	if !read.CatchUp.Ready || read.CatchUp.Messages != uint64(l.rows) {
+		t.Fatalf("bridge has read %+v of %d messages", read.CatchUp, l.rows)
+	}
+	f["recovery-msgs/s"] = float64(l.rows) / read.CatchUp.Seconds
+}
+
+// read calls each for the messages of a target until it has had so many, with all revisions.
+func (r *rig) read(t testing.TB, l load, target string, each func(arrival)) {
+	t.Helper()
+	var mu sync.Mutex
+	messages, rows := 0, make(map[string]bool, l.rows)
+	stop := l.bus.follow(t, target, func(a arrival) {
+		mu.Lock()
+		defer mu.Unlock()
+		messages++
+		rows[a.revision] = true
+		each(a)
+	})
+	eventually(t, 5*time.Minute, "a consumer has read all rows", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(rows) == l.rows
+	})
+	stop()
+	if messages != l.rows {
+		t.Fatalf("%s holds %d messages of %d rows", target, messages, l.rows)
+	}
+}
+
+// compare compares the messages of a target with those of the spool: what is compared is the same.
+func (r *rig) compare(t testing.TB, l load, target string) {
+	t.Helper()
+	values := make(map[string][]byte, l.rows)
+	r.read(t, l, target, func(a arrival) { values[a.revision] = bytes.Clone(a.value) })
+	err := r.spool(t, l).each(func(m spooled) error {
+		if got := values[revisionOf(m.value)]; !bytes.Equal(got, m.value) {
+			return fmt.Errorf("bridge has published for row %s\n%s\nthe publishers send\n%s", m.row, got, m.value)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deliver measures a backlog until all its rows are acknowledged, and fails unless a consumer reads
+// each of them once.
+func (r *rig) deliver(t testing.TB, l load) figures {
+	t.Helper()
+	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
+	eventually(t, 10*time.Minute, "all rows are acknowledged", func() bool { return d.counters(t).rows >= float64(l.rows) })
+	seconds := time.Since(d.began).Seconds()
+	f := figures{"s": seconds, "rows/s": float64(l.rows) / seconds, "cpu-s/Mrow": spent(t, d.pid) / float64(l.rows) * 1e6, "peak-MiB": d.memory.peak()}
+	d.kill()
+	r.read(t, l, target, func(arrival) {})
+	return f
+}
+
+// homes say to which part of the work a function belongs, by how its name begins. The innermost
+// function of a stack that belongs to one decides: memory that encoding allocates is encoding.
+var homes = []struct{ part, prefix string }{
+	{"reading", "bridge/source"},
+	{"reading", "github.com/go-sql-driver/mysql."},
+	{"encoding", "bridge/event."},
+	{"saving", "bridge/checkpoint"},
+	{"saving", "github.com/cockroachdb/pebble"},
+	{"compressing", "github.com/pierrec/lz4"},
+	{"publishing", "bridge/sink"},
+	{"publishing", "github.com/segmentio/kafka-go"},
+	{"publishing", "github.com/nats-io/nats%2ego."},
+	{"collecting", "runtime.gcBgMarkWorker"},
+	{"collecting", "runtime.bgsweep"},
+	{"collecting", "runtime.bgscavenge"},
+	{"rest", "bridge/"},
+}
+
+// profile runs the program over a backlog with a profile of its CPU, which stays in
+// bin/bench/profiles, and sums it by the parts of the work.
+func (r *rig) profile(t testing.TB, l load) figures {
+	t.Helper()
+	folder := filepath.Join(testenv.Root(), "bin", "bench", "profiles", fmt.Sprintf("%s-%s", l.kind, l.bus.name))
+	d, target := r.start(t, l, r.profiler(t), r.tableOf(t, l), world.Env{"BRIDGE_TEST_PROFILE": folder})
+	r.published(t, d, l, target)
+	d.Term()
+	text, err := exec.Command("go", "tool", "pprof", "-traces", "-unit=us", filepath.Join(folder, "cpu.pprof")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spent, err := partsOf(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := make(figures)
+	for part, seconds := range spent {
+		f[part+"-s/Mrow"] = seconds / float64(l.rows) * 1e6
+	}
+	return f
+}
+
+// partsOf sums what pprof prints with -traces: after a line of dashes a stack, one function a line
+// from the inside out, before the first of which the time stands.
+func partsOf(traces []byte) (map[string]float64, error) {
+	seconds := make(map[string]float64)
+	var stack []string
+	var took time.Duration
+	count := func() {
+		if len(stack) > 0 {
+			seconds[partOf(stack)] += took.Seconds()
+		}
+		stack, took = nil, 0
+	}
+	lines, begun := bufio.NewScanner(bytes.NewReader(traces)), false
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		switch {
+		case strings.HasPrefix(lines.Text(), "-----------"):
+			count()
+			begun = true
+		case !begun || len(fields) == 0 || strings.HasSuffix(fields[0], ":"):
+			// A line that ends so names a label of the goroutine.
+		case took == 0 && len(fields) >= 2:
+			var err error
+			if took, err = time.ParseDuration(fields[0]); err != nil {
+				return nil, fmt.Errorf("a stack without its time: %q", lines.Text())
+			}
+			stack = append(stack, fields[1])
+		default:
+			stack = append(stack, fields[0])
+		}
+	}
+	count()
+	return seconds, lines.Err()
+}
+
+// partOf returns the part of the work that a stack belongs to, given from the inside out.
+func partOf(stack []string) string {
+	for _, function := range stack {
+		for _, h := range homes {
+			if strings.HasPrefix(function, h.prefix) {
+				return h.part
+			}
+		}
+	}
+	return "scheduling"
+}
+
+func TestAStackBelongsToItsInnermostPart(t *testing.T) {
+	found, err := partsOf([]byte(`File: bridge
+Type: cpu
+Duration: 1s, Total samples = 60ms
+-----------+-------------------------------------------------------
+     20000us   runtime.memmove
+             bridge/event.appendString (inline)
+             bridge/internal/pipeline.(*Shard).own
+-----------+-------------------------------------------------------
+     10000us   runtime.futex
+             runtime.schedule
+-----------+-------------------------------------------------------
+     30000us   runtime.scanobject
+             runtime.gcBgMarkWorker
+-----------+-------------------------------------------------------
+`))
+	want := map[string]float64{"encoding": 0.02, "scheduling": 0.01, "collecting": 0.03}
+	if err != nil || !maps.Equal(found, want) {
+		t.Errorf("%v, %v, want %v", found, err, want)
+	}
+}

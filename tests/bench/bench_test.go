@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/tests/testall"
+	"bridge/tests/testenv"
+)
+
+// noise is for measurements that others disturb: those are made again.
+var noise = flag.Float64("noise", 100, "measure again while others use more than this percentage of the machine")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// A measurement is one iteration, and as long as it has to be.
+	if err := flag.Set("test.benchtime", "1x"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
+
+// figures are what a measurement has found, by unit.
+type figures map[string]float64
+
+// measurement is one line of the output. Its name is what -bench chooses by, element by element.
+type measurement struct {
+	name string
+	run  func(t testing.TB) figures
+}
+
+// size says how much is measured.
+type size struct {
+	// rows are the sizes of tables, first the one on which everything is measured.
+	rows []int
+	// Rows are written for so long whose delays count, after a while that does not.
+	write, warm time.Duration
+	// rates are in rows a second.
+	rates []int
+	// tables are numbers of quiet tables, busy is one of tables that get rows.
+	tables []int
+	busy   int
+	// late is how long transactions overlap.
+	late time.Duration
+}
+
+// sizeOf returns the size that is asked for: with -test.short, one that takes a minute or two.
+func sizeOf() size {
+	if testing.Short() {
+		return size{rows: []int{50_000, 10_000}, write: 2 * time.Second, warm: 500 * time.Millisecond, rates: []int{100, 1000}, tables: []int{1, 50}, busy: 50, late: 5 * time.Second}
+	}
+	return size{
+		rows: []int{1_000_000, 100_000, 5_000_000}, write: 12 * time.Second, warm: 5 * time.Second, rates: []int{100, 1000, 5000},
+		tables: []int{1, 100, 1000, 10_000}, busy: 200, late: 20 * time.Second,
+	}
+}
+
+// tiny shows that everything works, in seconds.
+var tiny = size{rows: []int{3000}, write: 500 * time.Millisecond, warm: 200 * time.Millisecond, rates: []int{1000}, tables: []int{3}, busy: 3, late: 2 * time.Second}
+
+// deliveries are what BRIDGE_DELIVERY may be, by what a name of a measurement has of it.
+var deliveries = []struct {
+	name string
+	once bool
+}{{"/delivery=at-least-once", false}, {"/delivery=exactly-once", true}}
+
+// measurements are those of `make bench`.
+func measurements(r *rig, s size) (all []measurement) {
+	add := func(run func(t testing.TB) figures, name string, args ...any) {
+		all = append(all, measurement{fmt.Sprintf(name, args...), run})
+	}
+	each := func(do func(load)) {
+		for _, kind := range []event.Kind{event.Release, event.Capability} {
+			for _, on := range r.buses {
+				do(load{kind: kind, bus: on, rows: s.rows[0]})
+			}
+		}
+	}
+	for i, rows := range s.rows {
+		add(func(t testing.TB) figures { return r.scan(t, wide, rows) }, "Scan/rows=%d", rows)
+		each(func(l load) {
+			l.rows, l.recover = rows, true
+			for _, by := range l.bus.publishers() {
+				if i == 0 {
+					add(func(t testing.TB) figures { return r.publish(t, l, by) }, "Publish/%s/client=%s", l, by.name)
+				}
+			}
+			add(func(t testing.TB) figures { return r.backlog(t, l) }, "Backlog/%s", l)
+		})
+	}
+	each(func(l load) {
+		for _, d := range deliveries {
+			add(func(t testing.TB) figures { return r.deliver(t, l.delivering(d.once)) }, "Delivery/%s%s", l, d.name)
+		}
+		add(func(t testing.TB) figures { return r.profile(t, l) }, "Profile/%s", l)
+	})
+	each(func(l load) {
+		latency := func(p pace, once bool, name string) {
+			add(func(t testing.TB) figures { return r.latency(t, l.delivering(once), p, s) }, "Latency/kind=%s/bus=%s/window=%s/poll=%s/rate=%d%s", l.kind, l.bus.name, p.window, p.poll, p.rate, name)
+		}
+		for _, window := range windows {
+			for _, rate := range s.rates {
+				latency(pace{rate, window, 100 * time.Millisecond}, false, "")
+			}
+		}
+		latency(pace{1000, 0, 10 * time.Millisecond}, false, "")
+		latency(pace{1000, 0, 100 * time.Millisecond}, true, deliveries[1].name)
+	})
+	for _, tables := range s.tables {
+		add(func(t testing.TB) figures { return r.idle(t, tables, s) }, "Idle/tables=%d", tables)
+	}
+	for _, window := range windows {
+		add(func(t testing.TB) figures { return r.busy(t, window, s) }, "Busy/tables=%d/window=%s", s.busy, window)
+	}
+	return all
+}
+
+// windows are the default stability window and none.
+var windows = []time.Duration{time.Second, 0}
+
+// largeMeasurements are those of `make bench-large`: release streams over so many rows, and capability
+// streams over so many entities.
+func largeMeasurements(r *rig, rows, entities []int) (all []measurement) {
+	for _, n := range rows {
+		all = append(all, measurement{fmt.Sprintf("Scan/rows=%d", n), func(t testing.TB) figures { return r.scan(t, narrow, n) }})
+		for _, kind := range []event.Kind{event.Release, event.Capability} {
+			l := load{kind: kind, bus: r.buses[0], rows: n, shape: narrow}
+			if kind == event.Release || slices.Contains(entities, n) {
+				all = append(all, measurement{fmt.Sprintf("Backlog/%s", l), func(t testing.TB) figures { return r.backlog(t, l) }})
+			}
+		}
+	}
+	return all
+}
+
+// forgetful has a broker remove the oldest messages of a topic soon: half a GiB of a partition is
+// more than bridge reads again after a kill.
+var forgetful = map[string]string{
+	"log.retention.bytes": fmt.Sprint(512 << 20), "log.segment.bytes": fmt.Sprint(64 << 20),
+	"log.retention.check.interval.ms": "2000", "log.segment.delete.delay.ms": "1000",
+}
+
+func newLargeRig(t testing.TB) *rig {
+	return newRig(t, nil, kafkaOn(t, testenv.StartKafka(t, testenv.KafkaOptions{Lasting: true, Config: forgetful}), 8))
+}
+
+// BenchmarkBridge is `make bench`.
+func BenchmarkBridge(b *testing.B) {
+	run(b, measurements(newRig(b, nil, kafkaOn(b, testenv.Kafka(b), 8), natsOn(b, testenv.NATS(b))), sizeOf()))
+}
+
+// BenchmarkLarge is `make bench-large`.
+func BenchmarkLarge(b *testing.B) {
+	rows, entities := []int{1_000_000, 10_000_000, 100_000_000}, []int{1_000_000, 10_000_000}
+	if testing.Short() {
+		rows, entities = []int{100_000, 1_000_000}, []int{100_000}
+	}
+	run(b, largeMeasurements(newLargeRig(b), rows, entities))
+}
+
+func run(b *testing.B, all []measurement) {
+	for _, m := range all {
+		b.Run(m.name, func(b *testing.B) {
+			for unit, value := range m.undisturbed(b) {
+				b.ReportMetric(value, unit)
+			}
+			b.ReportMetric(0, "ns/op") // that of everything around, too
+		})
+	}
+}
+
+// undisturbed measures, and measures again while others use too much of the machine.
+func (m *measurement) undisturbed(t testing.TB) figures {
+	t.Helper()
+	const tries = 5
+	for range tries {
+		syscall.Sync() // what the one before has left to be written is none of this one's cost
+		before := usageNow(t)
+		found := m.run(t)
+		found["others-%"] = 100 * before.others(usageNow(t))
+		if found["others-%"] <= *noise {
+			return found
+		}
+	}
+	t.Fatalf("others use more than %v %% of the machine, %d times: leave it alone, or allow more with -noise", *noise, tries)
+	return nil
+}
+
+// mayBeZero are units whose figure may be 0: what takes less than a hundredth of a second of CPU is
+// zero by the kernel's clock; the program may be held while its statements are counted, and a writer
+// when its row was committed and has arrived; a checkpoint may not be written yet.
+func mayBeZero(unit string) bool {
+	return strings.Contains(unit, "cpu") || strings.HasSuffix(unit, "-ms") || slices.Contains([]string{"others-%", "statements/s", "checkpoint-MiB", "compressing-s/Mrow"}, unit)
+}
+
+// TestHarness runs every measurement with tables of a few rows. It shows that the instrument works;
+// its figures say nothing.
+func TestHarness(t *testing.T) {
+	testall.Long(t)
+	r := newRig(t, nil, kafkaOn(t, testenv.Kafka(t), 8), natsOn(t, testenv.NATS(t)))
+	r.verify = true
+	harness(t, measurements(r, tiny))
+}
+
+// TestLargeHarness is TestHarness of `make bench-large`.
+func TestLargeHarness(t *testing.T) {
+	testall.Long(t)
+	harness(t, largeMeasurements(newLargeRig(t), []int{3000, 6000}, []int{3000}))
+}
+
+func harness(t *testing.T, all []measurement) {
+	for _, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			found := m.undisturbed(t)
+			t.Log(found)
+			for unit, value := range found {
+				if value < 0 || value == 0 && !mayBeZero(unit) && !strings.Contains(m.name, "Profile") {
+					t.Errorf("%v %s", value, unit)
+				}
+			}
+			if len(found) < 3 {
+				t.Errorf("%d figures", len(found))
+			}
+		})
+	}
+}

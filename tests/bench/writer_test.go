@@ -1,0 +1,265 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/event"
+	"bridge/tests/world"
+)
+
+// writer commits rows at a steady rate to one table, or to several in turn: those that are due in
+// one transaction, a hundred times a second.
+type writer struct {
+	*arrivals
+	tables, rate int
+	// insert commits n rows from a number on and returns how many statements that took.
+	insert func(t testing.TB, from, n int) (statements int)
+	// commits are when the server has answered to the commit of each row, from number 0 on.
+	commits    []time.Time
+	statements int
+}
+
+func (r *rig) newWriter(rate int, tables ...string) *writer {
+	w := &writer{arrivals: newArrivals(), tables: len(tables), rate: rate}
+	w.insert = func(t testing.TB, from, n int) int {
+		t.Helper()
+		tx, err := r.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range min(n, len(tables)) {
+			var rows []string
+			for k := i; k < n; k += len(tables) {
+				rows = append(rows, "("+rowOf(fmt.Sprint(from+k))+")")
+			}
+			table := tables[(from+i)%len(tables)]
+			if _, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", table, wide.written, strings.Join(rows, ", "))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		return min(n, len(tables)) + 2
+	}
+	return w
+}
+
+// commit commits the next n rows.
+func (w *writer) commit(t testing.TB, n int) {
+	t.Helper()
+	w.statements += w.insert(t, len(w.commits), n)
+	w.commits = append(w.commits, slices.Repeat([]time.Time{time.Now()}, n)...)
+}
+
+// write commits the rows that are due, and one at least, and returns how many came a second.
+func (w *writer) write(t testing.TB, length time.Duration) (reached float64) {
+	t.Helper()
+	began, before := time.Now(), len(w.commits)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for passed := time.Duration(0); passed < length; passed = time.Since(began) {
+		if due := before + 1 + int(passed.Seconds()*float64(w.rate)); due > len(w.commits) {
+			w.commit(t, due-len(w.commits))
+		}
+		<-tick.C
+	}
+	return float64(len(w.commits)-before) / time.Since(began).Seconds()
+}
+
+// delays waits until all rows have arrived, and returns how long after its commit each row did that
+// was committed since then, ascending and in ms. A row is visible a little before the writer hears
+// of it, so there may be 0.
+func (w *writer) delays(t testing.TB, since time.Time) (delays []float64) {
+	t.Helper()
+	eventually(t, peerWithin, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return w.count() >= len(w.commits) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, committed := range w.commits {
+		if committed.After(since) {
+			delays = append(delays, milliseconds(w.first[revision(i)].Sub(committed)))
+		}
+	}
+	slices.Sort(delays)
+	return delays
+}
+
+func milliseconds(d time.Duration) float64 { return max(0, float64(d.Microseconds())/1000) }
+
+// percentile returns the smallest of ascending values that so many percent of them do not exceed
+// (nearest rank), 0 of none.
+func percentile(ascending []float64, percent float64) float64 {
+	if len(ascending) == 0 {
+		return 0
+	}
+	// The product of 99.9 and 1000 is a little more than 99900.
+	rank := int(math.Ceil(percent*float64(len(ascending))/100 - 1e-9))
+	return ascending[max(rank, 1)-1]
+}
+
+// arrivals are when a consumer has first received the event of each row, by its revision.
+type arrivals struct {
+	mu    sync.Mutex
+	first map[string]time.Time
+}
+
+func newArrivals() *arrivals { return &arrivals{first: make(map[string]time.Time)} }
+
+func (a *arrivals) add(one arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.first[one.revision]; !ok {
+		a.first[one.revision] = one.at
+	}
+}
+
+func (a *arrivals) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.first)
+}
+
+// TestWriterKeepsItsRateAfterAWarmUp writes as the measurements do: for a while before the time that
+// counts.
+func TestWriterKeepsItsRateAfterAWarmUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := writer{rate: 1000, insert: func(testing.TB, int, int) int { return 1 }}
+		w.commit(t, 1)
+		w.write(t, 5*time.Second)
+		began, before := time.Now(), len(w.commits)
+		w.write(t, 15*time.Second)
+		if n := len(w.commits) - before; n < 14_980 || n > 15_001 {
+			t.Errorf("%d rows in 15 s, want 1,000 a second", n)
+		}
+		if idle := w.commits[before].Sub(began); idle > 20*time.Millisecond {
+			t.Errorf("the first row after the warm-up came %s later", idle)
+		}
+	})
+}
+
+// pace is one case of the latency: rows written at this rate, a stability window, a poll interval.
+type pace struct {
+	rate         int
+	window, poll time.Duration
+}
+
+// latency measures from commit to consumer.
+func (r *rig) latency(t testing.TB, l load, p pace, s size) figures {
+	t.Helper()
+	table := r.empty(t)
+	_, target := r.start(t, l, r.path, table, world.Env{"BRIDGE_STABILITY_WINDOW": p.window.String(), "BRIDGE_POLL_INTERVAL": p.poll.String()})
+	w := r.newWriter(p.rate, table)
+	l.bus.follow(t, target, w.add)
+	w.commit(t, 1)
+	eventually(t, time.Minute, "the consumer has received a first row", func() bool { return w.count() == 1 })
+	w.write(t, s.warm)
+	began := time.Now()
+	f := figures{"written-rows/s": w.write(t, s.write)}
+	delays := w.delays(t, began)
+	f["p50-ms"], f["p99-ms"], f["max-ms"] = percentile(delays, 50), percentile(delays, 99), percentile(delays, 100)
+	// Of fewer rows it is chance: ten are above it.
+	if len(delays) >= 10_000 {
+		f["p99.9-ms"] = percentile(delays, 99.9)
+	}
+	return f
+}
+
+// quietTables makes so many tables with one row each, committed an hour ago.
+func (r *rig) quietTables(t testing.TB, n int) {
+	t.Helper()
+	for i := range n {
+		if name := fmt.Sprintf("quiet_%d", i); !r.made[name] {
+			r.exec(t, "CREATE TABLE %s (%s, UNIQUE KEY entity (data_center, revision))", name, wide.columns)
+			r.exec(t, "INSERT INTO %s (%s, gmt_create) SELECT %s, now(3) - interval 1 hour", name, wide.written, rowOf(fmt.Sprint(i)))
+			r.made[name] = true
+		}
+	}
+}
+
+// idle measures a program that has nothing to do for so many tables, before and after a restart.
+func (r *rig) idle(t testing.TB, tables int, s size) figures {
+	t.Helper()
+	r.quietTables(t, tables)
+	d, _ := r.start(t, load{kind: event.Release, bus: r.buses[len(r.buses)-1]}, r.path, fmt.Sprintf("quiet_{0..%d}", tables-1), nil)
+	ready := r.awaitPublished(t, d, tables)
+	// A shard that has been quiet for ten seconds is polled half as often.
+	world.Pause(s.write)
+	f := r.costs(t, d, func() int { world.Pause(s.write + s.warm); return 0 })
+	f["ready-s"] = ready
+	began := time.Now()
+	_, body := d.Get("/metrics")
+	f["scrape-ms"] = milliseconds(time.Since(began))
+	f["goroutines"], f["series"] = world.SumOf(body, "go_goroutines"), float64(strings.Count(body, "\n")-strings.Count(body, "# "))
+	d.kill()
+	d.restart()
+	f["again-ready-s"] = r.awaitPublished(t, d, tables)
+	world.Pause(s.write)
+	f["again-cpu-%"] = r.costs(t, d, func() int { world.Pause(s.write + s.warm); return 0 })["cpu-%"]
+	return f
+}
+
+// awaitPublished waits until all shards have published their row, and returns how long after the
+// start the program was ready.
+func (r *rig) awaitPublished(t testing.TB, d *daemon, shards int) (ready float64) {
+	t.Helper()
+	ready = d.awaitReady(t)
+	eventually(t, 5*time.Minute, "all shards have published their row", func() bool {
+		saved := 0
+		for _, s := range d.Shards(streamName) {
+			if s.Position > 0 {
+				saved++
+			}
+		}
+		return saved == shards
+	})
+	return ready
+}
+
+// costs measures what a program and its database use while something goes on, which returns how many
+// statements of others it had.
+func (r *rig) costs(t testing.TB, d *daemon, meanwhile func() (statements int)) figures {
+	t.Helper()
+	database, cpu, questions, began := r.databaseSpent(t), spent(t, d.pid), r.questions(t), time.Now()
+	others := meanwhile()
+	passed := time.Since(began).Seconds()
+	return figures{
+		// The second question is counted, too.
+		"statements/s": float64(r.questions(t)-questions-1-int64(others)) / passed,
+		"cpu-%":        (spent(t, d.pid) - cpu) / passed * 100, "database-cpu-%": (r.databaseSpent(t) - database) / passed * 100, "rss-MiB": d.rss(t),
+	}
+}
+
+// busy measures a program whose tables all get ten rows a second, with the default poll.
+func (r *rig) busy(t testing.TB, window time.Duration, s size) figures {
+	t.Helper()
+	const rate = 10
+	var tables []string
+	for i := range s.busy {
+		tables = append(tables, fmt.Sprintf("busy_%d", i))
+		r.exec(t, "CREATE TABLE %s (%s, UNIQUE KEY entity (data_center, revision))", tables[i], wide.columns)
+	}
+	t.Cleanup(func() { r.exec(t, "DROP TABLE %s", strings.Join(tables, ", ")) })
+	on := r.buses[len(r.buses)-1]
+	w := r.newWriter(rate*s.busy, tables...)
+	w.commit(t, s.busy)
+	d, target := r.start(t, load{kind: event.Release, bus: on}, r.path, fmt.Sprintf("busy_{0..%d}", s.busy-1), world.Env{"BRIDGE_STABILITY_WINDOW": window.String()})
+	on.follow(t, target, w.add)
+	r.awaitPublished(t, d, s.busy)
+	w.write(t, s.warm)
+	began, reached := time.Now(), 0.0
+	f := r.costs(t, d, func() int {
+		before := w.statements
+		reached = w.write(t, s.write)
+		return w.statements - before
+	})
+	delays := w.delays(t, began)
+	f["written-rows/s"], f["p50-ms"], f["p99-ms"] = reached, percentile(delays, 50), percentile(delays, 99)
+	return f
+}
