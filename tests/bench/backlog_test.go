@@ -29,7 +29,7 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	before := d.counters(t)
 	steady := r.published(t, d, l, target)
 	seconds := time.Since(d.began).Seconds()
-	f := figures{"s": seconds, "rows/s": float64(l.rows) / seconds, "cpu-s/Mrow": spent(t, d.pid) / float64(l.rows) * 1e6, "peak-MiB": d.memory.peak()}
+	f := d.cost(t, seconds, l.rows)
 	if steady > 0 {
 		f["steady-rows/s"] = steady
 	}
@@ -99,7 +99,8 @@ func (d *daemon) counters(t testing.TB) (c counters) {
 	eventually(t, 2*time.Minute, "bridge answers", func() bool {
 		d.alive(t)
 		status, body := d.Get("/metrics")
-		c = counters{world.SumOf(body, "go_memstats_mallocs_total"), world.SumOf(body, "go_memstats_alloc_bytes_total"), world.SumOf(body, "bridge_records_total")}
+		sum := func(name string) float64 { return world.SumOf(body, name) }
+		c = counters{sum("go_memstats_mallocs_total"), sum("go_memstats_alloc_bytes_total"), sum("bridge_records_total")}
 		return status == 200
 	})
 	return c
@@ -221,7 +222,7 @@ func (r *rig) deliver(t testing.TB, l load) figures {
 	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
 	eventually(t, 10*time.Minute, "all rows are acknowledged", func() bool { return d.counters(t).rows >= float64(l.rows) })
 	seconds := time.Since(d.began).Seconds()
-	f := figures{"s": seconds, "rows/s": float64(l.rows) / seconds, "cpu-s/Mrow": spent(t, d.pid) / float64(l.rows) * 1e6, "peak-MiB": d.memory.peak()}
+	f := d.cost(t, seconds, l.rows)
 	d.kill()
 	r.read(t, l, target, func(arrival) {})
 	return f

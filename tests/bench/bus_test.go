@@ -42,7 +42,10 @@ func kafkaOn(t testing.TB, server *testenv.KafkaServer, partitions int32) *bus {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &bus{name: "kafka", version: server.Version, servers: strings.Join(server.Brokers(), ","), kafka: server, admin: kadm.NewClient(client), partitions: partitions}
+	return &bus{
+		name: "kafka", version: server.Version, servers: strings.Join(server.Brokers(), ","), kafka: server, admin: kadm.NewClient(client),
+		partitions: partitions,
+	}
 }
 
 func natsOn(t testing.TB, server *testenv.NATSServer) *bus {

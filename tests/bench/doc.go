@@ -3,7 +3,7 @@
 // changes, and how other programs do. `make bench`, `make bench-large` and `make bench-peers` run
 // it; docs/performance.md says what is measured and how.
 //
-// Its benchmarks print the usual lines, with a unit for each figure, for benchstat. A process is one
-// round: it starts its servers, makes what tables the chosen measurements need, and measures each of
-// them once. TestHarness shows with tables of a few rows that the instrument works.
+// Its benchmarks print the usual lines, with a unit for each figure, for benchstat. A process is
+// one round: it starts its servers, makes the tables that the chosen measurements need, and makes
+// each measurement once. TestHarness shows with tables of a few rows that the instrument works.
 package bench

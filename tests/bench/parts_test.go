@@ -31,8 +31,8 @@ import (
 // batchRows is BATCH_ROWS of bridge.
 const batchRows = 2000
 
-// scan reads a table in the pages of bridge and drops its rows, by the driver itself as bridge does,
-// without database/sql above it.
+// scan reads a table in the pages of bridge and drops its rows, by the driver itself as bridge
+// does, without database/sql above it.
 func (r *rig) scan(t testing.TB, of shape, rows int) figures {
 	t.Helper()
 	table := r.table(t, of, rows, of.name == wide.name)

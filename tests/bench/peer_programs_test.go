@@ -40,7 +40,8 @@ type errand struct {
 // peers returns those that can run here, and tells why others cannot.
 func (r *rig) peers(t testing.TB) []*peer {
 	t.Helper()
-	all := []*peer{r.bridgePeer("bridge", nil), r.bridgePeer("bridge-fast", world.Env{"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms"}), {name: "poller"}}
+	fast := world.Env{"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms"}
+	all := []*peer{r.bridgePeer("bridge", nil), r.bridgePeer("bridge-fast", fast), {name: "poller"}}
 	for _, add := range []func() ([]*peer, error){r.debezium, r.connect} {
 		some, err := add()
 		if err != nil {
@@ -60,7 +61,8 @@ func (r *rig) bridgePeer(name string, settings world.Env) *peer {
 			if e.bus.kafka == nil {
 				destination += ".{type}"
 			}
-			d := &daemon{Daemon: world.NewDaemon(t, r.path, r.streamEnv(event.Release, e.table, destination).With(e.bus.env(e.target)).With(settings))}
+			env := r.streamEnv(event.Release, e.table, destination).With(e.bus.env(e.target)).With(settings)
+			d := &daemon{Daemon: world.NewDaemon(t, r.path, env)}
 			d.restart()
 			t.Cleanup(d.kill)
 			return d.process

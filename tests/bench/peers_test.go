@@ -35,7 +35,8 @@ func peerMeasurements(t testing.TB, r *rig, s size) (all []measurement) {
 				"Backlog": r.peerBacklog, "First": r.peerFirst, "Steady": r.peerSteady, "Late": r.peerLate,
 			} {
 				if p.start != nil || item == "Late" {
-					all = append(all, measurement{fmt.Sprintf("%s/bus=%s/program=%s", item, name, p.name), func(t testing.TB) figures { return do(t, p, on, s) }})
+					name := fmt.Sprintf("%s/bus=%s/program=%s", item, name, p.name)
+					all = append(all, measurement{name, func(t testing.TB) figures { return do(t, p, on, s) }})
 				}
 			}
 		}
@@ -114,11 +115,8 @@ func (r *rig) peerBacklog(t testing.TB, p *peer, on *bus, s size) figures {
 		}
 		running.alive(t)
 	}
-	seconds := moved.Sub(running.began).Seconds()
-	f := figures{
-		"s": seconds, "cpu-s/Mrow": spent(t, running.pid) / float64(rows) * 1e6, "peak-MiB": running.memory.peak(),
-		"bus-B/row": float64(on.bytes(t, holder)) / float64(rows),
-	}
+	f := running.cost(t, moved.Sub(running.began).Seconds(), s.rows[0])
+	f["bus-B/row"] = float64(on.bytes(t, holder)) / float64(rows)
 	if last > before {
 		f["steady-rows/s"] = float64(last-before) / moved.Sub(first).Seconds()
 	}
@@ -167,15 +165,15 @@ func (r *rig) peerLate(t testing.TB, p *peer, on *bus, s size) figures {
 	t.Helper()
 	table, received := r.empty(t), newArrivals()
 	if p.start == nil {
-		r.poll(t, table, received)
+		poll(t, r, table, received)
 	} else {
 		r.startPeer(t, p, on, table, received.add)
 	}
-	rows := r.overlap(t, table, s.late, func() {
+	rows := overlap(t, r, table, s.late, func() {
 		eventually(t, peerWithin, "a first row is published", func() bool { return received.count() > 0 })
 	})
-	// What has not arrived long after the last one does not come: no peer pauses for longer while it
-	// has something to publish.
+	// What has not arrived long after the last one does not come: no peer pauses for longer while
+	// it has something to publish.
 	const lostAfter = 10 * time.Second
 	for count, moved := 0, time.Now(); received.count() < len(rows) && time.Since(moved) < lostAfter; world.Pause(50 * time.Millisecond) {
 		if n := received.count(); n > count {
@@ -193,12 +191,14 @@ func (r *rig) peerLate(t testing.TB, p *peer, on *bus, s size) figures {
 		}
 	}
 	slices.Sort(delays)
-	return figures{"late-rows": float64(len(late)), "lost-rows": float64(lost), "p50-ms": percentile(delays, 50), "p99-ms": percentile(delays, 99)}
+	return figures{
+		"late-rows": float64(len(late)), "lost-rows": float64(lost), "p50-ms": percentile(delays, 50), "p99-ms": percentile(delays, 99),
+	}
 }
 
 // overlap has transactions of one row overlap for a while, behind a first one: most are short, two
 // dozen take up to three seconds each. It returns all rows.
-func (r *rig) overlap(t testing.TB, table string, length time.Duration, first func()) (rows []overlapping) {
+func overlap(t testing.TB, r *rig, table string, length time.Duration, first func()) (rows []overlapping) {
 	t.Helper()
 	var mu sync.Mutex
 	number := 0
@@ -273,7 +273,7 @@ func lateOf(rows []overlapping) (late []overlapping) {
 
 // poll is the control, what everybody writes first: SELECT … WHERE id > ? every 100 ms. It loses
 // each row that is committed behind a higher one; a run in which it loses nothing shows nothing.
-func (r *rig) poll(t testing.TB, table string, received *arrivals) {
+func poll(t testing.TB, r *rig, table string, received *arrivals) {
 	consume(t, func() {}, func(ctx context.Context) error {
 		last := uint64(0)
 		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {

@@ -74,6 +74,12 @@ func (p *process) rss(t testing.TB) float64 {
 	return float64(rss) / (1 << 20)
 }
 
+// cost is what the process has used for so many rows, in so many seconds.
+func (p *process) cost(t testing.TB, seconds float64, rows int) figures {
+	t.Helper()
+	return figures{"s": seconds, "rows/s": float64(rows) / seconds, "cpu-s/Mrow": spent(t, p.pid) / float64(rows) * 1e6, "peak-MiB": p.memory.peak()}
+}
+
 // watch keeps the highest memory of a process.
 type watch struct {
 	mu      sync.Mutex

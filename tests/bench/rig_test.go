@@ -37,8 +37,8 @@ type rig struct {
 	target int
 }
 
-// newRig starts a database with a pool for the largest table with its keys, where there is room. The
-// program is the one of BENCH_BRIDGE, to measure a former one, or is built.
+// newRig starts a database with a pool for the largest table with its keys, where there is room.
+// The program is the one of BENCH_BRIDGE, to measure a former one, or is built.
 func newRig(t testing.TB, arguments []string, buses ...*bus) *rig {
 	t.Helper()
 	pool := "1G"
@@ -48,7 +48,10 @@ func newRig(t testing.TB, arguments []string, buses ...*bus) *rig {
 		pool = "4G"
 	}
 	server := testenv.StartMariaDB(t, append(arguments, "--innodb-buffer-pool-size="+pool, "--innodb-log-file-size=256M")...)
-	r := &rig{World: world.Empty(t, server), buses: buses, made: make(map[string]bool), spools: make(map[event.Kind]*spool), took: make(map[string]float64)}
+	r := &rig{
+		World: world.Empty(t, server), buses: buses,
+		made: make(map[string]bool), spools: make(map[event.Kind]*spool), took: make(map[string]float64),
+	}
 	r.path = cmp.Or(os.Getenv("BENCH_BRIDGE"), world.Binary(t, false))
 	fmt.Fprintf(os.Stderr, "mariadb: %s\n", server.Version)
 	for _, b := range buses {
@@ -151,9 +154,6 @@ func (r *rig) newName(kind any) string {
 	r.target++
 	return fmt.Sprintf("bench_%v_%d", kind, r.target)
 }
-
-// databaseSpent is what the database has used so far, in CPU-seconds.
-func (r *rig) databaseSpent(t testing.TB) float64 { return spent(t, r.Server.Pid()) }
 
 // questions is how many statements the server has answered so far.
 func (r *rig) questions(t testing.TB) (n int64) {
@@ -274,7 +274,7 @@ func eventually(t testing.TB, limit time.Duration, what string, condition func()
 	}
 }
 
-// profiler returns the path of the program with its own profiles, which it builds at the first call.
+// profiler returns the path of the program with its own profiles, built at the first call.
 func (r *rig) profiler(t testing.TB) string {
 	t.Helper()
 	if r.profiling == "" {

@@ -126,8 +126,8 @@ func (a *arrivals) count() int {
 	return len(a.first)
 }
 
-// TestWriterKeepsItsRateAfterAWarmUp writes as the measurements do: for a while before the time that
-// counts.
+// TestWriterKeepsItsRateAfterAWarmUp writes as the measurements do: for a while before the time
+// that counts.
 func TestWriterKeepsItsRateAfterAWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := writer{rate: 1000, insert: func(testing.TB, int, int) int { return 1 }}
@@ -222,17 +222,18 @@ func (r *rig) awaitPublished(t testing.TB, d *daemon, shards int) (ready float64
 	return ready
 }
 
-// costs measures what a program and its database use while something goes on, which returns how many
-// statements of others it had.
+// costs measures what a program and its database use while something goes on, which returns how
+// many statements of others it had.
 func (r *rig) costs(t testing.TB, d *daemon, meanwhile func() (statements int)) figures {
 	t.Helper()
-	database, cpu, questions, began := r.databaseSpent(t), spent(t, d.pid), r.questions(t), time.Now()
+	database, cpu, questions, began := spent(t, r.Server.Pid()), spent(t, d.pid), r.questions(t), time.Now()
 	others := meanwhile()
 	passed := time.Since(began).Seconds()
 	return figures{
 		// The second question is counted, too.
 		"statements/s": float64(r.questions(t)-questions-1-int64(others)) / passed,
-		"cpu-%":        (spent(t, d.pid) - cpu) / passed * 100, "database-cpu-%": (r.databaseSpent(t) - database) / passed * 100, "rss-MiB": d.rss(t),
+		"cpu-%":        (spent(t, d.pid) - cpu) / passed * 100, "rss-MiB": d.rss(t),
+		"database-cpu-%": (spent(t, r.Server.Pid()) - database) / passed * 100,
 	}
 }
 
@@ -249,7 +250,8 @@ func (r *rig) busy(t testing.TB, window time.Duration, s size) figures {
 	on := r.buses[len(r.buses)-1]
 	w := r.newWriter(rate*s.busy, tables...)
 	w.commit(t, s.busy)
-	d, target := r.start(t, load{kind: event.Release, bus: on}, r.path, fmt.Sprintf("busy_{0..%d}", s.busy-1), world.Env{"BRIDGE_STABILITY_WINDOW": window.String()})
+	more := world.Env{"BRIDGE_STABILITY_WINDOW": window.String()}
+	d, target := r.start(t, load{kind: event.Release, bus: on}, r.path, fmt.Sprintf("busy_{0..%d}", s.busy-1), more)
 	on.follow(t, target, w.add)
 	r.awaitPublished(t, d, s.busy)
 	w.write(t, s.warm)

@@ -136,15 +136,15 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 	}
 	s.Process = &Process{
 		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: startWithin,
-		ready: s.askVersion, data: filepath.Join(dir, "data"),
+		ready: s.identify, data: filepath.Join(dir, "data"),
 	}
 	return s, nil
 }
 
 var reportNATS sync.Once
 
-// askVersion asks the server for its version, once JetStream answers.
-func (s *NATSServer) askVersion(ctx context.Context) error {
+// identify reads the server's version, once JetStream answers.
+func (s *NATSServer) identify(ctx context.Context) error {
 	nc, err := nats.Connect(s.url.String(), s.login...)
 	if err != nil {
 		return err

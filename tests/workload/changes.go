@@ -55,8 +55,8 @@ const (
 	Recase Change = "recase"
 )
 
-// operation is what a change does, and its weight in [EveryChange]. It does nothing where the writer
-// has no entity for it.
+// operation is what a change does, and its weight in [EveryChange]. It does nothing where the
+// writer has no entity for it.
 type operation struct {
 	weight int
 	run    func(w *stateWriter, ctx context.Context, change Change) error

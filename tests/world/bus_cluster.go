@@ -41,7 +41,7 @@ func (b *Bus) Whole(t testing.TB, name string) {
 	t.Helper()
 	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool {
 		if b.Kafka != nil {
-			admin := b.admin(t)
+			admin := adminOf(t, b)
 			defer admin.Close()
 			partitions, err := replicasOf(t.Context(), admin, name)
 			return err == nil && !slices.ContainsFunc(partitions, func(p kadm.PartitionDetail) bool { return len(p.ISR) < len(b.Members) })
@@ -91,7 +91,7 @@ func replicasOf(ctx context.Context, admin *kadm.Client, topic string) ([]kadm.P
 func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 	t.Helper()
 	if b.Kafka != nil {
-		admin := b.admin(t)
+		admin := adminOf(t, b)
 		defer admin.Close()
 		return moveLeadersOf(t.Context(), admin, name)
 	}

@@ -22,9 +22,9 @@ func (b *Bus) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// admin returns a client that asks the brokers and orders them; close it. What it has heard of a
+// adminOf returns a client that asks the brokers and orders them; close it. What it has heard of a
 // topic is old after the shortest time.
-func (b *Bus) admin(t testing.TB) *kadm.Client {
+func adminOf(t testing.TB, b *Bus) *kadm.Client {
 	t.Helper()
 	return kadm.NewClient(b.client(t, kgo.MetadataMinAge(10*time.Millisecond)))
 }
@@ -32,7 +32,7 @@ func (b *Bus) admin(t testing.TB) *kadm.Client {
 // ends returns the end offset of each partition of a topic.
 func (b *Bus) ends(t testing.TB, topic string) map[int32]int64 {
 	t.Helper()
-	admin := b.admin(t)
+	admin := adminOf(t, b)
 	defer admin.Close()
 	ends := make(map[int32]int64)
 	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
@@ -48,7 +48,7 @@ func (b *Bus) ends(t testing.TB, topic string) map[int32]int64 {
 // deleteRecords removes what lies before an offset of each partition of a topic.
 func (b *Bus) deleteRecords(t testing.TB, name string, firsts map[int32]int64) {
 	t.Helper()
-	admin := b.admin(t)
+	admin := adminOf(t, b)
 	defer admin.Close()
 	var offsets kadm.Offsets
 	for partition, first := range firsts {
