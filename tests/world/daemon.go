@@ -178,10 +178,12 @@ func (d *Daemon) Term() (status int, took time.Duration) {
 }
 
 // Get returns status and body of one of the daemon's pages; status 0 when it does not answer.
-func (d *Daemon) Get(path string) (int, string) {
+func (d *Daemon) Get(path string) (int, string) { return d.call(http.MethodGet, path) }
+
+func (d *Daemon) call(method, path string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addr+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+d.addr+path, nil)
 	if err != nil {
 		d.T.Fatal(err)
 	}

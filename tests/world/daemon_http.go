@@ -1,7 +1,6 @@
 package world
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -43,22 +42,12 @@ func (d *Daemon) ReconcileByHTTP(stream, query string) reconcileStatus {
 }
 
 // Post asks the daemon for something and returns the status of the answer.
-func (d *Daemon) Post(path string) (int, string) {
+func (d *Daemon) Post(path string) (status int, body string) {
 	d.T.Helper()
-	ctx, cancel := context.WithTimeout(d.T.Context(), 20*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.addr+path, nil)
-	if err != nil {
-		d.T.Fatal(err)
+	if status, body = d.call(http.MethodPost, path); status == 0 {
+		d.T.Fatalf("%s: %s", path, body)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		d.T.Fatal(err)
-	}
-	defer response.Body.Close()
-	var body json.RawMessage
-	_ = json.NewDecoder(response.Body).Decode(&body) // a fault shows in what the test expects of the body
-	return response.StatusCode, string(body)
+	return status, body
 }
 
 // Metric returns the sum of a counter over all its labels, 0 when the daemon does not answer.

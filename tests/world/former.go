@@ -28,11 +28,11 @@ func BuildFormer(t testing.TB, reader string) Former {
 	if !hasFormer() {
 		testenv.Missing(t, "former version", fmt.Errorf("git does not have the commit %.12s, and origin does not give it: fetch the whole history", formerCommit))
 	}
-	built, err := formerOnce(reader)
-	if err != nil {
-		t.Fatal(err)
+	former.once.Do(func() { former.built, former.err = compileFormer(reader) })
+	if former.err != nil {
+		t.Fatal(former.err)
 	}
-	return built
+	return former.built
 }
 
 // hasFormer reports whether git has the former version, which it fetches for a shallow clone.
@@ -45,11 +45,6 @@ var former struct {
 	once  sync.Once
 	built Former
 	err   error
-}
-
-func formerOnce(reader string) (Former, error) {
-	former.once.Do(func() { former.built, former.err = compileFormer(reader) })
-	return former.built, former.err
 }
 
 func git(args ...string) *exec.Cmd { return exec.Command("git", args...) }
