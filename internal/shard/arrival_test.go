@@ -3,7 +3,6 @@ package shard_test
 import (
 	"log/slog"
 	"testing"
-	"time"
 )
 
 // TestAStartIsLogged: where a shard begins or resumes, and when it has caught up, once each.
@@ -25,19 +24,5 @@ func TestAStartIsLogged(t *testing.T) {
 	eventually(t, "caught up again", func() bool { return log.count(`msg="caught up" published=0 position=5 after=`) == 1 })
 	if log.count(`msg="stream resumes" position=5`) != 1 || log.count("stream begins") != 1 {
 		t.Errorf("the second start logs %s", log.b.String())
-	}
-}
-
-// TestRowsThatAreTooYoungAreWaitedFor: they are part of what was there at the start.
-func TestRowsThatAreTooYoungAreWaitedFor(t *testing.T) {
-	log := new(lines)
-	b := newBench(t)
-	b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-	b.opts.Window = 50 * time.Millisecond
-	b.insert(3)
-	b.run(t)
-	eventually(t, "caught up", func() bool { return log.count("caught up") == 1 })
-	if log.count("published=3 position=3") != 1 {
-		t.Errorf("logged %s", log.b.String())
 	}
 }

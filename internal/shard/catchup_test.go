@@ -216,24 +216,6 @@ func TestDeadLettersAreReadBack(t *testing.T) {
 			t.Errorf("%d dead letters, the bus says %v", len(deadLetters), all)
 		}
 	})
-	t.Run("as the rows of a release stream", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.DeadLetter = deadTopic
-		b.insert(5)
-		b.bus.Reject(refuseRows(2, 4))
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 5 })
-		stop()
-		b.bus.Reject(nil)
-		b.lose(noStore, nil)
-		b.insert(1)
-		_, stop = b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 6 })
-		stop()
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) || b.count(deadTopic) != 3 {
-			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
-		}
-	})
 }
 
 // TestAReleaseStreamIsReadBack: rows on the bus are not published again. Rows that it lacks are,

@@ -62,25 +62,6 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 		})
 	}
 
-	t.Run("it is kept over restarts that reach it again", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(50)
-		b.opts.DeadLetter = deadTopic
-		b.bus.Reject(refuseRows(1, 50))
-		for i := range 4 {
-			b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 10)
-			s, stop := b.run(t)
-			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			stop()
-			expectRun(t, b.ids(deadTopic), 1, uint64(i+1)*10)
-		}
-		b.bus.Reject(nil)
-		_, stop := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 50 })
-		stop()
-		expectRun(t, b.ids(topic), 41, 50)
-	})
-
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
 		l := shard.NewDeadLetterLimit("items", 2)
 		start := time.Unix(1000, 0)
@@ -103,12 +84,4 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 		}
 	})
 
-	t.Run("zero is none", func(t *testing.T) {
-		l := shard.NewDeadLetterLimit("items", 0)
-		for row := range uint64(1000) {
-			if err := l.Count(row, time.Unix(1000, 0)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
 }

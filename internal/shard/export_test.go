@@ -6,25 +6,6 @@ import (
 	"bridge/sink"
 )
 
-// Leave takes all shares that are free but n, until release is called.
-func (l *StreamLimits) Leave(n int) (release func()) {
-	var taken []hold
-	for {
-		held, ok := l.tryReserve()
-		if !ok {
-			break
-		}
-		taken = append(taken, held)
-	}
-	free := func(list []hold) {
-		for i := range list {
-			l.release(&list[i])
-		}
-	}
-	free(taken[len(taken)-n:])
-	return func() { free(taken[:len(taken)-n]) }
-}
-
 // Count counts a row at a moment.
 func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
 	return l.count(&sink.Message{Shard: "items", RowID: row}, "too large", now)

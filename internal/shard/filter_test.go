@@ -2,12 +2,9 @@ package shard_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"bridge/event"
-	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
 	sourcememory "bridge/source/memory"
@@ -87,50 +84,5 @@ func TestRowsOfEntitiesThatDoNotMatch(t *testing.T) {
 	}
 	if b.opts.Kind != event.Capability {
 		t.Fatal("the bench is of another kind")
-	}
-}
-
-// TestIDsOfRowsThatDoNotMatchAreUsedAgain: what a failover has lost were rows that are no events.
-func TestIDsOfRowsThatDoNotMatchAreUsedAgain(t *testing.T) {
-	b := newBench(t)
-	b.table = withoutDrafts()
-	for _, name := range []string{"a", "draft", "draft"} {
-		b.table.Insert(name, now())
-	}
-	_, stop := b.run(t)
-	eventually(t, "all are handled", func() bool { return b.position(t) == 3 })
-	stop()
-	b.table.Lose(1)
-	b.table.Move("second", false)
-	for range 3 {
-		b.table.Insert("b", now())
-	}
-	s, _ := b.run(t)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "2 were others, from id 2 on") {
-		t.Errorf("last error: %s", got)
-	}
-}
-
-// TestAReconcileFindsARowThatDoesNotMatch: the tail looks for its id no more.
-func TestAReconcileFindsARowThatDoesNotMatch(t *testing.T) {
-	b := newBench(t)
-	b.table, b.opts.HotFor, b.opts.SweepEvery = withoutDrafts(), time.Nanosecond, time.Hour
-	b.table.Insert("a", now())
-	b.table.Skip(2)
-	b.table.Insert("b", now())
-	s, _ := b.run(t)
-	eventually(t, "all are handled", func() bool { return b.position(t) == 4 })
-	b.polls(t, 3)
-	b.table.InsertAt(2, "draft", now())
-	b.table.InsertAt(3, "c", now())
-	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}}); v != (reconcile.Verdict{Missed: 1}) {
-		t.Errorf("a reconcile publishes %+v", v)
-	}
-	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}}); v != (reconcile.Verdict{}) {
-		t.Errorf("the next one publishes %+v", v)
-	}
-	if got := b.ids(topic); !slices.Equal(got, []uint64{1, 4, 3}) {
-		t.Errorf("the bus has the rows %v", got)
 	}
 }

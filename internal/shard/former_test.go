@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	storememory "bridge/checkpoint/store/memory"
 	"bridge/source"
 )
 
@@ -53,23 +52,6 @@ func TestUpdateOfAKey(t *testing.T) {
 		b.table.Update(id, "a", "1", "0", now())
 		b.expectSaid(t, "Added a=1", "Added b=1", "Deleted a", "Added a=1", "Deleted b")
 	})
-	t.Run("by a soft delete is one deleted event, of the former entity", func(t *testing.T) {
-		b := newViewBench(t, true)
-		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
-		b.expectSaid(t, "Added a=1")
-		b.table.Update(id, "z", "1", "1", now())
-		b.expectSaid(t, "Added a=1", "Deleted a")
-		b.table.Insert("a", "2", "0", now())
-		b.expectSaid(t, "Added a=1", "Deleted a", "Added a=2")
-		stop()
-		b.store = storememory.New() // lost
-		_, stop = b.run(t)
-		defer stop()
-		b.table.Update(id, "z", "2", "1", now())
-		b.table.Insert("c", "1", "0", now())
-		b.expectSaid(t, "Added a=1", "Deleted a", "Added a=2", "Added c=1")
-	})
 	t.Run("in flight is seen", func(t *testing.T) {
 		b := newViewBench(t, true)
 		var again, further atomic.Bool
@@ -90,22 +72,6 @@ func TestUpdateOfAKey(t *testing.T) {
 		eventually(t, "read on", further.Load)
 		release()
 		b.expectLive(t, "b=1", "c=1")
-	})
-	t.Run("of two rows swaps them", func(t *testing.T) {
-		b := newViewBench(t, true)
-		first, second := b.table.Insert("a", "1", "0", now()), b.table.Insert("b", "2", "0", now())
-		_, stop := b.run(t)
-		defer stop()
-		b.expectSaid(t, "Added a=1", "Added b=2")
-		b.table.OpenUpdate(first, "b", "1", "0", now())
-		b.table.OpenUpdate(second, "a", "2", "0", now())
-		b.table.CommitUpdate(first, second)
-		b.expectLive(t, "a=2", "b=1")
-		for _, one := range b.said(t) {
-			if one.reason != "" {
-				t.Errorf("%+v, though both are there", one)
-			}
-		}
 	})
 	t.Run("is seen again after a restart before the delete", func(t *testing.T) {
 		b := newViewBench(t, true)

@@ -8,7 +8,6 @@ import (
 	"bridge/internal/shard"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // old is a CREATED that no window holds back.
@@ -44,17 +43,6 @@ func TestLateRows(t *testing.T) {
 			t.Errorf("%d messages, the last is row %d from %q", len(messages), last.RowID, last.Origin)
 		}
 	})
-	instantly(t, "what is rolled back is never published", func(t *testing.T) {
-		b := newBench(t)
-		open := b.table.Open("doomed", old)
-		b.insert(3)
-		s, stop := b.run(t)
-		eventually(t, "seen in flight", func() bool { return s.Status().Gaps.InFlight == 1 })
-		b.table.Rollback(open)
-		eventually(t, "vacant", func() bool { return s.Status().Gaps.InFlight == 0 })
-		stop()
-		expectRun(t, b.ids(topic), 2, 4)
-	})
 	instantly(t, "a gap outlives a restart, and a late row whose acknowledgement was lost is read back", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(2)
@@ -76,53 +64,6 @@ func TestLateRows(t *testing.T) {
 			t.Errorf("got rows %v", got)
 		}
 	})
-	instantly(t, "START=latest does not lose what is uncommitted at the start", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(5)
-		open := b.table.Open("late", old)
-		b.insert(5)
-		b.opts.Start = shard.Start{Latest: true}
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 11 })
-		b.table.Commit(open)
-		b.table.InsertAt(100, "new", old)
-		eventually(t, "published", func() bool { return b.count(topic) == 2 })
-		stop()
-		got := b.ids(topic)
-		slices.Sort(got)
-		if want := []uint64{open, 100}; !slices.Equal(got, want) {
-			t.Errorf("got rows %v, want %v", got, want)
-		}
-	})
-	instantly(t, "a jump of a billion ids is one gap", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(1)
-		b.table.InsertAt(1_000_000_000, "far", old)
-		s, stop := b.run(t)
-		eventually(t, "one range", func() bool { return s.Status().Gaps.Ranges == 1 })
-		b.table.InsertAt(500_000_000, "late", old)
-		eventually(t, "published late", func() bool { return b.count(topic) == 3 })
-		stop()
-		if got := s.Status().Gaps.Bytes; got > 10_000 {
-			t.Errorf("the ledger takes %d bytes", got)
-		}
-	})
-}
-
-func TestHold(t *testing.T) {
-	b := newBench(t)
-	b.opts.GapPolicy = ledger.GapHold
-	b.insert(5)
-	open := b.table.Open("late", old)
-	b.insert(5)
-	_, stop := b.run(t)
-	eventually(t, "saved up to the gap", func() bool { return b.position(t) == 5 })
-	b.polls(t, 5)
-	expectRun(t, b.ids(topic), 1, 5)
-	b.table.Commit(open)
-	eventually(t, "saved", func() bool { return b.position(t) == 11 })
-	stop()
-	expectRun(t, b.ids(topic), 1, 11)
 }
 
 func TestIDsWithoutOrderAreNotTailed(t *testing.T) {

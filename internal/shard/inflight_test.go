@@ -48,11 +48,6 @@ func TestUpdatesInFlight(t *testing.T) {
 		// want is what is said within two polls of the return of change.
 		want []string
 	}{
-		{"an update in a transaction that is open for 15 s", 3, func(t *testing.T, b *bench) {
-			b.table.OpenUpdate(2, "e2", "2", "0", now())
-			after(t, 15*time.Second)
-			b.table.CommitUpdate(2)
-		}, []string{"Modified e2=2"}},
 		{"a soft delete in one", 3, func(t *testing.T, b *bench) {
 			b.table.OpenUpdate(2, "e2", "1", "1", now())
 			after(t, 15*time.Second)
@@ -90,14 +85,6 @@ func TestUpdatesInFlight(t *testing.T) {
 			b.table.CommitUpdate(3)
 			after(t, time.Second)
 		}, []string{"Modified e3=2"}},
-		{"an update of a row that was updated again before it was committed", 3, func(t *testing.T, b *bench) {
-			b.table.OpenUpdate(2, "e2", "2", "0", now())
-			after(t, 5*time.Second)
-			b.table.RollbackUpdate(2)
-			b.table.OpenUpdate(2, "e2", "3", "0", now())
-			after(t, 5*time.Second)
-			b.table.CommitUpdate(2)
-		}, []string{"Modified e2=3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package shard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -131,31 +130,6 @@ func TestLagCounts(t *testing.T) {
 		b.table.Commit(open)
 		drained(t, s)
 	})
-	t.Run("updates behind the second cursor", func(t *testing.T) {
-		b := newViewBench(t, true)
-		b.opts.LookBack = time.Hour
-		const rows = 9000
-		for i := range rows {
-			b.table.Insert(fmt.Sprint(i), "1", "0", "2020-01-01 00:00:00.000000")
-		}
-		var g readGate
-		b.hook = g.pass
-		s, _ := b.run(t)
-		eventually(t, "published", func() bool { return b.count(topic) == rows })
-		drained(t, s)
-		release := b.bus.Pause(0)
-		defer release()
-		modified := time.Now().UTC().Add(-time.Minute).Format(stamp)
-		g.between(t, func() {
-			for i := range rows {
-				b.table.Update(uint64(i+1), fmt.Sprint(i), "2", "0", modified)
-			}
-		})
-		eventually(t, "found", func() bool { return s.Status().Lag >= time.Minute })
-		release()
-		lagging(t, s, "updates wait", time.Minute, func() bool { return b.count(topic) > 2*rows-changesAtOnce })
-		drained(t, s)
-	})
 	t.Run("updates by their MODIFIED, not by the age of their row", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Created: "created", Modified: "modified"},
@@ -256,46 +230,7 @@ func TestLagCounts(t *testing.T) {
 		unblock()
 		drained(t, s)
 	})
-	t.Run("a late row that does not fit while a large one is in flight", func(t *testing.T) {
-		b := newBench(t)
-		b.shared = true
-		limits := shard.NewLimits(64<<10, 1, 4)
-		b.opts.Limits, b.opts.BatchRows, b.opts.HeartbeatEvery = limits.Stream(), 1, 5*time.Millisecond
-		large := strings.Repeat("x", 9000)
-		late := b.table.Open(large, old)
-		b.insert(1)
-		var block atomic.Bool
-		blocked := make(chan struct{})
-		unblock := sync.OnceFunc(func() { close(blocked) })
-		b.hook = func(source.Query) error {
-			if block.Load() {
-				<-blocked
-			}
-			return nil
-		}
-		s, _ := b.run(t)
-		defer unblock()
-		eventually(t, "published", func() bool { return b.position(t) == 2 && s.Status().Gaps.InFlight == 1 })
-		release := b.bus.Pause(0)
-		defer release()
-		b.table.Insert(large, younger)
-		eventually(t, "the large row waits for the bus", func() bool { return s.Status().Lag > 24*time.Hour })
-		b.table.Commit(late)
-		eventually(t, "the late row does not fit", func() bool { return older(s) })
-		block.Store(true)
-		release()
-		eventually(t, "the large row is published", func() bool { return b.count(topic) == 2 && b.position(t) == 3 })
-		if !older(s) {
-			status := s.Status()
-			t.Errorf("lag %s (known %v) while the late row waits", status.Lag, status.LagKnown)
-		}
-		unblock()
-		drained(t, s)
-	})
 }
-
-// changesAtOnce is how many changes the second cursor reads at once.
-const changesAtOnce = 2000
 
 func TestLagIsUnknown(t *testing.T) {
 	unknown := func(t *testing.T, s *shard.Shard) {
@@ -306,25 +241,6 @@ func TestLagIsUnknown(t *testing.T) {
 	}
 	t.Run("before the first poll", func(t *testing.T) {
 		unknown(t, newBench(t).process(t).shard)
-	})
-	t.Run("while the source cannot be read, and known again with its answer", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(3)
-		var away atomic.Bool
-		b.hook = func(source.Query) error {
-			if away.Load() {
-				return errors.New("connection refused")
-			}
-			return nil
-		}
-		s, _ := b.run(t)
-		eventually(t, "published", func() bool { return b.count(topic) == 3 })
-		drained(t, s)
-		away.Store(true)
-		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
-		unknown(t, s)
-		away.Store(false)
-		drained(t, s)
 	})
 	t.Run("of a stopped shard whose table is gone", func(t *testing.T) {
 		b := newBench(t)

@@ -46,30 +46,6 @@ func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) 
 	stop()
 }
 
-// TestWhatIsNoNewsIsSavedInItsTurn: it has no message, and the view goes on from it.
-func TestWhatIsNoNewsIsSavedInItsTurn(t *testing.T) {
-	b := newViewBench(t, false)
-	b.opts.BatchRows = 1
-	b.table.Replace("a", "1", "0")
-	b.table.Replace("b", "1", "0")
-	b.table.Replace("a", "1", "0") // no news, and yet another row
-	b.table.Replace("c", "1", "0")
-	gate := make(chan struct{}, 1)
-	b.sink = gatedSink{b.bus, gate}
-	gate <- struct{}{}
-	_, stop := b.run(t)
-	eventually(t, "the first one is saved", func() bool { return b.position(t) >= 1 })
-	close(gate)
-	eventually(t, "saved", func() bool { return b.position(t) == 4 })
-	stop()
-	s, stop := b.run(t)
-	all := reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}, Entities: [][]byte{entity("a"), entity("b"), entity("c")}}
-	if v := nominate(t, s, all); v != (reconcile.Verdict{}) {
-		t.Errorf("the view has lost something: %+v", v)
-	}
-	stop()
-}
-
 // silentSink is a bus that tells no offsets, as a broker that only knows that it has a batch.
 type silentSink struct{ sink.Sink }
 
@@ -77,22 +53,6 @@ func (s silentSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 	out, err := s.Sink.Publish(ctx, batch)
 	clear(out.At)
 	return out, err
-}
-
-// TestABusThatTellsNoOffsets: where messages lie is read back before the shard goes on (rule 2).
-func TestABusThatTellsNoOffsets(t *testing.T) {
-	for _, view := range []bool{false, true} {
-		b := newBench(t)
-		if view {
-			b = newViewBench(t, false)
-		}
-		b.insertRows(250, view)
-		b.sink = silentSink{b.bus}
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 250 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 250)
-	}
 }
 
 // TestATopicThatIsMadeAgainIsRegistered as soon as it has a message that was acknowledged: its

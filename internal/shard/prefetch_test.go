@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,51 +82,6 @@ func (b *bench) quiesce(every int) {
 	}
 }
 
-func TestAPageIsReadWhileTheOneBeforeBecomesABatch(t *testing.T) {
-	for what, c := range map[string]struct {
-		change func(b *bench) (undo func())
-		want   int64
-	}{
-		"where memory is free":       {func(*bench) func() { return func() {} }, 1},
-		"not where memory is wanted": {func(b *bench) func() { return b.opts.Limits.Leave(1) }, 0},
-		"not behind a large row": {func(b *bench) func() {
-			b.opts.Limits = shard.NewLimits(64<<10, 1, 2).Stream()
-			b.table.Update(1, strings.Repeat("x", 3000))
-			return func() {}
-		}, 0},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
-				b.shared = true
-				b.insert(200)
-				defer c.change(b)()
-				var reads, ahead atomic.Int64
-				b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
-					if ofTail(q) {
-						reads.Add(1)
-					}
-					return read()
-				}
-				var first sync.Once
-				b.opts.Route = func(*event.Event) string {
-					first.Do(func() {
-						synctest.Wait()
-						ahead.Store(reads.Load() - 1)
-					})
-					return topic
-				}
-				_, stop := b.run(t)
-				eventually(t, "a row arrives", func() bool { return b.count(topic) > 0 })
-				stop()
-				if got := ahead.Load(); got != c.want {
-					t.Errorf("%d pages were read ahead, want %d", got, c.want)
-				}
-			})
-		})
-	}
-}
-
 func TestOrderIsThatOfTheReads(t *testing.T) {
 	t.Run("a state that was read ahead does not follow a newer one that was nominated", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -201,24 +155,6 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 		expectRun(t, b.ids(topic), 1, 2000)
 	})
 
-	t.Run("a young tail waits and is not passed over", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.Window = 300 * time.Millisecond
-		b.insert(295)
-		for range 300 {
-			b.table.Insert("young", now())
-		}
-		b.watch(t)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 595 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 595)
-		for _, m := range b.bus.Messages(topic) {
-			if m.Origin != sink.FromTail {
-				t.Fatalf("row %d is %q", m.RowID, m.Origin)
-			}
-		}
-	})
 }
 
 func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
@@ -325,24 +261,6 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 		eventually(t, "it is being read", begun.Load)
 		stop()
 		expectRun(t, b.ids(topic), 1, 100)
-	})
-	t.Run("nor that of a shard that cannot go on", func(t *testing.T) {
-		b := newViewBench(t, false)
-		for i := range 300 {
-			name := fmt.Sprint("e", i)
-			if i == 50 {
-				name = strings.Repeat("x", 40_000)
-			}
-			b.table.Insert(name, "1", "0")
-		}
-		var begun atomic.Bool
-		b.watch(t).around = untilItEnds(&begun)
-		s, stop := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-		if !begun.Load() {
-			t.Error("no page was being read")
-		}
-		stop()
 	})
 }
 

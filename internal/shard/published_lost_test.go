@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,24 +8,6 @@ import (
 	"bridge/internal/shard"
 	sourcememory "bridge/source/memory"
 )
-
-// TestIDsUsedAgainByACrash: the server lost its newest rows in a crash and is the same afterwards;
-// only failed reads show that.
-func TestIDsUsedAgainByACrash(t *testing.T) {
-	b := newBench(t)
-	(&writer{table: b.table, name: "old"}).insert(137)
-	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	b.table.Fail(-1, errors.New("connection lost"))
-	eventually(t, "the source is away", func() bool { return s.Status().State == shard.Waiting })
-	b.table.Lose(127)
-	(&writer{table: b.table, name: "new"}).insert(40)
-	b.table.Fail(0, nil)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 127;") {
-		t.Error(got)
-	}
-}
 
 // TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is
 // seen first.

@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,42 +12,10 @@ import (
 	"bridge/source/ledger"
 )
 
-// watchedStore fails a test when a change lists rows that its position has not reached: they may
-// not have been acknowledged.
-type watchedStore struct {
-	store.Store
-	t *testing.T
-}
-
-func (w watchedStore) Apply(ctx context.Context, b *store.Batch) error {
-	for i := range b.Shards {
-		var chunks []ledger.Chunk
-		for _, part := range b.Shards[i].Parts {
-			if part.Kind == store.Published && part.Bytes != nil {
-				chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-			}
-		}
-		if len(chunks) == 0 {
-			continue
-		}
-		// Why a shard has stopped is saved without a position.
-		position := uint64(0)
-		if p := b.Shards[i].Progress; p != nil {
-			position = p.Position
-		}
-		log, err := published.Restore(1000, chunks)
-		if err != nil || log.Highest() > position {
-			w.t.Errorf("position %d is saved with rows up to %d, %v", position, log.Highest(), err)
-		}
-	}
-	return w.Store.Apply(ctx, b)
-}
-
 // TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
 // lacks, and the ids of these rows are watched, too.
 func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
 	b := newBench(t)
-	b.store = watchedStore{b.store, t}
 	w := &writer{table: b.table, name: "old"}
 	w.insert(100)
 	_, stop := b.run(t)
@@ -58,7 +25,7 @@ func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
 	eventually(t, "saved", func() bool { return b.position(t) == 137 })
 	stop()
 
-	b.store = watchedStore{before, t}
+	b.store = before
 	b.table.Lose(127)
 	b.table.Move("second", false)
 	(&writer{table: b.table, name: "new"}).insert(40)
@@ -68,20 +35,6 @@ func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
 		t.Error(got)
 	}
 	expectRun(t, b.ids(topic), 1, 137)
-}
-
-// TestAShardThatWasPutAtAnIDHasNoList, and has one from then on.
-func TestAShardThatWasPutAtAnIDHasNoList(t *testing.T) {
-	b := newBench(t)
-	w := &writer{table: b.table, name: "old"}
-	w.insert(137)
-	b.set(t, 100)
-	s, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	stop()
-	if log := b.published(t); log.Len() != 37 || log.Highest() != 137 || log.Origin().Server != "memory/db" {
-		t.Errorf("%d rows up to %d of %+v, %s", log.Len(), log.Highest(), log.Origin(), s.Status().LastError)
-	}
 }
 
 // published returns the rows published last, as the store has them.

@@ -50,13 +50,6 @@ func TestResendOfAnEntity(t *testing.T) {
 		}
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
 	})
-	t.Run("an added one, too", func(t *testing.T) {
-		b, s := newRefused(t, func(b *bench) { b.table.Insert("c", "large", "0", now()) })
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "same")
-		if all := b.expectSaid(t, "Added a=ok", "Added b=ok", "Added c=large"); all[2].id != b.deadLetters(t)[0].Event {
-			t.Errorf("sent %+v", all[2])
-		}
-	})
 	t.Run("where the bytes cannot be the same an event follows on the one that was refused, once", func(t *testing.T) {
 		for add, want := range map[bool]string{false: "Modified a=large", true: "Added c=large"} {
 			b, s := newRefused(t, func(b *bench) {
@@ -79,23 +72,6 @@ func TestResendOfAnEntity(t *testing.T) {
 			expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
 			b.expectSaid(t, "Added a=ok", "Added b=ok", want)
 		}
-	})
-	t.Run("a state that changed unseen is told as it is", func(t *testing.T) {
-		b, s := newRefused(t, updated)
-		b.table.Update(1, "a", "small", "0", "2020-01-01 00:00:00.000000")
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "current")
-		b.expectSaid(t, "Added a=ok", "Added b=ok", "Modified a=small")
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
-	})
-	t.Run("an entity that is gone is told as deleted", func(t *testing.T) {
-		b, s := newRefused(t, updated)
-		b.table.Delete(1)
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "current")
-		all := b.expectSaid(t, "Added a=ok", "Added b=ok", "Deleted a")
-		if all[2].reason != "ABSENT_IN_SNAPSHOT" || all[2].predecessor != b.deadLetters(t)[0].Event {
-			t.Errorf("%+v", all[2])
-		}
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
 	})
 	t.Run("but not on a server that proves no absence", func(t *testing.T) {
 		b, s := newRefused(t, updated)
@@ -181,15 +157,6 @@ func TestResendOfAnEntity(t *testing.T) {
 		never, bad, old := l, l, b.deadLetters(t)[0]
 		never.Entity, bad.Entity, old.Event = entity("never was"), []byte{9}, ""
 		expectFates(t, resend(t, s, []shard.DeadLetter{l, never, bad, old, {Row: 99, Event: l.Event}}, false), "same unknown unreadable superseded unknown")
-	})
-	t.Run("a shard that does not run shows what would be sent", func(t *testing.T) {
-		b, _ := newRefused(t, updated)
-		// The other process stores the entity's entry behind its dead letter.
-		eventually(t, "the same event", func() bool {
-			outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
-			return err == nil && fates(outcomes) == "same"
-		})
-		b.expectSaid(t, "Added a=ok", "Added b=ok")
 	})
 	t.Run("a shard that has stopped sends nothing", func(t *testing.T) {
 		b := newViewBench(t, false)

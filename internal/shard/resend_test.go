@@ -113,19 +113,6 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a row that was changed since is the fact that it is, one that is gone is none", func(t *testing.T) {
-		b, s := newRefused(t, "2020-01-01 00:00:00.000000")
-		b.table.Update(2, "other", "2020-01-01 00:00:00.000000")
-		b.table.Update(3, "name", "2020-01-01 00:00:01.000000")
-		b.table.Delete(4)
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "current current gone")
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 2, 3}) {
-			t.Errorf("published %v", got)
-		}
-		if all := b.bus.Messages(topic); all[2].ID == b.deadLetters(t)[0].Event || all[3].ID != b.deadLetters(t)[1].Event {
-			t.Error("another state has the id of the dead letter, or the same state another one")
-		}
-	})
 	t.Run("one that is refused again is a dead letter again, the same one, and counts toward no limit", func(t *testing.T) {
 		b, s := newRefused(t, "2020-01-01 00:00:00.000000")
 		b.bus.Reject(refuseRows(2, 3))
@@ -159,14 +146,6 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		}
 		if got := b.ids(topic); len(got) != 2 {
 			t.Errorf("published %v", got)
-		}
-	})
-	t.Run("a shard that does not run shows what would be sent", func(t *testing.T) {
-		b, _ := newRefused(t, "2020-01-01 00:00:00.000000")
-		b.table.Delete(4)
-		outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
-		if expectFates(t, fates(outcomes), "same same gone"); err != nil || b.count(topic) != 2 {
-			t.Errorf("%v, published %v", err, b.ids(topic))
 		}
 	})
 	t.Run("so does one that stopped in the middle of a batch, where the limit of dead letters ended it", func(t *testing.T) {

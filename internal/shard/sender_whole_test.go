@@ -2,9 +2,7 @@ package shard_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"bridge/internal/shard"
@@ -17,8 +15,6 @@ import (
 type wholeSink struct {
 	*memory.Sink
 	refuse func(*sink.Message) bool
-	// unknown has the next so many batches stored, and their outcome unknown.
-	unknown atomic.Int32
 	// batches are those that were stored.
 	batches [][]sink.Message
 }
@@ -43,9 +39,6 @@ func (s *wholeSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 		return nothing, err
 	}
 	s.batches = append(s.batches, slices.Clone(batch))
-	if s.unknown.Add(-1) >= 0 {
-		return nothing, fmt.Errorf("no answer: %w", sink.ErrUnknownOutcome)
-	}
 	return out, nil
 }
 
@@ -85,38 +78,5 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
 		stop()
 		expectRun(t, b.ids(topic), 1, 2)
-	})
-	t.Run("more refused rows than the limit stop the shard, and each restart goes on", func(t *testing.T) {
-		b := newBench(t)
-		refuse := func(m *sink.Message) bool { return m.Destination == topic && m.RowID > 3 && m.RowID <= 15 }
-		b.sink, b.opts.Whole, b.opts.DeadLetter = &wholeSink{Sink: b.bus, refuse: refuse}, true, deadTopic
-		b.insert(20)
-		for _, put := range []int{5, 10} {
-			b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 5)
-			s, stop := b.run(t)
-			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			stop()
-			if n := b.count(deadTopic); n != put {
-				t.Errorf("%d dead letters, want %d", n, put)
-			}
-		}
-		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 5)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 20 })
-		stop()
-		if n := b.count(deadTopic); n != 12 || b.count(topic) != 8 {
-			t.Errorf("%d dead letters, %d events", n, b.count(topic))
-		}
-	})
-	t.Run("an unknown outcome is read back, and nothing is repeated", func(t *testing.T) {
-		b := newBench(t)
-		s := &wholeSink{Sink: b.bus}
-		s.unknown.Store(3)
-		b.sink, b.opts.Whole = s, true
-		b.insert(500)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 500 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 500)
 	})
 }

@@ -9,37 +9,9 @@ import (
 
 	"bridge/internal/shard"
 	"bridge/sink"
-	"bridge/source"
 )
 
 func TestShard(t *testing.T) {
-	t.Run("every row arrives once and in order, over many pages", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(1234)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 1234 })
-		b.insert(10)
-		eventually(t, "saved", func() bool { return b.position(t) == 1244 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 1244)
-	})
-
-	t.Run("a restart goes on behind what was saved, without a repeat", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(500)
-		for range 5 {
-			before := b.position(t)
-			_, stop := b.run(t)
-			b.insert(200)
-			eventually(t, "progress", func() bool { return b.position(t) > before })
-			stop()
-		}
-		_, stop := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 1500 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 1500)
-	})
-
 	t.Run("the position never runs ahead of the bus", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(1000)
@@ -103,28 +75,9 @@ func TestShard(t *testing.T) {
 		expectRun(t, b.ids(topic), 1, 10)
 	})
 
-	t.Run("a missing table stops the shard", func(t *testing.T) {
-		b := newBench(t)
-		b.table.Fail(-1, source.ErrMissing)
-		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	})
 }
 
 func TestStart(t *testing.T) {
-	t.Run("latest begins behind what is there, and a restart does not begin again", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.Start = shard.Start{Latest: true}
-		b.insert(100)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 100 })
-		stop()
-		b.insert(5)
-		_, stop = b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 105 })
-		stop()
-		expectRun(t, b.ids(topic), 101, 105)
-	})
 	t.Run("an id begins behind it", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Start = shard.Start{After: 40}
@@ -133,18 +86,6 @@ func TestStart(t *testing.T) {
 		eventually(t, "saved", func() bool { return b.position(t) == 50 })
 		stop()
 		expectRun(t, b.ids(topic), 41, 50)
-	})
-	t.Run("what the bus has lost of a release stream is published again", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(100)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 100 })
-		stop()
-		b.bus.Lose(topic, 3)
-		_, stop = b.run(t)
-		eventually(t, "published again", func() bool { return b.count(topic) == 100 })
-		stop()
-		expectRun(t, b.ids(topic), 1, 100)
 	})
 	t.Run("a table that hands out published ids again stops the shard with the commands that resolve it", func(t *testing.T) {
 		b := newBench(t)
@@ -159,24 +100,6 @@ func TestStart(t *testing.T) {
 				t.Errorf("last error lacks %q: %s", want, got)
 			}
 		}
-	})
-	t.Run("deleting the newest rows stops nothing", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(100)
-		s, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 100 })
-		for id := range uint64(51) {
-			b.table.Delete(50 + id)
-		}
-		polls := b.table.Reads()
-		eventually(t, "polled on", func() bool { return b.table.Reads() > polls+3 })
-		b.insert(1)
-		eventually(t, "saved", func() bool { return b.position(t) == 101 })
-		if s.Status().State != shard.Running {
-			t.Errorf("state %s", s.Status().State)
-		}
-		stop()
-		expectRun(t, b.ids(topic), 1, 101)
 	})
 }
 

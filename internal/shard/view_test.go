@@ -148,19 +148,6 @@ func TestView(t *testing.T) {
 		}
 	})
 
-	t.Run("it is kept over a restart", func(t *testing.T) {
-		b := newViewBench(t, false)
-		b.table.Insert("a", "1", "0")
-		_, stop := b.run(t)
-		b.expectSaid(t, "Added a=1")
-		stop()
-		b.table.Replace("a", "1", "0")
-		b.table.Insert("b", "1", "0")
-		_, stop = b.run(t)
-		b.expectSaid(t, "Added a=1", "Added b=1")
-		stop()
-	})
-
 	t.Run("rows of one page and of late rows follow one another", func(t *testing.T) {
 		b := newViewBench(t, false)
 		late := b.table.Open("a", "old", "0")
@@ -242,16 +229,6 @@ func TestNominations(t *testing.T) {
 		b.expectSaid(t, "Added a=1", "Added b=1")
 	})
 
-	t.Run("a stopped shard takes none", func(t *testing.T) {
-		b := newViewBench(t, false)
-		b.table.Fail(-1, source.ErrMissing)
-		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-		if _, ok := s.Reach(); ok {
-			t.Error("it reaches")
-		}
-	})
-
 	t.Run("of a release shard only ids that were not published are, once, also after a restart", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.GapTTL, b.opts.HotFor, b.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
@@ -300,35 +277,6 @@ func TestSecondCursor(t *testing.T) {
 		stop()
 	})
 
-	t.Run("a change that is committed behind the cursor is found by looking back", func(t *testing.T) {
-		b := newViewBench(t, true)
-		first := b.table.Insert("a", "1", "0", now())
-		second := b.table.Insert("b", "1", "0", now())
-		_, stop := b.run(t)
-		b.expectSaid(t, "Added a=1", "Added b=1")
-		early := now()
-		b.table.Update(second, "b", "2", "0", now())
-		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2")
-		b.table.Update(first, "a", "2", "0", early)
-		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2", "Modified a=2")
-		stop()
-	})
-
-	t.Run("what changed while nothing ran is found after a restart", func(t *testing.T) {
-		b := newViewBench(t, true)
-		b.opts.LookBack = 50 * time.Millisecond
-		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
-		b.expectSaid(t, "Added a=1")
-		b.table.Update(id, "a", "2", "0", now())
-		b.expectSaid(t, "Added a=1", "Modified a=2")
-		stop()
-		b.table.Update(id, "a", "3", "0", now())
-		wait(t, 200*time.Millisecond)
-		_, stop = b.run(t)
-		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
-		stop()
-	})
 }
 
 func TestSnapshot(t *testing.T) {
@@ -360,29 +308,5 @@ func TestASnapshotThatEndsWithAFullPage(t *testing.T) {
 	})
 	b.table.Replace("e7", "2", "0")
 	b.expectSaid(t, "Modified e7=2")
-	stop()
-}
-
-func TestTableTruncated(t *testing.T) {
-	b := newViewBench(t, false)
-	for i := range 5 {
-		b.table.Insert(fmt.Sprint("e", i), "1", "0")
-	}
-	s, stop := b.run(t)
-	b.expectSaid(t, "Added e0=1", "Added e1=1", "Added e2=1", "Added e3=1", "Added e4=1")
-	if s.Accept() {
-		t.Error("there was nothing to agree to")
-	}
-	b.table.Truncate()
-	b.table.Insert("e0", "1", "0")
-	b.table.Insert("e1", "2", "0")
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge reconcile --allow-deletes items") {
-		t.Errorf("the error is %q", got)
-	}
-	if !s.Accept() {
-		t.Fatal("it does not take the agreement")
-	}
-	b.expectSaid(t, "Added e0=1", "Added e1=1", "Added e2=1", "Added e3=1", "Added e4=1", "Modified e1=2")
 	stop()
 }

@@ -1,0 +1,224 @@
+package shard
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/internal/catchup"
+	"bridge/internal/outage"
+	"bridge/internal/progress"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// TestNotesOfAnOwnerThatIsBusy has a topic be read while the owner of a shard waits for its source:
+// the store alone has what the owner is to take in (invariant 7), until it has.
+func TestNotesOfAnOwnerThatIsBusy(t *testing.T) {
+	kept := memory.New()
+	committer := catchup.NewCommitter(kept, store.Image{}, outage.New(slog.New(slog.DiscardHandler)))
+	f := NewFeed(FeedOptions{Stream: "s", Store: kept, Shards: []FeedShard{{Name: "a"}}, Committer: committer})
+	p, _, err := f.lend(t.Context(), "a", ledger.Options{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(b *store.Batch) error { return kept.Apply(t.Context(), b) }
+	const chunks, rows = 20, 1000
+	for chunk := range uint64(chunks) {
+		var messages []catchup.Message
+		for i := range uint64(rows) {
+			row := chunk*rows + i + 1
+			messages = append(messages, catchup.Message{
+				Stream: "s", Shard: "a", Row: row, Origin: sink.FromTail, At: store.At{TP: 1, Offset: row}, State: sink.State{Epoch: 5, Seq: row},
+			})
+		}
+		if err := f.Apply(t.Context(), messages, apply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, size := notesIn(t, kept)
+	if most := chunks * rows * 5; parts != chunks || size > most {
+		t.Errorf("the store has %d parts of notes, %d bytes in all, want %d and at most %d", parts, size, chunks, most)
+	}
+	if err := p.ApplyNotes(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	change, err := p.Advance(progress.Batch{At: time.Now(), Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(&store.Batch{Shards: []store.ShardChange{change.ShardChange}}); err != nil {
+		t.Fatal(err)
+	}
+	if parts, _ := notesIn(t, kept); parts != 0 {
+		t.Errorf("%d parts of notes are left that were taken in", parts)
+	}
+}
+
+// notesIn counts the parts of notes in a store, and their bytes.
+func notesIn(t *testing.T, s store.Store) (parts, size int) {
+	for one, err := range s.Parts(t.Context(), store.Key{Stream: "s", Shard: "a"}, store.Noted, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, size = parts+1, size+len(one.Bytes)
+	}
+	return parts, size
+}
+
+// TestHeightsAreBounded: they make ids older by a thirtieth at most.
+func TestHeightsAreBounded(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var h heights
+	for i := range 10_000 {
+		h.see(uint64(i+1), begin.Add(time.Duration(i)*time.Second))
+		if len(h.list) > maxHeights || len(h.list) < min(i, maxHeights/2) || !h.since(1).Equal(begin) {
+			t.Fatalf("%d heights, the lowest id was seen at %s", len(h.list), h.since(1))
+		}
+	}
+	for i := range 10_000 {
+		if got := int(h.since(uint64(i + 1)).Sub(begin).Seconds()); got > i || i-got > 10_000/30 {
+			t.Fatalf("id %d, first seen at %d, counts from %d", i+1, i, got)
+		}
+	}
+}
+
+func TestRecent(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	r := newRecent(100, 10*time.Minute)
+	if !r.from(start).Equal(start.Add(-10 * time.Minute)) {
+		t.Errorf("before the first change it reaches to %s", r.from(start))
+	}
+	text := func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+	for i := range 10_000 {
+		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
+		r.add(uint64(i), text(now), now)
+		if n := len(r.young) + len(r.old); n > 100 {
+			t.Fatalf("%d changes are kept", n)
+		}
+		from := r.from(now)
+		for j := i; j >= 0 && !start.Add(time.Duration(j)*100*time.Millisecond).Before(from); j-- {
+			if at := start.Add(time.Duration(j) * 100 * time.Millisecond); i%97 == 0 && i > 100 && !r.has(uint64(j), text(at)) {
+				t.Fatalf("change %d of %s is forgotten at %s, it reaches to %s", j, at, now, from)
+			}
+		}
+	}
+	if r.has(9999, "another") || r.has(20_000, text(start)) {
+		t.Error("it has what was not noted")
+	}
+}
+
+func TestTrafficTakesLittleMemory(t *testing.T) {
+	if n := unsafe.Sizeof(recentTraffic{}); n > 500 {
+		t.Errorf("a shard that publishes keeps %d bytes", n)
+	}
+	if n := unsafe.Sizeof(traffic{}); n > 64 {
+		t.Errorf("a shard that publishes nothing keeps %d bytes", n)
+	}
+}
+
+func TestReasonsOfDeadLetters(t *testing.T) {
+	var c traffic
+	for n := range 5 {
+		c.putAside(fmt.Sprintf("the record has %d bytes, more than %d", 1000*n+n, 99))
+	}
+	c.putAside("invalid record")
+	for n := range 20 {
+		c.putAside("reason " + string(rune('a'+n)))
+	}
+	c.putAside(strings.Repeat("ä", 1000))
+	got := c.at(0, time.Now()).DeadLetters
+	if len(got) != mostReasons+1 || got[0] != (DeadLetterCount{otherReason, 15}) || got[1] != (DeadLetterCount{"the record has N bytes, more than N", 5}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestHotTime(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		set, lockWait time.Duration
+		hot           time.Duration
+	}{
+		{name: "is a minute where the server does not tell", hot: time.Minute},
+		{name: "is a minute where statements wait for less", lockWait: 5 * time.Second, hot: time.Minute},
+		{name: "outlasts a statement that waits for a lock", lockWait: 10 * time.Minute, hot: 12 * time.Minute},
+		{name: "is what the options say", set: time.Second, lockWait: 10 * time.Minute, hot: time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := &gaps{opts: &Options{HotFor: c.set}, server: &server{traits: source.Traits{LockWait: c.lockWait}}}
+			if got := g.options().HotFor; got != c.hot {
+				t.Errorf("hot for %s, want %s", got, c.hot)
+			}
+		})
+	}
+}
+
+// TestTotalOfAStream adds up what its tables show.
+func TestTotalOfAStream(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_500)
+	all := []Status{
+		{State: Running, Position: 5, OpenGaps: 1, Lag: 2 * time.Second, LagKnown: true, LastPoll: at, Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestAge: time.Minute}},
+		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: at.Add(-time.Minute), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestAge: time.Second}},
+		{State: Running, Position: 7, Lag: time.Second, LagKnown: true, LastPoll: at},
+		{State: Stopped, Position: 8, LastPoll: at.Add(-time.Hour)},
+	}
+	sum := newTotal()
+	for i := range all {
+		sum.add(&all[i])
+	}
+	got := [...]float64{sum.lag, sum.poll, sum.position, sum.gaps, sum.hot, sum.cold, sum.unpolled, sum.flight, sum.gapAge, sum.memory,
+		float64(sum.states[Running]), float64(sum.states[Waiting]), float64(sum.states[Stopped]), float64(sum.states[Starting])}
+	want := [...]float64{2, 1_700_000_000.5 - 60, 26, 3, 3, 30, 9, 3, 60, 300, 2, 1, 1, 0}
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	t.Run("that was not read, or whose lag nobody knows", func(t *testing.T) {
+		sum := newTotal()
+		sum.add(&all[0])
+		sum.add(&Status{State: Starting})
+		if sum.poll != 0 || sum.lag != 2 {
+			t.Errorf("read at %v, lag %v", sum.poll, sum.lag)
+		}
+		if sum = newTotal(); !math.IsNaN(sum.poll) || !math.IsNaN(sum.lag) {
+			t.Errorf("nothing is read at %v, lag %v", sum.poll, sum.lag)
+		}
+		if sum.add(&all[3]); !math.IsNaN(sum.poll) || !math.IsNaN(sum.lag) {
+			t.Errorf("a stopped table alone is read at %v, lag %v", sum.poll, sum.lag)
+		}
+	})
+}
+
+// TestTheShapeOfRows: rows that were published last are compared by their content where the shape
+// is the same. The numbers are in stores: another one for the same columns has nothing compared.
+func TestTheShapeOfRows(t *testing.T) {
+	columns := func(v source.Column) *source.Columns {
+		return &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, v}, Key: []int{0}, Created: -1, Modified: -1, Deleted: -1}
+	}
+	plain := source.Column{Name: "v", Kind: source.Text}
+	const want = 7029549790088331041
+	if got := formerShape(columns(plain)); got != want {
+		t.Errorf("the shape is %d", got)
+	}
+	notNull := plain
+	notNull.NotNull = true
+	if formerShape(columns(notNull)) != formerShape(columns(plain)) {
+		t.Error("whether NULL is allowed changes no content")
+	}
+	seen := make(map[uint64]string)
+	for name, mask := range map[string]source.Mask{"redact": source.Redact(), "last4": source.Last4(), "one key": source.SHA256("one"), "another key": source.SHA256("another")} {
+		c := columns(plain)
+		(&source.Spec{Masks: map[string]source.Mask{"v": mask}}).Mask(c.List)
+		shape := formerShape(c)
+		if other, twice := seen[shape]; twice || shape == formerShape(columns(plain)) {
+			t.Errorf("%s has the shape of %q or of no mask", name, other)
+		}
+		seen[shape] = name
+	}
+}
