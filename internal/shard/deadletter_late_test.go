@@ -133,24 +133,21 @@ func TestARowThatIsADeadLetterAndLate(t *testing.T) {
 				b := newBench(t)
 				b.opts.DeadLetter = deadTopic
 				b.insert(2)
-				_, stop := b.run(t)
-				eventually(t, "saved", func() bool { return b.position(t) == 2 })
-				stop()
+				b.runTo(t, 2)
 				copied := copyStore(t, b.store)
 				refused := lateTopic{text: `"row":{"source":"db","table":"items","id":4}`}
 				b.bus.Reject(refused.refuse)
 				b.insert(3)
-				_, stop = b.run(t)
-				eventually(t, "saved", func() bool { return b.position(t) == 5 })
-				stop()
+				b.runTo(t, 5)
 				b.bus.Reject(nil)
 				if len(refused.refused) != 1 {
 					t.Fatalf("%d messages were refused", len(refused.refused))
 				}
 				b.lose(kept, copied)
+				stop := func() {}
 				if runs {
 					_, stop = b.run(t)
-					eventually(t, "saved", func() bool { return b.position(t) == 5 })
+					b.saved(t, 5)
 				}
 				if _, err := b.bus.Publish(t.Context(), refused.refused); err != nil {
 					t.Fatal(err)
@@ -159,7 +156,7 @@ func TestARowThatIsADeadLetterAndLate(t *testing.T) {
 					_, stop = b.run(t)
 				}
 				b.insert(1)
-				eventually(t, "saved", func() bool { return b.position(t) == 6 })
+				b.saved(t, 6)
 				b.polls(t, 200)
 				stop()
 				if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 5, 4, 6}) || b.count(deadTopic) != 1 {

@@ -43,7 +43,7 @@ func TestEdges(t *testing.T) {
 		b := newViewBench(t, false)
 		gone := b.table.Insert("a", "1", "0")
 		b.table.Insert("b", "1", "0")
-		s, stop := b.runHooked(t, func(q source.Query) error {
+		s, _ := b.runHooked(t, func(q source.Query) error {
 			if len(q.Keys) > 0 {
 				return source.ErrDenied
 			}
@@ -55,7 +55,6 @@ func TestEdges(t *testing.T) {
 		if v, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err == nil {
 			t.Errorf("the verdict is %+v", v)
 		}
-		stop()
 	})
 
 	t.Run("what was published while the disk was full is read back after the time limit of the shutdown", func(t *testing.T) {
@@ -66,7 +65,7 @@ func TestEdges(t *testing.T) {
 		b.table.Insert("a", "1", "0")
 		_, stop := b.run(t)
 		b.expectSaid(t, "Added a=1")
-		eventually(t, "saved", func() bool { return b.position(t) == 1 })
+		b.saved(t, 1)
 		full.fail(store.ErrOutage)
 		b.table.Insert("b", "1", "0")
 		b.expectSaid(t, "Added a=1", "Added b=1")
@@ -86,14 +85,13 @@ func TestEdges(t *testing.T) {
 		open := b.table.Open("a", "1", "0")
 		b.table.Insert("b", "1", "0")
 		var once sync.Once
-		_, stop := b.runHooked(t, func(q source.Query) error {
+		b.runHooked(t, func(q source.Query) error {
 			if q.Through > 0 && q.Ranges == nil {
 				once.Do(func() { b.table.Commit(open) })
 			}
 			return nil
 		})
 		b.expectSaid(t, "Added a=1")
-		stop()
 	})
 
 	t.Run("an agreement holds for the accident that it was asked for", func(t *testing.T) {
@@ -107,13 +105,13 @@ func TestEdges(t *testing.T) {
 			<-free
 		}
 		free <- struct{}{}
-		s, stop := b.run(t)
+		s, _ := b.run(t)
 		<-starts
-		eventually(t, "saved", func() bool { return b.position(t) == 5 })
+		b.saved(t, 5)
 		b.table.Truncate()
 		b.table.Insert("e0", "2", "0")
 		b.table.Insert("e1", "2", "0")
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		if !s.Accept() {
 			t.Fatal("it does not take the agreement")
 		}
@@ -123,14 +121,13 @@ func TestEdges(t *testing.T) {
 		eventually(t, "goes on", func() bool { return b.position(t) == 2 && s.Status().State == shard.Running })
 		b.table.Truncate()
 		b.table.Insert("x", "restored", "0")
-		eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		select {
 		case <-starts:
 			free <- struct{}{}
 			t.Error("nobody has agreed and it begins again")
 		case <-time.After(300 * time.Millisecond):
 		}
-		stop()
 	})
 }
 
@@ -140,7 +137,7 @@ func TestLookBack(t *testing.T) {
 		b.opts.LookBack = time.Second
 		first := b.table.Insert("a", "1", "0", now())
 		second := b.table.Insert("b", "1", "0", now())
-		_, stop := b.run(t)
+		b.run(t)
 		b.expectSaid(t, "Added a=1", "Added b=1")
 		early := now()
 		b.table.Update(second, "b", "2", "0", now())
@@ -151,7 +148,6 @@ func TestLookBack(t *testing.T) {
 		wait(t, 2*time.Second)
 		b.table.Fail(0, nil)
 		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2", "Modified a=2")
-		stop()
 	})
 
 	instantly(t, "a second cursor whose column was altered begins again and holds nothing up", func(t *testing.T) {
@@ -159,21 +155,20 @@ func TestLookBack(t *testing.T) {
 		altered := &alteredSource{Shard: b.table}
 		b.source = altered
 		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
+		b.run(t)
 		eventually(t, "it asks for changes again", func() bool { return altered.asked.Load() > 3 })
 		b.table.Insert("b", "1", "0", now())
 		b.expectSaid(t, "Added a=1", "Added b=1")
 		altered.over.Store(true)
 		b.table.Update(id, "a", "2", "0", now())
 		b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2")
-		stop()
 	})
 
 	instantly(t, "two changes of a row within the same second are both seen", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.opts.LookBack = 3 * time.Second
 		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
+		b.run(t)
 		b.expectSaid(t, "Added a=1")
 		same := time.Now().UTC().Truncate(time.Second).Format(stamp)
 		wait(t, time.Second)
@@ -182,13 +177,12 @@ func TestLookBack(t *testing.T) {
 		wait(t, 100*time.Millisecond)
 		b.table.Update(id, "a", "3", "0", same)
 		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
-		stop()
 	})
 
 	instantly(t, "an index that is dropped ends the cursor, not the shard", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.table.Insert("a", "1", "0", now())
-		s, stop := b.run(t)
+		s, _ := b.run(t)
 		b.expectSaid(t, "Added a=1")
 		b.table.DropIndex()
 		b.table.Insert("b", "1", "0", now())
@@ -196,6 +190,5 @@ func TestLookBack(t *testing.T) {
 		if got := s.Status(); got.State == shard.Stopped {
 			t.Errorf("stopped: %s", got.LastError)
 		}
-		stop()
 	})
 }

@@ -1,10 +1,17 @@
 package shard_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
+	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/sink"
 )
@@ -27,9 +34,7 @@ func TestResendInOtherFormats(t *testing.T) {
 					b.table.Insert("name", created)
 				}
 				b.bus.Reject(refuseRows(1, 1))
-				_, stop := b.run(t)
-				eventually(t, "drained", func() bool { return b.position(t) == 1 })
-				stop()
+				b.runTo(t, 1)
 				b.bus.Reject(nil)
 				s, _ := b.run(t)
 				expectFates(t, resend(t, s, b.deadLetters(t), false), "same")
@@ -73,4 +78,117 @@ func TestRowsFollowOnOneAnother(t *testing.T) {
 	if got := string(b.bus.Messages(topic)[4].Value); got != `{"name":"a"}` {
 		t.Errorf("the last one is %s", got)
 	}
+}
+
+// told returns what is on the bus, in short: "a=Added 1" with the number of the message, or "a=null
+// of 2" for a tombstone of the event of message 2.
+func (b *bench) told(t *testing.T) (list []string) {
+	t.Helper()
+	ids := make(map[string]int)
+	var last sink.Message
+	for i, m := range b.bus.Messages(topic) {
+		if i > 0 && m.State.Epoch == last.State.Epoch && m.State.Seq <= last.State.Seq {
+			t.Errorf("message %d has the seq %d behind %d", i, m.State.Seq, last.State.Seq)
+		}
+		if m.Value == nil {
+			list = append(list, fmt.Sprintf("%s=null of %d", m.Key, ids[m.ID]))
+			if m.State.Kind != last.State.Kind || m.Type != last.Type || m.Domain != last.Domain || m.RowID != last.RowID {
+				t.Errorf("tombstone %+v behind %+v", m, last)
+			}
+		} else {
+			ids[m.ID] = i
+			list = append(list, fmt.Sprintf("%s=%s", m.Key, strings.TrimSuffix(strings.TrimPrefix(m.Type, "Items"), "Event")))
+		}
+		last = m
+	}
+	return list
+}
+
+func (b *bench) expectTold(t *testing.T, want string) {
+	t.Helper()
+	n := len(strings.Split(want, ", "))
+	eventually(t, fmt.Sprintf("%d messages, there are %v", n, b.told(t)), func() bool { return b.count(topic) >= n })
+	if got := strings.Join(b.told(t), ", "); got != want {
+		t.Fatalf("the bus has %s, want %s", got, want)
+	}
+}
+
+func TestTombstones(t *testing.T) {
+	t.Run("follow deleted events, and count as what they say", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
+		run := func(step func(s *shard.Shard)) {
+			t.Helper()
+			s, stop := b.run(t)
+			step(s)
+			stop()
+		}
+		replace := func(name, value, deleted string) {
+			t.Helper()
+			last := b.table.Replace(name, value, deleted)
+			b.saved(t, last)
+		}
+		run(func(*shard.Shard) { replace("a", "1", "0"); replace("b", "1", "0"); replace("a", "1", "1") })
+		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2")
+		run(func(*shard.Shard) { replace("a", "2", "1"); replace("b", "1", "0") })
+		// Without a store, too, nothing is told twice.
+		b.store = storememory.New()
+		run(func(*shard.Shard) { replace("b", "1", "0") })
+		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2")
+		run(func(*shard.Shard) { replace("a", "2", "0"); replace("a", "2", "1") })
+		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5")
+		// In one batch: each entity is known by its last message. Offsets begin at 1.
+		b.table.Replace("b", "1", "1")
+		last := b.table.Replace("c", "1", "0")
+		run(func(*shard.Shard) { b.saved(t, last) })
+		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5, b=Deleted, b=null of 7, c=Added")
+		entries, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("a"), entity("b"), entity("c")), nil)
+		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
+			t.Errorf("the store has %+v, %v", entries, err)
+		}
+	})
+	t.Run("leave the headers of the event before as they are, where the row alone is published", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
+		b.format, b.opts.Format = event.FormatRow, sink.FormatRow
+		s, _ := b.run(t)
+		b.table.Insert("a", "1", "0")
+		b.expectTold(t, "a=Added")
+		b.table.Delete(1)
+		nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
+		b.expectTold(t, "a=Added, a=Deleted, a=null of 1")
+		for i, want := range []string{"", "ABSENT_IN_SNAPSHOT", "ABSENT_IN_SNAPSHOT"} {
+			if m := b.bus.Messages(topic)[i]; m.Bare == nil || m.Bare.Reason != want || m.Bare.Time == 0 {
+				t.Errorf("message %d has the headers %+v, want the reason %q", i, m.Bare, want)
+			}
+		}
+	})
+	t.Run("are on where the bus says so, at each start", func(t *testing.T) {
+		var log strings.Builder
+		compacted, err := false, error(nil)
+		b := newViewBench(t, false)
+		b.opts.Tombstones = shard.NewTombstones(func(context.Context) (bool, error) { return compacted, err }, slog.New(slog.NewTextHandler(&log, nil)))
+		want := ""
+		for i, c := range []struct {
+			compacted bool
+			err       error
+			null      bool
+		}{{false, nil, false}, {true, nil, true}, {true, fmt.Errorf("%w: grant it", sink.ErrHidden), false}, {false, sink.ErrHidden, false}, {true, nil, true}} {
+			compacted, err = c.compacted, c.err
+			_, stop := b.run(t)
+			for _, deleted := range []string{"0", "1"} {
+				last := b.table.Replace(fmt.Sprint("e", i), "1", deleted)
+				b.saved(t, last)
+			}
+			stop()
+			want += fmt.Sprintf("e%d=Added, e%d=Deleted, ", i, i)
+			if c.null {
+				want += fmt.Sprintf("e%d=null of %d, ", i, strings.Count(want, ",")-1)
+			}
+			b.expectTold(t, strings.TrimSuffix(want, ", "))
+		}
+		if got := strings.Count(log.String(), "without tombstones"); got != 1 || !strings.Contains(log.String(), "KAFKA_TOMBSTONES") {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
 }

@@ -41,8 +41,7 @@ func TestUpdateOfAKey(t *testing.T) {
 	t.Run("deletes the former entity", func(t *testing.T) {
 		b := newViewBench(t, true)
 		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
-		defer stop()
+		b.run(t)
 		b.expectSaid(t, "Added a=1")
 		b.table.Update(id, "b", "1", "0", now())
 		all := b.expectSaid(t, "Added a=1", "Added b=1", "Deleted a")
@@ -62,8 +61,7 @@ func TestUpdateOfAKey(t *testing.T) {
 		}
 		release := b.bus.Pause(0)
 		id := b.table.Insert("a", "1", "0", now())
-		_, stop := b.run(t)
-		defer stop()
+		b.run(t)
 		eventually(t, "sent", func() bool { return b.bus.Publishes() == 1 })
 		b.table.Update(id, "b", "1", "0", now())
 		eventually(t, "read again", again.Load)

@@ -1,13 +1,19 @@
 package shard_test
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	storememory "bridge/checkpoint/store/memory"
+	"bridge/event"
 	"bridge/internal/shard"
+	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	sourcememory "bridge/source/memory"
 )
 
 // old is a CREATED that no window holds back.
@@ -27,7 +33,7 @@ func TestLateRows(t *testing.T) {
 		open := b.table.Open("late", old)
 		b.insert(5)
 		s, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 11 })
+		b.saved(t, 11)
 		eventually(t, "seen in flight", func() bool { return s.Status().Gaps.InFlight == 1 })
 		b.polls(t, 5)
 		if got := b.count(topic); got != 10 {
@@ -47,13 +53,11 @@ func TestLateRows(t *testing.T) {
 		b := newBench(t)
 		b.insert(2)
 		b.table.InsertAt(10, "n", old)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 10 })
-		stop()
+		b.runTo(t, 10)
 		b.table.InsertAt(5, "late")
 		killed := *b
 		killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
-		_, stop = killed.run(t)
+		_, stop := killed.run(t)
 		eventually(t, "published late", func() bool { return slices.Contains(b.ids(topic), 5) })
 		stop()
 		s, stop := b.run(t)
@@ -71,8 +75,148 @@ func TestIDsWithoutOrderAreNotTailed(t *testing.T) {
 	b.opts.IDOrder = source.OrderNone
 	b.insert(5)
 	s, _ := b.run(t)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	stopped(t, s)
 	if got := b.ids(topic); len(got) > 0 {
 		t.Errorf("published %v", got)
+	}
+}
+
+// countedIDs counts the reads of ids.
+type countedIDs struct {
+	source.Shard
+	rows, ids *atomic.Int64
+}
+
+func (c countedIDs) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if q.Ranges != nil {
+		c.rows.Add(1)
+	}
+	return c.Shard.Read(ctx, q, p)
+}
+
+func (c countedIDs) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	c.ids.Add(1)
+	return c.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
+}
+
+// TestALargeTransactionLands commits more rows below the position than one read brings.
+func TestALargeTransactionLands(t *testing.T) {
+	const late = 20_000
+	b := newBench(t)
+	var rows, ids atomic.Int64
+	b.source = countedIDs{Shard: b.table, rows: &rows, ids: &ids}
+	var open []uint64
+	for range late {
+		open = append(open, b.table.Open("late", old))
+	}
+	b.insert(1)
+	b.opts.PollInterval = 500 * time.Millisecond
+	s, stop := b.run(t)
+	eventually(t, "in flight", func() bool { return s.Status().Gaps.InFlight == late })
+	release := b.bus.Pause(3000)
+	defer release()
+	for _, id := range open {
+		b.table.Commit(id)
+	}
+	rows.Store(0)
+	ids.Store(0)
+	begun := time.Now()
+	eventually(t, "the bus stands still among them", func() bool { return b.count(topic) >= 3000 })
+	// The tail has its turn among them.
+	b.insert(1)
+	release()
+	eventually(t, "all are published", func() bool { return b.count(topic) == late+2 })
+	took := time.Since(begun)
+	drained(t, s)
+	stop()
+
+	all := b.ids(topic)
+	if at := slices.Index(all, late+2); at == len(all)-1 {
+		t.Error("the row of the tail came behind all late ones")
+	}
+	slices.Sort(all)
+	expectRun(t, all, 1, late+2)
+	// Each poll that waits for its interval reads late rows once and evidence once; all others read
+	// rows alone.
+	polls := int64(took/b.opts.PollInterval) + 3
+	if pages := int64(late/2048 + 1); rows.Load() > pages+polls+2 {
+		t.Errorf("%d reads of late rows for %d pages: what was read ahead was read again", rows.Load(), pages)
+	}
+	if ids.Load() > polls {
+		t.Errorf("%d reads of evidence in %s", ids.Load(), took)
+	}
+}
+
+// withoutDrafts is the table of a log, of which rows called draft do not match.
+func withoutDrafts() *sourcememory.Table {
+	return sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Created: "created", Filter: "name <> 'draft'"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})
+}
+
+func TestRowsOfALogThatDoNotMatch(t *testing.T) {
+	b := newBench(t)
+	b.table = withoutDrafts()
+	for _, name := range []string{"a", "draft", "b"} {
+		b.table.Insert(name, now())
+	}
+	s, stop := b.run(t)
+	b.saved(t, 3)
+	// Those of an open transaction come late.
+	drafts := []uint64{b.table.Open("draft", now()), b.table.Open("c", now())}
+	b.table.Insert("draft", now())
+	b.saved(t, 6)
+	for _, id := range drafts {
+		b.table.Commit(id)
+	}
+	want := []uint64{1, 3, 5}
+	eventually(t, "the late row is there, and no gap is open", func() bool { return b.count(topic) == len(want) && s.Status().OpenGaps == 0 })
+	if got := b.ids(topic); !slices.Equal(got, want) {
+		t.Errorf("the bus has the rows %v, want %v", got, want)
+	}
+	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 6}}}); v != (reconcile.Verdict{}) {
+		t.Errorf("a reconcile publishes %+v", v)
+	}
+	stop()
+	// Without a store they are gaps that are found, and handled again.
+	b.store = storememory.New()
+	s, stop = b.run(t)
+	eventually(t, "no gap is open", func() bool { return b.position(t) == 6 && s.Status().OpenGaps == 0 })
+	stop()
+	if got := b.ids(topic); !slices.Equal(got, want) {
+		t.Errorf("without a store the bus has the rows %v, want %v", got, want)
+	}
+}
+
+func TestRowsOfEntitiesThatDoNotMatch(t *testing.T) {
+	b := newViewBench(t, false)
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Deleted: "deleted", Filter: "value <> '9'"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Text},
+		source.Column{Name: "deleted", Kind: source.Int})
+	s, _ := b.run(t)
+	replace := func(name, value, deleted string) {
+		t.Helper()
+		last := b.table.Replace(name, value, deleted)
+		b.saved(t, last)
+	}
+	replace("a", "9", "0")
+	replace("a", "9", "1")
+	replace("a", "1", "0")
+	replace("a", "9", "0")
+	replace("a", "9", "0")
+	replace("b", "9", "0")
+	replace("a", "2", "0")
+	replace("a", "9", "1")
+	all := b.expectSaid(t, "Added a=1", "Deleted a", "Added a=2", "Deleted a")
+	for i, reason := range []string{"", "FILTERED", "", "TOMBSTONE"} {
+		if all[i].reason != reason || i > 0 && all[i].predecessor != all[i-1].id {
+			t.Errorf("event %d: %+v, want the reason %q", i, all[i], reason)
+		}
+	}
+	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 100}}, Entities: [][]byte{entity("a"), entity("b")}}); v != (reconcile.Verdict{}) {
+		t.Errorf("a reconcile publishes %+v", v)
+	}
+	if b.opts.Kind != event.Capability {
+		t.Fatal("the bench is of another kind")
 	}
 }

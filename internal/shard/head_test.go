@@ -69,8 +69,7 @@ func TestAQuietShardReadsTheHeadAlone(t *testing.T) {
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
 		// Started again it is quiet at once.
 		heads = g.heads.Load()
-		_, stop := b.run(t)
-		defer stop()
+		b.run(t)
 		eventually(t, "it heads", func() bool { return g.heads.Load() > heads+2 })
 		b.table.Commit(open)
 		eventually(t, "the row arrives", func() bool { return b.count(topic) == 2 })
@@ -113,12 +112,11 @@ func TestAKeyBeforeTheFirstPage(t *testing.T) {
 	row := b.table.Insert("a", "1", "0")
 	_, stop := b.run(t)
 	b.expectSaid(t, "Added a=1")
-	eventually(t, "saved", func() bool { return b.position(t) == row })
+	b.saved(t, row)
 	stop()
 	b.table.Delete(row)
 	b.opts.PollInterval = time.Hour
-	s, stop := b.run(t)
-	defer stop()
+	s, _ := b.run(t)
 	eventually(t, "the shard runs", func() bool {
 		_, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}})
 		return err == nil

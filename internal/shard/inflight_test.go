@@ -89,7 +89,7 @@ func TestUpdatesInFlight(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newChangesBench(t, c.rows)
-				_, stop := b.run(t)
+				b.run(t)
 				after(t, 30*time.Second)
 				c.change(t, b)
 				after(t, twoPolls)
@@ -102,7 +102,6 @@ func TestUpdatesInFlight(t *testing.T) {
 				if n := len(b.news(t, c.rows)); n != len(c.want) {
 					t.Errorf("%d events in the end, want %d", n, len(c.want))
 				}
-				stop()
 			})
 		})
 	}
@@ -127,7 +126,7 @@ func TestManyUpdatesInFlight(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newChangesBench(t, c.rows)
 				b.opts.CursorRows, b.opts.Reach = c.remember, 10*time.Second
-				_, stop := b.run(t)
+				b.run(t)
 				after(t, 12*time.Second)
 				var ids []uint64
 				at := now()
@@ -150,7 +149,6 @@ func TestManyUpdatesInFlight(t *testing.T) {
 				if got := len(b.news(t, c.rows)); got != c.rows {
 					t.Errorf("%d events, want %d", got, c.rows)
 				}
-				stop()
 			})
 		})
 	}
@@ -186,7 +184,7 @@ func TestUpdatesWhereEvidenceDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newChangesBench(t, 3)
 		b.table.Move("replica", true)
-		_, stop := b.run(t)
+		b.run(t)
 		after(t, 30*time.Second)
 		b.table.OpenUpdate(1, "e1", "2", "0", now())
 		after(t, 500*time.Millisecond)
@@ -204,7 +202,6 @@ func TestUpdatesWhereEvidenceDoesNotCount(t *testing.T) {
 		if got := b.news(t, 4); !slices.Equal(got, []string{"Modified e2=2"}) {
 			t.Errorf("said %q once the writer answers", got)
 		}
-		stop()
 	})
 }
 

@@ -52,7 +52,7 @@ func TestAStuckStreamHoldsUpNoOther(t *testing.T) {
 	b.shared, b.opts.Limits = true, freeLimits
 	b.insert(500)
 	_, stop := b.run(t)
-	eventually(t, "the other stream is drained", func() bool { return b.position(t) == 500 })
+	b.saved(t, 500)
 	if used := limits.InFlight(); used > 1<<20 {
 		t.Errorf("%d bytes are in flight, the bound is %d", used, 1<<20)
 	}
@@ -75,9 +75,7 @@ func TestRowsLargerThanAShare(t *testing.T) {
 			b.table.Insert("small", old)
 		}
 	}
-	_, stop := b.run(t)
-	eventually(t, "drained", func() bool { return b.position(t) == 60 })
-	stop()
+	b.runTo(t, 60)
 	expectRun(t, b.ids(topic), 1, 60)
 	if left := limits.InFlight(); left != 0 {
 		t.Errorf("%d bytes are still reserved", left)
@@ -92,7 +90,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		}
 		b.bus.Reject(refuseAll)
 		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		if lag := s.Status().Lag; lag < 24*time.Hour {
 			t.Errorf("lag %s of a row that is years old", lag)
 		}
@@ -142,7 +140,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		b.insert(1)
 		b.fields = []event.Field{{Column: "nowhere", Member: "m"}}
 		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		b.polls(t, 20)
 		if n := log.count("shard stopped"); n != 1 {
 			t.Errorf("%d lines say that the shard stopped", n)
@@ -186,9 +184,7 @@ func TestStartLatestOnAnEmptyTable(t *testing.T) {
 	b.polls(t, 3)
 	stop()
 	b.insert(50)
-	_, stop = b.run(t)
-	eventually(t, "published", func() bool { return b.position(t) == 50 })
-	stop()
+	b.runTo(t, 50)
 	expectRun(t, b.ids(topic), 1, 50)
 }
 
@@ -198,12 +194,9 @@ func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
 	b.opts.Recheck = time.Millisecond
 	b.insert(5)
 	s, stop := b.run(t)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "items: table unfit for the stream: START is 10, the highest id is 5") {
-		t.Errorf("last error %q", got)
-	}
+	expectText(t, stopped(t, s), "items: table unfit for the stream: START is 10, the highest id is 5")
 	b.insert(7)
-	eventually(t, "goes on", func() bool { return b.position(t) == 12 })
+	b.saved(t, 12)
 	stop()
 	expectRun(t, b.ids(topic), 11, 12)
 }

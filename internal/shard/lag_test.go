@@ -222,7 +222,7 @@ func TestLagCounts(t *testing.T) {
 		b.table.Insert(large, old)
 		eventually(t, "the second does not fit", func() bool { return older(s) })
 		release()
-		eventually(t, "the first is published", func() bool { return b.position(t) == 1 })
+		b.saved(t, 1)
 		if !older(s) {
 			status := s.Status()
 			t.Errorf("lag %s (known %v) while the second waits", status.Lag, status.LagKnown)
@@ -256,7 +256,7 @@ func TestLagIsUnknown(t *testing.T) {
 		eventually(t, "published", func() bool { return b.count(topic) == 3 })
 		drained(t, s)
 		gone.Store(true)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		unknown(t, s)
 	})
 }

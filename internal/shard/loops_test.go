@@ -80,7 +80,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 				b := newStuckBench(t)
 				b.opts.PollInterval = time.Second
 				b.insert(10)
-				s, stop := b.run(t)
+				s, _ := b.run(t)
 				<-time.After(10 * time.Second)
 				free := c.stick(b)
 				<-time.After(10 * time.Minute)
@@ -95,7 +95,6 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 				if got := still(s); got > limit {
 					t.Errorf("afterwards the %s still stands, for %s", s.Status().Loop, got)
 				}
-				stop()
 			})
 		})
 	}
@@ -103,14 +102,13 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newStuckBench(t)
 			b.opts.PollInterval = time.Hour
-			s, stop := b.run(t)
+			s, _ := b.run(t)
 			for range 5 * 60 {
 				<-time.After(time.Minute)
 				if got := still(s); got > limit/2 {
 					t.Fatalf("the %s has stood still for %s", s.Status().Loop, got)
 				}
 			}
-			stop()
 		})
 	})
 	t.Run("a checkpoint that cannot be loaded", func(t *testing.T) {
@@ -118,13 +116,12 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			b := newBench(t)
 			late := loadedLate{b.store, make(chan struct{})}
 			b.store = late
-			s, stop := b.run(t)
+			s, _ := b.run(t)
 			<-time.After(2 * limit)
 			if got := still(s); got < limit || s.Status().Loop != "owner" {
 				t.Errorf("the %s has stood still for %s", s.Status().Loop, got)
 			}
 			close(late.free)
-			stop()
 		})
 	})
 }

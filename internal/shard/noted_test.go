@@ -53,14 +53,12 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 		b := newBench(t)
 		b.opts.BatchRows = 10
 		b.insert(100)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 100 })
-		stop()
+		b.runTo(t, 100)
 		copied := copyStore(t, b.store)
 		b.set(t, 50)
 		late := b.cutOff(t)
 		b.store = copied
-		_, stop = b.run(t)
+		_, stop := b.run(t)
 		b.polls(t, 20)
 		if _, err := b.bus.Publish(t.Context(), late); err != nil {
 			t.Fatal(err)
@@ -116,9 +114,7 @@ func noteAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 		}
 	}
 	insert(5)
-	_, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 5 })
-	stop()
+	b.runTo(t, 5)
 	insert(2)
 	var open uint64
 	if holes {
@@ -163,7 +159,7 @@ func noteAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 		b.table.Commit(open)
 	}
 	insert(1)
-	_, stop = b.run(t)
+	_, stop := b.run(t)
 	want := 5 + 2 + 5 + 1
 	if holes {
 		want++
@@ -216,9 +212,7 @@ func TestAKillOfAnAttemptThatWaits(t *testing.T) {
 			if got := b.position(t); got != 0 {
 				t.Fatalf("position %d: it was committed", got)
 			}
-			_, stop = b.run(t)
-			eventually(t, "drained", func() bool { return b.position(t) == 250 })
-			stop()
+			b.runTo(t, 250)
 			expectRun(t, b.ids(topic), 1, 250)
 		})
 	}

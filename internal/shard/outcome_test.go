@@ -38,12 +38,11 @@ func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) 
 	gate <- struct{}{}
 	b.table.Insert("a", "1", "0")
 	b.table.Insert("b", "1", "0")
-	_, stop := b.run(t)
-	eventually(t, "the first one is saved", func() bool { return b.position(t) == 1 })
+	b.run(t)
+	b.saved(t, 1)
 	b.expectSaid(t, "Added a=1")
 	close(gate)
-	eventually(t, "saved", func() bool { return b.position(t) == 2 })
-	stop()
+	b.saved(t, 2)
 }
 
 // silentSink is a bus that tells no offsets, as a broker that only knows that it has a batch.
@@ -62,14 +61,14 @@ func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 		b := newViewBench(t, false)
 		b.tick = time.Minute
 		b.insertRows(3, true)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 3 })
+		b.run(t)
+		b.saved(t, 3)
 		b.bus.Wipe()
 		for _, destination := range b.destinations {
 			b.bus.Create(destination)
 		}
 		b.table.Insert("again", "1", "0")
-		eventually(t, "saved", func() bool { return b.position(t) == 4 })
+		b.saved(t, 4)
 		list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("again")), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +82,6 @@ func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 		}) {
 			t.Errorf("the entry is %+v, the registrations are %+v", list[0], image.Registrations)
 		}
-		stop()
 	})
 }
 

@@ -89,9 +89,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 			good.insertRows(400, false)
 			s, stopBad := bad.run(t)
 			eventually(t, "the stream stops", func() bool { return s.Status().State == shard.Stopped })
-			if got := s.Status().LastError; !strings.Contains(got, "panic: a defect") {
-				t.Errorf("last error %q", got)
-			}
+			expectText(t, s.Status().LastError, "panic: a defect")
 			eventually(t, "the stack is in the log", func() bool { return log.count("shard_test.defect") > 0 })
 			// Nothing is held that the other stream could need: all that one stream may use is
 			// free.
@@ -106,7 +104,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 				t.Error("the stopped shard takes nominations")
 			}
 			_, stopGood := good.run(t)
-			eventually(t, "the other stream is drained", func() bool { return good.position(t) == 400 })
+			good.saved(t, 400)
 			stopGood()
 			stopBad()
 
@@ -116,9 +114,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 			if poisoned, ok := bad.store.(poisonedStore); ok {
 				bad.store = poisoned.Store
 			}
-			_, stop := bad.run(t)
-			eventually(t, "drained", func() bool { return bad.position(t) == 400 })
-			stop()
+			bad.runTo(t, 400)
 			seen := make(map[uint64]bool)
 			for _, id := range bad.ids(topic) {
 				seen[id] = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -126,6 +127,37 @@ func (b *bench) runProcess(t testing.TB, p *process) (stop func()) {
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// runTo runs a process until the store has a position, and ends it in good order.
+func (b *bench) runTo(t testing.TB, position uint64) {
+	t.Helper()
+	_, stop := b.run(t)
+	b.saved(t, position)
+	stop()
+}
+
+// saved waits until the store has a position.
+func (b *bench) saved(t testing.TB, position uint64) {
+	t.Helper()
+	eventually(t, fmt.Sprint("the position is ", position), func() bool { return b.position(t) == position })
+}
+
+// stopped waits until a shard has stopped, and returns why.
+func stopped(t testing.TB, s *shard.Shard) (why string) {
+	t.Helper()
+	eventually(t, "the shard has stopped", func() bool { return s.Status().State == shard.Stopped })
+	return s.Status().LastError
+}
+
+// expectText fails the test unless a text has all that is wanted.
+func expectText(t testing.TB, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing: %s", want, text)
+		}
+	}
 }
 
 // insert commits n rows, all of them older than any window.

@@ -114,7 +114,7 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 			p := b.process(t)
 			s = p.shard
 			stop := b.runProcess(t, p)
-			eventually(t, "all is said", func() bool { return b.position(t) == pages*100 })
+			b.saved(t, pages*100)
 			forget()
 			stop()
 			newest, between := make(map[uint64]bool), 0
@@ -147,10 +147,10 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 		b.watch(t)
 		_, stop := b.run(t)
 		for _, id := range open {
-			eventually(t, "saved up to the gap", func() bool { return b.position(t) == id-1 })
+			b.saved(t, id-1)
 			b.table.Commit(id)
 		}
-		eventually(t, "saved", func() bool { return b.position(t) == 2000 })
+		b.saved(t, 2000)
 		stop()
 		expectRun(t, b.ids(topic), 1, 2000)
 	})
@@ -168,9 +168,7 @@ func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
 			}
 			return read()
 		}
-		_, stop := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 200 })
-		stop()
+		b.runTo(t, 200)
 		for _, m := range b.bus.Messages(topic) {
 			if got := strings.Contains(string(m.Value), `"extra"`); got != (m.RowID > 100) {
 				t.Fatalf("row %d has the new column: %v", m.RowID, got)
@@ -197,7 +195,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 				return read()
 			}
 			s, stop := b.run(t)
-			eventually(t, "drained", func() bool { return b.position(t) == 300 })
+			b.saved(t, 300)
 			if status := s.Status(); status.State != shard.Running {
 				t.Errorf("the shard is %s: %s", status.State, status.LastError)
 			}
@@ -232,7 +230,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 				t.Errorf("a read that hangs: the %s stands still for %s", s.Status().Loop, got)
 			}
 			close(free)
-			eventually(t, "drained", func() bool { return b.position(t) == 300 })
+			b.saved(t, 300)
 			stop()
 			expectRun(t, b.ids(topic), 1, 300)
 		})
@@ -295,7 +293,7 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 		}
 		b.table.Update(row, fmt.Sprint("e", row), "2", "0")
 		release()
-		eventually(t, "drained", func() bool { return b.position(t) == 600 })
+		b.saved(t, 600)
 		stop()
 		for _, one := range b.said(t) {
 			if one.row == row && one.text != fmt.Sprintf("Added e%d=2", row) {
@@ -337,7 +335,7 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 		all = append(all, b)
 	}
 	for _, b := range all {
-		eventually(t, "drained", func() bool { return b.position(t) == rows })
+		b.saved(t, rows)
 		if got := b.count(topic); got != rows {
 			t.Errorf("%d events of %d rows", got, rows)
 		}

@@ -1,11 +1,15 @@
 package shard_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/published"
 	"bridge/internal/shard"
+	"bridge/source/ledger"
 	sourcememory "bridge/source/memory"
 )
 
@@ -32,7 +36,7 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 			(&writer{table: b.table, name: "old"}).insert(137)
 			(&writer{table: former.table, name: "old"}).insert(137)
 			s, stop := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			b.saved(t, 137)
 			var open []uint64
 			w := &writer{table: b.table, name: "new"}
 			g.between(func() {
@@ -44,7 +48,7 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 			})
 			for done := uint64(0); done < c.rows; done += 20 {
 				w.insert(20)
-				eventually(t, "rows behind the open ones are published", func() bool { return b.position(t) == 147+done+20 })
+				b.saved(t, 147+done+20)
 			}
 			if c.restart {
 				stop()
@@ -55,10 +59,7 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 			for _, id := range open {
 				b.table.Commit(id)
 			}
-			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			if got := s.Status().LastError; !strings.Contains(got, "from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
-				t.Error(got)
-			}
+			expectText(t, stopped(t, s), "from id 128 on", "bridge checkpoint set items items 127;")
 		})
 	}
 }
@@ -77,7 +78,7 @@ func TestLostRowsThatComeBack(t *testing.T) {
 			old := &writer{table: b.table, name: "old"}
 			old.insert(137)
 			s, _ := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			b.saved(t, 137)
 			var open []uint64
 			new := &writer{table: b.table, name: "new"}
 			g.between(func() {
@@ -94,7 +95,7 @@ func TestLostRowsThatComeBack(t *testing.T) {
 				return b.published(t).Lost() != nil
 			}
 			new.insert(1)
-			eventually(t, "saved", func() bool { return b.position(t) == 138 })
+			b.saved(t, 138)
 			if !lost() {
 				t.Error("nothing is lost")
 			}
@@ -115,7 +116,7 @@ func TestIDsUsedAgainByASecondFailover(t *testing.T) {
 	b.hook = g.pass
 	(&writer{table: b.table, name: "old"}).insert(137)
 	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	b.saved(t, 137)
 	g.between(func() {
 		b.table.Lose(127)
 		b.table.Move("second", false)
@@ -123,14 +124,93 @@ func TestIDsUsedAgainByASecondFailover(t *testing.T) {
 		(&writer{table: b.table, name: "second"}).insert(100)
 	})
 	// The ids of the rows that are gone are watched from now on.
-	eventually(t, "rows of the second server are published", func() bool { return b.position(t) == 237 })
+	b.saved(t, 237)
 	g.between(func() {
 		b.table.Lose(200)
 		b.table.Move("third", false)
 		(&writer{table: b.table, name: "third"}).insert(60)
 	})
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 200;") {
-		t.Error(got)
+	expectText(t, stopped(t, s), "bridge checkpoint set items items 200;")
+}
+
+// TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
+// lacks, and the ids of these rows are watched, too.
+func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
+	b := newBench(t)
+	w := &writer{table: b.table, name: "old"}
+	w.insert(100)
+	_, stop := b.run(t)
+	b.saved(t, 100)
+	before := copyStore(t, b.store)
+	w.insert(37)
+	b.saved(t, 137)
+	stop()
+
+	b.store = before
+	b.table.Lose(127)
+	b.table.Move("second", false)
+	(&writer{table: b.table, name: "new"}).insert(40)
+	s, _ := b.run(t)
+	expectText(t, stopped(t, s), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
+	expectRun(t, b.ids(topic), 1, 137)
+}
+
+// published returns the rows published last, as the store has them.
+func (b *bench) published(t testing.TB) *published.Log {
+	t.Helper()
+	var chunks []ledger.Chunk
+	for part, err := range b.store.Parts(t.Context(), key, store.Published, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
+	}
+	log, err := published.Restore(1000, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// TestAStopOutlivesARefill: a table was truncated, and is filled with more rows than before while
+// the shard is stopped. Only a command has it go on, whatever the table shows by then.
+func TestAStopOutlivesARefill(t *testing.T) {
+	for _, kind := range []event.Kind{event.Release, event.Capability} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBench(t)
+			b.opts.Kind = kind
+			b.table = bare()
+			fill := func(what string, rows int) {
+				for i := range rows {
+					b.table.Insert(fmt.Sprint(what, "-", i+1), "note")
+				}
+			}
+			fill("old", 40)
+			b.runTo(t, 40)
+			b.table.Truncate()
+			s, stop := b.run(t)
+			stopped(t, s)
+			stop()
+			fill("new", 60)
+			for range 2 {
+				s, stop = b.run(t)
+				expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "the next id of items was 1, the position is 40")
+				expectRun(t, b.ids(topic), 1, 40)
+				stop()
+			}
+			s, stop = b.run(t)
+			stopped(t, s)
+			if kind == event.Release {
+				stop()
+				b.set(t, 0)
+				_, stop = b.run(t)
+			} else if !s.Accept() {
+				t.Fatal("a person cannot agree")
+			}
+			b.saved(t, 60)
+			stop()
+			s, _ = b.run(t)
+			eventually(t, "it goes on after a restart", func() bool { return s.Status().State == shard.Running })
+		})
 	}
 }

@@ -95,7 +95,7 @@ func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 			b.hook = g.pass
 			(&writer{table: b.table, name: "old"}).insert(137)
 			s, stop := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			b.saved(t, 137)
 			if c.stopped {
 				stop()
 				failOver(b)
@@ -103,24 +103,19 @@ func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 			} else {
 				g.between(func() { failOver(b) })
 			}
-			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			for _, want := range []string{shard.ErrIDsReused.Error(), "10 were others, from id 128 on", "bridge checkpoint set items items 127;"} {
-				if got := s.Status().LastError; !strings.Contains(got, want) {
-					t.Errorf("last error lacks %q: %s", want, got)
-				}
-			}
+			expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
 			expectRun(t, b.ids(topic), 1, 137)
 			stop()
 
 			// A restart changes nothing.
 			s, stop = b.run(t)
-			eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
+			stopped(t, s)
 			stop()
 
 			// What the command does.
 			b.set(t, 127)
 			b.run(t)
-			eventually(t, "all rows are published", func() bool { return b.position(t) == 167 })
+			b.saved(t, 167)
 			names := b.names(t)
 			for id := uint64(1); id <= 167; id++ {
 				want := fmt.Sprint("old-", id)
@@ -168,15 +163,13 @@ func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
 	b.source = former
 	(&writer{table: b.table, name: "old"}).insert(137)
 	(&writer{table: former.table, name: "old"}).insert(137)
-	s, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	stop()
+	b.runTo(t, 137)
 	b.table.Lose(127)
 	b.table.Move("second", false)
 	(&writer{table: b.table, name: "new"}).insert(40)
 	former.left.Store(3)
-	s, _ = b.run(t)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	s, _ := b.run(t)
+	stopped(t, s)
 	if got := s.Status().LastError; !strings.Contains(got, "10 were others, from id 128 on") || former.answers.Load() != 3 {
 		t.Errorf("after %d comparisons by the former server: %s", former.answers.Load(), got)
 	}
@@ -189,14 +182,12 @@ func TestComparisonsThatNeverFit(t *testing.T) {
 	b := newBench(t)
 	b.source = elsewhere{b.table}
 	(&writer{table: b.table, name: "old"}).insert(137)
-	_, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	stop()
+	b.runTo(t, 137)
 	(&writer{table: b.table, name: "new"}).insert(40)
 	var log lines
 	b.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s, _ := b.run(t)
-	eventually(t, "all rows are published", func() bool { return b.position(t) == 177 })
+	b.saved(t, 177)
 	if status := s.Status(); status.State != shard.Running {
 		t.Errorf("the shard is %v: %s", status.State, status.LastError)
 	}
@@ -229,7 +220,7 @@ func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 		b.table.Insert(fmt.Sprint("old-", i+1), "1", "0")
 	}
 	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	b.saved(t, 137)
 	g.between(func() {
 		b.table.Lose(127)
 		b.table.Move("second", false)
@@ -237,10 +228,7 @@ func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 			b.table.Insert(fmt.Sprint("new-", i+1), "1", "0")
 		}
 	})
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "from id 128 on") || !strings.Contains(got, "bridge reconcile --allow-deletes items") {
-		t.Error(got)
-	}
+	expectText(t, stopped(t, s), "from id 128 on", "bridge reconcile --allow-deletes items")
 	if !s.Accept() {
 		t.Fatal("a person cannot agree")
 	}
@@ -260,7 +248,7 @@ func TestStatesUnderOtherIDsArePublished(t *testing.T) {
 		b.table.Insert(fmt.Sprint("old-", i+1))
 	}
 	b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	b.saved(t, 137)
 	g.between(func() {
 		b.table.Lose(127)
 		b.table.Move("second", false)
@@ -286,7 +274,7 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	w := &writer{table: b.table, name: "old"}
 	w.insert(137)
 	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	b.saved(t, 137)
 	confirm := func() error {
 		_, err := s.Nominate(t.Context(), reconcile.Nomination{Published: true})
 		return err
@@ -298,7 +286,7 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 		b.table.Lose(127)
 		(&writer{table: b.table, name: "new"}).insert(40)
 	})
-	eventually(t, "the tail goes on", func() bool { return b.position(t) == 167 })
+	b.saved(t, 167)
 	for id := uint64(138); id <= 167; id++ {
 		// What would hide it: newer rows that are as they were published.
 		b.table.Delete(id)
@@ -306,10 +294,7 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	if err := confirm(); err == nil {
 		t.Error("nothing is found")
 	}
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 127;") {
-		t.Error(got)
-	}
+	expectText(t, stopped(t, s), "bridge checkpoint set items items 127;")
 }
 
 // TestWhatIsNoReuse: a table changes as its application or its operator likes, the server changes
@@ -345,16 +330,14 @@ func TestWhatIsNoReuse(t *testing.T) {
 				b := newBench(t)
 				w := &writer{table: b.table, name: "old"}
 				w.insert(137)
-				_, stop := b.run(t)
-				eventually(t, "saved", func() bool { return b.position(t) == 137 })
-				stop()
+				b.runTo(t, 137)
 				happen(b)
 				if other {
 					b.table.Move("second", false)
 				}
 				s, _ := b.run(t)
 				w.insert(1)
-				eventually(t, "the next row is published", func() bool { return b.position(t) == 138 })
+				b.saved(t, 138)
 				if status := s.Status(); status.State != shard.Running {
 					t.Errorf("the shard is %v: %s", status.State, status.LastError)
 				}

@@ -162,7 +162,7 @@ func TestResendOfAnEntity(t *testing.T) {
 		b := newViewBench(t, false)
 		b.table.Fail(-1, source.ErrMissing)
 		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		if _, err := s.Resend(t.Context(), []shard.DeadLetter{{Row: 1, Event: "x"}}, false); err == nil {
 			t.Error("it took the dead letter")
 		}
@@ -177,9 +177,7 @@ func TestAKillDuringAResend(t *testing.T) {
 		b.opts.DeadLetter = deadTopic
 		b.table.Insert("a", "large", "0")
 		b.bus.Reject(refuseText("large"))
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 1 })
-		stop()
+		b.runTo(t, 1)
 		b.bus.Reject(nil)
 		l := b.deadLetters(t)[0]
 		l.Time = time.Time{}
@@ -205,7 +203,7 @@ func TestAKillDuringAResend(t *testing.T) {
 		cancel()
 		<-ended
 		b.table.Update(1, "a", "small", "0")
-		s, stop = b.run(t)
+		s, stop := b.run(t)
 		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
 		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}})
 		stop()

@@ -81,9 +81,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			}
 		}
 		b.bus.Reject(refuseRows(2, 4))
-		_, stop := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 5 })
-		stop()
+		b.runTo(t, 5)
 		b.bus.Reject(nil)
 		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
 		b.opts.Text = func(err error) string { return "in full: " + err.Error() }
@@ -130,7 +128,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		expectFates(t, resend(t, s, []shard.DeadLetter{{Row: 6, Event: "x"}}, false), "ahead")
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
 		b.insert(1)
-		eventually(t, "drained", func() bool { return b.position(t) == 7 })
+		b.saved(t, 7)
 		expectFates(t, resend(t, s, []shard.DeadLetter{{Row: 6, Event: "x"}}, false), "ahead")
 		b.table.Commit(open)
 		eventually(t, "published", func() bool { return slices.Contains(b.ids(topic), 6) })
@@ -154,9 +152,9 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		b.opts.DeadLetter, b.opts.DeadLetterLimit = deadTopic, shard.NewDeadLetterLimit("items", 1)
 		b.bus.Reject(refuseRows(2, 4))
 		s, stop := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		// What was not acknowledged as a whole is read back, also while the shard is stopped.
-		eventually(t, "read back", func() bool { return b.position(t) == 2 })
+		b.saved(t, 2)
 		stop()
 		outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
 		if expectFates(t, fates(outcomes), "same"); err != nil {
@@ -188,7 +186,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			return errors.New("the page of the row is damaged")
 		}
 		s, _ := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 5 })
+		b.saved(t, 5)
 		b.bus.Reject(nil)
 		broken.Store(true)
 		ctx, leave := context.WithCancel(t.Context())
@@ -197,7 +195,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			t.Errorf("Resend returns %v", err)
 		}
 		b.insert(1)
-		eventually(t, "the tail goes on", func() bool { return b.position(t) == 6 })
+		b.saved(t, 6)
 		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) {
 			t.Errorf("published %v", got)
 		}

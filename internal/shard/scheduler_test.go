@@ -59,8 +59,7 @@ func TestAnIdleShard(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
 		row := b.table.Insert("a", "1", "0")
-		s, stop := b.run(t)
-		defer stop()
+		s, _ := b.run(t)
 		later(t, "the row is there", func() bool { return b.count(topic) == 1 })
 		waitIdle(t, s)
 		b.table.Delete(row)
@@ -77,7 +76,7 @@ func TestAnIdleShard(t *testing.T) {
 		defer stop()
 		soon(t, func() {
 			s.Stop(errors.New("another bridge"))
-			eventually(t, "it is stopped", func() bool { return s.Status().State == shard.Stopped })
+			stopped(t, s)
 		})
 	})
 	instantly(t, "ends at once, and another process goes on", func(t *testing.T) {
@@ -102,8 +101,7 @@ func TestAnIdleShard(t *testing.T) {
 		b.insert(1)
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
 		b.insert(1)
-		s, stop := b.run(t)
-		defer stop()
+		s, _ := b.run(t)
 		eventually(t, "two rows are there", func() bool { return b.count(topic) == 2 })
 		// The id in flight is polled, so the shard is not idle.
 		wait(t, 20*time.Second)
@@ -126,8 +124,7 @@ func TestAnIdleShard(t *testing.T) {
 		b := newBench(t)
 		b.opts.PollInterval, b.pollsPerSecond = 50*time.Millisecond, 1
 		b.insert(1)
-		s, stop := b.runHooked(t, func(source.Query) error { wait(t, 300*time.Millisecond); return nil })
-		defer stop()
+		s, _ := b.runHooked(t, func(source.Query) error { wait(t, 300*time.Millisecond); return nil })
 		eventually(t, "it is idle", func() bool { wait(t, 70*time.Millisecond); return s.Idle() })
 	})
 	instantly(t, "is idle behind a publish of unknown outcome", func(t *testing.T) {
@@ -137,8 +134,7 @@ func TestAnIdleShard(t *testing.T) {
 		close(sk.gate)
 		b.sink = sk
 		b.insert(3)
-		s, stop := b.run(t)
-		defer stop()
+		s, _ := b.run(t)
 		later(t, "it is idle and says that all is well", func() bool {
 			status := s.Status()
 			return s.Idle() && b.position(t) == 3 && status.State == shard.Running && status.LagKnown && status.Lag == 0

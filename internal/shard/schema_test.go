@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
+	"bridge/internal/progress"
 	"bridge/internal/shard"
 	"bridge/source"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // schemaBench is a bench whose log and metrics are looked at.
@@ -31,7 +32,7 @@ func newSchemaBench(t *testing.T, stop bool) *schemaBench {
 	b.opts.StopOnSchemaChange, b.opts.Recheck = stop, 5*time.Millisecond
 	b.insert(3)
 	_, end := b.run(t)
-	eventually(t, "published", func() bool { return b.position(t) == 3 })
+	b.saved(t, 3)
 	end()
 	return b
 }
@@ -52,8 +53,8 @@ func (b *schemaBench) breaks(t *testing.T) float64 {
 	return 0
 }
 
-// saved returns the members that the store has, and the version.
-func (b *schemaBench) saved(t *testing.T) string {
+// members returns the members that the store has, and the version.
+func (b *schemaBench) members(t *testing.T) string {
 	t.Helper()
 	s, err := store.LoadSchema(t.Context(), b.store, key)
 	if err != nil || s == nil {
@@ -89,7 +90,7 @@ func (b *schemaBench) stops(t *testing.T) string {
 	t.Helper()
 	before := b.count(topic)
 	s, end := b.run(t)
-	eventually(t, "the shard stops", func() bool { return s.Status().State == shard.Stopped })
+	stopped(t, s)
 	why := s.Status().LastError
 	end()
 	if !strings.Contains(why, shard.ErrSchemaChanged.Error()) {
@@ -106,12 +107,12 @@ func TestAMemberThatIsGone(t *testing.T) {
 		b := newSchemaBench(t, false)
 		b.insertOne()
 		s, end := b.run(t)
-		eventually(t, "published", func() bool { return b.position(t) == 4 })
+		b.saved(t, 4)
 		b.drop()
 		for range 3 {
 			b.insertOne()
 		}
-		eventually(t, "published", func() bool { return b.position(t) == 7 })
+		b.saved(t, 7)
 		if s.Status().State != shard.Running {
 			t.Errorf("%+v", s.Status())
 		}
@@ -121,7 +122,7 @@ func TestAMemberThatIsGone(t *testing.T) {
 		if n := strings.Count(b.log.String(), "consumers have to be told of"); n != 1 || !strings.Contains(b.log.String(), "member name was string or null and is gone") || b.breaks(t) != 1 {
 			t.Errorf("told %d times, counted %v:\n%s", n, b.breaks(t), &b.log)
 		}
-		if got := b.saved(t); got != "1.0.0 created id" {
+		if got := b.members(t); got != "1.0.0 created id" {
 			t.Errorf("the store has %q", got)
 		}
 	})
@@ -135,12 +136,12 @@ func TestAMemberThatIsGone(t *testing.T) {
 				t.Errorf("the reason lacks %q: %s", want, why)
 			}
 		}
-		if got := b.saved(t); got != "1.0.0 created id name" || b.breaks(t) != 1 {
+		if got := b.members(t); got != "1.0.0 created id name" || b.breaks(t) != 1 {
 			t.Errorf("the store has %q, counted %v", got, b.breaks(t))
 		}
 		b.version = "2.0.0"
 		b.goesOn(t, 4)
-		if got := b.saved(t); got != "2.0.0 created id" {
+		if got := b.members(t); got != "2.0.0 created id" {
 			t.Errorf("the store has %q", got)
 		}
 		if got := b.bus.Messages(topic)[3].Version; got != "2.0.0" {
@@ -152,9 +153,9 @@ func TestAMemberThatIsGone(t *testing.T) {
 		b.drop()
 		b.insertOne()
 		s, _ := b.run(t)
-		eventually(t, "the shard stops", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		b.add()
-		eventually(t, "the shard goes on", func() bool { return b.position(t) == 4 })
+		b.saved(t, 4)
 	})
 	t.Run("does not stop a shard of another version", func(t *testing.T) {
 		b := newSchemaBench(t, true)
@@ -174,7 +175,7 @@ func TestAnAddedMemberIsNoBreak(t *testing.T) {
 	b.table.AddColumn(source.Column{Name: "extra", Kind: source.Int})
 	b.insertOne()
 	b.goesOn(t, 4)
-	if got := b.saved(t); got != "1.0.0 created extra id name" || b.breaks(t) != 0 {
+	if got := b.members(t); got != "1.0.0 created extra id name" || b.breaks(t) != 0 {
 		t.Errorf("the store has %q, counted %v", got, b.breaks(t))
 	}
 	if after := b.bus.Messages(topic)[3].Schema; after == before || len(after) != 12 {
@@ -200,7 +201,7 @@ func TestTheSchemaOfABatchIsSavedWithIt(t *testing.T) {
 	b.insertOne()
 	_, end := b.run(t)
 	eventually(t, "the message is on the bus", func() bool { return b.count(topic) == 4 })
-	if got := b.saved(t); got != "1.0.0 created id name" {
+	if got := b.members(t); got != "1.0.0 created id name" {
 		t.Errorf("before the acknowledgement the store has %q", got)
 	}
 	b.opts.ShutdownTimeout = 0
@@ -214,7 +215,7 @@ func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
 		lost(b)
 		b.insertOne()
 		b.goesOn(t, 4)
-		if got := b.saved(t); got != "1.0.0 created id name" || b.breaks(t) != 0 {
+		if got := b.members(t); got != "1.0.0 created id name" || b.breaks(t) != 0 {
 			t.Errorf("the store has %q, counted %v", got, b.breaks(t))
 		}
 	})
@@ -251,8 +252,88 @@ func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
 		b.store = copied
 		b.insertOne()
 		b.goesOn(t, 5)
-		if got := b.saved(t); got != "1.0.0 created extra id name" {
+		if got := b.members(t); got != "1.0.0 created extra id name" {
 			t.Errorf("the store has %q", got)
 		}
 	})
+}
+
+// TestAnotherMeaningStopsTheShard: the store was written with one configuration, and is read with
+// another.
+func TestAnotherMeaningStopsTheShard(t *testing.T) {
+	release := func() *store.Meaning {
+		return &store.Meaning{Kind: "release", Table: "shop.items", ID: "id", Key: []string{"id"}}
+	}
+	capability := func() *store.Meaning {
+		m := release()
+		m.Kind = "capability"
+		return m
+	}
+	const (
+		reset = "bridge checkpoint reset items"
+		goOn  = "bridge checkpoint set items items 10"
+	)
+	for name, c := range map[string]struct {
+		was, is *store.Meaning
+		change  func(*store.Meaning)
+		// wants are in the error, lacks is not; none where nothing stops.
+		wants []string
+		lacks string
+	}{
+		"the same":      {was: release(), is: release()},
+		"none is saved": {was: nil, is: release()},
+		"a release stream that was a capability stream": {capability(), release(), nil, []string{"KIND was capability and is release", reset}, goOn},
+		"a capability stream that was a release stream": {release(), capability(), nil, []string{"KIND was release and is capability", reset}, goOn},
+		"another database":                   {release(), release(), func(m *store.Meaning) { m.Table = "crm.items" }, []string{"TABLE was shop.items and is crm.items", reset, goOn}, ""},
+		"another key":                        {release(), release(), func(m *store.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset, goOn}, ""},
+		"another key of a capability stream": {capability(), capability(), func(m *store.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset}, goOn},
+		"another id":                         {release(), release(), func(m *store.Meaning) { m.ID = "seq" }, []string{"ID was id and is seq", reset}, goOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			kind := func(m *store.Meaning) {
+				if b.opts.Meaning = m; m != nil {
+					b.opts.Kind = event.Kind(m.Kind)
+				}
+			}
+			kind(c.was)
+			b.insert(10)
+			b.runTo(t, 10)
+			if c.change != nil {
+				c.change(c.is)
+			}
+			kind(c.is)
+			b.insert(1)
+			s, stop := b.run(t)
+			if c.wants == nil {
+				b.saved(t, 11)
+				stop()
+				if saved, err := store.LoadMeaning(t.Context(), b.store, key); err != nil || saved == nil || len(saved.Differences(c.is)) > 0 {
+					t.Errorf("the meaning is %+v, %v", saved, err)
+				}
+				return
+			}
+			stopped(t, s)
+			got := s.Status().LastError
+			for _, want := range append(c.wants, shard.ErrOtherMeaning.Error()) {
+				if !strings.Contains(got, want) {
+					t.Errorf("last error lacks %q: %s", want, got)
+				}
+			}
+			if c.lacks != "" && strings.Contains(got, c.lacks) {
+				t.Errorf("last error names %q: %s", c.lacks, got)
+			}
+			if n := b.count(topic); n != 10 {
+				t.Errorf("%d messages were published, want 10", n)
+			}
+			stop()
+
+			// What bridge checkpoint reset does.
+			b.apply(t, func(image *store.Image) *store.Batch {
+				return progress.Reset{Stream: key.Stream, Epoch: progress.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
+			})
+			b.run(t)
+			eventually(t, "the table is published again", func() bool { return b.count(topic) == 21 })
+		})
+	}
 }

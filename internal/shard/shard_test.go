@@ -3,7 +3,6 @@ package shard_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,9 +17,9 @@ func TestShard(t *testing.T) {
 		release := b.bus.Pause(450)
 		_, stop := b.run(t)
 		eventually(t, "the bus stands still", func() bool { return b.count(topic) == 450 })
-		eventually(t, "saved what was acknowledged in full", func() bool { return b.position(t) == 400 })
+		b.saved(t, 400)
 		release()
-		eventually(t, "drained", func() bool { return b.position(t) == 1000 })
+		b.saved(t, 1000)
 		stop()
 		expectRun(t, b.ids(topic), 1, 1000)
 	})
@@ -69,12 +68,11 @@ func TestShard(t *testing.T) {
 			t.Errorf("last error %q", got)
 		}
 		b.table.Fail(0, nil)
-		eventually(t, "drained", func() bool { return b.position(t) == 10 })
+		b.saved(t, 10)
 		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
 		stop()
 		expectRun(t, b.ids(topic), 1, 10)
 	})
-
 }
 
 func TestStart(t *testing.T) {
@@ -82,24 +80,17 @@ func TestStart(t *testing.T) {
 		b := newBench(t)
 		b.opts.Start = shard.Start{After: 40}
 		b.insert(50)
-		_, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 50 })
-		stop()
+		b.runTo(t, 50)
 		expectRun(t, b.ids(topic), 41, 50)
 	})
 	t.Run("a table that hands out published ids again stops the shard with the commands that resolve it", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(100)
 		s, _ := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 100 })
+		b.saved(t, 100)
 		b.table.Truncate()
 		b.insert(3)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-		for _, want := range []string{"next id of items was", time.Now().UTC().Format("at 2006-01-02T"), "position is 100", "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:"} {
-			if got := s.Status().LastError; !strings.Contains(got, want) {
-				t.Errorf("last error lacks %q: %s", want, got)
-			}
-		}
+		expectText(t, stopped(t, s), "next id of items was", time.Now().UTC().Format("at 2006-01-02T"), "position is 100", "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:")
 	})
 }
 
@@ -117,22 +108,16 @@ func TestRejectedMessages(t *testing.T) {
 		b.insert(250)
 		b.bus.Reject(refuse(150))
 		s, stop := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		stop()
 		expectRun(t, b.ids(topic), 1, 149)
 		// What the bus has of the batch may have been read back.
 		if got := b.position(t); got != 100 && got != 149 {
 			t.Errorf("position %d, want that of the batch before or of the row before", got)
 		}
-		for _, want := range []string{"row 150", "too large", "DEAD_LETTER"} {
-			if got := s.Status().LastError; !strings.Contains(got, want) {
-				t.Errorf("last error lacks %q: %s", want, got)
-			}
-		}
+		expectText(t, s.Status().LastError, "row 150", "too large", "DEAD_LETTER")
 		b.bus.Reject(nil)
-		_, stop = b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 250 })
-		stop()
+		b.runTo(t, 250)
 		expectRun(t, b.ids(topic), 1, 250)
 	})
 	t.Run("with one the row goes there and the rest goes on in order", func(t *testing.T) {
@@ -140,9 +125,7 @@ func TestRejectedMessages(t *testing.T) {
 		b.opts.DeadLetter = deadTopic
 		b.insert(250)
 		b.bus.Reject(refuse(1, 150, 151, 250))
-		_, stop := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 250 })
-		stop()
+		b.runTo(t, 250)
 		if got, want := b.ids(deadTopic), []uint64{1, 150, 151, 250}; !slices.Equal(got, want) {
 			t.Errorf("dead letters %v, want %v", got, want)
 		}
@@ -162,7 +145,7 @@ func TestRejectedMessages(t *testing.T) {
 			return ""
 		})
 		s, _ := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stopped(t, s)
 		if got := b.position(t); got != 0 && got != 4 {
 			t.Errorf("position %d, want 0, or 4 where that was read back", got)
 		}
@@ -177,7 +160,7 @@ func TestStabilityWindow(t *testing.T) {
 		b.table.Insert("young", time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
 		b.insert(3)
 		s, stop := b.run(t)
-		eventually(t, "saved", func() bool { return b.position(t) == 7 })
+		b.saved(t, 7)
 		polls := b.table.Reads()
 		eventually(t, "polled on", func() bool { return b.table.Reads() > polls+5 })
 		if lag := s.Status().Lag; lag <= 0 || lag > time.Minute {
@@ -194,7 +177,7 @@ func TestStabilityWindow(t *testing.T) {
 		started := time.Now()
 		b.table.Insert("young", started.UTC().Format("2006-01-02 15:04:05.000000"))
 		s, _ := b.run(t)
-		eventually(t, "published", func() bool { return b.position(t) == 1 })
+		b.saved(t, 1)
 		if took := time.Since(started); took < b.opts.Window {
 			t.Errorf("published after %s", took)
 		}
@@ -221,8 +204,6 @@ func TestCrash(t *testing.T) {
 		stop()
 		release()
 	}
-	_, stop := b.run(t)
-	eventually(t, "drained", func() bool { return b.position(t) == rows })
-	stop()
+	b.runTo(t, rows)
 	expectRun(t, b.ids(topic), 1, rows)
 }

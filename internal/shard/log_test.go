@@ -8,6 +8,28 @@ import (
 	"time"
 )
 
+// TestAStartIsLogged: where a shard begins or resumes, and when it has caught up, once each.
+func TestAStartIsLogged(t *testing.T) {
+	log := new(lines)
+	b := newBench(t)
+	b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+	b.insert(3)
+	_, stop := b.run(t)
+	eventually(t, "caught up", func() bool { return log.count(`msg="caught up" published=3 position=3 after=`) == 1 })
+	b.insert(2)
+	b.saved(t, 5)
+	b.polls(t, 3)
+	stop()
+	if log.count(`msg="stream begins" position=0`) != 1 || log.count("caught up") != 1 || log.count("resumes") != 0 {
+		t.Errorf("the first start logs %s", log.b.String())
+	}
+	b.run(t)
+	eventually(t, "caught up again", func() bool { return log.count(`msg="caught up" published=0 position=5 after=`) == 1 })
+	if log.count(`msg="stream resumes" position=5`) != 1 || log.count("stream begins") != 1 {
+		t.Errorf("the second start logs %s", log.b.String())
+	}
+}
+
 // The warning about a stray id is for one: ids that hold a time leave a wide gap behind each row.
 func TestIDsThatHoldATime(t *testing.T) {
 	const first = 1_820_000_000_000_000_000
@@ -30,7 +52,7 @@ func TestIDsThatHoldATime(t *testing.T) {
 				b.table.InsertAt(id, "n", old)
 			}
 			_, stop := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == c.ids[len(c.ids)-1] })
+			b.saved(t, c.ids[len(c.ids)-1])
 			wait(t, 3*time.Second)
 			stop()
 			text := log.String()

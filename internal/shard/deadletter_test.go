@@ -1,0 +1,153 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/internal/shard"
+	"bridge/sink"
+	sinkmemory "bridge/sink/memory"
+)
+
+// refuseRows refuses the events of rows from first to last.
+func refuseRows(first, last uint64) func(*sink.Message) string {
+	return func(m *sink.Message) string {
+		if m.Destination == topic && m.RowID >= first && m.RowID <= last {
+			return "too large"
+		}
+		return ""
+	}
+}
+
+func TestTheLimitOfDeadLetters(t *testing.T) {
+	for _, kind := range []string{"release", "capability"} {
+		t.Run("a "+kind+" shard stops at it, and each restart goes on with the row that was refused", func(t *testing.T) {
+			b := newBench(t)
+			row := func(int) { b.insert(1) }
+			if kind == "capability" {
+				b = newViewBench(t, false)
+				row = func(i int) { b.table.Insert(fmt.Sprint("e", i), "1", "0") }
+			}
+			for i := range 300 {
+				row(i)
+			}
+			b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 1000
+			b.bus.Reject(refuseRows(101, 250))
+			run := func() (s *shard.Shard, stop func()) {
+				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100)
+				return b.run(t)
+			}
+			s, stop := run()
+			stopped(t, s)
+			stop()
+			expectText(t, s.Status().LastError, "more than 100 rows of stream items", "row 201 of items", "too large", "DEAD_LETTER_LIMIT", "restart")
+			expectRun(t, b.ids(deadTopic), 101, 200)
+			// Invariant 1: nothing moves past the row.
+			if got := b.position(t); got > 200 {
+				t.Errorf("position %d, want 200 at most", got)
+			}
+			_, stop = run()
+			b.saved(t, 300)
+			stop()
+			expectRun(t, b.ids(deadTopic), 101, 250)
+			if got := b.ids(topic); len(got) != 150 || !slices.IsSorted(got) {
+				t.Errorf("%d events of the other rows: %s", len(got), short(got))
+			}
+		})
+	}
+
+	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
+		l := shard.NewDeadLetterLimit("items", 2)
+		start := time.Unix(1000, 0)
+		for _, c := range []struct {
+			row   uint64
+			after time.Duration
+			full  bool
+		}{
+			{1, 0, false},
+			{1, time.Second, false},
+			{2, 2 * time.Second, false},
+			{1, 3 * time.Second, false},
+			{3, time.Minute, false},
+			{4, time.Minute + time.Second, true},
+			{5, time.Hour, true},
+		} {
+			if err := l.Count(c.row, start.Add(c.after)); (err != nil) != c.full {
+				t.Errorf("row %d after %s: %v", c.row, c.after, err)
+			}
+		}
+	})
+
+}
+
+// wholeSink takes batches as a whole, as sink.Transactional says, on a bus in memory. It refuses
+// messages for which refuse returns true.
+type wholeSink struct {
+	*sinkmemory.Sink
+	refuse func(*sink.Message) bool
+	// batches are those that were stored.
+	batches [][]sink.Message
+}
+
+var _ sink.Transactional = (*wholeSink)(nil)
+
+func (s *wholeSink) Fence(context.Context) error { return nil }
+
+func (s *wholeSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	for i := range batch {
+		if s.refuse != nil && s.refuse(&batch[i]) {
+			nothing.Status[i] = sink.Rejected
+			nothing.Rejected = append(nothing.Rejected, sink.Rejection{Index: i, Reason: "too large"})
+		}
+	}
+	if len(nothing.Rejected) > 0 {
+		return nothing, nil
+	}
+	out, err := s.Sink.Publish(ctx, batch)
+	if err != nil {
+		return nothing, err
+	}
+	s.batches = append(s.batches, slices.Clone(batch))
+	return out, nil
+}
+
+func TestABatchIsSentAsAWhole(t *testing.T) {
+	t.Run("with dead letters instead of refused rows, and smaller ones where those are refused", func(t *testing.T) {
+		b := newBench(t)
+		s := &wholeSink{Sink: b.bus}
+		large := 0
+		s.refuse = func(m *sink.Message) bool {
+			if m.Destination == deadTopic {
+				large++
+				return large == 1
+			}
+			return m.RowID == 2 || m.RowID == 4
+		}
+		b.sink, b.opts.Whole, b.opts.DeadLetter = s, true, deadTopic
+		b.insert(5)
+		b.runTo(t, 5)
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 5}) || b.count(deadTopic) != 2 {
+			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
+		}
+		var rows []uint64
+		for _, m := range s.batches[0] {
+			rows = append(rows, m.RowID)
+		}
+		if len(s.batches) != 1 || !slices.Equal(rows, []uint64{1, 2, 3, 4, 5}) {
+			t.Errorf("%d batches, the first is of rows %v", len(s.batches), rows)
+		}
+	})
+	t.Run("a refused row without a dead-letter destination stops the shard behind those before it", func(t *testing.T) {
+		b := newBench(t)
+		b.sink, b.opts.Whole = &wholeSink{Sink: b.bus, refuse: func(m *sink.Message) bool { return m.RowID == 3 }}, true
+		b.insert(5)
+		s, stop := b.run(t)
+		stopped(t, s)
+		stop()
+		expectRun(t, b.ids(topic), 1, 2)
+	})
+}
