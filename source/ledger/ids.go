@@ -68,7 +68,9 @@ func (s *IDs) Add(ranges []source.Range) {
 			}
 		}
 		for g := range m.gaps(i) {
-			addThrough(g.First)
+			if len(ranges) > 0 && ranges[0].First <= g.First {
+				addThrough(g.First)
+			}
 			add(g.Range)
 		}
 		addThrough(end)

@@ -295,8 +295,13 @@ func (s *set) subtract(i int, ranges []source.Range) {
 		for len(ranges) > 0 && ranges[0].Last < g.First {
 			ranges = ranges[1:]
 		}
+		if len(ranges) == 0 || ranges[0].First > g.Last {
+			list = append(list, g)
+			continue
+		}
+		removed = true
 		split(g.Range, ranges, func(part source.Range, inside bool) {
-			if removed = removed || inside; !inside {
+			if !inside {
 				list = append(list, gap{part, g.missed})
 			}
 		})
