@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // coordinator asks the coordinator of one transactional id. Each call is one request; kafka-go
@@ -20,6 +22,9 @@ type coordinator struct {
 	// has initialised last. It is even: an odd one says that the takeover is not confirmed.
 	signature int32
 }
+
+// errNoDescribe says that the brokers are too old.
+var errNoDescribe = errors.New("the brokers do not tell who publishes under a transactional id (DescribeTransactions, Kafka 3.0), which exactly-once needs")
 
 // claimIs is set in the time limit of a process that claims the transactional id.
 const claimIs = 1
@@ -40,14 +45,29 @@ func (c *coordinator) initialise(ctx context.Context, of identity, limit int32) 
 	return identity{producer: r.ProducerID, epoch: r.ProducerEpoch}, generation, answer(r.ErrorCode, "")
 }
 
-// describe tells who has initialised last, and with which epoch.
+// transactionState says who has initialised last: the time limit of its transactions, in ms, and
+// its epoch.
+type transactionState struct {
+	timeoutMs int32
+	producer  int64
+	epoch     int16
+}
+
+// describe asks for the state of the transactional id.
 func (c *coordinator) describe(ctx context.Context) (*transactionState, int, error) {
-	res, generation, err := c.cluster.roundTrip(ctx, &describeRequest{id: c.id, clientID: c.cluster.clientID})
+	req := &kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{c.id}}
+	res, generation, err := ask[*kmsg.DescribeTransactionsResponse](ctx, c.cluster, toTransaction{c.cluster.request(req), c.id})
+	if errors.Is(err, errTooOld) {
+		err = errNoDescribe
+	}
 	if err != nil {
 		return nil, generation, err
 	}
-	s := res.(*transactionState)
-	return s, generation, answer(s.code, "")
+	if len(res.TransactionStates) != 1 || res.TransactionStates[0].TransactionalID != c.id {
+		return nil, generation, fmt.Errorf("the broker describes %d transactional ids, asked was for %q", len(res.TransactionStates), c.id)
+	}
+	s := &res.TransactionStates[0]
+	return &transactionState{s.TimeoutMillis, s.ProducerID, s.ProducerEpoch}, generation, answer(s.ErrorCode, "")
 }
 
 // operationNotAttempted is the answer about a partition that was not looked at because of another

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 )
@@ -31,6 +33,10 @@ const (
 
 // errBatch says that a batch is not what it should be.
 var errBatch = errors.New("a record batch cannot be read")
+
+// aborted says that what a producer wrote from an offset on, up to its next abort marker, does not
+// count.
+type aborted = kmsg.FetchResponseTopicPartitionAbortedTransaction
 
 // recordBatch is a record batch, magic 2.
 type recordBatch struct {
@@ -62,10 +68,10 @@ type decoder struct {
 // decode hands out the messages of an answer that lie between d.next and d.to, and moves d.next
 // behind all that the answer covers. Control batches and aborted transactions are covered, too. An
 // error other than d.refused is about the answer; d.next then lies behind what was handed out.
-func (d *decoder) decode(a *fetchAnswer) error {
-	aborted, producers := a.aborted, []int64(nil)
-	slices.SortFunc(aborted, func(a, b abortedTransaction) int { return int(max(min(a.first-b.first, 1), -1)) })
-	for rest := a.batches; d.next < d.to; {
+func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
+	left, producers := a.AbortedTransactions, []int64(nil)
+	slices.SortFunc(left, func(a, b aborted) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
+	for rest := a.RecordBatches; d.next < d.to; {
 		one, after, err := splitBatch(rest)
 		if err != nil || one == nil {
 			return err
@@ -82,7 +88,7 @@ func (d *decoder) decode(a *fetchAnswer) error {
 		if err != nil {
 			return err
 		}
-		aborted, producers = producersUpTo(aborted, b.last, producers)
+		left, producers = producersUpTo(left, b.last, producers)
 		switch {
 		case b.attributes&controlIs != 0:
 			if at := slices.Index(producers, b.producer); at >= 0 && b.ends() == controlAbort {
@@ -101,6 +107,35 @@ func (d *decoder) decode(a *fetchAnswer) error {
 		d.next = max(d.next, min(b.last+1, d.to))
 	}
 	return nil
+}
+
+// endOf returns the offset behind the last whole batch of an answer, -1 if there is none.
+func endOf(batches []byte) int64 {
+	end := int64(-1)
+	for rest := batches; len(rest) > batchHead; {
+		size := int64(binary.BigEndian.Uint32(rest[lengthAt-sizePrefix:])) + batchHead
+		if size > int64(len(rest)) || size <= batchHead {
+			break
+		}
+		first := int64(binary.BigEndian.Uint64(rest))
+		end = first + 1
+		if size >= headerBytes && rest[magicAt-sizePrefix] >= 2 {
+			end = first + int64(int32(binary.BigEndian.Uint32(rest[lastDeltaAt-sizePrefix:]))) + 1
+		}
+		rest = rest[size:]
+	}
+	return end
+}
+
+// producersUpTo moves the producers of transactions that begin at or before an offset into set.
+func producersUpTo(list []aborted, last int64, set []int64) ([]aborted, []int64) {
+	for len(list) > 0 && list[0].FirstOffset <= last {
+		if !slices.Contains(set, list[0].ProducerID) {
+			set = append(set, list[0].ProducerID)
+		}
+		list = list[1:]
+	}
+	return list, set
 }
 
 // without notes a batch that holds no messages.

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 )
@@ -45,7 +47,7 @@ func decoded(batches []byte, from, to int64) (values []string, next int64, err e
 		values = append(values, fmt.Sprintf("%d %s %s", m.Offset, m.Key, m.Value))
 		return nil
 	}
-	err = d.decode(&fetchAnswer{batches: batches})
+	err = d.decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches})
 	return values, d.next, err
 }
 
@@ -61,7 +63,7 @@ func TestDecode(t *testing.T) {
 		if got, next, err := decoded(whole, 21, math.MaxInt64); err != nil || next != 22 || len(got) > 0 {
 			t.Errorf("got %q, %d, %v", got, next, err)
 		}
-		if end := (&fetchAnswer{batches: whole}).end(); end != 22 {
+		if end := endOf(whole); end != 22 {
 			t.Errorf("the answer ends at %d", end)
 		}
 	})
@@ -70,7 +72,7 @@ func TestDecode(t *testing.T) {
 		if err != nil || next != 21 || len(got) != 4 {
 			t.Errorf("got %q, %d, %v", got, next, err)
 		}
-		if end := (&fetchAnswer{batches: whole[:len(whole)-1]}).end(); end != 21 {
+		if end := endOf(whole[:len(whole)-1]); end != 21 {
 			t.Errorf("the answer ends at %d", end)
 		}
 	})
@@ -113,15 +115,28 @@ func FuzzDecode(f *testing.F) {
 			last = int64(m.Offset)
 			return nil
 		}
-		a := &fetchAnswer{batches: batches}
-		a.end()
-		if err := d.decode(a); err != nil && !errors.Is(err, errBatch) {
+		endOf(batches)
+		if err := d.decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches}); err != nil && !errors.Is(err, errBatch) {
 			t.Fatal(err)
 		}
 		if d.next < from {
 			t.Fatalf("next is %d, was %d", d.next, from)
 		}
-		request := fetchRequest{version: newestFetch}
-		_, _ = request.decode(batches)
 	})
+}
+
+// TestTopicIDs: they are in checkpoints, and as kafka-topics.sh shows them.
+func TestTopicIDs(t *testing.T) {
+	id := [16]byte{0xfb, 0xff, 15: 1}
+	for want, topic := range map[string]kmsg.MetadataResponseTopic{
+		"-_8AAAAAAAAAAAAAAAAAAQ": {TopicID: id},
+		"":                       {TopicID: id, ErrorCode: int16(kafkago.UnknownTopicOrPartition)},
+	} {
+		if got := idOf(&topic); got != want {
+			t.Errorf("the id is %q, want %q", got, want)
+		}
+	}
+	if got := idOf(new(kmsg.MetadataResponseTopic)); got != "" {
+		t.Errorf("a topic without an id has %q", got)
+	}
 }

@@ -29,6 +29,29 @@ func parseTP(name string) (topic string, partition int32, err error) {
 	return topic, int32(n), nil
 }
 
+// brokerError is a broker's answer.
+type brokerError struct {
+	code    kafkago.Error
+	message string
+}
+
+func (e *brokerError) Error() string {
+	if e.message == "" {
+		return e.code.Error()
+	}
+	return fmt.Sprintf("%s (%s)", e.code.Error(), e.message)
+}
+
+func (e *brokerError) Unwrap() error { return e.code }
+
+// answer returns nil for code 0.
+func answer(code int16, message string) error {
+	if code == 0 {
+		return nil
+	}
+	return &brokerError{kafkago.Error(code), message}
+}
+
 // remedy is what a worker does about a fault.
 type remedy int
 

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	// inspect is a remedy of this package.
 	findings "bridge/internal/inspect"
@@ -42,7 +42,7 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no broker answers within %v", inspectWithin))
 	defer cancel()
 	r := findings.Report{Summary: "Kafka at " + s.cluster.addr.String()}
-	found, err := s.cluster.inspect(ctx, s.watched)
+	found, _, err := s.cluster.metadata(ctx, s.watched)
 	if err != nil {
 		s.unreached(&r, err)
 		return r
@@ -51,8 +51,8 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	for i := range found.Topics {
 		topic := &found.Topics[i]
 		if s.inspectTopic(&r, topic) {
-			usable = append(usable, topic.Name)
-			known = append(known, fmt.Sprintf("%s has %s", topic.Name, partitions(len(topic.Partitions))))
+			usable = append(usable, nameOf(topic))
+			known = append(known, fmt.Sprintf("%s has %s", nameOf(topic), partitions(len(topic.Partitions))))
 		}
 	}
 	slices.Sort(known)
@@ -117,19 +117,20 @@ func firstOf(brokers string) string {
 }
 
 // inspectTopic reports whether a topic can be used.
-func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool {
-	server, subject := firstOf(s.cluster.addr.String()), "topic "+t.Name
-	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), t.Name)
+func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) bool {
+	name := nameOf(t)
+	server, subject := firstOf(s.cluster.addr.String()), "topic "+name
+	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), name)
 	err := answer(t.ErrorCode, "")
 	switch {
 	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.table:
 		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
-			Says("create it").Types("%s", CreateTable(server, t.Name))
+			Says("create it").Types("%s", CreateTable(server, name))
 		return false
 	case errors.Is(err, kafkago.UnknownTopicOrPartition):
 		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
 			Says("bridge creates no topics: create it, with as many partitions as consumers are to share the work").
-			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 3", server, t.Name)
+			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 3", server, name)
 		return false
 	case errors.Is(err, kafkago.TopicAuthorizationFailed):
 		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be described by this login").
@@ -137,10 +138,10 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 		return false
 	case err != nil:
 		r.Add(findings.Unsafe, findings.TopicLeader, subject, "cannot be used: "+err.Error()).
-			Says("see to the brokers").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, t.Name)
+			Says("see to the brokers").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
 		return false
 	}
-	if operations := t.TopicAuthorizedOperations; operations != operationsUnknown && operations != 0 {
+	if operations := t.AuthorizedOperations; operations != operationsUnknown && operations != 0 {
 		// One command grants both.
 		switch {
 		case operations&(1<<operationWrite) == 0:
@@ -153,19 +154,19 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 	}
 	if n := len(t.Partitions); s.table && n > 1 {
 		r.Add(findings.Unsafe, findings.TopicPartitions, subject, "has "+partitions(n)+": one holds the last message of each key in order").
-			Says("make it again with one").Types("%s", CreateTable(server, t.Name))
+			Says("make it again with one").Types("%s", CreateTable(server, name))
 	}
 	if without := leaderless(t.Partitions); without > 0 {
 		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).
-			Says("see to the brokers that keep its replicas").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, t.Name)
+			Says("see to the brokers that keep its replicas").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
 	}
 	return true
 }
 
-func leaderless(partitions []metadata.ResponsePartition) int {
+func leaderless(partitions []kmsg.MetadataResponseTopicPartition) int {
 	without := 0
 	for _, p := range partitions {
-		if p.LeaderID < 0 {
+		if p.Leader < 0 {
 			without++
 		}
 	}
@@ -236,29 +237,64 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 	}
 }
 
-// authorizedRequest is a metadata request that also asks what the login may do.
-type authorizedRequest struct{ topics []string }
-
-var _ protocol.Splitter = (*authorizedRequest)(nil)
-
-func (*authorizedRequest) ApiKey() protocol.ApiKey { return protocol.Metadata }
-
-// Split implements protocol.Splitter.
-func (r *authorizedRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
-	return []protocol.Message{&plainMetadata{TopicNames: r.topics, IncludeTopicAuthorizedOperations: true}}, r, nil
-}
-
-// Merge implements protocol.Merger.
-func (r *authorizedRequest) Merge(requests []protocol.Message, results []any) (protocol.Message, error) {
-	return (&metadataRequest{r.topics}).Merge(requests, results)
-}
-
-// inspect asks a broker for topics and for what the login may do with them. It creates none.
-func (c *cluster) inspect(ctx context.Context, topics []string) (*metadata.Response, error) {
-	// Nil would mean all topics.
-	res, _, err := c.roundTrip(ctx, &authorizedRequest{append([]string{}, topics...)})
-	if err != nil {
-		return nil, err
+// inspectBrokers connects to each broker that leads a partition of topics, at the address that the
+// cluster advertises for it: the brokers that the configuration names only tell of the others.
+func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *kmsg.MetadataResponse) {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectWithin, fmt.Errorf("no answer within %v", connectWithin))
+	defer cancel()
+	var leads []int32
+	for _, topic := range found.Topics {
+		for _, p := range topic.Partitions {
+			leads = append(leads, p.Leader)
+		}
 	}
-	return res.(metadataResponse).Response, nil
+	slices.Sort(leads)
+	leads = slices.Compact(leads)
+	_, errs := askEach[*kmsg.ApiVersionsResponse](ctx, s.cluster, leads, func() kmsg.Request { return new(kmsg.ApiVersionsRequest) })
+	for _, b := range found.Brokers {
+		i, asked := slices.BinarySearch(leads, b.NodeID)
+		if !asked || errs[i] == nil {
+			continue
+		}
+		err := errs[i]
+		if stray, ok := errors.AsType[*advertisedError](err); ok {
+			err = stray.err
+		}
+		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		r.Add(findings.Unsafe, findings.SinkUnreachable, "broker "+address, "leads partitions and does not answer at this address, which the cluster advertises (advertised.listeners)").
+			Because(err).
+			Says("have the broker advertise an address that this host resolves and reaches, or let this host reach it; to try it by hand").
+			Types("kafka-broker-api-versions.sh --bootstrap-server %s", address)
+	}
+}
+
+// inspectTransactions looks at what exactly-once needs, where it is asked for. It changes nothing:
+// the right to write shows by an initialisation with a time limit that no broker takes.
+func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
+	if s.transactions == nil {
+		return
+	}
+	c := s.transactions.producer.coordinator
+	_, _, described := c.describe(ctx)
+	_, _, initialised := c.initialise(ctx, anyProducer, 0)
+	subject := "transactional id " + c.id
+	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --transactional-id %s",
+		firstOf(s.cluster.addr.String()), s.user(), c.id)
+	switch {
+	case errors.Is(described, errNoDescribe):
+		r.Add(findings.Unsafe, findings.NoTransactions, "brokers", described.Error()).
+			Says("update the brokers to Kafka 3.0 or later, or set %s to at-least-once", option.Delivery)
+	case errors.Is(initialised, kafkago.TransactionalIDAuthorizationFailed):
+		r.Add(findings.Unsafe, findings.TransactionGrant, subject, "may not be used by this login (WRITE)").
+			Says("let an administrator run").Types("%s", grant)
+	case errors.Is(described, kafkago.TransactionalIDAuthorizationFailed):
+		r.Add(findings.Unsafe, findings.TransactionGrant, subject, "may not be described by this login (DESCRIBE)").
+			Says("let an administrator run").Types("%s", grant)
+	case initialised != nil && !errors.Is(initialised, kafkago.InvalidTransactionTimeout):
+		r.Add(findings.Unsafe, findings.NoTransactions, subject, "cannot be used: "+s.transactions.producer.explain(initialised).Error()).
+			Says("see to the topic __transaction_state and its replicas").
+			Types("kafka-topics.sh --bootstrap-server %s --describe --topic __transaction_state", firstOf(s.cluster.addr.String()))
+	default:
+		r.Summary += "; exactly-once as " + c.id
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
 )
@@ -99,10 +99,6 @@ func (s *Sink) routes(names []string) map[string]route {
 // amiss. It returns the faults joined.
 func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	found, generation, err := s.cluster.metadata(ctx, names)
-	var ids map[string]string
-	if err == nil {
-		ids, generation, err = s.cluster.topicIDs(ctx, names)
-	}
 	if err != nil {
 		if ctx.Err() == nil {
 			s.faults.fail(who, everywhere, explain("", err))
@@ -112,31 +108,32 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	}
 	s.faults.ok(who)
 	var faults []error
-	for i := range found {
-		t := &found[i]
+	for i := range found.Topics {
+		t := &found.Topics[i]
+		name := nameOf(t)
 		if err := topicFault(t); err != nil {
-			s.faults.fail(who+t.Name, t.Name, err)
+			s.faults.fail(who+name, name, err)
 			faults = append(faults, err)
 			continue
 		}
-		s.faults.ok(who + t.Name)
-		if !s.learn(t.Name, len(t.Partitions), ids[t.Name]) {
+		s.faults.ok(who + name)
+		if !s.learn(name, len(t.Partitions), idOf(t)) {
 			continue
 		}
 		for _, p := range t.Partitions {
-			s.session(tp(t.Name, p.PartitionIndex))
+			s.session(tp(name, p.Partition))
 		}
 	}
 	return errors.Join(faults...)
 }
 
 // topicFault returns what keeps a topic from being used, in words for an operator.
-func topicFault(t *metadata.ResponseTopic) error {
+func topicFault(t *kmsg.MetadataResponseTopic) error {
 	switch err := answer(t.ErrorCode, ""); {
 	case err != nil:
-		return explain(t.Name, err)
+		return explain(nameOf(t), err)
 	case len(t.Partitions) == 0:
-		return fmt.Errorf("topic %s has no partitions", t.Name)
+		return fmt.Errorf("topic %s has no partitions", nameOf(t))
 	}
 	return nil
 }

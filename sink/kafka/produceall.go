@@ -23,6 +23,45 @@ type answersBy struct {
 
 func (c answersBy) Deadline() (time.Time, bool) { return c.at, true }
 
+// produce sends a sealed batch to the leader of a partition and returns its base offset, -1 if the
+// broker does not tell.
+func (c *cluster) produce(ctx context.Context, topic string, partition int32, sealed []byte) (int64, int, error) {
+	res, generation, err := c.roundTrip(ctx, &rawproduce.Request{
+		Acks:    int16(kafkago.RequireAll),
+		Timeout: int32(produceTimeout.Milliseconds()),
+		Topics: []rawproduce.RequestTopic{{
+			Topic: topic,
+			Partitions: []rawproduce.RequestPartition{{
+				Partition: partition,
+				RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(sealed)},
+			}},
+		}},
+	})
+	if err != nil {
+		return -1, generation, err
+	}
+	topics := res.(*produce.Response).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
+		return -1, generation, fmt.Errorf("the broker answers a batch for one partition with %d topics", len(topics))
+	}
+	base, err := baseOffset(&topics[0].Partitions[0])
+	return base, generation, err
+}
+
+// baseOffset returns where a batch was stored, -1 if the broker does not tell.
+func baseOffset(p *produce.ResponsePartition) (int64, error) {
+	message := p.ErrorMessage
+	for _, r := range p.RecordErrors {
+		if message == "" {
+			message = r.BatchIndexErrorMessage
+		}
+	}
+	if err := answer(p.ErrorCode, message); err != nil {
+		return -1, err
+	}
+	return p.BaseOffset, nil
+}
+
 // produceAll sends batches of several partitions to their leaders, one request each, and notes in
 // each batch its base offset, or its fault. Batches that have a fault of their own are not sent.
 // Leaders may answer until then.
@@ -72,7 +111,7 @@ func (r *produceAllRequest) Split(cluster protocol.Cluster) ([]protocol.Message,
 	var messages []protocol.Message
 	for _, b := range r.batches {
 		w := b.p.worker
-		leader, err := (&fetchRequest{topic: w.topic, partition: w.partition}).Broker(cluster)
+		leader, err := leaderOf(w.topic, w.partition)(cluster)
 		if err != nil {
 			b.fault = err
 			continue

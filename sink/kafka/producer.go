@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // identity is what an idempotent producer puts on a batch for one partition. The broker takes a
@@ -63,10 +65,15 @@ func (p *producers) other(ctx context.Context, worn *identity) (identity, int, e
 	if p.known && (worn == nil || worn.producer != p.current.producer) {
 		return p.current, 0, nil
 	}
-	fresh, generation, err := p.cluster.newProducer(ctx)
+	// Without a transactional id any broker answers.
+	res, generation, err := ask[*kmsg.InitProducerIDResponse](ctx, p.cluster, p.cluster.request(&kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}))
+	if err == nil {
+		err = answer(res.ErrorCode, "")
+	}
 	if err != nil {
 		return identity{}, generation, err
 	}
+	fresh := identity{producer: res.ProducerID, epoch: res.ProducerEpoch}
 	p.current, p.known = fresh, true
 	return fresh, generation, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
 	"bridge/sink"
@@ -29,7 +30,18 @@ const (
 	// once.
 	quickAnswer = 10 * time.Millisecond
 	quickPause  = 50 * time.Millisecond
+	// fetchBytes bounds an answer that holds more than one batch, fetchWait how long the leader
+	// waits for something to answer with.
+	fetchBytes = 4 << 20
+	fetchWait  = 500 * time.Millisecond
+	// newestFetch is the last version of Fetch without topic ids and tags.
+	newestFetch = 11
+	// readCommitted has the leader hide what is not decided yet, and name what was aborted.
+	readCommitted = 1
 )
+
+// errThrottled says that the leader answers nothing because a quota is used up.
+var errThrottled = errors.New("the broker throttles fetches: a quota is used up")
 
 var _ sink.Reader = (*Sink)(nil)
 
@@ -112,7 +124,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 		}
 		r.succeeded()
 		r.outside = 0
-		end := found.answer.end()
+		end := endOf(found.answer.RecordBatches)
 		if end > r.decoder.next {
 			r.hole, r.idle = -1, time.Time{}
 			if end < r.decoder.to {
@@ -122,7 +134,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 		} else {
 			sure, err = r.empty(ctx, found.answer, begun)
 		}
-		r.spare = found.answer.memory
+		r.spare = found.memory
 		if r.decoder.refused != nil {
 			return r.decoder.refused
 		}
@@ -148,28 +160,50 @@ type fetching struct {
 	done   chan fetched
 }
 
-// fetched is what has come of it.
+// fetched is what has come of it. The answer lies in memory.
 type fetched struct {
-	answer     *fetchAnswer
+	answer     *kmsg.FetchResponseTopicPartition
+	memory     []byte
 	generation int
 	err        error
 }
 
-// fetch asks for what lies at an offset.
+// fetch asks the leader for the batches from an offset on, as they lie in its log: kafka-go's own
+// request hides control batches, and decodes into single allocations.
 func (r *reading) fetch(ctx context.Context, from int64) *fetching {
-	request := &fetchRequest{topic: r.topic, partition: r.partition, offset: from, clientID: r.cluster.clientID, memory: r.spare}
-	r.spare = nil
+	partition := kmsg.NewFetchRequestTopicPartition()
+	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = r.partition, from, fetchBytes
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = newestFetch, int32(fetchWait.Milliseconds()), 1, fetchBytes, readCommitted
+	req.Topics = []kmsg.FetchRequestTopic{{Topic: r.topic, Partitions: []kmsg.FetchRequestTopicPartition{partition}}}
+	sent := r.cluster.request(req)
+	sent.memory, r.spare = r.spare, nil
 	ctx, cancel := context.WithCancel(ctx)
 	f := &fetching{cancel: cancel, done: make(chan fetched, 1)}
 	go func() {
-		res, generation, err := r.cluster.roundTrip(ctx, request)
+		res, generation, err := ask[*kmsg.FetchResponse](ctx, r.cluster, toBroker{sent, leaderOf(r.topic, r.partition)})
 		found := fetched{generation: generation, err: err}
 		if err == nil {
-			found.answer = res.(*fetchAnswer)
+			found.memory = sent.memory
+			found.answer, found.err = r.answered(res)
 		}
 		f.done <- found
 	}()
 	return f
+}
+
+// answered returns what an answer says of the partition.
+func (r *reading) answered(res *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPartition, error) {
+	switch err := answer(res.ErrorCode, ""); {
+	case err != nil:
+		return nil, err
+	case len(res.Topics) == 0 && res.ThrottleMillis > 0:
+		return nil, errThrottled
+	case len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 || res.Topics[0].Topic != r.topic || res.Topics[0].Partitions[0].Partition != r.partition:
+		return nil, fmt.Errorf("the broker answers for %d topics, asked was for partition %s", len(res.Topics), r.tp)
+	}
+	p := &res.Topics[0].Partitions[0]
+	return p, answer(p.ErrorCode, "")
 }
 
 // wait returns the answer.
@@ -216,16 +250,16 @@ func (r *reading) faulty(ctx context.Context, found fetched) error {
 
 // empty judges an answer without a whole batch. sure is false when the topic is to be looked at
 // again.
-func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (sure bool, err error) {
+func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition, begun time.Time) (sure bool, err error) {
 	d := &r.decoder
-	bound := a.highWatermark
-	if a.lastStable >= 0 {
-		bound = min(bound, a.lastStable)
+	bound := a.HighWatermark
+	if a.LastStableOffset >= 0 {
+		bound = min(bound, a.LastStableOffset)
 	}
 	switch {
-	case a.logStart > d.next:
+	case a.LogStartOffset > d.next:
 		return false, kafkago.OffsetOutOfRange
-	case len(a.batches) > 0:
+	case len(a.RecordBatches) > 0:
 		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.next)
 	case bound > d.next && r.hole == d.next:
 		// Twice the leader had nothing to give up to bound: it was compacted away.
@@ -241,14 +275,14 @@ func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (s
 		r.idle, r.looked = now, now
 	}
 	idle := now.Sub(r.idle)
-	if a.highWatermark > d.next && idle >= holdupAfter {
+	if a.HighWatermark > d.next && idle >= holdupAfter {
 		if now.Sub(r.named) >= idleCheck {
 			r.named, r.heldUp = now, r.cluster.heldUp(ctx, r.topic, r.partition)
 		}
 		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.next, r.heldUp))
 	}
 	if d.to < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
-		return false, r.silent(a.highWatermark)
+		return false, r.silent(a.HighWatermark)
 	}
 	sure = true
 	if now.Sub(r.looked) >= idleCheck {
@@ -264,11 +298,14 @@ func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (s
 // will tell.
 func (r *reading) same(ctx context.Context) error {
 	return r.retry(ctx, func() (int, error) {
-		ids, generation, err := r.cluster.topicIDs(ctx, []string{r.topic})
+		found, generation, err := r.cluster.metadata(ctx, []string{r.topic})
 		if err != nil {
 			return generation, err
 		}
-		id := ids[r.topic]
+		id := ""
+		for i := range found.Topics {
+			id = idOf(&found.Topics[i])
+		}
 		switch {
 		case r.incarnation == "":
 			r.incarnation = id

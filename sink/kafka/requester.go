@@ -3,7 +3,7 @@ package kafka
 import (
 	"context"
 
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 )
@@ -25,18 +25,15 @@ func NewRequester(o Options) (*Requester, error) {
 	return &Requester{cluster: newCluster(life, &o), end: end}, nil
 }
 
-// RoundTrip sends a request to the broker that it belongs to, and returns the answer within 15 s.
-// Behind an error the next request looks for the brokers again.
-func (r *Requester) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
-	res, generation, err := r.cluster.roundTrip(ctx, req)
+// Ask sends a request to the coordinator of a group, in its version at most, and returns the answer
+// within 15 s. Behind an error the next request looks for the brokers again.
+func (r *Requester) Ask(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
+	res, generation, err := ask[kmsg.Response](ctx, r.cluster, toGroup{r.cluster.request(req), group})
 	if err != nil {
 		r.cluster.renew(generation)
 	}
 	return res, err
 }
-
-// Addr returns the brokers as they were configured.
-func (r *Requester) Addr() string { return r.cluster.addr.String() }
 
 // Close drops all connections.
 func (r *Requester) Close() error {

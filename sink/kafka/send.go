@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"bridge/internal/backoff"
 )
@@ -133,30 +132,23 @@ func (w *worker) mend(ctx context.Context, generation int, err error) error {
 // inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a
 // leader or a topic that does not exist is not sought by dropping everybody's connections.
 func (w *worker) inspect(ctx context.Context, generation int, err error) error {
-	topics, seen, asked := w.sink.cluster.metadata(ctx, []string{w.topic})
+	found, seen, asked := w.sink.cluster.metadata(ctx, []string{w.topic})
 	if asked != nil {
 		w.sink.cluster.renew(seen)
 		return asked
 	}
-	for i := range topics {
-		t := &topics[i]
-		if t.Name != w.topic {
-			continue
-		}
-		if code := answer(t.ErrorCode, ""); code != nil {
-			return code
-		}
-		return w.inspectPartition(t.Partitions, generation, err)
+	if len(found.Topics) != 1 {
+		return err
 	}
-	return err
-}
-
-func (w *worker) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
-	for _, p := range partitions {
-		if p.PartitionIndex != w.partition {
+	t := &found.Topics[0]
+	if code := answer(t.ErrorCode, ""); code != nil {
+		return code
+	}
+	for _, p := range t.Partitions {
+		if p.Partition != w.partition {
 			continue
 		}
-		if p.LeaderID < 0 {
+		if p.Leader < 0 {
 			return kafkago.LeaderNotAvailable
 		}
 		w.sink.cluster.renew(generation)

@@ -210,13 +210,14 @@ func (s *Sink) Ready(ctx context.Context) error {
 		return s.outages.Err()
 	}
 	s.faults.ok(who)
-	for i := range found {
-		t := &found[i]
+	for i := range found.Topics {
+		t := &found.Topics[i]
+		name := nameOf(t)
 		if err := topicFault(t); err != nil {
-			s.faults.fail(who+t.Name, t.Name, err)
+			s.faults.fail(who+name, name, err)
 			continue
 		}
-		s.faults.ok(who + t.Name)
+		s.faults.ok(who + name)
 	}
 	return s.outages.Err()
 }

@@ -46,21 +46,19 @@ func (t *attempts) describe(ctx context.Context) (tps []sink.TP, err error) {
 	var id string
 	var partitions []int32
 	if err := t.retry(ctx, func() (int, error) {
-		ids, generation, err := t.cluster.topicIDs(ctx, []string{t.topic})
+		found, generation, err := t.cluster.metadata(ctx, []string{t.topic})
 		if err != nil {
 			return generation, err
 		}
-		id, partitions = ids[t.topic], nil
-		topics, generation, err := t.cluster.metadata(ctx, []string{t.topic})
-		if err != nil {
-			return generation, err
-		}
-		for i := range topics {
-			if err := answer(topics[i].ErrorCode, ""); err != nil {
+		partitions = nil
+		for i := range found.Topics {
+			topic := &found.Topics[i]
+			if err := answer(topic.ErrorCode, ""); err != nil {
 				return generation, err
 			}
-			for _, p := range topics[i].Partitions {
-				partitions = append(partitions, p.PartitionIndex)
+			id = idOf(topic)
+			for _, p := range topic.Partitions {
+				partitions = append(partitions, p.Partition)
 			}
 		}
 		return generation, nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
 	"bridge/internal/option"
@@ -27,9 +27,18 @@ const (
 	longestRebalance = 10 * time.Second
 )
 
-// Requester sends requests to brokers. A sink/kafka.Requester is one.
+// Versions of requests that brokers from 2.3 to 4.x take.
+const (
+	joinVersion  = 5
+	syncVersion  = 3
+	beatVersion  = 3
+	leaveVersion = 2
+)
+
+// Requester sends requests to the coordinator of a group, in their version at most. A
+// sink/kafka.Requester is one.
 type Requester interface {
-	RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error)
+	Ask(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error)
 	Close() error
 }
 
@@ -105,31 +114,31 @@ func (g *Group) forget(self standby.Claim) standby.Claim {
 
 // beat shows the coordinator that this member lives.
 func (g *Group) beat(ctx context.Context) error {
-	res, err := g.send(ctx, &beatRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}, g.timeout/4)
+	res, err := g.send(ctx, &kmsg.HeartbeatRequest{Version: beatVersion, Group: g.name, Generation: g.generation, MemberID: g.member}, g.timeout/4)
 	if err != nil {
 		return err
 	}
-	return code(res.(*beatResponse).ErrorCode)
+	return code(res.(*kmsg.HeartbeatResponse).ErrorCode)
 }
 
 // join takes part in the next generation, and learns who works in it. The coordinator has heard of
 // this member when it takes the last request: with its answer to the first one it waits until all
 // members have joined.
 func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, err error) {
-	res, err := g.enter(ctx, &joinRequest{
-		GroupID: g.name, SessionTimeoutMS: milliseconds(g.timeout), RebalanceTimeoutMS: milliseconds(g.rebalance()),
-		MemberID: g.member, ProtocolType: protocolType, Protocols: []joinProtocol{{protocolName, self.Encode()}},
+	res, err := g.enter(ctx, &kmsg.JoinGroupRequest{
+		Version: joinVersion, Group: g.name, SessionTimeoutMillis: milliseconds(g.timeout), RebalanceTimeoutMillis: milliseconds(g.rebalance()),
+		MemberID: g.member, ProtocolType: protocolType, Protocols: []kmsg.JoinGroupRequestProtocol{{Name: protocolName, Metadata: self.Encode()}},
 	})
 	if err != nil {
 		return heard, err
 	}
-	g.member, g.generation, g.ready, g.refused = res.MemberID, res.GenerationID, self.Ready, self.Refused
-	sync := &syncRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}
+	g.member, g.generation, g.ready, g.refused = res.MemberID, res.Generation, self.Ready, self.Refused
+	sync := &kmsg.SyncGroupRequest{Version: syncVersion, Group: g.name, Generation: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
 		all := claims(res.Members)
 		text := encode(assignment{choose(all, g.working.Member), all})
 		for _, m := range res.Members {
-			sync.Assignments = append(sync.Assignments, syncAssignment{m.MemberID, text})
+			sync.GroupAssignment = append(sync.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m.MemberID, MemberAssignment: text})
 		}
 	}
 	heard = time.Now()
@@ -137,13 +146,13 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	if err != nil {
 		return heard, err
 	}
-	synced := answer.(*syncResponse)
+	synced := answer.(*kmsg.SyncGroupResponse)
 	if err := code(synced.ErrorCode); err != nil {
 		return heard, err
 	}
 	var said assignment
-	if err := json.Unmarshal(synced.Assignment, &said); err != nil {
-		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.Assignment, err)
+	if err := json.Unmarshal(synced.MemberAssignment, &said); err != nil {
+		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.MemberAssignment, err)
 	}
 	g.joined, g.working, g.members = true, said.Claim, said.Members
 	return heard, nil
@@ -166,13 +175,13 @@ func encode(a assignment) []byte {
 func (g *Group) Members() []standby.Claim { return g.members }
 
 // enter sends the request to join, once more where the coordinator has only given out an id.
-func (g *Group) enter(ctx context.Context, req *joinRequest) (*joinResponse, error) {
+func (g *Group) enter(ctx context.Context, req *kmsg.JoinGroupRequest) (*kmsg.JoinGroupResponse, error) {
 	for {
 		answer, err := g.send(ctx, req, g.rebalance()+g.timeout/8)
 		if err != nil {
 			return nil, err
 		}
-		res := answer.(*joinResponse)
+		res := answer.(*kmsg.JoinGroupResponse)
 		if err = code(res.ErrorCode); err == nil {
 			return res, nil
 		}
@@ -189,10 +198,10 @@ func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }
 
 // claims returns those of the members, in the order of the coordinator. One that cannot be read is
 // that of another program, and is left out.
-func claims(members []joinMember) []standby.Claim {
+func claims(members []kmsg.JoinGroupResponseMember) []standby.Claim {
 	var all []standby.Claim
 	for _, m := range members {
-		if c, err := standby.DecodeClaim(m.Metadata); err == nil && c.Member != "" {
+		if c, err := standby.DecodeClaim(m.ProtocolMetadata); err == nil && c.Member != "" {
 			all = append(all, c)
 		}
 	}
@@ -230,10 +239,10 @@ func choose(all []standby.Claim, working string) standby.Claim {
 }
 
 // send sends a request and waits at most for a time.
-func (g *Group) send(ctx context.Context, req protocol.Message, limit time.Duration) (protocol.Message, error) {
+func (g *Group) send(ctx context.Context, req kmsg.Request, limit time.Duration) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the coordinator of the group does not answer"))
 	defer cancel()
-	res, err := g.requester.RoundTrip(ctx, req)
+	res, err := g.requester.Ask(ctx, g.name, req)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -266,12 +275,12 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 	if g.member == "" {
 		return nil
 	}
-	res, err := g.send(ctx, &leaveRequest{GroupID: g.name, MemberID: g.member}, g.timeout/4)
+	res, err := g.send(ctx, &kmsg.LeaveGroupRequest{Version: leaveVersion, Group: g.name, MemberID: g.member}, g.timeout/4)
 	g.member, g.joined, g.working, g.members = "", false, standby.Claim{}, nil
 	if err != nil {
 		return err
 	}
-	if err := code(res.(*leaveResponse).ErrorCode); !removed(err) {
+	if err := code(res.(*kmsg.LeaveGroupResponse).ErrorCode); !removed(err) {
 		return err
 	}
 	return nil

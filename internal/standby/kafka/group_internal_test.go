@@ -10,7 +10,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/standby"
 )
@@ -26,11 +26,11 @@ type coordinator struct {
 	forgotten atomic.Bool
 }
 
-func (c *coordinator) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+func (c *coordinator) Ask(ctx context.Context, _ string, req kmsg.Request) (kmsg.Response, error) {
 	switch r := req.(type) {
-	case *joinRequest:
+	case *kmsg.JoinGroupRequest:
 		if r.MemberID == "" {
-			return &joinResponse{ErrorCode: int16(memberIDRequired), MemberID: "id"}, nil
+			return &kmsg.JoinGroupResponse{ErrorCode: int16(memberIDRequired), MemberID: "id"}, nil
 		}
 		select {
 		case <-time.After(c.timeout / 2):
@@ -38,23 +38,26 @@ func (c *coordinator) RoundTrip(ctx context.Context, req protocol.Message) (prot
 			return nil, context.Cause(ctx)
 		}
 		c.generation++
-		return &joinResponse{GenerationID: c.generation, MemberID: "id", LeaderID: "id", Members: []joinMember{{MemberID: "id", Metadata: r.Protocols[0].Metadata}}}, nil
-	case *syncRequest:
+		return &kmsg.JoinGroupResponse{
+			Generation: c.generation, MemberID: "id", LeaderID: "id",
+			Members: []kmsg.JoinGroupResponseMember{{MemberID: "id", ProtocolMetadata: r.Protocols[0].Metadata}},
+		}, nil
+	case *kmsg.SyncGroupRequest:
 		if c.mute {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}
-		return &syncResponse{Assignment: r.Assignments[0].Assignment}, nil
-	case *beatRequest:
+		return &kmsg.SyncGroupResponse{MemberAssignment: r.GroupAssignment[0].MemberAssignment}, nil
+	case *kmsg.HeartbeatRequest:
 		if c.forgotten.Load() {
-			return &beatResponse{ErrorCode: int16(kafkago.UnknownMemberId)}, nil
+			return &kmsg.HeartbeatResponse{ErrorCode: int16(kafkago.UnknownMemberId)}, nil
 		}
 		if c.rests {
-			return &beatResponse{}, nil
+			return &kmsg.HeartbeatResponse{}, nil
 		}
-		return &beatResponse{ErrorCode: int16(kafkago.RebalanceInProgress)}, nil
+		return &kmsg.HeartbeatResponse{ErrorCode: int16(kafkago.RebalanceInProgress)}, nil
 	}
-	return &leaveResponse{}, nil
+	return &kmsg.LeaveGroupResponse{}, nil
 }
 
 func (*coordinator) Close() error { return nil }
@@ -108,12 +111,12 @@ func TestACheckWaitsForACoordinator(t *testing.T) {
 // answering answers heartbeats with one error after the other, the last one for ever.
 type answering struct{ answers []kafkago.Error }
 
-func (a *answering) RoundTrip(context.Context, protocol.Message) (protocol.Message, error) {
+func (a *answering) Ask(context.Context, string, kmsg.Request) (kmsg.Response, error) {
 	answer := a.answers[0]
 	if len(a.answers) > 1 {
 		a.answers = a.answers[1:]
 	}
-	return &beatResponse{ErrorCode: int16(answer)}, nil
+	return &kmsg.HeartbeatResponse{ErrorCode: int16(answer)}, nil
 }
 
 func (*answering) Close() error { return nil }

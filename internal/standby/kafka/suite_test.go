@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/standby"
 	"bridge/internal/standby/kafka"
@@ -23,11 +23,11 @@ type cuttable struct {
 	cut atomic.Bool
 }
 
-func (c *cuttable) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+func (c *cuttable) Ask(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
 	if c.cut.Load() {
 		return nil, errors.New("cut off")
 	}
-	return c.Requester.RoundTrip(ctx, req)
+	return c.Requester.Ask(ctx, group, req)
 }
 
 // elector keeps its way to the brokers.

@@ -1,0 +1,229 @@
+package kafka
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// longestAnswer bounds what an answer may claim to be: one batch can have any size.
+	longestAnswer = 1 << 30
+	// topicIDVersion is the first version of Metadata that tells the ids of topics (KIP-516, Kafka
+	// 2.8).
+	topicIDVersion = 10
+)
+
+// errTooOld says that a broker does not know a request.
+var errTooOld = errors.New("the broker is too old for this request")
+
+// request sends a request of kmsg over kafka-go's transport, which does not know it, not in the
+// version that is needed, or not as its answer is needed. It goes to any broker, and is used once.
+type request struct {
+	// Request has the newest version that is to be used.
+	kmsg.Request
+	clientID string
+	// memory is used for the answer, and belongs to the request until that has come.
+	memory []byte
+
+	// supported: the broker knows the request; version is the newest one that kafka-go and the
+	// broker know.
+	supported bool
+	version   int16
+}
+
+// response is the answer to a request.
+type response struct{ kmsg.Response }
+
+// Requests to one broker, and to the coordinators of a transactional id and of a group.
+type (
+	toBroker struct {
+		*request
+		find func(protocol.Cluster) (protocol.Broker, error)
+	}
+	toTransaction struct {
+		*request
+		id string
+	}
+	toGroup struct {
+		*request
+		id string
+	}
+)
+
+var (
+	_ protocol.RawExchanger         = (*request)(nil)
+	_ protocol.BrokerMessage        = toBroker{}
+	_ protocol.TransactionalMessage = toTransaction{}
+	_ protocol.GroupMessage         = toGroup{}
+)
+
+// ApiKey implements protocol.Message.
+func (r *request) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
+
+// ApiKey implements protocol.Message.
+func (r response) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
+
+// Broker implements protocol.BrokerMessage.
+func (r toBroker) Broker(c protocol.Cluster) (protocol.Broker, error) { return r.find(c) }
+
+// Transaction implements protocol.TransactionalMessage.
+func (r toTransaction) Transaction() string { return r.id }
+
+// Group implements protocol.GroupMessage.
+func (r toGroup) Group() string { return r.id }
+
+// leaderOf finds the leader of a partition.
+func leaderOf(topic string, partition int32) func(protocol.Cluster) (protocol.Broker, error) {
+	return func(c protocol.Cluster) (protocol.Broker, error) {
+		t, known := c.Topics[topic]
+		if !known {
+			return protocol.Broker{}, protocol.NewErrNoTopic(topic)
+		}
+		p, known := t.Partitions[partition]
+		if !known {
+			return protocol.Broker{}, protocol.NewErrNoPartition(topic, partition)
+		}
+		leader, known := c.Brokers[p.Leader]
+		if !known {
+			return protocol.Broker{}, protocol.NewErrNoLeader(topic, partition)
+		}
+		return leader, nil
+	}
+}
+
+// brokerOf finds a broker by its id.
+func brokerOf(id int32) func(protocol.Cluster) (protocol.Broker, error) {
+	return func(c protocol.Cluster) (protocol.Broker, error) {
+		if b, known := c.Brokers[id]; known {
+			return b, nil
+		}
+		return protocol.Broker{}, fmt.Errorf("the cluster does not tell where broker %d is", id)
+	}
+}
+
+// Required implements protocol.RawExchanger. It learns the version that the broker speaks.
+func (r *request) Required(versions map[protocol.ApiKey]int16) bool {
+	r.version, r.supported = versions[r.ApiKey()]
+	return true
+}
+
+// RawExchange implements protocol.RawExchanger.
+func (r *request) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	newest := r.GetVersion()
+	if !r.supported {
+		return nil, fmt.Errorf("%s: %w", kmsg.NameForKey(r.Key()), errTooOld)
+	}
+	if r.version < newest && r.version == r.ApiKey().MaxVersion() {
+		// kafka-go knows no later version; the broker may.
+		res, err := r.exchange(rw, kmsg.NewPtrApiVersionsRequest())
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range res.(*kmsg.ApiVersionsResponse).ApiKeys {
+			if k.ApiKey == r.Key() {
+				r.version = k.MaxVersion
+			}
+		}
+	}
+	r.SetVersion(min(r.version, newest))
+	res, err := r.exchange(rw, r.Request)
+	if err != nil {
+		return nil, err
+	}
+	return response{res}, nil
+}
+
+// exchange sends a request and reads the answer. It has the connection to itself.
+func (r *request) exchange(rw io.ReadWriter, req kmsg.Request) (kmsg.Response, error) {
+	const correlation = 1
+	sent := kmsg.NewRequestFormatter(kmsg.FormatterClientID(r.clientID)).AppendRequest(nil, req, correlation)
+	if _, err := rw.Write(sent); err != nil {
+		return nil, err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(rw, head[:]); err != nil {
+		return nil, err
+	}
+	size, got := binary.BigEndian.Uint32(head[:4]), binary.BigEndian.Uint32(head[4:])
+	if size < 4 || size > longestAnswer || got != correlation {
+		return nil, fmt.Errorf("the broker answers request %d with %d bytes to request %d", correlation, size, got)
+	}
+	r.memory = slices.Grow(r.memory[:0], int(size-4))[:size-4]
+	if _, err := io.ReadFull(rw, r.memory); err != nil {
+		return nil, err
+	}
+	body := kbin.Reader{Src: r.memory}
+	if req.IsFlexible() {
+		kmsg.SkipTags(&body)
+	}
+	res := req.ResponseKind()
+	if err := res.ReadFrom(body.Src); err != nil {
+		return nil, fmt.Errorf("read the answer to %s: %w", kmsg.NameForKey(req.Key()), err)
+	}
+	return res, nil
+}
+
+// request returns a request for this cluster.
+func (c *cluster) request(r kmsg.Request) *request {
+	return &request{Request: r, clientID: c.clientID}
+}
+
+// ask sends a request of kmsg and returns its answer.
+func ask[R kmsg.Response](ctx context.Context, c *cluster, req protocol.Message) (answer R, generation int, err error) {
+	res, generation, err := c.roundTrip(ctx, req)
+	if err == nil {
+		answer = res.(response).Response.(R)
+	}
+	return answer, generation, err
+}
+
+// askEach asks brokers at the same time, and returns what each answers.
+func askEach[R kmsg.Response](ctx context.Context, c *cluster, brokers []int32, req func() kmsg.Request) ([]R, []error) {
+	answers, errs := make([]R, len(brokers)), make([]error, len(brokers))
+	var asking sync.WaitGroup
+	for i, id := range brokers {
+		asking.Go(func() { answers[i], _, errs[i] = ask[R](ctx, c, toBroker{c.request(req()), brokerOf(id)}) })
+	}
+	asking.Wait()
+	return answers, errs
+}
+
+// metadata asks a broker for topics, in any order in the answer, and for what the login may do with
+// them. It creates none. The transport would answer kafka-go's own request from its memory.
+func (c *cluster) metadata(ctx context.Context, topics []string) (*kmsg.MetadataResponse, int, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version, req.IncludeTopicAuthorizedOperations = topicIDVersion, true
+	// Nil would mean all topics.
+	req.Topics = make([]kmsg.MetadataRequestTopic, len(topics))
+	for i := range topics {
+		req.Topics[i].Topic = &topics[i]
+	}
+	return ask[*kmsg.MetadataResponse](ctx, c, c.request(req))
+}
+
+// nameOf returns the name of a topic.
+func nameOf(t *kmsg.MetadataResponseTopic) string {
+	if t.Topic == nil {
+		return ""
+	}
+	return *t.Topic
+}
+
+// idOf returns the id of a topic as kafka-topics.sh shows it, empty for one that is not there, or has
+// none: the broker is older than topic ids, or the cluster was never told to have them.
+func idOf(t *kmsg.MetadataResponseTopic) string {
+	if t.ErrorCode != 0 || t.TopicID == [16]byte{} {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(t.TopicID[:])
+}
