@@ -2,12 +2,16 @@ package kafka
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"bridge/sink"
 )
+
+// errAbandoned is the cause of an attempt that nobody waits for any more.
+var errAbandoned = errors.New("nobody waits for the batch")
 
 // call is one Publish. Its messages belong to the caller again once it has left.
 type call struct {
@@ -19,8 +23,12 @@ type call struct {
 	tps []sink.TPRef
 
 	open atomic.Int64
-	// done is closed when no portion is open any more.
+	// done is closed when no portion is open any more, and of a transaction when that has ended
+	// for the call, with err.
 	done chan struct{}
+	err  error
+	// bytes is about how much the call takes on the wire, of a transaction.
+	bytes int
 
 	// mu is held for reading while a worker reads the batch or writes a result, and for writing to
 	// leave.
@@ -52,11 +60,11 @@ func newCall(batch []sink.Message) *call {
 }
 
 // enter hands the portions to their workers.
-func (c *call) enter(runs []*portion) {
-	c.portions = append(c.portions, runs...)
+func (c *call) enter(portions []*portion) {
+	c.portions = append(c.portions, portions...)
 	c.done = make(chan struct{})
-	c.open.Store(int64(len(runs)))
-	for _, r := range runs {
+	c.open.Store(int64(len(portions)))
+	for _, r := range portions {
 		r.worker.enqueue(r)
 	}
 }
@@ -73,14 +81,15 @@ func (c *call) tp(ref sink.TPRef) int32 {
 }
 
 // acknowledge notes that the next n messages of a portion are stored from offset base on; -1: the
-// broker does not tell.
-func (r *portion) acknowledge(n int, base int64) {
+// broker does not tell. marker: a marker of ours lies before them.
+func (r *portion) acknowledge(n int, base int64, marker bool) {
 	for _, i := range r.index[r.next : r.next+n] {
 		r.call.status[i] = sink.Acked
 		if base >= 0 {
-			r.call.at[i] = sink.At{Offset: uint64(base), TP: r.tp, Known: true}
+			r.call.at[i] = sink.At{Offset: uint64(base), TP: r.tp, Known: true, Marker: marker}
 			base++
 		}
+		marker = false
 	}
 	r.next += n
 }
@@ -90,12 +99,6 @@ func (r *portion) reject(reason string) {
 	i := r.index[r.next]
 	r.call.status[i] = sink.Rejected
 	r.rejection = &sink.Rejection{Index: i, Reason: reason}
-}
-
-// shorten drops what is left of a portion whose caller has left.
-func (r *portion) shorten() {
-	r.cut = r.cut || r.next < len(r.index)
-	r.index = r.index[:r.next]
 }
 
 // finish closes a portion.
@@ -147,4 +150,37 @@ func (c *call) outcome(rejected []sink.Rejection) sink.Outcome {
 	}
 	slices.SortFunc(rejected, func(a, b sink.Rejection) int { return cmp.Compare(a.Index, b.Index) })
 	return sink.Outcome{Status: c.status, Rejected: rejected, At: c.at, TPs: c.tps}
+}
+
+// end ends the wait for a call of a transaction.
+func (c *call) end(err error) {
+	c.err = err
+	close(c.done)
+}
+
+// torn reports whether some of the call was sent and some was not, because its caller has left.
+func (c *call) torn() bool {
+	cut, sent := false, false
+	for _, r := range c.portions {
+		cut, sent = cut || r.cut, sent || len(r.index) > 0
+	}
+	return cut && sent
+}
+
+// any reports whether a portion of the call has a property.
+func (c *call) any(has func(*portion) bool) bool { return slices.ContainsFunc(c.portions, has) }
+
+// reset forgets what was stored of a call in a transaction that was aborted.
+func (c *call) reset() {
+	c.present(func() {
+		for i, status := range c.status {
+			if status == sink.Acked {
+				c.status[i] = sink.Pending
+			}
+		}
+		clear(c.at)
+	})
+	for _, r := range c.portions {
+		r.next = 0
+	}
 }

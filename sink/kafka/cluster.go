@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -11,6 +10,9 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/sink"
 )
 
 const (
@@ -35,12 +37,8 @@ var errNoAnswer = fmt.Errorf("no answer within %v", answerWithin)
 // knows the leaders, and replaces it when that knowledge is found to be old: kafka-go refreshes it
 // by time only (segmentio/kafka-go#1221).
 type cluster struct {
-	addr net.Addr
-	// seeds are the addresses of addr, as they were configured.
-	seeds     []string
-	clientID  string
-	login     *SASL
-	tlsConfig func() (*tls.Config, error)
+	options *Options
+	addr    net.Addr
 	// life ends with the sink.
 	life context.Context
 
@@ -56,7 +54,7 @@ type cluster struct {
 
 func newCluster(life context.Context, opts *Options) *cluster {
 	c := &cluster{
-		addr: kafkago.TCP(opts.Brokers...), seeds: opts.Brokers, clientID: opts.ClientID, login: opts.SASL, tlsConfig: opts.TLS, life: life,
+		options: opts, addr: kafkago.TCP(opts.Brokers...), life: life,
 		// Not nil, which would mean all topics of the cluster.
 		topics: []string{}, conns: make(map[*conn]struct{}),
 	}
@@ -71,11 +69,11 @@ func (c *cluster) newTransport() *kafkago.Transport {
 		DialTimeout:    connectWithin,
 		MetadataTTL:    layoutAge,
 		MetadataTopics: slices.Clone(c.topics),
-		ClientID:       c.clientID,
+		ClientID:       c.options.ClientID,
 		Context:        c.life,
 	}
-	if c.login != nil {
-		t.SASL = c.login.mechanism()
+	if c.options.SASL != nil {
+		t.SASL = c.options.SASL.mechanism()
 	}
 	return t
 }
@@ -88,13 +86,18 @@ func (c *cluster) roundTrip(ctx context.Context, req protocol.Message) (protocol
 	defer cancel()
 	transport, generation := c.current()
 	res, err := transport.RoundTrip(ctx, c.addr, req)
+	return res, generation, c.understood(ctx, err)
+}
+
+// understood returns the error of a request with what is known of its cause.
+func (c *cluster) understood(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil && c.login != nil {
-		err = c.login.explain(err)
+	if err != nil && c.options.SASL != nil {
+		err = c.options.SASL.explain(err)
 	}
-	return res, generation, err
+	return err
 }
 
 // current returns the transport. Before a session ends it is a new one: a request that meets the
@@ -159,4 +162,48 @@ func (c *cluster) close() {
 		// A connection that breaks while being closed is as good as closed.
 		_ = conn.Conn.Close()
 	}
+}
+
+// Dialer returns what connects kafka-go's own clients, by TLS and SASL of the options. Close drops
+// these connections, too.
+func (r *Requester) Dialer() *kafkago.Dialer {
+	d := &kafkago.Dialer{ClientID: r.cluster.options.ClientID, Timeout: connectWithin, DialFunc: r.cluster.dial}
+	if r.cluster.options.SASL != nil {
+		d.SASLMechanism = r.cluster.options.SASL.mechanism()
+	}
+	return d
+}
+
+// Requester sends requests to the brokers of a configuration, over connections of its own. It is
+// for what is no publishing and no reading, and safe for concurrent use.
+type Requester struct {
+	cluster *cluster
+	end     context.CancelCauseFunc
+}
+
+// NewRequester returns a Requester for Brokers, ClientID, TLS and SASL of o. It connects at the
+// first request.
+func NewRequester(o Options) (*Requester, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	life, end := context.WithCancelCause(context.Background())
+	return &Requester{cluster: newCluster(life, &o), end: end}, nil
+}
+
+// Send sends a request to the coordinator of a group, in its version at most, and returns the
+// answer within 15 s. Behind an error the next request looks for the brokers again.
+func (r *Requester) Send(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
+	res, generation, err := send[kmsg.Response](ctx, r.cluster, toGroup{r.cluster.request(req), group})
+	if err != nil {
+		r.cluster.renew(generation)
+	}
+	return res, err
+}
+
+// Close drops all connections.
+func (r *Requester) Close() error {
+	r.end(sink.ErrClosed)
+	r.cluster.close()
+	return nil
 }

@@ -1,19 +1,19 @@
 package kafka
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/segmentio/kafka-go/compress"
 )
 
 // codec compresses the records of a batch. It is safe for concurrent use.
 type codec struct {
-	// id is the codec's number in the attributes of a batch.
+	// id is the codec's number in the attributes of a batch; a sink with transactions adds that its
+	// batches are of one.
 	id int16
 	// append adds the compressed form of src to dst; nil leaves records as they are.
 	append func(dst, src []byte) ([]byte, error)
@@ -24,9 +24,9 @@ func newCodec(c Compression) (codec, error) {
 	case None:
 		return codec{}, nil
 	case Gzip:
-		return codec{1, appendGzip}, nil
+		return codec{1, streamed(&compress.GzipCodec)}, nil
 	case Snappy:
-		return codec{2, appendSnappy}, nil
+		return codec{2, streamed(&compress.SnappyCodec)}, nil
 	case LZ4:
 		return codec{3, appendLZ4}, nil
 	case Zstd:
@@ -48,24 +48,15 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-type gzipState struct {
-	out    appender
-	writer *gzip.Writer
-}
-
-var gzips = sync.Pool{New: func() any { return &gzipState{writer: gzip.NewWriter(nil)} }}
-
-func appendGzip(dst, src []byte) ([]byte, error) {
-	s := gzips.Get().(*gzipState)
-	defer gzips.Put(s)
-	s.out.b = dst
-	defer func() { s.out.b = nil }()
-	s.writer.Reset(&s.out)
-	if _, err := s.writer.Write(src); err != nil {
-		return dst, err
+// streamed returns what compresses by a codec of kafka-go.
+func streamed(c compress.Codec) func(dst, src []byte) ([]byte, error) {
+	return func(dst, src []byte) ([]byte, error) {
+		out := &appender{dst}
+		w := c.NewWriter(out)
+		_, err := w.Write(src)
+		err = errors.Join(err, w.Close())
+		return out.b, err
 	}
-	err := s.writer.Close()
-	return s.out.b, err
 }
 
 type lz4State struct {
@@ -96,27 +87,4 @@ func appendLZ4(dst, src []byte) ([]byte, error) {
 	}
 	err := s.writer.Close()
 	return s.out.b, err
-}
-
-// xerialHeader begins the framing that Java's snappy streams use: magic, version, lowest compatible
-// version.
-var xerialHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
-
-const xerialBlock = 32 << 10
-
-var snappyBlocks = sync.Pool{New: func() any { b := make([]byte, snappy.MaxEncodedLen(xerialBlock)); return &b }}
-
-// appendSnappy writes blocks of 32 KiB, each behind its compressed length.
-func appendSnappy(dst, src []byte) ([]byte, error) {
-	buffer := snappyBlocks.Get().(*[]byte)
-	defer snappyBlocks.Put(buffer)
-	dst = append(dst, xerialHeader...)
-	for len(src) > 0 {
-		n := min(len(src), xerialBlock)
-		block := snappy.Encode(*buffer, src[:n])
-		dst = binary.BigEndian.AppendUint32(dst, uint32(len(block)))
-		dst = append(dst, block...)
-		src = src[n:]
-	}
-	return dst, nil
 }

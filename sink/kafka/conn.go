@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"bridge/internal/option"
 	"bridge/sink"
 )
@@ -24,7 +27,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, c.advertised(address, err)
 	}
-	if c.tlsConfig != nil {
+	if c.options.TLS != nil {
 		secure, err := c.handshake(ctx, raw, address)
 		if err != nil {
 			err = option.Errorf("TLS with broker %s: %w: see that this listener speaks TLS (%s), with a certificate that %s trusts", address, err, option.KafkaTLS, option.KafkaTLSCA)
@@ -32,7 +35,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 		}
 		raw = secure
 	}
-	wrapped := &conn{Conn: raw, cluster: c, address: address, login: loginWatch{over: c.login == nil}}
+	wrapped := &conn{Conn: raw, cluster: c, address: address, login: loginWatch{over: c.options.SASL == nil}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
@@ -45,7 +48,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 // advertised adds to an error about a broker where its address comes from, unless that was
 // configured.
 func (c *cluster) advertised(address string, err error) error {
-	if slices.Contains(c.seeds, address) {
+	if slices.Contains(c.options.Brokers, address) {
 		return err
 	}
 	return &advertisedError{address, err}
@@ -64,7 +67,7 @@ func (e *advertisedError) Error() string {
 func (e *advertisedError) Unwrap() error { return e.err }
 
 func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
-	config, err := c.tlsConfig()
+	config, err := c.options.TLS()
 	if err != nil {
 		return nil, err
 	}
@@ -172,4 +175,66 @@ func (c *conn) Close() error {
 	delete(c.cluster.conns, c)
 	c.cluster.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// shortestSession bounds how often connections are replaced when sessions are short.
+const shortestSession = time.Second
+
+// renewalOf returns after what time of a session to connect again. Brokers close a connection at
+// the first request after its end.
+func renewalOf(lifetime time.Duration) time.Duration { return max(lifetime*4/5, shortestSession) }
+
+// loginWatch reads from the bytes of a login how long the session lasts (KIP-368), which kafka-go
+// does not tell. A login has one request on the way at a time.
+type loginWatch struct {
+	// request is the beginning of the request on its way: size, key and version. answer is what has
+	// come of its answer.
+	request, answer []byte
+	// over says that the login has ended, or is none that can be read.
+	over bool
+}
+
+const (
+	// longestLogin bounds the bytes of one answer.
+	longestLogin = 64 << 10
+	// maxSession stands for all longer sessions.
+	maxSession = 365 * 24 * time.Hour
+)
+
+// wrote notes bytes of a request.
+func (w *loginWatch) wrote(b []byte) {
+	if w.answer != nil {
+		w.request, w.answer = nil, nil
+	}
+	w.request = append(w.request, b[:min(len(b), 8-len(w.request))]...)
+}
+
+// read notes bytes of an answer and returns the lifetime of the session, 0 where they do not tell.
+func (w *loginWatch) read(b []byte) time.Duration {
+	if w.over || len(b) == 0 {
+		return 0
+	}
+	w.answer = append(w.answer, b...)
+	var key protocol.ApiKey
+	if len(w.request) == 8 {
+		key = protocol.ApiKey(binary.BigEndian.Uint16(w.request[4:]))
+	}
+	switch key {
+	case protocol.SaslAuthenticate, protocol.ApiVersions, protocol.SaslHandshake:
+		w.over = len(w.answer) > longestLogin
+	default:
+		w.over = true
+	}
+	if w.over {
+		w.request, w.answer = nil, nil
+	}
+	if key != protocol.SaslAuthenticate || len(w.answer) < 8 || uint64(binary.BigEndian.Uint32(w.answer)) != uint64(len(w.answer)-4) {
+		return 0
+	}
+	// Behind the size comes the correlation id. Only version 1 tells.
+	res := kmsg.SASLAuthenticateResponse{Version: int16(binary.BigEndian.Uint16(w.request[6:]))}
+	if res.Version != 1 || res.ReadFrom(w.answer[8:]) != nil || res.ErrorCode != 0 {
+		return 0
+	}
+	return time.Duration(min(uint64(res.SessionLifetimeMillis), uint64(maxSession.Milliseconds()))) * time.Millisecond
 }

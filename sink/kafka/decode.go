@@ -38,17 +38,6 @@ var errBatch = errors.New("a record batch cannot be read")
 // count.
 type aborted = kmsg.FetchResponseTopicPartitionAbortedTransaction
 
-// recordBatch is a record batch, magic 2.
-type recordBatch struct {
-	first, last, producer int64
-	// firstTime is the time that those of records count from, maxTime that of all of them where
-	// the broker sets it.
-	firstTime, maxTime int64
-	attributes         uint16
-	count              int
-	body               []byte
-}
-
 // decoder hands out the messages of answers, in memory that it uses again.
 type decoder struct {
 	topic    string
@@ -88,15 +77,15 @@ func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
 		if err != nil {
 			return err
 		}
-		left, producers = producersUpTo(left, b.last, producers)
+		left, producers = producersUpTo(left, lastOf(&b), producers)
 		switch {
-		case b.attributes&controlIs != 0:
-			if at := slices.Index(producers, b.producer); at >= 0 && b.ends() == controlAbort {
+		case b.Attributes&controlIs != 0:
+			if at := slices.Index(producers, b.ProducerID); at >= 0 && endOfTransaction(&b) == controlAbort {
 				producers = slices.Delete(producers, at, at+1)
 			}
 			d.without(&b)
-		case b.last < d.next:
-		case b.attributes&transactionalIs != 0 && slices.Contains(producers, b.producer):
+		case lastOf(&b) < d.next:
+		case b.Attributes&transactionalIs != 0 && slices.Contains(producers, b.ProducerID):
 			d.without(&b)
 		default:
 			if err := d.records(&b); err != nil {
@@ -104,7 +93,7 @@ func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
 			}
 		}
 		// A batch keeps its last offset when the last records are compacted away.
-		d.next = max(d.next, min(b.last+1, d.to))
+		d.next = max(d.next, min(lastOf(&b)+1, d.to))
 	}
 	return nil
 }
@@ -139,8 +128,8 @@ func producersUpTo(list []aborted, last int64, set []int64) ([]aborted, []int64)
 }
 
 // without notes a batch that holds no messages.
-func (d *decoder) without(b *recordBatch) {
-	if from, to := max(b.first, d.next), min(b.last+1, d.to); d.empty != nil && from < to {
+func (d *decoder) without(b *kmsg.RecordBatch) {
+	if from, to := max(b.FirstOffset, d.next), min(lastOf(b)+1, d.to); d.empty != nil && from < to {
 		d.empty(uint64(from), uint64(to))
 	}
 }
@@ -162,28 +151,25 @@ func splitBatch(b []byte) (one, rest []byte, err error) {
 }
 
 // parseBatch reads the head of a batch and checks its sum.
-func parseBatch(b []byte) (recordBatch, error) {
-	order := binary.BigEndian
-	if len(b) < headerBytes {
-		return recordBatch{}, fmt.Errorf("%w: it has %d bytes", errBatch, len(b))
+func parseBatch(b []byte) (batch kmsg.RecordBatch, err error) {
+	if err := batch.ReadFrom(b); err != nil {
+		return batch, fmt.Errorf("%w: it has %d bytes: %w", errBatch, len(b), err)
 	}
-	first := int64(order.Uint64(b))
-	if magic := b[magicAt-sizePrefix]; magic != 2 {
-		return recordBatch{}, fmt.Errorf("%w: at offset %d, its format is %d", errBatch, first, magic)
+	if batch.Magic != 2 {
+		return batch, fmt.Errorf("%w: at offset %d, its format is %d", errBatch, batch.FirstOffset, batch.Magic)
 	}
-	if sum := crc32.Checksum(b[attributesAt-sizePrefix:], castagnoli); sum != order.Uint32(b[crcAt-sizePrefix:]) {
-		return recordBatch{}, fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, first)
+	if sum := crc32.Checksum(b[attributesAt-sizePrefix:], castagnoli); sum != uint32(batch.CRC) {
+		return batch, fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, batch.FirstOffset)
 	}
-	return recordBatch{
-		first: first, last: first + int64(int32(order.Uint32(b[lastDeltaAt-sizePrefix:]))), producer: int64(order.Uint64(b[producerAt-sizePrefix:])),
-		firstTime: int64(order.Uint64(b[firstTimeAt-sizePrefix:])), maxTime: int64(order.Uint64(b[maxTimeAt-sizePrefix:])),
-		attributes: order.Uint16(b[attributesAt-sizePrefix:]), count: int(int32(order.Uint32(b[countAt-sizePrefix:]))), body: b[headerBytes:],
-	}, nil
+	return batch, nil
 }
 
-// ends returns the type of the control record of a control batch, -1 if it has none.
-func (b *recordBatch) ends() int16 {
-	w := recordReader{rest: b.body}
+// lastOf returns the last offset of a batch, also of one whose last records are compacted away.
+func lastOf(b *kmsg.RecordBatch) int64 { return b.FirstOffset + int64(b.LastOffsetDelta) }
+
+// endOfTransaction returns the type of the control record of a control batch, -1 if it has none.
+func endOfTransaction(b *kmsg.RecordBatch) int16 {
+	w := recordReader{rest: b.Records}
 	w.varint()
 	w.next(1)
 	w.varint()
@@ -196,21 +182,21 @@ func (b *recordBatch) ends() int16 {
 }
 
 // records hands out the records of a batch.
-func (d *decoder) records(b *recordBatch) error {
+func (d *decoder) records(b *kmsg.RecordBatch) error {
 	body, err := d.inflate(b)
 	if err != nil {
-		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.first, err)
+		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
 	}
 	w := recordReader{rest: body}
-	for range b.count {
+	for range b.NumRecords {
 		size := w.varint()
 		one := recordReader{rest: w.next(int(size))}
 		one.next(1)
-		made := b.firstTime + one.varint()
-		if b.attributes&appendTimeIs != 0 {
-			made = b.maxTime
+		made := b.FirstTimestamp + one.varint()
+		if b.Attributes&appendTimeIs != 0 {
+			made = b.MaxTimestamp
 		}
-		at := b.first + one.varint()
+		at := b.FirstOffset + one.varint()
 		if at < d.next && !w.short && !one.short {
 			continue
 		}
@@ -218,7 +204,7 @@ func (d *decoder) records(b *recordBatch) error {
 			return nil
 		}
 		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made,
-			Transactional: b.attributes&transactionalIs != 0}
+			Transactional: b.Attributes&transactionalIs != 0}
 		for range one.varint() {
 			name, value := one.bytes(), one.bytes()
 			if one.short {
@@ -227,7 +213,7 @@ func (d *decoder) records(b *recordBatch) error {
 			d.message.Headers = append(d.message.Headers, sink.Header{Name: d.name(name), Value: value})
 		}
 		if w.short || one.short {
-			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.first)
+			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
 		}
 		if err := d.hand(); err != nil {
 			return err
@@ -244,16 +230,16 @@ func (d *decoder) hand() error {
 }
 
 // inflate returns the records of a batch uncompressed, in the memory of the batch or of d.
-func (d *decoder) inflate(b *recordBatch) ([]byte, error) {
-	id := b.attributes & codecBits
+func (d *decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
+	id := b.Attributes & codecBits
 	if id == 0 {
-		return b.body, nil
+		return b.Records, nil
 	}
 	codec := compress.Compression(id).Codec()
 	if codec == nil {
 		return nil, fmt.Errorf("unknown compression %d", id)
 	}
-	from := codec.NewReader(bytes.NewReader(b.body))
+	from := codec.NewReader(bytes.NewReader(b.Records))
 	d.inflated.Reset()
 	_, err := d.inflated.ReadFrom(from)
 	return d.inflated.Bytes(), errors.Join(err, from.Close())

@@ -9,10 +9,13 @@
 //
 // # The way of a message
 //
-// Publish looks up the partitions of its messages (partition.go), gives each worker its portion
+// Publish looks up the partitions of its messages (topics.go), gives each worker its portion
 // (call.go) and waits until all of them have ended. A worker has a goroutine while it has portions
-// (worker.go, drain): it fills a wire batch, has it encoded (batch.go), sent and tried again
-// (send.go, attempts.go), and notes in the call where each message lies, or why it was refused.
+// (worker.go, drain): it fills a wire batch (wirebatch.go, batch.go), has it sent and tried again
+// (send.go, produce.go), and notes in the call where each message lies, or why it was refused.
+//
+// Requests that kafka-go lacks are those of franz-go's kmsg, over kafka-go's connections
+// (request.go).
 //
 // # Guarantees
 //
@@ -44,8 +47,8 @@
 // # Exactly once
 //
 // With a transactional id, what is ready goes in one transaction after the other, made by one
-// goroutine for the whole sink (transactions.go, txnwave.go): a reader of committed messages sees
-// each once. An outcome in doubt is decided by a new InitProducerID (decision 20).
+// goroutine for the whole sink (transactions.go, transaction.go): a reader of committed messages
+// sees each once. An outcome in doubt is decided by a new InitProducerID (decision 20).
 //
 // # Reading
 //

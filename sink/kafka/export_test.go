@@ -100,4 +100,4 @@ func Pace(s *Sink, took ...time.Duration) (room []int) {
 
 // SetTransactionTimeout sets the time limit of transactions, in ms, by which a process knows its
 // own takeover.
-func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.coordinator.signature = ms }
+func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.signature = ms }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
@@ -62,7 +61,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 			if err := s.Ready(deadline(t)); err != nil {
 				t.Errorf("Ready after the fault: %v", err)
 			}
-			if n := compare(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...))); n != 0 {
+			if n := compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs())); n != 0 {
 				t.Errorf("%d messages are repeated", n)
 			}
 		})
@@ -139,7 +138,7 @@ func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 	for _, batch := range sent {
 		all = append(all, batch...)
 	}
-	t.Logf("%d repeats", compare(t, all, consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...))))
+	t.Logf("%d repeats", compare(t, all, consume(t, "t", c.ListenAddrs())))
 }
 
 func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
@@ -178,7 +177,7 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 func wantLog(t *testing.T, c *kfake.Cluster, want string) {
 	t.Helper()
 	var order []string
-	for _, r := range consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)) {
+	for _, r := range consume(t, "t", c.ListenAddrs()) {
 		order = append(order, id(r))
 	}
 	if got := strings.Join(order, " "); got != want {
@@ -273,7 +272,7 @@ func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	if err := s.Ready(deadline(t)); err != nil {
 		t.Errorf("Ready afterwards: %v", err)
 	}
-	compare(t, sent, consume(t, "late", kgo.SeedBrokers(c.ListenAddrs()...)))
+	compare(t, sent, consume(t, "late", c.ListenAddrs()))
 }
 
 func TestCloseLeavesNoGoroutine(t *testing.T) {

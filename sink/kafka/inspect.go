@@ -42,7 +42,7 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no broker answers within %v", inspectWithin))
 	defer cancel()
 	r := findings.Report{Summary: "Kafka at " + s.cluster.addr.String()}
-	found, _, err := s.cluster.metadata(ctx, s.watched)
+	found, _, err := s.cluster.metadata(ctx, s.options.Topics)
 	if err != nil {
 		s.unreached(&r, err)
 		return r
@@ -56,8 +56,12 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 		}
 	}
 	slices.Sort(known)
+	const most = 4
+	if more := len(known) - most; more > 0 {
+		known = append(known[:most-1], fmt.Sprintf("%s and %d more topics", known[most-1], more))
+	}
 	if len(known) > 0 {
-		r.Summary += ": " + shorten(known)
+		r.Summary += ": " + strings.Join(known, ", ")
 	}
 	s.inspectBrokers(ctx, &r, found)
 	s.inspectConfigs(ctx, &r, usable)
@@ -78,22 +82,12 @@ func partitions(n int) string {
 	return strconv.Itoa(n) + " partitions"
 }
 
-// shorten names the first of many.
-func shorten(list []string) string {
-	const most = 4
-	if len(list) > most {
-		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more topics", len(list)-most)
-	}
-	return strings.Join(list, ", ")
-}
-
 // unreached turns the error of the first request into a finding.
 func (s *Sink) unreached(r *findings.Report, err error) {
-	at := s.cluster.addr.String()
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
 		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused").Because(explain("", err))
-		switch login := s.cluster.login; {
+		switch login := s.cluster.options.SASL; {
 		case login != nil && login.Custom != nil:
 			found.Says("correct %s or the credentials that the AWS SDK finds, or let an administrator allow kafka-cluster:Connect; whose they are says", option.KafkaSASLMechanism).
 				Types("aws sts get-caller-identity")
@@ -102,28 +96,29 @@ func (s *Sink) unreached(r *findings.Report, err error) {
 				Types(`cut -d. -f2 <token file> | tr _- /+ | base64 -d`)
 		default:
 			found.Says("correct %s, %s or %s, or let an administrator set the password (SCRAM)", option.KafkaSASLUsername, option.KafkaSASLPassword, option.KafkaSASLMechanism).
-				Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", firstOf(at))
+				Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", s.cluster.server())
 		}
 		return
 	}
 	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked").Because(err).
 		Says("see to the hosts in %s, to %s and %s, which must be what the listener wants, and to firewalls; to try it by hand", option.SinkURL, option.KafkaTLS, option.KafkaSASLMechanism).
-		Types("kafka-broker-api-versions.sh --bootstrap-server %s", firstOf(at))
+		Types("kafka-broker-api-versions.sh --bootstrap-server %s", s.cluster.server())
 }
 
-func firstOf(brokers string) string {
-	first, _, _ := strings.Cut(brokers, ",")
+// server is the broker that commands name.
+func (c *cluster) server() string {
+	first, _, _ := strings.Cut(c.addr.String(), ",")
 	return first
 }
 
 // inspectTopic reports whether a topic can be used.
 func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) bool {
 	name := nameOf(t)
-	server, subject := firstOf(s.cluster.addr.String()), "topic "+name
+	server, subject := s.cluster.server(), "topic "+name
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), name)
 	err := answer(t.ErrorCode, "")
 	switch {
-	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.table:
+	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.options.Table:
 		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
 			Says("create it").Types("%s", CreateTable(server, name))
 		return false
@@ -152,31 +147,27 @@ func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) b
 				Says("let an administrator run").Types("%s", grant)
 		}
 	}
-	if n := len(t.Partitions); s.table && n > 1 {
+	if n := len(t.Partitions); s.options.Table && n > 1 {
 		r.Add(findings.Unsafe, findings.TopicPartitions, subject, "has "+partitions(n)+": one holds the last message of each key in order").
 			Says("make it again with one").Types("%s", CreateTable(server, name))
 	}
-	if without := leaderless(t.Partitions); without > 0 {
+	without := 0
+	for _, p := range t.Partitions {
+		if p.Leader < 0 {
+			without++
+		}
+	}
+	if without > 0 {
 		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).
 			Says("see to the brokers that keep its replicas").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
 	}
 	return true
 }
 
-func leaderless(partitions []kmsg.MetadataResponseTopicPartition) int {
-	without := 0
-	for _, p := range partitions {
-		if p.Leader < 0 {
-			without++
-		}
-	}
-	return without
-}
-
 // user returns the principal of this login as far as it is known here.
 func (s *Sink) user() string {
-	if s.cluster.login != nil && s.cluster.login.Username != "" {
-		return s.cluster.login.Username
+	if s.cluster.options.SASL != nil && s.cluster.options.SASL.Username != "" {
+		return s.cluster.options.SASL.Username
 	}
 	return "<user>"
 }
@@ -198,12 +189,12 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 		r.Summary += "; their limits do not show"
 		return
 	}
-	server, hidden := firstOf(s.cluster.addr.String()), 0
+	server, hidden := s.cluster.server(), 0
 	for _, topic := range answered.(*describeconfigs.Response).Resources {
 		subject := "topic " + topic.ResourceName
 		if topic.ErrorCode != 0 {
 			hidden++
-			if slices.Contains(s.asked, topic.ResourceName) {
+			if slices.Contains(s.options.Asked, topic.ResourceName) {
 				r.Add(findings.Note, findings.TopicHidden, subject, "does not show its cleanup.policy to this login: deleted events are published without tombstones").
 					Says("set %s to on or off, or let an administrator run", option.KafkaTombstones).
 					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", server, s.user(), topic.ResourceName)
@@ -216,13 +207,13 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 			case entry.ConfigName == size && err == nil && limit < smallLimit:
 				r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
 					Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
-			case entry.ConfigName == cleanup && s.table:
+			case entry.ConfigName == cleanup && s.options.Table:
 				if entry.ConfigValue != "compact" {
 					r.Add(findings.Unsafe, findings.TopicUncompacted, subject, fmt.Sprintf("is not compacted (cleanup.policy=%s): what it holds expires", entry.ConfigValue)).
 						Says("have it compacted").Types("%s%s=compact", alter, cleanup)
 				}
 			case entry.ConfigName == cleanup && strings.Contains(entry.ConfigValue, "compact"):
-				if why := s.uncompactable[topic.ResourceName]; why != "" {
+				if why := s.options.Uncompactable[topic.ResourceName]; why != "" {
 					r.Add(findings.Warning, findings.TopicCompacted, subject, "is compacted, which loses events to late consumers, because "+why).
 						Says("to keep all").Types("%s%s=delete", alter, cleanup)
 					continue
@@ -250,7 +241,7 @@ func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *km
 	}
 	slices.Sort(leads)
 	leads = slices.Compact(leads)
-	_, errs := askEach[*kmsg.ApiVersionsResponse](ctx, s.cluster, leads, func() kmsg.Request { return new(kmsg.ApiVersionsRequest) })
+	_, errs := sendEach[*kmsg.ApiVersionsResponse](ctx, s.cluster, leads, func() kmsg.Request { return new(kmsg.ApiVersionsRequest) })
 	for _, b := range found.Brokers {
 		i, asked := slices.BinarySearch(leads, b.NodeID)
 		if !asked || errs[i] == nil {
@@ -274,12 +265,12 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 	if s.transactions == nil {
 		return
 	}
-	c := s.transactions.producer.coordinator
-	_, _, described := c.describe(ctx)
-	_, _, initialised := c.initialise(ctx, anyProducer, 0)
-	subject := "transactional id " + c.id
+	p := s.transactions.producer
+	_, _, described := p.describe(ctx)
+	_, _, initialised := p.initialise(ctx, anyProducer, 0)
+	subject := "transactional id " + p.transactionalID
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --transactional-id %s",
-		firstOf(s.cluster.addr.String()), s.user(), c.id)
+		s.cluster.server(), s.user(), p.transactionalID)
 	switch {
 	case errors.Is(described, errNoDescribe):
 		r.Add(findings.Unsafe, findings.NoTransactions, "brokers", described.Error()).
@@ -291,10 +282,10 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 		r.Add(findings.Unsafe, findings.TransactionGrant, subject, "may not be described by this login (DESCRIBE)").
 			Says("let an administrator run").Types("%s", grant)
 	case initialised != nil && !errors.Is(initialised, kafkago.InvalidTransactionTimeout):
-		r.Add(findings.Unsafe, findings.NoTransactions, subject, "cannot be used: "+s.transactions.producer.explain(initialised).Error()).
+		r.Add(findings.Unsafe, findings.NoTransactions, subject, "cannot be used: "+p.explain(initialised).Error()).
 			Says("see to the topic __transaction_state and its replicas").
-			Types("kafka-topics.sh --bootstrap-server %s --describe --topic __transaction_state", firstOf(s.cluster.addr.String()))
+			Types("kafka-topics.sh --bootstrap-server %s --describe --topic __transaction_state", s.cluster.server())
 	default:
-		r.Summary += "; exactly-once as " + c.id
+		r.Summary += "; exactly-once as " + p.transactionalID
 	}
 }

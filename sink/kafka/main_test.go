@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 	"bridge/sink/kafka"
@@ -105,17 +104,28 @@ func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
 	return out
 }
 
-// consume reads topic from its beginning to its present end, partition by partition.
-func consume(t testing.TB, topic string, opts ...kgo.Opt) []*kgo.Record {
+// consume reads topic from its beginning to its present end, partition by partition, with another
+// client.
+func consume(t testing.TB, topic string, brokers []string, opts ...kgo.Opt) []*kgo.Record {
 	t.Helper()
 	ctx := deadline(t)
-	client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	s := openQuiet(t, kafka.Options{Brokers: brokers})
+	tps, err := s.TPs(ctx, []string{topic})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	missing := make(map[string]int64)
+	for _, tp := range tps {
+		if tp.End > 0 {
+			missing[tp.Name] = int64(tp.End)
+		}
+	}
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(50*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	missing := ends(ctx, t, client, topic)
 	var records []*kgo.Record
 	for len(missing) > 0 {
 		fetches := client.PollFetches(ctx)
@@ -124,64 +134,12 @@ func consume(t testing.TB, topic string, opts ...kgo.Opt) []*kgo.Record {
 		}
 		for r := range fetches.RecordsAll() {
 			records = append(records, r)
-			if r.Offset+1 >= missing[r.Partition] {
-				delete(missing, r.Partition)
+			if tp := fmt.Sprint(topic, "/", r.Partition); r.Offset+1 >= missing[tp] {
+				delete(missing, tp)
 			}
 		}
 	}
 	return records
-}
-
-// ends returns the ends of the partitions that hold records. A broker that has had no processor for
-// a while leads none, and does again soon.
-func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) (last map[int32]int64) {
-	t.Helper()
-	var err error
-	until(t, "the leaders tell the ends of "+topic, func() bool {
-		last, err = listEnds(ctx, client, topic)
-		return !kerr.IsRetriable(err)
-	})
-	if err != nil {
-		t.Fatalf("ends of %s: %v", topic, err)
-	}
-	return last
-}
-
-func listEnds(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, error) {
-	about := kmsg.NewMetadataRequestTopic()
-	about.Topic = &topic
-	meta := kmsg.NewPtrMetadataRequest()
-	meta.Topics = append(meta.Topics, about)
-	found, err := meta.RequestWith(ctx, client)
-	if err == nil {
-		err = kerr.ErrorForCode(found.Topics[0].ErrorCode)
-	}
-	if err != nil {
-		return nil, err
-	}
-	asked := kmsg.NewListOffsetsRequestTopic()
-	asked.Topic = topic
-	for _, p := range found.Topics[0].Partitions {
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Partition, partition.Timestamp = p.Partition, -1
-		asked.Partitions = append(asked.Partitions, partition)
-	}
-	list := kmsg.NewPtrListOffsetsRequest()
-	list.ReplicaID, list.Topics = -1, append(list.Topics, asked)
-	res, err := list.RequestWith(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	last := make(map[int32]int64)
-	for _, p := range res.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			return nil, err
-		}
-		if p.Offset > 0 {
-			last[p.Partition] = p.Offset
-		}
-	}
-	return last, nil
 }
 
 func id(r *kgo.Record) string {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
@@ -138,7 +137,7 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 			if asked.Hits() != test.producers || coordinators.Hits() != 0 {
 				t.Errorf("%d producer ids, want %d; %d searches for a coordinator", asked.Hits(), test.producers, coordinators.Hits())
 			}
-			compare(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
+			compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs()))
 		})
 	}
 }

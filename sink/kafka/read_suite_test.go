@@ -108,7 +108,7 @@ func TestReaderReal(t *testing.T) {
 func compact(t testing.TB, k *testenv.KafkaServer, topic string, offsets []uint64) {
 	t.Helper()
 	client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic))
-	seen := consume(t, topic, kgo.SeedBrokers(k.Brokers()...))
+	seen := consume(t, topic, k.Brokers())
 	for _, r := range seen {
 		if slices.Contains(offsets, uint64(r.Offset)) {
 			if err := client.ProduceSync(deadline(t), &kgo.Record{Key: r.Key}).FirstErr(); err != nil {
@@ -131,7 +131,7 @@ func compact(t testing.TB, k *testenv.KafkaServer, topic string, offsets []uint6
 		if err := client.ProduceSync(ctx, &kgo.Record{Key: fmt.Append(nil, "tick-", n)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)), func(r *kgo.Record) bool { return slices.Contains(offsets, uint64(r.Offset)) }) {
+		if !slices.ContainsFunc(consume(t, topic, k.Brokers()), func(r *kgo.Record) bool { return slices.Contains(offsets, uint64(r.Offset)) }) {
 			return
 		}
 	}

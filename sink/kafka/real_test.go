@@ -8,10 +8,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"bridge/internal/inspect"
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/tests/testenv"
@@ -39,7 +44,7 @@ func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {
 		t.Errorf("reason: %s", reason)
 	}
 	publish(t, s, []sink.Message{behind})
-	if n := compare(t, append(sent, behind), consume(t, "narrow", kgo.SeedBrokers(k.Brokers()...))); n != 0 {
+	if n := compare(t, append(sent, behind), consume(t, "narrow", k.Brokers())); n != 0 {
 		t.Errorf("%d repeats", n)
 	}
 }
@@ -77,7 +82,7 @@ func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 	more := series("changing", "second", 0, 100, 20)
 	publish(t, s, more)
 	sent = append(sent, more...)
-	compare(t, sent, consume(t, "changing", kgo.SeedBrokers(k.Brokers()...)))
+	compare(t, sent, consume(t, "changing", k.Brokers()))
 }
 
 func trust(file string) (*tls.Config, error) {
@@ -90,4 +95,133 @@ func trust(file string) (*tls.Config, error) {
 		return nil, errors.New("no certificate in " + file)
 	}
 	return &tls.Config{RootCAs: pool}, nil
+}
+
+// TestRefusedRowsHoldNobodyUp: a batch with many refused rows, which are replaced one by one as a
+// shard does, lets those of others pass.
+func TestRefusedRowsHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	topic, limit := newTopic(), "20000"
+	k.CreateTopic(t, topic, 2, map[string]*string{"max.message.bytes": &limit})
+	for _, exactly := range []bool{false, true} {
+		opts := kafka.Options{Brokers: k.Brokers()}
+		if exactly {
+			opts = transactional(t, k.Brokers())
+		}
+		s := openQuiet(t, opts)
+		mustFence(t, s)
+		bad := series(topic, "bad", 0, 400, 5)
+		const rows = 50
+		for i := range rows {
+			bad[i*2] = message(topic, "bad+7", i*2, 30_000)
+		}
+		stop := make(chan struct{})
+		var writers sync.WaitGroup
+		var worst time.Duration
+		n := 0
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				at := time.Now()
+				publish(t, s, series(topic, "good", 0, 10, 3))
+				worst = max(worst, time.Since(at))
+				n++
+			}
+		})
+		begun := time.Now()
+		rounds := 0
+		for left := bad; ; rounds++ {
+			out, err := s.Publish(deadline(t), left)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.AllAcked() {
+				break
+			}
+			for _, r := range out.Rejected {
+				left[r.Index] = message(topic, string(left[r.Index].Key), r.Index, 200)
+			}
+		}
+		close(stop)
+		took := time.Since(begun)
+		writers.Wait()
+		// In transactions every second round takes a batch of others with it.
+		if n < rows/5 {
+			t.Errorf("exactly once %v: %d other batches in %v, while one had %d refused rows", exactly, n, took, rounds)
+		}
+		t.Logf("exactly once %v: the batch took %v in %d rounds; %d other batches, the slowest %v", exactly, took, rounds, n, worst)
+	}
+}
+
+// TestARightOnTheTransactionalID is missed by the check, which names the command and changes
+// nothing, and waited for by the sink.
+func TestARightOnTheTransactionalID(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, Config: map[string]string{
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
+	}})
+	login := &kafka.SASL{Mechanism: kafka.ScramSHA512, Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	var log faultLog
+	s := open(t, kafka.Options{Brokers: k.SASLBrokers(), SASL: login, TransactionalID: "bridge.rights", Fault: log.add})
+	found := func() (list []inspect.Finding) {
+		for _, f := range s.Inspect(deadline(t)).Findings {
+			if f.Code == inspect.TransactionGrant || f.Code == inspect.NoTransactions {
+				list = append(list, f)
+			}
+		}
+		return list
+	}
+	if got := found(); len(got) != 1 || !strings.Contains(got[0].Statement, "--operation Write --operation Describe --transactional-id bridge.rights") {
+		t.Errorf("found %+v", got)
+	}
+	fenced := make(chan error, 1)
+	go func() { fenced <- s.Fence(deadline(t)) }()
+	until(t, "the sink says what is missing", func() bool {
+		err := log.at("kafka")
+		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on transactional id bridge.rights")
+	})
+	allowTransactions(t, k, "bridge.rights")
+	if err := <-fenced; err != nil {
+		t.Fatal(err)
+	}
+	if got := found(); len(got) != 0 {
+		t.Errorf("found %+v", got)
+	}
+	if state := stateOf(t, k, "bridge.rights"); state != "Empty" {
+		t.Errorf("the state is %s", state)
+	}
+	if err := s.Fence(deadline(t)); err != nil {
+		t.Errorf("the check has taken over: %v", err)
+	}
+}
+
+// allowTransactions lets testenv.KafkaUser use a transactional id.
+func allowTransactions(t *testing.T, k *testenv.KafkaServer, id string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrCreateACLsRequest()
+	for _, operation := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe} {
+		acl := kmsg.NewCreateACLsRequestCreation()
+		acl.ResourceType, acl.ResourceName, acl.ResourcePatternType = kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLResourcePatternTypeLiteral
+		acl.Principal, acl.Host, acl.Operation, acl.PermissionType = "User:"+testenv.KafkaUser, "*", operation, kmsg.ACLPermissionTypeAllow
+		req.Creations = append(req.Creations, acl)
+	}
+	res, err := req.RequestWith(deadline(t), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res.Results {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -175,11 +175,11 @@ func (r *request) exchange(rw io.ReadWriter, req kmsg.Request) (kmsg.Response, e
 
 // request returns a request for this cluster.
 func (c *cluster) request(r kmsg.Request) *request {
-	return &request{Request: r, clientID: c.clientID}
+	return &request{Request: r, clientID: c.options.ClientID}
 }
 
-// ask sends a request of kmsg and returns its answer.
-func ask[R kmsg.Response](ctx context.Context, c *cluster, req protocol.Message) (answer R, generation int, err error) {
+// send sends a request of kmsg and returns its answer.
+func send[R kmsg.Response](ctx context.Context, c *cluster, req protocol.Message) (answer R, generation int, err error) {
 	res, generation, err := c.roundTrip(ctx, req)
 	if err == nil {
 		answer = res.(response).Response.(R)
@@ -187,12 +187,12 @@ func ask[R kmsg.Response](ctx context.Context, c *cluster, req protocol.Message)
 	return answer, generation, err
 }
 
-// askEach asks brokers at the same time, and returns what each answers.
-func askEach[R kmsg.Response](ctx context.Context, c *cluster, brokers []int32, req func() kmsg.Request) ([]R, []error) {
+// sendEach sends a request to brokers at the same time, and returns what each answers.
+func sendEach[R kmsg.Response](ctx context.Context, c *cluster, brokers []int32, req func() kmsg.Request) ([]R, []error) {
 	answers, errs := make([]R, len(brokers)), make([]error, len(brokers))
 	var asking sync.WaitGroup
 	for i, id := range brokers {
-		asking.Go(func() { answers[i], _, errs[i] = ask[R](ctx, c, toBroker{c.request(req()), brokerOf(id)}) })
+		asking.Go(func() { answers[i], _, errs[i] = send[R](ctx, c, toBroker{c.request(req()), brokerOf(id)}) })
 	}
 	asking.Wait()
 	return answers, errs
@@ -208,7 +208,7 @@ func (c *cluster) metadata(ctx context.Context, topics []string) (*kmsg.Metadata
 	for i := range topics {
 		req.Topics[i].Topic = &topics[i]
 	}
-	return ask[*kmsg.MetadataResponse](ctx, c, c.request(req))
+	return send[*kmsg.MetadataResponse](ctx, c, c.request(req))
 }
 
 // nameOf returns the name of a topic.
@@ -219,8 +219,8 @@ func nameOf(t *kmsg.MetadataResponseTopic) string {
 	return *t.Topic
 }
 
-// idOf returns the id of a topic as kafka-topics.sh shows it, empty for one that is not there, or has
-// none: the broker is older than topic ids, or the cluster was never told to have them.
+// idOf returns the id of a topic as kafka-topics.sh shows it, empty for one that is not there, or
+// has none: the broker is older than topic ids, or the cluster was never told to have them.
 func idOf(t *kmsg.MetadataResponseTopic) string {
 	if t.ErrorCode != 0 || t.TopicID == [16]byte{} {
 		return ""

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"math"
+	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
 )
-
-// requestOverhead is more than what a produce request has around its one batch.
-const requestOverhead = 1 << 10
 
 // errMoved says that the partition does not exist any more.
 var errMoved = errors.New("the topic has fewer partitions now")
@@ -27,7 +26,7 @@ func (w *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 	var pause backoff.Backoff
 	for {
 		base, generation, err := w.attempt(ctx, f)
-		if err == nil || remedyFor(err) == done {
+		if err == nil {
 			return base, nil
 		}
 		if ctx.Err() != nil {
@@ -43,8 +42,7 @@ func (w *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 			w.broken = true
 			return -1, err
 		}
-		w.reported = true
-		w.sink.faults.fail(w.tp, scope(w.topic, w.partition, err), explain(w.topic, err))
+		w.fault(err)
 		if err := pause.Wait(ctx); err != nil {
 			w.broken = w.broken || f.stamped != nil
 			return -1, err
@@ -52,23 +50,7 @@ func (w *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 	}
 }
 
-// seal completes the batch but for its producer, or returns why no broker can take it.
-func (f *wireBatch) seal(s *Sink) error {
-	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
-	if err != nil {
-		return fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
-	}
-	if s.codec.append != nil {
-		f.buffers.sealed = wire
-	}
-	f.wire = wire
-	if len(wire) > s.maxRequestBytes-requestOverhead {
-		return answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
-	}
-	return nil
-}
-
-// attempt sends the batch once.
+// attempt sends the batch once, and returns its base offset, -1 where the broker does not tell.
 func (w *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) {
 	if generation, err := w.identify(ctx); err != nil {
 		return -1, generation, err
@@ -77,20 +59,15 @@ func (w *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) 
 		if f.lent {
 			f.wire = bytes.Clone(f.wire)
 		}
-		id := *w.id
-		stamp(f.wire, id)
-		f.stamped = &id
+		f.stamp(*w.id)
 	}
-	base, generation, err := w.sink.cluster.produce(ctx, w.topic, w.partition, f.wire)
-	var code kafkago.Error
-	switch {
-	case err == nil || remedyFor(err) == done:
-		next := w.id.advance(f.count)
-		w.id = &next
-	case !errors.As(err, &code):
-		f.lent = true
+	generation := w.sink.cluster.produce(ctx, "", f)
+	if !f.stored() {
+		return -1, generation, f.fault
 	}
-	return base, generation, err
+	next := w.id.advance(f.count)
+	w.id = &next
+	return f.base, generation, nil
 }
 
 // identify sees to it that the worker has an identity that goes on where the broker expects it.
@@ -155,4 +132,74 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 		return err
 	}
 	return errMoved
+}
+
+// identity is what an idempotent producer puts on a batch for one partition. The broker takes a
+// batch when its sequence is the next one, answers one that it has (among the last five) with its
+// offset, and refuses any other.
+//
+// Why a worker that has lost the thread takes the next epoch and not a new producer id: an attempt
+// without an answer may reach the broker late, from a socket buffer say, after the batches that
+// followed it. With the same producer id it carries an older epoch or a sequence that has passed,
+// and is refused; what the log then shows is a repeat directly after the first copy at worst,
+// never an older message after a newer one. Under a new producer id the broker would take the late
+// copy for the first batch of a producer that it does not know, and append it. So does Java's
+// producer since KIP-360. Epochs are counted for each worker by itself, because brokers keep them
+// for each partition.
+//
+// A new id is taken only where there is no next epoch (after 32,767 losses of the thread on one
+// worker) or where the broker says that somebody else uses the id; the order of late copies is then
+// open.
+type identity struct {
+	producer int64
+	epoch    int16
+	sequence int32
+}
+
+// lastEpoch is the one that has no next.
+const lastEpoch = math.MaxInt16
+
+// advance returns the identity of the batch after one of n records. Sequences go on from 2^31-1 to
+// 0.
+func (id identity) advance(n int) identity {
+	id.sequence = int32((int64(id.sequence) + int64(n)) & math.MaxInt32)
+	return id
+}
+
+// nextEpoch returns the identity of the first batch of the next epoch; false if there is none.
+func (id identity) nextEpoch() (identity, bool) {
+	if id.epoch == lastEpoch {
+		return id, false
+	}
+	return identity{producer: id.producer, epoch: id.epoch + 1}, true
+}
+
+// producers hands out the producer id that the workers share.
+type producers struct {
+	cluster *cluster
+
+	mu      sync.Mutex
+	current identity
+	known   bool
+}
+
+// other returns the first identity of a producer that is not worn. Workers that ask at the same
+// time get the same one.
+func (p *producers) other(ctx context.Context, worn *identity) (identity, int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known && (worn == nil || worn.producer != p.current.producer) {
+		return p.current, 0, nil
+	}
+	// Without a transactional id any broker answers.
+	res, generation, err := send[*kmsg.InitProducerIDResponse](ctx, p.cluster, p.cluster.request(&kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}))
+	if err == nil {
+		err = answer(res.ErrorCode, "")
+	}
+	if err != nil {
+		return identity{}, generation, err
+	}
+	fresh := identity{producer: res.ProducerID, epoch: res.ProducerEpoch}
+	p.current, p.known = fresh, true
+	return fresh, generation, nil
 }

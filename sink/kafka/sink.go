@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -19,20 +18,12 @@ const readyWithin = 3 * time.Second
 
 // Sink publishes to a Kafka cluster.
 type Sink struct {
-	logger          *slog.Logger
-	cluster         *cluster
-	producers       *producers
-	codec           codec
-	compression     Compression
-	maxRequestBytes int
-	watched         []string
-	uncompactable   map[string]string
-	asked           []string
-	table           bool
-	giveUpAfter     time.Duration
-	outages         *outage.Log
-	faults          *faults
-	session         func(tp string)
+	options   Options
+	cluster   *cluster
+	producers *producers
+	codec     codec
+	outages   *outage.Log
+	faults    *faults
 	// transactions is nil without them.
 	transactions *transactions
 
@@ -64,16 +55,13 @@ func Open(opts Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{
-		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
-		watched: opts.Topics, uncompactable: opts.Uncompactable, asked: opts.Asked, table: opts.Table, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger), session: opts.Session,
-		topics: make(map[string]*topic), workers: make(map[string]*worker),
-	}
+	s := &Sink{options: opts, codec: codec, outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.cluster = newCluster(s.life, &opts)
 	s.producers = &producers{cluster: s.cluster}
 	s.faults = newFaults(s.outages, opts.Fault)
 	if opts.TransactionalID != "" {
+		s.codec.id |= transactionalIs
 		s.transactions = newTransactions(s, &opts)
 	}
 	s.cluster.follow(opts.Topics)
@@ -189,8 +177,6 @@ func (s *Sink) begin() bool {
 	return !s.closed
 }
 
-func (s *Sink) end() { s.drains.Done() }
-
 // Ready implements [sink.Sink]. It asks a broker for the topics, so that an outage begins, and
 // ends, though nobody publishes: it names the topics that are missing or may not be seen.
 func (s *Sink) Ready(ctx context.Context) error {
@@ -234,7 +220,7 @@ func (s *Sink) Outages() []outage.Outage { return s.outages.Outages() }
 func (s *Sink) used() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := slices.AppendSeq(slices.Clone(s.watched), maps.Keys(s.topics))
+	names := slices.AppendSeq(slices.Clone(s.options.Topics), maps.Keys(s.topics))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -133,7 +133,7 @@ func fixture(t *testing.T, c cluster, transactions bool) sinktest.Fixture {
 				}
 				return suiteRecords(committed(t, topic, c.brokers))
 			}
-			return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.brokers...)))
+			return suiteRecords(consume(t, topic, c.brokers))
 		},
 		Stall: func(testing.TB) func() { return c.stall() },
 	}

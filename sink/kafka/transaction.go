@@ -5,8 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
+	"bridge/internal/backoff"
 	"bridge/sink"
+)
+
+const (
+	// waveBytes bounds the records that are sent at once, but for the first batch.
+	waveBytes = 16 << 20
+	// verifiedWithin is how long leaders may answer NOT_ENOUGH_REPLICAS until that is reported: so
+	// they answer while they ask the coordinator whether the transaction is open (KIP-890).
+	verifiedWithin = time.Second
+	// leastWait is how long leaders may take to answer a request at least.
+	leastWait = 100 * time.Millisecond
+	// patientEvery: so often a partition that is tried again may take as long as at first. It may
+	// be slow, not dead.
+	patientEvery = 8
 )
 
 // Why a transaction is given up, besides an answer that it is lost.
@@ -23,9 +40,9 @@ var (
 type transaction struct {
 	t  *transactions
 	id identity
-	// entries are the batches in it, partitions those that the coordinator has added.
-	entries    []*entry
-	partitions []*txnPartition
+	// calls are the batches in it, partitions those that the coordinator has added.
+	calls      []*call
+	partitions []*worker
 	// vague: a request to the coordinator had no answer at first, and may arrive once more.
 	vague bool
 	// open: records that were sent have no answer.
@@ -34,38 +51,41 @@ type transaction struct {
 
 // send adds batches to the transaction and sends them to their partitions. It returns when all were
 // stored, or why the transaction cannot be committed.
-func (x *transaction) send(ctx context.Context, list []*entry) error {
+func (x *transaction) send(ctx context.Context, list []*call) error {
 	list, err := x.join(ctx, list)
-	x.entries = append(x.entries, list...)
+	x.calls = append(x.calls, list...)
 	if err != nil {
 		return err
 	}
 	x.t.step("TransactionAdded")
-	var partitions []*txnPartition
-	for _, e := range list {
-		for _, r := range e.portions {
-			p := x.t.partition(r.worker)
-			if len(p.queue) == 0 {
-				partitions = append(partitions, p)
+	var partitions []*worker
+	for _, c := range list {
+		for _, r := range c.portions {
+			w := r.worker
+			if len(w.sending) == 0 {
+				partitions = append(partitions, w)
 			}
-			p.enqueue(r)
+			if w.incarnation != r.incarnation {
+				w.incarnation, w.next, w.ended = r.incarnation, 0, false
+			}
+			w.sending = append(w.sending, r)
 		}
 	}
 	defer func() {
-		for _, p := range partitions {
-			p.queue = nil
+		for _, w := range partitions {
+			w.sending = nil
 		}
 	}()
 	for {
-		w := newWave(x, partitions)
-		if len(w.batches) == 0 {
+		batches, limit := x.fill(partitions)
+		if len(batches) == 0 {
 			x.t.step("TransactionSent")
-			if slices.ContainsFunc(list, (*entry).torn) {
+			if slices.ContainsFunc(list, (*call).torn) {
 				return errTorn
 			}
 			return nil
 		}
-		if err := w.send(ctx); err != nil {
+		if err := x.sendAll(ctx, batches, limit); err != nil {
 			return err
 		}
 	}
@@ -73,22 +93,26 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 
 // join adds the partitions of batches that are not in the transaction yet, and returns the batches
 // that have joined: those whose topic is missing or not granted wait.
-func (x *transaction) join(ctx context.Context, list []*entry) ([]*entry, error) {
+func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
 	t := x.t.producer.tries(ctx)
 	defer func() {
 		x.vague = x.vague || t.unanswered > 0
 		t.ended()
 	}()
 	for {
-		more := x.more(list)
+		var more []*worker
+		for _, c := range list {
+			for _, r := range c.portions {
+				if w := r.worker; !slices.Contains(x.partitions, w) && !slices.Contains(more, w) {
+					w.failure = nil
+					more = append(more, w)
+				}
+			}
+		}
 		if len(more) == 0 {
 			return list, nil
 		}
-		workers := make([]*worker, len(more))
-		for i, p := range more {
-			workers[i] = p.worker
-		}
-		generation, err := x.t.producer.coordinator.add(ctx, x.id, workers)
+		generation, err := x.t.producer.add(ctx, x.id, more)
 		var topic *topicError
 		switch {
 		case err == nil:
@@ -106,31 +130,14 @@ func (x *transaction) join(ctx context.Context, list []*entry) ([]*entry, error)
 	}
 }
 
-// more returns the partitions of batches that are not in the transaction.
-func (x *transaction) more(list []*entry) (more []*txnPartition) {
-	for _, e := range list {
-		for _, r := range e.portions {
-			p := x.t.partition(r.worker)
-			if !slices.Contains(x.partitions, p) && !slices.Contains(more, p) {
-				p.failure = nil
-				more = append(more, p)
-			}
-		}
-	}
-	return more
-}
-
 // withoutTopic lets the batches wait that go to a topic.
-func (x *transaction) withoutTopic(list []*entry, topic *topicError) []*entry {
-	s := x.t.sink
-	s.forgetTopic(topic.topic)
-	return slices.DeleteFunc(list, func(e *entry) bool {
-		i := slices.IndexFunc(e.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
+func (x *transaction) withoutTopic(list []*call, topic *topicError) []*call {
+	x.t.sink.forgetTopic(topic.topic)
+	return slices.DeleteFunc(list, func(c *call) bool {
+		i := slices.IndexFunc(c.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
 		if i >= 0 {
-			w := e.portions[i].worker
-			s.faults.fail(w.tp, scope(w.topic, w.partition, topic), explain(w.topic, topic))
-			w.reported = true
-			e.finish(errAgain)
+			c.portions[i].worker.fault(topic)
+			c.end(errAgain)
 		}
 		return i >= 0
 	})
@@ -145,7 +152,7 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 		t.ended()
 	}()
 	for {
-		generation, err := x.t.producer.coordinator.end(ctx, x.id, commit)
+		generation, err := x.t.producer.end(ctx, x.id, commit)
 		if err == nil || lost(err) {
 			return err
 		}
@@ -167,24 +174,22 @@ func (x *transaction) commit(ctx context.Context) {
 	}
 	if x.vague {
 		// A late copy of a request is of the former epoch then.
-		x.t.producer.doubtful()
+		x.t.producer.fresh = false
 	}
-	for _, p := range x.partitions {
-		p.committed()
+	for _, w := range x.partitions {
+		w.ended = w.next > 0
 	}
-	for _, e := range x.entries {
-		e.finish(nil)
+	for _, c := range x.calls {
+		c.end(nil)
 	}
 }
 
 // unknown ends the batches of a transaction that may be committed or not.
 func (x *transaction) unknown(err error) {
-	x.t.producer.doubtful()
-	for _, p := range x.partitions {
-		p.aborted()
-	}
-	for _, e := range x.entries {
-		e.finish(fmt.Errorf("%w: %w", sink.ErrUnknownOutcome, err))
+	x.t.producer.fresh = false
+	x.aborted()
+	for _, c := range x.calls {
+		c.end(fmt.Errorf("%w: %w", sink.ErrUnknownOutcome, err))
 	}
 }
 
@@ -196,28 +201,26 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		x.unknown(err)
 		return
 	}
-	x.t.producer.doubtful()
+	x.t.producer.fresh = false
 	if err := x.abort(ctx); err != nil {
 		x.unknown(err)
 		return
 	}
-	for _, p := range x.partitions {
-		p.aborted()
-	}
-	var again []*entry
+	x.aborted()
+	var again []*call
 	refused := false
-	for _, e := range x.entries {
-		e.reset()
+	for _, c := range x.calls {
+		c.reset()
 		switch {
-		case len(e.rejections()) > 0:
+		case c.any(func(r *portion) bool { return r.rejection != nil }):
 			refused = true
-			e.finish(nil)
-		case e.torn():
-			e.finish(errTorn)
-		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
-			e.finish(errAgain)
+			c.end(nil)
+		case c.torn():
+			c.end(errTorn)
+		case c.any(func(r *portion) bool { return r.worker.failure != nil }):
+			c.end(errAgain)
 		default:
-			again = append(again, e)
+			again = append(again, c)
 		}
 	}
 	if refused {
@@ -227,6 +230,13 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 	x.t.giveBack(again)
 }
 
+// aborted notes that the transaction may have been aborted: where the markers are nobody knows.
+func (x *transaction) aborted() {
+	for _, w := range x.partitions {
+		w.next, w.ended = 0, false
+	}
+}
+
 // abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
 // from joining what follows (decision 20, 6).
 func (x *transaction) abort(ctx context.Context) error {
@@ -234,4 +244,166 @@ func (x *transaction) abort(ctx context.Context) error {
 		return x.t.producer.ready(ctx)
 	}
 	return x.end(ctx, false)
+}
+
+// fill makes a batch for each of several partitions of what is to be sent there, and returns how
+// long a partition may fail to answer. The batches are sent at once, in one request to each leader:
+// leaders verify the transaction of a producer for one request at a time.
+func (x *transaction) fill(partitions []*worker) (batches []*wireBatch, limit time.Duration) {
+	limit = x.t.stalledAfter
+	bytes := 0
+	for _, w := range partitions {
+		for len(w.sending) > 0 && w.sending[0].next == len(w.sending[0].index) {
+			w.sending = w.sending[1:]
+		}
+		if len(w.sending) == 0 || bytes > min(waveBytes, x.t.room) {
+			continue
+		}
+		b := w.fill(w.sending)
+		if b.count == 0 {
+			b.release()
+			w.sending = nil
+			continue
+		}
+		if b.fault = b.seal(x.t.sink); b.fault == nil {
+			if w.id == nil || w.id.producer != x.id.producer || w.id.epoch != x.id.epoch {
+				id := x.id
+				w.id = &id
+			}
+			b.stamp(*w.id)
+		}
+		b.unfit = b.fault != nil
+		bytes += len(b.wire)
+		if w.held && w.stalls%patientEvery > 0 {
+			limit = x.t.retriedFor
+		}
+		batches = append(batches, b)
+	}
+	return batches, limit
+}
+
+// sendAll sends batches until each was answered, for limit at most. What a broker finds too large
+// goes in halves with the next ones.
+func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit time.Duration) error {
+	began := time.Now()
+	pause := backoff.Backoff{First: 5 * time.Millisecond, Max: time.Second}
+	for left := batches; ; {
+		until := began.Add(max(time.Since(began)+leastWait, limit))
+		generation := x.produce(ctx, until, left)
+		var failure error
+		again := left[:0:0]
+		for _, b := range left {
+			// What was refused may have arrived before, too.
+			x.open = x.open || b.lent && remedyFor(b.fault) == split
+			err := b.answered()
+			switch {
+			case err == nil:
+			case errors.Is(err, errRefused), lost(err):
+				if failure == nil || lost(err) {
+					failure = err
+				}
+			default:
+				again = append(again, b)
+			}
+		}
+		if failure == nil && len(again) == 0 {
+			return nil
+		}
+		if failure == nil {
+			failure = x.mend(ctx, generation, again, time.Since(began), limit)
+		}
+		if failure == nil {
+			failure = pause.Wait(ctx)
+		}
+		for _, b := range again {
+			x.open = x.open || failure != nil && b.lent
+		}
+		if failure != nil {
+			return failure
+		}
+		left = again
+	}
+}
+
+// produce sends batches once. Leaders may answer until then.
+func (x *transaction) produce(ctx context.Context, until time.Time, batches []*wireBatch) (generation int) {
+	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), errNoAnswer)
+	defer cancel()
+	return x.t.sink.cluster.produce(answersBy{ctx, until}, x.t.producer.transactionalID, batches...)
+}
+
+// mend does what can be done about batches that were not answered for good, or returns why they are
+// not sent again.
+func (x *transaction) mend(ctx context.Context, generation int, again []*wireBatch, took, limit time.Duration) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s := x.t.sink
+	var failure error
+	for _, b := range again {
+		w, err := b.worker, b.fault
+		switch remedyFor(err) {
+		case reroute:
+			s.cluster.renew(generation)
+		case inspect:
+			err = w.inspect(ctx, generation, err)
+		}
+		if took > verifiedWithin || !errors.Is(err, kafkago.NotEnoughReplicas) {
+			w.fault(err)
+		}
+		switch {
+		case errors.Is(err, errMoved):
+			s.forgetTopic(w.topic)
+			w.failure, failure = errMoved, errMoved
+		case took >= limit:
+			w.held = true
+			w.stalls++
+			w.failure, failure = errStalled, errStalled
+		}
+	}
+	return failure
+}
+
+// answered notes the answer about a batch of a transaction. The error says why that cannot be
+// committed, or that the batch is to be sent again.
+func (b *wireBatch) answered() error {
+	w, err := b.worker, b.fault
+	switch {
+	case b.stored():
+		b.acknowledge()
+		err = nil
+	case remedyFor(err) == split:
+		limit, ok := b.halved()
+		if !ok {
+			r := b.parts[0].portion
+			r.call.present(func() { r.reject(b.reason(err)) })
+			err = errRefused
+			break
+		}
+		w.limit, err = limit, nil
+	default:
+		return err
+	}
+	w.calm()
+	b.release()
+	return err
+}
+
+// acknowledge notes that a batch of a transaction was taken. One that lies just behind a marker of
+// ours covers that.
+func (b *wireBatch) acknowledge() {
+	w, base := b.worker, b.base
+	marker := w.follow(base, b.count)
+	next := w.id.advance(b.count)
+	w.id, w.held, w.stalls = &next, false, 0
+	for _, one := range b.parts {
+		r, n := one.portion, one.count
+		if !r.call.present(func() { r.acknowledge(n, base, marker) }) {
+			r.next += n
+		}
+		if base >= 0 {
+			base += int64(n)
+		}
+		marker = false
+	}
 }

@@ -45,35 +45,24 @@ type transactions struct {
 	steps func(step string)
 
 	mu    sync.Mutex
-	queue []*entry
+	queue []*call
 	busy  bool
 
 	// What follows belongs to the draining goroutine.
 
-	partitions map[*worker]*txnPartition
 	// room is how many bytes the next transaction takes in.
 	room int
 	// heldNext says that the next transaction is for a batch that had to wait.
 	heldNext bool
 	// again are the batches of a transaction that another one had aborted by a refused record: the
 	// next transaction takes in nothing else, or each refused record would abort it once more.
-	again []*entry
-}
-
-// entry is a batch in the queue.
-type entry struct {
-	call     *call
-	bytes    int
-	portions []*portion
-	done     chan struct{}
-	err      error
+	again []*call
 }
 
 func newTransactions(s *Sink, opts *Options) *transactions {
 	t := &transactions{
 		sink: s, producer: newTxnProducer(s.cluster, s.faults, opts), interval: opts.TransactionInterval, slowAfter: opts.TransactionTimeout / 8,
-		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, abortWithin: abortWithin,
-		partitions: make(map[*worker]*txnPartition), room: firstBytes,
+		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, abortWithin: abortWithin, room: firstBytes,
 	}
 	t.life, t.cancel = context.WithCancelCause(s.life)
 	return t
@@ -101,6 +90,7 @@ func (t *transactions) close() {
 func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	c := newCall(batch)
+	c.bytes = bytesOf(batch)
 	rejected, pending := t.sink.screen(c)
 	if len(rejected) > 0 || len(batch) == 0 {
 		return c.outcome(rejected), context.Cause(ctx)
@@ -110,28 +100,28 @@ func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.
 		if err := context.Cause(ctx); err != nil {
 			return nothing, err
 		}
+		c.tps, c.portions = nil, nil
 		portions, err := t.sink.assign(ctx, c, pending)
 		if err != nil {
 			return nothing, err
 		}
-		e := &entry{call: c, bytes: bytesOf(batch), portions: portions, done: make(chan struct{})}
-		t.enter(e)
+		c.portions, c.done = portions, make(chan struct{})
+		t.enter(c)
 		select {
-		case <-e.done:
+		case <-c.done:
 		case <-ctx.Done():
 			c.leave()
-			t.dropFaults(e)
+			t.dropFaults(c)
 			return nothing, context.Cause(ctx)
 		}
-		if e.err == nil {
-			return c.outcome(e.rejections()), nil
+		if c.err == nil {
+			return c.outcome(nil), nil
 		}
-		if !errors.Is(e.err, errAgain) {
-			return nothing, e.err
+		if !errors.Is(c.err, errAgain) {
+			return nothing, c.err
 		}
-		c.tps = nil
 		if err := pause.Wait(ctx); err != nil {
-			t.dropFaults(e)
+			t.dropFaults(c)
 			return nothing, err
 		}
 	}
@@ -147,8 +137,8 @@ func bytesOf(batch []sink.Message) (n int) {
 }
 
 // dropFaults forgets what holds a batch up that nobody waits for any more.
-func (t *transactions) dropFaults(e *entry) {
-	for _, r := range e.portions {
+func (t *transactions) dropFaults(c *call) {
+	for _, r := range c.portions {
 		t.sink.faults.drop(r.worker.tp)
 	}
 }
@@ -164,10 +154,10 @@ func (t *transactions) fence(ctx context.Context) error {
 }
 
 // enter adds a batch to the queue and sees to it that somebody drains it.
-func (t *transactions) enter(e *entry) {
+func (t *transactions) enter(c *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue = append(t.queue, e)
+	t.queue = append(t.queue, c)
 	if t.busy || !t.sink.begin() {
 		// Of a closed sink Publish sees for itself that it is closed.
 		return
@@ -177,7 +167,7 @@ func (t *transactions) enter(e *entry) {
 }
 
 // giveBack puts batches in front of the queue. The caller drains it.
-func (t *transactions) giveBack(list []*entry) {
+func (t *transactions) giveBack(list []*call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(list, t.queue...)
@@ -185,19 +175,19 @@ func (t *transactions) giveBack(list []*entry) {
 
 // dequeue returns what may be in one transaction, up to so many bytes and one batch more: batches
 // without a partition that did not answer, or one with such a partition.
-func (t *transactions) dequeue(held bool, room int) []*entry {
+func (t *transactions) dequeue(held bool, room int) []*call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var free, waiting, later []*entry
-	for _, e := range t.queue {
+	var free, waiting, later []*call
+	for _, c := range t.queue {
 		switch {
-		case slices.ContainsFunc(e.portions, func(r *portion) bool { p := t.partitions[r.worker]; return p != nil && p.held }):
-			waiting = append(waiting, e)
+		case c.any(func(r *portion) bool { return r.worker.held }):
+			waiting = append(waiting, c)
 		case room <= 0:
-			later = append(later, e)
+			later = append(later, c)
 		default:
-			free = append(free, e)
-			room -= e.bytes
+			free = append(free, c)
+			room -= c.bytes
 		}
 	}
 	if held && len(waiting) > 0 && (t.heldNext || len(free) == 0) {
@@ -212,7 +202,7 @@ func (t *transactions) dequeue(held bool, room int) []*entry {
 
 // first returns the batches of the next transaction; nil when there are none, and nobody drains the
 // queue any more.
-func (t *transactions) first() []*entry {
+func (t *transactions) first() []*call {
 	if len(t.again) > 0 {
 		return t.again
 	}
@@ -222,13 +212,13 @@ func (t *transactions) first() []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy = len(t.queue) > 0 && t.life.Err() == nil; t.busy {
-		return []*entry{}
+		return []*call{}
 	}
 	return nil
 }
 
 func (t *transactions) drain() {
-	defer t.sink.end()
+	defer t.sink.drains.Done()
 	for list := t.first(); list != nil; list = t.first() {
 		if len(list) == 0 {
 			continue
@@ -256,19 +246,19 @@ func (t *transactions) pace(took time.Duration) {
 }
 
 // transact puts batches into one transaction, with those that arrive in time. The turn is held.
-func (t *transactions) transact(ctx context.Context, list []*entry) {
+func (t *transactions) transact(ctx context.Context, list []*call) {
 	alone := len(t.again) > 0
 	t.again = nil
 	if err := t.producer.ready(ctx); err != nil {
-		for _, e := range list {
-			e.finish(err)
+		for _, c := range list {
+			c.end(err)
 		}
 		return
 	}
 	x := &transaction{t: t, id: t.producer.id}
 	for until, room := time.Now().Add(t.interval), t.room; ; {
-		for _, e := range list {
-			room -= e.bytes
+		for _, c := range list {
+			room -= c.bytes
 		}
 		if err := x.send(ctx, list); err != nil {
 			x.giveUp(ctx, err)
@@ -289,54 +279,4 @@ func (t *transactions) step(at string) {
 	if t.steps != nil {
 		t.steps(at)
 	}
-}
-
-// partition returns what is kept of a partition.
-func (t *transactions) partition(w *worker) *txnPartition {
-	p := t.partitions[w]
-	if p == nil {
-		p = &txnPartition{worker: w}
-		t.partitions[w] = p
-	}
-	return p
-}
-
-// finish ends the wait for a batch.
-func (e *entry) finish(err error) {
-	e.err = err
-	close(e.done)
-}
-
-// torn reports whether some of the batch was sent and some was not, because its caller has left.
-func (e *entry) torn() bool {
-	cut, sent := false, false
-	for _, r := range e.portions {
-		cut, sent = cut || r.cut, sent || len(r.index) > 0
-	}
-	return cut && sent
-}
-
-// reset forgets what was stored of a batch in a transaction that was aborted.
-func (e *entry) reset() {
-	e.call.present(func() {
-		for i, status := range e.call.status {
-			if status == sink.Acked {
-				e.call.status[i] = sink.Pending
-			}
-		}
-		clear(e.call.at)
-	})
-	for _, r := range e.portions {
-		r.next = 0
-	}
-}
-
-// rejections returns what was refused of the batch.
-func (e *entry) rejections() (list []sink.Rejection) {
-	for _, r := range e.portions {
-		if r.rejection != nil {
-			list = append(list, *r.rejection)
-		}
-	}
-	return list
 }

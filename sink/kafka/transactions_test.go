@@ -1,24 +1,30 @@
 package kafka_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 	"bridge/sink/kafka"
 	"bridge/sink/sinktest"
+	"bridge/tests/faulty/failpoint"
 )
 
 // committed reads what a read_committed consumer sees of a topic.
 func committed(t testing.TB, topic string, brokers []string) []*kgo.Record {
 	t.Helper()
 	// A partition ends with a marker: without it the end would not show.
-	all := consume(t, topic, kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	all := consume(t, topic, brokers, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	return slices.DeleteFunc(all, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
 }
 
@@ -82,5 +88,166 @@ func TestAPartitionThatDoesNotAnswer(t *testing.T) {
 	}
 	if n := compare(t, others, committed(t, "two", c.ListenAddrs())); n > 0 {
 		t.Errorf("%d messages of the others are there twice", n)
+	}
+}
+
+// TestAHungLeader takes produce requests and answers none: what goes to the others waits for it
+// only as long as StalledAfter says, and is not taken for unanswered with it.
+func TestAHungLeader(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "hung", "healthy"))
+	opts := transactional(t, c.ListenAddrs())
+	opts.StalledAfter = 2 * time.Second
+	s := fenced(t, opts)
+	hung := c.LeaderFor("hung", 0)
+	if err := c.MoveTopicPartition("healthy", 0, (hung+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	end, taken := make(chan struct{}), make(chan struct{}, 1)
+	t.Cleanup(func() { close(end) })
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if c.CurrentNode() == hung {
+			select {
+			case taken <- struct{}{}:
+			default:
+			}
+			c.SleepControl(func() { <-end })
+		}
+		return nil, nil, false
+	})
+	go func() { _, _ = s.Publish(deadline(t), series("hung", "k", 0, 3, 3)) }()
+	<-taken
+	// By design it takes 2.5 s at most, and 15 s without StalledAfter.
+	for begun := time.Now(); time.Since(begun) < 8*time.Second; {
+		at := time.Now()
+		publish(t, s, series("healthy", "k", 0, 1, 1))
+		if took := time.Since(at); took > 12*time.Second {
+			t.Fatalf("a batch for a healthy leader took %v", took)
+		}
+	}
+}
+
+// TestACallerThatLeavesBetweenTwoRequests: nothing of its batch is committed, and the batches of
+// others are.
+func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	sent := series("one", "before", 0, 3, 3)
+	publish(t, s, sent)
+	ctx, leave := context.WithCancel(deadline(t))
+	left := make(chan error, 1)
+	var requests atomic.Int32
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if requests.Add(1) == 1 {
+			leave()
+			<-left
+		}
+		return nil, nil, false
+	})
+	// A request takes 900 KiB of a partition.
+	var large []sink.Message
+	for n := range 30 {
+		large = append(large, message("one", "large", n, 100_000))
+	}
+	_, err := s.Publish(ctx, large)
+	left <- err
+	if err == nil {
+		t.Error("the batch is acknowledged")
+	}
+	after := series("one", "after", 0, 3, 3)
+	publish(t, s, after)
+	if n := requests.Load(); n < 2 {
+		t.Errorf("%d requests", n)
+	}
+	if n := compare(t, append(sent, after...), committed(t, "one", c.ListenAddrs())); n > 0 {
+		t.Errorf("%d messages are there twice", n)
+	}
+}
+
+// TestNoMarkerIsCoveredInATopicThatIsCreatedAgain where the offset behind the last batch is that of
+// somebody else's message.
+func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	publish(t, s, series("one", "k", 0, 5, 2))
+	if out := publish(t, s, series("one", "k", 5, 5, 2)); !out.At[0].Marker || out.At[0].Offset != 6 {
+		t.Fatalf("the first message is at %+v, want 6 behind a marker", out.At[0])
+	}
+	remake(t, c, "one", 1)
+	// Behind what the former topic had, a marker would lie at 11: here it is somebody's message.
+	publish(t, open(t, kafka.Options{Brokers: c.ListenAddrs()}), series("one", "others", 0, 12, 2))
+	// What is known of a topic is believed for five minutes.
+	for range 6 {
+		kafka.AgeTopics(s)
+	}
+	if out := publish(t, s, series("one", "k", 10, 5, 2)); out.At[0].Marker || out.At[0].Offset != 12 {
+		t.Errorf("the first message is at %+v, want 12 and no marker", out.At[0])
+	}
+}
+
+// TestATransactionTakesSoMuch of what waits that it ends before its time limit.
+func TestATransactionTakesSoMuch(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	reached, resume := hangAt(s, failpoint.TransactionAdded)
+	var writers sync.WaitGroup
+	var sent []sink.Message
+	put := func(batch []sink.Message) {
+		sent = append(sent, batch...)
+		writers.Go(func() { publish(t, s, batch) })
+	}
+	put(series("one", "first", 0, 1, 1))
+	<-reached
+	const batches, size = 24, 1_000_000
+	for n := range batches {
+		put([]sink.Message{message("one", fmt.Sprint("k", n), n, size)})
+	}
+	until(t, "all batches wait", func() bool { return kafka.Waiting(s) == batches })
+	var taken []int
+	of := 0
+	c.ControlKey(-1, func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		switch r := request.(type) {
+		case *kmsg.ProduceRequest:
+			for _, topic := range r.Topics {
+				for _, p := range topic.Partitions {
+					of += len(p.Records)
+				}
+			}
+		case *kmsg.EndTxnRequest:
+			taken, of = append(taken, of), 0
+		}
+		return nil, nil, false
+	})
+	resume()
+	writers.Wait()
+	// 4 MiB at first, then twice as much, and one batch more.
+	if most := slices.Max(taken); len(taken) < 3 || most > 16<<20+size+1<<16 {
+		t.Errorf("transactions of %v bytes", taken)
+	}
+	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 {
+		t.Errorf("%d messages are there twice", n)
+	}
+}
+
+// TestThePaceOfTransactions: slow ones make the next ones smaller, within bounds.
+func TestThePaceOfTransactions(t *testing.T) {
+	opts := transactional(t, []string{"127.0.0.1:1"})
+	opts.TransactionTimeout = time.Minute
+	s := open(t, opts)
+	const slow, quick = 8 * time.Second, 7 * time.Second
+	if got, want := kafka.Pace(s, quick, quick, slow, slow, slow), []int{8 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20}; !slices.Equal(got, want) {
+		t.Errorf("room %v, want %v", got, want)
+	}
+	if room := kafka.Pace(s, slices.Repeat([]time.Duration{slow}, 9)...); room[8] != 256<<10 {
+		t.Errorf("room %d after many slow ones", room[8])
+	}
+	if room := kafka.Pace(s, slices.Repeat([]time.Duration{quick}, 20)...); room[19] != 64<<20 {
+		t.Errorf("room %d after many quick ones", room[19])
 	}
 }

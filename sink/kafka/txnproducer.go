@@ -6,9 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/backoff"
 	"bridge/sink"
@@ -21,6 +26,8 @@ const (
 	signatures         = 20_000
 	// claimWithin is how long another process may take to confirm that it has taken over.
 	claimWithin = 10 * time.Second
+	// claimIs is set in the time limit of a process that claims the transactional id.
+	claimIs = 1
 	// concurrentAfter is how long a transaction may take to end until that is reported.
 	concurrentAfter = 3 * time.Second
 )
@@ -34,8 +41,12 @@ var errClaimed = errors.New("another process begins to publish")
 // txnProducer is the one producer of a process that publishes in transactions. It takes over from
 // former processes, and goes on behind a doubt unless another process has taken over (decision 20).
 type txnProducer struct {
-	coordinator *coordinator
-	faults      *faults
+	cluster         *cluster
+	faults          *faults
+	transactionalID string
+	// signature is the time limit of our transactions in ms, by which this process knows whether it
+	// has initialised last. It is even: an odd one says that the takeover is not confirmed.
+	signature int32
 	// turn is held by the one who initialises or has a transaction open.
 	turn chan struct{}
 
@@ -60,7 +71,7 @@ type txnProducer struct {
 func newTxnProducer(c *cluster, f *faults, opts *Options) *txnProducer {
 	signature := (opts.TransactionTimeout.Milliseconds() + 2 + rand.Int64N(signatures-2)) &^ claimIs
 	return &txnProducer{
-		coordinator: &coordinator{cluster: c, id: opts.TransactionalID, signature: int32(signature)}, faults: f, turn: make(chan struct{}, 1),
+		cluster: c, faults: f, transactionalID: opts.TransactionalID, signature: int32(signature), turn: make(chan struct{}, 1),
 		claimWithin: claimWithin,
 	}
 }
@@ -93,15 +104,14 @@ func (p *txnProducer) ready(ctx context.Context) error {
 // that it was given. A request of a dead process that arrives late is a claim at most: the epoch
 // refuses the other one (decision 20).
 func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
-	c := p.coordinator
 	if !p.claimed {
-		id, generation, err := c.initialise(ctx, anyProducer, c.signature|claimIs)
+		id, generation, err := p.initialise(ctx, anyProducer, p.signature|claimIs)
 		if err != nil {
 			return identity{}, generation, err
 		}
 		p.claimed, p.latest, p.mayFollow = true, id, 0
 	}
-	state, generation, err := c.describe(ctx)
+	state, generation, err := p.describe(ctx)
 	switch {
 	case errors.Is(err, kafkago.TransactionalIDNotFound), err == nil && state.epoch < 0:
 		// It has expired: nobody else has initialised.
@@ -111,7 +121,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return identity{}, generation, err
 	case p.isOurs(state):
 		// Between both requests another process may have initialised: then this one is refused.
-		id, generation, err := c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
+		id, generation, err := p.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, p.signature)
 		var code kafkago.Error
 		switch {
 		case err == nil:
@@ -124,7 +134,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return id, generation, err
 	case state.timeoutMs&claimIs == 0:
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
-			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, c.id)
+			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, p.transactionalID)
 	}
 	return identity{}, generation, p.awaits(state)
 }
@@ -133,9 +143,9 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 // chance another process may have the same one, but it cannot come to the same epoch.
 func (p *txnProducer) isOurs(state *transactionState) bool {
 	switch state.timeoutMs {
-	case p.coordinator.signature | claimIs:
+	case p.signature | claimIs:
 		return state.producer == p.latest.producer && state.epoch == p.latest.epoch
-	case p.coordinator.signature:
+	case p.signature:
 		// A producer whose epochs are used up is followed by another one.
 		return state.producer != p.latest.producer || state.epoch-p.latest.epoch <= p.mayFollow
 	}
@@ -152,8 +162,109 @@ func (p *txnProducer) awaits(claim *transactionState) error {
 	return errClaimed
 }
 
-// doubtful has the next transaction begin with another epoch. The turn is held.
-func (p *txnProducer) doubtful() { p.fresh = false }
+// errNoDescribe says that the brokers are too old.
+var errNoDescribe = errors.New("the brokers do not tell who publishes under a transactional id (DescribeTransactions, Kafka 3.0), which exactly-once needs")
+
+// anyProducer initialises, and fences all former producers.
+var anyProducer = identity{producer: -1, epoch: -1}
+
+// initialise takes the next epoch behind that of a producer, and sets the time limit of its
+// transactions, in ms.
+func (p *txnProducer) initialise(ctx context.Context, of identity, limit int32) (identity, int, error) {
+	res, generation, err := p.cluster.roundTrip(ctx, &initproducerid.Request{
+		TransactionalID: p.transactionalID, TransactionTimeoutMs: limit, ProducerID: of.producer, ProducerEpoch: of.epoch,
+	})
+	if err != nil {
+		return identity{}, generation, err
+	}
+	r := res.(*initproducerid.Response)
+	return identity{producer: r.ProducerID, epoch: r.ProducerEpoch}, generation, answer(r.ErrorCode, "")
+}
+
+// transactionState says who has initialised last: the time limit of its transactions, in ms, and
+// its epoch.
+type transactionState struct {
+	timeoutMs int32
+	producer  int64
+	epoch     int16
+}
+
+// describe asks for the state of the transactional id.
+func (p *txnProducer) describe(ctx context.Context) (*transactionState, int, error) {
+	req := &kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{p.transactionalID}}
+	res, generation, err := send[*kmsg.DescribeTransactionsResponse](ctx, p.cluster, toTransaction{p.cluster.request(req), p.transactionalID})
+	if errors.Is(err, errTooOld) {
+		err = errNoDescribe
+	}
+	if err != nil {
+		return nil, generation, err
+	}
+	if len(res.TransactionStates) != 1 || res.TransactionStates[0].TransactionalID != p.transactionalID {
+		return nil, generation, fmt.Errorf("the broker describes %d transactional ids, asked was for %q", len(res.TransactionStates), p.transactionalID)
+	}
+	s := &res.TransactionStates[0]
+	return &transactionState{s.TimeoutMillis, s.ProducerID, s.ProducerEpoch}, generation, answer(s.ErrorCode, "")
+}
+
+// operationNotAttempted is the answer about a partition that was not looked at because of another
+// one. kafka-go has no name for it.
+const operationNotAttempted kafkago.Error = 55
+
+// topicError is the answer about one topic of a transaction.
+type topicError struct {
+	topic string
+	error
+}
+
+func (e *topicError) Unwrap() error { return e.error }
+
+// add adds partitions to the transaction of a producer, and begins one with the first of them. None
+// is added where an error is answered.
+func (p *txnProducer) add(ctx context.Context, of identity, partitions []*worker) (int, error) {
+	req := &addpartitionstotxn.Request{TransactionalID: p.transactionalID, ProducerID: of.producer, ProducerEpoch: of.epoch}
+	for _, w := range partitions {
+		i := slices.IndexFunc(req.Topics, func(t addpartitionstotxn.RequestTopic) bool { return t.Name == w.topic })
+		if i < 0 {
+			i = len(req.Topics)
+			req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: w.topic})
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, w.partition)
+	}
+	res, generation, err := p.cluster.roundTrip(ctx, req)
+	if err != nil {
+		return generation, err
+	}
+	var fault error
+	added := 0
+	for _, topic := range res.(*addpartitionstotxn.Response).Results {
+		for _, r := range topic.Results {
+			code := kafkago.Error(r.ErrorCode)
+			switch {
+			case code == 0:
+				added++
+			case code == kafkago.UnknownTopicOrPartition || code == kafkago.TopicAuthorizationFailed || code == kafkago.InvalidTopic:
+				return generation, &topicError{topic.Name, answer(r.ErrorCode, "")}
+			case fault == nil || code != operationNotAttempted:
+				fault = answer(r.ErrorCode, "")
+			}
+		}
+	}
+	if fault == nil && added < len(partitions) {
+		fault = fmt.Errorf("the coordinator answers for %d of %d partitions", added, len(partitions))
+	}
+	return generation, fault
+}
+
+// end ends the transaction of a producer.
+func (p *txnProducer) end(ctx context.Context, of identity, commit bool) (int, error) {
+	res, generation, err := p.cluster.roundTrip(ctx, &endtxn.Request{
+		TransactionalID: p.transactionalID, ProducerID: of.producer, ProducerEpoch: of.epoch, Committed: commit,
+	})
+	if err != nil {
+		return generation, err
+	}
+	return generation, answer(res.(*endtxn.Response).ErrorCode, "")
+}
 
 // tries retries requests to the coordinator. It serves one goroutine.
 type tries struct {
@@ -191,7 +302,7 @@ func (t *tries) failed(generation int, err error) error {
 		}
 	}
 	if remedyFor(err) == reroute {
-		t.p.coordinator.cluster.renew(generation)
+		t.p.cluster.renew(generation)
 	}
 	t.p.faults.fail(aboutTransactions, everywhere, t.p.explain(err))
 	return t.pause.Wait(t.ctx)
@@ -208,12 +319,12 @@ func (t *tries) ended() {
 
 // explain adds what an operator can do about a fault.
 func (p *txnProducer) explain(err error) error {
-	id := p.coordinator.id
+	id := p.transactionalID
 	switch {
 	case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
 		return fmt.Errorf("grant WRITE and DESCRIBE on transactional id %s to the user of bridge: %w", id, err)
 	case errors.Is(err, kafkago.InvalidTransactionTimeout):
-		return fmt.Errorf("set transaction.max.timeout.ms of the brokers to %d or more: %w", p.coordinator.signature, err)
+		return fmt.Errorf("set transaction.max.timeout.ms of the brokers to %d or more: %w", p.signature, err)
 	case errors.Is(err, kafkago.ConcurrentTransactions):
 		return fmt.Errorf("the former transaction of %s is not through: each of its partitions needs a leader: %w", id, err)
 	case errors.Is(err, kafkago.GroupCoordinatorNotAvailable), errors.Is(err, kafkago.GroupLoadInProgress), errors.Is(err, kafkago.NotCoordinatorForGroup):

@@ -38,7 +38,7 @@ const (
 // Requester sends requests to the coordinator of a group, in their version at most. A
 // sink/kafka.Requester is one.
 type Requester interface {
-	Ask(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error)
+	Send(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error)
 	Close() error
 }
 
@@ -242,7 +242,7 @@ func choose(all []standby.Claim, working string) standby.Claim {
 func (g *Group) send(ctx context.Context, req kmsg.Request, limit time.Duration) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the coordinator of the group does not answer"))
 	defer cancel()
-	res, err := g.requester.Ask(ctx, g.name, req)
+	res, err := g.requester.Send(ctx, g.name, req)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -26,7 +26,7 @@ type coordinator struct {
 	forgotten atomic.Bool
 }
 
-func (c *coordinator) Ask(ctx context.Context, _ string, req kmsg.Request) (kmsg.Response, error) {
+func (c *coordinator) Send(ctx context.Context, _ string, req kmsg.Request) (kmsg.Response, error) {
 	switch r := req.(type) {
 	case *kmsg.JoinGroupRequest:
 		if r.MemberID == "" {
@@ -111,7 +111,7 @@ func TestACheckWaitsForACoordinator(t *testing.T) {
 // answering answers heartbeats with one error after the other, the last one for ever.
 type answering struct{ answers []kafkago.Error }
 
-func (a *answering) Ask(context.Context, string, kmsg.Request) (kmsg.Response, error) {
+func (a *answering) Send(context.Context, string, kmsg.Request) (kmsg.Response, error) {
 	answer := a.answers[0]
 	if len(a.answers) > 1 {
 		a.answers = a.answers[1:]

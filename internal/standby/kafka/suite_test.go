@@ -17,17 +17,19 @@ import (
 	"bridge/tests/testenv"
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 // cuttable is a Requester that can be cut off.
 type cuttable struct {
 	*sinkkafka.Requester
 	cut atomic.Bool
 }
 
-func (c *cuttable) Ask(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
+func (c *cuttable) Send(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
 	if c.cut.Load() {
 		return nil, errors.New("cut off")
 	}
-	return c.Requester.Ask(ctx, group, req)
+	return c.Requester.Send(ctx, group, req)
 }
 
 // elector keeps its way to the brokers.

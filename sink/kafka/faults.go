@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
 	"bridge/internal/option"
+	"bridge/internal/outage"
 	"bridge/sink"
 )
 
@@ -150,4 +152,76 @@ func explain(topic string, err error) error {
 		return fmt.Errorf("too few replicas of topic %s are in sync (min.insync.replicas): %w", topic, err)
 	}
 	return err
+}
+
+// faults turns the faults of many workers into few: what concerns the cluster or a topic begins
+// with the first worker that meets it and ends with the last.
+type faults struct {
+	log  *outage.Log
+	hook sink.Fault
+
+	mu sync.Mutex
+	// scopeOf has who is held up by what, waiting counts them.
+	scopeOf map[string]string
+	waiting map[string]int
+}
+
+func newFaults(log *outage.Log, hook sink.Fault) *faults {
+	return &faults{log: log, hook: hook, scopeOf: make(map[string]string), waiting: make(map[string]int)}
+}
+
+// fail notes that who is held up by a fault of scope, and by no other any more.
+func (f *faults) fail(who, scope string, err error) {
+	f.hook(scope, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.scopeOf[who] != scope {
+		f.leave(who)
+		f.scopeOf[who] = scope
+		f.waiting[scope]++
+	}
+	f.log.Fail(scope, err)
+}
+
+// ok notes that who is not held up.
+func (f *faults) ok(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(who, f.log.OK)
+}
+
+// drop notes that who has given up; whether the fault lasts is not known.
+func (f *faults) drop(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(who, f.log.Forget)
+}
+
+// endAll is ok, or with gaveUp drop, for all whose names begin with prefix.
+func (f *faults) endAll(prefix string, gaveUp bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how := f.log.OK
+	if gaveUp {
+		how = f.log.Forget
+	}
+	for who := range f.scopeOf {
+		if strings.HasPrefix(who, prefix) {
+			f.end(who, how)
+		}
+	}
+}
+
+func (f *faults) leave(who string) { f.end(who, f.log.OK) }
+
+func (f *faults) end(who string, how func(tp string)) {
+	scope, held := f.scopeOf[who]
+	if !held {
+		return
+	}
+	delete(f.scopeOf, who)
+	if f.waiting[scope]--; f.waiting[scope] == 0 {
+		delete(f.waiting, scope)
+		how(scope)
+	}
 }

@@ -121,7 +121,7 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 			continue
 		}
 		for _, p := range t.Partitions {
-			s.session(tp(name, p.Partition))
+			s.options.Session(tp(name, p.Partition))
 		}
 	}
 	return errors.Join(faults...)
@@ -158,7 +158,7 @@ func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 		return remade
 	}
 	if former > 0 {
-		s.logger.Warn("the number of partitions has changed: keys move, and what was published before and after has no order among it",
+		s.options.Logger.Warn("the number of partitions has changed: keys move, and what was published before and after has no order among it",
 			"topic", name, "from", former, "to", partitions)
 	}
 	t.route = route{make([]*worker, partitions), make([]int, partitions), t.route.id}

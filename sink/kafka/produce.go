@@ -1,0 +1,144 @@
+package kafka
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+)
+
+// answersBy is a context whose deadline is reached before it ends: a connection without an answer
+// breaks then, and the answers of the others are still taken. kafka-go drops these by chance once
+// the context has ended.
+type answersBy struct {
+	context.Context
+	at time.Time
+}
+
+func (c answersBy) Deadline() (time.Time, bool) { return c.at, true }
+
+// produce sends batches to the leaders of their partitions, one request each, and notes in each
+// batch its base offset, or its fault. Batches that are unfit are not sent.
+func (c *cluster) produce(ctx context.Context, transaction string, batches ...*wireBatch) (generation int) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+	defer cancel()
+	req := &produceRequest{transaction: transaction, understood: func(err error) error { return c.understood(ctx, err) }}
+	for _, b := range batches {
+		if !b.unfit {
+			b.base, b.fault = -1, nil
+			req.batches = append(req.batches, b)
+		}
+	}
+	if len(req.batches) == 0 {
+		return 0
+	}
+	_, generation, err := c.roundTrip(ctx, req)
+	for _, b := range req.batches {
+		if err != nil {
+			b.fault = err
+		}
+		if b.fault != nil {
+			var code kafkago.Error
+			b.base, b.lent = -1, b.lent || !errors.As(b.fault, &code)
+		}
+	}
+	return generation
+}
+
+// produceRequest is a produce request to several leaders.
+type produceRequest struct {
+	transaction string
+	batches     []*wireBatch
+	understood  func(error) error
+	// groups are the batches of each leader.
+	groups [][]*wireBatch
+}
+
+// produceResponse says that the batches have their answers.
+type produceResponse struct{}
+
+var _ protocol.Splitter = (*produceRequest)(nil)
+
+func (*produceRequest) ApiKey() protocol.ApiKey { return protocol.Produce }
+func (produceResponse) ApiKey() protocol.ApiKey { return protocol.Produce }
+
+// Split implements protocol.Splitter.
+func (r *produceRequest) Split(cluster protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	var leaders []int32
+	var messages []protocol.Message
+	for _, b := range r.batches {
+		w := b.worker
+		leader, err := leaderOf(w.topic, w.partition)(cluster)
+		if err != nil {
+			b.fault = err
+			continue
+		}
+		i := slices.Index(leaders, leader.ID)
+		if i < 0 {
+			i = len(leaders)
+			leaders, r.groups = append(leaders, leader.ID), append(r.groups, nil)
+			messages = append(messages, &rawproduce.Request{
+				TransactionalID: r.transaction, Acks: int16(kafkago.RequireAll), Timeout: int32(produceTimeout.Milliseconds()),
+			})
+		}
+		r.groups[i] = append(r.groups[i], b)
+		addBatch(messages[i].(*rawproduce.Request), b)
+	}
+	return messages, r, nil
+}
+
+// addBatch adds a batch to a request.
+func addBatch(req *rawproduce.Request, b *wireBatch) {
+	w := b.worker
+	i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == w.topic })
+	if i < 0 {
+		i = len(req.Topics)
+		req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: w.topic})
+	}
+	req.Topics[i].Partitions = append(req.Topics[i].Partitions, rawproduce.RequestPartition{
+		Partition: w.partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(b.wire)},
+	})
+}
+
+// Merge implements protocol.Merger.
+func (r *produceRequest) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
+	for i, result := range results {
+		m, err := protocol.Result(result)
+		err = r.understood(err)
+		for _, b := range r.groups[i] {
+			if b.fault = err; err == nil {
+				b.base, b.fault = answerFor(m.(*produce.Response), b.worker)
+			}
+		}
+	}
+	return produceResponse{}, nil
+}
+
+// answerFor returns the base offset of the batch for a partition, -1 if the broker does not tell.
+func answerFor(res *produce.Response, w *worker) (int64, error) {
+	for i := range res.Topics {
+		if res.Topics[i].Topic != w.topic {
+			continue
+		}
+		for j := range res.Topics[i].Partitions {
+			p := &res.Topics[i].Partitions[j]
+			if p.Partition != w.partition {
+				continue
+			}
+			message := p.ErrorMessage
+			for _, r := range p.RecordErrors {
+				message = cmp.Or(message, r.BatchIndexErrorMessage)
+			}
+			return p.BaseOffset, answer(p.ErrorCode, message)
+		}
+	}
+	return -1, fmt.Errorf("the broker does not answer for partition %s", w.tp)
+}

@@ -1,0 +1,170 @@
+package kafka_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/sink"
+	"bridge/sink/kafka"
+	"bridge/tests/testenv"
+)
+
+// incarnation returns the topic's id as a reader is told it.
+func incarnation(t *testing.T, s *kafka.Sink, topic string) string {
+	t.Helper()
+	tps, err := s.TPs(deadline(t), []string{topic})
+	if err != nil || len(tps) == 0 || tps[0].Incarnation == "" {
+		t.Fatalf("TPs %+v, %v", tps, err)
+	}
+	return tps[0].Incarnation
+}
+
+func TestATopicThatIsCreatedAgainUnderWay(t *testing.T) {
+	t.Run("takes what is published where nothing had been", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(2, "t"))
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		remake(t, c, "t", 2)
+		sent := series("t", "after", 0, 40, 4)
+		publish(t, s, sent[:10])
+		publish(t, s, sent[10:])
+		compare(t, sent, consume(t, "t", c.ListenAddrs()))
+	})
+	t.Run("has another id in outcomes", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		var sessions atomic.Int64
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Session: func(tp string) {
+			if tp != "t/0" {
+				t.Errorf("a session of %q", tp)
+			}
+			sessions.Add(1)
+		}})
+		former := incarnation(t, s, "t")
+		publish(t, s, series("t", "before", 0, 10, 4))
+		remake(t, c, "t", 1)
+		publish(t, open(t, kafka.Options{Brokers: c.ListenAddrs()}), series("t", "other", 0, 30, 4))
+		// What lies behind the others' messages shows that somebody has written there; the topic is
+		// looked at then, not at every batch.
+		for _, want := range []struct{ id, series string }{{former, "first"}, {incarnation(t, s, "t"), "second"}} {
+			kafka.AgeTopics(s)
+			sessions.Store(0)
+			out := publish(t, s, series("t", want.series, 0, 1, 1))
+			if ref := (sink.TPRef{Name: "t/0", Incarnation: want.id}); len(out.TPs) != 1 || out.TPs[0] != ref {
+				t.Errorf("%s: the TPs are %+v, want %+v", want.series, out.TPs, ref)
+			}
+		}
+		if former == incarnation(t, s, "t") || sessions.Load() != 1 {
+			t.Errorf("%d sessions on a topic with the id %s", sessions.Load(), former)
+		}
+	})
+}
+
+// remake deletes a topic and creates it again.
+func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
+	t.Helper()
+	if err := c.DeleteTopic(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateTopic(name, partitions, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEachPartitionHasAFirstMessage: a member of a group that has one partition reads there
+// what the messages of a batch have in common, and no message of it says it twice.
+func TestEachPartitionHasAFirstMessage(t *testing.T) {
+	const partitions = 4
+	c := fake(t, kfake.SeedTopics(partitions, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	batch := series("t", "key", 0, 200, 50)
+	for i := range batch {
+		batch[i].Value, batch[i].Schema, batch[i].Version, batch[i].Server, batch[i].State.Index = []byte("{}"), "0123456789ab", "1.0.0", "0 db/shop", uint32(i)
+	}
+	if out, err := s.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
+		t.Fatalf("%d acknowledged: %v", out.Acked(), err)
+	}
+	met := make(map[int32]int)
+	for _, r := range consume(t, "t", c.ListenAddrs()) {
+		for _, h := range r.Headers {
+			if h.Key != sink.HeaderSchema && h.Key != sink.HeaderServer && h.Key != sink.HeaderVersion {
+				continue
+			}
+			if met[r.Partition]++; r.Offset != 0 {
+				t.Errorf("offset %d of partition %d has the header %s", r.Offset, r.Partition, h.Key)
+			}
+		}
+	}
+	for p := range int32(partitions) {
+		if met[p] != 3 {
+			t.Errorf("the first message of partition %d has %d of 3 headers", p, met[p])
+		}
+	}
+}
+
+func TestWhetherATopicIsCompacted(t *testing.T) {
+	t.Parallel()
+	t.Run("by its cleanup.policy, once the topic is there", func(t *testing.T) {
+		t.Parallel()
+		k := testenv.Kafka(t)
+		missing := make(chan string, 100)
+		s := open(t, kafka.Options{Brokers: k.Brokers(), Fault: func(_ string, err error) {
+			select {
+			case missing <- err.Error():
+			default:
+			}
+		}})
+		for topic, policy := range map[string]string{"compaction-no": "delete", "compaction-yes": "compact", "compaction-both": "compact,delete"} {
+			found := make(chan bool, 1)
+			go func() {
+				compaction, err := s.Compaction(deadline(t), topic)
+				if compaction.Tombstones != 90*time.Second || err != nil {
+					t.Errorf("of %s: %+v, %v", topic, compaction, err)
+				}
+				found <- compaction.On && err == nil
+			}()
+			for !strings.Contains(<-missing, topic+" does not exist") {
+				// It is that of the topic before.
+			}
+			stay := "90000"
+			k.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &stay})
+			if got := <-found; got != strings.Contains(policy, "compact") {
+				t.Errorf("%s is compacted: %t", policy, got)
+			}
+		}
+	})
+	t.Run("a login that may not ask is told so", func(t *testing.T) {
+		t.Parallel()
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
+		hidden, err := s.Compaction(deadline(t), "t")
+		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
+			t.Errorf("got %+v", hidden)
+		}
+		if !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
+			t.Errorf("got %v", err)
+		}
+		r := s.Inspect(deadline(t))
+		found := false
+		for _, f := range r.Findings {
+			found = found || f.Code == "topic-hidden" && strings.Contains(f.Do, "KAFKA_TOMBSTONES") && strings.Contains(f.Statement, "DescribeConfigs")
+		}
+		if !found {
+			t.Errorf("the findings are %+v", r.Findings)
+		}
+	})
+	t.Run("a reader gives up on a topic that does not come", func(t *testing.T) {
+		t.Parallel()
+		c := fake(t)
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond})
+		if _, err := s.Compaction(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
