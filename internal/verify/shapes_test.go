@@ -133,16 +133,6 @@ func TestTypesThatOperationsShare(t *testing.T) {
 	want(t, w.check(), "")
 }
 
-func TestDeadLettersAreHints(t *testing.T) {
-	w := log(t)
-	w.refuse(3, 4)
-	r := w.check()
-	want(t, r, "missing 1")
-	if r.DeadLetters != 1 || r.Streams[0].Rejected != 1 {
-		t.Errorf("%d dead letters, %d rejected", r.DeadLetters, r.Streams[0].Rejected)
-	}
-}
-
 func TestExamplesSayWhere(t *testing.T) {
 	w := histories(t)
 	w.bus.cut(6)

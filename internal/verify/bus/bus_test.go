@@ -36,3 +36,17 @@ func TestReaderThatEndsEarly(t *testing.T) {
 		}
 	}
 }
+
+func TestABusThatDoesNotTellItsCompaction(t *testing.T) {
+	s := memory.New(memory.Options{})
+	if _, err := s.Publish(t.Context(), []sink.Message{{Destination: "t"}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(t.Context(), bus.Options{Reader: s, Subjects: []string{"t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := b.Compaction(t.Context(), "t"); err != nil || found != (sink.Compaction{}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
