@@ -112,7 +112,8 @@ func appendGaps(dst []byte, list []gap) []byte {
 	dst = append(dst, asDistances)
 	for i, g := range list {
 		if g.Last > g.First {
-			dst = appendUints(dst, uint64(i-before), g.Last-g.First)
+			dst = binary.AppendUvarint(dst, uint64(i-before))
+			dst = binary.AppendUvarint(dst, g.Last-g.First)
 			before = i
 		}
 	}
