@@ -3,14 +3,15 @@ package acceptance
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"bridge/internal/monitoring"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
 	"bridge/tests/workload"
@@ -124,16 +125,54 @@ var faultAlerts = []faultAlert{
 	},
 }
 
+// timeOfRule finds the times of rules: how long an alert must hold, ranges, and bounds in seconds.
+// No other number behind a > is above 100.
+var timeOfRule = regexp.MustCompile(`(for: |\[|> )(\d{3,}|\d+[smhd])\b`)
+
+// scaledRules returns rules with all times divided by scale.
+func scaledRules(rules []byte, scale int64) []byte {
+	return timeOfRule.ReplaceAllFunc(rules, func(found []byte) []byte {
+		parts := timeOfRule.FindSubmatch(found)
+		before, text := string(parts[1]), string(parts[2])
+		unit := map[byte]int64{'s': 1000, 'm': 60_000, 'h': 3_600_000, 'd': 86_400_000}[text[len(text)-1]]
+		n, _ := strconv.ParseInt(strings.TrimRight(text, "smhd"), 10, 64) // there are digits only
+		switch {
+		case unit > 0 && before == "[":
+			// A rate takes two scrapes, which are four seconds apart.
+			return fmt.Appendf(nil, "[%dms", max(n*unit/scale, 10_000))
+		case unit > 0:
+			return fmt.Appendf(nil, "%s%dms", before, n*unit/scale)
+		case n > 100:
+			return fmt.Appendf(nil, "> %g", float64(n)/float64(scale))
+		}
+		return found
+	})
+}
+
+func TestScaledTimes(t *testing.T) {
+	const rule = `rate(bridge_late_records_total{stream="a"}[15m]) > 1800 and x[1d] > 100 for: 5m`
+	for scale, want := range map[int64]string{
+		1:  `rate(bridge_late_records_total{stream="a"}[900000ms]) > 1800 and x[86400000ms] > 100 for: 300000ms`,
+		60: `rate(bridge_late_records_total{stream="a"}[15000ms]) > 30 and x[1440000ms] > 100 for: 5000ms`,
+		// A rate takes two scrapes.
+		600: `rate(bridge_late_records_total{stream="a"}[10000ms]) > 3 and x[144000ms] > 100 for: 500ms`,
+	} {
+		if got := string(scaledRules([]byte(rule), scale)); got != want {
+			t.Errorf("by %d: %s, want %s", scale, got, want)
+		}
+	}
+}
+
 // TestAlertsFire has a Prometheus scrape running bridges with a fault each, by the rules as they
 // are shipped with their times divided by alertScale.
 func TestAlertsFire(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	rules, err := monitoring.Rules(alertScale)
+	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	prometheus := testenv.StartPrometheus(t, rules)
+	prometheus := testenv.StartPrometheus(t, scaledRules(rules, alertScale))
 	for i := range faultAlerts {
 		f := &faultAlerts[i]
 		// The alerts are the same for series by stream and by shard.
@@ -245,7 +284,7 @@ func (w *watched) fires(alerts ...string) {
 // showsAll fails the test where a panel of the board shows nothing of a bridge that works alone.
 func showsAll(t *testing.T, w *watched) {
 	t.Helper()
-	text, err := monitoring.Board(nil)
+	text, err := os.ReadFile("../../deploy/grafana/bridge.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ var (
 		{"internal/verify/findings.go", "the names of its JSON members stay"},
 		{"internal/verify/release_test.go", "the names of its JSON members stay"},
 		{"internal/app/metrics_test.go", "names a label of a metric that alerts rely on"},
-		{"internal/monitoring/sections.go", "asks for a label of a metric that alerts rely on"},
 		{"internal/shard/metrics.go", "names a label of a metric that alerts rely on"},
 		{"docs/fault-matrix.md", "is a record of a run, in the words of its day"},
 	}

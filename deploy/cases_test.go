@@ -1,10 +1,11 @@
-package monitoring
+package deploy_test
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // labels of the series of a bridge, a stream and a table of it.
@@ -165,9 +166,14 @@ type (
 	}
 )
 
-// testFile returns the cases for promtool. Those of one length are one test, each with two jobs of
+// ruleCases returns the cases for promtool. Those of one length are one test, each with two jobs of
 // its own, one with series by stream and one by table, and exactly their alerts fire at its end.
-func testFile() ([]byte, error) {
+func ruleCases(t *testing.T) string {
+	t.Helper()
+	severities := make(map[string]string)
+	for _, a := range alerts(t) {
+		severities[a.Alert] = a.Labels["severity"]
+	}
 	file := ruleTests{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "5m"}
 	for _, hours := range []int{4, 32} {
 		test := ruleTest{Name: fmt.Sprintf("%d hours", hours), Interval: "1m"}
@@ -179,7 +185,7 @@ func testFile() ([]byte, error) {
 			}
 			for _, byShard := range []bool{false, true} {
 				test.Input = append(test.Input, c.input(hours, byShard)...)
-				for _, s := range c.samples(byShard) {
+				for _, s := range c.samples(severities, byShard) {
 					// Those of other jobs are the same.
 					if !slices.Contains(firing.Samples, s) {
 						firing.Samples = append(firing.Samples, s)
@@ -190,7 +196,7 @@ func testFile() ([]byte, error) {
 		test.Exprs = []exprTest{firing}
 		file.Tests = append(file.Tests, test)
 	}
-	return marshal(file)
+	return marshal(t, file)
 }
 
 // named replaces the job by that of the case, and leaves out the table unless series are by shard.
@@ -213,14 +219,10 @@ func (c *alertCase) input(hours int, byShard bool) (all []inputSerie) {
 	return all
 }
 
-func (c *alertCase) samples(byShard bool) (all []sample) {
-	severity := make(map[string]string)
-	for i := range Alerts {
-		severity[Alerts[i].Name] = Alerts[i].Severity
-	}
+func (c *alertCase) samples(severities map[string]string, byShard bool) (all []sample) {
 	for _, alert := range c.fires {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(alert, "}"), "{")
-		all = append(all, sample{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, %s}`, name, severity[name], c.named(labels, byShard)), 1})
+		all = append(all, sample{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, %s}`, name, severities[name], c.named(labels, byShard)), 1})
 	}
 	return all
 }

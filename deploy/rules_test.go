@@ -1,15 +1,47 @@
-package monitoring
+package deploy_test
 
 import (
-	"os"
+	"bytes"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"bridge/tests/testenv"
 )
+
+// alert is a rule of prometheus/rules.yaml.
+type alert struct {
+	Alert, Expr string
+	Labels      map[string]string
+	Annotations struct {
+		Summary, Description string
+		Runbook              string `yaml:"runbook_url"`
+	}
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Groups[0].Rules
+}
+
+func marshal(t *testing.T, document any) string {
+	t.Helper()
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(document); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
 
 var heading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
 
@@ -32,22 +64,23 @@ func anchors(page string) (all []string) {
 
 func TestEachAlertLinksAParagraph(t *testing.T) {
 	there := anchors(operations(t))
-	for _, a := range Alerts {
-		if !slices.Contains(there, a.Anchor) {
-			t.Errorf("%s links %s#%s, which is not there", a.Name, Runbook, a.Anchor)
+	for _, a := range alerts(t) {
+		if page, anchor, _ := strings.Cut(a.Annotations.Runbook, "#"); page != "docs/operations.md" || !slices.Contains(there, anchor) {
+			t.Errorf("%s links %s, which is not there", a.Alert, a.Annotations.Runbook)
 		}
 	}
 }
 
 func TestEachAlertSaysWhatToDo(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, a := range Alerts {
-		if seen[a.Name] || !strings.HasPrefix(a.Name, "Bridge") {
-			t.Errorf("the name %s", a.Name)
+	for _, a := range alerts(t) {
+		if seen[a.Alert] || !strings.HasPrefix(a.Alert, "Bridge") {
+			t.Errorf("the name %s", a.Alert)
 		}
-		seen[a.Name] = true
-		if !slices.Contains([]string{critical, warning, info}, a.Severity) || a.Summary == "" || len(a.Description) < 80 {
-			t.Errorf("%s: severity %q, summary %q, description %q", a.Name, a.Severity, a.Summary, a.Description)
+		seen[a.Alert] = true
+		severity, text := a.Labels["severity"], a.Annotations
+		if !slices.Contains([]string{"critical", "warning", "info"}, severity) || text.Summary == "" || len(text.Description) < 80 {
+			t.Errorf("%s: severity %q, summary %q, description %q", a.Alert, severity, text.Summary, text.Description)
 		}
 	}
 }
@@ -60,9 +93,9 @@ func TestEachAlertHasACaseInWhichItFires(t *testing.T) {
 			fired[name] = true
 		}
 	}
-	for _, a := range Alerts {
-		if !fired[a.Name] {
-			t.Errorf("no case in which %s fires", a.Name)
+	for _, a := range alerts(t) {
+		if !fired[a.Alert] {
+			t.Errorf("no case in which %s fires", a.Alert)
 		}
 	}
 }
@@ -70,7 +103,7 @@ func TestEachAlertHasACaseInWhichItFires(t *testing.T) {
 // TestRulesFire has promtool evaluate the cases: exactly the alerts of a case fire at its end.
 func TestRulesFire(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(top, "deploy", "prometheus")
+	const dir = "prometheus"
 	if out, err := testenv.Promtool(t, dir, "check", "rules", "rules.yaml"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -82,39 +115,14 @@ func TestRulesFire(t *testing.T) {
 func TestNothingAtAllIsAnAlert(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	rules, err := Rules(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := marshal(ruleTests{
+	write(t, filepath.Join(dir, "rules.yaml"), read(t, "prometheus/rules.yaml"))
+	write(t, filepath.Join(dir, "tests.yaml"), marshal(t, ruleTests{
 		RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "1m", Tests: []ruleTest{{
 			Name: "Prometheus knows no bridge", Interval: "1m", Input: []inputSerie{{`up{job="node"}`, "1x10"}},
 			Exprs: []exprTest{{Expr: `ALERTS{alertstate="firing"}`, At: "5m", Samples: []sample{{`ALERTS{alertname="BridgeAbsent", alertstate="firing", severity="critical"}`, 1}}}},
 		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{"rules.yaml": rules, "tests.yaml": tests} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	}))
 	if out, err := testenv.Promtool(t, dir, "test", "rules", "tests.yaml"); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-func TestScaledTimes(t *testing.T) {
-	const expr = `rate(bridge_late_records_total{stream="a"}[15m]) > {30m} and x[1d]`
-	for scale, want := range map[int]string{
-		1:  `rate(bridge_late_records_total{stream="a"}[15m]) > 1800 and x[24h]`,
-		60: `rate(bridge_late_records_total{stream="a"}[15s]) > 30 and x[24m]`,
-		// A rate takes two scrapes.
-		600: `rate(bridge_late_records_total{stream="a"}[10s]) > 3 and x[144s]`,
-	} {
-		if got := scaled(expr, scale); got != want {
-			t.Errorf("by %d: %s, want %s", scale, got, want)
-		}
 	}
 }

@@ -1,9 +1,8 @@
-package apidoc
+package httpapitest
 
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -11,15 +10,57 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"bridge/internal/httpapi"
 )
 
-// Answers holds answers against the document of package httpapi. It is safe for concurrent use.
-type Answers struct {
-	doc      object
+// Checked holds the answers of h below /api against the OpenAPI document. A difference fails the
+// test.
+func Checked(t testing.TB, h http.Handler) http.Handler {
+	t.Helper()
+	document, err := published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/api/") {
+			h.ServeHTTP(w, r)
+			return
+		}
+		copied := &copying{ResponseWriter: w, status: http.StatusOK}
+		h.ServeHTTP(copied, r)
+		if err := document.check(r.Method, r.URL.EscapedPath(), copied.status, w.Header(), copied.body.Bytes()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// copying keeps a copy of an answer.
+type copying struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (c *copying) WriteHeader(status int) {
+	c.status = status
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *copying) Write(p []byte) (int, error) {
+	c.body.Write(p)
+	return c.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *copying) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// answers holds answers against the OpenAPI document. It is safe for concurrent use.
+type answers struct {
+	document map[string]any
 	compiler *jsonschema.Compiler
 
 	mu   sync.Mutex
@@ -28,24 +69,19 @@ type Answers struct {
 
 const resource = "openapi.json"
 
-// Published has the document that the program has.
-var Published = sync.OnceValues(func() (*Answers, error) { return newAnswers(httpapi.OpenAPI) })
-
-func newAnswers(text []byte) (*Answers, error) {
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+// published has the document that the program has.
+var published = sync.OnceValues(func() (*answers, error) {
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.OpenAPI))
 	if err != nil {
 		return nil, err
 	}
-	a := &Answers{compiler: jsonschema.NewCompiler(), seen: make(map[string]*jsonschema.Schema)}
+	a := &answers{document: parsed.(map[string]any), compiler: jsonschema.NewCompiler(), seen: make(map[string]*jsonschema.Schema)}
 	a.compiler.AssertFormat()
-	if err := json.Unmarshal(text, &a.doc); err != nil {
-		return nil, err
-	}
 	return a, a.compiler.AddResource(resource, parsed)
-}
+})
 
-// Check returns what is wrong with an answer: with what the router itself answers nothing is.
-func (a *Answers) Check(method, path string, status int, header http.Header, body []byte) error {
+// check returns what is wrong with an answer: with what the router itself answers nothing is.
+func (a *answers) check(method, path string, status int, header http.Header, body []byte) error {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil {
 		return fmt.Errorf("%s %s: status %d: %w", method, path, status, err)
@@ -55,21 +91,21 @@ func (a *Answers) Check(method, path string, status int, header http.Header, bod
 	}
 	template, ok := a.template(path)
 	if !ok {
-		return fmt.Errorf("%s has no entry in operations of internal/apidoc", path)
+		return fmt.Errorf("%s has no entry in internal/httpapi/openapi.json", path)
 	}
 	if method == http.MethodHead {
 		method, body = http.MethodGet, nil
 	}
-	if err := a.check([]string{"paths", template, strings.ToLower(method), "responses", strconv.Itoa(status), "content", kind, "schema"}, kind, body); err != nil {
+	if err := a.checkBody([]string{"paths", template, strings.ToLower(method), "responses", strconv.Itoa(status), "content", kind, "schema"}, kind, body); err != nil {
 		return fmt.Errorf("%s %s: status %d: %w", method, template, status, err)
 	}
 	return nil
 }
 
 // template returns the path of the document that path is of.
-func (a *Answers) template(path string) (string, bool) {
+func (a *answers) template(path string) (string, bool) {
 	got := strings.Split(path, "/")
-	for template := range a.doc["paths"].(object) {
+	for template := range a.document["paths"].(map[string]any) {
 		want := strings.Split(template, "/")
 		fits := len(got) == len(want)
 		for i := 0; fits && i < len(got); i++ {
@@ -82,7 +118,7 @@ func (a *Answers) template(path string) (string, bool) {
 	return "", false
 }
 
-func (a *Answers) check(at []string, kind string, body []byte) error {
+func (a *answers) checkBody(at []string, kind string, body []byte) error {
 	schema, err := a.schema(at)
 	switch {
 	case err != nil:
@@ -96,7 +132,7 @@ func (a *Answers) check(at []string, kind string, body []byte) error {
 }
 
 // checkEvents checks Server-Sent Events.
-func (a *Answers) checkEvents(body []byte) error {
+func (a *answers) checkEvents(body []byte) error {
 	lines, kind := bufio.NewReader(bytes.NewReader(body)), ""
 	for {
 		line, err := lines.ReadString('\n')
@@ -123,14 +159,14 @@ func (a *Answers) checkEvents(body []byte) error {
 }
 
 // schema returns the schema that the names lead to.
-func (a *Answers) schema(at []string) (*jsonschema.Schema, error) {
+func (a *answers) schema(at []string) (*jsonschema.Schema, error) {
 	var pointer strings.Builder
 	pointer.WriteString(resource + "#")
-	here := any(a.doc)
+	here := any(a.document)
 	for _, name := range at {
-		inner, _ := here.(object)
+		inner, _ := here.(map[string]any)
 		if here = inner[name]; here == nil {
-			return nil, fmt.Errorf("the document has no %s there: add it to operations of internal/apidoc", name)
+			return nil, fmt.Errorf("the document has no %s there: add it to internal/httpapi/openapi.json", name)
 		}
 		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name))
 	}
@@ -150,7 +186,7 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 		err = schema.Validate(value)
 	}
 	if err != nil {
-		return fmt.Errorf("%w in %.2000s (go test ./internal/apidoc -update writes what the types have)", err, body)
+		return fmt.Errorf("%w in %.2000s (go test ./internal/httpapi -run OpenAPI -update writes what the types have)", err, body)
 	}
 	return nil
 }

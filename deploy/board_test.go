@@ -1,0 +1,213 @@
+// Package deploy_test holds the board and the alerts against the table of metrics in
+// docs/operations.md, and has promtool run the alerts.
+package deploy_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/tests/testenv"
+)
+
+var update = flag.Bool("update", false, "write the tests of the rules, and the chart's copies")
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func operations(t *testing.T) string { return read(t, "../docs/operations.md") }
+
+// TestMadeFiles: the chart has copies, as a chart holds all its files, and the cases are a file of
+// promtool's, too.
+func TestMadeFiles(t *testing.T) {
+	_, rules, _ := strings.Cut(read(t, "prometheus/rules.yaml"), "\ngroups:")
+	for path, want := range map[string]string{
+		"helm/bridge/files/dashboard.json": read(t, "grafana/bridge.json"),
+		"helm/bridge/files/rules.yaml":     "# A copy of deploy/prometheus/rules.yaml: go test ./deploy -update\ngroups:" + rules,
+		"prometheus/rules_test.yaml":       "# Written by `go test ./deploy -update`.\n" + ruleCases(t),
+	} {
+		if *update {
+			write(t, path, want)
+		}
+		if read(t, path) != want {
+			t.Errorf("deploy/%s is another text: run go test ./deploy -update", path)
+		}
+	}
+}
+
+// metric is a row of the table of metrics in docs/operations.md, which internal/app holds against
+// the program.
+type metric struct {
+	labels  []string
+	meaning string
+}
+
+func metrics(t *testing.T) map[string]metric {
+	t.Helper()
+	_, table, _ := strings.Cut(operations(t), "\n## Metrics\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	// A link leads nowhere from a board.
+	table = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(table, "$1")
+	all := make(map[string]metric)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]*) \\| (.*) \\|$").FindAllStringSubmatch(table, -1) {
+		labels := strings.FieldsFunc(row[2], func(r rune) bool { return strings.ContainsRune(" ,`", r) })
+		all[row[1]] = metric{labels, strings.TrimSuffix(row[3], ".")}
+	}
+	if len(all) < 40 {
+		t.Fatalf("%d metrics in the table", len(all))
+	}
+	return all
+}
+
+// asked returns the metrics that an expression asks for. Series of a histogram have its name.
+func asked(expr string) []string {
+	names := regexp.MustCompile(`\b(?:bridge|go|process)_[a-z_]+\b`).FindAllString(expr, -1)
+	for i := range names {
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			names[i] = strings.TrimSuffix(names[i], suffix)
+		}
+	}
+	return names
+}
+
+// width is that of a board in Grafana's units.
+const width = 24
+
+// decoded is the board as Grafana reads it.
+type decoded struct {
+	Panels []struct {
+		ID                       int
+		Type, Title, Description string
+		GridPos                  struct{ X, Y, W, H int }
+		FieldConfig              struct{ Defaults struct{ Unit string } }
+		Targets                  []struct{ Expr string }
+	}
+	Templating struct{ List []struct{ Name string } }
+}
+
+func board(t *testing.T) (b decoded) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, "grafana/bridge.json")), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBoardIsLaidOut(t *testing.T) {
+	b := board(t)
+	ids, taken := make(map[int]bool), make(map[[2]int]string)
+	for _, p := range b.Panels {
+		if ids[p.ID] {
+			t.Errorf("two panels with the id %d", p.ID)
+		}
+		ids[p.ID] = true
+		if p.GridPos.W < 1 || p.GridPos.X+p.GridPos.W > width {
+			t.Errorf("%s is at %+v", p.Title, p.GridPos)
+		}
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if other := taken[at]; other != "" {
+					t.Fatalf("%s lies on %s", p.Title, other)
+				}
+				taken[at] = p.Title
+			}
+		}
+		switch {
+		case p.Type == "row":
+			if !strings.HasSuffix(p.Title, "?") {
+				t.Errorf("%q: a section is a question", p.Title)
+			}
+		case p.Description == "" && !strings.Contains(p.Targets[0].Expr, "go_") && !strings.Contains(p.Targets[0].Expr, "process_"):
+			t.Errorf("%s says nothing about itself", p.Title)
+		case p.Type == "timeseries" && p.FieldConfig.Defaults.Unit == "":
+			t.Errorf("%s has no unit", p.Title)
+		}
+	}
+	var names []string
+	for _, v := range b.Templating.List {
+		names = append(names, v.Name)
+	}
+	if want := []string{"datasource", "job", "instance", "stream"}; !slices.Equal(names, want) {
+		t.Errorf("the variables %v, want %v", names, want)
+	}
+}
+
+// TestBoardAsksForLabelsThatThereAre compares panels and alerts with the table of metrics.
+func TestBoardAsksForLabelsThatThereAre(t *testing.T) {
+	there := metrics(t)
+	selector := regexp.MustCompile(`(bridge_[a-z_]+)\{([^}]*)\}`)
+	label := regexp.MustCompile(`([a-z_]+)\s*(?:=~|!=|=)`)
+	check := func(where, expr string) {
+		for _, found := range selector.FindAllStringSubmatch(expr, -1) {
+			for _, name := range asked(found[1]) {
+				for _, l := range label.FindAllStringSubmatch(found[2], -1) {
+					if l[1] != "job" && l[1] != "instance" && !slices.Contains(there[name].labels, l[1]) {
+						t.Errorf("%s: %s has no label %s", where, name, l[1])
+					}
+				}
+			}
+		}
+	}
+	for _, p := range board(t).Panels {
+		for _, target := range p.Targets {
+			check(p.Title, target.Expr)
+		}
+	}
+	for _, a := range alerts(t) {
+		check(a.Alert, a.Expr)
+	}
+}
+
+// TestBoardsExpressionsParse has promtool read them as rules, with values for the variables.
+func TestBoardsExpressionsParse(t *testing.T) {
+	t.Parallel()
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$instance", ".*", "$stream", ".*")
+	type recording struct {
+		Record string `yaml:"record"`
+		Expr   string `yaml:"expr"`
+	}
+	var rules []recording
+	for _, p := range board(t).Panels {
+		for _, target := range p.Targets {
+			rules = append(rules, recording{"panel:" + strings.Repeat("a", len(rules)), variables.Replace(target.Expr)})
+		}
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "board.yaml"), marshal(t, map[string]any{"groups": []any{map[string]any{"name": "board", "rules": rules}}}))
+	if out, err := testenv.Promtool(t, dir, "check", "rules", "board.yaml"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestPanelsSayWhatTheirMetricsMean, in the words of docs/operations.md.
+func TestPanelsSayWhatTheirMetricsMean(t *testing.T) {
+	there := metrics(t)
+	for _, p := range board(t).Panels {
+		for _, target := range p.Targets {
+			for _, name := range asked(target.Expr) {
+				if m, ok := there[name]; ok && !strings.Contains(p.Description, "`"+name+"`: "+m.meaning+".") {
+					t.Errorf("the description of %s lacks\n`%s`: %s.", p.Title, name, m.meaning)
+				}
+			}
+		}
+	}
+}
