@@ -20,19 +20,20 @@ import (
 	"bridge/internal/app"
 	"bridge/internal/config"
 	"bridge/internal/demo"
+	"bridge/internal/verify"
 )
 
 func demoCommand(p *process) *cobra.Command {
 	c := newCommand("demo", "see events within seconds; needs no service and no settings", `
 It needs no service and ignores the environment: a shop writes to an SQLite
 database in a temporary folder, bridge publishes its rows to a NATS server
-inside the process, and the events are printed as they arrive. At the end all
-that was written is compared with what a subscriber has read.
+inside the process, and the events are printed as they arrive. At the end bridge
+verify compares the tables with the bus, while bridge goes on.
 
 A word beside an event says what noticed it, unless it was the tail: late, its
 id is below published ones; edit, the second cursor; scan, a reconcile.
 
-NO_COLOR turns colours off. Exit status: 0 when nothing was lost, else 1.
+NO_COLOR turns colours off. Exit status: 0 when nothing is wrong, else 1.
 `)
 	// The shop writes for so long.
 	length := 20 * time.Second
@@ -72,15 +73,15 @@ func (p *process) demo(ctx context.Context, length time.Duration, keep bool) (er
 	return explainDemo(err, dir)
 }
 
-// playDemo opens everything in dir, lets the shop write for a while, and judges. ctx ends the
-// writing, not the judging.
+// playDemo opens everything in dir, lets the shop write for a while, and verifies. ctx ends the
+// writing, not the verification.
 func (p *process) playDemo(ctx context.Context, dir string, length time.Duration, keep bool) (err error) {
 	environ := demoEnviron(dir)
 	cfg, err := config.Load(environ, &config.Redactor{})
 	if err != nil {
 		return fmt.Errorf("configure the demo: %w", err)
 	}
-	stage := demo.Stage{Stream: cfg.Sink.Embedded.Stream, Length: length, Out: p.stdout, Colour: p.colourful()}
+	stage := demo.Stage{Length: length, Out: p.stdout, Colour: p.colourful()}
 	if keep {
 		stage.Kept = dir
 		if err := os.WriteFile(filepath.Join(dir, "bridge.env"), []byte(strings.Join(environ, "\n")+"\n"), 0o600); err != nil {
@@ -97,7 +98,16 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 	}
 	defer func() { err = errors.Join(err, bridge.Close()) }()
 	stage.Bridge = bridge
-	return stage.Run(ctx)
+	stage.Verify = func(ctx context.Context) (*verify.Report, error) {
+		running := *cfg
+		running.Sink.Embedded.Listen = strings.TrimPrefix(bridge.NATSURL(), "nats://")
+		return app.Verify(ctx, &running, nil, 10, nil)
+	}
+	report, err := stage.Run(ctx)
+	if err == nil && !report.Good {
+		return &differError{report.KindsOfFault(), report.Unfit}
+	}
+	return err
 }
 
 // explainDemo adds to an error what to do about it.

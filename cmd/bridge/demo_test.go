@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,23 +35,9 @@ func runDemo(t *testing.T, words, env []string, args ...string) (status int, out
 	return status, stdout.text.String(), stderr.String(), left
 }
 
-var summary = regexp.MustCompile(`written    (\d+) changes? in [^\n]+\n           = (\d+) received(?:\n           \+ (\d+) overwritten before it could be read)?` +
-	`(?:\n           \+ (\d+) that brought back what was published)?` +
-	`\nreceived   (\d+), read by [^\n]+\nlost       0, repeated 0, out of date at the end 0\n` +
-	`noticed    tail \d+, late \d+, [^\n]+\nlatency    p50 \d+m?s, p99 \d+m?s`)
-
-// figure returns a count of the summary; none is 0.
-func figure(t *testing.T, text string) int {
-	t.Helper()
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+var summary = regexp.MustCompile(`(?s)\nwritten    [1-9]\d* changes in [^\n]+\nreceived   [1-9]\d* events: tail \d+, late [1-9]\d*, second cursor [1-9]\d*, reconcile \d+
+latency    p50 \d+m?s, p99 \d+m?s from COMMIT to the screen, reconcile apart\n.*
+bus: [1-9]\d* messages.*\nstream products: .*\nstream stock: .*\nstream orders: .*\nnothing is wrong, as far as it can be judged\n$`)
 
 func TestDemo(t *testing.T) {
 	// What is wrong in the environment is none of its business.
@@ -62,13 +47,9 @@ func TestDemo(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d: %s\n%s", status, errs, out)
 	}
-	t.Run("publishes events of all kinds and loses none", func(t *testing.T) {
-		found := summary.FindStringSubmatch(out)
-		if found == nil || found[1] == "0" {
-			t.Fatalf("no summary in\n%s", out)
-		}
-		if sum := figure(t, found[2]) + figure(t, found[3]) + figure(t, found[4]); figure(t, found[1]) != sum || found[2] != found[5] {
-			t.Errorf("the parts do not add up: %q", found[0])
+	t.Run("publishes events of all kinds, and verify finds nothing wrong", func(t *testing.T) {
+		if !summary.MatchString(out) {
+			t.Errorf("no summary in\n%s", out)
 		}
 		for _, kind := range words {
 			if !strings.Contains(out, kind) {

@@ -1,25 +1,13 @@
-// Package demo is what surrounds the engine in `bridge demo`: a shop that writes to an SQLite
-// database, a subscriber that shows events as they arrive, and a judge that compares the bus with
-// what was written. [Stage] runs them around a bridge that cmd/bridge has configured and opened.
+// Package demo is what surrounds bridge in `bridge demo`: a shop that writes to an SQLite database,
+// a screen that shows the events of a subscriber, and at the end what package verify says about
+// tables and events. [Stage] runs them around a bridge that cmd/bridge has configured and opened.
 //
-// # The shop
-//
-// [Writers] fill three tables that show every way in which bridge notices a change:
+// The tables of the shop show every way in which bridge notices a change:
 //
 //   - products: updated in place, replaced under a new id, deleted by a column; a MODIFIED column
 //     lets the second cursor find updates.
 //   - stock: no MODIFIED column; rows are replaced, updated in place and deleted for good, which a
 //     reconcile finds.
-//   - orders: a log that is only appended to and purged. A checkout draws the id of an order before
-//     it is paid, so that a slow payment commits a row late; now and then an import inserts many.
-//
-// [Record] holds which states each entity had, and when. tests/workload has writers for tests,
-// whose tables are all alike; these are made to be looked at.
-//
-// # The comparison
-//
-// [Compare] compares the stream, which [Subscriber] reads with nats.go alone, with the record. A
-// state is lost when it has no event although its entity still has it, or had it for longer than
-// [ReadWithin]. A state that was over sooner may never have been read: bridge publishes states, not
-// statements. The last event of each entity must be its last state.
+//   - orders: a log. A checkout draws the id of an order before it is paid, so that a slow payment
+//     commits a row late.
 package demo

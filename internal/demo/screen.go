@@ -1,37 +1,87 @@
 package demo
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+
+	"bridge/sink"
 )
 
-// Screen prints events, one a line of at most 79 columns. The events of a large transaction share a
-// line, the header is repeated before it scrolls away, and the first late row is explained. It is
-// used by one goroutine.
-type Screen struct {
-	// W takes the lines.
-	W io.Writer
-	// Colour adds colours.
-	Colour bool
-	// Record knows when rows were committed.
-	Record *Record
+// event is what the screen shows of a message.
+type event struct {
+	// kind is meta.type; origin is how bridge noticed the row.
+	kind, origin string
+	row          row
+	key, state   string
+}
+
+// parse reads a message, by the documented format alone.
+func parse(m *nats.Msg) (event, error) {
+	var body struct {
+		Meta struct{ Type string }
+		Data struct {
+			Row struct {
+				Table string
+				ID    int64
+			}
+			SKU, Warehouse, Customer, Reason string
+			PriceCents, TotalCents, Quantity int64
+		}
+	}
+	if err := json.Unmarshal(m.Data, &body); err != nil {
+		return event{}, fmt.Errorf("read an event on %s: %w", m.Subject, err)
+	}
+	d := &body.Data
+	e := event{kind: body.Meta.Type, origin: m.Header.Get(sink.HeaderOrigin), row: row{d.Row.Table, d.Row.ID}}
+	switch d.Row.Table {
+	case Products:
+		e.key, e.state = d.SKU, money(d.PriceCents)
+	case Stock:
+		e.key, e.state = d.Warehouse+"+"+d.SKU, fmt.Sprintf("%d left", d.Quantity)
+	default:
+		e.key, e.state = fmt.Sprint(d.Row.ID), d.Customer+" "+money(d.TotalCents)
+	}
+	switch d.Reason {
+	case "TOMBSTONE":
+		e.state = "deleted"
+	case "ABSENT_IN_SNAPSHOT":
+		e.state = "gone"
+	}
+	return e, nil
+}
+
+// money returns cents as people write an amount.
+func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
+
+// screen prints events, one a line of at most 79 columns. The header is repeated before it scrolls
+// away, and the first late order is explained. It is used by one goroutine.
+type screen struct {
+	w      io.Writer
+	colour bool
+	// when returns when a row was committed last.
+	when func(row) (time.Time, bool)
 
 	// lines counts those since the header.
 	lines int
-	// folded counts the events without a line by the time of their transaction's commit.
-	folded map[time.Time]int
-	late   lateRows
+	// origins counts events by what noticed them. latencies leave out those of a reconcile.
+	origins   map[string]int
+	latencies []time.Duration
+	// shown is when each order was shown, until the first late one is explained.
+	shown     map[int64]time.Time
+	explained bool
 }
 
 const (
 	// headerEvery is how many lines follow a header: a terminal of 24 lines always shows one.
 	headerEvery = 20
-	// foldFrom is how many events of one transaction share a line.
-	foldFrom    = 5
-	typeWidth   = 21
+	kindWidth   = 21
 	stateWidth  = 35
 	originWidth = 4
 )
@@ -39,7 +89,7 @@ const (
 // originWords are short words for what noticed an event, by origin.
 var originWords = map[string]string{"late": "late", "modified": "edit", "reconcile": "scan"}
 
-// The codes of colours and their use.
+// The codes of colours.
 const (
 	plain   = "\x1b[0m"
 	dim     = "\x1b[2m"
@@ -50,56 +100,83 @@ const (
 	cyan    = "\x1b[36m"
 )
 
-// Show prints one event, received now. The error is that of W.
-func (s *Screen) Show(e Event, now time.Time) error {
-	committed, together := s.Record.Committed(e.Fact())
-	text := s.line(e.Type, e.key()+"  "+e.state(), e.Origin, committed, now)
-	if together >= foldFrom {
-		if s.folded == nil {
-			s.folded = make(map[time.Time]int)
-		}
-		if s.folded[committed]++; s.folded[committed] < together {
-			s.late.add(e)
-			return nil
-		}
-		delete(s.folded, committed)
-		text = s.line(e.Type, fmt.Sprintf("%d %s in one transaction", together, e.Table), e.Origin, committed, now)
+// show prints one event, received now. The error is that of the writer.
+func (s *screen) show(e event, now time.Time) error {
+	if s.origins == nil {
+		s.origins, s.shown = make(map[string]int), make(map[int64]time.Time)
 	}
-	if why := s.late.explain(e, committed); why != "" {
-		text += "\n" + s.paint(magenta, why)
+	s.origins[e.origin]++
+	latency, committed := "", now
+	if at, ok := s.when(e.row); ok {
+		committed = at
+		took := max(0, now.Sub(at))
+		latency = millis(took)
+		if e.origin != "reconcile" {
+			s.latencies = append(s.latencies, took)
+		}
 	}
-	s.late.add(e)
+	text := strings.Join([]string{
+		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(e.kind), fit(e.kind, kindWidth)), fit(e.key+"  "+e.state, stateWidth),
+		s.paint(magenta, fit(originWords[e.origin], originWidth)), fmt.Sprintf("%7s", latency),
+	}, " ")
+	if e.row.table == Orders && !s.explained {
+		if why := s.explain(e, committed); why != "" {
+			text += "\n" + s.paint(magenta, why)
+		}
+		s.shown[e.row.id] = now
+	}
 	return s.print(text)
 }
 
+// explain returns a line about the first late order: the lowest id above it was published so long
+// before its commit that the wait shows in seconds.
+func (s *screen) explain(e event, committed time.Time) string {
+	next := int64(0)
+	for id := range s.shown {
+		if id > e.row.id && (next == 0 || id < next) {
+			next = id
+		}
+	}
+	waited := committed.Sub(s.shown[next])
+	if e.origin != "late" || next == 0 || waited < 100*time.Millisecond {
+		return ""
+	}
+	s.explained = true
+	return fmt.Sprintf("         └ id %d was committed %.1f s after id %d was published:\n"+
+		"           a reader of `id > %d` never sees it", e.row.id, waited.Seconds(), next, next)
+}
+
 // print writes a line, or one with what explains it, and the header before it where that is due.
-func (s *Screen) print(line string) error {
+func (s *screen) print(line string) error {
 	if s.lines == 0 || s.lines >= headerEvery {
 		s.lines = 0
-		header := strings.Join([]string{fit("time", len(time.TimeOnly)), fit("event", typeWidth), fit("entity and state", stateWidth+originWidth+1), "latency"}, " ")
-		if _, err := fmt.Fprintln(s.W, s.paint(dim, header)); err != nil {
+		header := strings.Join([]string{fit("time", len(time.TimeOnly)), fit("event", kindWidth), fit("entity and state", stateWidth+originWidth+1), "latency"}, " ")
+		if _, err := fmt.Fprintln(s.w, s.paint(dim, header)); err != nil {
 			return err
 		}
 	}
 	s.lines += 1 + strings.Count(line, "\n")
-	_, err := fmt.Fprintln(s.W, line)
+	_, err := fmt.Fprintln(s.w, line)
 	return err
 }
 
-// line is time, type, key and state, what noticed it unless it was the tail, and latency.
-func (s *Screen) line(kind, state, origin string, committed, now time.Time) string {
-	latency := ""
-	if !committed.IsZero() {
-		latency = Millis(max(0, now.Sub(committed)))
+// sum returns how many events were shown, by what noticed them, and how long they took.
+func (s *screen) sum() string {
+	events := 0
+	for _, n := range s.origins {
+		events += n
 	}
-	return strings.Join([]string{
-		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(kind), fit(kind, typeWidth)), fit(state, stateWidth),
-		s.paint(magenta, fit(originWords[origin], originWidth)), fmt.Sprintf("%7s", latency),
-	}, " ")
+	p50, p99 := time.Duration(0), time.Duration(0)
+	if n := len(s.latencies); n > 0 {
+		slices.Sort(s.latencies)
+		p50, p99 = s.latencies[(n-1)/2], s.latencies[(n-1)*99/100]
+	}
+	return fmt.Sprintf("received   %d events: tail %d, late %d, second cursor %d, reconcile %d\nlatency    p50 %s, p99 %s from COMMIT to the screen, reconcile apart\n",
+		events, s.origins["tail"], s.origins["late"], s.origins["modified"], s.origins["reconcile"], millis(p50), millis(p99))
 }
 
-func (s *Screen) paint(colour, text string) string {
-	if !s.Colour || colour == "" || strings.TrimSpace(text) == "" {
+func (s *screen) paint(colour, text string) string {
+	if !s.colour || colour == "" || strings.TrimSpace(text) == "" {
 		return text
 	}
 	return colour + text + plain
@@ -122,13 +199,10 @@ func fit(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// Millis returns a duration in five columns or so.
-func Millis(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
+// millis returns a duration in seven columns at most.
+func millis(d time.Duration) string {
+	if d < 10*time.Second {
 		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 1000*time.Second:
-		return fmt.Sprintf("%.0fs", d.Seconds())
 	}
-	return fmt.Sprintf("%.0fmin", d.Minutes())
+	return fmt.Sprintf("%.0fs", d.Seconds())
 }

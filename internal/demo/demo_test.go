@@ -1,0 +1,224 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"bridge/internal/verify"
+	"bridge/sink"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// message is one as bridge publishes it.
+func message(t *testing.T, kind, origin, table string, id int64, data map[string]any) *nats.Msg {
+	t.Helper()
+	data["row"] = map[string]any{"source": "app", "table": table, "id": id}
+	body, err := json.Marshal(map[string]any{"meta": map[string]any{"type": kind}, "data": data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: "eiffel." + table, Data: body, Header: nats.Header{sink.HeaderOrigin: {origin}}}
+}
+
+func gone(t *testing.T, origin string) *nats.Msg {
+	return message(t, "StockDeletedEvent", origin, Stock, 1,
+		map[string]any{"warehouse": "north", "sku": "a-lamp-with-a-name-that-is-far-too-long", "reason": "ABSENT_IN_SNAPSHOT"})
+}
+
+func order(t *testing.T, origin string, id int64) *nats.Msg {
+	return message(t, "OrderPublishedEvent", origin, Orders, id, map[string]any{"id": id, "customer": "ada", "totalCents": 1250})
+}
+
+// arrival is a message that is received at a time.
+type arrival struct {
+	m  *nats.Msg
+	at time.Time
+}
+
+// shown returns the lines that a screen prints.
+func shown(t *testing.T, s *screen, all ...arrival) []string {
+	t.Helper()
+	var b strings.Builder
+	s.w = &b
+	if s.when == nil {
+		s.when = func(row) (time.Time, bool) { return noon, true }
+	}
+	for _, a := range all {
+		e, err := parse(a.m)
+		if err == nil {
+			err = s.show(e, a.at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func TestScreen(t *testing.T) {
+	t.Run("fits a terminal of 80 columns", func(t *testing.T) {
+		lines := shown(t, new(screen), arrival{gone(t, "late"), noon.Add(9 * time.Second)}, arrival{order(t, "tail", 1), noon.Add(time.Hour)},
+			arrival{message(t, "ProductDeletedEvent", "tail", Products, 3, map[string]any{"sku": "lamp-01", "reason": "TOMBSTONE"}), noon})
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > 79 || strings.Contains(line, "\x1b") {
+				t.Errorf("%d columns: %q", n, line)
+			}
+		}
+		text := strings.Join(lines, "\n")
+		for _, part := range []string{"StockDeletedEvent", "north+a-lamp", " late ", "9000ms", "1  ada 12.50", "3600s", "lamp-01  deleted"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("no %q in %q", part, text)
+			}
+		}
+	})
+	t.Run("says what noticed an event, unless it was the tail", func(t *testing.T) {
+		for origin, want := range map[string]string{"tail": "     ", "late": " late ", "modified": " edit ", "reconcile": " scan "} {
+			if line := shown(t, new(screen), arrival{gone(t, origin), noon})[1]; !strings.Contains(line, want) {
+				t.Errorf("no %q in %q", want, line)
+			}
+		}
+	})
+	t.Run("paints on a terminal", func(t *testing.T) {
+		if lines := shown(t, &screen{colour: true}, arrival{gone(t, "tail"), noon}); !strings.Contains(lines[1], red+"StockDeletedEvent") {
+			t.Errorf("%q", lines)
+		}
+	})
+	t.Run("repeats the header before it scrolls away", func(t *testing.T) {
+		var all []arrival
+		for id := range int64(headerEvery + 1) {
+			all = append(all, arrival{order(t, "tail", id), noon})
+		}
+		lines := shown(t, new(screen), all...)
+		for i, line := range lines {
+			if got, want := strings.HasPrefix(line, "time"), i%(headerEvery+1) == 0; got != want {
+				t.Errorf("line %d: %q", i, line)
+			}
+		}
+		if want := headerEvery + 3; len(lines) != want {
+			t.Errorf("%d lines, want %d", len(lines), want)
+		}
+	})
+	t.Run("sums up", func(t *testing.T) {
+		s := new(screen)
+		shown(t, s, arrival{order(t, "tail", 1), noon.Add(10 * time.Millisecond)}, arrival{order(t, "late", 2), noon.Add(30 * time.Millisecond)}, arrival{gone(t, "reconcile"), noon.Add(time.Hour)})
+		const want = "received   3 events: tail 1, late 1, second cursor 0, reconcile 1\nlatency    p50 10ms, p99 10ms from COMMIT to the screen, reconcile apart\n"
+		if got := s.sum(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestTheFirstLateOrderIsExplained(t *testing.T) {
+	at := func(origin string, id int64, after time.Duration) arrival {
+		return arrival{order(t, origin, id), noon.Add(after)}
+	}
+	s := &screen{when: func(r row) (time.Time, bool) { return noon.Add(4 * time.Second), r.id == 8 }}
+	lines := shown(t, s, at("tail", 7, 0), at("tail", 11, 2*time.Second), at("tail", 9, time.Second),
+		// None of these is a late order below another one.
+		at("tail", 8, 4*time.Second), at("late", 12, 4*time.Second), arrival{gone(t, "late"), noon.Add(4 * time.Second)})
+	if text := strings.Join(lines, "\n"); strings.Contains(text, "never sees it") {
+		t.Errorf("explained too early:\n%s", text)
+	}
+	lines = shown(t, s, at("late", 8, 4*time.Second), at("late", 8, 4*time.Second))
+	const want = "         └ id 8 was committed 3.0 s after id 9 was published:\n           a reader of `id > 9` never sees it"
+	if text := strings.Join(lines, "\n"); strings.Count(text, want) != 1 || strings.Count(text, "└") != 1 {
+		t.Errorf("explained otherwise than %q once:\n%s", want, text)
+	}
+}
+
+func TestTheShopWritesEverything(t *testing.T) {
+	db, err := OpenDatabase(t.Context(), t.TempDir()+"/app.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s := &shop{db: db}
+	products := s.products()
+	for range 200 {
+		if err := errors.Join(products(t.Context()), s.stock(t.Context()), s.order(t.Context(), func() {})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, state := range []string{"products WHERE deleted", "products WHERE modified > created", "stock", "orders"} {
+		var n int
+		if err := db.QueryRow("SELECT COUNT(*) FROM " + state).Scan(&n); err != nil || n == 0 {
+			t.Errorf("%s has %d rows, %v", state, n, err)
+		}
+	}
+	var last int64
+	if err := db.QueryRow("SELECT MAX(id) FROM orders").Scan(&last); err != nil {
+		t.Fatal(err)
+	}
+	if at, ok := s.when(row{Orders, last}); !ok || time.Since(at) > time.Minute || s.writes < 600 {
+		t.Errorf("the last of %d writes was at %v, %v", s.writes, at, ok)
+	}
+}
+
+// quiet is a bridge that publishes nothing.
+type quiet struct{ url string }
+
+func (q quiet) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+func (q quiet) NATSURL() string               { return q.url }
+
+// TestTheLastWordIsVerifys: what it says is looked at again until it is good or the time is over,
+// is printed, and is the result.
+func TestTheLastWordIsVerifys(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("no server")
+	}
+	bad := func() *verify.Report {
+		return &verify.Report{Streams: []verify.Stream{{Stream: Stock, Faults: []verify.Finding{{Fault: verify.Missing, Count: 7}}}}}
+	}
+	for name, c := range map[string]struct {
+		reports []*verify.Report
+		within  time.Duration
+		says    string
+	}{
+		"good after a while": {[]*verify.Report{bad(), bad(), {Good: true}}, time.Minute, "nothing is wrong, as far as it can be judged"},
+		"bad to the end":     {[]*verify.Report{bad()}, time.Nanosecond, "WRONG: missing 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := OpenDatabase(t.Context(), t.TempDir()+"/app.db")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			var out strings.Builder
+			left := c.reports
+			stage := Stage{DB: db, Bridge: quiet{s.ClientURL()}, Length: 50 * time.Millisecond, Out: &out, Kept: "/kept", GoodWithin: c.within,
+				Verify: func(context.Context) (*verify.Report, error) {
+					if len(left) == 0 {
+						return nil, errors.New("asked too often")
+					}
+					next := left[0]
+					left = left[1:]
+					return next, nil
+				}}
+			report, err := stage.Run(t.Context())
+			if err != nil || len(left) > 0 || report != c.reports[len(c.reports)-1] {
+				t.Fatalf("%v, %v, %d reports are left", report, err, len(left))
+			}
+			for _, part := range []string{c.says, "kept       /kept", fmt.Sprintf("-s %s\n", s.ClientURL())} {
+				if !strings.Contains(out.String(), part) {
+					t.Errorf("no %q in\n%s", part, out.String())
+				}
+			}
+		})
+	}
+}
