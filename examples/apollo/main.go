@@ -1,93 +1,141 @@
+// Command apollo is what Apollo's config services do with bridge: they hear each release once and
+// in order from the bus, also one whose transaction commits late, while a job deletes older rows;
+// and they follow the namespaces, which Apollo deletes softly. See README.md.
+//
+//	make example-apollo
 package main
 
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
-	"time"
+	"slices"
+	"sync"
 
+	"bridge/client"
 	"bridge/examples/internal/stage"
 )
 
 //go:embed table.sql table.sqlite.sql bridge.env
 var files embed.FS
 
-func main() { stage.Main(stage.Example{Name: "apollo", Files: files, Story: story}) }
+func main() { stage.Main("apollo", files, story) }
 
-// story releases namespaces for some eight seconds. Meanwhile a transaction commits late, a config
-// service and Apollo's scanner restart, and bridge is killed.
+// service is a config service: all its processes, one after the other.
+type service struct {
+	*stage.Stage
+	name string
+
+	mu    sync.Mutex
+	heard []string
+}
+
+// listen runs a service that hears a stream. The bus keeps where it is, under the name of its
+// group.
+func listen(ctx context.Context, s *stage.Stage, name, stream string) (*service, error) {
+	c := &service{Stage: s, name: name}
+	events, err := client.NewEvents(s.Bus, s.Group(name), s.Options(stream), func(_ context.Context, e client.Event) error {
+		if e.Repeat {
+			// At least once: after a kill of either side the last events come again.
+			return nil
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.heard = append(c.heard, fmt.Sprintf("%s %s in row %d", e.Operation, e.Key, e.RowID))
+		s.Say("%s: %s", name, c.heard[len(c.heard)-1])
+		return nil
+	})
+	if err == nil {
+		s.Go(ctx, events.Run)
+	}
+	return c, err
+}
+
+// has waits until the service has heard these events, in this order.
+func (c *service) has(ctx context.Context, events []string) error {
+	return c.Wait(ctx, fmt.Sprintf("at %s %q", c.name, events), func() (bool, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return slices.Equal(c.heard, events), nil
+	})
+}
+
 func story(ctx context.Context, s *stage.Stage) error {
-	if err := s.Bridge.Start(ctx); err != nil {
+	a, err := listen(ctx, s, "config-a", "releases")
+	b, failed := listen(ctx, s, "config-b", "releases")
+	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	sender, a, b := newSender(s), newListener(s, "config-a"), newListener(s, "config-b")
-	upstream := &scanner{Stage: s, heard: make(map[uint64]bool)}
-	s.Say("config services a and b listen to the bus; Apollo's own scanner reads the table beside them")
-	s.Begin(ctx, a.run)
-	listening, scanning := s.Begin(ctx, b.run), s.Begin(ctx, upstream.run)
-	cleaning, sending := s.Begin(ctx, sender.clean), s.Begin(ctx, sender.run)
+	const insert = "INSERT INTO ReleaseMessage (Id, Message) VALUES (?, 'app+default+application')"
+	const releases, late = 9, 4
+	commit := func() error {
+		// SQLite has one writer at a time: the row comes with its id later.
+		_, err := s.DB.ExecContext(ctx, insert, late)
+		return err
+	}
+	if s.MySQL {
+		tx, err := s.DB.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, insert, late); err != nil {
+			return err
+		}
+		commit = tx.Commit
+	}
+	s.Say("a transaction has taken id %d and goes on working", late)
+	heard := func(id int) string { return fmt.Sprintf("published app%%2Bdefault%%2Bapplication in row %d", id) }
+	var want []string
+	for id := 1; id <= releases; id++ {
+		if id == late {
+			continue
+		}
+		if _, err := s.DB.ExecContext(ctx, insert, id); err != nil {
+			return err
+		}
+		want = append(want, heard(id))
+	}
+	if err := errors.Join(a.has(ctx, want), b.has(ctx, want)); err != nil {
+		return err
+	}
+	s.Say("the transaction commits, far below the newest id")
+	want = append(want, heard(late))
+	if err := errors.Join(commit(), a.has(ctx, want), b.has(ctx, want)); err != nil {
+		return err
+	}
+	// Apollo's job deletes older rows: that is no event.
+	if _, err := s.DB.ExecContext(ctx, "DELETE FROM ReleaseMessage WHERE Id < ?", releases); err != nil {
+		return err
+	}
+	if err := errors.Join(namespaces(ctx, s), a.has(ctx, want), b.has(ctx, want)); err != nil {
+		return err
+	}
+	s.Say("2 config services heard %d releases, each once and in order, and a namespace that was deleted came again", releases)
+	return nil
+}
 
-	if err := stage.Pause(ctx, time.Second); err != nil {
+// namespaces makes a namespace, deletes it softly and makes it again. A soft delete moves
+// DeletedAt, a part of the key, and is one Deleted event with the key that the namespace had.
+func namespaces(ctx context.Context, s *stage.Stage) error {
+	c, err := listen(ctx, s, "namespaces", "namespaces")
+	if err != nil {
 		return err
 	}
-	commit := make(chan struct{})
-	late := s.Begin(ctx, func(ctx context.Context) error { return sender.sendLate(ctx, "billing+default+application", commit) })
-
-	if err := stage.Pause(ctx, 2*time.Second); err != nil {
-		return err
-	}
-	listening.End()
-	scanning.End()
-	s.Say("config service b and the scanner are stopped for a deployment; releases go on")
-	s.Bridge.Kill()
-	s.Say("bridge is killed")
-	if err := s.Bridge.Start(ctx); err != nil {
-		return err
-	}
-	s.Say("bridge goes on where it was; config service b and the scanner are back")
-	listening, scanning = s.Begin(ctx, b.run), s.Begin(ctx, upstream.run)
-
-	if err := stage.Pause(ctx, time.Second); err != nil {
-		return err
-	}
-	close(commit)
-	late.Wait()
-	if err := stage.Pause(ctx, 2*time.Second); err != nil {
-		return err
-	}
-	sending.End()
-	cleaning.End()
-	for _, l := range []*listener{a, b} {
-		if err := s.Wait(ctx, "every release that is still in the table, at "+l.name, func(context.Context) (bool, error) {
-			_, there := sender.unheard(l.has)
-			return there == 0, nil
-		}); err != nil {
+	const key = "billing+default+application+0"
+	var want []string
+	for _, step := range [][2]string{
+		{"INSERT INTO Namespace (AppId, ClusterName, NamespaceName) VALUES ('billing', 'default', 'application')", "added " + key + " in row 1"},
+		{"UPDATE Namespace SET IsDeleted = 1, DeletedAt = 1700000000000", "deleted " + key + " in row 1"},
+		{"INSERT INTO Namespace (AppId, ClusterName, NamespaceName) VALUES ('billing', 'default', 'application')", "added " + key + " in row 2"},
+	} {
+		if _, err := s.DB.ExecContext(ctx, step[0]); err != nil {
+			return err
+		}
+		want = append(want, step[1])
+		if err := c.has(ctx, want); err != nil {
 			return err
 		}
 	}
-	listening.End()
-	scanning.End()
-	return conclude(s, sender, upstream, a, b)
-}
-
-// conclude adds up: each release was heard once and in order, or was cleaned before it could be
-// read, which is only done behind a newer one of its namespace.
-func conclude(s *stage.Stage, sender *sender, upstream *scanner, listeners ...*listener) error {
-	sent, deleted := sender.count()
-	s.Say("%d releases were sent, %d of them cleaned by now", sent, deleted)
-	for _, l := range listeners {
-		heard, repeats, wrong := l.result()
-		cleaned, there := sender.unheard(l.has)
-		if wrong != nil {
-			return wrong
-		}
-		if there > 0 || heard+cleaned != sent {
-			return fmt.Errorf("%s: %d releases are not %d heard and %d cleaned before that", l.name, sent, heard, cleaned)
-		}
-		s.Say("%s: %d = %d heard, each once and in order + %d cleaned before they could be read; %d repeats dropped", l.name, sent, heard, cleaned, repeats)
-	}
-	missed, there := sender.unheard(func(id uint64) bool { return upstream.heard[id] })
-	s.Say("Apollo's scanner: %d = %d heard + %d never", sent, sent-missed-there, missed+there)
-	s.Conclude("%d config services heard every release in order, over a restart, a late commit and a kill", len(listeners))
 	return nil
 }

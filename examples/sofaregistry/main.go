@@ -1,130 +1,115 @@
+// Command sofaregistry is what SOFARegistry's servers do with bridge: they keep a map of the live
+// revisions, made from the bus alone, while others write heartbeats and a REPLACE for what is new,
+// delete what is silent by a column, and purge it later. See README.md.
+//
+//	make example-sofaregistry
 package main
 
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"maps"
-	"time"
 
+	"bridge/client"
 	"bridge/examples/internal/stage"
 )
 
 //go:embed table.sql table.sqlite.sql bridge.env
 var files embed.FS
 
-func main() {
-	stage.Main(stage.Example{Name: "sofaregistry", Files: files, Story: story,
-		Hurry: map[string]string{"BRIDGE_RECONCILE_INTERVAL": "2s", "BRIDGE_POLL_INTERVAL": "100ms"}})
+func main() { stage.Main("sofaregistry", files, story) }
+
+// revision is what a server keeps of a row.
+type revision struct{ Revision, AppName, BaseParams, ClientVersion string }
+
+// server makes a table from the bus alone, as a data or session server does at its start, and
+// returns it when it is whole.
+func server(ctx context.Context, s *stage.Stage) (*client.Table, error) {
+	table, err := client.NewTable(s.Bus, s.Options("revisions"))
+	if err != nil {
+		return nil, err
+	}
+	s.Go(ctx, table.Run)
+	select {
+	case <-table.Ready():
+		return table, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
-const (
-	apps = 6
-	// nodes is how many processes each application has.
-	nodes = 3
-)
+const replace = "REPLACE INTO app_revision (data_center, revision, app_name, base_params, client_version, deleted) VALUES "
 
-// story registers applications for some ten seconds. Half of them get a new release, others are
-// switched off; in between the watcher and bridge are killed.
 func story(ctx context.Context, s *stage.Stage) error {
-	if err := s.Bridge.Start(ctx); err != nil {
+	s.Say("two applications report: a REPLACE each")
+	if _, err := s.DB.ExecContext(ctx, replace+"('hz', 'app-0-1', 'app-0', '{}', '5.1', 0), ('hz', 'app-1-1', 'app-1', '{}', '5.1', 0)"); err != nil {
 		return err
 	}
-	r := &registry{Stage: s, cache: make(map[string]time.Time)}
-	s.Begin(ctx, clean(r.expire))
-	running := make([]*deployment, apps)
-	for i := range running {
-		running[i] = r.deploy(ctx, fmt.Sprintf("app-%d", i), 1)
-	}
-	w, err := watch(ctx, s)
+	table, err := server(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := r.compare(ctx, w, apps); err != nil {
+	s.Go(ctx, func(ctx context.Context) error {
+		for change := range table.Watch(ctx, true) {
+			s.Say("%s: %s", change.Key, change.Operation)
+		}
+		return nil
+	})
+	if err := equal(ctx, s, table, 2); err != nil {
 		return err
 	}
-
-	for i := range apps / 2 {
-		running[i].end()
-		running[i] = r.deploy(ctx, running[i].app, 2)
+	for _, step := range []struct {
+		what, statement string
+		live            int
+	}{
+		{"they report again: heartbeats", "UPDATE app_revision SET gmt_modified = CURRENT_TIMESTAMP WHERE deleted = 0", 2},
+		{"app-0 gets a new release", replace + "('hz', 'app-0-2', 'app-0', '{}', '5.2', 0)", 3},
+		{"its former revision is silent and expires: a REPLACE, too", replace + "('hz', 'app-0-1', 'app-0', '{}', '5.1', 1)", 2},
+		{"what has expired is purged", "DELETE FROM app_revision WHERE deleted = 1", 2},
+	} {
+		s.Say("%s", step.what)
+		if _, err := s.DB.ExecContext(ctx, step.statement); err != nil {
+			return err
+		}
+		if err := equal(ctx, s, table, step.live); err != nil {
+			return err
+		}
 	}
-	s.Say("%d applications get release 2, the revisions of release 1 fall silent", apps/2)
-	if err := stage.Pause(ctx, time.Second); err != nil {
+	second, err := server(ctx, s)
+	if err != nil {
 		return err
 	}
-	w.running.End()
-	s.Bridge.Kill()
-	running[apps-1].end()
-	s.Say("the watcher and bridge are killed; %s is switched off meanwhile", running[apps-1].app)
-	if err := stage.Pause(ctx, time.Second); err != nil {
+	if err := equal(ctx, s, second, 2); err != nil {
 		return err
 	}
-	if err := s.Bridge.Start(ctx); err != nil {
-		return err
+	// Heartbeats and the purge are no events.
+	if events := second.Stats().Applied; events != 4 {
+		return fmt.Errorf("the bus has %d events, want 4", events)
 	}
-	if w, err = watch(ctx, s); err != nil {
-		return err
-	}
-	s.Say("both are back; the watcher's map has %d revisions again, all read from the bus", w.table.Len())
-
-	const silent = apps/2 + 1
-	if err := r.await(ctx, w, "expired", silent); err != nil {
-		return err
-	}
-	s.Begin(ctx, clean(r.purge))
-	if err := r.await(ctx, w, "purged", silent); err != nil {
-		return err
-	}
-	reports := r.Of("heartbeats") + r.Of("replaces") + r.Of("spared by the cache")
-	s.Say("%d reports of nodes = %d heartbeats + %d replaces + %d spared by the cache", reports, r.Of("heartbeats"), r.Of("replaces"), r.Of("spared by the cache"))
-	s.Say("the second watcher took %d events, from the first one on", w.table.Stats().Applied)
-	s.Conclude("the watcher's map and the table have the same %d live revisions", w.table.Len())
+	s.Say("the maps of 2 servers and the table have the same 2 live revisions, from 4 events")
 	return nil
 }
 
-// deployment is the nodes of an application in one release.
-type deployment struct {
-	app   string
-	nodes []*stage.Task
-}
-
-func (r *registry) deploy(ctx context.Context, app string, release int) *deployment {
-	d := &deployment{app: app}
-	for range nodes {
-		d.nodes = append(d.nodes, r.Begin(ctx, r.node(app, release)))
-	}
-	return d
-}
-
-func (d *deployment) end() {
-	for _, n := range d.nodes {
-		n.End()
-	}
-}
-
-// await waits until so many revisions are expired or purged, and compares.
-func (r *registry) await(ctx context.Context, w *watcher, what string, revisions int) error {
-	if err := r.Wait(ctx, "silent revisions that are "+what, func(context.Context) (bool, error) {
-		return r.Of(what) >= revisions, nil
-	}); err != nil {
-		return err
-	}
-	r.Say("%d silent revisions are %s", revisions, what)
-	return r.compare(ctx, w, apps-1)
-}
-
-// compare waits until map and table are the same, with so many live revisions.
-func (r *registry) compare(ctx context.Context, w *watcher, live int) error {
-	err := r.Wait(ctx, "a map that equals the live rows of the table", func(ctx context.Context) (bool, error) {
-		table, err := rows(ctx, r.Stage)
+// equal waits until the map of a server has the live rows of the table, so many.
+func equal(ctx context.Context, s *stage.Stage, table *client.Table, live int) error {
+	return s.Wait(ctx, fmt.Sprintf("a map that equals the %d live rows", live), func() (bool, error) {
+		rows, err := s.DB.QueryContext(ctx, "SELECT revision, app_name, base_params, client_version FROM app_revision WHERE deleted = 0")
 		if err != nil {
 			return false, err
 		}
-		held, err := w.live()
-		return len(table) == live && maps.Equal(held, table), err
+		want, got := make(map[string]revision), make(map[string]revision)
+		for rows.Next() {
+			var r revision
+			err = errors.Join(err, rows.Scan(&r.Revision, &r.AppName, &r.BaseParams, &r.ClientVersion))
+			want[r.Revision] = r
+		}
+		for e := range table.All() {
+			var r revision
+			err = errors.Join(err, e.Decode(&r))
+			got[r.Revision] = r
+		}
+		return len(want) == live && maps.Equal(got, want), errors.Join(err, rows.Err())
 	})
-	if err == nil {
-		r.Say("the map equals the table: %d live revisions", live)
-	}
-	return err
 }

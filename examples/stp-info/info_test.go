@@ -2,31 +2,17 @@ package main
 
 import (
 	"context"
-	"maps"
+	"database/sql"
+	"errors"
+	"os"
 	"testing"
 )
 
-// memory is a store of one STP for tests.
-type memory capabilities
-
-func (m memory) load(context.Context, string) (capabilities, error) {
-	return maps.Clone(capabilities(m)), nil
-}
-
-func (m memory) put(_ context.Context, c change) error {
-	m[c.CapabilityKey] = c.CapabilityValue
-	return nil
-}
-
-func (m memory) remove(_ context.Context, c change) error {
-	delete(m, c.CapabilityKey)
-	return nil
-}
-
-// step is one of the two that handle the deletion of a capability.
-type step func(*testing.T, *info)
-
+// gone deletes one of the two capabilities that newInfo has.
 var gone = change{StpName: "stp-1", CapabilityKey: "cpu.cores", deleted: true}
+
+// step is one of the two that handle the deletion.
+type step func(*testing.T, *info)
 
 func toStore(t *testing.T, i *info) {
 	if err := i.write(t.Context(), gone); err != nil {
@@ -34,10 +20,10 @@ func toStore(t *testing.T, i *info) {
 	}
 }
 
-func toCache(_ *testing.T, i *info) { i.cache.drop(gone.StpName) }
+func toCache(_ *testing.T, i *info) { i.drop(gone.StpName) }
 
 // updateCache changes what is cached, where the STP is.
-func updateCache(_ *testing.T, i *info) { delete(i.cache.stps[gone.StpName], gone.CapabilityKey) }
+func updateCache(_ *testing.T, i *info) { delete(i.cached[gone.StpName], gone.CapabilityKey) }
 
 // TestOrdersOfStoreAndCache runs a query at each point of each order: one that ends there, and one
 // that reads the store there and fills the cache after the deletion was handled.
@@ -64,48 +50,52 @@ func TestOrdersOfStoreAndCache(t *testing.T) {
 		})
 	}
 	t.Run("handle takes the first order", func(t *testing.T) {
-		i := newInfo()
-		i.store = beforeRemove{i.store, func() {
-			if _, err := i.query(t.Context(), gone.StpName); err != nil {
-				t.Error(err)
-			}
-		}}
-		if err := i.handle(t.Context(), gone); err != nil {
-			t.Fatal(err)
+		i := newInfo(t)
+		if !serves(t, i) {
+			t.Fatal("nothing is cached")
 		}
-		if serves(t, i) {
-			t.Error("a deleted capability is served")
+		ended, end := context.WithCancel(t.Context())
+		end()
+		// A store that cannot be written leaves the cache alone, so it comes first.
+		if err := i.handle(ended, gone); !errors.Is(err, context.Canceled) || i.cached[gone.StpName] == nil {
+			t.Errorf("%v, cached is %v", err, i.cached)
+		}
+		if err := i.handle(t.Context(), gone); err != nil || serves(t, i) {
+			t.Errorf("a deleted capability is served, %v", err)
 		}
 	})
 }
 
-// beforeRemove is a store that does something just before a capability is removed.
-type beforeRemove struct {
-	store
-	do func()
-}
-
-func (b beforeRemove) remove(ctx context.Context, c change) error {
-	b.do()
-	return b.store.remove(ctx, c)
-}
-
-func newInfo() *info {
-	return &info{store: memory{"cpu.cores": "64", "memory": "256"}, cache: newCache()}
+func newInfo(t *testing.T) *info {
+	t.Helper()
+	db, err := sql.Open("sqlite", t.TempDir()+"/info.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tables, err := os.ReadFile("table.sqlite.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(string(tables) + "INSERT INTO stp_info VALUES ('stp-1', 'cpu.cores', '64'), ('stp-1', 'memory', '256')"); err != nil {
+		t.Fatal(err)
+	}
+	return &info{db: db, cached: make(map[string]map[string]string), drops: make(map[string]int)}
 }
 
 // servesDeleted handles the deletion with a query before the step at, and reports whether a later
 // query still has the capability. A slow query fills the cache only after all steps.
 func servesDeleted(t *testing.T, steps []step, at int, slow bool) bool {
-	i := newInfo()
+	i := newInfo(t)
 	fill := func() {}
 	for n := 0; n <= len(steps); n++ {
 		if n == at {
-			read, err := i.load(t.Context(), gone.StpName)
+			since := i.drops[gone.StpName]
+			found, err := load(t.Context(), i.db, "stp_info WHERE stp_name = ?", gone.StpName)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fill = func() { i.cache.fill(read) }; !slow {
+			if fill = func() { i.fill(gone.StpName, found, since) }; !slow {
 				fill()
 			}
 		}

@@ -1,12 +1,16 @@
+// Command stp-info answers what an STP can do from a store and a cache, which it keeps right by the
+// Added and Deleted events that bridge makes of TGF's table. See README.md.
+//
+//	make example-stp-info
 package main
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"maps"
-	"time"
+	"sync"
 
 	"bridge/client"
 	"bridge/examples/internal/stage"
@@ -15,80 +19,132 @@ import (
 //go:embed table.sql table.sqlite.sql bridge.env
 var files embed.FS
 
-func main() {
-	stage.Main(stage.Example{Name: "stp-info", Files: files, Story: story,
-		Hurry: map[string]string{"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "100ms", "BRIDGE_RECONCILE_INTERVAL": "2s"}})
+func main() { stage.Main("stp-info", files, story) }
+
+// info is STP-Info: its table stp_info, and before it a cache of the capabilities of each STP. In
+// Redis that is a hash for each STP with a number beside it, and fill a script that compares the
+// number.
+type info struct {
+	db *sql.DB
+
+	mu     sync.Mutex
+	cached map[string]map[string]string
+	drops  map[string]int
 }
 
-const stps, readers = 5, 3
+// change is what an event says of one capability.
+type change struct {
+	StpName, CapabilityKey, CapabilityValue string
+	deleted                                 bool
+}
 
-// story has TGF change capabilities for some six seconds while clients query STP-Info, which
-// restarts in between.
-func story(ctx context.Context, s *stage.Stage) error {
-	if err := s.Bridge.Start(ctx); err != nil {
+// handle applies an event: first to the store, then it drops the STP from the cache. In the other
+// order, a query between the two steps puts what the store is about to lose back into the cache,
+// where it stays.
+func (i *info) handle(ctx context.Context, c change) error {
+	if err := i.write(ctx, c); err != nil {
 		return err
 	}
-	p := &service{Stage: s, info: &info{store: table{s}, cache: newCache()}, handled: newHandled()}
-	p.events = p.consume(ctx)
-	url, err := p.serve(ctx)
+	i.drop(c.StpName)
+	return nil
+}
+
+func (i *info) write(ctx context.Context, c change) (err error) {
+	if c.deleted {
+		_, err = i.db.ExecContext(ctx, "DELETE FROM stp_info WHERE stp_name = ? AND capability_key = ?", c.StpName, c.CapabilityKey)
+	} else {
+		_, err = i.db.ExecContext(ctx, "REPLACE INTO stp_info VALUES (?, ?, ?)", c.StpName, c.CapabilityKey, c.CapabilityValue)
+	}
+	return err
+}
+
+func (i *info) drop(stp string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.cached, stp)
+	i.drops[stp]++
+}
+
+// query returns the capabilities of an STP. They may not be changed.
+func (i *info) query(ctx context.Context, stp string) (map[string]string, error) {
+	i.mu.Lock()
+	found, since := i.cached[stp], i.drops[stp]
+	i.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	found, err := load(ctx, i.db, "stp_info WHERE stp_name = ?", stp)
+	if err == nil {
+		i.fill(stp, found, since)
+	}
+	return found, err
+}
+
+// fill caches what a query has read, unless the STP was dropped since it began: the store may have
+// changed behind it.
+func (i *info) fill(stp string, found map[string]string, since int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.drops[stp] == since {
+		i.cached[stp] = found
+	}
+}
+
+func load(ctx context.Context, db *sql.DB, from, stp string) (map[string]string, error) {
+	rows, err := db.QueryContext(ctx, "SELECT capability_key, capability_value FROM "+from, stp)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]string)
+	for rows.Next() {
+		var key, value string
+		err = errors.Join(err, rows.Scan(&key, &value))
+		found[key] = value
+	}
+	return found, errors.Join(err, rows.Err())
+}
+
+// story has TGF set capabilities, change one and delete some, while STP-Info handles the events.
+func story(ctx context.Context, s *stage.Stage) error {
+	i := &info{db: s.DB, cached: make(map[string]map[string]string), drops: make(map[string]int)}
+	o := s.Options("stp")
+	o.Types = map[string]client.Operation{"StpCapabilityAddedMessage": client.Added, "StpCapabilityDeletedMessage": client.Deleted}
+	events, err := client.NewEvents(s.Bus, s.Group("stp-info"), o, func(ctx context.Context, e client.Event) error {
+		c := change{deleted: e.Operation == client.Deleted}
+		if err := e.Decode(&c); err != nil {
+			return err
+		}
+		if err := i.handle(ctx, c); err != nil {
+			return err
+		}
+		s.Say("%s %s of %s: %s", c.CapabilityKey, c.CapabilityValue, c.StpName, e.Operation)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	s.Say("STP-Info consumes the events of TGF's table and answers on %s/stps/stp-0000", url)
-	writing := s.Begin(ctx, (&tgf{Stage: s, tally: &p.Tally}).run)
-	for range readers {
-		s.Begin(ctx, func(ctx context.Context) error { return p.read(ctx, url) })
-	}
-	if err := stage.Pause(ctx, 3*time.Second); err != nil {
-		return err
-	}
-	p.events.End()
-	s.Say("STP-Info stops for a deployment; TGF goes on")
-	if err := stage.Pause(ctx, time.Second); err != nil {
-		return err
-	}
-	// A new process begins with an empty cache; what it missed comes from the bus.
-	p.info.cache.clear()
-	p.events = p.consume(ctx)
-	s.Say("it is back, and takes up the events where it was")
-	if err := stage.Pause(ctx, 2*time.Second); err != nil {
-		return err
-	}
-	writing.End()
-	return p.conclude(ctx, url)
-}
-
-// consume handles the events of the stream as one process of the group stp-info.
-func (p *service) consume(ctx context.Context) *stage.Task {
-	return p.Begin(ctx, func(ctx context.Context) error {
-		o := p.Options("stp")
-		o.Types = map[string]client.Operation{"StpCapabilityAddedMessage": client.Added, "StpCapabilityDeletedMessage": client.Deleted}
-		events, err := client.NewEvents(p.Bus, p.Name("stp-info"), o, p.handle)
-		if err != nil {
+	s.Go(ctx, events.Run)
+	for _, statement := range []string{
+		"INSERT INTO stp_capability (stp_name, capability_key, capability_value) VALUES ('stp-1', 'cpu.cores', '64'), ('stp-1', 'gpu', '2')",
+		"UPDATE stp_capability SET capability_value = '128' WHERE capability_key = 'cpu.cores'",
+		"UPDATE stp_capability SET deleted = 'Y' WHERE capability_key = 'gpu'",
+		"UPDATE stp_capability SET deleted = 'N' WHERE capability_key = 'gpu'",
+	} {
+		if _, err := s.DB.ExecContext(ctx, statement); err != nil {
 			return err
 		}
-		return events.Run(ctx)
-	})
-}
-
-// conclude compares the answer for each STP with TGF's table.
-func (p *service) conclude(ctx context.Context, url string) error {
-	for n := range stps {
-		stp := stpName(n)
-		if err := p.Wait(ctx, "the same answer as TGF's table has for "+stp, func(ctx context.Context) (bool, error) {
-			want, err := truth(ctx, p.Stage, stp)
-			got, failed := get(ctx, url, stp)
-			return maps.Equal(got, want), errors.Join(err, failed)
+		var answer map[string]string
+		if err := s.Wait(ctx, "the answer that TGF's table has", func() (_ bool, err error) {
+			want, err := load(ctx, s.DB, "stp_capability WHERE deleted = 'N' AND stp_name = ?", "stp-1")
+			if err == nil {
+				answer, err = i.query(ctx, "stp-1")
+			}
+			return maps.Equal(answer, want), err
 		}); err != nil {
 			return err
 		}
+		s.Say("STP-Info answers for stp-1: %v", answer)
 	}
-	if stale := p.Of("stale answers"); stale > 0 {
-		return fmt.Errorf("%d answers were older than what STP-Info had handled", stale)
-	}
-	hits, misses := p.info.cache.queries()
-	p.Say("TGF: %d capabilities set, %d deleted; STP-Info handled %d events", p.Of("set"), p.Of("deleted"), p.Of("events"))
-	p.Say("%d answers were compared with what was handled before: all right; the cache had %d hits and %d misses", p.Of("answers compared"), hits, misses)
-	p.Conclude("all %d STPs answer as TGF's table has them, and no answer had a capability whose deletion was handled", stps)
+	s.Say("each answer is that of TGF's table")
 	return nil
 }

@@ -9,6 +9,9 @@ CREATE TABLE stp_capability (
   UNIQUE (stp_name, capability_key)
 );
 CREATE INDEX idx_gmt_modified ON stp_capability (gmt_modified);
+CREATE TRIGGER stp_capability_modified AFTER UPDATE OF capability_value, deleted ON stp_capability BEGIN
+  UPDATE stp_capability SET gmt_modified = strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE id = NEW.id;
+END;
 
 CREATE TABLE stp_info (
   stp_name TEXT NOT NULL,

@@ -183,7 +183,7 @@ func TestTheLastWordIsVerifys(t *testing.T) {
 		t.Fatal("no server")
 	}
 	bad := func() *verify.Report {
-		return &verify.Report{Streams: []verify.Stream{{Stream: Stock, Faults: []verify.Finding{{Fault: verify.Missing, Count: 7}}}}}
+		return &verify.Report{Streams: []verify.Stream{{Stream: Stock, Faults: []verify.Finding{{Fault: "missing", Count: 7}}}}}
 	}
 	for name, c := range map[string]struct {
 		reports []*verify.Report

@@ -1,148 +1,183 @@
+// Package stage is what the examples share: a database with their tables, a bus, and bridge beside
+// them as a process of its own, as a sidecar would run.
+//
+// The database is a file of SQLite, the bus is the NATS server inside bridge. These variables lead
+// an example to real servers, from which it removes at the end what it has made:
+//
+//	EXAMPLE_SOURCE_URL  the database, as BRIDGE_SOURCE_URL: mysql://user:password@host:port/database.
+//	                    The user may create tables there, and none of the example's may exist.
+//	EXAMPLE_SINK_URL    the bus, as BRIDGE_SINK_URL: kafka://host:port,… or nats://host:port,…
+//	EXAMPLE_BRIDGE      the program. Defaults to bin/bridge, which make build makes.
 package stage
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
+	"io/fs"
+	"log/slog"
+	"net/http"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"bridge/client"
 )
 
 // Stage is where an example plays.
 type Stage struct {
-	// DB is the database of the example's writers. In SQLite a transaction that is open keeps all
-	// other writers waiting.
-	DB *sql.DB
-	// MySQL reports whether the database is a MySQL or MariaDB, not SQLite.
+	// DB is the database of the example's writers. MySQL tells MySQL and MariaDB from SQLite, where
+	// an open transaction keeps all other writers waiting.
+	DB    *sql.DB
 	MySQL bool
 	// Bus is where bridge publishes.
 	Bus client.Bus
-	// Bridge is the program beside the example. The story starts it.
-	Bridge *Bridge
 
-	example Example
-	began   time.Time
-	// dir holds the files, run tells this run apart from others on the same servers.
-	dir, run  string
-	source    *url.URL
-	kafka     bool
-	clientLog *os.File
-	// fail ends the example with an error of a task.
-	fail context.CancelCauseFunc
-	ends []func(context.Context) error
+	began time.Time
+	// dir is a temporary folder, domain tells the events of this run from others on the same bus.
+	dir, domain string
+	// env is what bridge.env says, pointed to what there is here; log is what bridge logs.
+	env   map[string]string
+	log   bytes.Buffer
+	kafka bool
+	group *errgroup.Group
+	ends  []func() error
 }
 
-// open makes the tables and prepares the rest.
-func open(ctx context.Context, e Example, fail context.CancelCauseFunc) (_ *Stage, err error) {
-	s := &Stage{example: e, fail: fail, began: time.Now(), run: strings.ToLower(rand.Text()[:8])}
-	if s.dir, err = os.MkdirTemp("", "bridge-"+e.Name+"-"); err != nil {
-		return nil, fmt.Errorf("make a temporary folder, set TMPDIR to one with room: %w", err)
+// within bounds an example, and each wait for what must come.
+const within = 2 * time.Minute
+
+// Main plays an example and exits: with status 0 where story returns nil, else 1. files has
+// table.sql, table.sqlite.sql and bridge.env, of which no more is changed than where things are,
+// and the domain. Bridge is ready when story begins.
+func Main(name string, files fs.FS, story func(ctx context.Context, s *Stage) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &Stage{began: time.Now(), domain: "example-" + name + "-" + strings.ToLower(rand.Text()[:8])}
+	err := s.play(ctx, files, story)
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		err = errors.Join(err, s.ends[i]())
 	}
-	s.atEnd(func(context.Context) error { return os.RemoveAll(s.dir) })
-	if err := s.openAll(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s%s: FAILED: %v\n", s.log.String()[max(0, s.log.Len()-5000):], name, err)
+		os.Exit(1)
 	}
-	return s, nil
+	fmt.Printf("%s: ok\n", name)
 }
 
-func (s *Stage) openAll(ctx context.Context) (err error) {
-	env, err := s.environment()
+func (s *Stage) play(ctx context.Context, files fs.FS, story func(ctx context.Context, s *Stage) error) (err error) {
+	if s.dir, err = os.MkdirTemp("", "bridge-example-"); err != nil {
+		return fmt.Errorf("make a temporary folder, set TMPDIR to one with room: %w", err)
+	}
+	s.ends = append(s.ends, func() error { return os.RemoveAll(s.dir) })
+	text, err := fs.ReadFile(files, "bridge.env")
 	if err != nil {
 		return err
 	}
-	if s.clientLog, err = os.Create(s.path("client.log")); err != nil {
-		return err
-	}
-	s.atEnd(func(context.Context) error { return s.clientLog.Close() })
-	if err := s.openDatabase(ctx); err != nil {
-		return err
-	}
-	if err := s.openBus(ctx, env); err != nil {
-		return err
-	}
-	return s.prepareBridge(env)
-}
-
-// atEnd has close call end. What was opened last ends first.
-func (s *Stage) atEnd(end func(context.Context) error) { s.ends = append(s.ends, end) }
-
-const closeWithin = 30 * time.Second
-
-// close ends bridge and removes what the example has made.
-func (s *Stage) close() (err error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, errors.New("what the example made is not removed in time"))
+	s.env = Variables(string(text))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the example is not over within %s", within))
 	defer cancel()
-	for i := len(s.ends) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.ends[i](ctx))
+	if err := errors.Join(s.openDatabase(ctx, files), s.openBus(ctx)); err != nil {
+		return err
 	}
-	s.ends = nil
-	return err
+	s.group, ctx = errgroup.WithContext(ctx)
+	ctx, end := context.WithCancel(ctx)
+	s.group.Go(func() error {
+		defer end()
+		if err := s.startBridge(ctx); err != nil {
+			return err
+		}
+		return story(ctx, s)
+	})
+	return s.group.Wait()
 }
 
-// Say prints a line of progress, with the seconds since the start.
+// Variables reads a file of variables as a shell does that has no expansions: a NAME=value a line,
+// with or without single quotes around the value, and comments.
+func Variables(text string) map[string]string {
+	env := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+			env[name] = strings.Trim(value, "'")
+		}
+	}
+	return env
+}
+
+// startBridge starts bridge, which ends with ctx, and waits until it is ready: it reaches database
+// and bus.
+func (s *Stage) startBridge(ctx context.Context) error {
+	at, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	s.env["BRIDGE_CHECKPOINT_URL"], s.env["BRIDGE_HTTP_ADDR"] = "file:"+filepath.Join(s.dir, "bridge.db"), at
+	s.env["BRIDGE_DOMAIN_ID"], s.env["BRIDGE_LOG_FORMAT"] = s.domain, "text"
+	bridge := exec.CommandContext(ctx, cmp.Or(os.Getenv("EXAMPLE_BRIDGE"), "bin/bridge"), "run")
+	bridge.Cancel, bridge.WaitDelay = func() error { return bridge.Process.Signal(syscall.SIGTERM) }, 20*time.Second
+	bridge.Stdout, bridge.Stderr = &s.log, &s.log
+	for name, value := range s.env {
+		bridge.Env = append(bridge.Env, name+"="+value)
+	}
+	if err := bridge.Start(); err != nil {
+		return fmt.Errorf("%w: make build makes it, EXAMPLE_BRIDGE names another one", err)
+	}
+	s.Go(ctx, func(ctx context.Context) error {
+		if err := bridge.Wait(); ctx.Err() == nil || !bridge.ProcessState.Success() {
+			return fmt.Errorf("bridge has ended: %w", cmp.Or(err, errors.New("too early")))
+		}
+		return nil
+	})
+	return s.Wait(ctx, "a bridge that is ready", func() (bool, error) {
+		answer, err := http.Get("http://" + at + "/readyz")
+		if err != nil {
+			return false, nil // it does not listen yet
+		}
+		return answer.StatusCode == http.StatusOK, answer.Body.Close()
+	})
+}
+
+// Options say which stream of bridge a consumer reads.
+func (s *Stage) Options(stream string) client.Options {
+	return client.Options{Stream: stream, Domain: s.domain, Destinations: []string{s.destination(stream)}, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// Group returns the name of a group of consumers, which no other run has.
+func (s *Stage) Group(name string) string { return s.domain + "-" + name }
+
+// Go runs f beside the story: a consumer, say. Its context ends with the story, and its error ends
+// the story.
+func (s *Stage) Go(ctx context.Context, f func(context.Context) error) {
+	s.group.Go(func() error { return f(ctx) })
+}
+
+// Wait waits until holds returns true. The error says what has not come.
+func (s *Stage) Wait(ctx context.Context, what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within/2, fmt.Errorf("not within %s: %s", within/2, what))
+	defer cancel()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Say prints a line, with the seconds since the start.
 func (s *Stage) Say(format string, args ...any) {
 	fmt.Printf("%5.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
-
-// Conclude prints the line that the example ends with.
-func (s *Stage) Conclude(format string, args ...any) {
-	fmt.Printf("%s: ok: %s\n", s.example.Name, fmt.Sprintf(format, args...))
-}
-
-// Name returns a name that no other run has, for a group of consumers.
-func (s *Stage) Name(of string) string { return s.domain() + "-" + of }
-
-// domain is BRIDGE_DOMAIN_ID: the events of former runs on the bus have another one.
-func (s *Stage) domain() string { return "example-" + s.example.Name + "-" + s.run }
-
-// Pause waits for a time that the story needs, or until ctx ends.
-func Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// arriveWithin bounds the wait for what must come: a slow machine needs more than the moment that
-// it takes by rights.
-const arriveWithin = time.Minute
-
-// Wait waits until holds returns true. The error says what has not come.
-func (s *Stage) Wait(ctx context.Context, what string, holds func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, arriveWithin, fmt.Errorf("not within %s: %s", arriveWithin, what))
-	defer cancel()
-	for {
-		if ok, err := holds(ctx); ok || err != nil {
-			return err
-		}
-		if err := Pause(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// printLogs prints the ends of what bridge and the consumers have logged.
-func (s *Stage) printLogs() {
-	const lines = 30
-	for _, name := range []string{"bridge.log", "client.log"} {
-		text, err := os.ReadFile(s.path(name))
-		if err != nil || len(text) == 0 {
-			continue
-		}
-		all := strings.SplitAfter(string(text), "\n")
-		fmt.Fprintf(os.Stderr, "the end of %s:\n%s", name, strings.Join(all[max(0, len(all)-lines):], ""))
-	}
-}
-
-func (s *Stage) path(name string) string { return filepath.Join(s.dir, name) }

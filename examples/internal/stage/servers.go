@@ -1,0 +1,158 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
+	kafkago "github.com/segmentio/kafka-go"
+	_ "modernc.org/sqlite" // the driver of the example's own file
+
+	"bridge/client/jetstream"
+	"bridge/client/kafka"
+)
+
+// openDatabase connects the writers and makes the tables, which are removed at the end. A table
+// that is there already is somebody else's.
+func (s *Stage) openDatabase(ctx context.Context, files fs.FS) error {
+	s.env["BRIDGE_SOURCE_URL"] = cmp.Or(os.Getenv("EXAMPLE_SOURCE_URL"), "sqlite://"+filepath.Join(s.dir, "app.db"))
+	source, err := url.Parse(s.env["BRIDGE_SOURCE_URL"])
+	if err != nil {
+		return errors.New("EXAMPLE_SOURCE_URL cannot be read: write mysql://user:password@host:port/database")
+	}
+	file := "table.sql"
+	if s.MySQL = source.Scheme == "mysql"; s.MySQL {
+		config := mysql.NewConfig()
+		config.Net, config.Addr, config.DBName = "tcp", source.Hostname()+":"+cmp.Or(source.Port(), "3306"), strings.TrimPrefix(source.Path, "/")
+		config.User, config.TLSConfig = source.User.Username(), source.Query().Get("tls")
+		config.Passwd, _ = source.User.Password()
+		// An UPDATE tells how many rows it has met, as with JDBC, not how many it has changed.
+		config.ClientFoundRows, config.MultiStatements = true, true
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return fmt.Errorf("EXAMPLE_SOURCE_URL: %w", err)
+		}
+		s.DB = sql.OpenDB(connector)
+	} else {
+		file = "table.sqlite.sql"
+		// A transaction takes the write lock when it begins.
+		s.DB, err = sql.Open("sqlite", "file:"+source.Path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+		if err != nil {
+			return err
+		}
+	}
+	s.ends = append(s.ends, s.DB.Close)
+	statements, err := fs.ReadFile(files, file)
+	if err != nil {
+		return err
+	}
+	if _, err := s.DB.ExecContext(ctx, string(statements)); err != nil {
+		return fmt.Errorf("make the tables of %s in a database without them: %w", file, err)
+	}
+	for _, table := range regexp.MustCompile("(?m)^CREATE TABLE `?(\\w+)").FindAllSubmatch(statements, -1) {
+		s.ends = append(s.ends, func() error {
+			_, err := s.DB.Exec("DROP TABLE " + string(table[1]))
+			return err
+		})
+	}
+	return nil
+}
+
+// openBus leads bridge and the consumers to the bus.
+func (s *Stage) openBus(ctx context.Context) (err error) {
+	at := os.Getenv("EXAMPLE_SINK_URL")
+	scheme, hosts, _ := strings.Cut(at, "://")
+	servers := strings.Split(hosts, ",")
+	switch scheme {
+	case "":
+		// The NATS server inside bridge, on a port that consumers reach.
+		address, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		s.env["BRIDGE_SINK_URL"] = "embedded:" + filepath.Join(s.dir, "nats") + "?listen=" + address
+		s.Bus, err = jetstream.New(jetstream.Options{URLs: []string{"nats://" + address}})
+		return err
+	case "nats", "tls":
+		// bridge makes a stream.
+		stream := strings.ToUpper(s.domain)
+		s.env["BRIDGE_SINK_URL"], s.env["BRIDGE_NATS_STREAM"], s.env["BRIDGE_NATS_CREATE_STREAM"] = at, stream, "true"
+		for i := range servers {
+			servers[i] = scheme + "://" + servers[i]
+		}
+		s.ends = append(s.ends, func() error {
+			nc, err := nats.Connect(strings.Join(servers, ","))
+			if err != nil {
+				return err
+			}
+			defer nc.Close()
+			js, err := natsjetstream.New(nc)
+			if err != nil {
+				return err
+			}
+			return js.DeleteStream(context.Background(), stream)
+		})
+		s.Bus, err = jetstream.New(jetstream.Options{URLs: servers, Stream: stream})
+		return err
+	case "kafka":
+		s.kafka, s.env["BRIDGE_SINK_URL"] = true, at
+		s.Bus, err = kafka.New(kafka.Options{Brokers: servers})
+		return errors.Join(err, s.makeTopics(ctx, servers))
+	}
+	return errors.New("EXAMPLE_SINK_URL has another scheme than kafka:// and nats://: use one of them, or leave it empty for the server inside bridge")
+}
+
+// destination is the topic of a stream, or the subject of all events of this run.
+func (s *Stage) destination(stream string) string {
+	if s.kafka {
+		return s.domain + "." + stream
+	}
+	return "eiffel.*.*.*." + s.domain
+}
+
+// makeTopics makes a topic of four partitions for each stream: bridge makes none.
+func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
+	admin := &kafkago.Client{Addr: kafkago.TCP(brokers...), Timeout: 30 * time.Second}
+	create, remove := &kafkago.CreateTopicsRequest{}, &kafkago.DeleteTopicsRequest{}
+	for stream := range strings.SplitSeq(s.env["BRIDGE_STREAMS"], ",") {
+		s.env["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DESTINATION"] = "{domain}.{stream}"
+		remove.Topics = append(remove.Topics, s.destination(stream))
+		create.Topics = append(create.Topics, kafkago.TopicConfig{Topic: s.destination(stream), NumPartitions: 4, ReplicationFactor: -1})
+	}
+	made, err := admin.CreateTopics(ctx, create)
+	if err == nil {
+		err = errors.Join(slices.Collect(maps.Values(made.Errors))...)
+	}
+	if err != nil {
+		return fmt.Errorf("make topics on the brokers of EXAMPLE_SINK_URL: %w", err)
+	}
+	s.ends = append(s.ends, func() error {
+		_, err := admin.DeleteTopics(context.Background(), remove)
+		return err
+	})
+	return nil
+}
+
+// freeAddress returns one of the loopback that nobody listens on.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}
