@@ -2,7 +2,6 @@ package model
 
 import (
 	"maps"
-	"strconv"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
@@ -28,15 +27,33 @@ type message struct {
 	row        uint64
 	// state is the digest, 0 for a deletion.
 	state int
-	// tail says that the origin is the tail.
-	tail  bool
+	tail  bool // The origin is the tail.
 	stamp stamp
-	// low is the row below which the shard had published all.
-	low uint64
-	// count is what verify tells lost messages by.
-	count count
+	// low is the row below which the shard had published all, since its generation.
+	low, since uint64
+	count      count
 	// id is the event's id, busID that by which the bus drops repeats.
 	id, busID string
+}
+
+// fact is a message of ours that is on the bus, acknowledged or read back. late is that of rule 7.
+type fact struct {
+	message
+	tp, offset int
+	late       bool
+}
+
+// read is what an acknowledged batch brings besides its facts: what its owner has read.
+type read struct {
+	shard int
+	// A read holds for one generation, and for the rows behind from up to through.
+	generation, from, through uint64
+	// rows were taken care of. vacant are hot ids that the poll found neither there nor pending.
+	rows, vacant []uint64
+	// quiet are entries that change without a message.
+	quiet map[int]entry
+	// names are the nominated entities that the batch has decided.
+	names []int
 }
 
 // entry is what a view has of an entity.
@@ -45,36 +62,31 @@ type entry struct {
 	row          uint64
 	id           string
 	tp, offset   int
-	// stamp is the highest that was met.
-	stamp stamp
+	stamp        stamp // The highest that was met.
 	// disputed says that an older message lies behind a newer one: the next decision publishes.
 	disputed bool
 }
 
-// apply is rule 6, as the program has it: catchup.Apply decides, and what it returns is the entry.
-func apply(view map[int]entry, m message, tp, offset int) {
-	e, known := view[m.key]
+// apply is rule 6, as the program has it: catchup.Apply decides.
+func apply(view map[int]entry, f fact) {
+	e, known := view[f.key]
 	var was store.Entry
 	if known && mutant != olderOverNewer {
 		was = store.Entry{State: store.Live, At: at(e.tp, e.offset), Epoch: e.stamp.epoch, Seq: e.stamp.seq, Disputed: e.disputed}
 	}
 	next, applied := catchup.Apply(was, &catchup.Message{
-		State: sink.State{Epoch: m.stamp.epoch, Seq: m.stamp.seq, Digest: [16]byte{byte(m.state)}},
-		Shard: strconv.Itoa(m.shard), Row: m.row, At: at(tp, offset),
+		State: sink.State{Epoch: f.stamp.epoch, Seq: f.stamp.seq},
+		At:    at(f.tp, f.offset),
 	})
 	if !applied {
 		return
 	}
-	shard, err := strconv.Atoi(next.Shard)
-	if err != nil {
-		panic(err)
-	}
-	n := entry{shard: shard, state: int(next.Digest[0]), row: next.Row, id: m.id, tp: tp, offset: offset,
+	n := entry{shard: f.shard, state: f.state, row: f.row, id: f.id, tp: f.tp, offset: f.offset,
 		stamp: stamp{next.Epoch, next.Seq}, disputed: next.Disputed}
 	if mutant == noDispute {
-		n.stamp, n.disputed = m.stamp, false
+		n.stamp, n.disputed = f.stamp, false
 	}
-	view[m.key] = n
+	view[f.key] = n
 }
 
 // at returns where a message lies. The offset -1 is that before the first.
@@ -82,17 +94,34 @@ func at(tp, offset int) store.At {
 	return store.At{TP: uint32(tp) + 1, Offset: uint64(offset)}
 }
 
+// hotPolls is for how many polls a vacant id is hot. A poll counts when it is in the store.
+const hotPolls = 3
+
 // progress is how far a shard has been published.
 type progress struct {
 	position uint64
-	// missing are ids below the position that were not published, ahead ids above it that were.
-	missing, ahead map[uint64]bool
-	// tail is the highest row that the tail has published, low the highest low that was met.
+	// missing are ids below the position that were not published, with the number of polls that
+	// found each of them vacant. ahead are ids above the position that were published.
+	missing map[uint64]int
+	ahead   map[uint64]bool
+	// tail is the highest row that a tail has published, low the highest low that was met.
 	tail, low uint64
+	// since is the generation: messages of epochs below it do not count (rule 28).
+	since uint64
 }
 
-// note is rule 15 for one message that was read.
-func (p *progress) note(m message) {
+func newProgress(since uint64) progress {
+	return progress{missing: map[uint64]int{}, ahead: map[uint64]bool{}, since: since}
+}
+
+// fact is rule 15 for one fact. It moves no position: advance does, where no attempt runs.
+func (p *progress) fact(m message) {
+	if m.since > p.since {
+		*p = newProgress(m.since)
+	}
+	if m.stamp.epoch < p.since {
+		return
+	}
 	if m.row > p.position {
 		p.ahead[m.row] = true
 	}
@@ -100,18 +129,32 @@ func (p *progress) note(m message) {
 	if m.tail {
 		p.tail = max(p.tail, m.row)
 	}
-	p.low = max(p.low, m.low)
+	if m.since == p.since {
+		// Not that of a process whose store does not know of the generation.
+		p.low = max(p.low, m.low)
+	}
 }
 
-// advance moves the position to through; what was not published below it is missing.
-func (p *progress) advance(through uint64, published []uint64) {
-	for _, id := range published {
-		p.ahead[id] = true
-		delete(p.missing, id)
+// read moves the position over what the owner has read, and ages the gaps of its poll.
+func (p *progress) read(r *read) {
+	for _, id := range r.rows {
+		if delete(p.missing, id); id > r.from {
+			p.ahead[id] = true
+		}
 	}
-	for ; p.position < through; delete(p.ahead, p.position) {
+	p.advance(r.from, r.through)
+	for _, id := range r.vacant {
+		if _, missing := p.missing[id]; missing {
+			p.missing[id]++
+		}
+	}
+}
+
+// advance moves the position; what was not published on the way is missing.
+func (p *progress) advance(from, through uint64) {
+	for p.position = from; p.position < through; delete(p.ahead, p.position) {
 		if p.position++; !p.ahead[p.position] {
-			p.missing[p.position] = true
+			p.missing[p.position] = 0
 		}
 	}
 }
@@ -119,7 +162,7 @@ func (p *progress) advance(through uint64, published []uint64) {
 // published returns the row below which all is published.
 func (p *progress) published() uint64 {
 	for id := uint64(1); id <= p.position; id++ {
-		if p.missing[id] {
+		if _, missing := p.missing[id]; missing {
 			return id - 1
 		}
 	}
@@ -141,38 +184,38 @@ func (p *progress) trustLow() {
 
 // coverage is how far a TP is in the store.
 type coverage struct {
-	// next is the offset that was not covered yet, anchor the message before it, ours or not.
-	next   int
-	anchor message
-	// high is the offset behind the highest that was acknowledged to this store, top the message
-	// there: it may lie beyond a hole.
-	high int
-	top  message
-	// incarnation tells one making of the TP from another.
-	incarnation int
-	// late says that messages have expired that were not read.
-	late bool
-	// epoch is the highest that was met in it.
-	epoch uint64
+	// next is the offset that was not covered yet, anchor the message before it, ours or not. high
+	// is the offset behind the highest fact, top the message there: it may lie beyond a hole.
+	next, high  int
+	anchor, top message
+	incarnation int    // It tells one making of the TP from another.
+	expired     bool   // Messages have expired that were not read.
+	epoch       uint64 // The highest that was met.
 }
+
+const lateBound = 2
 
 // image is what a store holds, of one moment.
 type image struct {
 	progress []progress
 	view     map[int]entry
 	cover    []coverage
+	// late names entities of late messages that nobody has decided, at most lateBound (rule 7). due
+	// counts what a reconcile has to follow, 0 for nothing.
+	late map[int]bool
+	due  int
 }
 
 func newImage(shards, tps int) *image {
-	img := &image{view: map[int]entry{}, cover: make([]coverage, tps)}
+	img := &image{view: map[int]entry{}, cover: make([]coverage, tps), late: map[int]bool{}}
 	for range shards {
-		img.progress = append(img.progress, progress{missing: map[uint64]bool{}, ahead: map[uint64]bool{}})
+		img.progress = append(img.progress, newProgress(0))
 	}
 	return img
 }
 
 func (img *image) clone() *image {
-	c := &image{view: maps.Clone(img.view), cover: append([]coverage(nil), img.cover...)}
+	c := &image{view: maps.Clone(img.view), cover: append([]coverage(nil), img.cover...), late: maps.Clone(img.late), due: img.due}
 	for _, p := range img.progress {
 		p.missing, p.ahead = maps.Clone(p.missing), maps.Clone(p.ahead)
 		c.progress = append(c.progress, p)
@@ -182,7 +225,7 @@ func (img *image) clone() *image {
 
 // check is rules 20 to 22 for one TP: it reports whether the TP is as the image has it. One that is
 // not is read again from its beginning: entries whose message is there still are confirmed by it,
-// the others stay disputed.
+// the others stay disputed, and a reconcile follows.
 func (img *image) check(tp int, t *partition) bool {
 	c := &img.cover[tp]
 	is := func(next int, m message) bool { return next <= t.first || next <= len(t.log) && t.log[next-1] == m }
@@ -200,6 +243,7 @@ func (img *image) check(tp int, t *partition) bool {
 			img.view[key] = e
 		}
 	}
+	img.due++
 	return false
 }
 
@@ -207,8 +251,11 @@ func (img *image) check(tp int, t *partition) bool {
 // rows are on the bus.
 func (img *image) forget(b []*partition) {
 	fresh := newImage(len(img.progress), len(b))
-	*img = *fresh
-	for tp, t := range b {
-		img.cover[tp].incarnation = t.incarnation
+	for shard := range img.progress {
+		fresh.progress[shard].since = img.progress[shard].since
 	}
+	for tp, t := range b {
+		fresh.cover[tp].incarnation = t.incarnation
+	}
+	*img = *fresh
 }

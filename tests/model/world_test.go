@@ -13,15 +13,18 @@ type row struct{ key, state int }
 type table struct {
 	rows map[uint64]row
 	next uint64
-	// open are rows of transactions that have not committed.
-	open map[uint64]row
+	// open are ids that were handed out and have no committed row, with the number of polls of the
+	// table until then; pending where they have an uncommitted one.
+	open  map[uint64]int
+	polls int
 }
+
+const pending = -1
 
 // partition is a TP: a topic-partition, or a JetStream stream.
 type partition struct {
-	log []message
-	// first is the offset of the first message that has not expired.
-	first       int
+	log         []message
+	first       int // The offset of the first message that has not expired.
 	incarnation int
 	// seen are the offsets of the bus ids that are dropped as repeats.
 	seen map[string]int
@@ -51,16 +54,19 @@ type world struct {
 	typed, dedup bool
 	// keys is how many entities there are; rough is how often the bus loses something.
 	keys, rough int
-	// rows counts those of a release stream.
-	rows    int
-	net     []*request
-	running []*process
-	stores  []*saved
-	clock   uint64
-	foreign int
-	lost    bool
-	stamps  map[stamp]string
-	faults  []string
+	commits     int
+	// dirty are entities that were changed in place or deleted: no tail sees that. moving has them
+	// move instead. mistake says that one published beside another: a reconcile is needed, too.
+	moving, mistake bool
+	dirty           map[int]bool
+	net             []*request
+	running         []*process
+	stores          []*saved
+	clock           uint64
+	foreign         int
+	lost            bool
+	stamps          map[stamp]string
+	faults          []string
 }
 
 // saved is what a process keeps in its store.
@@ -70,11 +76,11 @@ type saved struct {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]string{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]string{}, dirty: map[int]bool{}, moving: seed%3 == 1}
 	w.release, w.typed, w.dedup = w.rng.IntN(3) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	w.keys, w.rough = 1+w.rng.IntN(4), w.rng.IntN(3)
 	for range 2 {
-		w.tables = append(w.tables, &table{rows: map[uint64]row{}, open: map[uint64]row{}})
+		w.tables = append(w.tables, &table{rows: map[uint64]row{}, open: map[uint64]int{}})
 	}
 	for range 3 {
 		w.bus = append(w.bus, newPartition(0))
@@ -107,35 +113,36 @@ func (w *world) write() {
 	t := w.tables[w.rng.IntN(len(w.tables))]
 	key, state := w.rng.IntN(w.keys), 1+w.rng.IntN(2)
 	if w.release {
-		w.rows++
-		key = 1000 + w.rows
+		key = 1000 + w.commits
 	}
 	shard, id, _, there := w.find(key)
 	switch n := w.rng.IntN(10); {
 	case n == 0:
-		// An id that is handed out and commits later, or never.
 		t.next++
-		t.open[t.next] = row{key, state}
-	case n == 1:
-		for _, id := range slices.Sorted(maps.Keys(t.open))[:min(1, len(t.open))] {
-			if _, _, _, there := w.find(t.open[id].key); !there {
-				t.rows[id] = t.open[id]
-			}
-			delete(t.open, id)
+		if t.open[t.next] = t.polls; w.rng.IntN(2) == 0 {
+			t.open[t.next] = pending
 		}
-	case w.release || !there:
+	case n == 1 && !there:
+		// A row that is late: its id was pending, or was polled so seldom that it is hot.
+		for _, id := range slices.Sorted(maps.Keys(t.open)) {
+			if at := t.open[id]; at == pending || t.polls-at < hotPolls {
+				t.rows[id] = row{key, state}
+				delete(t.open, id)
+				break
+			}
+		}
+	case w.release || w.moving || !there || n < 5:
+		delete(w.tables[shard].rows, id) // Where it is moved or replaced.
 		t.next++
 		t.rows[t.next] = row{key, state}
-	case n < 5:
-		// Moved, replaced, or changed in place.
-		delete(w.tables[shard].rows, id)
-		t.next++
-		t.rows[t.next] = row{key, state}
-	case n < 7:
-		delete(w.tables[shard].rows, id)
 	default:
-		w.tables[shard].rows[id] = row{key, state}
+		// Deleted, or changed in place.
+		delete(w.tables[shard].rows, id)
+		if w.dirty[key] = true; n >= 7 {
+			w.tables[shard].rows[id] = row{key, state}
+		}
 	}
+	w.commits++
 }
 
 // destination is the TP of a message.
@@ -180,13 +187,25 @@ func (w *world) deliver(r *request) {
 	}
 }
 
+// ours returns all our messages, TP by TP.
+func (w *world) ours() (all []message) {
+	for _, t := range w.bus {
+		for _, m := range t.log {
+			if m.ours {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
 // fold is what a consumer makes of an entity: the last message of each TP, of these the one with
-// the highest stamp. ends bounds what it reads.
-func (w *world) fold(ends func(tp int) int) map[int]message {
+// the highest stamp.
+func (w *world) fold() map[int]message {
 	all := map[int]message{}
-	for tp, t := range w.bus {
+	for _, t := range w.bus {
 		last := map[int]message{}
-		for _, m := range t.log[:min(ends(tp), len(t.log))] {
+		for _, m := range t.log {
 			if m.ours {
 				last[m.key] = m
 			}
@@ -200,29 +219,30 @@ func (w *world) fold(ends func(tp int) int) map[int]message {
 	return all
 }
 
-func (w *world) foldAll() map[int]message {
-	return w.fold(func(tp int) int { return len(w.bus[tp].log) })
-}
-
-// harm is something that befalls the bus or a process.
+// harm is something that befalls the bus or a process, or a command.
 func (w *world) harm() {
 	tp := w.rng.IntN(len(w.bus))
 	t := w.bus[tp]
-	switch n := w.rng.IntN(10 + w.rough); {
+	switch n := w.rng.IntN(12 + w.rough); {
 	case n < 3:
-		// Somebody else publishes to the same TP.
-		w.foreign++
+		w.foreign++ // Somebody else publishes to the same TP.
 		t.log = append(t.log, message{row: uint64(w.foreign)})
 	case n < 6 && len(w.running) > 0:
 		w.kill(w.running[w.rng.IntN(len(w.running))])
 	case w.release && w.rough == 0 && n == 9:
 		t.first += w.rng.IntN(len(t.log) - t.first + 1)
-	case n == 6 && len(w.running) == 1 && len(w.stores) > 0:
-		// A copy of the store is started beside the running process.
-		w.start(w.copyOfStore())
-	case n >= 9 && len(w.running) == 0 && len(t.log) > 0:
-		// The bus loses what it has acknowledged.
-		w.lost = true
+	case n <= 7 && len(w.running) == 1:
+		// Another process is started beside the one that runs: by mistake, or to wait.
+		w.start(w.copyOfStore(), n == 7)
+	case (n == 10 || n == 11) && w.release && len(w.running) == 0 && len(w.stores) > 0:
+		// `checkpoint set` of a shard to 0 (rule 28).
+		s := w.stores[len(w.stores)-1]
+		w.clock++
+		s = &saved{max(s.epoch+1, w.clock), s.img.clone()}
+		s.img.progress[w.rng.IntN(len(w.tables))] = newProgress(s.epoch)
+		w.stores = append(w.stores, s)
+	case (n == 9 || n >= 12) && len(w.running) == 0 && len(t.log) > 0:
+		w.lost = true // What the bus has acknowledged.
 		t.log = t.log[:w.rng.IntN(len(t.log))]
 		maps.DeleteFunc(t.seen, func(_ string, at int) bool { return at >= len(t.log) })
 	case n == 8 && len(w.running) == 0 && w.rough > 0:
@@ -236,8 +256,17 @@ func (w *world) kill(p *process) {
 	for _, r := range w.net {
 		r.abandoned = r.abandoned || r.by == p
 	}
-	// What is on its way may arrive late, or never.
-	w.net = slices.DeleteFunc(w.net, func(r *request) bool { return r.by == p && w.rng.IntN(3) == 0 })
+	// A known limit: a request of an attempt that ended may have arrived behind what the process
+	// has decided since, and nothing tells its successor that it is late.
+	for _, m := range p.cut {
+		w.dirty[m.key] = true
+	}
+	w.lose(p)
+}
+
+// lose drops some of what nobody waits for: it may arrive late, or never.
+func (w *world) lose(p *process) {
+	w.net = slices.DeleteFunc(w.net, func(r *request) bool { return r.by == p && r.abandoned && w.rng.IntN(3) == 0 })
 }
 
 // copyOfStore returns a copy of a store as it was saved at some time, or nothing.
