@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"bridge/tests/world"
 
 	"bridge/internal/demo"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
+	"bridge/tests/world"
 )
 
 // wait is a configuration with which bridge has to wait from its start on.
@@ -185,7 +185,14 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 	on := func(brokers []string, topic string, more world.Env) world.Env {
 		return orders(t).With(world.Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(brokers, ","), "BRIDGE_STREAM_ORDERS_DESTINATION": topic}).With(more)
 	}
+	full := jetstream.StreamConfig{Name: "FULL", Subjects: []string{"FULL"}, MaxMsgs: 1, Discard: jetstream.DiscardNew}
+	nats.CreateStream(t, full)
+	if _, err := nats.JetStream(t).Publish(t.Context(), full.Name, []byte("of somebody")); err != nil {
+		t.Fatal(err)
+	}
+	onFull := orders(t).With(world.Env{"BRIDGE_SINK_URL": nats.URL(), "BRIDGE_STREAM_ORDERS_DESTINATION": full.Name})
 	for what, w := range map[string]wait{
+		"a stream that is full":           {onFull, "stream-full", []string{"full", "refuses what is new (discard new)"}, true},
 		"a topic that is missing":         {on(kafka.Brokers(), "missing", nil), "no-topic", []string{"topic missing", "does not exist", "create it"}, false},
 		"a dead-letter topic likewise":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_DEAD_LETTER": "dead"}), "no-topic", []string{"topic dead", "does not exist", "create it"}, false},
 		"a web server":                    {on([]string{web.Listener.Addr().String()}, "there", nil), "sink-unreachable", []string{web.Listener.Addr().String(), "BRIDGE_SINK_URL"}, false},
