@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
 	"bridge/internal/buscopy"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
@@ -204,4 +207,42 @@ func (a *App) NATSURL() string {
 		return embeddedURL(s)
 	}
 	return ""
+}
+
+// gcPercent is GOGC: the heap grows to one and a half times what lives, in place of twice by
+// default. Most of what lives is memory without pointers, such as that of the store and of batches,
+// so to collect more often costs next to nothing.
+const gcPercent = 50
+
+// collectOften sets gcPercent unless the environment sets GOGC or GOMEMLIMIT, and returns a
+// function that undoes it.
+func collectOften() (undo func()) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(gcPercent)
+	return func() { debug.SetGCPercent(before) }
+}
+
+// lockWait is how long a store may be in use by somebody who only looks into it.
+const lockWait = time.Second
+
+// OpenStore opens the store in the folder at path, and makes it where there is none. One that
+// cannot be used is set aside: the new one catches up from the bus.
+func OpenStore(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
+	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
+	if err != nil {
+		// Not s: a nil pointer in an interface is not nil.
+		return nil, err
+	}
+	return s, nil
+}
+
+// openToRead opens the store in the folder at path without changing anything.
+func openToRead(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
+	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }

@@ -2,15 +2,24 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"golang.org/x/sync/errgroup"
+
+	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/internal/check"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
+	"bridge/internal/option"
+	"bridge/internal/panics"
 	"bridge/internal/shard"
 	"bridge/source"
 )
@@ -84,4 +93,228 @@ func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Find
 		}
 		logger.Log(ctx, level, "finding about the source", args...)
 	}
+}
+
+// inspectRows reads rows of each table as bridge run does, atOnce tables at a time, and adds to
+// found what keeps them from being published, and a DELETED that seems to take live rows for
+// deleted. Tables that have a finding which stops them are left out.
+func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, atOnce int, found *source.Inspection) {
+	var group errgroup.Group
+	group.SetLimit(max(1, atOnce))
+	rest := found.Tables
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		for n, table := range s.Tables {
+			if len(rest) <= n {
+				return
+			}
+			t := &rest[n]
+			if slices.ContainsFunc(t.Findings, func(f inspect.Finding) bool { return f.Severity == inspect.Unsafe }) {
+				continue
+			}
+			group.Go(func() error {
+				rows := rowInspection{cfg: cfg, stream: s, table: table, source: src, deletedType: t.DeletedType}
+				if err := panics.Guard(func() error { return rows.inspect(ctx) }); panics.Is(err) {
+					rows.Findings = append(rows.Findings, inspect.Panicked(table, err))
+				}
+				t.Findings = append(t.Findings, rows.Findings...)
+				return nil
+			})
+		}
+		rest = rest[len(s.Tables):]
+	}
+	// Every error has become a finding.
+	_ = group.Wait()
+}
+
+// rowInspection looks at the rows of a table.
+type rowInspection struct {
+	inspect.Report
+	cfg    *config.Config
+	stream *config.Stream
+	table  string
+	source source.Source
+	// deletedType is the type of the DELETED column.
+	deletedType string
+}
+
+// inspect adds the findings. What is away the inspection of the source has found.
+func (r *rowInspection) inspect(ctx context.Context) error {
+	encoder, err := r.cfg.Encoder(r.stream, r.table)
+	if err != nil {
+		return err
+	}
+	var page source.Page
+	err = r.source.Shard(r.stream.Spec(r.table)).Read(ctx, source.Query{Limit: 1, MaxBytes: pageBytes}, &page)
+	if err == nil {
+		if err = encoder.Bind(page.Columns); err != nil {
+			err = fmt.Errorf("%w: %w", source.ErrUnfit, err)
+		}
+	}
+	switch {
+	case errors.Is(err, source.ErrUnfit), errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied):
+		r.Add(inspect.Unsafe, inspect.TableUnfit, r.table, "cannot be published: "+config.StreamText(r.stream.Name)(err)).Says("do as the message says")
+		return nil
+	case err != nil:
+		return err
+	}
+	if page.Columns.Deleted < 0 || r.stream.Kind != event.Capability {
+		return nil
+	}
+	return r.inspectDeleted(ctx)
+}
+
+// sampleRows is how many of the oldest and of the newest rows are read.
+const sampleRows = 500
+
+// inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
+func (r *rowInspection) inspectDeleted(ctx context.Context) error {
+	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, Deleted: r.stream.Deleted, Fields: []string{}})
+	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
+	sample.addEnum(r.deletedType)
+	q := source.Query{Limit: sampleRows, MaxBytes: pageBytes}
+	for range 2 {
+		var page source.Page
+		if err := shard.Read(ctx, q, &page); err != nil {
+			return err
+		}
+		sample.add(&page)
+		if len(page.Rows) == 0 || !page.More {
+			break
+		}
+		q.After = max(page.Rows[len(page.Rows)-1].ID, page.MaxID-min(page.MaxID, sampleRows))
+	}
+	if what := sample.suspect(); what != "" {
+		r.Add(inspect.Warning, inspect.DeletedValues, r.table, fmt.Sprintf("has in its DELETED column (%s) %s", r.stream.Deleted, what)).
+			Says("if such rows live, say which values mean deleted with %s=%s=VALUE, or which do not with %s=%s!=VALUE, several with | between them",
+				option.Deleted, r.stream.Deleted, option.Deleted, r.stream.Deleted)
+	}
+	r.checkNamed(&sample)
+	return nil
+}
+
+// checkNamed adds the values of DELETED that the column cannot have, or that no row of the sample
+// has.
+func (r *rowInspection) checkNamed(sample *deletedSample) {
+	words := listedWords(r.deletedType)
+	isEnum := strings.HasPrefix(strings.ToLower(r.deletedType), "enum(")
+	for i, value := range r.stream.Deletion.Values {
+		switch parts := strings.Split(value, ","); {
+		case isEnum && !hasWord(words, value), !isEnum && words != nil && slices.ContainsFunc(parts, func(part string) bool { return !hasWord(words, part) }):
+			r.Add(inspect.Warning, inspect.DeletedValues, r.table, fmt.Sprintf("never has %.40q, which DELETED names, in its column %s: that is %.200s", value, r.stream.Deleted, r.deletedType)).
+				Says("correct the value in %s", option.Deleted)
+		case !isEnum && !r.stream.Deletion.Except && sample.rows > 0 && !sample.seen[i]:
+			r.Add(inspect.Note, inspect.DeletedValues, r.table, fmt.Sprintf("has %.40q, which DELETED names, in its column %s in none of %d rows that were read", value, r.stream.Deleted, sample.rows)).
+				Says("if there are deleted rows, correct the value in %s", option.Deleted)
+		}
+	}
+}
+
+// deletedSample counts what the values of DELETED say.
+type deletedSample struct {
+	deletion      *event.Deletion
+	rows, deleted int
+	// words are values that count as deleted and say something else, far the latest time.
+	words map[string]bool
+	// seen tells which of the values that are named some row has.
+	seen []bool
+	far  time.Time
+	now  time.Time
+}
+
+// mostWords bounds the values that a finding names.
+const mostWords = 5
+
+func (s *deletedSample) add(page *source.Page) {
+	s.now = page.Now
+	column := page.Columns.List[page.Columns.Deleted]
+	for _, row := range page.Rows {
+		v := row.Values[page.Columns.Deleted]
+		s.rows++
+		for i, value := range s.deletion.Values {
+			s.seen[i] = s.seen[i] || (&event.Deletion{Values: []string{value}}).Says(column, v)
+		}
+		if !s.deletion.Says(column, v) {
+			continue
+		}
+		s.deleted++
+		switch column.Kind {
+		case source.Text, source.Binary, source.JSON:
+			s.addWord(string(v))
+		case source.Date, source.DateTime, source.Timestamp:
+			if at, ok := column.Time(v, time.UTC); ok && at.After(s.far) {
+				s.far = at
+			}
+		}
+	}
+}
+
+func (s *deletedSample) addWord(word string) {
+	if len(s.words) < mostWords && !saysDeleted(word) {
+		s.words[word] = true
+	}
+}
+
+var listedWord = regexp.MustCompile(`'((?:[^']|'')*)'`)
+
+// listedWords returns the words of an ENUM or a SET, nil for another type.
+func listedWords(columnType string) (words []string) {
+	if lower := strings.ToLower(columnType); !strings.HasPrefix(lower, "enum(") && !strings.HasPrefix(lower, "set(") {
+		return nil
+	}
+	for _, word := range listedWord.FindAllStringSubmatch(columnType, -1) {
+		words = append(words, strings.ReplaceAll(word[1], "''", "'"))
+	}
+	return words
+}
+
+func hasWord(words []string, word string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
+}
+
+// addEnum adds the words of an ENUM, which may have no rows yet.
+func (s *deletedSample) addEnum(columnType string) {
+	if !strings.HasPrefix(strings.ToLower(columnType), "enum(") {
+		return
+	}
+	for _, word := range listedWords(columnType) {
+		if s.deletion.Says(source.Column{Kind: source.Text}, []byte(word)) {
+			s.addWord(word)
+		}
+	}
+}
+
+// saysDeleted reports whether a text is what programs write into a flag, or no word.
+func saysDeleted(text string) bool {
+	n := 0
+	for _, c := range text {
+		if unicode.IsLetter(c) {
+			n++
+		}
+	}
+	text = strings.ToLower(text)
+	return n < 2 || strings.HasPrefix(text, "del") || slices.Contains([]string{"yes", "true", "removed"}, text)
+}
+
+// farAhead is how far in the future the time of a deletion is none.
+const farAhead = 366 * 24 * time.Hour
+
+// suspect says what looks wrong, empty for nothing. Where values are configured they are meant.
+func (s *deletedSample) suspect() string {
+	switch {
+	case len(s.deletion.Values) > 0 && !s.deletion.Except:
+		return ""
+	case len(s.words) > 0:
+		var words []string
+		for word := range s.words {
+			words = append(words, fmt.Sprintf("%.40q", word))
+		}
+		slices.Sort(words)
+		return strings.Join(words, ", ") + ": each of them counts as deleted"
+	case s.far.Sub(s.now) > farAhead:
+		return "times as late as " + s.far.Format(time.DateOnly) + ": each counts as deleted"
+	case s.rows > 1 && 2*s.deleted > s.rows:
+		return fmt.Sprintf("values by which %d of %d rows that were read count as deleted", s.deleted, s.rows)
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,8 +16,10 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/inspect"
+	"bridge/internal/lineage"
 	"bridge/internal/option"
 	"bridge/internal/panics"
+	"bridge/internal/standby"
 	"bridge/internal/terminal"
 	"bridge/sink"
 	"bridge/sink/embedded"
@@ -143,4 +146,115 @@ func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
 	// A bridge that is not live answers, too.
 	_, _, err := client.Live(ctx)
 	return err == nil
+}
+
+// inspectCopies finds what keeps progress from the bus, where it is kept there and the bus can be
+// reached.
+func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
+	unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
+	if cfg.CheckpointTopic == "" || slices.ContainsFunc(r.Findings, unreached) {
+		return
+	}
+	bus, err := openCopyBus(cfg, slog.New(slog.DiscardHandler), 0)
+	if err != nil {
+		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "progress on the bus", "cannot be opened: "+config.Text(err)).Says("correct %s", option.CheckpointURL)
+		return
+	}
+	// Nothing was written that a failing close could lose.
+	defer func() { _ = bus.Close() }()
+	found := bus.Inspect(ctx)
+	r.Findings = append(r.Findings, found.Findings...)
+	r.Summary += "; progress in " + cfg.CheckpointTopic
+}
+
+// inspectStandby finds what keeps the process from its standby group, where it has one and the bus
+// can be reached. It takes no part in the election.
+func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) {
+	unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
+	if cfg.Standby.Group == "" || slices.ContainsFunc(r.Findings, unreached) {
+		return
+	}
+	elector, err := openElector(cfg, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = checkElector(ctx, cfg, elector)
+	}
+	if err == nil {
+		r.Summary += "; standby group " + standbyGroup(cfg)
+		return
+	}
+	found := r.Add(inspect.Unsafe, inspect.StandbyGrant, "standby group "+standbyGroup(cfg), "cannot be joined: "+config.Text(err)).
+		Says("see to the rights of the login, or unset %s", option.Standby)
+	if cfg.Sink.Scheme == "kafka" {
+		found.Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --group %s",
+			cfg.Sink.Kafka.Brokers[0], kafkaUser(cfg), standbyGroup(cfg))
+	}
+}
+
+func checkElector(ctx context.Context, cfg *config.Config, e standby.Elector) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Standby.Timeout, errors.New("the bus does not answer"))
+	defer cancel()
+	var err error
+	if c, ok := e.(standby.Checker); ok {
+		err = c.Check(ctx)
+	}
+	return errors.Join(err, e.Close())
+}
+
+// kafkaUser returns the user of the login for a command.
+func kafkaUser(cfg *config.Config) string {
+	if cfg.Sink.Kafka.Username == "" {
+		return "<user>"
+	}
+	return cfg.Sink.Kafka.Username
+}
+
+// inspectLineage compares the tables of the source with what the bus has of them, as a start does.
+// It says nothing about what cannot be read: the inspections of source and bus do.
+func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key]uint64) (r inspect.Report) {
+	if cfg.Sink.Scheme == "embedded" {
+		// Opening it would start a server.
+		return r
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	src, err := OpenSource(cfg, quiet)
+	if err != nil {
+		return r
+	}
+	// Nothing was written that a failing close could lose.
+	defer func() { _ = src.Close() }()
+	bus, err := openSink(cfg, quiet, hooks{})
+	if err != nil {
+		return r
+	}
+	defer func() { _ = bus.Close() }()
+	reader, able := bus.(sink.Reader)
+	if !able {
+		return r
+	}
+	other, found := errors.AsType[*lineage.OtherError](compareAll(ctx, cfg, reader, src, since))
+	if found {
+		r.Add(inspect.Unsafe, inspect.OtherDatabase, "source", "is not the database that the rows on the bus were read from: "+other.What()).Says(other.Remedy(), option.DomainID)
+	}
+	return r
+}
+
+// compareAll compares all streams once.
+func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src source.Source, since map[store.Key]uint64) error {
+	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, src)}
+	o.Most = func(context.Context, string) uint64 { return mostMessages }
+	o.Since = func(_ context.Context, stream string) (map[string]uint64, error) {
+		of := make(map[string]uint64)
+		for key, epoch := range since {
+			if key.Stream == stream {
+				of[key.Shard] = epoch
+			}
+		}
+		return of, nil
+	}
+	o.Retry = func(_ context.Context, do func() error) error {
+		// A table that cannot be read shows nothing.
+		_ = do()
+		return nil
+	}
+	return lineage.NewCheck(o).All(ctx)
 }

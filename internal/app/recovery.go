@@ -2,9 +2,14 @@ package app
 
 import (
 	"context"
+	"strings"
 
 	"bridge/internal/catchup"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/option"
 	"bridge/internal/panics"
+	"bridge/internal/shard"
 	"bridge/sink"
 )
 
@@ -58,4 +63,83 @@ func (a *App) newRecovery() *catchup.CatchUp {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))
 	}
 	return catchup.New(o)
+}
+
+// remedyTexts says what to do about shards of one stream that are not running. It makes each text
+// once.
+type remedyTexts struct {
+	stream string
+	made   map[shard.Cause]string
+}
+
+func newRemedyTexts(stream string) *remedyTexts {
+	return &remedyTexts{stream: stream, made: make(map[shard.Cause]string)}
+}
+
+// waitingRemedy is that of a shard that waits for a dependency.
+const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
+
+// of returns the remedy of a state; it is empty for one that runs.
+func (r *remedyTexts) of(s *snapshot) string {
+	switch s.state() {
+	case shard.Starting:
+		return "Nothing while the stream catches up, or while the process waits as a standby. bridge health --ready says what it waits for."
+	case shard.Stopped:
+		return r.ofCause(s.Cause)
+	case shard.Waiting:
+		return waitingRemedy
+	case httpapi.Degraded:
+		return r.ofCause(degraded)
+	}
+	return ""
+}
+
+func (r *remedyTexts) ofCause(cause shard.Cause) string {
+	text, made := r.made[cause]
+	if !made {
+		text = remedies[cause].of(r.stream)
+		r.made[cause] = text
+	}
+	return text
+}
+
+const (
+	// streamName stands for the name of the stream in a remedy.
+	streamName = "{stream}"
+	// degraded is the cause of a shard that holds deletes back.
+	degraded shard.Cause = httpapi.Degraded
+)
+
+// remedy is a text with %s where it names a setting, and streamName where it names the stream.
+type remedy struct {
+	text    string
+	setting option.Name
+}
+
+func (r remedy) of(stream string) string {
+	text := r.text
+	if r.setting != "" {
+		text = option.Sprintf(config.Naming(stream), text, r.setting)
+	}
+	return strings.ReplaceAll(text, streamName, stream)
+}
+
+// remedies are those of docs/operations.md, "A stream is stopped".
+var remedies = map[shard.Cause]remedy{
+	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it. bridge tries again every 10 s."},
+	shard.CauseDenied:          {text: "Type the GRANT that the error names. bridge tries again every 10 s."},
+	shard.CauseUnfit:           {text: "Change the table or the variables as the error says. bridge tries again every 10 s."},
+	shard.CauseIDsReused:       {text: "Check that the table is right. Capability stream: bridge reconcile --allow-deletes {stream} reads it from its first row. Release stream: type the command that the error names where the checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:).", setting: option.CheckpointURL},
+	shard.CauseConfiguration:   {text: "Change the variables back, or type the command that the error names."},
+	shard.CauseSchema:          {"Increase %s, or give the table its column back.", option.EventVersion},
+	shard.CauseBusLost:         {text: "Restart bridge: it reads what the bus still has and publishes the other rows again. If messages have expired, too: stop bridge and type bridge checkpoint rebuild {stream}."},
+	shard.CauseBusUnreadable:   {text: "Grant the right to read that the error names, or use another stream of the bus, then restart bridge."},
+	shard.CauseSuperseded:      {text: "Find the other bridge with the same streams, end one of the two, and restart the one that is to go on."},
+	shard.CauseRefused:         {"Increase the limit of the bus, or set %s to put such rows aside, then restart bridge.", option.DeadLetter},
+	shard.CauseDeadLetterLimit: {text: "See with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge."},
+	shard.CauseBadValue:        {"Repair the row, or set %s=null, then restart bridge.", option.OnBadValue},
+	shard.CauseCheckpoint:      {text: "Restart bridge: it sets the damaged checkpoint aside and reads the bus."},
+	shard.CauseOther:           {text: "Do what the error says. If it says nothing to do, restart bridge."},
+	degraded: {text: "Look at the table first: was it truncated, restored or exchanged? A dry run names the entities that are gone. " +
+		"If the rows were deleted on purpose, allow the deletes (bridge reconcile --allow-deletes {stream})."},
 }

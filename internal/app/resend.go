@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
 	"bridge/internal/httpapi"
+	"bridge/internal/option"
 	"bridge/internal/shard"
 	"bridge/internal/terminal"
+	"bridge/internal/verify"
+	"bridge/internal/verify/bus"
+	"bridge/sink"
+	"bridge/sink/embedded"
+	"bridge/sink/jetstream"
 )
 
 // Fates of dead letters besides those of the shard.
@@ -89,4 +96,77 @@ func resendTable(ctx context.Context, left []*Resent, dryRun bool, send Resend) 
 		left = left[n:]
 	}
 	return nil
+}
+
+// ResendAll implements httpapi.Daemon.
+func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
+	stream, err := h.stream(name)
+	if err != nil {
+		return httpapi.ResentAll{}, err
+	}
+	if stream.DeadLetter == "" {
+		return httpapi.ResentAll{}, fmt.Errorf("stream %s %w: %s is not set, so no row was put aside", name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
+	}
+	found, more, err := h.deadLettersOf(ctx, stream)
+	if err != nil {
+		return httpapi.ResentAll{}, fmt.Errorf("read the dead letters at %s: %w", stream.DeadLetter, err)
+	}
+	if more && !dryRun {
+		// They stay where they are: another request would send the first ones again.
+		return httpapi.ResentAll{}, fmt.Errorf("stream %s %w: it has more than %d, type bridge deadletter resend --stream %s", name, httpapi.ErrCannotResend, httpapi.MaxResentAll, name)
+	}
+	all, err := ResendEach(ctx, found, dryRun, h.Resend)
+	if err != nil {
+		return httpapi.ResentAll{}, err
+	}
+	report := httpapi.ResentAll{Found: len(all), More: more, Fates: make(map[shard.Fate]int), DeadLetters: []httpapi.ResentDeadLetter{}}
+	for i := range all {
+		l := &all[i]
+		report.Fates[l.Fate]++
+		if i < httpapi.MaxResentShown {
+			report.DeadLetters = append(report.DeadLetters, httpapi.ResentDeadLetter{Shard: l.Shard, Row: l.RowID, Key: l.Key, Reason: l.Reason, ResendOutcome: l.ResendOutcome})
+		}
+	}
+	return report, nil
+}
+
+// deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
+func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
+	tray, err := h.openDeadLetters(ctx, stream.DeadLetter)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, tray.Close()) }()
+	type identity struct{ shard, event string }
+	kept := make(map[identity]bool)
+	read, err := deadletter.Read(ctx, tray, func(l *sink.DeadLetterDocument) bool {
+		one := identity{l.Shard, l.EventID}
+		switch {
+		case l.Stream != stream.Name:
+			return false
+		case !kept[one] && len(kept) == httpapi.MaxResentAll:
+			more = true
+			return false
+		}
+		kept[one] = true
+		return true
+	}, func(uint64, uint64) {})
+	return read.Messages, more, err
+}
+
+// openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
+func (h health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
+	what := Reading{Topics: []string{destination}, Subjects: []string{destination}, Command: "resend"}
+	inside, ok := h.sink.(*embedded.Sink)
+	if !ok {
+		return OpenReading(ctx, h.opts.Config, what)
+	}
+	reader, err := jetstream.Open(jetstream.Options{
+		InProcess: inside, Stream: h.opts.Config.Sink.Embedded.Stream, Name: "bridge resend", Published: what.Subjects, Readable: what.Subjects,
+		GiveUpAfter: giveUpAfter, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: h.opts.Config.Sink.Embedded.Stream})
 }

@@ -1,10 +1,18 @@
 package app
 
 import (
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
+	"bridge/internal/outage"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 	"bridge/reconcile"
 )
 
@@ -107,4 +115,230 @@ func severity(s shard.State) int {
 		return 1
 	}
 	return 0
+}
+
+// addDependencies adds to a status whether source, bus and checkpoint answer, as far as the work of
+// the shards has shown: nothing is asked.
+func (h health) addDependencies(status *httpapi.Status) {
+	src, bus := &h.opts.Config.Source, &h.opts.Config.Sink
+	status.Source = &httpapi.DependencyStatus{Kind: src.Scheme, Address: src.Addr}
+	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
+	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.opts.Config.CheckpointPath}
+	if h.copies != nil {
+		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
+	}
+	h.used(status)
+	for _, fault := range h.faults.Outages() {
+		switch name := fault.Dependency; {
+		case ofSource(fault):
+			away(status.Source, fault)
+		case strings.HasPrefix(name, "checkpoint"):
+			away(status.Checkpoint, fault)
+		case strings.HasPrefix(name, "shard "), strings.HasPrefix(name, "keys of "):
+			// One table alone: its shard says so.
+		case name == standbyDependency:
+			// The status of the group says so.
+		case name == copiesDependency:
+			if status.Progress != nil {
+				away(status.Progress, fault)
+			}
+		default:
+			away(status.Bus, fault)
+		}
+	}
+	for _, fault := range h.busOutages() {
+		away(status.Bus, fault)
+	}
+}
+
+// ofSource reports whether an outage is that of the source as a whole.
+func ofSource(o outage.Outage) bool {
+	return o.Dependency == shard.SourceDependency || o.Dependency == shard.SourceDependency+outage.Probed
+}
+
+// busAddress returns where the bus is, empty for one without an address.
+func busAddress(s *config.Sink) string {
+	switch s.Scheme {
+	case "kafka":
+		return strings.Join(s.Kafka.Brokers, ",")
+	case "nats":
+		return strings.Join(s.NATS.Servers, ",")
+	case "embedded":
+		return s.Embedded.Listen
+	}
+	return ""
+}
+
+// used notes what has answered at least once.
+func (h health) used(status *httpapi.Status) {
+	yes := true
+	if h.committer.Saved() {
+		status.Checkpoint.Answers = &yes
+	}
+	for i := range status.Streams {
+		stream := &status.Streams[i]
+		if stream.CatchUp.Ready {
+			status.Bus.Answers = &yes
+		}
+		if status.Progress != nil && stream.Progress != nil && stream.Progress.WrittenAt != nil {
+			status.Progress.Answers = &yes
+		}
+		for j := range stream.Shards {
+			if s := &stream.Shards[j]; s.LastPoll != nil {
+				status.Source.Answers = &yes
+			}
+		}
+	}
+}
+
+// away notes an outage. The oldest one tells since when; the last one what happened.
+func away(d *httpapi.DependencyStatus, fault outage.Outage) {
+	no := false
+	d.Answers, d.Error = &no, httpapi.Given(config.Text(fault.Err))
+	if since := httpapi.Moment(fault.Since); d.Since == nil || since.Before(*d.Since) {
+		d.Since = since
+	}
+}
+
+func deadLettersStatus(counts []shard.DeadLetterCount) httpapi.DeadLettersStatus {
+	status := httpapi.DeadLettersStatus{Reasons: make([]httpapi.DeadLetterCount, 0, len(counts))}
+	for _, c := range counts {
+		status.Count += c.Count
+		status.Reasons = append(status.Reasons, httpapi.DeadLetterCount(c))
+	}
+	return status
+}
+
+// backlogStatus returns nil while a shard keeps up.
+func backlogStatus(s *shard.Status, t *shard.Traffic) *httpapi.BacklogStatus {
+	if !s.Backlog {
+		return nil
+	}
+	b := &httpapi.BacklogStatus{IDs: s.Highest - s.Position, IDsPerSecond: t.IDsPerSecond}
+	if from := min(t.Drained, s.Position); s.Highest > from {
+		b.Percent = 100 * float64(s.Position-from) / float64(s.Highest-from)
+	}
+	if b.IDsPerSecond > 0 {
+		left := float64(b.IDs) / b.IDsPerSecond
+		b.SecondsLeft = &left
+	}
+	return b
+}
+
+// reason returns why a shard is not running, empty while it is.
+func (s *snapshot) reason() string {
+	switch s.state() {
+	case shard.Running:
+		return ""
+	case httpapi.Degraded:
+		return s.reconcile.Guard
+	case shard.Starting:
+		if s.LastError == "" {
+			return "the table was not read yet: bridge reads from the bus what its checkpoint lacks, or records the table as it is"
+		}
+	}
+	return s.LastError
+}
+
+// addCopies adds to a status, which has the streams in the order of the keeper, when their progress
+// was written to the bus.
+func addCopies(status *httpapi.Status, k *buscopy.Keeper) {
+	if k == nil {
+		return
+	}
+	for i, s := range k.Status() {
+		status.Streams[i].Progress = &httpapi.ProgressStatus{WrittenAt: httpapi.Moment(s.Written), Bytes: s.Bytes}
+	}
+}
+
+// newCopiesCollector collects when progress was written to the bus.
+func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
+	c := new(collector)
+	written := c.metric(gauge, "bridge_progress_written_seconds", "When the progress of the stream was last written to the bus, as Unix time; 0 before. It is written when it has changed.", "stream")
+	bytes := c.metric(gauge, "bridge_progress_bytes", "Size of the progress of the stream as it was last written to the bus.", "stream")
+	c.collect = func(send send) {
+		for _, s := range k.Status() {
+			send(written, unix(s.Written), s.Stream)
+			send(bytes, float64(s.Bytes), s.Stream)
+		}
+	}
+	return c
+}
+
+// waiting returns what the process knows of its group while it waits, else nil.
+func (a *App) waiting() *standby.Status {
+	if a.member == nil {
+		return nil
+	}
+	s := a.member.Status()
+	if s.Works {
+		return nil
+	}
+	return &s
+}
+
+// othersWork reports whether another process of the group works.
+func (a *App) othersWork() bool {
+	s := a.waiting()
+	return s != nil && s.Working.Member != ""
+}
+
+// refusal returns why a process that waits would not take over, though it is ready.
+func refusal(s *standby.Status) []httpapi.Reason {
+	if len(s.Differing) == 0 {
+		return nil
+	}
+	return []httpapi.Reason{{Reason: fmt.Sprintf("standby: %s works with another configuration, so this process does not take over: make these the same, or stop the others: %s",
+		&s.Other, strings.Join(s.Differing, ", "))}}
+}
+
+// worker names the member that works, for people.
+func worker(s *standby.Status) string {
+	if s.Working.Member == "" {
+		return "which is not known now"
+	}
+	if s.Working.Since.IsZero() {
+		return s.Working.String()
+	}
+	return fmt.Sprintf("%s since %s", &s.Working, s.Working.Since.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// standbyStatus returns nil where the process works alone.
+func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
+	if m == nil {
+		return nil
+	}
+	s := m.Status()
+	status := &httpapi.StandbyStatus{
+		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: httpapi.Given(s.Working.Member), WorkingHost: s.Working.Host,
+		Since: httpapi.Moment(s.Working.Since), HeardAt: httpapi.Moment(s.Seen), Differing: append([]string{}, s.Differing...),
+		WorkingAddr: s.Working.Addr, Waiting: make([]httpapi.WaitingMember, 0, len(s.Waiting)),
+	}
+	for i := range s.Waiting {
+		w := &s.Waiting[i]
+		status.Waiting = append(status.Waiting, httpapi.WaitingMember{
+			Member: w.Member, Host: w.Host, Addr: w.Addr, Ready: w.Ready, Differing: append([]string{}, w.Differing...),
+		})
+	}
+	if s.Err != nil {
+		status.Error = httpapi.Given(s.Err.Error())
+	}
+	return status
+}
+
+// newStandbyCollector collects whether this process works, or could take over.
+func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prometheus.Collector {
+	c := new(collector)
+	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")
+	ready := c.metric(gauge, "bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", "group")
+	since := c.metric(gauge, "bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", "group")
+	differing := c.metric(gauge, "bridge_standby_differing", "How many variables differ from those of the process that works.", "group")
+	c.collect = func(send send) {
+		s := member.Status()
+		send(works, oneIf(s.Works), s.Group)
+		send(ready, oneIf(s.Works || len(s.Differing) == 0 && followed(recovery.Progress())), s.Group)
+		send(since, unix(s.Working.Since), s.Group)
+		send(differing, float64(len(s.Differing)), s.Group)
+	}
+	return c
 }

@@ -2,9 +2,11 @@ package config
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"bridge/event"
+	"bridge/internal/option"
 	"bridge/source"
 	"bridge/source/mysql"
 	"bridge/source/sqlite"
@@ -197,4 +199,37 @@ type Stream struct {
 	// The settings of the tail and of reconcile: the stream's own where it has them, else the
 	// global ones.
 	Tuning
+}
+
+// Naming names a setting by its variable: that of the stream where the stream has one, else that of
+// the process. An empty stream is for what concerns no single one.
+func Naming(stream string) option.Naming {
+	return func(name option.Name) string {
+		global, own := prefix+string(name), StreamPrefix(stream)+string(name)
+		switch {
+		case stream != "" && slices.Contains(known([]string{stream}), own):
+			return own
+		case slices.Contains(known(nil), global):
+			return global
+		}
+		return streamPrefix + referenceStream + "_" + string(name)
+	}
+}
+
+// Text returns the text of err with settings named by their variables.
+func Text(err error) string { return option.Text(err, Naming("")) }
+
+// StreamText returns Text for the errors of one stream: it names the stream's own variables.
+func StreamText(stream string) func(error) string {
+	return func(err error) string { return option.Text(err, Naming(stream)) }
+}
+
+// checkFilter checks FILTER as far as that can be done without the database.
+func checkFilter(l *loader, begin, condition string) {
+	if condition == "" {
+		return
+	}
+	if err := source.CheckFilter(condition); err != nil {
+		l.add(begin+"FILTER", "%s", err)
+	}
 }

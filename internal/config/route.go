@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -215,4 +217,105 @@ func withoutCovered(subjects []string) []string {
 		}
 	}
 	return kept
+}
+
+// Uncompactable returns why compaction would lose events on a topic, for the topics where it would:
+// an entity is found there by its key alone.
+func (c *Config) Uncompactable() map[string]string {
+	streams := make(map[string][]*Stream)
+	reasons := make(map[string]string)
+	for i := range c.Streams {
+		s := &c.Streams[i]
+		tables := make(map[string]int)
+		for _, table := range s.Tables {
+			topic, err := c.Destination(s, table)
+			if err != nil {
+				continue
+			}
+			if tables[topic]++; tables[topic] == 1 {
+				streams[topic] = append(streams[topic], s)
+			}
+		}
+		for topic, n := range tables {
+			if why := s.sharedKeys(n); why != "" {
+				reasons[topic] = why
+			}
+		}
+	}
+	for topic, all := range streams {
+		if len(all) > 1 {
+			names := make([]string, len(all))
+			for i, s := range all {
+				names[i] = s.Name
+			}
+			reasons[topic] = fmt.Sprintf("the streams %s publish to it, and their keys may be the same", strings.Join(names, ", "))
+		}
+	}
+	return reasons
+}
+
+// sharedKeys returns why events of the stream that are to be kept may share a key on a topic that n
+// of its tables publish to.
+func (s *Stream) sharedKeys(n int) string {
+	byID := len(s.Key) == 0 || slices.EqualFunc(s.Key, []string{s.ID}, strings.EqualFold)
+	switch {
+	case s.Kind == event.Release && !byID:
+		return fmt.Sprintf("%s is a release stream: rows that share a KEY are facts of their own", s.Name)
+	case n > 1 && byID:
+		return fmt.Sprintf("%d tables of the stream %s publish to it, whose rows have the same ids, and the id is the key", n, s.Name)
+	case n > 1:
+		return fmt.Sprintf("%d tables of the stream %s publish to it: an entity that moves from one to another is told as deleted after it was added", n, s.Name)
+	}
+	return ""
+}
+
+// The values of KAFKA_TOMBSTONES.
+const (
+	TombstonesAuto = "auto"
+	TombstonesOn   = "on"
+	tombstonesOff  = "off"
+)
+
+// warnOfTombstones finds tombstones that nobody makes.
+func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
+	variable := begin + "KAFKA_TOMBSTONES"
+	if l.env[variable] == "" || s.KafkaTombstones != TombstonesOn {
+		return
+	}
+	switch {
+	case cfg.Sink.Scheme != "kafka":
+		l.warn(variable, "has no effect: only Kafka has tombstones")
+	case s.Kind == event.Release:
+		l.warn(variable, "has no effect on a release stream: it has no deleted events")
+	}
+}
+
+// Tombstones returns a function that returns KAFKA_TOMBSTONES of a stream for a topic: off where
+// there are none, and for auto where other entities may have the same keys there, which a tombstone
+// would delete.
+func (c *Config) Tombstones() func(s *Stream, topic string) string {
+	if c.Sink.Scheme != "kafka" {
+		return func(*Stream, string) string { return tombstonesOff }
+	}
+	shared := c.Uncompactable()
+	return func(s *Stream, topic string) string {
+		if s.Kind == event.Release || s.KafkaTombstones == TombstonesAuto && shared[topic] != "" {
+			return tombstonesOff
+		}
+		return s.KafkaTombstones
+	}
+}
+
+// AskedTopics returns the topics of which tombstones depend on whether they are compacted.
+func (c *Config) AskedTopics() []string {
+	asked, modeOf := make(map[string]bool), c.Tombstones()
+	for i := range c.Streams {
+		s := &c.Streams[i]
+		for _, table := range s.Tables {
+			if topic, err := c.Destination(s, table); err == nil && modeOf(s, topic) == TombstonesAuto {
+				asked[topic] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(asked))
 }

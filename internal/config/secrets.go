@@ -4,8 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"bridge/source"
 )
 
 // readSecretFiles sets NAME to the contents of every NAME_FILE, so that the secret is checked as if
@@ -100,4 +107,159 @@ func withoutPath(err error) error {
 		return pathError.Err
 	}
 	return err
+}
+
+// Redactor keeps secrets out of logs, as a second line of defence: a caller should never
+// log one. It is safe for concurrent use; the zero value is ready.
+type Redactor struct {
+	mu      sync.RWMutex
+	secrets []string
+}
+
+// shortestSecret is the length from which a secret is looked for: shorter ones are parts of common
+// words.
+const shortestSecret = 6
+
+const redacted = "[redacted]"
+
+// add makes a secret known. Former ones stay: they may still be in use.
+func (r *Redactor) add(secret string) {
+	if len(secret) < shortestSecret {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.secrets {
+		if one == secret {
+			return
+		}
+	}
+	r.secrets = append(r.secrets, secret)
+}
+
+// replace makes a secret known in place of a former one that is of no use any more.
+func (r *Redactor) replace(former, secret string) {
+	r.mu.Lock()
+	r.secrets = slices.DeleteFunc(r.secrets, func(one string) bool { return one == former })
+	r.mu.Unlock()
+	r.add(secret)
+}
+
+// Clean returns text without the secrets.
+func (r *Redactor) Clean(text string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, secret := range r.secrets {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	return text
+}
+
+// Attr cleans the message and the attributes of a log record; it is a ReplaceAttr of
+// slog.HandlerOptions.
+func (r *Redactor) Attr(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+		return a
+	}
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		// Else JSON has it as a number of nanoseconds.
+		return slog.String(a.Key, a.Value.Duration().String())
+	case slog.KindString:
+		return slog.String(a.Key, r.Clean(a.Value.String()))
+	case slog.KindAny:
+		switch value := a.Value.Any().(type) {
+		case error:
+			return slog.String(a.Key, r.Clean(Text(value)))
+		case []byte:
+			return slog.String(a.Key, r.Clean(string(value)))
+		case interface{ String() string }:
+			return slog.String(a.Key, r.Clean(value.String()))
+		}
+	}
+	return a
+}
+
+const (
+	maskKeyVariable = prefix + "MASK_KEY"
+	// shortestMaskKey is how many characters a key has at least: with a short one somebody could
+	// try keys out.
+	shortestMaskKey = 16
+)
+
+// parseMasks parses MASK: column:form.
+func parseMasks(l *loader, begin string, items list) map[string]source.Mask {
+	variable := begin + "MASK"
+	masks := make(map[string]source.Mask)
+	for i, item := range items {
+		column, form := splitMask(item)
+		switch {
+		case column == "" || !isColumn(column):
+			l.add(variable, "item %d has no name of a column, or no form: write column:redact, column:last4 or column:sha256", i+1)
+			continue
+		case slices.ContainsFunc(items[:i], func(before string) bool { other, _ := splitMask(before); return strings.EqualFold(other, column) }):
+			l.add(variable, "item %d has the column of an earlier item: name each column once", i+1)
+		}
+		switch form {
+		case "redact":
+			masks[column] = source.Redact()
+		case "last4":
+			masks[column] = source.Last4()
+		case "sha256":
+			masks[column] = source.SHA256(maskKey(l, variable))
+		default:
+			l.add(variable, "item %d has an unknown form: use redact, last4 or sha256", i+1)
+		}
+	}
+	return masks
+}
+
+// splitMask returns the column and the form of an item; the column is empty where there is no form.
+func splitMask(item string) (column, form string) {
+	at := max(0, strings.LastIndex(item, ":"))
+	return strings.TrimSpace(item[:at]), strings.ToLower(strings.TrimSpace(strings.TrimPrefix(item[at:], ":")))
+}
+
+// maskKey returns the key of masks, which variable needs.
+func maskKey(l *loader, variable string) string {
+	key := l.env[maskKeyVariable]
+	switch {
+	case l.has(maskKeyVariable):
+	case key == "":
+		l.add(variable, "has the form sha256, which needs %s: set it to a secret of %d characters or more", maskKeyVariable, shortestMaskKey)
+	case utf8.RuneCountInString(key) < shortestMaskKey:
+		l.add(maskKeyVariable, "has fewer than %d characters: use a longer secret", shortestMaskKey)
+	}
+	return key
+}
+
+// maskText returns a text that is the same for masks that make the same of every value.
+func maskText(masks map[string]source.Mask) string {
+	var b strings.Builder
+	for _, column := range slices.Sorted(maps.Keys(masks)) {
+		b.WriteString(column + ":" + masks[column].Name() + ",")
+	}
+	return b.String()
+}
+
+// checkHidden finds columns that cannot be left out or masked.
+func checkHidden(l *loader, begin string, s *Stream) {
+	if s.Fields != nil && len(s.Exclude) > 0 {
+		l.add(begin+"EXCLUDE", "is set, and so is FIELDS, which says which columns are published: unset one of them")
+	}
+	spec := s.Spec("")
+	spec.Fields = nil
+	for i, column := range s.Exclude {
+		same := func(name string) bool { return strings.EqualFold(name, column) }
+		if slices.ContainsFunc(s.Key, same) {
+			l.add(begin+"EXCLUDE", "item %d is in KEY, without which an event does not say what it is about: leave it there", i+1)
+		}
+	}
+	for _, column := range slices.Sorted(maps.Keys(s.Masks)) {
+		for _, role := range spec.Roles() {
+			if strings.EqualFold(role.Column, column) {
+				l.add(begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others, or leave it out with EXCLUDE", role.Setting)
+			}
+		}
+	}
 }

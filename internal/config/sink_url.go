@@ -1,9 +1,17 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -169,4 +177,188 @@ func (l *loader) natsStream(name string) {
 	if strings.ContainsAny(name, ". \t*>/\\") {
 		l.add(prefix+"NATS_STREAM", `invalid stream name: use no white space and none of . * > / \`)
 	}
+}
+
+const (
+	embeddedExample = "embedded:, embedded:///var/lib/bridge/nats or embedded:?listen=127.0.0.1:4222"
+	// embeddedStream is the stream where BRIDGE_NATS_STREAM names none.
+	embeddedStream = "BRIDGE"
+)
+
+// embedded checks the sink embedded:.
+func (l *loader) embedded(text, stream string) Embedded {
+	e, err := parseEmbedded(text)
+	if err != nil {
+		l.add(sinkVariable, "%v", err)
+	}
+	l.natsStream(stream)
+	e.Stream = cmp.Or(stream, embeddedStream)
+	return e
+}
+
+// parseEmbedded parses embedded:/path?listen=host:port, in which all may be left out. The error
+// quotes nothing.
+func parseEmbedded(text string) (Embedded, error) {
+	var e Embedded
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Host != "" || u.Fragment != "" || strings.HasPrefix(u.Opaque, ":") {
+		return e, errors.New("does not name a folder: write " + embeddedExample + "; in the path ? is %3F, # is %23 and % is %25")
+	}
+	if e.Dir = u.Path; u.Opaque != "" {
+		if e.Dir, err = url.PathUnescape(u.Opaque); err != nil {
+			return e, errors.New("has a path that cannot be read: a % is written %25")
+		}
+	}
+	if strings.ContainsRune(e.Dir, 0) {
+		return e, errors.New("has a NUL in its path: write " + embeddedExample)
+	}
+	parameters, err := url.ParseQuery(u.RawQuery)
+	e.Listen = parameters.Get("listen")
+	delete(parameters, "listen")
+	switch {
+	case err != nil || len(parameters) > 0:
+		return e, errors.New("has a parameter that is unknown: known is listen, as in embedded:?listen=127.0.0.1:4222")
+	case e.Listen == "":
+		return e, nil
+	}
+	if host, port, err := net.SplitHostPort(e.Listen); err != nil || host == "" || !isPort(port) {
+		return e, errors.New("has no address after listen=: write host:port, as in embedded:?listen=127.0.0.1:4222; port 0 is a free one")
+	}
+	return e, nil
+}
+
+// beside puts the data beside the checkpoint where no folder is named.
+func (e *Embedded) beside(checkpoint string) {
+	e.Dir = cmp.Or(e.Dir, filepath.Join(filepath.Dir(checkpoint), "nats"))
+}
+
+// embeddedHas reports whether a variable of NATS has a meaning for embedded:.
+func embeddedHas(variable string) bool {
+	return slices.Contains([]string{prefix + "NATS_STREAM", prefix + "NATS_CREATE_STREAM"}, variable) || slices.Contains(keepingVariables, variable)
+}
+
+const (
+	replicasVariable = prefix + "NATS_STREAM_REPLICAS"
+	maxAgeVariable   = prefix + "NATS_STREAM_MAX_AGE"
+	maxBytesVariable = prefix + "NATS_STREAM_MAX_BYTES"
+	storageVariable  = prefix + "NATS_STREAM_STORAGE"
+	windowVariable   = prefix + "NATS_STREAM_DUPLICATE_WINDOW"
+)
+
+// keepingVariables are those of a stream that is created.
+var keepingVariables = []string{replicasVariable, maxAgeVariable, maxBytesVariable, storageVariable, windowVariable}
+
+// check checks how a stream that is created keeps messages.
+func (k *Keeping) check(l *loader, s *Sink, settings *natsSettings) {
+	if l.has(keepingVariables...) {
+		return
+	}
+	*k = Keeping{
+		Replicas: settings.NATSStreamReplicas, MaxAge: settings.NATSStreamMaxAge, MaxBytes: int64(settings.NATSStreamMaxBytes),
+		File: settings.NATSStreamStorage == "file", Memory: settings.NATSStreamStorage == "memory", DuplicateWindow: settings.NATSStreamDuplicateWindow,
+	}
+	switch {
+	case k.Memory && s.ExactlyOnce:
+		l.add(storageVariable, "is memory, which loses what was acknowledged when its servers restart, and BRIDGE_DELIVERY is exactly-once, which promises that nothing is lost: use file, or at-least-once")
+	case k.Memory:
+		l.warn(storageVariable, "memory loses all messages when the servers of the stream restart: capability streams are published again then, and release streams stop until a person decides")
+	}
+	if k.DuplicateWindow > k.MaxAge && k.MaxAge > 0 {
+		l.add(windowVariable, "is longer than %s, which no server takes: use at most %s", maxAgeVariable, k.MaxAge)
+	}
+	if s.Scheme == "embedded" && k.Replicas > 1 {
+		l.add(replicasVariable, "is above 1, but embedded: is one server: use nats: with a cluster, or unset this")
+	}
+	if s.Scheme == "nats" && settings.NATSStream == "" {
+		for _, variable := range keepingVariables {
+			// Buckets have replicas, too.
+			if l.env[variable] != "" && variable != replicasVariable {
+				l.warn(variable, "has no effect without %s", prefix+"NATS_STREAM")
+			}
+		}
+	}
+}
+
+// warnMemory warns of progress that outlives the messages it counts.
+func (c *Config) warnMemory(l *loader) {
+	if c.CheckpointTopic != "" && c.Sink.NATS.Keeps.Memory {
+		l.warn(storageVariable, "memory, and %s=bus: keeps progress in files: after a restart of the servers the progress names messages that are gone, and release streams stop", checkpointVariable)
+	}
+}
+
+// TLS names PEM files, each optional; Cert and Key come together.
+type TLS struct{ CA, Cert, Key string }
+
+// tls checks the PEM files of a bus, whose variables begin with begin.
+func (l *loader) tls(begin string, files TLS) TLS {
+	ca, cert, key := prefix+begin+"CA", prefix+begin+"CERT", prefix+begin+"KEY"
+	if pem, ok := l.readPEM(ca, files.CA); ok && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		l.add(ca, "names a file without a certificate in PEM form: name one with the authorities to trust")
+	}
+	if (files.Cert == "") != (files.Key == "") {
+		missing, present := key, cert
+		if files.Cert == "" {
+			missing, present = cert, key
+		}
+		l.add(missing, "is not set, but %s is: set both or none", present)
+		return files
+	}
+	certPEM, certOK := l.readPEM(cert, files.Cert)
+	keyPEM, keyOK := l.readPEM(key, files.Key)
+	if certOK && keyOK {
+		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
+			l.add(cert, "and %s name files that are no pair of a certificate and its key in PEM form: name two that belong together", key)
+		}
+	}
+	return files
+}
+
+// readPEM reads the file that a variable names; ok is false when the variable is not set or the
+// file cannot be read.
+func (l *loader) readPEM(variable, path string) (pem []byte, ok bool) {
+	if path == "" {
+		return nil, false
+	}
+	pem, err := readFile(path)
+	if err != nil {
+		l.add(variable, "names a file that cannot be read (%v): name a PEM file that bridge may read", err)
+		return nil, false
+	}
+	return pem, true
+}
+
+var seed = regexp.MustCompile(`S[UA-Z][A-Z2-7]{56,}`)
+
+// isSeed reports whether text holds an NKey seed, isCreds whether it is the contents of a
+// credentials file.
+func isSeed(text string) bool  { return seed.MatchString(text) }
+func isCreds(text string) bool { return strings.Contains(text, "-----BEGIN NATS USER JWT-----") }
+
+// natsSecret checks a secret that may stand in the variable itself, in the file that the variable
+// names as the tools of NATS have it, or in the one that its _FILE twin names. It returns nil when
+// none is set.
+func (l *loader) natsSecret(name, value string, is func(string) bool) Secret {
+	variable := prefix + name
+	if value == "" || l.has(variable, variable+fileSuffix) {
+		return nil
+	}
+	read := l.secret(variable)
+	if _, inFile := l.env[variable+fileSuffix]; !inFile && !is(value) {
+		read = func() (string, error) {
+			text, err := readFile(value)
+			if err != nil {
+				return "", fmt.Errorf("%s is neither the secret nor a file that can be read (%w): name a file that bridge may read", variable, err)
+			}
+			return string(bytes.TrimRight(text, "\r\n")), nil
+		}
+	}
+	text, err := read()
+	switch {
+	case err != nil:
+		l.add(variable, "%s", strings.TrimPrefix(err.Error(), variable+" "))
+	case !is(text):
+		l.add(variable, "does not lead to what it should: name a file with credentials (.creds) for BRIDGE_NATS_CREDS, with a seed (SU…) for BRIDGE_NATS_NKEY")
+	}
+	l.secrets.add(text)
+	return read
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/sink"
 	"bridge/source"
@@ -227,4 +229,186 @@ func (l *loader) deadLetter(begin string, s *Stream, cfg *Config) {
 	if s.DeadLetter != "" && err != nil {
 		l.add(variable, "%s", unquoted(err, s.DeadLetter))
 	}
+}
+
+// physical splits a table as configured into its database and its name.
+func (c *Config) physical(table string) (database, name string) {
+	database, name, ok := strings.Cut(table, ".")
+	switch {
+	case !ok:
+		return c.Source.Database, table
+	case c.Source.Scheme == "sqlite":
+		// Every file calls its database main.
+		return c.Source.Database, name
+	}
+	return database, name
+}
+
+// Stream returns the stream with this name, nil where there is none.
+func (c *Config) Stream(name string) *Stream {
+	at := slices.IndexFunc(c.Streams, func(s Stream) bool { return s.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &c.Streams[at]
+}
+
+// StreamNames returns the names of all streams in their order.
+func (c *Config) StreamNames() []string {
+	names := make([]string, len(c.Streams))
+	for i := range c.Streams {
+		names[i] = c.Streams[i].Name
+	}
+	return names
+}
+
+// Order is empty where the server is to be asked.
+func (s *Stream) Order() source.IDOrder {
+	if s.IDOrder == "auto" {
+		return ""
+	}
+	return source.IDOrder(s.IDOrder)
+}
+
+// Encoder returns the encoder of the events of a table.
+func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
+	database, name := c.physical(table)
+	return event.NewEncoder(event.Options{
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
+		Domain: c.DomainID, Source: database, Table: name,
+		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue), Deletion: s.Deletion,
+	})
+}
+
+// Spec says what to read of a table.
+func (s *Stream) Spec(table string) source.Spec {
+	spec := source.Spec{
+		Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
+		// The rows of a release stream are facts: several may share a key.
+		UniqueKey: s.Kind == event.Capability,
+		Exclude:   s.Exclude, Masks: s.Masks, Filter: s.Filter,
+	}
+	for _, f := range s.Fields {
+		spec.Fields = append(spec.Fields, f.Column)
+	}
+	return spec
+}
+
+// Meaning is what the saved state of a table depends on. What else a stream has may change: FIELDS,
+// FILTER, DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
+// compares.
+func (c *Config) Meaning(s *Stream, table string) *store.Meaning {
+	database, name := c.physical(table)
+	key := s.Key
+	if len(key) == 0 {
+		key = []string{s.ID}
+	}
+	return &store.Meaning{Kind: string(s.Kind), Table: database + "." + name, ID: s.ID, Key: key}
+}
+
+// parseDeletion parses DELETED: column, column=value|value or column!=value|value.
+func parseDeletion(l *loader, variable, text string) (column string, d event.Deletion) {
+	column, values, named := strings.Cut(text, "=")
+	if !named {
+		return text, d
+	}
+	column, d.Except = strings.CutSuffix(column, "!")
+	column = strings.TrimSpace(column)
+	for i, value := range strings.Split(values, "|") {
+		value = strings.TrimSpace(value)
+		if value == "" || !utf8.ValidString(value) {
+			l.add(variable, "value %d is empty or not valid UTF-8: write column=value, or column=value|value", i+1)
+		}
+		d.Values = append(d.Values, value)
+	}
+	if column == "" {
+		l.add(variable, "names values and no column: write column=value")
+	}
+	return column, d
+}
+
+// deletionText returns DELETED of a stream.
+func deletionText(s *Stream) string {
+	sign := "="
+	switch {
+	case len(s.Deletion.Values) == 0:
+		return s.Deleted
+	case s.Deletion.Except:
+		sign = "!="
+	}
+	return s.Deleted + sign + strings.Join(s.Deletion.Values, "|")
+}
+
+// eventTypes checks EVENT and EVENT_NAMES and puts the names into s.
+func (l *loader) eventTypes(begin string, s *Stream, names list) {
+	variable := begin + "EVENT"
+	switch stem := s.Event; {
+	case stem != "":
+		l.eventType(variable, "", stem)
+	default:
+		// The default is made of the words of the stream's name.
+		words := strings.ReplaceAll(s.Name, "_", "")
+		if words == "" || !isAlpha(rune(words[0])) || isEiffel(words) {
+			l.add(variable, "is not set, and the stream's name makes no event type: set a stem that begins with a letter and not with Eiffel")
+		}
+	}
+	if l.has(begin + "KIND") {
+		return
+	}
+	for i, item := range names {
+		l.eventName(begin+"EVENT_NAMES", item, i+1, s)
+	}
+	if deleted := s.EventNames[event.Deleted]; deleted != "" && (deleted == s.EventNames[event.Added] || deleted == s.EventNames[event.Modified]) {
+		l.add(begin+"EVENT_NAMES", "gives deleted the name of another operation, which consumers could not tell apart: choose another name")
+	}
+}
+
+// checkVersion checks EVENT_VERSION.
+func checkVersion(l *loader, variable, version string) {
+	if _, ok := event.ParseVersion(version); !ok {
+		l.add(variable, "invalid version: use three numbers with dots, as in 1.0.0")
+	}
+}
+
+// eventName parses one operation:name of EVENT_NAMES into s; number tells which item it is.
+func (l *loader) eventName(variable, item string, number int, s *Stream) {
+	operations := []event.Op{event.Added, event.Modified, event.Deleted}
+	allowed := "added, modified and deleted"
+	if s.Kind == event.Release {
+		operations, allowed = []event.Op{event.Published}, "published"
+	}
+	operation, name, named := strings.Cut(item, ":")
+	op := event.Op(strings.ToLower(strings.TrimSpace(operation)))
+	name = strings.TrimSpace(name)
+	_, twice := s.EventNames[op]
+	switch {
+	case !named || name == "":
+		l.add(variable, "item %d has no name: write operation:name, as in added:OrderAddedMessage", number)
+	case !slices.Contains(operations, op):
+		l.add(variable, "item %d has no operation of a %s stream: use %s", number, s.Kind, allowed)
+	case twice:
+		l.add(variable, "item %d names an operation a second time: name each once", number)
+	default:
+		l.eventType(variable, fmt.Sprintf("item %d ", number), name)
+		if s.EventNames == nil {
+			s.EventNames = map[event.Op]string{}
+		}
+		s.EventNames[op] = name
+	}
+}
+
+// eventType checks a name, or the stem of one. The Eiffel protocol keeps types that begin with its
+// name for itself.
+func (l *loader) eventType(variable, where, name string) {
+	if isEiffel(name) {
+		l.add(variable, "%sbegins with Eiffel, which the Eiffel protocol keeps for its own events: choose another name", where)
+	} else if !isEventType(name) {
+		l.add(variable, "%sis no event type: use letters, digits and _, a letter first", where)
+	}
+}
+
+func isEventType(name string) bool { return isStreamName(name) && isAlpha(rune(name[0])) }
+
+func isEiffel(name string) bool {
+	return len(name) >= len("eiffel") && strings.EqualFold(name[:len("eiffel")], "eiffel")
 }
