@@ -167,7 +167,10 @@ func (p *Progress) note(n *note) {
 			p.saved.Floor, p.skip = n.floor, max(p.skip, n.floor)
 		}
 	}
-	p.saved.Low = max(p.saved.Low, n.low)
+	if n.since == p.saved.Since {
+		// Rule 27. Else its process began with a store from before a command (rule 28).
+		p.saved.Low = max(p.saved.Low, n.low)
+	}
 	if p.ledger == nil || n.row == 0 {
 		return
 	}

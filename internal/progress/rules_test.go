@@ -107,6 +107,11 @@ func TestACommandThatAMessageTells(t *testing.T) {
 	if s.want(t, 7, 6); s.p.Since() != 5 || s.p.Ahead(20) || !s.p.ReconcileDue() {
 		t.Errorf("since %d, 20 is ahead: %t", s.p.Since(), s.p.Ahead(20))
 	}
+	// Its process began with a store from before the command: what it says of a low is of the rows
+	// before it.
+	s.p.Note(9, sink.FromReconcile, &sink.State{Epoch: 8, Seq: 1, Low: 9})
+	s.flush(t, base)
+	s.want(t, 7, 6)
 }
 
 func TestGapsAgeWithTheDatabasesClock(t *testing.T) {
