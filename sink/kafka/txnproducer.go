@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -122,13 +123,10 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 	case p.isOurs(state):
 		// Between both requests another process may have initialised: then this one is refused.
 		id, generation, err := p.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, p.signature)
-		var code kafkago.Error
-		switch {
-		case err == nil:
+		if err == nil {
 			// A transaction that is aborted takes one epoch.
 			p.latest, p.mayFollow = id, 1
-		case !errors.As(err, &code):
-			// The request may be done.
+		} else if !refused(err) && p.mayFollow < math.MaxInt16 {
 			p.mayFollow++
 		}
 		return id, generation, err
@@ -139,8 +137,15 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 	return identity{}, generation, p.awaits(state)
 }
 
+// refused reports whether an initialisation was certainly not done. An answer of a coordinator that
+// moves, or that cannot replicate, does not say so.
+func refused(err error) bool {
+	return errors.Is(err, kafkago.ProducerFenced) || errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ConcurrentTransactions) ||
+		errors.Is(err, kafkago.TransactionalIDAuthorizationFailed) || errors.Is(err, kafkago.InvalidTransactionTimeout)
+}
+
 // isOurs reports whether this process has initialised last. The signature alone does not say so: by
-// chance another process may have the same one, but it cannot come to the same epoch.
+// chance another process may have the same one, but hardly with an epoch that this one can have.
 func (p *txnProducer) isOurs(state *transactionState) bool {
 	switch state.timeoutMs {
 	case p.signature | claimIs:
