@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,16 +41,19 @@ func newProcess(environ []string, stdout, stderr io.Writer) *process {
 	return &process{environ: environ, setenv: os.Setenv, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
 }
 
+// ofRuntime are variables that the runtime of Go has read at the start.
+var ofRuntime = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
+
 // variables returns the environment, and before it the variables of the file that --env-file or
 // BRIDGE_ENV_FILE names. Those of other programs are set in the process, for the libraries that
-// read them: AWS_PROFILE, say. The runtime of Go has read its own at the start.
+// read them: AWS_PROFILE, say.
 func (p *process) variables() ([]string, error) {
 	all, err := config.WithFile(p.environ, p.envFile)
 	if err != nil || p.setenv == nil {
 		return all, err
 	}
 	for _, entry := range all[:len(all)-len(p.environ)] {
-		if name, value, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !strings.HasPrefix(name, "GO") {
+		if name, value, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !slices.Contains(ofRuntime, name) {
 			if err := p.setenv(name, value); err != nil {
 				return nil, err
 			}
