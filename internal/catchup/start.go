@@ -105,10 +105,11 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := s.checkHash(); err != nil {
 		return err
 	}
-	if err := c.passAll(ctx, s); err != nil {
+	// Before offsets pass what has expired unread.
+	if err := c.disputeAll(ctx, s); err != nil {
 		return err
 	}
-	if err := c.disputeAll(ctx, s); err != nil {
+	if err := c.passAll(ctx, s); err != nil {
 		return err
 	}
 	return c.becomeReady(ctx, s)
@@ -232,7 +233,11 @@ func holesBelow(t *covered, cursor uint64) (holes []piece) {
 	from := t.Next
 	for _, s := range append(t.spans, Range{From: cursor}) {
 		if to := min(s.From, cursor); from < to {
-			holes = append(holes, piece{tp: t.TP, Range: Range{From: from, To: to}})
+			hole := piece{tp: t.TP, Range: Range{From: from, To: to}}
+			if t.High.Offset >= from && t.High.Offset < to {
+				hole.Last = t.High
+			}
+			holes = append(holes, hole)
 		}
 		from = max(from, s.To)
 	}

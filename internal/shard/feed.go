@@ -114,10 +114,14 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 		}
 		in.note(m)
 	}
-	named, fits := f.late.name(messages)
+	if err := f.loadLate(ctx); err != nil {
+		return err
+	}
+	named, late, fits := f.late.name(messages)
 	if !fits {
 		if !f.late.over {
-			f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", len(f.late.named))
+			f.late.over = true
+			f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
 		}
 		if err := f.wishAll(ctx, touched); err != nil {
 			return err
@@ -152,9 +156,23 @@ func (f *Feed) nominate(e lateEntity) {
 	if one := f.late.named[e]; one != nil {
 		one.decided = decided
 	}
-	if f.opts.Movers.Overflow() {
+	select {
+	case <-decided:
+		// It was dropped, since too many wait.
 		f.overflowed()
+	default:
 	}
+}
+
+// loadLate has what the store names of late messages be known before anything is added to it. f.mu
+// is held.
+func (f *Feed) loadLate(ctx context.Context) error {
+	if f.opts.Movers == nil || f.late.named != nil {
+		return nil
+	}
+	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.intakes))
+	slices.Sort(shards)
+	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
 }
 
 // Ready implements catchup.Feed.
@@ -164,11 +182,10 @@ func (f *Feed) Ready(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.intakes))
-	slices.Sort(shards)
-	if err := f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards)); err != nil {
+	if err := f.loadLate(ctx); err != nil {
 		return err
 	}
+	f.late.ready = true
 	for e := range f.late.named {
 		f.nominate(e)
 	}

@@ -186,6 +186,7 @@ const maxLate = 1000
 // names them: an offset that has passed a late message is in one batch with the name. The lock of
 // the Feed guards them.
 type lateEntities struct {
+	// named is nil before the store was read.
 	named map[lateEntity]*lateName
 	last  uint64
 	// over says that the last messages had too many.
@@ -204,41 +205,47 @@ type lateName struct {
 	decided <-chan struct{}
 }
 
-// name returns the entities of late messages that the store does not name yet. It reports false
-// where there are too many for that.
-func (l *lateEntities) name(messages []catchup.Message) (names map[lateEntity]*lateName, fits bool) {
+// name returns the entities of late messages that the store does not name yet, and how many
+// messages are late. It reports false where there are too many to be named.
+func (l *lateEntities) name(messages []catchup.Message) (names map[lateEntity]*lateName, late int, fits bool) {
+	fits = true
 	for i := range messages {
 		m := &messages[i]
 		if !m.Late {
 			continue
 		}
+		late++
 		e := lateEntity{m.Shard, string(m.Key)}
 		if l.named[e] != nil || names[e] != nil {
 			continue
 		}
-		if len(l.named)+len(names) >= maxLate {
-			return nil, false
+		if fits = fits && len(l.named)+len(names) < maxLate; !fits {
+			continue
 		}
 		if names == nil {
 			names = make(map[lateEntity]*lateName)
 		}
 		names[e] = &lateName{number: l.last + uint64(len(names)) + 1}
 	}
-	return names, true
+	if !fits {
+		names = nil
+	}
+	return names, late, fits
 }
 
 // load begins with what the store names of shards of a stream.
 func (l *lateEntities) load(ctx context.Context, s store.Store, stream string, shards []string) error {
-	l.named, l.ready = make(map[lateEntity]*lateName), true
+	named := make(map[lateEntity]*lateName)
 	for _, shard := range shards {
 		for part, err := range s.Parts(ctx, store.Key{Stream: stream, Shard: shard}, store.LateEntities, 0) {
 			if err != nil {
 				return err
 			}
-			l.named[lateEntity{shard, string(part.Bytes)}] = &lateName{number: part.Number}
+			named[lateEntity{shard, string(part.Bytes)}] = &lateName{number: part.Number}
 			l.last = max(l.last, part.Number)
 		}
 	}
+	l.named = named
 	return nil
 }
 
@@ -262,9 +269,6 @@ func (l *lateEntities) change(b *store.Batch, stream string, entities map[lateEn
 
 // add notes that the store names entities.
 func (l *lateEntities) add(entities map[lateEntity]*lateName) {
-	if l.named == nil {
-		l.named = make(map[lateEntity]*lateName)
-	}
 	for e, name := range entities {
 		l.named[e], l.last = name, max(l.last, name.number)
 	}

@@ -117,6 +117,17 @@ func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
 	}
 }
 
+// TestAStartKeepsWhatTheStoreNames, whatever is late in it.
+func TestAStartKeepsWhatTheStoreNames(t *testing.T) {
+	kept := memory.New()
+	newLateFeed(t, kept, 0).late("a", 1)
+	newLateFeed(t, kept, 0).late("gone", 2)
+	f := newLateFeed(t, kept, 0)
+	f.late("a", 3)
+	f.ready()
+	f.want(5, false)
+}
+
 // TestALateEntityThatCouldNotBeForgotten is nominated by the next start.
 func TestALateEntityThatCouldNotBeForgotten(t *testing.T) {
 	kept, full := memory.New(), errors.New("the disk is full")

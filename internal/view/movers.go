@@ -148,8 +148,7 @@ func (m *Movers) enqueue(one *mover) {
 	}
 }
 
-// Waiting returns how many entities are in the queue: the offset does not pass late messages
-// before it is 0 (rule 7).
+// Waiting returns how many entities are in the queue.
 func (m *Movers) Waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

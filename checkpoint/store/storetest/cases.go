@@ -291,7 +291,7 @@ func (m *model) difference(s store.Store) error {
 	}
 	found := map[string]string{}
 	for _, key := range crashShards {
-		for kind := store.Gaps; kind <= store.SchemaPart; kind++ {
+		for kind := store.Gaps; kind <= store.LateEntities; kind++ {
 			for p, err := range s.Parts(ctx, key, kind, 0) {
 				if err != nil {
 					return err
