@@ -18,7 +18,7 @@ import (
 	"bridge/client"
 	"bridge/internal/backoff"
 	"bridge/sink"
-	"bridge/sink/memory"
+	"bridge/sink/sinktest/memory"
 )
 
 // bus is a bus in memory. A group of it has one process for each call of Consume at most.

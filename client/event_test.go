@@ -8,7 +8,7 @@ import (
 
 	"bridge/client"
 	"bridge/sink"
-	"bridge/sink/memory"
+	"bridge/sink/sinktest/memory"
 )
 
 // TestFormats has tables read messages of each EVENT_FORMAT.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"bridge/client"
-	"bridge/sink/memory"
+	"bridge/sink/sinktest/memory"
 )
 
 // handled is what a handler was given.

@@ -11,7 +11,7 @@ import (
 
 	"bridge/client"
 	"bridge/sink"
-	"bridge/sink/memory"
+	"bridge/sink/sinktest/memory"
 )
 
 // inTime runs a test in synctest's time with a table on a bus, after it is ready.

@@ -20,7 +20,7 @@ import (
 	"bridge/reconcile"
 	"bridge/source"
 	"bridge/source/ledger"
-	"bridge/source/memory"
+	"bridge/source/sourcetest/memory"
 )
 
 var key = store.Key{Stream: "orders", Shard: "db.orders"}

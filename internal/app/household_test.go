@@ -20,9 +20,9 @@ import (
 	"bridge/internal/config/configtest"
 	"bridge/reconcile"
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // tables is a database in memory.

@@ -7,7 +7,7 @@ import (
 
 	"bridge/internal/config/configtest"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // newKeyed returns the tables orders_0 and orders_1, whose key is a name, and what reads them.

@@ -19,7 +19,7 @@ import (
 	"bridge/internal/standby"
 	standbymemory "bridge/internal/standby/memory"
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/source"
 )
 

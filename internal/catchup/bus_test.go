@@ -12,8 +12,8 @@ import (
 
 	"bridge/internal/catchup"
 	"bridge/sink"
-	"bridge/sink/memory"
 	"bridge/sink/sinktest"
+	"bridge/sink/sinktest/memory"
 )
 
 // bus is a sink.Reader in memory, of which a test can make any message, and lose any.

@@ -12,9 +12,9 @@ import (
 	"bridge/internal/lineage"
 	"bridge/internal/published"
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // scene is a bus with the messages of tables, and a source to compare with it.

@@ -14,7 +14,7 @@ import (
 	"bridge/sink"
 	"bridge/sink/sinktest"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // benchBatch is BATCH_ROWS.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"bridge/internal/shard"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/tests/testall"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"bridge/internal/shard"
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 )
 
 // refuseRows refuses the events of rows from first to last.

@@ -13,7 +13,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // old is a CREATED that no window holds back.

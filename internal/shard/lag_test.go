@@ -13,7 +13,7 @@ import (
 	"bridge/reconcile"
 	"bridge/source"
 	"bridge/source/ledger"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // lagging polls the status until done, and fails the test if the shard says before that that

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	sinkmemory "bridge/sink/memory"
-	sourcememory "bridge/source/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // life is a stream of one or two tables with the entities a and b, and what was true of them, in

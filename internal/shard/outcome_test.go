@@ -11,7 +11,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // gatedSink publishes a batch for each token at its gate, and all once that is closed.

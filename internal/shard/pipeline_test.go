@@ -18,9 +18,9 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/shard"
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 const (

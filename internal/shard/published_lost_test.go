@@ -10,7 +10,7 @@ import (
 	"bridge/internal/published"
 	"bridge/internal/shard"
 	"bridge/source/ledger"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is

@@ -13,7 +13,7 @@ import (
 	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 // writer writes rows that differ, as real ones do: each with its own name and CREATED.

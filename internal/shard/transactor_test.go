@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"bridge/sink"
-	sinkmemory "bridge/sink/memory"
+	sinkmemory "bridge/sink/sinktest/memory"
 )
 
 // delivery is BRIDGE_DELIVERY.

@@ -14,7 +14,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
-	sourcememory "bridge/source/memory"
+	sourcememory "bridge/source/sourcetest/memory"
 )
 
 const stamp = "2006-01-02 15:04:05.000000"

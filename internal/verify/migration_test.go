@@ -8,7 +8,7 @@ import (
 	"bridge/event"
 	"bridge/internal/verify"
 	"bridge/source"
-	"bridge/source/memory"
+	"bridge/source/sourcetest/memory"
 )
 
 // TestMigrations has rows published before a migration and after it: what it explains is no fault,

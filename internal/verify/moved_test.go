@@ -11,7 +11,7 @@ import (
 	"bridge/internal/verify"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/memory"
+	"bridge/source/sourcetest/memory"
 )
 
 // tables is a world of one stream with two tables, d_0 and d_1. Each event follows on the entity's

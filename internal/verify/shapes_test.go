@@ -8,7 +8,7 @@ import (
 	"bridge/internal/verify"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/memory"
+	"bridge/source/sourcetest/memory"
 )
 
 // withColumns is a world whose table has these columns besides the id and the key.

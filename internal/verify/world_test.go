@@ -14,7 +14,7 @@ import (
 	"bridge/internal/verify"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/memory"
+	"bridge/source/sourcetest/memory"
 )
 
 // world is a table, and a bus with the events that a bridge publishes of it.

@@ -8,7 +8,7 @@ import (
 	"bridge/internal/verify"
 	"bridge/internal/verify/bus"
 	"bridge/sink"
-	"bridge/sink/memory"
+	"bridge/sink/sinktest/memory"
 )
 
 // early is a reader that ends one message early and says nothing of it.

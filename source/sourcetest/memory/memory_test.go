@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"bridge/source"
-	"bridge/source/memory"
 	"bridge/source/sourcetest"
+	"bridge/source/sourcetest/memory"
 )
 
 // database is a source of tables in memory.

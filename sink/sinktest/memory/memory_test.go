@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"bridge/sink"
-	"bridge/sink/memory"
 	"bridge/sink/sinktest"
+	"bridge/sink/sinktest/memory"
 )
 
 // The traits of buses.
