@@ -45,11 +45,14 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 
 func (f *lateFeed) apply(b *store.Batch) error { return f.kept.Apply(f.t.Context(), b) }
 
-// late applies late messages of n entities of a shard.
-func (f *lateFeed) late(shard string, n int) {
+// late applies late messages of the first n entities, of a shard.
+func (f *lateFeed) late(shard string, n int) { f.lateFrom(shard, 0, n) }
+
+// lateFrom applies late messages of the entities from a number to below another one.
+func (f *lateFeed) lateFrom(shard string, from, to int) {
 	f.t.Helper()
 	var messages []catchup.Message
-	for i := range n {
+	for i := from; i < to; i++ {
 		messages = append(messages, catchup.Message{
 			Stream: "s", Shard: shard, Row: uint64(i + 1), Key: fmt.Append(nil, i), Event: [16]byte{1}, Origin: sink.FromTail, Late: true,
 			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
@@ -120,10 +123,10 @@ func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
 // TestAStartKeepsWhatTheStoreNames, whatever is late in it.
 func TestAStartKeepsWhatTheStoreNames(t *testing.T) {
 	kept := memory.New()
-	newLateFeed(t, kept, 0).late("a", 1)
-	newLateFeed(t, kept, 0).late("gone", 2)
+	newLateFeed(t, kept, 0).lateFrom("a", 0, 2)
+	newLateFeed(t, kept, 0).lateFrom("gone", 2, 3)
 	f := newLateFeed(t, kept, 0)
-	f.late("a", 3)
+	f.lateFrom("a", 3, 5)
 	f.ready()
 	f.want(5, false)
 }
