@@ -297,7 +297,6 @@ func (e *entities) nominate(decisions []view.Decision) {
 			e.opts.Movers.Nominate(e.opts.Name, decisions[i].Entity)
 		}
 	}
-	e.noteOverflow()
 }
 
 // nominateFormers gives the entities to the stream that the rows decided last had before: an UPDATE
@@ -311,7 +310,6 @@ func (e *entities) nominateFormers(ctx context.Context) error {
 		e.waits[e.opts.Movers.Nominate(e.opts.Name, former)] = struct{}{}
 	}
 	clear(e.formers)
-	e.noteOverflow()
 	return err
 }
 
@@ -326,13 +324,6 @@ func (e *entities) formersWait() bool {
 		}
 	})
 	return len(e.waits) > 0
-}
-
-// noteOverflow has a reconcile follow where nominations were dropped, since too many wait.
-func (e *entities) noteOverflow() {
-	if e.opts.Movers.Overflow() {
-		e.opts.Feed.overflowed()
-	}
 }
 
 // handled appends to ids those of rows that are taken care of: the others are nominated (rule 26).

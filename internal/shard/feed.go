@@ -77,6 +77,9 @@ func NewFeed(o FeedOptions) *Feed {
 		in := f.newIntake(s.PublishedRows, s.Ledger)
 		f.shards[s.Name], f.intakes[s.Name] = in, in
 	}
+	if o.Movers != nil {
+		o.Movers.OnDrop(f.overflowed)
+	}
 	return f
 }
 
@@ -155,12 +158,6 @@ func (f *Feed) nominate(e lateEntity) {
 	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
 	if one := f.late.named[e]; one != nil {
 		one.decided = decided
-	}
-	select {
-	case <-decided:
-		// It was dropped, since too many wait.
-		f.overflowed()
-	default:
 	}
 }
 
@@ -447,8 +444,8 @@ func (f *Feed) due(name string) (wish uint64, due bool) {
 	return in.wishes.Load(), in.isDue()
 }
 
-// overflowed has a reconcile of all shards follow: entities were not nominated, since too many
-// wait. It is committed by ForgetDecided, or before with their next batches.
+// overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
+// wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
 func (f *Feed) overflowed() {
 	f.dropped.Store(true)
 	for _, in := range f.shards {

@@ -72,7 +72,6 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	for _, key := range keys {
 		waits = append(waits, e.opts.Movers.Nominate(e.opts.Name, key))
 	}
-	e.noteOverflow()
 	n.open.Add(1)
 	go func() {
 		defer n.done()

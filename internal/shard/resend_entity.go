@@ -61,7 +61,6 @@ func (r *resending) overtaken(known *store.Entry) bool {
 func (o *resender) leave(r *resending) {
 	if !r.dry {
 		o.rereader.opts.Movers.Nominate(o.rereader.opts.Name, r.deadLetter.Entity)
-		o.rereader.entities.noteOverflow()
 	}
 	r.outcome = ResendOutcome{Fate: Moved}
 }

@@ -56,10 +56,10 @@ type Movers struct {
 	// paused those that wait for a moment.
 	queue         map[string]*mover
 	ready, paused []*mover
-	// overflow says that a nomination was dropped, twins counts the decisions about two rows of
+	// onDrop is called when a nomination is dropped, twins counts the decisions about two rows of
 	// one key.
-	overflow bool
-	twins    uint64
+	onDrop func()
+	twins  uint64
 }
 
 // mover is an entity in the queue.
@@ -100,7 +100,7 @@ func NewMovers(v *View, opts MoversOptions) *Movers {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover)}
+	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
 	v.lock()
 	defer v.mu.Unlock()
 	v.movers = m
@@ -126,7 +126,7 @@ func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 		return one.done
 	}
 	if len(m.queue) >= m.opts.Bound {
-		m.overflow = true
+		m.onDrop()
 		return dropped
 	}
 	one := &mover{name: string(name), entity: slices.Clone(entity), done: make(chan struct{})}
@@ -155,15 +155,9 @@ func (m *Movers) Waiting() int {
 	return len(m.queue)
 }
 
-// Overflow reports whether nominations were dropped since it was called last: then a reconcile is
-// due.
-func (m *Movers) Overflow() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	was := m.overflow
-	m.overflow = false
-	return was
-}
+// OnDrop has f be called for each nomination that is dropped, since too many wait: a reconcile is
+// due then. f must not call m. Call it before the first Nominate.
+func (m *Movers) OnDrop(f func()) { m.onDrop = f }
 
 // Twins returns how often a key was found to have two rows.
 func (m *Movers) Twins() uint64 {
