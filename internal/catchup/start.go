@@ -186,23 +186,35 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 		return nil
 	}
 	var again []store.Registration
+	err := c.eachRead(ctx, s, func(r store.Registration, _ *covered, cursor uint64) {
+		was := r
+		was.Retired = true
+		r.Number, r.Next = c.committer.next(), max(r.Next, cursor)
+		again = append(again, was, r)
+	})
+	if err != nil {
+		return err
+	}
+	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
+		b.Registrations = append(b.Registrations, again...)
+		return c.committer.cover(ctx, b)
+	})
+}
+
+// eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
+// has read it. Nobody reads the TP meanwhile.
+func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(r store.Registration, t *covered, cursor uint64)) error {
 	for _, t := range s.partitions() {
 		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}
 		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
-			was := r
-			was.Retired = true
-			r.Number, r.Next = c.committer.next(), max(r.Next, t.cursors[r.Number])
-			again = append(again, was, r)
+			do(r, covered, t.cursors[r.Number])
 		}
 		release()
 	}
-	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
-		b.Registrations = append(b.Registrations, again...)
-		return c.committer.cover(ctx, b)
-	})
+	return nil
 }
 
 // passAll lets the offsets pass messages with another hash, behind which one with ours was found.
@@ -215,15 +227,11 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 		return nil
 	}
 	var passed []piece
-	for _, t := range s.partitions() {
-		release, err := backoff.Acquire(ctx, t.reading)
-		if err != nil {
-			return err
-		}
-		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
-			passed = append(passed, holesBelow(covered, t.cursors[r.Number])...)
-		}
-		release()
+	err := c.eachRead(ctx, s, func(_ store.Registration, t *covered, cursor uint64) {
+		passed = append(passed, holesBelow(t, cursor)...)
+	})
+	if err != nil {
+		return err
 	}
 	return c.committer.disk.retry(ctx, func() error { return c.committer.cover(ctx, &store.Batch{}, passed...) })
 }
