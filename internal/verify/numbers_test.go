@@ -48,15 +48,3 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
-
-func TestNumbersFarApart(t *testing.T) {
-	set, left := newNumbers(), 1000
-	for _, n := range []uint64{0, 1<<63 + 7, 1<<64 - 1} {
-		if set.add(n, &left) || !set.add(n, &left) {
-			t.Errorf("%d", n)
-		}
-	}
-	if left != 1000-3*blockBytes {
-		t.Errorf("%d bytes are left", left)
-	}
-}

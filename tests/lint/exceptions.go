@@ -15,7 +15,7 @@ var (
 		{"tests/faulty/mistakes_test.go", "names a flag of go test"},
 		{"tests/torture/", "names faults and texts of the page that results were published with, and quotes the log"},
 		{"internal/verify/findings.go", "the names of its JSON members stay"},
-		{"internal/verify/release_test.go", "the names of its JSON members stay"},
+		{"internal/verify/findings_test.go", "the names of its JSON members stay"},
 		{"internal/app/metrics_test.go", "names a label of a metric that alerts rely on"},
 		{"internal/shard/metrics.go", "names a label of a metric that alerts rely on"},
 		{"docs/fault-matrix.md", "is a record of a run, in the words of its day"},

@@ -1,0 +1,391 @@
+package verify_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"bridge/event"
+	"bridge/internal/verify"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/sourcetest/memory"
+)
+
+// player plays a script: steps between semicolons, each with words behind its name. I is the index
+// of a message on the bus, an ID that of a row.
+type player struct {
+	*world
+	// rows are the ids of the rows last written, by their key; kept is a message that is put aside.
+	rows    map[string]uint64
+	kept    *verify.Message
+	options func(*verify.Options)
+	report  *verify.Report
+}
+
+// play plays a script on an empty table and bus.
+func play(t *testing.T, kind event.Kind, script string) {
+	t.Helper()
+	p := &player{world: newWorld(t, kind), rows: make(map[string]uint64), options: func(*verify.Options) {}}
+	p.play(script)
+}
+
+func (p *player) play(script string) {
+	p.t.Helper()
+	for step := range strings.SplitSeq(script, ";") {
+		name, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
+		if !p.write(name, rest) && !p.tamper(name, rest) && !p.compare(name, rest) {
+			p.t.Fatalf("unknown step %q", step)
+		}
+	}
+}
+
+// write plays a step of tables and the bridge that publishes them, and reports whether it is one.
+func (p *player) write(name, rest string) bool {
+	words := strings.Fields(rest)
+	switch name {
+	case "histories", "log":
+		p.play(map[string]string{"histories": histories, "log": log}[name])
+	case "insert": // NAME STATE
+		p.rows[words[0]] = p.insert(words[0], words[1])
+	case "replace":
+		p.rows[words[0]] = p.replace(p.rows[words[0]], words[0], words[1])
+	case "remove":
+		p.remove(p.rows[rest], rest)
+	case "rows": // N, each with a name of its own
+		for range p.number(rest) {
+			p.play(fmt.Sprintf("insert name-%d first", len(p.bus.messages)))
+		}
+	case "columns": // NAME:KIND, beside id and key
+		p.table = withColumns(p.t, p.world.options.Kind, p.columns(words)...).table
+	case "addcolumn":
+		p.table.AddColumn(p.columns(words)[0])
+	case "dropcolumn":
+		p.table.DropColumn(rest)
+	case "row": // VALUE|VALUE
+		values := strings.Split(rest, "|")
+		p.rows[values[0]] = p.table.Insert(values...)
+		p.publish(p.rows[values[0]])
+	case "publish": // ID
+		p.publish(p.number(rest))
+	case "update": // ID VALUE|VALUE, which is not published
+		id, values, _ := strings.Cut(rest, " ")
+		p.table.Update(p.number(id), strings.Split(values, "|")...)
+	case "put": // ID NAME STATE SECOND, which is not published
+		p.table.InsertAt(p.number(words[0]), words[1], words[2], "1.50", "2026-03-01 10:20:"+words[3]+".123")
+	case "delete": // ID ID
+		for _, id := range words {
+			p.table.Delete(p.number(id))
+		}
+	case "truncate": // up to ID
+		p.table.Truncate()
+		p.table.Skip(p.number(rest))
+	case "lose": // ID, the last one that is left
+		p.table.Lose(p.number(rest))
+	case "follows": // NAME I: its next event follows that message; without one it has none
+		if clear(p.gone); len(words) == 2 {
+			p.last[words[0]] = p.bus.messages[p.number(words[1])].Header[sink.HeaderID]
+		} else {
+			delete(p.last, rest)
+		}
+	case "gone": // NAME: its next event is an added one
+		p.gone[rest] = true
+	case "stamped":
+		p.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
+	case "stamp":
+		p.change(&p.stamp, words)
+	case "tombstone":
+		p.tombstone()
+	default:
+		return false
+	}
+	return true
+}
+
+// tamper plays a step that changes what is on the bus, and reports whether it is one.
+func (p *player) tamper(name, rest string) bool {
+	words := strings.Fields(rest)
+	all := &p.bus.messages
+	// Of the steps that begin with a message: it, and what follows.
+	var i uint64
+	_, text, _ := strings.Cut(rest, " ")
+	if slices.Contains(strings.Fields("cut swap edit short key header value state refuse partition copy again keep"), name) && rest != "all" {
+		i = p.number(words[0])
+	}
+	was, is, _ := strings.Cut(text, ">")
+	switch name {
+	case "cut":
+		for _, one := range words {
+			p.bus.cut(int(p.number(one)))
+		}
+	case "swap":
+		p.bus.swap(int(i), int(p.number(text)))
+	case "edit":
+		p.bus.edit(p.t, int(i), was, is)
+	case "header":
+		(*all)[i].Header[was] = is
+	case "key":
+		(*all)[i].Key = []byte(text)
+	case "value":
+		(*all)[i].Value = []byte(text)
+	case "short":
+		(*all)[i].Value = (*all)[i].Value[:len((*all)[i].Value)-4]
+	case "state":
+		p.setState(int(i), func(s *sink.State) { p.change(s, words[1:]) })
+	case "keyless": // as on a bus without keys
+		for i, m := range *all {
+			key := string(m.Key)
+			m.Key = nil
+			p.setState(i, func(s *sink.State) { s.Key = key })
+		}
+	case "refuse": // I ROW, or with "stamped" behind it
+		before := (*all)[i].Header[sink.HeaderState]
+		if p.refuse(int(i), p.number(words[1])); len(words) == 3 {
+			(*all)[i].Header[sink.HeaderState] = before
+		}
+	case "copy":
+		if rest == "all" {
+			for i := range *all {
+				*all = append(*all, p.copyOf(i))
+			}
+			break
+		}
+		*all = append(*all, p.copyOf(int(i)))
+	case "keep":
+		p.kept = p.copyOf(int(i))
+		p.bus.cut(int(i))
+	case "kept":
+		*all = append(*all, p.kept)
+	case "again": // I EPOCH, or with "once" behind it: a repeat with a stamp of its own
+		last := len(*all)
+		*all = append(*all, p.copyOf(int(i)))
+		acked := ""
+		if words[1] == "1f" {
+			acked = " acked=5"
+		}
+		p.play(fmt.Sprintf("state %d epoch=%s seq=%x acked=0 index=0%s", last, words[1], last, acked))
+		(*all)[last].Once = len(words) == 3
+	case "once":
+		for _, m := range *all {
+			m.Once = true
+		}
+	case "spread": // over two partitions, by the hash of the key
+		p.bus.partition = verify.Partition{Name: "T/0", Destination: "T"}
+		p.bus.others = []verify.Partition{{Name: "T/1", Destination: "T", Number: 1}}
+		for i, m := range *all {
+			m.Hash, m.Partition = uint32(i), i%2
+		}
+	case "partition":
+		(*all)[i].Partition = int(p.number(words[1]))
+	case "expired":
+		p.bus.partition.Expired = true
+	case "thinned":
+		p.bus.partition.Thinned = true
+	default:
+		return false
+	}
+	return true
+}
+
+// compare plays a step that compares table and bus or looks at the report, and reports whether
+// it is one.
+func (p *player) compare(name, rest string) bool {
+	switch name {
+	case "options":
+		option, value, _ := strings.Cut(rest, "=")
+		p.options = func(o *verify.Options) {
+			one := &o.Shards[0]
+			switch option {
+			case "latest":
+				one.Latest = true
+			case "after":
+				one.After = p.number(value)
+			case "hash":
+				one.Hash = uint32(p.number(value))
+			case "numbers":
+				o.Numbers = int(p.number(value))
+			case "destinations":
+				one.Destinations = strings.Fields(value)
+			}
+		}
+	case "finds":
+		p.bus.read = 0
+		p.report = p.check(p.options)
+		want(p.t, p.report, strings.TrimPrefix(rest, "nothing"))
+	case "heals":
+		p.same("healed", rest, healed(p.report))
+	case "repeats":
+		p.same("repeats", rest, repeats(p.report))
+	case "counts":
+		s := p.report.Streams[0]
+		p.same("counts", rest, fmt.Sprintf("tombstones=%d events=%d repeats=%d live=%d rejected=%d", s.Tombstones, s.Events, s.Repeats, s.Live, s.Rejected))
+	case "says": // CODE TEXT, of any example
+		code, text, _ := strings.Cut(rest, " ")
+		var said []string
+		for _, e := range examplesOf(p.report, code) {
+			said = append(said, fmt.Sprintf("%s row %d %s at %s %d stamp %s: %s", e.Shard, e.Row, e.Key, e.Partition, e.At, e.Stamp, e.What))
+		}
+		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, text) }) {
+			p.t.Errorf("no example of %s says %q: %q", code, text, said)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *player) same(what, want, got string) {
+	p.t.Helper()
+	if got != want {
+		p.t.Errorf("%s %q, want %q", what, got, want)
+	}
+}
+
+func (p *player) number(text string) uint64 {
+	p.t.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+// change sets fields of a state, each "name=value"; epoch and seq are hexadecimal.
+func (p *player) change(s *sink.State, fields []string) {
+	p.t.Helper()
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, "=")
+		n, err := strconv.ParseUint(value, 16, 64)
+		if err != nil && name != "kind" && name != "key" && name != "digest" {
+			p.t.Fatal(err)
+		}
+		switch name {
+		case "epoch":
+			s.Epoch = n
+		case "seq":
+			s.Seq = n
+		case "term":
+			s.Term = uint32(n)
+		case "acked":
+			s.Acked = uint32(n)
+		case "index":
+			s.Index = uint32(n)
+		case "hash":
+			s.Hash = uint32(n)
+		case "since":
+			s.Since = n
+		case "key":
+			s.Key = value
+		case "digest":
+			s.Digest[3]++
+		case "kind":
+			s.Kind = map[string]sink.StateKind{"absent": sink.StateAbsent, "tombstone": sink.StateTombstone}[value]
+			s.Digest = [16]byte{}
+		default:
+			p.t.Fatalf("unknown field %q", field)
+		}
+	}
+}
+
+func (p *player) columns(words []string) (list []source.Column) {
+	for _, word := range words {
+		name, kind, _ := strings.Cut(word, ":")
+		list = append(list, source.Column{Name: name, Kind: map[string]source.Kind{"int": source.Int, "text": source.Text, "json": source.JSON}[kind]})
+	}
+	return list
+}
+
+// withColumns is a world whose table has these columns besides the id and the key; the column gone
+// deletes.
+func withColumns(t *testing.T, kind event.Kind, columns ...source.Column) *world {
+	t.Helper()
+	w := newWorld(t, kind)
+	all := append([]source.Column{{Name: "id", Kind: source.Int}, {Name: "name", Kind: source.Text}}, columns...)
+	spec := source.Spec{ID: "id", Key: []string{"name"}}
+	if slices.ContainsFunc(columns, func(c source.Column) bool { return c.Name == "gone" }) {
+		spec.Deleted = "gone"
+	}
+	w.table = memory.NewTable(spec, all...)
+	return w
+}
+
+// stamped is a world whose messages have stamps of epoch 0x1f.
+func stamped(t *testing.T, kind event.Kind) *world {
+	t.Helper()
+	w := newWorld(t, kind)
+	w.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
+	return w
+}
+
+// setState changes the state of a message.
+func (w *world) setState(i int, change func(*sink.State)) {
+	w.t.Helper()
+	m := w.copyOf(i)
+	state, err := sink.ParseState(m.Header[sink.HeaderState])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	change(&state)
+	m.Header[sink.HeaderState] = string(sink.AppendState(nil, &state))
+	w.bus.messages[i] = m
+}
+
+// refuse replaces a message by a dead letter.
+func (w *world) refuse(i int, row uint64) {
+	m := w.bus.messages[i]
+	dead := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
+		Stream: "things", Shard: "thing", RowID: row, Key: m.Key, Value: m.Value, ID: m.Header[sink.HeaderID], Type: m.Header[sink.HeaderType],
+	}}, "dead", 4096)
+	w.bus.messages[i] = &verify.Message{Value: dead.Value, Header: headers(&dead)}
+}
+
+// tombstone sends the tombstone of the last message.
+func (w *world) tombstone() {
+	last := w.copyOf(len(w.bus.messages) - 1)
+	last.Value = nil
+	if w.stamp.Epoch != 0 {
+		last.Header[sink.HeaderState] = string(sink.AppendState(nil, &w.stamp))
+		w.stamp.Seq++
+		w.stamp.Acked++
+	}
+	w.bus.messages = append(w.bus.messages, last)
+}
+
+// copyOf returns a copy of a message.
+func (w *world) copyOf(i int) *verify.Message { return clone(w.bus.messages[i]) }
+
+// examplesOf returns the examples of a fault, reason or kind of repeat.
+func examplesOf(r *verify.Report, of string) (list []verify.Example) {
+	for _, s := range r.Streams {
+		for _, f := range slices.Concat(s.Faults, s.Unjudged, s.Repeated) {
+			if of == string(f.Fault) || of == string(f.Reason) || of == string(f.Repeat) {
+				list = append(list, f.Examples...)
+			}
+		}
+	}
+	return list
+}
+
+// healed lists what is healed: "lost 2, brokenLink 1".
+func healed(r *verify.Report) string {
+	var list []string
+	for _, s := range r.Streams {
+		for _, f := range s.Healed {
+			list = append(list, fmt.Sprintf("%s %d", f.Fault, f.Count))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// repeats lists the repeats of a report: "copy 1, again 2".
+func repeats(r *verify.Report) string {
+	var list []string
+	for _, s := range r.Streams {
+		for _, x := range s.Repeated {
+			list = append(list, fmt.Sprintf("%s %d", x.Repeat, x.Count))
+		}
+	}
+	return strings.Join(list, ", ")
+}
