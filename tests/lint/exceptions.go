@@ -2,38 +2,35 @@ package main
 
 import "strings"
 
-// exception lets what has a prefix break a rule, for a reason.
-type exception struct{ prefix, reason string }
+// exceptions let what begins with a prefix break a rule, for a reason.
+type exceptions map[string]string
 
-// openToClose is the reason for contexts that end with Close and no call passes.
 const openToClose = "ends what Open began when Close is called"
 
 var (
-	words = []exception{
-		{"tests/lint/", "lists the words"},
-		{"tests/world/program.go", "names a flag of go build"},
-		{"tests/faulty/mistakes_test.go", "names a flag of go test"},
-		{"tests/torture/", "names faults and texts of the page that results were published with, and quotes the log"},
-		{"internal/verify/findings.go", "the names of its JSON members stay"},
-		{"internal/verify/findings_test.go", "the names of its JSON members stay"},
-		{"internal/app/metrics_test.go", "names a label of a metric that alerts rely on"},
-		{"internal/shard/metrics.go", "names a label of a metric that alerts rely on"},
-		{"docs/fault-matrix.md", "is a record of a run, in the words of its day"},
+	words = exceptions{
+		"tests/lint/":                      "lists the words",
+		"tests/world/program.go":           "names a flag of go build",
+		"tests/faulty/mistakes_test.go":    "names a flag of go test",
+		"tests/torture/":                   "names faults and texts of the page that results were published with, and quotes the log",
+		"internal/verify/findings.go":      "the names of its JSON members stay",
+		"internal/verify/findings_test.go": "the names of its JSON members stay",
+		"internal/app/metrics_test.go":     "names a label of a metric that alerts rely on",
+		"internal/shard/metrics.go":        "names a label of a metric that alerts rely on",
+		"docs/fault-matrix.md":             "is a record of a run, in the words of its day",
 	}
-	fields = []exception{
-		{"internal/shard.Options", "is configuration, given once"},
-	}
-	contexts = []exception{
-		{"internal/shard.nomination", "is a request that another goroutine serves until its caller leaves"},
-		{"sink/kafka.", openToClose},
-		{"sink/jetstream.", openToClose},
-		{"sink/stdout.", openToClose},
+	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
+	contexts = exceptions{
+		"internal/shard.nomination": "is a request that another goroutine serves until its caller leaves",
+		"sink/kafka.":               openToClose,
+		"sink/jetstream.":           openToClose,
+		"sink/stdout.":              openToClose,
 	}
 )
 
-func excepted(rule []exception, name string) bool {
-	for _, e := range rule {
-		if strings.HasPrefix(name, e.prefix) {
+func (e exceptions) cover(name string) bool {
+	for prefix := range e {
+		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}

@@ -5,34 +5,37 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
+)
+
+const (
+	mostColumns = 100
+	mostMethods = 40
+	mostFields  = 25
 )
 
 func main() {
 	names, err := exec.Command("git", "ls-files", "*.go", "*.md").Output()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "lint: list the files of the repository:", err)
-		os.Exit(2)
-	}
 	files := make(map[string][]byte)
 	for name := range strings.FieldsSeq(string(names)) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "lint:", err)
-			os.Exit(2)
+		if err == nil {
+			files[name], err = os.ReadFile(name)
 		}
-		files[name] = text
 	}
-	findings, err := check(files)
+	var findings []string
+	if err == nil {
+		findings, err = check(files)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lint:", err)
 		os.Exit(2)
 	}
-	findings = slices.DeleteFunc(findings, func(f string) bool { return !begins(f, os.Args[1:]) })
 	for _, f := range findings {
 		fmt.Println(f)
 	}
@@ -41,62 +44,151 @@ func main() {
 	}
 }
 
-// begins reports whether s has one of the prefixes, or there are none.
-func begins(s string, prefixes []string) bool {
-	has := func(prefix string) bool { return strings.HasPrefix(s, prefix) }
-	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, has)
-}
-
 // checker collects what the rules find.
 type checker struct {
 	fset     *token.FileSet
 	findings []string
-	// methods counts the methods of each type by "directory.Type", with where its first method is.
-	methods map[string]int
-	first   map[string]token.Pos
-	// tests are those of all files, mentioned those that pages name.
+	// methods are those of each type by "directory.Type".
+	methods map[string][]token.Pos
+	// tests are those of all files, mentioned those that pages name, by where they do.
 	tests     map[string]bool
-	mentioned []mention
+	mentioned [][2]string
 }
 
 // check returns the findings in files, which are named by their paths below the module's root.
 func check(files map[string][]byte) ([]string, error) {
-	c := &checker{fset: token.NewFileSet(), methods: make(map[string]int), first: make(map[string]token.Pos), tests: make(map[string]bool)}
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	c := &checker{fset: token.NewFileSet(), methods: make(map[string][]token.Pos), tests: make(map[string]bool)}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := string(files[name])
 		if path.Ext(name) == ".md" {
-			c.page(name, string(files[name]))
-			c.mentions(name, string(files[name]))
+			c.page(name, text)
 			continue
 		}
-		file, err := parser.ParseFile(c.fset, name, files[name], parser.ParseComments)
+		file, err := parser.ParseFile(c.fset, name, text, parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
-		c.file(name, file)
-		c.columns(name, string(files[name]))
+		if !words.cover(name) {
+			c.words(file)
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			c.test(file)
+		}
+		c.types(path.Dir(name), file)
+		c.columns(name, text)
 	}
-	c.tooManyMethods()
-	c.unknownTests()
+	for _, name := range slices.Sorted(maps.Keys(c.methods)) {
+		if all := c.methods[name]; len(all) > mostMethods {
+			c.add(all[0], "%s has %d methods, at most %d: it is two types", name, len(all), mostMethods)
+		}
+	}
+	for _, m := range c.mentioned {
+		if !c.tests[m[1]] {
+			c.findings = append(c.findings, fmt.Sprintf("%s: no package has %s", m[0], m[1]))
+		}
+	}
 	return c.findings, nil
 }
 
 func (c *checker) add(pos token.Pos, format string, args ...any) {
 	p := c.fset.Position(pos)
-	c.findings = append(c.findings, fmt.Sprintf("%s:%d: %s", p.Filename, p.Line, fmt.Sprintf(format, args...)))
+	c.line(p.Filename, p.Line, format, args...)
 }
 
-func (c *checker) file(name string, file *ast.File) {
-	if !excepted(words, name) {
-		c.words(file)
+func (c *checker) line(name string, n int, format string, args ...any) {
+	c.findings = append(c.findings, fmt.Sprintf("%s:%d: %s", name, n, fmt.Sprintf(format, args...)))
+}
+
+// columns finds lines of comments that are too wide. Directives and lines with a single long word,
+// such as an address, are left alone.
+func (c *checker) columns(name, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		comment := strings.TrimLeft(line, "\t ")
+		wide := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+		if wide > mostColumns && strings.HasPrefix(comment, "// ") && strings.Count(comment, " ") >= 3 {
+			c.line(name, i+1, "a comment of %d columns, at most %d", wide, mostColumns)
+		}
 	}
-	if strings.HasSuffix(name, "_test.go") {
-		c.sleeps(file)
-		c.declares(file)
+}
+
+// types counts methods and fields, and finds contexts that structs keep.
+func (c *checker) types(dir string, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv != nil {
+				name := dir + "." + receiver(n.Recv.List[0].Type)
+				c.methods[name] = append(c.methods[name], n.Pos())
+			}
+		case *ast.TypeSpec:
+			s, ok := n.Type.(*ast.StructType)
+			if !ok {
+				break
+			}
+			name := dir + "." + n.Name.Name
+			for _, field := range s.Fields.List {
+				if is(field.Type, "context", "Context") && !contexts.cover(name) {
+					c.add(field.Pos(), "%s keeps a context: pass it as a parameter", name)
+				}
+			}
+			if all := s.Fields.NumFields(); all > mostFields && !fields.cover(name) {
+				c.add(s.Pos(), "%s has %d fields, at most %d: it is two types", name, all, mostFields)
+			}
+		}
+		return true
+	})
+}
+
+// receiver returns the name of the type that a method belongs to.
+func receiver(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return receiver(t.X)
+	case *ast.IndexExpr:
+		return receiver(t.X)
+	case *ast.IndexListExpr:
+		return receiver(t.X)
+	case *ast.Ident:
+		return t.Name
 	}
-	c.types(name, file)
+	return ""
+}
+
+// test notes the tests of a file, and finds those that wait for a time to pass: time.Sleep, and a
+// receive from time.After that is a statement of its own. In testing/synctest both take no time.
+func (c *checker) test(file *ast.File) {
+	const sleeps = "a test sleeps: wait for a condition, or use testing/synctest"
+	deadlines := make(map[ast.Stmt]bool)
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			c.tests[n.Name.Name] = c.tests[n.Name.Name] || n.Recv == nil
+		case *ast.CommClause:
+			deadlines[n.Comm] = true
+		case *ast.CallExpr:
+			if is(n.Fun, "synctest", "Test") {
+				return false
+			}
+			if is(n.Fun, "time", "Sleep") {
+				c.add(n.Pos(), sleeps)
+			}
+		case *ast.ExprStmt:
+			if receive, ok := n.X.(*ast.UnaryExpr); ok && !deadlines[n] {
+				if call, ok := receive.X.(*ast.CallExpr); ok && is(call.Fun, "time", "After") {
+					c.add(n.Pos(), sleeps)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// is reports whether an expression is a name of a package.
+func is(e ast.Expr, pkg, name string) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
 }

@@ -4,58 +4,70 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
-// retired are words that the glossary replaced, in names, comments, texts and pages. The second
-// group is of ordinary English words that had a private meaning: a few set phrases keep them.
-var retired = regexp.MustCompile(`(?i)\b(?:whoever|anew|forsake\w*|forsook|bury|buries|buried|greet\w*|glance\w*|` +
-	`recall\w*|recollect\w*|lanes?|settle[sd]?|settling|patience|sights?|overlays?|` +
-	`places?|marks?|raise[sd]?)\b`)
-
-// retiredName are words that prose keeps in another meaning: a letter of the alphabet.
-var retiredName = regexp.MustCompile(`\b(?:letters?)\b`)
-
-// phrases are what a retired word may stand in.
-var phrases = regexp.MustCompile(`(?i)\b(?:dead letters?|in place\b|takes? place|decimal places?|(?:question|quotation|byte order|low-water) marks?)`)
-
-// verbs begin no names: they mean something else in every file.
-var verbs = map[string]bool{"take": true, "look": true, "settle": true, "judge": true, "tell": true, "ask": true, "hold": true, "know": true}
-
-// badError is a text of an error that says what a thing is not.
-// That there is nothing of a kind is plain.
-var badError = regexp.MustCompile(`\bis no [a-z]`)
+var (
+	// retired are words that the glossary replaced, in names, comments, texts and pages, and
+	// ordinary English words that had a private meaning: a few phrases keep them.
+	retired = regexp.MustCompile(`(?i)\b(?:whoever|anew|forsake\w*|forsook|bury|buries|buried|greet\w*|glance\w*|` +
+		`recall\w*|recollect\w*|lanes?|settle[sd]?|settling|patience|sights?|overlays?|places?|marks?|raise[sd]?)\b`)
+	phrases = regexp.MustCompile(`(?i)\b(?:dead letters?|in place\b|takes? place|decimal places?|(?:question|quotation|byte order|low-water) marks?)`)
+	// retiredName are retired in names alone, verbs begin no names: they mean something else in
+	// every file.
+	retiredName = regexp.MustCompile(`\b(?:letters?)\b`)
+	verbs       = regexp.MustCompile(`^(?:take|look|settle|judge|tell|ask|hold|know)\b`)
+	// badError is a text of an error that says what a thing is not. That there is nothing of a kind
+	// is plain.
+	badError = regexp.MustCompile(`\bis no [a-z]`)
+	hump     = regexp.MustCompile(`_?([A-Z])|_`)
+	quoted   = regexp.MustCompile("`[^`]*`")
+	// namedTest matches a test or a benchmark that a page names.
+	namedTest = regexp.MustCompile("`((?:Test|Benchmark)[A-Z0-9]\\w*)`")
+)
 
 func retiredIn(text string) []string {
 	return retired.FindAllString(phrases.ReplaceAllString(text, ""), -1)
 }
 
-// page looks at the prose of a page; what stands between backquotes is a name.
+// promises is the page whose tables name a test in the last cell of each row.
+const promises = "docs/guarantees.md"
+
+// page looks at the prose of a page, and at the tests that a page of docs names.
 func (c *checker) page(name, text string) {
-	if excepted(words, name) {
-		return
-	}
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
+	promised := false
+	for i, line := range strings.Split(text, "\n") {
 		for _, word := range retiredIn(quoted.ReplaceAllString(line, "")) {
-			c.findings = append(c.findings, fmt.Sprintf("%s:%d: %q is a retired word", name, n, word))
+			if !words.cover(name) {
+				c.line(name, i+1, "%q is a retired word", word)
+			}
+		}
+		if path.Dir(name) != "docs" {
+			continue
+		}
+		for _, match := range namedTest.FindAllStringSubmatch(line, -1) {
+			c.mentioned = append(c.mentioned, [2]string{fmt.Sprintf("%s:%d", name, i+1), match[1]})
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		switch row := strings.HasPrefix(line, "|"); {
+		case !row || name != promises:
+			promised = false
+		case strings.HasSuffix(line, "| test |"):
+			promised = true
+		case promised && !strings.HasPrefix(line, "|---") && !namedTest.MatchString(cells[len(cells)-1]):
+			c.line(name, i+1, "a promise that names no test")
 		}
 	}
 }
-
-var quoted = regexp.MustCompile("`[^`]*`")
 
 // words looks at names, comments and texts.
 func (c *checker) words(file *ast.File) {
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
-			for _, word := range retiredIn(comment.Text) {
-				c.add(comment.Pos(), "%q is a retired word", word)
-			}
+			c.retired(comment.Pos(), comment.Text)
 		}
 	}
 	tags := make(map[*ast.BasicLit]bool)
@@ -64,30 +76,28 @@ func (c *checker) words(file *ast.File) {
 		case *ast.ImportSpec:
 			return false
 		case *ast.BasicLit:
-			if !tags[n] {
-				c.literal(n)
+			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && !tags[n] {
+				c.retired(n.Pos(), text)
+				if bad := badError.FindString(strings.ReplaceAll(text, "here is no ", "")); bad != "" {
+					c.add(n.Pos(), "%q: say what is wrong and what to use", bad+"…")
+				}
 			}
 		case *ast.FuncDecl:
 			c.name(n.Name)
-			if first, _, _ := strings.Cut(camel(n.Name.Name), " "); verbs[first] {
+			if first := verbs.FindString(camel(n.Name.Name)); first != "" {
 				c.add(n.Name.Pos(), "%q begins the name %s: use the verb of the field", first, n.Name.Name)
 			}
 		case *ast.TypeSpec:
 			c.name(n.Name)
 		case *ast.Field:
 			c.name(n.Names...)
-			if n.Tag != nil {
-				// What is outside relies on these names.
-				tags[n.Tag] = true
-			}
+			tags[n.Tag] = true // what is outside relies on these names
 		case *ast.ValueSpec:
 			c.name(n.Names...)
 		case *ast.AssignStmt:
-			if n.Tok == token.DEFINE {
-				for _, left := range n.Lhs {
-					if id, ok := left.(*ast.Ident); ok {
-						c.name(id)
-					}
+			for _, left := range n.Lhs {
+				if id, ok := left.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					c.name(id)
 				}
 			}
 		}
@@ -95,19 +105,9 @@ func (c *checker) words(file *ast.File) {
 	})
 }
 
-func (c *checker) literal(l *ast.BasicLit) {
-	if l.Kind != token.STRING {
-		return
-	}
-	text, err := strconv.Unquote(l.Value)
-	if err != nil {
-		return
-	}
+func (c *checker) retired(pos token.Pos, text string) {
 	for _, word := range retiredIn(text) {
-		c.add(l.Pos(), "%q is a retired word", word)
-	}
-	if bad := badError.FindString(strings.ReplaceAll(text, "here is no ", "")); bad != "" {
-		c.add(l.Pos(), "%q: say what is wrong and what to use", bad+"…")
+		c.add(pos, "%q is a retired word", word)
 	}
 }
 
@@ -123,14 +123,5 @@ func (c *checker) name(ids ...*ast.Ident) {
 
 // camel splits a Go name into lower-case words.
 func camel(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 || r == '_' {
-			b.WriteByte(' ')
-		}
-		if r != '_' {
-			b.WriteRune(unicode.ToLower(r))
-		}
-	}
-	return b.String()
+	return strings.TrimSpace(strings.ToLower(hump.ReplaceAllString(name, " $1")))
 }
