@@ -108,7 +108,8 @@ type spooled struct{ kind, id, row, key, value []byte }
 func (r *rig) spool(t testing.TB, l load) *spool {
 	t.Helper()
 	table := r.tableOf(t, l)
-	if s := r.spools[l.kind]; s != nil {
+	of := fmt.Sprint(l.kind, table)
+	if s := r.spools[of]; s != nil {
 		return s
 	}
 	clear(r.spools)
@@ -137,7 +138,7 @@ func (r *rig) spool(t testing.TB, l load) *spool {
 			t.Fatal(err)
 		}
 		if len(page.Rows) == 0 {
-			r.spools[l.kind] = s
+			r.spools[of] = s
 			return s
 		}
 		if err := encoder.Bind(page.Columns); err != nil {

@@ -27,8 +27,8 @@ type rig struct {
 	path, profiling string
 	// made are the tables that are there, and whether they have their key.
 	made map[string]bool
-	// spools are the messages of a kind of stream; the last one alone is kept.
-	spools map[event.Kind]*spool
+	// spools are the messages of a kind of stream over a table; the last one alone is kept.
+	spools map[string]*spool
 	// took are seconds, and allocations a row, of parts with which a backlog is compared.
 	took map[string]float64
 	// verify has the messages of bridge compared with those of the spools.
@@ -50,7 +50,7 @@ func newRig(t testing.TB, arguments []string, buses ...*bus) *rig {
 	server := testenv.StartMariaDB(t, append(arguments, "--innodb-buffer-pool-size="+pool, "--innodb-log-file-size=256M")...)
 	r := &rig{
 		World: world.Empty(t, server), buses: buses,
-		made: make(map[string]bool), spools: make(map[event.Kind]*spool), took: make(map[string]float64),
+		made: make(map[string]bool), spools: make(map[string]*spool), took: make(map[string]float64),
 	}
 	r.path = cmp.Or(os.Getenv("BENCH_BRIDGE"), world.Binary(t, false))
 	fmt.Fprintf(os.Stderr, "mariadb: %s\n", server.Version)
