@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -59,17 +58,13 @@ const (
 // writer has no entity for it.
 type operation struct {
 	weight int
-	run    func(w *stateWriter, ctx context.Context, change Change) error
+	run    func(w *stateWriter, ctx context.Context) error
 }
 
 var operations = map[Change]operation{
 	Insert:     {6, bring("INSERT", func(w *stateWriter) []*stateEntity { return w.newcomers(1) })},
 	InsertMany: {1, bring("INSERT", func(w *stateWriter) []*stateEntity { return w.newcomers(2 + w.rng.IntN(6)) })},
-	InsertOld: {1, bring("INSERT", func(w *stateWriter) []*stateEntity {
-		e := w.newcomers(1)
-		e[0].id = w.oldID()
-		return e
-	})},
+	InsertOld:  {1, bring("INSERT", func(w *stateWriter) []*stateEntity { return w.withOldID(w.newcomers(1)) })},
 	InsertDead: {1, bring("INSERT", func(w *stateWriter) []*stateEntity {
 		e := w.newcomers(1)
 		e[0].condition = Tombstone
@@ -89,14 +84,8 @@ var operations = map[Change]operation{
 		}
 		return nil
 	})},
-	ReplaceMany: {2, bring("REPLACE", func(w *stateWriter) []*stateEntity { return w.replaced(2 + w.rng.IntN(6)) })},
-	ReplaceOld: {1, bring("REPLACE", func(w *stateWriter) []*stateEntity {
-		now := w.replaced(1)
-		for _, e := range now {
-			e.id = w.oldID()
-		}
-		return now
-	})},
+	ReplaceMany:    {2, bring("REPLACE", func(w *stateWriter) []*stateEntity { return w.replaced(2 + w.rng.IntN(6)) })},
+	ReplaceOld:     {1, bring("REPLACE", func(w *stateWriter) []*stateEntity { return w.withOldID(w.replaced(1)) })},
 	ReplaceCrossed: {1, replaceCrossed},
 
 	Update:       {14, update(func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), true) }, Live, Tombstone)},
@@ -112,9 +101,9 @@ var operations = map[Change]operation{
 	Revive: {2, update(func(w *stateWriter, e *stateEntity) edit {
 		return edit{set: "deleted = 0" + w.opts.touched(w.coin()), now: []*stateEntity{e.with(Live, e.state)}}
 	}, Tombstone)},
-	Delete: {3, func(w *stateWriter, ctx context.Context, change Change) error {
+	Delete: {3, func(w *stateWriter, ctx context.Context) error {
 		if e := w.pick(Live, Tombstone); e != nil {
-			return w.remove(ctx, change, e)
+			return w.remove(ctx, e)
 		}
 		return nil
 	}},
@@ -142,36 +131,41 @@ func EveryChange() map[Change]int {
 func (w *stateWriter) coin() bool { return w.rng.IntN(2) == 0 }
 
 // bring returns one INSERT or REPLACE of entities, as a commit of its own.
-func bring(verb string, of func(w *stateWriter) []*stateEntity) func(*stateWriter, context.Context, Change) error {
-	return func(w *stateWriter, ctx context.Context, change Change) error {
-		entities := of(w)
-		if len(entities) == 0 {
-			return nil
-		}
-		c := commit{change: change, begun: time.Now()}
-		// Those whose rows they take, which compare as equal and differ.
-		for _, e := range entities {
-			if was := w.byName[w.compared(e.name)]; was != nil && was.name != e.name {
-				c.now = append(c.now, was.with(Absent, 0))
-			}
-		}
-		c.now = append(c.now, entities...)
-		return w.resolve(ctx, w.write(ctx, verb, w.opts.DB, entities...), c)
+func bring(verb string, of func(w *stateWriter) []*stateEntity) func(*stateWriter, context.Context) error {
+	return func(w *stateWriter, ctx context.Context) error { return w.bring(ctx, verb, of(w)) }
+}
+
+func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateEntity) error {
+	if len(entities) == 0 {
+		return nil
 	}
+	begun := time.Now()
+	var now []*stateEntity
+	// Those whose rows they take, which compare as equal and differ.
+	for _, e := range entities {
+		if was := w.byName[w.compared(e.name)]; was != nil && was.name != e.name {
+			now = append(now, was.with(Absent, 0))
+		}
+	}
+	return w.resolve(ctx, w.write(ctx, verb, w.opts.DB, entities...), begun, append(now, entities...)...)
 }
 
 // write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring.
 // Without an error their ids are set.
 func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
 	own := entities[0].id != 0
+	names := append([]string{"app", "name", "deleted"}, stateColumns...)
+	if own {
+		names = append([]string{"id"}, names...)
+	}
 	var args []any
 	for _, e := range entities {
 		if own {
 			args = append(args, e.id)
 		}
-		args = append(args, e.row()...)
+		args = append(append(args, e.app, e.name, e.condition == Tombstone), stateValues(e.state)...)
 	}
-	result, err := db.ExecContext(ctx, w.opts.insertInto(verb, len(entities), own), args...)
+	result, err := db.ExecContext(ctx, insertInto(verb, w.opts.Table, names, len(entities)), args...)
 	if err != nil || own {
 		return err
 	}
@@ -184,57 +178,44 @@ func (w *stateWriter) write(ctx context.Context, verb string, db execer, entitie
 	return err
 }
 
-// replaced returns up to n entities with other states and rows.
-func (w *stateWriter) replaced(n int) (now []*stateEntity) {
-	for _, e := range w.some(n) {
-		now = append(now, e.renewed(w.newState()))
-	}
-	return now
-}
-
 // replaceCrossed locks one entity, lets a REPLACE of it and of another one take its ids and wait,
 // and replaces the other one first.
-func replaceCrossed(w *stateWriter, ctx context.Context, change Change) error {
+func replaceCrossed(w *stateWriter, ctx context.Context) error {
 	// How long the statement that waits has to take its ids. If it takes them later, the ids are in
 	// order and the record is right all the same.
 	const crossing = 5 * time.Millisecond
-	pair := w.some(2)
-	if len(pair) < 2 {
+	lower := w.replaced(2)
+	if len(lower) < 2 {
 		return nil
 	}
+	higher := lower[1].renewed(w.newState())
 	tx, err := open(ctx, w.opts.DB, MySQL)
 	if err != nil {
 		return err
 	}
 	defer tx.end()
-	if _, err := tx.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET note = note"+ofEntity, pair[0].app, pair[0].name); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET note = note"+ofEntity, lower[0].app, lower[0].name); err != nil {
 		return err
 	}
-	lower := commit{change: change, begun: time.Now(), now: []*stateEntity{pair[0].renewed(w.newState()), pair[1].renewed(w.newState())}}
-	waited := make(chan error, 1)
-	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower.now...) }()
-	if err := backoff.Pause(ctx, crossing); err != nil {
-		return worst(w.resolve(ctx, <-waited, lower), err)
+	begun, waited := time.Now(), make(chan error, 1)
+	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower...) }()
+	_ = backoff.Pause(ctx, crossing) // a statement says that ctx has ended
+	if err := w.write(ctx, "REPLACE", tx, higher); err != nil {
+		_ = tx.finish(ctx, "ROLLBACK") // what failed here has not happened
+		if err := w.resolve(ctx, <-waited, begun, lower...); err != nil {
+			return err
+		}
+		return err
 	}
-	higher := commit{change: change, now: []*stateEntity{pair[1].renewed(w.newState())}}
-	if err := w.write(ctx, "REPLACE", tx, higher.now...); err != nil {
-		_ = tx.rollback(ctx) // what failed here has not happened
-		return worst(w.resolve(ctx, <-waited, lower), err)
-	}
-	higher.begun = time.Now()
 	// The other one waits until this one is there.
-	lower.begun = higher.begun
-	first := tx.commit(ctx)
+	begun = time.Now()
+	first := tx.finish(ctx, "COMMIT")
 	second := <-waited
-	switch {
-	case first != nil && second == nil:
-		// What the second one has replaced cannot be told any more.
-		w.doubt(higher)
-		return w.resolve(ctx, nil, lower)
-	case first != nil && isAway(second) && !isRefused(second):
-		return w.resolve(ctx, errors.Join(first, second), lower, higher)
+	if first == nil {
+		w.becomes(begun, higher)
+		return w.resolve(ctx, second, begun, lower...)
 	}
-	return worst(w.resolve(ctx, first, higher), w.resolve(ctx, second, lower))
+	return w.resolve(ctx, first, begun, append(lower, higher)...)
 }
 
 // edit is an UPDATE of the row of an entity: its assignments and their values, and what becomes of
@@ -246,22 +227,22 @@ type edit struct {
 }
 
 // update returns one UPDATE of an entity in one of the given conditions, as a commit of its own.
-func update(of func(w *stateWriter, e *stateEntity) edit, conditions ...Condition) func(*stateWriter, context.Context, Change) error {
-	return func(w *stateWriter, ctx context.Context, change Change) error {
+func update(of func(w *stateWriter, e *stateEntity) edit, conditions ...Condition) func(*stateWriter, context.Context) error {
+	return func(w *stateWriter, ctx context.Context) error {
 		if e := w.pick(conditions...); e != nil {
-			return w.edit(ctx, change, e, of(w, e))
+			return w.edit(ctx, e, of(w, e))
 		}
 		return nil
 	}
 }
 
-func (w *stateWriter) edit(ctx context.Context, change Change, e *stateEntity, to edit) error {
+func (w *stateWriter) edit(ctx context.Context, e *stateEntity, to edit) error {
 	if to.set == "" {
 		return nil
 	}
-	c := commit{change: change, begun: time.Now(), now: to.now}
+	begun := time.Now()
 	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
-	return w.resolve(ctx, err, c)
+	return w.resolve(ctx, err, begun, to.now...)
 }
 
 func (w *stateWriter) toState(e *stateEntity, state uint64, touch bool) edit {
@@ -276,7 +257,7 @@ func (w *stateWriter) rename(e *stateEntity, name string) edit {
 }
 
 // flap changes an entity to its other state, and often back at once or a moment later.
-func flap(w *stateWriter, ctx context.Context, change Change) error {
+func flap(w *stateWriter, ctx context.Context) error {
 	e := w.pick(Live)
 	if e == nil {
 		return nil
@@ -287,7 +268,7 @@ func flap(w *stateWriter, ctx context.Context, change Change) error {
 	for range 1 + w.rng.IntN(4) {
 		to := w.toState(e, e.other, w.coin())
 		to.now[0].other = e.state
-		if err := w.edit(ctx, change, e, to); err != nil {
+		if err := w.edit(ctx, e, to); err != nil {
 			return err
 		}
 		if err := backoff.Pause(ctx, time.Duration(w.rng.IntN(20))*time.Millisecond); err != nil {
@@ -297,28 +278,29 @@ func flap(w *stateWriter, ctx context.Context, change Change) error {
 	return nil
 }
 
-func (w *stateWriter) remove(ctx context.Context, change Change, e *stateEntity) error {
-	c := commit{change: change, begun: time.Now(), now: []*stateEntity{e.with(Absent, 0)}}
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+w.opts.Table+ofEntity, e.app, e.name), c)
+func (w *stateWriter) remove(ctx context.Context, e *stateEntity) error {
+	begun := time.Now()
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+w.opts.Table+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
 }
 
 // purge removes up to 8 rows, those with the lowest ids.
-func purge(w *stateWriter, ctx context.Context, change Change) error {
+func purge(w *stateWriter, ctx context.Context) error {
 	if len(w.there) < 2*recent {
 		return nil
 	}
-	c := commit{change: change, begun: time.Now()}
+	begun := time.Now()
+	var now []*stateEntity
 	byID := func(a, b *stateEntity) int { return cmp.Compare(a.id, b.id) }
 	for _, e := range slices.SortedFunc(slices.Values(w.there), byID)[:1+w.rng.IntN(recent)] {
-		c.now = append(c.now, e.with(Absent, 0))
+		now = append(now, e.with(Absent, 0))
 	}
-	highest := c.now[len(c.now)-1].id
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(c.now), "DELETE FROM "+w.opts.Table+" WHERE app = ? AND id <= ?", w.app, highest), c)
+	highest := now[len(now)-1].id
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+w.opts.Table+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
 }
 
 // reinsert removes an entity and inserts it again with the same or another state: in one
 // transaction, so that it is never gone, or in two commits.
-func reinsert(w *stateWriter, ctx context.Context, change Change) error {
+func reinsert(w *stateWriter, ctx context.Context) error {
 	e := w.pick(Live, Tombstone)
 	if e == nil {
 		return nil
@@ -328,10 +310,10 @@ func reinsert(w *stateWriter, ctx context.Context, change Change) error {
 		again.state = w.newState()
 	}
 	if w.coin() {
-		if err := w.remove(ctx, change, e); err != nil {
+		if err := w.remove(ctx, e); err != nil {
 			return err
 		}
-		return bring("INSERT", func(*stateWriter) []*stateEntity { return []*stateEntity{again} })(w, ctx, change)
+		return w.bring(ctx, "INSERT", []*stateEntity{again})
 	}
 	tx, err := open(ctx, w.opts.DB, MySQL)
 	if err != nil {
@@ -344,6 +326,6 @@ func reinsert(w *stateWriter, ctx context.Context, change Change) error {
 	if err := w.write(ctx, "INSERT", tx, again); err != nil {
 		return err
 	}
-	c := commit{change: change, begun: time.Now(), now: []*stateEntity{again}}
-	return w.resolve(ctx, tx.commit(ctx), c)
+	begun := time.Now()
+	return w.resolve(ctx, tx.finish(ctx, "COMMIT"), begun, again)
 }

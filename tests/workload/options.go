@@ -6,49 +6,44 @@ import (
 	"time"
 )
 
-// Options describe a workload.
+// Dialect is the SQL of the database.
+type Dialect int
+
+// The dialects.
+const (
+	MySQL Dialect = iota
+	SQLite
+)
+
+// Options describe a workload of rows, in the table orders.
 type Options struct {
-	// DB is the application's pool. It should keep as many idle connections as there are writers,
-	// for SQLite with a busy timeout.
-	DB *sql.DB
-	// Dialect defaults to MySQL.
+	// DB is the application's pool, which should keep an idle connection for each writer.
+	DB      *sql.DB
 	Dialect Dialect
-	// Table is the table to write to, the stem of the tables' names for Ordered. Defaults to
-	// "orders".
-	Table string
 	// IDs is where ids come from. Defaults to AutoIncrement.
 	IDs IDs
 	// Writers is how many transactions are open at the same time, at most. Defaults to 1.
 	Writers int
-	// Commits is how many transactions to commit; Run returns after them. 0 goes on until the
-	// context ends.
+	// Commits is how many transactions to commit; 0 goes on until the context ends.
 	Commits int
-	// Rate is how many transactions are begun in a second, at most, by all writers together. 0 is
-	// no limit.
+	// Rate is how many transactions are begun in a second, at most; 0 is no limit.
 	Rate float64
-	// Seed determines what each writer does, though not how the writers interleave. It is part of
-	// entities and tokens: two workloads over one table need different seeds.
+	// Seed determines what each writer does. It is part of entities and tokens.
 	Seed uint64
-	// Grace is how long a statement under way may take once the context of a run has ended.
-	// Defaults to 3 s.
-	Grace time.Duration
 	// Hold is how long transactions stay open.
 	Hold Hold
 	// Mix is what transactions do. The zero value inserts one row each.
 	Mix Mix
 }
 
-// Hold is how long a transaction stays open behind its last statement.
+// Hold is how long a transaction stays open behind its last statement: uniformly from 0 up to
+// Short, or up to Long for a share of them, 0 to 1.
 type Hold struct {
-	// Short bounds the hold of an ordinary transaction, which is uniform from 0. 0 does not hold.
-	Short time.Duration
-	// Long bounds the hold of a long one, uniform from 0, LongShare is the share of these, 0 to 1.
-	Long      time.Duration
-	LongShare float64
+	Short, Long time.Duration
+	LongShare   float64
 }
 
-// Mix holds the shares of transactions, each from 0 to 1, together at most 1; the rest inserts one
-// row and commits.
+// Mix holds the shares of transactions, together at most 1; the rest inserts one row and commits.
 type Mix struct {
 	// Rollback inserts one row and rolls back.
 	Rollback float64

@@ -13,16 +13,12 @@ import (
 	"sync"
 	"time"
 	"unicode"
-
-	"golang.org/x/sync/errgroup"
-
-	"bridge/internal/backoff"
 )
 
 // CapabilityOptions describe a workload on a table of states.
 type CapabilityOptions struct {
-	// DB is the application's pool, of MariaDB or MySQL. It should keep as many idle connections as
-	// there are writers.
+	// DB is the application's pool, of MariaDB or MySQL, which should keep an idle connection for
+	// each writer.
 	DB *sql.DB
 	// Table is the table to write to. Defaults to "capabilities".
 	Table string
@@ -35,48 +31,43 @@ type CapabilityOptions struct {
 	Entities int
 	// Writers is how many changes happen at the same time, at most. Defaults to 1.
 	Writers int
-	// Changes is how many changes to make; Run returns after them. 0 goes on until the context
-	// ends.
+	// Changes is how many changes to make; 0 goes on until the context ends.
 	Changes int
-	// Rate is how many changes are made in a second, at most, by all writers together. 0 is no
-	// limit.
+	// Rate is how many changes are made in a second, at most; 0 is no limit.
 	Rate float64
-	// Grace is how long a statement under way may take once the context of a run has ended.
-	// Defaults to 3 s.
-	Grace time.Duration
 	// Seed determines what each writer does.
 	Seed uint64
 	// Mix holds the weight of each change. Defaults to all of them, see [EveryChange].
 	Mix map[Change]int
 }
 
-// Capabilities writes states of entities: what a tail by id sees, and what it does not. An entity
-// belongs to one writer, so that the order of its states is known.
+// Capabilities writes states of entities: what a tail by id sees, and what it does not.
 type Capabilities struct {
 	opts    CapabilityOptions
 	writers []*stateWriter
-	pacer   pacer
-	// step is how far apart the ids are that the server hands out: 1 unless Create has learnt
-	// otherwise.
+	// step is how far apart the ids are that the server hands out.
 	step uint64
 	// mu guards the record.
-	mu          sync.Mutex
-	histories   map[string]*History
-	sums        map[Change]int
-	interrupted Interruptions
+	mu        sync.Mutex
+	histories map[string]*History
+	sums      map[Change]int
+	lookups   Lookups
 }
+
+// Lookups count the commits without an answer: those that were found afterwards, and the others.
+type Lookups struct{ Found, Doubtful int }
 
 // NewCapabilities returns a workload; Create makes its table and Run sets it going.
 func NewCapabilities(opts CapabilityOptions) *Capabilities {
-	opts.Table, opts.Writers, opts.Grace = cmp.Or(opts.Table, "capabilities"), cmp.Or(opts.Writers, 1), cmp.Or(opts.Grace, defaultGrace)
+	opts.Table, opts.Writers = cmp.Or(opts.Table, "capabilities"), cmp.Or(opts.Writers, 1)
 	if opts.Mix == nil {
 		opts.Mix = EveryChange()
 	}
-	w := &Capabilities{opts: opts, histories: make(map[string]*History), sums: make(map[Change]int), step: 1}
+	w := &Capabilities{opts: opts, histories: make(map[string]*History), sums: make(map[Change]int)}
 	for i := range opts.Writers {
 		w.writers = append(w.writers, &stateWriter{
 			Capabilities: w, number: i, rng: rand.New(rand.NewPCG(opts.Seed, uint64(i))), app: fmt.Sprintf("app+%02d", i),
-			byName: make(map[string]*stateEntity), old: uint64(i+1) * oldIDs, pause: retries(),
+			byName: make(map[string]*stateEntity), old: uint64(i+1) * oldIDs,
 		})
 	}
 	return w
@@ -95,10 +86,10 @@ func (w *Capabilities) Create(ctx context.Context) error {
 	}
 	const insertRows = 500 // in a statement
 	for i, writer := range w.writers {
+		writer.change = InsertMany
 		left := w.opts.Entities*(i+1)/w.opts.Writers - w.opts.Entities*i/w.opts.Writers
 		for ; left > 0; left -= insertRows {
-			fill := bring("INSERT", func(w *stateWriter) []*stateEntity { return w.newcomers(min(left, insertRows)) })
-			if err := fill(writer, ctx, InsertMany); err != nil {
+			if err := writer.bring(ctx, "INSERT", writer.newcomers(min(left, insertRows))); err != nil {
 				return fmt.Errorf("fill %s: %w", w.opts.Table, err)
 			}
 		}
@@ -107,16 +98,121 @@ func (w *Capabilities) Create(ctx context.Context) error {
 }
 
 // Run writes until the changes of the options are made or ctx ends, and returns nil then; it
-// finishes the changes that it has begun, within Grace of the end of ctx. One that a deadlock or a
-// wait for a lock undoes has not happened. A database or a table that is away is waited for; an
-// error that says something else ends the run.
+// finishes the changes that it has begun, or soon gives up where the server stands still. A
+// database or a table that is away is waited for; an error that says something else ends the run.
 func (w *Capabilities) Run(ctx context.Context) error {
-	w.pacer.start(w.opts.Changes, w.opts.Rate)
-	writers, ctx := errgroup.WithContext(ctx)
-	for _, writer := range w.writers {
-		writers.Go(func() error { return writer.run(ctx) })
+	return crew{
+		writers: w.opts.Writers, turns: w.opts.Changes, rate: w.opts.Rate,
+		// What was cut short in mid-statement could have happened all the same.
+		turn: func(_, lasting context.Context, i int) (bool, error) {
+			err := w.writers[i].turn(lasting)
+			return err == nil, err
+		},
+		retried: func() {},
+	}.run(ctx)
+}
+
+// Condition says whether an entity has a row.
+type Condition string
+
+// The conditions.
+const (
+	// Live: its row is there.
+	Live Condition = "live"
+	// Tombstone: its row is there and says that it is deleted.
+	Tombstone Condition = "tombstone"
+	// Absent: it has no row.
+	Absent Condition = "absent"
+)
+
+// Version is one state of an entity. Times are the host's, with a monotonic reading.
+type Version struct {
+	Condition Condition
+	// State is the number of the state, which the column state holds as "s<number>"; 0 unless live.
+	// An entity may come back to a state.
+	State uint64
+	// ID is the id of its row; 0 for an absent one. A row that got another id and kept its state is
+	// no new version.
+	ID uint64
+	// CommitBegun is before the commit that brought the version, CommitEnded after it: when it was
+	// found where the commit was not answered.
+	CommitBegun, CommitEnded time.Time
+}
+
+// History holds the versions of an entity in the order in which they were committed. Each differs
+// from the one before in its condition or its state. Between the CommitEnded of a version and the
+// CommitBegun of the next one the entity was as the version says.
+type History struct {
+	// App and Name are the entity, the values of the key columns.
+	App, Name string
+	Versions  []Version
+	// Doubtful are versions whose commit was not answered, which were not there afterwards or that
+	// nobody could look for: a reader may have seen them. They differ from the version before.
+	Doubtful []Version
+}
+
+// Existed reports whether the entity had a live row all the while from one moment to another,
+// whatever its states were.
+func (h History) Existed(from, to time.Time) bool {
+	existed := false
+	for _, v := range h.Versions {
+		switch {
+		case v.CommitBegun.After(to):
+			return existed
+		case v.Condition != Live && v.CommitEnded.After(from):
+			return false
+		case !v.CommitEnded.After(from):
+			existed = v.Condition == Live
+		}
 	}
-	return writers.Wait()
+	return existed
+}
+
+// Histories returns copies of all histories, in the order of their entities.
+func (w *Capabilities) Histories() []History {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]History, 0, len(w.histories))
+	for _, h := range w.histories {
+		list = append(list, History{App: h.App, Name: h.Name, Versions: slices.Clone(h.Versions), Doubtful: slices.Clone(h.Doubtful)})
+	}
+	slices.SortFunc(list, func(a, b History) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Name, b.Name)) })
+	return list
+}
+
+// Sums returns how often each change was made.
+func (w *Capabilities) Sums() map[Change]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.sums)
+}
+
+// Lookups returns the counts so far.
+func (w *Capabilities) Lookups() Lookups {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lookups
+}
+
+// enter adds a version of an entity, which a commit that was begun at a time has brought, to the
+// versions of its history that in returns. w.mu is held.
+func (w *Capabilities) enter(e *stateEntity, begun time.Time, in func(*History) *[]Version) {
+	key := e.app + "\x00" + e.name
+	h := w.histories[key]
+	if h == nil {
+		h = &History{App: e.app, Name: e.name}
+		w.histories[key] = h
+	}
+	v := Version{Condition: e.condition, CommitBegun: begun, CommitEnded: time.Now()}
+	if e.condition != Absent {
+		v.ID = e.id
+	}
+	if e.condition == Live {
+		v.State = e.state
+	}
+	if n := len(h.Versions); n == 0 || h.Versions[n-1].Condition != v.Condition || h.Versions[n-1].State != v.State {
+		*in(h) = append(*in(h), v)
+	}
 }
 
 // stateEntity is an entity of a writer.
@@ -149,6 +245,8 @@ type stateWriter struct {
 	number int
 	rng    *rand.Rand
 	app    string
+	// change is the one under way.
+	change Change
 	// there are the entities with a row; byName finds them by what the server compares.
 	there  []*stateEntity
 	byName map[string]*stateEntity
@@ -160,56 +258,25 @@ type stateWriter struct {
 	// freed are ids that rows had, old those that none had yet.
 	freed []uint64
 	old   uint64
-	pause backoff.Backoff
 }
 
-func (w *stateWriter) run(ctx context.Context) error {
-	// What was cut short in mid-statement could have happened all the same.
-	lasting, end := outlast(ctx, w.opts.Grace)
-	defer end()
-	for w.pacer.reserve() && w.pacer.pace(ctx) == nil {
-		if err := w.turn(ctx, lasting); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// turn makes one change, another one when a database that is away has kept it from that. What is
-// begun ends with lasting.
-func (w *stateWriter) turn(ctx, lasting context.Context) error {
-	for {
-		change := w.choose()
-		err := operations[change].run(w, lasting, change)
-		switch {
-		case lasting.Err() != nil && !errors.Is(err, errNeither):
-			return nil
-		case err == nil || isConflict(err):
-			w.pause.Reset()
-			return nil
-		case !isAway(err):
-			return fmt.Errorf("writer %d: %s: %w", w.number, change, err)
-		}
-		w.count(func(i *Interruptions) { i.Retries++ })
-		if w.pause.Wait(ctx) != nil {
-			return nil
-		}
-	}
-}
-
-// choose draws a change by its weight; in a fixed order, so that a seed always means the same.
-func (w *stateWriter) choose() Change {
+// turn makes a change that it draws by its weight; in a fixed order, so that a seed always means
+// the same.
+func (w *stateWriter) turn(ctx context.Context) error {
 	sum := 0
 	for _, weight := range w.opts.Mix {
 		sum += weight
 	}
 	n := w.rng.IntN(sum)
-	for _, change := range slices.Sorted(maps.Keys(w.opts.Mix)) {
-		if n -= w.opts.Mix[change]; n < 0 {
-			return change
+	for _, w.change = range slices.Sorted(maps.Keys(w.opts.Mix)) {
+		if n -= w.opts.Mix[w.change]; n < 0 {
+			break
 		}
 	}
-	panic("unreachable: n is below the sum")
+	if err := operations[w.change].run(w, ctx); err != nil {
+		return fmt.Errorf("%s: %w", w.change, err)
+	}
+	return nil
 }
 
 // newState returns a state that no entity ever had.
@@ -287,33 +354,133 @@ func (w *stateWriter) pick(conditions ...Condition) *stateEntity {
 	return nil
 }
 
-// some returns up to n different entities with a row.
-func (w *stateWriter) some(n int) (list []*stateEntity) {
+// replaced returns up to n different entities with other states and rows.
+func (w *stateWriter) replaced(n int) (now []*stateEntity) {
+	var picked []*stateEntity
 	for range 2 * n {
-		if e := w.pick(Live, Tombstone); e != nil && len(list) < n && !slices.Contains(list, e) {
-			list = append(list, e)
+		if e := w.pick(Live, Tombstone); e != nil && len(now) < n && !slices.Contains(picked, e) {
+			picked = append(picked, e)
+			now = append(now, e.renewed(w.newState()))
 		}
 	}
-	return list
+	return now
 }
 
-// oldID returns an id below those that the table hands out: one that was free all along, or one
-// that a row had.
-func (w *stateWriter) oldID() uint64 {
-	if len(w.freed) > 0 && w.rng.IntN(2) == 0 {
-		i := w.rng.IntN(len(w.freed))
-		id := w.freed[i]
-		w.freed = slices.Delete(w.freed, i, i+1)
-		return id
+// withOldID gives entities ids below those that the table hands out: each one that was free all
+// along, or one that a row had.
+func (w *stateWriter) withOldID(entities []*stateEntity) []*stateEntity {
+	for _, e := range entities {
+		if len(w.freed) > 0 && w.rng.IntN(2) == 0 {
+			i := w.rng.IntN(len(w.freed))
+			e.id = w.freed[i]
+			w.freed = slices.Delete(w.freed, i, i+1)
+		} else {
+			w.old--
+			e.id = w.old
+		}
 	}
-	w.old--
-	return w.old
+	return entities
+}
+
+// resolve records what a commit, begun at a time and ended with err, has made of entities: plan has
+// what it was to make of them, those without a row first. Where it was not answered the
+// table tells, once that can be asked; ctx bounds how long. It returns the error of a commit that
+// has not happened.
+func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, plan ...*stateEntity) error {
+	if err == nil {
+		w.becomes(begun, plan...)
+		return nil
+	}
+	if ctx.Err() == nil && (!isAway(err) || isConflict(err)) {
+		return err
+	}
+	there, lookErr := w.find(ctx, plan)
+	if lookErr != nil {
+		w.doubt(begun, plan...)
+		return errors.Join(err, lookErr)
+	}
+	var happened, not []*stateEntity
+	explained := make(map[string]bool)
+	for _, e := range plan {
+		key := w.compared(e.name)
+		row, was := there[key], w.byName[key]
+		before := was == nil && row == nil || was != nil && row.shows(was)
+		now := !before && row.shows(e)
+		explained[key] = explained[key] || before || now
+		if !now {
+			not = append(not, e)
+			continue
+		}
+		if row != nil && e.condition != Absent {
+			e.id = row.id
+		}
+		happened = append(happened, e)
+	}
+	for _, known := range explained {
+		if !known {
+			return errNeither
+		}
+	}
+	if n, _ := number(err); len(happened) > 0 || n == 0 && !errors.Is(err, errNotDeleted) {
+		w.doubt(begun, not...)
+	}
+	if len(happened) == 0 {
+		return err
+	}
+	w.becomes(begun, happened...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups.Found++
+	return nil
+}
+
+// foundRow is a row as the table has it, nil where there is none.
+type foundRow struct {
+	id          uint64
+	name, state string
+	deleted     bool
+}
+
+// shows reports whether an entity is as a row says, whose id may not be known yet. A row of another
+// entity that compares as equal shows that it is absent.
+func (r *foundRow) shows(e *stateEntity) bool {
+	if r == nil || r.name != e.name || e.condition == Absent {
+		return e.condition == Absent && (r == nil || r.name != e.name)
+	}
+	return r.state == fmt.Sprintf("s%d", e.state) && r.deleted == (e.condition == Tombstone) && (e.id == 0 || e.id == r.id)
+}
+
+// find returns the rows of entities, by what the server compares of their names, once the database
+// answers.
+func (w *stateWriter) find(ctx context.Context, entities []*stateEntity) (map[string]*foundRow, error) {
+	args := []any{w.app}
+	for _, e := range entities {
+		args = append(args, e.name)
+	}
+	there := make(map[string]*foundRow)
+	err := lookup(ctx, w.opts.DB, MySQL, func(rows *sql.Rows) error {
+		var r foundRow
+		err := rows.Scan(&r.id, &r.name, &r.state, &r.deleted)
+		there[w.compared(r.name)] = &r
+		return err
+	}, "SELECT id, name, state, deleted FROM "+w.opts.Table+" WHERE app = ? AND name IN ("+placeholders(len(entities))+")", args...)
+	return there, err
+}
+
+// doubt enters what may not have happened, or what others may have seen and that has not lasted.
+func (w *stateWriter) doubt(begun time.Time, entities ...*stateEntity) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range entities {
+		w.lookups.Doubtful++
+		w.enter(e, begun, func(h *History) *[]Version { return &h.Doubtful })
+	}
 }
 
 // becomes brings the writer's entities and the record up to date after a commit.
-func (w *stateWriter) becomes(c commit) {
+func (w *stateWriter) becomes(begun time.Time, now ...*stateEntity) {
 	var lost []uint64
-	for _, e := range c.now {
+	for _, e := range now {
 		key := w.compared(e.name)
 		was := w.byName[key]
 		if was != nil {
@@ -334,9 +501,14 @@ func (w *stateWriter) becomes(c commit) {
 		}
 	}
 	for _, id := range lost {
-		if !slices.ContainsFunc(c.now, func(e *stateEntity) bool { return e.condition != Absent && e.id == id }) {
+		if !slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent && e.id == id }) {
 			w.freed = append(w.freed, id)
 		}
 	}
-	w.note(c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sums[w.change]++
+	for _, e := range now {
+		w.enter(e, begun, func(h *History) *[]Version { return &h.Versions })
+	}
 }

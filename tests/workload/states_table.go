@@ -78,25 +78,6 @@ func stateValues(state uint64) []any {
 	return values
 }
 
-// row returns the values of a whole row, for the columns of insertColumns.
-func (e *stateEntity) row() []any {
-	deleted := 0
-	if e.condition == Tombstone {
-		deleted = 1
-	}
-	return append([]any{e.app, e.name, deleted}, stateValues(e.state)...)
-}
-
-// insertInto returns a statement that inserts n rows; with ids it has one in front of each.
-func (o CapabilityOptions) insertInto(verb string, n int, ids bool) string {
-	names := append([]string{"app", "name", "deleted"}, stateColumns...)
-	if ids {
-		names = append([]string{"id"}, names...)
-	}
-	row := "(" + placeholders(len(names)) + ")"
-	return verb + " INTO " + o.Table + " (" + strings.Join(names, ", ") + ") VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")
-}
-
 // set returns the assignments that bring a row into a state, with its time of modification if touch
 // is set.
 func (o CapabilityOptions) set(touch bool) string {

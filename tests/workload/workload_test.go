@@ -3,12 +3,16 @@ package workload_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	_ "modernc.org/sqlite"
 
+	"bridge/internal/backoff"
+	"bridge/internal/processlist"
 	"bridge/tests/testenv"
 	"bridge/tests/workload"
 )
@@ -17,7 +21,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var mix = workload.Mix{Rollback: 0.1, Burn: 0.05, MultiRow: 0.1, InsertSelect: 0.05, Replace: 0.1, Delete: 0.05}
 
-func newWorkload(t *testing.T, opts workload.Options) *workload.Workload {
+// newRows makes a workload of rows.
+func newRows(t *testing.T, opts workload.Options) *workload.Workload {
 	t.Helper()
 	w := workload.New(opts)
 	if err := w.Create(t.Context()); err != nil {
@@ -26,22 +31,56 @@ func newWorkload(t *testing.T, opts workload.Options) *workload.Workload {
 	return w
 }
 
-func openMariaDB(t *testing.T, server *testenv.DatabaseServer, writers int) *sql.DB {
+// newStates makes a workload of states.
+func newStates(t *testing.T, opts workload.CapabilityOptions) *workload.Capabilities {
 	t.Helper()
-	db := server.Admin(t, server.NewDatabase(t))
-	db.SetMaxIdleConns(writers)
+	w := workload.NewCapabilities(opts)
+	if err := w.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func admin(t *testing.T, server *testenv.DatabaseServer, database string) *sql.DB {
+	t.Helper()
+	db := server.Admin(t, database)
+	db.SetMaxIdleConns(16)
 	return db
 }
 
-// agree compares what a record says with what the tables hold.
-func agree(t *testing.T, w *workload.Workload, db *sql.DB) {
+// each scans each row of a query into the variables that into points to, and calls then.
+func each(t *testing.T, db *sql.DB, query string, then func(), into ...any) {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		then()
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// agree compares a record, behind rows that were forgotten, with what the tables hold.
+func agree(t *testing.T, w *workload.Workload, db *sql.DB, forgotten ...*workload.Row) {
 	t.Helper()
 	there := make(map[string]uint64)
 	for _, table := range w.Tables() {
-		read(t, db, table, there)
+		var id uint64
+		var token string
+		each(t, db, "SELECT id, token FROM "+table, func() { there[token] = id }, &id, &token)
 	}
-	should := 0
-	for _, row := range w.Record().Rows() {
+	rows, should, tokens := w.Record().Rows(), 0, make(map[string]bool)
+	for _, row := range forgotten {
+		rows = append(rows, *row)
+	}
+	for _, row := range rows {
 		id, ok := there[row.Token]
 		switch want := row.Fate == workload.Committed && row.GoneFrom.IsZero(); {
 		case row.Fate == workload.Open:
@@ -53,43 +92,83 @@ func agree(t *testing.T, w *workload.Workload, db *sql.DB) {
 		case want:
 			should++
 		}
+		tokens[row.Token] = true
 	}
-	if should != len(there) {
-		t.Errorf("%d rows in the tables, %d by the record", len(there), should)
+	if should != len(there) || len(tokens) != len(rows) {
+		t.Errorf("%d rows in the tables, %d by the record; it has %d rows with %d tokens", len(there), should, len(rows), len(tokens))
 	}
 }
 
-func read(t *testing.T, db *sql.DB, table string, there map[string]uint64) {
+// agreeStates compares what the histories end with and what the table holds, and returns how many
+// newer states have a lower id.
+func agreeStates(t *testing.T, w *workload.Capabilities, db *sql.DB) (lower int) {
 	t.Helper()
-	rows, err := db.Query("SELECT id, token FROM " + table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id uint64
-		var token string
-		if err := rows.Scan(&id, &token); err != nil {
-			t.Fatal(err)
+	there := make(map[string]string)
+	var app, name, state string
+	var deleted bool
+	each(t, db, "SELECT app, name, state, deleted FROM capabilities", func() {
+		there[app+"/"+name] = string(workload.Live) + state
+		if deleted {
+			there[app+"/"+name] = string(workload.Tombstone)
 		}
-		there[token] = id
+	}, &app, &name, &state, &deleted)
+	for _, h := range w.Histories() {
+		entity, should := h.App+"/"+h.Name, ""
+		for i, v := range h.Versions {
+			if should = string(v.Condition); v.Condition == workload.Live {
+				should = fmt.Sprintf("%ss%d", should, v.State)
+			}
+			if i == 0 {
+				continue
+			}
+			if was := h.Versions[i-1]; v.CommitBegun.Before(was.CommitBegun) {
+				t.Errorf("%s: version %d was begun before the one before it: %+v", entity, i, h.Versions)
+			} else if v.ID > 0 && v.ID < was.ID {
+				lower++
+			}
+		}
+		if should == string(workload.Absent) {
+			should = ""
+		}
+		if there[entity] != should {
+			t.Errorf("%s: the table has %q, the history ends with %q", entity, there[entity], should)
+		}
+		delete(there, entity)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	if len(there) > 0 {
+		t.Errorf("%v have rows and no history", there)
+	}
+	return lower
+}
+
+// start has run run until stop is called, which waits for its end.
+func start(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 func TestTheRecordAgreesWithTheTable(t *testing.T) {
+	t.Parallel()
 	for name, ids := range map[string]workload.IDs{
-		"of the database's own ids":            workload.AutoIncrement{},
-		"of interleaving nodes":                workload.Strides{Nodes: 3, Silence: 200 * time.Millisecond},
-		"of blocks that containers hold":       workload.Segments{Containers: 3, Block: 50},
-		"of counters moved by compare-and-set": workload.Ordered{},
+		"of the database's own ids":      nil,
+		"of interleaving nodes":          workload.Strides{Nodes: 3, Silence: 200 * time.Millisecond},
+		"of blocks that containers hold": workload.Segments{Containers: 3, Block: 50},
+		"of ids drawn in order":          workload.Ordered{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const commits = 1000
-			db := openMariaDB(t, testenv.MariaDB(t), 8)
-			w := newWorkload(t, workload.Options{
+			const commits = 500
+			server := testenv.MariaDB(t)
+			db := admin(t, server, server.NewDatabase(t))
+			w := newRows(t, workload.Options{
 				DB: db, IDs: ids, Writers: 8, Commits: commits, Seed: 3, Mix: mix,
 				Hold: workload.Hold{Short: time.Millisecond, Long: 200 * time.Millisecond, LongShare: 0.01},
 			})
@@ -104,6 +183,7 @@ func TestTheRecordAgreesWithTheTable(t *testing.T) {
 	}
 }
 
+// TestSQLiteIsWrittenToo has the rows of a first run forgotten.
 func TestSQLiteIsWrittenToo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(0)&_txlock=immediate")
@@ -111,56 +191,228 @@ func TestSQLiteIsWrittenToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for table, ids := range map[string]workload.IDs{"counted": workload.AutoIncrement{}, "blocks": workload.Segments{Block: 50}} {
-		w := newWorkload(t, workload.Options{
-			DB: db, Dialect: workload.SQLite, IDs: ids, Table: table, Writers: 3, Commits: 200, Mix: mix,
-		})
-		if err := w.Run(t.Context()); err != nil {
-			t.Fatal(err)
+	w := newRows(t, workload.Options{DB: db, Dialect: workload.SQLite, Writers: 3, Rate: 1000, Mix: mix})
+	var forgotten []*workload.Row
+	for run := 1; run <= 2; run++ {
+		stop := start(t, w.Run)
+		until(t, func() bool { return w.Record().Sums().Commits >= run*200 })
+		stop()
+		if run == 1 {
+			forgotten = w.Forget()
 		}
-		agree(t, w, db)
+	}
+	agree(t, w, db, forgotten...)
+	if n := len(w.Record().Rows()); len(forgotten) == 0 || n == 0 {
+		t.Errorf("%d rows were forgotten, %d are kept", len(forgotten), n)
 	}
 }
 
-func TestWritersGoOnOverARestartOfTheDatabase(t *testing.T) {
-	server := testenv.StartMariaDB(t)
-	db := openMariaDB(t, server, 16)
-	w := newWorkload(t, workload.Options{
-		DB: db, Writers: 16, Commits: 6000, Rate: 3000, Mix: mix,
-		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: time.Second, LongShare: 0.02},
+func TestHistoriesEndAsTheTableIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		workload.CapabilityOptions
+		lossy bool
+	}{
+		"where case counts":                            {workload.CapabilityOptions{Entities: 200}, false},
+		"where it does not, and nothing tells changes": {workload.CapabilityOptions{Entities: 200, Loose: true, WithoutModified: true}, false},
+		"over answers that are lost":                   {workload.CapabilityOptions{}, true},
+		"over such answers, where case does not count": {workload.CapabilityOptions{Loose: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testenv.MariaDB(t)
+			database := server.NewDatabase(t)
+			db, opts := admin(t, server, database), c.CapabilityOptions
+			opts.DB, opts.Writers, opts.Changes, opts.Seed = db, 4, 1200, 11
+			if c.lossy {
+				newStates(t, opts)
+				opts.DB = openFaulty(t, server, database, lossy())
+			}
+			opts.Mix = workload.EveryChange()
+			// A writer with few rows makes none of these; how many it has is chance.
+			for _, rare := range []workload.Change{workload.InsertMany, workload.InsertDead, workload.Purge, workload.ReplaceCrossed} {
+				opts.Mix[rare] = 4
+			}
+			w := newStates(t, opts)
+			if err := w.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			lower, sums, met := agreeStates(t, w, db), w.Sums(), w.Lookups()
+			t.Logf("%v, %+v, %d newer states have a lower id", sums, met, lower)
+			for change := range workload.EveryChange() {
+				if sums[change] == 0 {
+					t.Errorf("no %s was made", change)
+				}
+			}
+			if c.lossy != (met.Found >= 50 && met.Doubtful >= 50) || !c.lossy && met != (workload.Lookups{}) || lower < 10 {
+				t.Errorf("%+v, %d newer states have a lower id: want many of each", met, lower)
+			}
+		})
+	}
+}
+
+// both are writers of rows and of states in one database.
+type both struct {
+	rows         *workload.Workload
+	states       *workload.Capabilities
+	db           *sql.DB
+	stopR, stopS func()
+}
+
+func runBoth(t *testing.T, server *testenv.DatabaseServer, database string, db *sql.DB) *both {
+	t.Helper()
+	b := &both{
+		rows:   newRows(t, workload.Options{DB: db, Writers: 4, Rate: 300, Mix: mix, Hold: workload.Hold{Short: 5 * time.Millisecond}}),
+		states: newStates(t, workload.CapabilityOptions{DB: db, Entities: 100, Writers: 4, Rate: 300, Seed: 9}),
+		db:     admin(t, server, database),
+	}
+	b.stopR, b.stopS = start(t, b.rows.Run), start(t, b.states.Run)
+	b.progress(t, 50)
+	return b
+}
+
+// progress waits until both have made so many commits more.
+func (b *both) progress(t *testing.T, commits int) {
+	t.Helper()
+	made := func() (rows, states int) {
+		for _, n := range b.states.Sums() {
+			states += n
+		}
+		return b.rows.Record().Sums().Commits, states
+	}
+	rows, states := made()
+	until(t, func() bool {
+		r, s := made()
+		return r >= rows+commits && s >= states+commits
 	})
-	done := make(chan error, 1)
-	go func() { done <- w.Run(t.Context()) }()
-	for kills := 1; kills <= 2; kills++ {
-		until(t, func() bool { return w.Record().Sums().Commits >= kills*1500 })
+}
+
+// agree ends both and compares their records with the tables.
+func (b *both) agree(t *testing.T) {
+	t.Helper()
+	b.progress(t, 100)
+	b.stopR()
+	b.stopS()
+	agree(t, b.rows, b.db)
+	agreeStates(t, b.states, b.db)
+	t.Logf("%+v, %+v", b.rows.Record().Sums(), b.states.Lookups())
+}
+
+// TestWritersWaitOutWhatPasses kills connections of the shared server: no other test runs beside
+// it.
+func TestWritersWaitOutWhatPasses(t *testing.T) {
+	for what, fault := range map[string]func(t *testing.T, root *sql.DB, db string){
+		"a table that is away for a time":   renameAway,
+		"killed connections and statements": killSessions,
+		"columns that come and go":          changeColumns,
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := testenv.MariaDB(t)
+			database := server.NewDatabase(t)
+			b := runBoth(t, server, database, admin(t, server, database))
+			fault(t, server.Root(t), database)
+			b.agree(t)
+		})
+	}
+	// Every other DELETE is answered as MariaDB answers one that is killed early: without an error.
+	t.Run("deletes that are answered and not done", func(t *testing.T) {
+		server := testenv.MariaDB(t)
+		database := server.NewDatabase(t)
+		b := runBoth(t, server, database, openFaulty(t, server, database, undoneDeletes()))
+		b.progress(t, 300)
+		b.agree(t)
+	})
+}
+
+func renameAway(t *testing.T, root *sql.DB, db string) {
+	for _, table := range []string{"orders", "capabilities"} {
+		run(t, root, fmt.Sprintf("RENAME TABLE %[1]s.%[2]s TO %[1]s.gone", db, table))
+		pass(t, 700*time.Millisecond)
+		run(t, root, fmt.Sprintf("RENAME TABLE %[1]s.gone TO %[1]s.%[2]s", db, table))
+	}
+}
+
+func changeColumns(t *testing.T, root *sql.DB, db string) {
+	for _, table := range []string{"orders", "capabilities"} {
+		for _, change := range []string{"ADD COLUMN extra int", "CHANGE extra other int", "DROP COLUMN other, ADD COLUMN front int FIRST"} {
+			run(t, root, "ALTER TABLE "+db+"."+table+" "+change)
+		}
+	}
+}
+
+// killSessions kills all that runs in a database for a while, one time the connections, one time
+// what they do.
+func killSessions(t *testing.T, root *sql.DB, db string) {
+	for round := range 60 {
+		all, err := processlist.Read(t.Context(), root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if p.Database == db {
+				_, _ = root.Exec(fmt.Sprintf("KILL %s %d", []string{"CONNECTION", "QUERY"}[round%2], p.ID)) // it may be gone already
+			}
+		}
+		pass(t, 20*time.Millisecond)
+	}
+}
+
+func TestAServerThatIsKilledAndStandsStill(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartMariaDB(t)
+	database := server.NewDatabase(t)
+	b := runBoth(t, server, database, admin(t, server, database))
+	for range 2 {
 		server.Restart(t)
+		b.progress(t, 100)
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	server.Pause()
+	pass(t, time.Second)
+	server.Resume()
+	b.agree(t)
+	if sums := b.rows.Record().Sums(); sums.Reconnects == 0 {
+		t.Errorf("%+v: no connection was lost", sums)
 	}
-	agree(t, w, db)
-	sums := w.Record().Sums()
-	t.Logf("%+v", sums)
-	if sums.Reconnects == 0 || sums.Commits+sums.Unknown != 6000 {
-		t.Errorf("%+v: want 6000 commits and reconnects", sums)
+	// It does not keep a run from ending, and what nobody could look for is doubted.
+	database = server.NewDatabase(t)
+	db := admin(t, server, database)
+	b = runBoth(t, server, database, db)
+	server.Pause()
+	defer server.Resume()
+	until(t, func() bool { return db.Stats().InUse >= 8 }) // of eight writers
+	b.stopR()
+	b.stopS()
+	if met := b.states.Lookups(); met.Doubtful == 0 {
+		t.Errorf("%+v: nothing is doubted", met)
 	}
 }
 
 func TestTheEndOfTheContextRollsBackWhatIsOpen(t *testing.T) {
-	db := openMariaDB(t, testenv.MariaDB(t), 4)
-	w := newWorkload(t, workload.Options{DB: db, Writers: 4, Hold: workload.Hold{Long: time.Minute, LongShare: 1}})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	server := testenv.MariaDB(t)
+	w := newRows(t, workload.Options{
+		DB: admin(t, server, server.NewDatabase(t)), Writers: 4, Hold: workload.Hold{Long: time.Minute, LongShare: 1},
+	})
+	stop := start(t, w.Run)
 	until(t, func() bool { return len(w.Record().Rows()) == 4 })
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	for _, row := range w.Record().Rows() {
 		if row.Fate != workload.RolledBack {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+func run(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatalf("%s: %v", strings.TrimSpace(statement), err)
+	}
+}
+
+// pass lets a fault last.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := backoff.Pause(t.Context(), d); err != nil {
+		t.Fatal(err)
 	}
 }
 
