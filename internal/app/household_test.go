@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	buscopymemory "bridge/internal/buscopy/memory"
 	"bridge/internal/config"
 	"bridge/internal/config/configtest"
+	"bridge/internal/httpapi"
 	"bridge/reconcile"
 	"bridge/sink"
 	sinkmemory "bridge/sink/sinktest/memory"
@@ -147,6 +149,17 @@ func (h *household) published(name, state string) {
 	h.eventually(name+" is "+state, func() bool { return h.folded()[name] == state })
 }
 
+// saved waits until the rows are in the books of bridge, and not on the bus alone: a reconcile that
+// begins before does not know what it would miss.
+func (h *household) saved() {
+	h.t.Helper()
+	h.eventually("the rows are saved", func() bool {
+		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool {
+			return slices.ContainsFunc(h.page(s.Shard).Rows, func(row source.Row) bool { return row.ID > s.Position })
+		})
+	})
+}
+
 // reconcile asks for a reconcile, and does not wait for it.
 func (h *household) reconcile() { h.app.scheduler.Request("moves", reconcile.Mode{}) }
 
@@ -235,16 +248,20 @@ func (h *household) history() string {
 	return text.String()
 }
 
+// page returns the rows of a table.
+func (h *household) page(table string) (page source.Page) {
+	h.t.Helper()
+	if err := h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page); err != nil {
+		h.t.Fatal(err)
+	}
+	return page
+}
+
 // rows returns the state of each entity in the tables.
 func (h *household) rows() map[string]string {
-	h.t.Helper()
 	states := make(map[string]string)
 	for table := range h.tables {
-		var page source.Page
-		if err := h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page); err != nil {
-			h.t.Fatal(err)
-		}
-		for _, row := range page.Rows {
+		for _, row := range h.page(table).Rows {
 			states[string(row.Values[1])] = string(row.Values[2])
 		}
 	}
@@ -254,6 +271,7 @@ func (h *household) rows() map[string]string {
 // compare holds the bus against the tables after one reconcile; a second one finds nothing.
 func (h *household) compare() {
 	h.t.Helper()
+	h.saved()
 	h.reconciled()
 	want := h.rows()
 	h.eventually("the bus ends with the rows", func() bool { return maps.Equal(h.folded(), want) })

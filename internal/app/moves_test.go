@@ -42,6 +42,7 @@ var moves = map[string]func(h *household, meanwhile func()){
 	"an entity comes back in another table while its delete is on its way": func(h *household, meanwhile func()) {
 		row := h.insert("d_0", "M", "active")
 		h.published("M", "active")
+		h.saved()
 		release := h.bus.Pause(0)
 		h.sent(func() {
 			h.tables["d_0"].Delete(row)
@@ -68,6 +69,7 @@ var moves = map[string]func(h *household, meanwhile func()){
 		h.published("M", "active")
 		second := h.insert("d_1", "M", "moved")
 		h.published("M", "moved")
+		h.saved()
 		h.tables["d_0"].Delete(first)
 		meanwhile()
 		h.tables["d_1"].Delete(second)
