@@ -69,8 +69,9 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
 		"--innodb-buffer-pool-size=64M", "--key-buffer-size=1M",
-		// Commits survive a killed server, not a killed machine.
-		"--innodb-flush-log-at-trx-commit=2",
+		// Commits survive a killed server, not a killed machine. Without a binary log InnoDB shows a
+		// commit before its log has it, and a killed server may lose what was read.
+		"--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0",
 		"--performance-schema=OFF", "--character-set-server=utf8mb4",
 	)
 	command = append(append(append(command, p.family.options()...), runAs()...), args...)
@@ -87,7 +88,7 @@ func (f family) options() []string {
 	// takes a tenth of the time.
 	if f == mySQL {
 		// The administrator is root@localhost, which skip-name-resolve would not find.
-		return []string{"--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--innodb-redo-log-capacity=64M", "--mysqlx=OFF", "--skip-log-bin", "--secure-file-priv="}
+		return []string{"--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--innodb-redo-log-capacity=64M", "--mysqlx=OFF", "--secure-file-priv="}
 	}
 	return []string{"--skip-name-resolve", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--sync-frm=OFF", "--innodb-log-file-size=64M", "--aria-pagecache-buffer-size=4M"}
 }
