@@ -115,62 +115,64 @@ func headersOf(t *testing.T, url string) (all []nats.Header) {
 	return all
 }
 
-// tour returns the environment at each "bin/bridge run" of the README's tour: the lines so far that
-// set a variable.
+// tour returns the environment of "bin/bridge run" in the README's tour, and behind it that with
+// each further group of lines that set variables.
 func tour(t testing.TB) (stages []world.Env) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := world.Env{}
+	base, more := world.Env{}, world.Env{}
 	for line := range strings.Lines(string(text)) {
-		typed, ok := strings.CutPrefix(line, "    ")
-		if !ok {
-			continue
-		}
-		if name, value, ok := strings.Cut(strings.TrimSpace(typed), "="); ok && strings.HasPrefix(name, "BRIDGE_") {
-			now[name] = value
-		}
-		if strings.TrimSpace(typed) == "bin/bridge run" {
-			stages = append(stages, now.With(nil))
+		typed, _ := strings.CutPrefix(line, "    ")
+		name, value, ok := strings.Cut(strings.TrimSpace(typed), "=")
+		switch {
+		case ok && strings.HasPrefix(name, "BRIDGE_"):
+			more[name] = value
+		case strings.TrimSpace(typed) == "bin/bridge run":
+			base, more = more, world.Env{}
+			stages = append(stages, base.With(nil))
+		case len(stages) > 0 && len(more) > 0:
+			stages, more = append(stages, base.With(more)), world.Env{}
 		}
 	}
 	return stages
 }
 
+// TestTheTourOfTheREADME plays it with each of its buses.
 func TestTheTourOfTheREADME(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	script, err := os.ReadFile("../../deploy/orders.sql")
+	script, err := os.ReadFile("../../deploy/shop.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, nats := testenv.StartMariaDB(t), testenv.StartNATS(t)
 	kafka := testenv.StartKafka(t, testenv.KafkaOptions{})
 	kafka.CreateTopic(t, "orders", 3, nil)
+	kafka.CreateTopic(t, "stock", 3, nil)
 	if _, err := server.Root(t).Exec(string(script)); err != nil {
 		t.Fatal(err)
 	}
-	here := strings.NewReplacer("127.0.0.1:3306", server.Addr, "127.0.0.1:9092", kafka.Brokers()[0], "127.0.0.1:4222", nats.Addr())
+	here := strings.NewReplacer("127.0.0.1:3306", server.Addr, "127.0.0.1:9092", kafka.Brokers()[0], "nats://127.0.0.1:4222", "nats://"+nats.Addr(), "listen=127.0.0.1:4222", "listen=127.0.0.1:0")
 
 	stages := tour(t)
 	if len(stages) != 3 {
-		t.Fatalf("%d times bin/bridge run, want one each for stdout, Kafka and NATS", len(stages))
+		t.Fatalf("%d sinks, want embedded:, Kafka and NATS", len(stages))
 	}
 	for _, e := range stages {
 		t.Run(e["BRIDGE_SINK_URL"], func(t *testing.T) {
 			for name := range e {
 				e[name] = here.Replace(e[name])
 			}
-			file := strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "file:")
-			e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(t.TempDir(), file+".db")
+			e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(t.TempDir(), "bridge.db")
 			if e["BRIDGE_NATS_CREATE_STREAM"] == "" {
 				mustBeSilent(t, e)
 			}
 			d := world.NewDaemon(t, world.Binary(t, false), e)
 			d.Start()
-			world.Eventually(t, time.Minute, "the three rows are published", func() bool { return d.Position("orders") == 3 })
+			world.Eventually(t, time.Minute, "the rows are published", func() bool { return d.Position("orders") == 3 && d.Position("stock") == 2 })
 			world.AwaitReady(t, d)
 			if status, _ := d.Term(); status != 0 {
 				t.Errorf("exit status %d", status)

@@ -69,8 +69,8 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
 		"--innodb-buffer-pool-size=64M", "--key-buffer-size=1M",
-		// Commits survive a killed server, not a killed machine. Without a binary log InnoDB shows a
-		// commit before its log has it, and a killed server may lose what was read.
+		// Commits survive a killed server, not a killed machine. Without a binary log InnoDB shows
+		// a commit before its log has it, and a killed server may lose what was read.
 		"--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0",
 		"--performance-schema=OFF", "--character-set-server=utf8mb4",
 	)
