@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bridge/source"
-	"bridge/source/mysql"
+	"bridge/tests/testall"
 	"bridge/tests/testenv"
 )
 
@@ -52,11 +51,13 @@ var retyped = []struct{ from, to, value string }{
 }
 
 // The page after ALTER TABLE is the one that a reader gets who begins then: also where a setting
-// leaves a column out, or has a condition, and where rows are read by their keys.
+// leaves a column out, or has a condition, where rows are read by their keys, and where the columns
+// were read before the change and no page was.
 func TestRetypedColumn(t *testing.T) {
+	every := testall.Cases(3, 1)
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t), func(o *mysql.Options) { o.RefreshEvery = time.Hour })
-		for _, test := range retyped {
+		b := newBase(t, product.Shared(t), refreshNever)
+		for _, test := range everyNth(every, retyped) {
 			t.Run(test.from+" becomes "+test.to, func(t *testing.T) { b.retype(t, test.from, test.to, test.value) })
 		}
 	})
@@ -68,12 +69,17 @@ func (b base) retype(t *testing.T, from, to, value string) {
 		{Table: "retyped", ID: "id"},
 		{Table: "retyped", ID: "id", Exclude: []string{"y"}, Filter: "id <> 9"},
 		{Table: "retyped", ID: "id", Key: []string{"id"}, UniqueKey: true},
+		{Table: "retyped", ID: "id"},
 	}
-	queries := []source.Query{{Limit: 9}, {Limit: 9}, {Limit: 9, Keys: [][][]byte{{[]byte("1")}}}}
+	queries := []source.Query{{Limit: 9}, {Limit: 9}, {Limit: 9, Keys: [][][]byte{{[]byte("1")}}}, {Limit: 9}}
 	var shards []source.Shard
 	for i, sp := range specs {
 		shards = append(shards, b.source.Shard(sp))
-		read(t, shards[i], queries[i])
+		if i < 3 {
+			read(t, shards[i], queries[i])
+		} else if _, err := shards[i].NextID(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.exec(t, "ALTER TABLE retyped MODIFY v "+to)
 	b.exec(t, "INSERT INTO retyped (x, v, y) VALUES (0.1, "+value+", 4000000000)")
@@ -83,26 +89,6 @@ func (b base) retype(t *testing.T, from, to, value string) {
 			t.Errorf("spec %d: %v of %+v, a new reader has %v of %+v", i, was.Rows, was.Columns.List, is.Rows, is.Columns.List)
 		}
 	}
-}
-
-// The columns of a table are read before its first page: what changes between the two is seen in
-// that page.
-func TestColumnRetypedBeforeTheFirstPage(t *testing.T) {
-	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t), func(o *mysql.Options) { o.RefreshEvery = time.Hour })
-		for _, test := range retyped {
-			b.replaceTable(t, "early", "(id INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, x FLOAT, v "+test.from+") DEFAULT CHARSET utf8mb4")
-			s := b.source.Shard(source.Spec{Table: "early", ID: "id"})
-			if _, err := s.NextID(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			b.exec(t, "ALTER TABLE early MODIFY v "+test.to)
-			got, want := read(t, s, source.Query{Limit: 9}).Columns.List, read(t, b.source.Shard(source.Spec{Table: "early", ID: "id"}), source.Query{Limit: 9}).Columns.List
-			if !slices.Equal(got, want) {
-				t.Errorf("%s becomes %s: read as %+v, want %+v", test.from, test.to, got, want)
-			}
-		}
-	})
 }
 
 // altered is a table that a shard has read once with columns that are not read again by time.

@@ -12,9 +12,6 @@ import (
 	"bridge/tests/testenv"
 )
 
-// null is what the table tests write for NULL.
-const null = "\x00NULL"
-
 // typeTest is a type with values of it: pairs of SQL and what must be read.
 type typeTest struct {
 	definition string
@@ -85,60 +82,50 @@ var typesOfMariaDB = []typeTest{
 	{"UUID", source.Text, 0, [][2]string{{"'123E4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"}}},
 }
 
+// TestEveryTypeIsReadExactly has a column of each type side by side.
 func TestEveryTypeIsReadExactly(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t))
-		for _, test := range typeTests {
-			b.typeIsReadExactly(t, test)
-		}
+		types := typeTests
 		if !product.IsMySQL() {
-			for _, test := range typesOfMariaDB {
-				b.typeIsReadExactly(t, test)
+			types = slices.Concat(types, typesOfMariaDB)
+		}
+		// The last row is NULL throughout, as what has no further value is in the others.
+		const rows = 9
+		at := slices.IndexFunc(types, func(test typeTest) bool { return test.definition == "TIMESTAMP(6) NULL" })
+		create, inserts := "CREATE TABLE types (a FLOAT, id BIGINT UNSIGNED PRIMARY KEY", "SET time_zone = '+02:00', sql_mode = '';"
+		for i, test := range types {
+			create += fmt.Sprintf(", v%d %s", i, test.definition)
+		}
+		for row := range rows {
+			inserts += fmt.Sprintf("INSERT INTO types VALUES (NULL, %d", row+1)
+			for _, test := range types {
+				value := "NULL"
+				if row < len(test.values) {
+					value = test.values[row][0]
+				}
+				inserts += ", " + value
 			}
+			inserts += ");"
 		}
-	})
-}
-
-func (b base) typeIsReadExactly(t *testing.T, test typeTest) {
-	t.Helper()
-	t.Run(strings.ToLower(test.definition), func(t *testing.T) {
-		b.replaceTable(t, "types", "(id INT PRIMARY KEY AUTO_INCREMENT, v "+test.definition+") DEFAULT CHARSET utf8mb4")
-		inserts := "SET time_zone = '+02:00', sql_mode = '';"
-		for _, value := range append(test.values, [2]string{"NULL", null}) {
-			inserts += "INSERT INTO types (v) VALUES (" + value[0] + ");"
-		}
+		b.exec(t, create+") DEFAULT CHARSET utf8mb4")
 		b.exec(t, inserts)
-		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 100})
-		if want := (source.Column{Name: "v", Kind: test.kind, Precision: test.precision}); p.Columns.List[1] != want {
-			t.Errorf("column %+v, want %+v", p.Columns.List[1], want)
+		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id", Modified: fmt.Sprint("v", at)}), source.Query{Limit: 100})
+		if len(p.Rows) != rows || p.Columns.ID != 1 || p.Columns.Modified != 2+at {
+			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
-		if len(p.Rows) != len(test.values)+1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
-		for i, value := range append(test.values, [2]string{"NULL", null}) {
-			got := p.Rows[i].Values[1]
-			if value[1] == null && got != nil || value[1] != null && (got == nil || string(got) != value[1]) {
-				t.Errorf("%.40s is read as %.80q, want %.80q", value[0], got, value[1])
+		for i, test := range types {
+			if got, want := p.Columns.List[2+i], (source.Column{Name: fmt.Sprint("v", i), Kind: test.kind, Precision: test.precision}); got != want {
+				t.Errorf("%s is the column %+v, want %+v", test.definition, got, want)
+			}
+			for row := range rows {
+				got := p.Rows[row].Values[2+i]
+				if row >= len(test.values) && got != nil || row < len(test.values) && (got == nil || string(got) != test.values[row][1]) {
+					t.Errorf("%s: row %d is read as %.80q", test.definition, row+1, got)
+				}
 			}
 		}
 	})
-}
-
-// A page with all kinds side by side must give what each column gives alone.
-func TestTypesSideBySide(t *testing.T) { eachProduct(t, testTypesSideBySide) }
-
-func testTypesSideBySide(t *testing.T, product testenv.Product) {
-	b := newBase(t, product.Shared(t))
-	b.exec(t, `CREATE TABLE wide (a BIT(3), b FLOAT, c JSON, d DOUBLE, id BIGINT UNSIGNED PRIMARY KEY, e FLOAT, f LONGBLOB, g TIMESTAMP(2) NULL, h DECIMAL(5,2))`)
-	b.exec(t, `INSERT INTO wide VALUES (b'101', 0.1, '[1]', 0.1, 18446744073709551615, 16777216, x'ff', NULL, 1.5), (NULL, NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL)`)
-	p := read(t, b.source.Shard(source.Spec{Table: "wide", ID: "id", Modified: "g"}), source.Query{Limit: 10})
-	got := fmt.Sprintf("%q", p.Rows[1].Values)
-	if want := `["\x05" "0.1" "[1]" "0.1" "18446744073709551615" "16777216" "\xff" "" "1.50"]`; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if p.Columns.Modified != 7 || p.Columns.ID != 4 || p.Rows[1].Values[7] != nil {
-		t.Errorf("columns %+v", p.Columns)
-	}
 }
 
 func TestNotNullIsTold(t *testing.T) {
@@ -160,67 +147,6 @@ func TestNotNullIsTold(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestTheNextIDOfATableThatNobodyHasOpened(t *testing.T) {
-	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		server := product.Start(t)
-		b := newBase(t, server)
-		b.exec(t, "CREATE TABLE fresh (id INT AUTO_INCREMENT PRIMARY KEY)")
-		b.exec(t, "CREATE TABLE emptied (id INT AUTO_INCREMENT PRIMARY KEY); INSERT INTO emptied VALUES (5); TRUNCATE TABLE emptied")
-		b.exec(t, "CREATE TABLE filled (id INT AUTO_INCREMENT PRIMARY KEY); INSERT INTO filled VALUES (5)")
-		expect := func(table string, want uint64) {
-			t.Helper()
-			if next, err := b.source.Shard(source.Spec{Table: table, ID: "id"}).NextID(t.Context()); err != nil || next != want {
-				t.Errorf("next id of %s: %d, %v; want %d", table, next, err, want)
-			}
-		}
-		expect("fresh", 1)
-		expect("emptied", 1)
-		server.Stop()
-		server.Start(t)
-		expect("filled", 6)
-	})
-}
-
-func TestAReplicaThatIsNotReadOnly(t *testing.T) {
-	server := testenv.StartMySQL(t, "--performance-schema=ON")
-	b := newBase(t, server)
-	b.exec(t, "CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY)")
-	b.exec(t, "CREATE USER reader@'%' IDENTIFIED BY 'p'; GRANT SELECT ON "+b.name+".* TO reader@'%'")
-	look := func() (traits source.Traits, summary string) {
-		t.Helper()
-		s := open(t, server.URL("reader", "p", b.name))
-		traits, err := s.Shard(source.Spec{Table: "t", ID: "id"}).Traits(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return traits, s.Inspect(t.Context(), nil, 1).Server.Summary
-	}
-	if traits, summary := look(); !traits.Writer || !strings.Contains(traits.WriterWhy, "may not see") || !strings.Contains(summary, "SELECT on performance_schema.replication_connection_configuration") {
-		t.Errorf("without the privilege: %+v, %s", traits, summary)
-	}
-	b.exec(t, "GRANT SELECT ON performance_schema.replication_connection_configuration TO reader@'%'")
-	if traits, summary := look(); !traits.Writer || strings.Contains(traits.WriterWhy, "may not see") || !strings.Contains(summary, "takes the writes") {
-		t.Errorf("a server that copies from none: %+v, %s", traits, summary)
-	}
-	change := "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'"
-	b.exec(t, change)
-	if traits, summary := look(); traits.Writer || traits.Evidence || !strings.Contains(summary, "a replica") || !strings.Contains(summary, "may not see whether it runs") {
-		t.Errorf("a replica: %+v, %s", traits, summary)
-	}
-	b.exec(t, "GRANT REPLICATION CLIENT ON *.* TO reader@'%'")
-	if traits, summary := look(); traits.Writer || !strings.Contains(traits.WriterWhy, "channel that is stopped") || !strings.Contains(summary, "channel that is stopped") {
-		t.Errorf("a replica that is stopped: %+v, %s", traits, summary)
-	}
-	b.exec(t, "START REPLICA")
-	if traits, summary := look(); traits.Writer || !strings.Contains(traits.WriterWhy, "copies from another") || strings.Contains(summary, "stopped") {
-		t.Errorf("a replica that runs: %+v, %s", traits, summary)
-	}
-	b.exec(t, "STOP REPLICA; RESET REPLICA ALL")
-	if traits, summary := look(); !traits.Writer || !strings.Contains(summary, "takes the writes") {
-		t.Errorf("a server that was promoted: %+v, %s", traits, summary)
-	}
 }
 
 // What can be selected and is not listed has no type that could be known: check and run say the

@@ -1,9 +1,9 @@
 package sourcetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,7 +11,8 @@ import (
 	"bridge/source"
 )
 
-func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) *source.Changes {
+// readChanges reads changes once and checks what is true of every answer.
+func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) []source.Cursor {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -19,31 +20,30 @@ func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) *source.Cha
 	if err := s.ReadChanges(ctx, q, &c); err != nil {
 		t.Fatal(err)
 	}
-	last := q.After
-	for _, at := range c.List {
-		if at.Modified < last.Modified || at.Modified == last.Modified && at.ID <= last.ID || q.Through != "" && at.Modified > q.Through {
-			t.Fatalf("%v after %v, through %q", at, last, q.Through)
-		}
-		last = at
+	inOrder := slices.IsSortedFunc(append([]source.Cursor{q.After}, c.List...), compareCursors) || q.Ranges != nil
+	if !inOrder || slices.Contains(c.List, q.After) || q.Through != "" && slices.ContainsFunc(c.List, func(at source.Cursor) bool { return at.Modified > q.Through }) {
+		t.Fatalf("%v after %v, through %q", c.List, q.After, q.Through)
 	}
 	if c.Now.IsZero() || c.Now.Location() != time.UTC || c.Server == "" || c.More != (len(c.List) == q.Limit) || len(c.List) > q.Limit {
 		t.Fatalf("%d changes of %d, clock %v, server %q, more %t", len(c.List), q.Limit, c.Now, c.Server, c.More)
 	}
-	return &c
+	return c.List
+}
+
+func compareCursors(a, b source.Cursor) int {
+	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
 // allChanges follows the cursor to the end.
-func allChanges(t *testing.T, s source.Shard, q source.ChangeQuery) (ids []uint64) {
+func allChanges(t *testing.T, s source.Shard, q source.ChangeQuery) (all []source.Cursor) {
 	t.Helper()
 	for {
-		c := readChanges(t, s, q)
-		for _, at := range c.List {
-			ids = append(ids, at.ID)
-			q.After = at
+		list := readChanges(t, s, q)
+		all = append(all, list...)
+		if len(list) < q.Limit {
+			return all
 		}
-		if !c.More {
-			return ids
-		}
+		q.After = list[len(list)-1]
 	}
 }
 
@@ -52,83 +52,68 @@ const second = "2026-03-01 10:00:0"
 func testChanges(t *testing.T, f Fixture) {
 	table := f.NewKeyed(t)
 	s := f.Source.Shard(keyed(table))
-	if ids := allChanges(t, s, source.ChangeQuery{Limit: 5}); len(ids) != 0 {
-		t.Fatalf("an empty table has the changes %d", ids)
+	if got := allChanges(t, s, source.ChangeQuery{Limit: 5}); len(got) != 0 {
+		t.Fatalf("an empty table has the changes %v", got)
 	}
 	f.InsertKeyed(t, table,
 		KeyedRow{ID: 1, Name: "a", Modified: second + "2.000"}, KeyedRow{ID: 2, Name: "b", Modified: second + "1.000"},
 		KeyedRow{ID: 3, Name: "c"}, KeyedRow{ID: 4, Name: "d", Modified: second + "2.000"}, KeyedRow{ID: 5, Name: "e", Modified: second + "2.001"},
 		KeyedRow{ID: 6, Name: "f", Modified: second + "2.000"}, KeyedRow{ID: 7, Name: "g", Modified: second + "3.500"}, KeyedRow{ID: 8, Name: "h", Modified: second + "1.999"})
-	want := []uint64{2, 8, 1, 4, 6, 5, 7}
-	for limit := 1; limit < 10; limit++ {
-		if ids := allChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(ids, want) {
-			t.Errorf("%d at a time: %d, want %d", limit, ids, want)
+	whole := allChanges(t, s, source.ChangeQuery{Limit: 100})
+	var ids []uint64
+	for _, at := range whole {
+		ids = append(ids, at.ID)
+	}
+	if want := []uint64{2, 8, 1, 4, 6, 5, 7}; !slices.Equal(ids, want) {
+		t.Fatalf("changes of %d, want %d", ids, want)
+	}
+	for limit := 1; limit < 9; limit++ {
+		if got := allChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, whole) {
+			t.Errorf("%d at a time: %v, want %v", limit, got, whole)
 		}
 	}
-	whole := readChanges(t, s, source.ChangeQuery{Limit: 100}).List
+	column := read(t, s, source.Query{Limit: 1}).Columns
 	for i, from := range whole {
-		for j := i; j < len(whole); j++ {
-			to := whole[j].Modified
-			end := slices.IndexFunc(whole, func(at source.Cursor) bool { return at.Modified > to })
-			if end < 0 {
-				end = len(whole)
+		for _, last := range whole[i:] {
+			end := i + 1
+			for end < len(whole) && whole[end].Modified <= last.Modified {
+				end++
 			}
-			q := source.ChangeQuery{After: from, Through: to, Limit: 2}
-			if ids := allChanges(t, s, q); !slices.Equal(ids, want[i+1:end]) {
-				t.Errorf("after %v through %s: %d, want %d", from, to, ids, want[i+1:end])
+			q := source.ChangeQuery{After: from, Through: last.Modified, Limit: 2}
+			if got := allChanges(t, s, q); !slices.Equal(got, whole[i+1:end]) {
+				t.Errorf("after %v through %s: %v, want %v", from, last.Modified, got, whole[i+1:end])
 			}
 		}
-		// The row of an id has its MODIFIED in the same form.
+		// The row of an id has its MODIFIED in the same form, and so has a moment.
 		p := read(t, s, source.Query{After: from.ID - 1, Limit: 1})
-		if got := string(p.Rows[0].Values[p.Columns.Modified]); got != from.Modified {
-			t.Errorf("row %d is modified at %q, the change at %q", from.ID, got, from.Modified)
+		v := p.Rows[0].Values[p.Columns.Modified]
+		at, ok := column.List[column.Modified].Time(v, nil)
+		if string(v) != from.Modified || !ok || column.List[column.Modified].Text(at, nil) != from.Modified {
+			t.Errorf("row %d is modified at %q, or %v, the change at %q", from.ID, v, at, from.Modified)
 		}
 	}
-}
-
-func testMovingChanges(t *testing.T, f Fixture) {
-	table := f.NewKeyed(t)
-	s := f.Source.Shard(keyed(table))
-	f.InsertKeyed(t, table, KeyedRow{ID: 1, Name: "a", Modified: second + "1.000"}, KeyedRow{ID: 2, Name: "b", Modified: second + "2.000"})
-	after := readChanges(t, s, source.ChangeQuery{Limit: 9}).List[1]
-	f.Touch(t, table, 1, second+"3.000")
-	if ids := allChanges(t, s, source.ChangeQuery{After: after, Limit: 9}); !slices.Equal(ids, []uint64{1}) {
-		t.Errorf("after an update: %d", ids)
+	// A moment without an id, as a look-back makes it, is a cursor like any other.
+	if got := allChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: whole[2].Modified}, Limit: 2}); !slices.Equal(got, whole[2:]) {
+		t.Errorf("from %s: %v, want %v", whole[2].Modified, got, whole[2:])
+	}
+	q := source.ChangeQuery{After: whole[6], Limit: 9}
+	f.Touch(t, table, 1, second+"4.000")
+	if got := allChanges(t, s, q); len(got) != 1 || got[0].ID != 1 {
+		t.Errorf("after an update: %v", got)
 	}
 	f.Touch(t, table, 1, "")
-	if ids := allChanges(t, s, source.ChangeQuery{After: after, Limit: 9}); len(ids) != 0 {
-		t.Errorf("after an update to NULL: %d", ids)
-	}
-}
-
-// A moment in the normal form of the column, as a look-back makes it, is a cursor like any other.
-func testChangesByClock(t *testing.T, f Fixture) {
-	table := f.NewKeyed(t)
-	s := f.Source.Shard(keyed(table))
-	var rows []KeyedRow
-	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	for i := range 200 {
-		at := start.Add(time.Duration(i) * 250 * time.Millisecond)
-		rows = append(rows, KeyedRow{ID: uint64(200 - i), Name: fmt.Sprint(i), Modified: at.Format("2006-01-02 15:04:05.000")})
-	}
-	f.InsertKeyed(t, table, rows...)
-	p := read(t, s, source.Query{Limit: 1})
-	column := p.Columns.List[p.Columns.Modified]
-	for _, from := range []int{0, 7, 100, 199} {
-		lower := column.Text(start.Add(time.Duration(from)*250*time.Millisecond), nil)
-		upper := column.Text(start.Add(time.Duration(from+10)*250*time.Millisecond), nil)
-		ids := allChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: lower}, Through: upper, Limit: 4})
-		if len(ids) != min(11, 200-from) || ids[0] != uint64(200-from) {
-			t.Errorf("from %s through %s: %d", lower, upper, ids)
-		}
+	if got := allChanges(t, s, q); len(got) != 0 {
+		t.Errorf("after an update to NULL: %v", got)
 	}
 }
 
 func testNoChanges(t *testing.T, f Fixture) {
-	without := keyed(f.NewKeyed(t))
-	without.Modified = ""
-	unindexed := spec(f.NewTable(t))
-	unindexed.Modified = "created"
+	without, unindexed := keyed(f.NewKeyed(t)), spec(f.NewTable(t))
+	traits, err := f.Source.Shard(without).Traits(t.Context())
+	if err != nil || !traits.Writer || traits.WriterWhy == "" || !traits.ModifiedIndexed {
+		t.Errorf("writer %t because %q, indexed %t, %v", traits.Writer, traits.WriterWhy, traits.ModifiedIndexed, err)
+	}
+	without.Modified, unindexed.Modified = "", "created"
 	for name, sp := range map[string]source.Spec{"without MODIFIED": without, "without an index": unindexed} {
 		s := f.Source.Shard(sp)
 		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 1}, new(source.Changes)); !errors.Is(err, source.ErrUnfit) {
@@ -137,5 +122,52 @@ func testNoChanges(t *testing.T, f Fixture) {
 		if traits, err := s.Traits(t.Context()); err != nil || traits.ModifiedIndexed {
 			t.Errorf("%s: indexed %t, %v", name, traits.ModifiedIndexed, err)
 		}
+	}
+}
+
+func testChangesInFlight(t *testing.T, f Fixture) {
+	table := f.NewKeyed(t)
+	s := f.Source.Shard(keyed(table))
+	f.InsertKeyed(t, table, KeyedRow{ID: 1, Name: "a", Modified: second + "1.000"}, KeyedRow{ID: 2, Name: "b", Modified: second + "2.000"},
+		KeyedRow{ID: 3, Name: "c"}, KeyedRow{ID: 7, Name: "d", Modified: second + "1.000"})
+	some := source.ChangeQuery{Ranges: []source.Range{{First: 2, Last: 3}, {First: 5, Last: 9}}, Limit: 9}
+	traits, err := s.Traits(t.Context())
+	if err != nil || traits.Uncommitted != (f.TouchOpen != nil) {
+		t.Fatalf("traits %+v, %v", traits, err)
+	}
+	if !traits.Uncommitted {
+		if err := s.ReadChanges(t.Context(), some, new(source.Changes)); !errors.Is(err, source.ErrUnfit) {
+			t.Errorf("where nothing uncommitted is shown: %v", err)
+		}
+		return
+	}
+	before := []source.Cursor{{Modified: second + "1.000", ID: 1}, {Modified: second + "2.000", ID: 2}, {Modified: second + "1.000", ID: 7}}
+	during := []source.Cursor{{Modified: second + "5.000", ID: 1}, before[1], before[2]}
+	for limit := 1; limit <= 2; limit++ {
+		some.Limit = limit
+		if got := readChanges(t, s, some); !slices.Equal(got, before[1:1+limit]) {
+			t.Errorf("of ids: %v, want %v", got, before[1:1+limit])
+		}
+	}
+	expect := func(when string, uncommitted bool, want []source.Cursor) {
+		t.Helper()
+		byTime := readChanges(t, s, source.ChangeQuery{Uncommitted: uncommitted, Limit: 9})
+		byID := readChanges(t, s, source.ChangeQuery{Uncommitted: uncommitted, Limit: 9, Ranges: []source.Range{{First: 1, Last: 9}}})
+		sorted := slices.SortedFunc(slices.Values(want), compareCursors)
+		if !slices.Equal(byID, want) || !slices.Equal(byTime, sorted) {
+			t.Errorf("%s, uncommitted %t: by id %v, by MODIFIED %v, want %v", when, uncommitted, byID, byTime, want)
+		}
+	}
+	for _, commit := range []bool{false, true} {
+		end := f.TouchOpen(t, table, 1, second+"5.000")
+		expect("while it is open", true, during)
+		expect("while it is open", false, before)
+		end(commit)
+		want := before
+		if commit {
+			want = during
+		}
+		expect("after its end", true, want)
+		expect("after its end", false, want)
 	}
 }

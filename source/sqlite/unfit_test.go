@@ -106,26 +106,21 @@ func TestTablesOfEveryShape(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, name := range []string{
-		"order", "select", "`", `"`, `""x"`, "two words", "'single'", "[brackets]", "тест", "日本", "a-b", "a;b", "a%b_c", `back\slash`, "?", "?1", ":a",
-		"123", "{0}", "a,b", "--", "/*", "AUTOINCREMENT",
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBase(t, wal)
-			quote := func(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-			b.exec(t, "CREATE TABLE "+quote(name)+" ("+quote(name)+" INTEGER PRIMARY KEY AUTOINCREMENT, "+quote("json "+name)+" JSON)")
-			b.exec(t, "INSERT INTO "+quote(name)+" VALUES (7, '{}')")
-			for _, table := range []string{name, "main." + name} {
-				s := b.source.Shard(source.Spec{Table: table, ID: name})
-				p := read(t, s, source.Query{Limit: 9})
-				if len(p.Rows) != 1 || p.Rows[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
-					t.Fatalf("%d rows, columns %v", len(p.Rows), p.Columns.List)
-				}
-				if next, err := s.NextID(t.Context()); err != nil || next != 8 {
-					t.Fatalf("next id %d, %v", next, err)
-				}
+	b := newBase(t, wal)
+	for _, name := range []string{"order", "`", `""x"`, "'single' 日本", "[brackets]", "a;b,c", `back\slash%_`, "?1", ":a", "--", "/*", "AUTOINCREMENT"} {
+		quote := func(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+		b.exec(t, "CREATE TABLE "+quote(name)+" ("+quote(name)+" INTEGER PRIMARY KEY AUTOINCREMENT, "+quote("json "+name)+" JSON)")
+		b.exec(t, "INSERT INTO "+quote(name)+" VALUES (7, '{}')")
+		for _, table := range []string{name, "main." + name} {
+			s := b.source.Shard(source.Spec{Table: table, ID: name})
+			p := read(t, s, source.Query{Limit: 9})
+			if len(p.Rows) != 1 || p.Rows[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
+				t.Errorf("%s: %d rows, columns %v", table, len(p.Rows), p.Columns.List)
 			}
-		})
+			if next, err := s.NextID(t.Context()); err != nil || next != 8 {
+				t.Errorf("%s: next id %d, %v", table, next, err)
+			}
+		}
 	}
 	t.Run("names may be spelled in another case", func(t *testing.T) {
 		b := newBase(t, wal)

@@ -59,28 +59,31 @@ func NewTable(spec source.Spec, columns ...source.Column) *Table {
 	return t
 }
 
+// locked locks the table and returns what unlocks it.
+func (t *Table) locked() (unlock func()) {
+	t.mu.Lock()
+	return t.mu.Unlock
+}
+
 // As returns another reader of the table, with a spec of its own.
 func (t *Table) As(spec source.Spec) source.Shard { return &view{table: t, spec: spec} }
 
 // Fail makes the next n reads fail with err; a negative n all of them.
 func (t *Table) Fail(n int, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.fails, t.failErr = n, err
 }
 
 // Move has another server answer from now on, one that takes the writes or a replica of it.
 func (t *Table) Move(server string, replica bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.server, t.replica = server, replica
 }
 
 // ReadOnly has the server take no writes from now on, or take them again. It counts as another
 // server while it takes none, and shows its open rows all the same.
 func (t *Table) ReadOnly(on bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.readOnly = on
 }
 
@@ -94,14 +97,12 @@ func (t *Table) identity() string {
 
 // DropIndex drops the index of MODIFIED.
 func (t *Table) DropIndex() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.Unindexed = true
 }
 
 // Reads returns how often Read was called.
 func (t *Table) Reads() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	return t.reads
 }

@@ -86,8 +86,7 @@ func (v *view) assign() error {
 // Read implements source.Shard.
 func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	t := v.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	p.Reset()
 	if err := v.begin(ctx); err != nil {
 		return err
@@ -183,8 +182,7 @@ func (t *Table) among(ranges []source.Range) iter.Seq[*row] {
 // ReadIDs implements source.IDReader.
 func (v *view) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	t := v.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -204,8 +202,7 @@ func (v *view) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted b
 // ReadChanges implements source.ChangeReader.
 func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	t := v.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	*c = source.Changes{List: c.List[:0]}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -259,8 +256,7 @@ func (v *view) indexed() bool { return v.spec.Modified != "" && !v.table.Unindex
 // Traits implements source.IDReader: a table in memory shows its open rows.
 func (v *view) Traits(context.Context) (source.Traits, error) {
 	t := v.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	traits := source.Traits{
 		Server: t.identity(), Uncommitted: true,
 		Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown",
@@ -279,7 +275,6 @@ func (v *view) Traits(context.Context) (source.Traits, error) {
 
 // NextID implements source.Shard.
 func (v *view) NextID(context.Context) (uint64, error) {
-	v.table.mu.Lock()
-	defer v.table.mu.Unlock()
+	defer v.table.locked()()
 	return v.table.next, nil
 }

@@ -16,23 +16,20 @@ const Null = "\x00NULL"
 // Insert commits a row under the next id and returns that. values are those of the columns after
 // the id, in their normal form; fewer than there are columns leave the others NULL.
 func (t *Table) Insert(values ...string) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	return t.insert(t.next, false, values)
 }
 
 // InsertAt commits a row under the given id. Fewer values than columns leave the others NULL.
 func (t *Table) InsertAt(id uint64, values ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.insert(id, false, values)
 }
 
 // Update gives a row other values, in place. Fewer values than columns leave the others as they
 // are. It panics when there is no such row.
 func (t *Table) Update(id uint64, values ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	at, found := t.find(id)
 	if !found {
 		panic(fmt.Sprintf("memory: no row %d to update", id))
@@ -46,8 +43,7 @@ func (t *Table) Update(id uint64, values ...string) {
 // OpenUpdate gives a row other values in a transaction that CommitUpdate or RollbackUpdate ends.
 // Nobody else may change the row meanwhile. It panics when there is no such row.
 func (t *Table) OpenUpdate(id uint64, values ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	at, found := t.find(id)
 	if !found {
 		panic(fmt.Sprintf("memory: no row %d to update", id))
@@ -64,8 +60,7 @@ func (t *Table) CommitUpdate(ids ...uint64) { t.endUpdate(ids, true) }
 func (t *Table) RollbackUpdate(ids ...uint64) { t.endUpdate(ids, false) }
 
 func (t *Table) endUpdate(ids []uint64, commit bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	for _, id := range ids {
 		at, _ := t.find(id)
 		if r := &t.rows[at]; commit {
@@ -79,8 +74,7 @@ func (t *Table) endUpdate(ids []uint64, commit bool) {
 // Replace commits a row under the next id, and deletes the one with the same key, as SQL's REPLACE
 // does: case counts unless the table is Loose. It returns the new id.
 func (t *Table) Replace(values ...string) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	id := t.next
 	t.insert(id, false, values)
 	at, _ := t.find(id)
@@ -92,8 +86,7 @@ func (t *Table) Replace(values ...string) uint64 {
 
 // Delete removes a row; the next id stays.
 func (t *Table) Delete(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	if at, found := t.find(id); found {
 		t.rows = slices.Delete(t.rows, at, at+1)
 	}
@@ -101,32 +94,28 @@ func (t *Table) Delete(id uint64) {
 
 // Truncate removes all rows and hands out ids from 1 again.
 func (t *Table) Truncate() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.rows, t.next = nil, 1
 }
 
 // Lose removes all rows above last and hands out their ids again, as a server does that was behind
 // when it took over. Open rows are lost, too.
 func (t *Table) Lose(last uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id > last })
 	t.next = last + 1
 }
 
 // Skip takes the next n ids without inserting anything, as a rollback does.
 func (t *Table) Skip(n uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.next += n
 }
 
 // Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns
 // the id.
 func (t *Table) Open(values ...string) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	return t.insert(t.next, true, values)
 }
 
@@ -137,8 +126,7 @@ func (t *Table) Commit(id uint64) { t.end(id, true) }
 func (t *Table) Rollback(id uint64) { t.end(id, false) }
 
 func (t *Table) end(id uint64, commit bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	i, found := t.find(id)
 	if !found || !t.rows[i].open {
 		panic(fmt.Sprintf("memory: no open row %d", id))
@@ -198,8 +186,7 @@ func (t *Table) isKey(a, b [][]byte) bool {
 
 // AddColumn adds a column that is NULL in every row.
 func (t *Table) AddColumn(column source.Column) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	t.list = append(slices.Clone(t.list), column)
 	for i, r := range t.rows {
 		t.rows[i].values = append(slices.Clip(r.values), nil)
@@ -209,8 +196,7 @@ func (t *Table) AddColumn(column source.Column) {
 
 // DropColumn removes a column, which must not be the id.
 func (t *Table) DropColumn(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.locked()()
 	at := t.column(name)
 	t.list = slices.Delete(slices.Clone(t.list), at, at+1)
 	for i, r := range t.rows {
