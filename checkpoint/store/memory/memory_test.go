@@ -8,5 +8,5 @@ import (
 )
 
 func TestMemoryIsAStore(t *testing.T) {
-	storetest.Run(t, 120, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
+	storetest.Run(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
 }

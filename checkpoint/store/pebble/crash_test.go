@@ -166,7 +166,7 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 			path, held = filepath.Join(t.TempDir(), "store"), 0
 		}
 		var synced uint64
-		for _, line := range kill(t, child("apply", path), 1+rand.N(120), func() {}) {
+		for _, line := range kill(t, child("apply", path), 1+rand.N(60), func() {}) {
 			if n, ok := strings.CutPrefix(line, "synced "); ok {
 				var err error
 				if synced, err = strconv.ParseUint(n, 10, 64); err != nil {

@@ -132,33 +132,41 @@ func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	return s
 }
 
-func runSuite(t *testing.T, batches int, hash func([]byte) uint64) {
-	storetest.Run(t, batches, func(t *testing.T) storetest.Fixture {
-		path := filepath.Join(t.TempDir(), "store")
-		s := openWith(t, path, hash)
-		f := storetest.Fixture{Store: s}
-		f.Reopen = func() store.Store {
-			t.Helper()
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			s = openWith(t, path, hash)
-			return s
+// fixture returns an empty store of the suite; hash nil is the usual one.
+func fixture(t *testing.T, hash func([]byte) uint64) storetest.Fixture {
+	path := filepath.Join(t.TempDir(), "store")
+	s := openWith(t, path, hash)
+	return storetest.Fixture{Store: s, Reopen: func() store.Store {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
-		return f
-	})
+		s = openWith(t, path, hash)
+		return s
+	}}
 }
 
-func TestPebbleIsAStore(t *testing.T) { runSuite(t, testall.Cases(40, 120), nil) }
+func TestPebbleIsAStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Fixture { return fixture(t, nil) })
+}
 
-func TestEntitiesWithOneHashAreApart(t *testing.T) {
-	// Some ten entities of the suite share each hash.
-	runSuite(t, testall.Cases(40, 120), func(entity []byte) uint64 { return hashOf(entity) % 50 })
+func TestRandomBatchesDoAsInMemory(t *testing.T) {
+	batches := testall.Cases(30, 120)
+	for name, hash := range map[string]func([]byte) uint64{
+		"entities with a hash each": nil,
+		// Some ten entities share each.
+		"entities with one hash": func(entity []byte) uint64 { return hashOf(entity) % 50 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunBatches(t, fixture(t, hash), batches)
+		})
+	}
 }
 
 func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {
 	f := newFilter()
-	const size = 200_000
+	const size = 20_000
 	missed := 0
 	for n := range size {
 		stream := uint32(n % 3)
@@ -181,11 +189,11 @@ func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {
 func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := openTest(t, path)
-	for n := range uint64(20) {
-		if n == 10 {
+	for n := range uint64(10) {
+		if n == 5 {
 			s.fresh.Load().added = maxFiltered
 		}
-		if got := s.fresh.Load() != nil; got != (n < 11) {
+		if got := s.fresh.Load() != nil; got != (n < 6) {
 			t.Fatalf("before batch %d there is a filter: %v", n, got)
 		}
 		if err := s.Apply(t.Context(), storetest.CrashBatch(1+n, 1000)); err != nil {

@@ -19,7 +19,7 @@ import (
 // entities or fails, and a batch is applied as a whole or not at all. An entity that is taken for
 // unknown would be published as added again.
 func TestReadFault(t *testing.T) {
-	const size, page = 8_000, 200
+	const size, page = 4_000, 100
 	path := filepath.Join(t.TempDir(), "store")
 	s := openTest(t, path)
 	entity := func(n int) []byte { return fmt.Appendf(nil, "entity %d", n) }

@@ -3,62 +3,15 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
 )
-
-func testStreams(t *testing.T, f Fixture) {
-	for i, stream := range []string{"a", "aa", "a+", "b"} {
-		apply(t, f, view(stream, uint64(10*i), uint64(10*i)))
-	}
-	equal(t, "a", scan(t, f, "a"), view("", 0, 0).Views[0].Changes)
-	equal(t, "a+", scan(t, f, "a+"), view("", 20, 20).Views[0].Changes)
-	got, err := f.Lookup(ctx, "aa", store.Asks(entity(0), entity(10)), nil)
-	equal(t, "lookup", got, []store.Entry{{}, Entry(10)})
-	equal(t, "error", err, nil)
-}
-
-// registration returns one of the stream of a shard.
-func registration(key store.Key) store.Registration {
-	r := Registration(uint32(len(key.Stream)))
-	r.Stream = key.Stream
-	return r
-}
-
-func testForget(t *testing.T, f Fixture) {
-	p := Progress(1)
-	fill := func(key store.Key) {
-		apply(t, f, &store.Batch{Registrations: []store.Registration{registration(key)}, Shards: []store.ShardChange{{Key: key, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("g")}}}}})
-		apply(t, f, view(key.Stream, 1, 9))
-	}
-	fill(Orders)
-	fill(Items)
-	q := Progress(2)
-	b := view(Orders.Stream, 3, 3)
-	again := Registration(9)
-	b.Forget, b.Registrations = []string{Orders.Stream, "unknown"}, []store.Registration{again}
-	b.Shards = []store.ShardChange{{Key: Orders, Progress: &q}}
-	apply(t, f, b)
-	equal(t, "image", load(t, f), store.Image{Registrations: []store.Registration{registration(Items), again}, Shards: map[store.Key]store.Progress{Orders: q, Items: p}})
-	equal(t, "orders", scan(t, f, "orders"), view("", 3, 3).Views[0].Changes)
-	equal(t, "orders by row", byRow(t, f, Orders, 0, 99), named(3))
-	equal(t, "items by row", len(byRow(t, f, Orders, 0, 99)), 1)
-	equal(t, "parts of orders", len(parts(t, f, Orders, store.Gaps, 0)), 0)
-	equal(t, "items", len(scan(t, f, "items")), 9)
-	equal(t, "parts of items", len(parts(t, f, Items, store.Gaps, 0)), 1)
-	apply(t, f, &store.Batch{Forget: []string{Orders.Stream}})
-	equal(t, "orders", len(scan(t, f, "orders")), 0)
-	equal(t, "shards", len(load(t, f).Shards), 1)
-}
 
 func testInvalid(t *testing.T, f Fixture) {
 	p := Progress(1)
@@ -139,7 +92,7 @@ func wantErrors(t *testing.T, got map[string]error, want error) {
 	}
 }
 
-func testCancelled(t *testing.T, f Fixture) {
+func testClosed(t *testing.T, f Fixture) {
 	apply(t, f, view("orders", 1, 2))
 	cause := errors.New("the test ends it")
 	cancelled, cancel := context.WithCancelCause(ctx)
@@ -149,10 +102,6 @@ func testCancelled(t *testing.T, f Fixture) {
 	}
 	wantErrors(t, calls(cancelled, f), cause)
 	equal(t, "view", len(scan(t, f, "orders")), 2)
-}
-
-func testClosed(t *testing.T, f Fixture) {
-	apply(t, f, view("orders", 1, 2))
 	for range 2 {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -162,7 +111,7 @@ func testClosed(t *testing.T, f Fixture) {
 }
 
 func testWhole(t *testing.T, f Fixture) {
-	const rounds, size = 200, 40
+	const rounds, size = 60, 40
 	ask := make([]store.Ask, size)
 	for i := range ask {
 		ask[i] = store.Ask{Entity: entity(uint64(i)), Shard: Orders.Shard, Row: uint64(i)}
@@ -206,7 +155,7 @@ func testWhole(t *testing.T, f Fixture) {
 		p := Progress(n)
 		b := &store.Batch{Epoch: n, Registrations: []store.Registration{{Number: 1, Stream: "items", TP: "a", Epoch: n}},
 			Shards: []store.ShardChange{{Key: Orders, Progress: &p}}, Views: []store.ViewChange{{Stream: "orders"}}}
-		if n%50 == 49 {
+		if n%20 == 19 {
 			b.Forget = []string{"orders"}
 		}
 		for i := range ask {
@@ -218,173 +167,19 @@ func testWhole(t *testing.T, f Fixture) {
 	readers.Wait()
 }
 
-// model is a store as plain maps.
-type model struct {
-	image store.Image
-	views map[string]map[string]store.Entry
-	parts map[string]string
-}
-
-func newModel() *model {
-	return &model{image: store.Image{Shards: map[store.Key]store.Progress{}},
-		views: map[string]map[string]store.Entry{}, parts: map[string]string{}}
-}
-
-func partName(key store.Key, kind store.Kind, n uint64) string {
-	return fmt.Sprintf("%s/%s/%d/%05d", key.Stream, key.Shard, kind, n)
-}
-
-// apply does what Store.Apply does.
-func (m *model) apply(b *store.Batch) {
-	drop := func(prefix string) {
-		maps.DeleteFunc(m.parts, func(k, _ string) bool { return len(k) > len(prefix) && k[:len(prefix)] == prefix })
-	}
-	for _, stream := range b.Forget {
-		delete(m.views, stream)
-		drop(stream + "/")
-		maps.DeleteFunc(m.image.Shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
-		m.image.Registrations = slices.DeleteFunc(m.image.Registrations, func(r store.Registration) bool { return r.Stream == stream })
-	}
-	if b.Epoch > 0 {
-		m.image.Epoch = b.Epoch
-	}
-	for _, r := range b.Registrations {
-		m.image.Registrations = slices.DeleteFunc(m.image.Registrations, func(o store.Registration) bool { return o.Number == r.Number })
-		m.image.Registrations = append(m.image.Registrations, r)
-	}
-	slices.SortFunc(m.image.Registrations, func(a, b store.Registration) int { return int(a.Number) - int(b.Number) })
-	for _, c := range b.Shards {
-		if c.Progress != nil {
-			m.image.Shards[c.Key] = *c.Progress
-		}
-		for _, kind := range c.Clear {
-			drop(fmt.Sprintf("%s/%s/%d/", c.Key.Stream, c.Key.Shard, kind))
-		}
-		for _, p := range c.Parts {
-			if name := partName(c.Key, p.Kind, p.Number); p.Bytes == nil {
-				delete(m.parts, name)
-			} else {
-				m.parts[name] = string(p.Bytes)
-			}
-		}
-	}
-	for _, v := range b.Views {
-		if m.views[v.Stream] == nil {
-			m.views[v.Stream] = map[string]store.Entry{}
-		}
-		for _, c := range v.Changes {
-			if m.views[v.Stream][string(c.Entity)] = c.Entry; c.Entry.State == store.Unknown {
-				delete(m.views[v.Stream], string(c.Entity))
-			}
-		}
-	}
-}
-
-// difference returns what of s is not as in the model.
-func (m *model) difference(s store.Store) error {
-	image, err := s.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if image.Epoch != m.image.Epoch || !slices.Equal(image.Registrations, m.image.Registrations) || !maps.Equal(image.Shards, m.image.Shards) {
-		return fmt.Errorf("the image is\n%+v\nwant\n%+v", image, m.image)
-	}
-	found := map[string]string{}
-	for _, key := range crashShards {
-		for kind := store.Gaps; kind <= store.LateEntities; kind++ {
-			for p, err := range s.Parts(ctx, key, kind, 0) {
-				if err != nil {
-					return err
-				}
-				found[partName(key, kind, p.Number)] = string(p.Bytes)
-			}
-		}
-	}
-	if !maps.Equal(found, m.parts) {
-		return fmt.Errorf("%d parts, want %d, or other bytes", len(found), len(m.parts))
-	}
-	for _, key := range crashShards {
-		if err := m.differenceOfView(s, key.Stream); err != nil {
-			return fmt.Errorf("view of %s: %w", key.Stream, err)
-		}
-	}
-	return nil
-}
-
-// differenceOfView returns what of a view is not as in the model, by entity or by row.
-func (m *model) differenceOfView(s store.Store, stream string) error {
-	want := m.views[stream]
-	n := 0
-	for c, err := range s.Scan(ctx, stream) {
-		if err != nil {
-			return err
-		}
-		if e, ok := want[string(c.Entity)]; !ok || e != c.Entry {
-			return fmt.Errorf("entity %q has %+v", c.Entity, c.Entry)
-		}
-		n++
-	}
-	if n != len(want) {
-		return fmt.Errorf("%d entities, want %d", n, len(want))
-	}
-	if err := m.differenceOfLookup(s, stream); err != nil {
-		return err
-	}
-	absent := 0
-	for _, e := range want {
-		if e.State == store.Absent {
-			absent++
-		}
-	}
-	for i := range crashRows {
-		list, err := s.ByRow(ctx, store.Key{Stream: stream, Shard: fmt.Sprint("db.t", i)}, 0, math.MaxInt, nil)
-		if err != nil {
-			return err
-		}
-		for j, c := range list {
-			if want[string(c.Entity)] != c.Entry || c.Entry.State == store.Absent || j > 0 && c.Entry.Row < list[j-1].Entry.Row {
-				return fmt.Errorf("entity %q is in row %d of shard %d, with %+v", c.Entity, c.Entry.Row, i, c.Entry)
-			}
-		}
-		n -= len(list)
-	}
-	if n != absent {
-		return fmt.Errorf("%d entities are in no row, want %d", n, absent)
-	}
-	return nil
-}
-
-// differenceOfLookup returns what a lookup of every entity that crash batches have finds otherwise.
-func (m *model) differenceOfLookup(s store.Store, stream string) error {
-	ask := make([]store.Ask, crashEntities)
-	for i := range ask {
-		name := entity(uint64(i))
-		row := m.views[stream][string(name)]
-		ask[i] = store.Ask{Entity: name, Shard: row.Shard, Row: row.Row + uint64(i%2)}
-	}
-	got, err := s.Lookup(ctx, stream, ask, nil)
-	if err != nil {
-		return err
-	}
-	for i, e := range got {
-		if want := m.views[stream][string(ask[i].Entity)]; e != want {
-			return fmt.Errorf("a lookup of %q finds %+v, want %+v", ask[i].Entity, e, want)
-		}
-	}
-	return nil
-}
-
-func testModel(t *testing.T, f Fixture, batches int) {
-	m := newModel()
+// RunBatches applies so many random batches, with a new start now and then: the store does as the one
+// in memory.
+func RunBatches(t *testing.T, f Fixture, batches int) {
+	plain := memory.New()
 	for n := uint64(1); n <= uint64(batches); n++ {
 		b := CrashBatch(n, 64)
-		m.apply(b)
+		apply(t, plain, b)
 		apply(t, f, b)
-		if rand.IntN(20) == 0 && f.Reopen != nil {
+		if rand.IntN(20) == 0 {
 			f.Store = f.Reopen()
 		}
 		if n%10 == 0 {
-			if err := m.difference(f); err != nil {
+			if err := difference(f, plain); err != nil {
 				t.Fatalf("after batch %d: %v", n, err)
 			}
 		}

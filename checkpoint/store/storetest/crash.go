@@ -3,14 +3,18 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 
 	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
 )
 
-// crashShards are the shards that crash batches change, of a stream each.
-var crashShards = []store.Key{Orders, Items, {Stream: "log", Shard: "db.log_1"}}
+// crashShards are the shards that crash batches change, of a stream each. One stream is the
+// beginning of another.
+var crashShards = []store.Key{Orders, Items, {Stream: "orders+", Shard: "db.orders"}}
 
 // crashRows is how many shards of each stream have the rows of entities.
 const crashRows = 3
@@ -56,6 +60,63 @@ func CrashBatch(n uint64, size int) *store.Batch {
 	return b
 }
 
+// reads are calls that tell two stores apart, by what they read.
+func reads() map[string]func(s store.Store) (any, error) {
+	all := map[string]func(s store.Store) (any, error){"the image": func(s store.Store) (any, error) { return s.Load(ctx) }}
+	for _, key := range crashShards {
+		all["the progress of "+key.Stream] = func(s store.Store) (any, error) {
+			p, found, err := s.Progress(ctx, key)
+			return []any{p, found}, err
+		}
+		for kind := store.Gaps; kind <= store.LateEntities; kind++ {
+			for _, from := range []uint64{0, rand.Uint64N(60)} {
+				all[fmt.Sprint("parts of ", key.Stream, " of kind ", kind, " from ", from)] = func(s store.Store) (any, error) { return partsFrom(s, key, kind, from) }
+			}
+		}
+		all["the view of "+key.Stream] = func(s store.Store) (any, error) { return scanAll(s, key.Stream) }
+		all["entities of "+key.Stream] = func(s store.Store) (any, error) {
+			list, err := scanAll(s, key.Stream)
+			if err != nil {
+				return nil, err
+			}
+			rows := map[string]store.Entry{}
+			for _, c := range list {
+				rows[string(c.Entity)] = c.Entry
+			}
+			ask := make([]store.Ask, crashEntities)
+			for i := range ask {
+				// By rows that are right, wrong, or in no shard.
+				ask[i].Entity = entity(uint64(i))
+				row := rows[string(ask[i].Entity)]
+				ask[i].Shard, ask[i].Row = []string{row.Shard, "", "unknown"}[i%3], row.Row+uint64(i%2)
+			}
+			return s.Lookup(ctx, key.Stream, ask, []store.Entry{Entry(1)})
+		}
+		for i := range crashRows {
+			for limit, after := range map[int]uint64{math.MaxInt: 0, 1 + rand.IntN(20): rand.Uint64N(300)} {
+				all[fmt.Sprint(limit, " rows of ", key.Stream, i, " after ", after)] = func(s store.Store) (any, error) {
+					return s.ByRow(ctx, store.Key{Stream: key.Stream, Shard: fmt.Sprint("db.t", i)}, after, limit, nil)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// difference returns what of s is not as in another store.
+func difference(s, other store.Store) error {
+	for what, read := range reads() {
+		got, err := read(s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if want, err := read(other); err != nil || !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("%s: got\n%.2000v\nwant\n%.2000v, %w", what, got, want, err)
+		}
+	}
+	return nil
+}
+
 // Prefix returns how many crash batches of this size a store holds, and an error unless it holds
 // just what the first so many leave.
 func Prefix(s store.Store, size int) (uint64, error) {
@@ -63,11 +124,13 @@ func Prefix(s store.Store, size int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m := newModel()
+	plain := memory.New()
 	for n := uint64(1); n <= image.Epoch; n++ {
-		m.apply(CrashBatch(n, size))
+		if err := plain.Apply(ctx, CrashBatch(n, size)); err != nil {
+			return 0, err
+		}
 	}
-	if err := m.difference(s); err != nil {
+	if err := difference(s, plain); err != nil {
 		return 0, fmt.Errorf("after %d batches: %w", image.Epoch, err)
 	}
 	return image.Epoch, nil
