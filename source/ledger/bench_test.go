@@ -112,36 +112,6 @@ func BenchmarkLedgerBurned(b *testing.B) {
 	})
 }
 
-func BenchmarkLedgerPageWithoutHoles(b *testing.B) {
-	l := stride(b, ledger.Options{}, 100_000)
-	page := make([]uint64, 2000)
-	now := after(time.Hour)
-	for b.Loop() {
-		for i := range page {
-			page[i] = l.Position() + uint64(i) + 1
-		}
-		now = now.Add(200 * time.Millisecond)
-		l.See(page[1999], now)
-		l.Advance(page[1999], page, now)
-	}
-	b.ReportMetric(2000, "rows/op")
-}
-
-func BenchmarkLedgerSave(b *testing.B) {
-	l, now := burned(b)
-	l.Changed()
-	id := l.Position()
-	n := 0
-	for b.Loop() {
-		id += 2000
-		l.Advance(id, []uint64{id - 1000, id}, now)
-		for _, c := range l.Changed() {
-			n += len(c.Bytes)
-		}
-	}
-	b.ReportMetric(float64(n)/float64(b.N), "saved-bytes/op")
-}
-
 // blocks runs an hour of writers that use up blocks of 5,000 ids at their own pace; one id in a
 // hundred is burned. It polls five times a second, and calls each with every poll's probe.
 func blocks(b *testing.B, writers int, perSecond float64, each func(ledger.Probe)) (*ledger.Ledger, time.Time) {

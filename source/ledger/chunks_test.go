@@ -59,30 +59,6 @@ func mustRestore(t testing.TB, opts ledger.Options, position uint64, chunks []le
 	return l
 }
 
-func TestALedgerIsRestored(t *testing.T) {
-	const n = 100_000
-	opts := ledger.Options{Away: time.Hour}
-	l := stride(t, opts, n)
-	now := after(n * time.Millisecond)
-	pollWith(l, now, 1, 2, 3*n-2)
-	l.See(1<<40, now)
-	chunks := l.Changed()
-	newRand(1).Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
-	again := mustRestore(t, opts, l.Position(), chunks)
-	if got, want := again.Gaps(0), l.Gaps(0); len(want) != n || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%d gaps of %d are back, or not with their times", len(got), len(want))
-	}
-	if got, want := again.Stats(now), l.Stats(now); got.Hot != want.Hot || got.Pending != want.Pending || got.Cold != want.Cold {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got, want := again.Pending(0, 0, now), l.Pending(0, 0, now); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := again.Changed(); len(got) != 1 {
-		t.Errorf("%d parts changed since it was restored", len(got)-1)
-	}
-}
-
 func TestASaveWritesWhatChanged(t *testing.T) {
 	l := stride(t, ledger.Options{}, 1_000_000)
 	size := 0

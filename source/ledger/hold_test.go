@@ -59,18 +59,6 @@ func TestLedgerHolds(t *testing.T) {
 			t.Errorf("reaches %d by an evidence from before the page", got)
 		}
 	})
-	t.Run("until the gap is filled", func(t *testing.T) {
-		l := mustLedger(t, hold, 0)
-		poll(l, 0, 3, 4, 6, 7, 8)
-		l.Notice([]uint64{1, 2, 3, 4, 5, 9}, after(time.Second))
-		pollWith(l, after(time.Second), 6, 7, 8)
-		if got := l.Reach(9, after(time.Second)); got != 5 {
-			t.Errorf("reaches %d, want 5", got)
-		}
-		if l.Fill(6, after(time.Second)) || l.Missing(6) {
-			t.Error("a row behind the position counts as a late row")
-		}
-	})
 	t.Run("historic holes together", func(t *testing.T) {
 		l := mustLedger(t, hold, 0)
 		l.See(100_000, base)

@@ -11,6 +11,7 @@ import (
 
 	"bridge/source"
 	"bridge/source/ledger"
+	"bridge/tests/testall"
 )
 
 // disk keeps the parts of a set.
@@ -44,11 +45,12 @@ func (d disk) parts() iter.Seq2[ledger.Chunk, error] {
 // TestIDsAgreeWithAPlainSet compares them with a map, through parts that are only on the disk, and
 // kills.
 func TestIDsAgreeWithAPlainSet(t *testing.T) {
+	limits := testall.Cases([]uint64{50, 3000}, []uint64{50, 5000, 60_000})
 	rapid.Check(t, func(t *rapid.T) {
 		d := disk{}
 		s, plain := ledger.NewIDs(1000, d.load), map[uint64]bool{}
 		saved := []uint64(nil)
-		limit := rapid.SampledFrom([]uint64{50, 5000, 60_000}).Draw(t, "limit")
+		limit := rapid.SampledFrom(limits).Draw(t, "limit")
 		sorted := func() (ids []uint64) {
 			for id := range plain {
 				ids = append(ids, id)
@@ -119,10 +121,11 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 						got = append(got, id)
 					}
 				}
-				if want := sorted(); !slices.Equal(got, want) || s.AnyThrough(1<<63) != (len(want) > 0) {
+				want := sorted()
+				if !slices.Equal(got, want) || s.AnyThrough(1<<63) != (len(want) > 0) {
 					t.Fatalf("%d ids, want %d", len(got), len(want))
 				}
-				if want := sorted(); len(want) > 0 && (s.AnyThrough(want[0]-1) || !s.AnyThrough(want[0])) {
+				if len(want) > 0 && (s.AnyThrough(want[0]-1) || !s.AnyThrough(want[0])) {
 					t.Fatalf("%d is not known to be the lowest", want[0])
 				}
 				for range 10 {

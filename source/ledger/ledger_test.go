@@ -47,31 +47,6 @@ func ranges(ends ...uint64) (list []source.Range) {
 }
 
 func TestLedger(t *testing.T) {
-	t.Run("an id that the position passes and that is not published is missing", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 10)
-		l.Advance(20, []uint64{11, 12, 15, 20}, base)
-		if probe := l.Hot(base); !slices.Equal(probe.Rows, ranges(13, 14, 16, 19)) || !slices.Equal(probe.IDs, probe.Rows) {
-			t.Errorf("reads %+v", probe)
-		}
-		for id := uint64(9); id < 23; id++ {
-			if want := slices.Contains([]uint64{13, 14, 16, 17, 18, 19}, id); l.Missing(id) != want {
-				t.Errorf("Missing(%d) = %t", id, !want)
-			}
-		}
-		if !l.Fill(17, base) || l.Fill(17, base) || l.Fill(12, base) || l.Fill(25, base) {
-			t.Error("Fill does not tell a missing id from others")
-		}
-		if l.Advance(15, nil, base); l.Position() != 20 || l.Missing(12) {
-			t.Error("the position went back")
-		}
-	})
-	t.Run("a page without holes costs no query", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 0)
-		l.Advance(3, []uint64{1, 2, 3}, base)
-		if probe := l.Hot(base); len(probe.Rows)+len(probe.IDs)+len(l.Sweep(base)) > 0 {
-			t.Errorf("reads %+v", probe)
-		}
-	})
 	t.Run("a vacant id is hot, then cold, then no longer polled, and missing for ever", func(t *testing.T) {
 		l := mustLedger(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Hour}, 0)
 		l.Advance(3, []uint64{1, 3}, base)
@@ -109,13 +84,6 @@ func TestLedger(t *testing.T) {
 		}
 		if !l.Fill(2, now) || l.Missing(2) {
 			t.Error("a reconcile that finds its row cannot publish it")
-		}
-	})
-	t.Run("time alone ends no polling: the evidence does", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{GapTTL: time.Millisecond}, 0)
-		l.Advance(3, []uint64{3}, base)
-		if given := sweep(l, after(time.Hour), 1, 2); len(given) > 0 {
-			t.Errorf("no longer polled while rows exist: %+v", given)
 		}
 	})
 	t.Run("a pending id stays hot", func(t *testing.T) {
@@ -157,12 +125,32 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("a cold id that appears is hot again", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 0)
-		l.Advance(9, []uint64{9}, base)
+	t.Run("sweeps begin as often as the options want it", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{SweepEvery: 7 * time.Second}, 0)
+		l.Advance(3, []uint64{3}, base)
 		pollWith(l, after(2*time.Minute))
-		if sweep(l, after(2*time.Minute), 5); !slices.Equal(l.Hot(after(2*time.Minute)).Rows, ranges(5, 5)) {
-			t.Errorf("reads %+v", l.Hot(after(2*time.Minute)))
+		sweep(l, after(2*time.Minute))
+		if soon, due := l.Sweep(after(127*time.Second-1)), l.Sweep(after(127*time.Second)); len(soon) > 0 || len(due) == 0 {
+			t.Errorf("sweeps for %v before 7 s and %v after", soon, due)
+		}
+	})
+	t.Run("Low passes an id that is given up, and never one that is pending", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 10)
+		l.Advance(20, []uint64{11, 13, 15, 16, 17, 18, 19, 20}, base)
+		if got := l.Low(); got != 12 {
+			t.Errorf("Low is %d, want 12", got)
+		}
+		for day := range 3 {
+			now := after(time.Duration(day) * 24 * time.Hour)
+			pollWith(l, now, 14)
+			sweep(l, now, 14)
+		}
+		if got := l.Low(); got != 14 {
+			t.Errorf("Low is %d, want 14", got)
+		}
+		l.Fill(14, after(5*24*time.Hour))
+		if got, again := l.Low(), mustRestore(t, ledger.Options{}, l.Position(), l.All()).Low(); got != 21 || again != 21 {
+			t.Errorf("Low is %d, and %d when it is restored, want 21", got, again)
 		}
 	})
 	t.Run("the holes of a backlog grow old together", func(t *testing.T) {
@@ -174,14 +162,6 @@ func TestLedger(t *testing.T) {
 		}
 		if probe := pollWith(l, after(time.Minute)); len(probe.IDs) > 0 {
 			t.Errorf("known for a minute and vacant, yet reads %+v", probe)
-		}
-	})
-	t.Run("a start in the middle polls uncommitted ids below it", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 900)
-		l.Advance(1000, append(make([]uint64, 0), 901, 902, 903, 1000), base)
-		pollWith(l, base, 950)
-		if !l.Missing(950) || l.Missing(902) || l.Missing(900) || l.Stats(base).Pending != 1 {
-			t.Error("want all of 904 to 999 missing and 950 pending")
 		}
 	})
 	t.Run("the last id of all is an id like others", func(t *testing.T) {
@@ -249,31 +229,6 @@ func TestArriving(t *testing.T) {
 		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all, Now: begin})
 		return l, all
 	}
-	width := func(ranges []source.Range) (n uint64) {
-		for _, r := range ranges {
-			n += r.Last - r.First + 1
-		}
-		return n
-	}
-	t.Run("of a large pending range only a window is read until a row of it appears", func(t *testing.T) {
-		l, all := open(t)
-		probe := l.Hot(begin)
-		if n := width(probe.Rows); n > 3000 {
-			t.Fatalf("a probe reads %d rows of a pending range of %d", n, last)
-		}
-		if l.Arriving() {
-			t.Fatal("arriving before a row of it has appeared")
-		}
-		l.Appeared(probe.Rows[0].First)
-		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all, Now: begin})
-		l.Fill(probe.Rows[0].First, begin)
-		if got := l.Stats(begin).Pending; got != 0 || !l.Arriving() {
-			t.Errorf("%d ids are pending whose transaction has committed (landing %v)", got, l.Arriving())
-		}
-		if n := width(l.Hot(begin).Rows); n < last-1 {
-			t.Errorf("a probe reads %d rows of a range that has committed", n)
-		}
-	})
 	t.Run("rows arrive until the evidence shows ids of which no row has appeared", func(t *testing.T) {
 		l, all := open(t)
 		l.Appeared(1)

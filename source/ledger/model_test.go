@@ -333,26 +333,6 @@ func TestTheLedgerHasExactlyTheUnpublishedIDs(t *testing.T) {
 	}
 }
 
-func TestAPartThatCannotBeReadIsAnError(t *testing.T) {
-	m := newModel(t, 1)
-	for id := uint64(2); id < 4_000_000; id += 2000 {
-		page := make([]uint64, 0, 2000)
-		for i := range uint64(1000) {
-			page = append(page, id+i*2-i%3%2)
-		}
-		m.l.Advance(page[999], page, m.now)
-	}
-	m.save(m.l.Changed())
-	if s := m.l.Stats(m.now); s.Bytes > 400<<10 || m.l.SavedBytes() < 500<<10 {
-		t.Fatalf("%+v", s)
-	}
-	m.broken = errors.New("the disk is gone")
-	m.l.Missing(3)
-	if err := m.l.Err(); !errors.Is(err, m.broken) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
 // TestAPartThatCannotBeReadWhenAWideRunEnds: the parts above it are to be written again, with the
 // younger times of those below it.
 func TestAPartThatCannotBeReadWhenAWideRunEnds(t *testing.T) {

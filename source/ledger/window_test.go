@@ -10,68 +10,39 @@ import (
 
 var base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func at(d time.Duration) ledger.Age { return ledger.Age{Now: base.Add(d), Steady: base.Add(d)} }
-
 func TestWindow(t *testing.T) {
-	const size = time.Second
-	t.Run("a row is stable once CREATED is older than the window", func(t *testing.T) {
-		w := ledger.NewWindow(size)
-		w.See(5, base)
-		created := base.Add(-900 * time.Millisecond)
-		if w.Stable(5, created, time.Microsecond, at(0)) {
-			t.Error("stable after 0.9 s")
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name string
+		// seen is when ids up to 100 were seen first, 200 half a second later.
+		size, seen time.Duration
+		id         uint64
+		created    time.Time
+		resolution time.Duration
+		// The row is stable at this time, and not a millisecond before; none says never.
+		at time.Duration
+	}{
+		{"once CREATED is older than the window", time.Second, 0, 5, base.Add(-900 * ms), 0, 100 * ms},
+		{"once every row of the second that CREATED names is", time.Second, 5 * time.Second, 5, base, time.Second, 2 * time.Second},
+		{"a window after it was seen where the clock of CREATED is ahead", time.Second, 0, 5, base.Add(8 * time.Hour), 0, time.Second},
+		{"a window after an id as high was seen, without CREATED", time.Second, 0, 100, time.Time{}, 0, time.Second},
+		{"the same, of a lower id", time.Second, 0, 7, time.Time{}, 0, time.Second},
+		{"the same, of a higher id", time.Second, 0, 101, time.Time{}, 0, 1500 * ms},
+		{"at once with a window of zero", 0, 0, 100, base.Add(time.Hour), time.Second, 0},
+		{"never where no id as high was seen", time.Second, 0, 201, time.Time{}, 0, none},
+	} {
+		w := ledger.NewWindow(c.size)
+		w.See(100, base.Add(c.seen))
+		w.See(200, base.Add(c.seen+500*ms))
+		at := func(d time.Duration) ledger.Age { return ledger.Age{Now: base.Add(d), Steady: base.Add(d)} }
+		if before := w.Stable(c.id, c.created, c.resolution, at(c.at-ms)); before && c.size > 0 || !w.Stable(c.id, c.created, c.resolution, at(c.at)) && c.at != none {
+			t.Errorf("a row is stable %s: a millisecond before %s it is %t", c.name, c.at, before)
 		}
-		if !w.Stable(5, created, time.Microsecond, at(101*time.Millisecond)) {
-			t.Error("not stable after 1.001 s")
-		}
-	})
-	t.Run("a second-precision CREATED does not shrink the window", func(t *testing.T) {
-		w := ledger.NewWindow(size)
-		// The row was written at 12:00:00.999 and says 12:00:00.
-		w.See(5, base.Add(999*time.Millisecond))
-		if w.Stable(5, base, time.Second, at(1100*time.Millisecond)) {
-			t.Error("stable 101 ms after it was written")
-		}
-		if !w.Stable(5, base, time.Second, at(2*time.Second)) {
-			t.Error("not stable when every row of that second is a window old")
-		}
-	})
-	t.Run("a CREATED from a clock that is ahead delays by the window at most", func(t *testing.T) {
-		w := ledger.NewWindow(size)
-		w.See(5, base)
-		created := base.Add(8 * time.Hour)
-		if w.Stable(5, created, 0, at(999*time.Millisecond)) {
-			t.Error("stable before the window passed since it was first seen")
-		}
-		if !w.Stable(5, created, 0, at(time.Second)) {
-			t.Error("not stable although it was first seen a window ago")
-		}
-	})
-	t.Run("a row without CREATED counts from when an id as high was first seen", func(t *testing.T) {
-		w := ledger.NewWindow(size)
-		w.See(100, base)
-		w.See(200, base.Add(700*time.Millisecond))
-		if !w.Stable(100, time.Time{}, 0, at(time.Second)) || !w.Stable(7, time.Time{}, 0, at(time.Second)) {
-			t.Error("ids up to 100 were seen a window ago")
-		}
-		if w.Stable(101, time.Time{}, 0, at(1600*time.Millisecond)) {
-			t.Error("id 101 was first seen 0.9 s ago")
-		}
-		if !w.Stable(101, time.Time{}, 0, at(1700*time.Millisecond)) {
-			t.Error("id 101 was first seen a window ago")
-		}
-	})
-	t.Run("a window of zero lets everything pass", func(t *testing.T) {
-		if !ledger.NewWindow(0).Stable(1, base.Add(time.Hour), time.Second, at(0)) {
-			t.Error("not stable")
-		}
-	})
-	t.Run("an id that was never seen is not stable", func(t *testing.T) {
-		if ledger.NewWindow(size).Stable(1, time.Time{}, 0, at(time.Hour)) {
-			t.Error("stable")
-		}
-	})
+	}
 }
+
+// none stands for a row that is never stable.
+const none = time.Hour
 
 // TestWindowAgainstModel polls at random moments and compares with a model that remembers when each
 // id was first seen.
@@ -105,51 +76,21 @@ func TestWindowAgainstModel(t *testing.T) {
 }
 
 func TestSteady(t *testing.T) {
-	step := func(c *ledger.Steady, database, host time.Duration) time.Duration {
-		return c.Tick(base.Add(database), base.Add(host), base.Add(host)).Sub(base)
-	}
-	t.Run("it follows the database", func(t *testing.T) {
+	const ms = time.Millisecond
+	// A tick is what the database says between two moments of the host, and what Steady makes of it.
+	type tick struct{ database, asked, answered, want time.Duration }
+	for name, ticks := range map[string][]tick{
+		"it follows the database":                                     {{}, {900 * ms, time.Second, time.Second, 900 * ms}},
+		"a database that steps ahead makes no time pass that did not": {{}, {time.Hour, time.Second, time.Second, time.Second}},
+		"a database that steps back stands still and then goes on":    {{}, {-5 * time.Second, time.Second, time.Second, 0}, {-4 * time.Second, 2 * time.Second, 2 * time.Second, time.Second}},
+		"reads of different lengths lose no time":                     {{10 * ms, 0, 250 * ms, 10 * ms}, {251 * ms, 250 * ms, 252 * ms, 251 * ms}, {253 * ms, 252 * ms, 500 * ms, 253 * ms}},
+		"a database that runs ahead gains no more than a read takes":  {{0, 0, time.Second, 0}, {time.Hour, time.Second, 2 * time.Second, 2 * time.Second}},
+	} {
 		var c ledger.Steady
-		step(&c, 0, 0)
-		if got := step(&c, 900*time.Millisecond, time.Second); got != 900*time.Millisecond {
-			t.Errorf("got %s", got)
-		}
-	})
-	t.Run("a database that steps ahead makes no time pass that did not", func(t *testing.T) {
-		var c ledger.Steady
-		step(&c, 0, 0)
-		if got := step(&c, time.Hour, time.Second); got != time.Second {
-			t.Errorf("got %s", got)
-		}
-	})
-	t.Run("a database that steps back stands still and then goes on", func(t *testing.T) {
-		var c ledger.Steady
-		step(&c, 0, 0)
-		if got := step(&c, -5*time.Second, time.Second); got != 0 {
-			t.Errorf("ran back to %s", got)
-		}
-		if got := step(&c, -4*time.Second, 2*time.Second); got != time.Second {
-			t.Errorf("got %s", got)
-		}
-	})
-	t.Run("reads of different lengths lose no time", func(t *testing.T) {
-		var c ledger.Steady
-		var now, got time.Duration
-		for i := range 1000 {
-			asked := now
-			clock := asked + time.Millisecond
-			now = clock + time.Duration(i%7)*40*time.Millisecond
-			got = c.Tick(base.Add(clock), base.Add(asked), base.Add(now)).Sub(base)
-			if got != clock {
-				t.Fatalf("read %d: got %s, the database says %s", i, got, clock)
+		for i, tick := range ticks {
+			if got := c.Tick(base.Add(tick.database), base.Add(tick.asked), base.Add(tick.answered)).Sub(base); got != tick.want {
+				t.Errorf("%s: tick %d is %s, want %s", name, i, got, tick.want)
 			}
 		}
-	})
-	t.Run("a database that runs ahead gains no more than a read takes", func(t *testing.T) {
-		var c ledger.Steady
-		c.Tick(base, base, base.Add(time.Second))
-		if got := c.Tick(base.Add(time.Hour), base.Add(time.Second), base.Add(2*time.Second)).Sub(base); got != 2*time.Second {
-			t.Errorf("got %s", got)
-		}
-	})
+	}
 }
