@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,25 +208,34 @@ func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 	}
 }
 
+// TestBindFollowsTheShape also of plans that encoders of several tables share.
 func TestBindFollowsTheShape(t *testing.T) {
 	before := newTable(cell{"id", source.Int, 0, "1"}, cell{"a", source.Text, 0, "x"})
 	after := newTable(cell{"id", source.Int, 0, "1"}, cell{"new", source.Int, 0, "5"}, cell{"a", source.Text, 0, "x"})
-	encoder, err := event.NewEncoder(options())
-	if err != nil {
-		t.Fatal(err)
+	wrong := newTable(cell{"id", source.Int, 0, "1"}, cell{"ID", source.Text, 0, "x"})
+	wanted := map[*table][]byte{before: encode(t, options(), before, before.row(1)).Body, after: encode(t, options(), after, after.row(1)).Body}
+	var plans event.Plans
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			encoder, err := event.NewEncoder(options())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			encoder.Share(&plans)
+			for _, rows := range []*table{before, after, wrong, before, before} {
+				if err := encoder.Bind(&rows.columns); (err != nil) != (rows == wrong) {
+					t.Error(err)
+				}
+				_, ev, err := encoder.Append(nil, event.Row{Row: source.Row{ID: 1, Values: rows.values}, Read: readAt})
+				if want := wanted[rows]; want != nil && (err != nil || !bytes.Equal(ev.Body, want)) {
+					t.Errorf("got %s, %v", ev.Body, err)
+				}
+			}
+		})
 	}
-	for _, rows := range []*table{before, after, before, before} {
-		if err := encoder.Bind(&rows.columns); err != nil {
-			t.Fatal(err)
-		}
-		_, ev, err := encoder.Append(nil, rows.row(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := encode(t, options(), rows, rows.row(1)); !bytes.Equal(ev.Body, want.Body) {
-			t.Errorf("got %s, want %s", ev.Body, want.Body)
-		}
-	}
+	group.Wait()
 }
 
 func TestTheVersionOfTheOptionsIsThatOfTheEvents(t *testing.T) {
@@ -281,35 +291,26 @@ func TestTheStateCoversWhatARowSaysAndNotThatItWasTouched(t *testing.T) {
 	}
 	const early, late = "2026-01-01 00:00:00", "2026-01-02 00:00:00"
 	base := stateOf(t, options(), rows("1", "n", "v", early, early))
-	t.Run("a heartbeat changes nothing", func(t *testing.T) {
-		if stateOf(t, options(), rows("1", "n", "v", late, late)) != base {
-			t.Error("it does")
-		}
-	})
-	t.Run("a REPLACE with the same values changes nothing", func(t *testing.T) {
-		replaced := rows("1", "n", "v", early, early)
-		if encode(t, options(), replaced, replaced.row(2)).Digest != base {
-			t.Error("it does")
-		}
-	})
-	for name, other := range map[string]*table{
-		"another value":                  rows("1", "n", "w", early, early),
-		"another key":                    rows("1", "m", "v", early, early),
-		"a letter moved between columns": rows("1", "nv", "", early, early),
+	for name, c := range map[string]struct {
+		rows *table
+		id   uint64
+		same bool
+	}{
+		"a heartbeat":                         {rows("1", "n", "v", late, late), 1, true},
+		"a REPLACE with the same values":      {rows("1", "n", "v", early, early), 2, true},
+		"another value":                       {rows("1", "n", "w", early, early), 1, false},
+		"another key":                         {rows("1", "m", "v", early, early), 1, false},
+		"a letter that moved between columns": {rows("1", "nv", "", early, early), 1, false},
 	} {
-		t.Run(name+" changes it", func(t *testing.T) {
-			if stateOf(t, options(), other) == base {
-				t.Error("it does not")
-			}
-		})
-	}
-	t.Run("a column outside the whitelist changes nothing", func(t *testing.T) {
-		o := options()
-		o.Fields = []event.Field{{"name", "n"}}
-		if stateOf(t, o, rows("1", "n", "v", early, early)) != stateOf(t, o, rows("1", "n", "w", early, early)) {
-			t.Error("it does")
+		if got := encode(t, options(), c.rows, c.rows.row(c.id)).Digest; (got == base) != c.same {
+			t.Errorf("%s: the state is the same: %t", name, !c.same)
 		}
-	})
+	}
+	o := options()
+	o.Fields = []event.Field{{"name", "n"}}
+	if stateOf(t, o, rows("1", "n", "v", early, early)) != stateOf(t, o, rows("1", "n", "w", early, early)) {
+		t.Error("a column outside the whitelist changes the state")
+	}
 }
 
 func TestTheStateOfLongValuesCoversEveryByte(t *testing.T) {

@@ -111,15 +111,6 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-func TestDigestNeedsNoTimeAndNoGoodValues(t *testing.T) {
-	o := options()
-	o.BadValue = event.StopOnBad
-	rows := everyKindBad()
-	if _, err := bind(t, o, rows).Digest(rows.row(1).Row); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestDigestKeepsNoHugeKey(t *testing.T) {
 	huge := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, strings.Repeat("x", 3<<20)}).key("k")
 	encoder := bind(t, options(), huge)
