@@ -58,8 +58,8 @@ func TestEncodingAllocatesNothing(t *testing.T) {
 				if err := call(); err != nil {
 					t.Fatal(err)
 				}
-				// With the race detector a pool of the standard library forgets by chance: the mean of a
-				// few calls is no whole number.
+				// With the race detector a pool of the standard library forgets by chance: the mean
+				// of a few calls is no whole number.
 				if got := testing.AllocsPerRun(2000, func() { _ = call() }); got > 0 {
 					t.Errorf("%s of %s as %s takes %v allocations", what, name, format, got)
 				}

@@ -77,7 +77,7 @@ func TestWindowAgainstModel(t *testing.T) {
 
 func TestSteady(t *testing.T) {
 	const ms = time.Millisecond
-	// A tick is what the database says between two moments of the host, and what Steady makes of it.
+	// A tick is what the database says between two moments of the host, and what comes of it.
 	type tick struct{ database, asked, answered, want time.Duration }
 	for name, ticks := range map[string][]tick{
 		"it follows the database":                                     {{}, {900 * ms, time.Second, time.Second, 900 * ms}},

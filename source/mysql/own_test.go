@@ -133,7 +133,8 @@ func testWritableReplica(t *testing.T, server *testenv.DatabaseServer) {
 	for _, step := range []struct {
 		name, statement string
 		writer          bool
-		// why is in the traits, summary in what a check says of the server; behind "not " it is not.
+		// why is in the traits, summary in what a check says of the server; behind "not " it is
+		// not.
 		why, summary string
 	}{
 		{"without the privilege", "DO 0", true, "may not see", "SELECT on performance_schema.replication_connection_configuration"},

@@ -167,8 +167,8 @@ func testWhole(t *testing.T, f Fixture) {
 	readers.Wait()
 }
 
-// RunBatches applies so many random batches, with a new start now and then: the store does as the one
-// in memory.
+// RunBatches applies so many random batches, with a new start now and then: the store does as the
+// one in memory.
 func RunBatches(t *testing.T, f Fixture, batches int) {
 	plain := memory.New()
 	for n := uint64(1); n <= uint64(batches); n++ {
