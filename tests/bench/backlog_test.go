@@ -125,9 +125,7 @@ func (r *rig) restarted(t testing.TB, d *daemon, l load, f figures) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f["checkpoint-MiB"] = float64(size) / (1 << 20)
 }
 
@@ -163,9 +161,7 @@ func (r *rig) reconciled(t testing.TB, d *daemon, l load, f figures) {
 func (r *rig) recovered(t testing.TB, d *daemon, l load, f figures) {
 	t.Helper()
 	d.kill()
-	if err := os.RemoveAll(d.store()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(d.store()))
 	d.restart()
 	d.awaitSaved(t, l)
 	f["recovery-s"], f["recovery-MiB"] = time.Since(d.began).Seconds(), d.memory.peak()
@@ -210,9 +206,7 @@ func (r *rig) compare(t testing.TB, l load, target string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // deliver measures a backlog until all its rows are acknowledged, and fails unless a consumer reads
@@ -255,13 +249,9 @@ func (r *rig) profile(t testing.TB, l load) figures {
 	r.published(t, d, l, target)
 	d.Term()
 	text, err := exec.Command("go", "tool", "pprof", "-traces", "-unit=us", filepath.Join(folder, "cpu.pprof")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	spent, err := partsOf(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f := make(figures)
 	for part, seconds := range spent {
 		f[part+"-s/Mrow"] = seconds / float64(l.rows) * 1e6

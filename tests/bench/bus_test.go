@@ -38,9 +38,7 @@ type bus struct {
 func kafkaOn(t testing.TB, server *testenv.KafkaServer, partitions int32) *bus {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(client.Close)
 	return &bus{
 		name: "kafka", version: server.Version, servers: strings.Join(server.Brokers(), ","), kafka: server, admin: kadm.NewClient(client),
@@ -79,9 +77,7 @@ func (b *bus) open(t testing.TB, target string) (destination string) {
 	_, err := testenv.CreateStream(t.Context(), b.js, jetstream.StreamConfig{
 		Name: target, Subjects: []string{target + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute, AllowAtomicPublish: b.once,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := b.js.DeleteStream(context.Background(), target); err != nil {
 			t.Error(err)
@@ -97,9 +93,7 @@ func (b *bus) count(t testing.TB, target string) (sum int64) {
 		return int64(b.state(t, target).Msgs)
 	}
 	ends, err := b.admin.ListEndOffsets(t.Context(), target)
-	if err := errors.Join(err, ends.Error()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, ends.Error()))
 	ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
 	return sum
 }
@@ -115,9 +109,7 @@ func (b *bus) bytes(t testing.TB, target string) (sum int64) {
 		all.Add(target, p)
 	}
 	described, err := b.admin.DescribeAllLogDirs(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, broker := range described {
 		sum += broker.Size()
 	}
@@ -127,9 +119,7 @@ func (b *bus) bytes(t testing.TB, target string) (sum int64) {
 func (b *bus) state(t testing.TB, target string) jetstream.StreamState {
 	t.Helper()
 	stream, err := b.js.Stream(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return stream.CachedInfo().State
 }
 
@@ -168,13 +158,9 @@ func (b *bus) follow(t testing.TB, target string, each func(arrival)) (stop func
 	}
 	if b.kafka == nil {
 		consumer, err := b.js.OrderedConsumer(t.Context(), target, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		messages, err := consumer.Messages()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return consume(t, messages.Stop, func(ctx context.Context) error {
 			for {
 				m, err := messages.Next(jetstream.NextContext(ctx))
@@ -190,9 +176,7 @@ func (b *bus) follow(t testing.TB, target string, each func(arrival)) (stop func
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.kafka.Brokers()...), kgo.ConsumeTopics(target), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second), soon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return consume(t, client.Close, func(ctx context.Context) error {
 		for {
 			fetches := client.PollFetches(ctx)

@@ -38,17 +38,11 @@ func (r *rig) scan(t testing.TB, of shape, rows int) figures {
 	table := r.table(t, of, rows, of.name == wide.name)
 	user, password := r.reader()
 	config, err := driverOfMySQL.ParseDSN(r.Server.DSN(user, password, r.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	connector, err := driverOfMySQL.NewConnector(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conn, err := connector.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	before, count := ownNow(), 0
 	for last := uint64(0); ; {
@@ -114,18 +108,12 @@ func (r *rig) spool(t testing.TB, l load) *spool {
 	}
 	clear(r.spools)
 	options, err := mysql.ParseURL(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	from, err := mysql.Open(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer from.Close()
 	encoder, err := event.NewEncoder(event.Options{Stream: streamName, Shard: table, Kind: l.kind, Source: r.Name, Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	spec := source.Spec{Table: table, ID: "id", Key: []string{"data_center", "revision"}, Created: "gmt_create"}
 	if l.kind == event.Capability {
 		spec.Deleted, spec.UniqueKey = "deleted", true
@@ -134,16 +122,12 @@ func (r *rig) spool(t testing.TB, l load) *spool {
 	var page source.Page
 	var buf []byte
 	for q := (source.Query{Limit: batchRows}); ; q.After = page.Rows[len(page.Rows)-1].ID {
-		if err := shard.Read(t.Context(), q, &page); err != nil {
-			t.Fatal(err)
-		}
+		check(t, shard.Read(t.Context(), q, &page))
 		if len(page.Rows) == 0 {
 			r.spools[of] = s
 			return s
 		}
-		if err := encoder.Bind(page.Columns); err != nil {
-			t.Fatal(err)
-		}
+		check(t, encoder.Bind(page.Columns))
 		for _, row := range page.Rows {
 			var e event.Event
 			if buf, e, err = encoder.Append(buf[:0], event.Row{Row: row, Read: page.Now}); err != nil {
@@ -218,9 +202,7 @@ func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 	// All events of a backlog are of one type.
 	destination := strings.ReplaceAll(l.bus.open(t, target), "{type}", "BenchEvent")
 	var before own
-	if err := by.publish(l.bus, s, target, destination, func() { before = ownNow() }); err != nil {
-		t.Fatal(err)
-	}
+	check(t, by.publish(l.bus, s, target, destination, func() { before = ownNow() }))
 	f := before.since(l.rows)
 	if held := l.bus.count(t, target); held != int64(l.rows) {
 		t.Fatalf("%s holds %d messages, want %d", target, held, l.rows)

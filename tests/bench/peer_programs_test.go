@@ -87,9 +87,7 @@ type settings struct {
 func (r *rig) settingsOf(t testing.TB, e errand, tuned bool) settings {
 	t.Helper()
 	host, port, err := net.SplitHostPort(r.Server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	user, password := r.reader()
 	free := testenv.FreePort(t)
 	return settings{
@@ -104,17 +102,11 @@ func (s settings) file(t testing.TB, name string, templates ...string) string {
 	var text bytes.Buffer
 	for _, one := range templates {
 		made, err := template.ParseFiles(filepath.Join("peers", one))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := made.Execute(&text, s); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, made.Execute(&text, s))
 	}
 	path := filepath.Join(s.Folder, name)
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, text.Bytes(), 0o600))
 	return path
 }
 
@@ -208,9 +200,7 @@ func (r *rig) connect() (both []*peer, err error) {
 				s.Class, s.Plugins = class, filepath.Join(s.Folder, "plugins")
 				// The connector and the driver have to lie beside each other.
 				beside := filepath.Join(s.Plugins, "jdbc")
-				if err := os.MkdirAll(beside, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.MkdirAll(beside, 0o755))
 				for _, jar := range slices.Concat(drivers, jars) {
 					if err := os.Symlink(jar, filepath.Join(beside, filepath.Base(jar))); err != nil && !os.IsExist(err) {
 						t.Fatal(err)

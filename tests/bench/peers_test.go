@@ -209,9 +209,7 @@ func overlap(t testing.TB, r *rig, table string, length time.Duration, first fun
 		rows = append(rows, row)
 		return nil
 	}
-	if err := insert(0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, insert(0))
 	first()
 	var writers sync.WaitGroup
 	deadline := time.Now().Add(length)

@@ -31,9 +31,7 @@ func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	out, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer out.Close()
 	command.Stdout, command.Stderr = out, out
 	p := &process{began: time.Now()}
@@ -68,9 +66,7 @@ func (p *process) alive(t testing.TB) {
 func (p *process) rss(t testing.TB) float64 {
 	t.Helper()
 	rss, err := testenv.RSSAnon(p.pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return float64(rss) / (1 << 20)
 }
 
@@ -124,9 +120,7 @@ func (w *watch) peak() float64 {
 func spent(t testing.TB, pid int) float64 {
 	t.Helper()
 	own, _, _, err := times(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return own
 }
 
@@ -163,9 +157,8 @@ func usageNow(t testing.TB) usage {
 	}
 	var name string
 	var user, nice, system, idle, wait, irq, soft, steal float64
-	if _, err := fmt.Sscan(string(stat), &name, &user, &nice, &system, &idle, &wait, &irq, &soft, &steal); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(string(stat), &name, &user, &nice, &system, &idle, &wait, &irq, &soft, &steal)
+	check(t, err)
 	// What interrupts take is on account of all.
 	return usage{at: time.Now(), machine: (user + nice + system + steal) / 100, ours: familyCPU(os.Getpid())}
 }

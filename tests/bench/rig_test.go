@@ -159,9 +159,7 @@ func (r *rig) newName(kind any) string {
 func (r *rig) questions(t testing.TB) (n int64) {
 	t.Helper()
 	var name string
-	if err := r.DB.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.DB.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n))
 	return n
 }
 
@@ -285,4 +283,12 @@ func (r *rig) profiler(t testing.TB) string {
 		}
 	}
 	return r.profiling
+}
+
+// check ends the test when err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -31,22 +31,17 @@ func (r *rig) newWriter(rate int, tables ...string) *writer {
 	w.insert = func(t testing.TB, from, n int) int {
 		t.Helper()
 		tx, err := r.DB.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for i := range min(n, len(tables)) {
 			var rows []string
 			for k := i; k < n; k += len(tables) {
 				rows = append(rows, "("+rowOf(fmt.Sprint(from+k))+")")
 			}
 			table := tables[(from+i)%len(tables)]
-			if _, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", table, wide.written, strings.Join(rows, ", "))); err != nil {
-				t.Fatal(err)
-			}
+			_, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", table, wide.written, strings.Join(rows, ", ")))
+			check(t, err)
 		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tx.Commit())
 		return min(n, len(tables)) + 2
 	}
 	return w

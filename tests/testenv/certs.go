@@ -5,11 +5,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -32,107 +30,49 @@ type Certs struct {
 }
 
 // NewCerts makes certificates in a folder of the test.
-func NewCerts(t testing.TB) Certs {
+func NewCerts(t testing.TB) (c Certs) {
 	t.Helper()
 	dir := t.TempDir()
-	now := time.Now()
-	ca, other := newAuthority(t, "bridge test CA"), newAuthority(t, "another CA")
-	c := Certs{CA: ca.write(t, dir, "ca"), OtherCA: other.write(t, dir, "other-ca")}
-	c.ServerCert, c.ServerKey = ca.sign(t, dir, leaf{name: "server", from: now.Add(-time.Hour), until: now.Add(24 * time.Hour)})
-	c.ClientCert, c.ClientKey = ca.sign(t, dir, leaf{name: "bridge", from: now.Add(-time.Hour), until: now.Add(24 * time.Hour), client: true})
-	c.ExpiredCert, c.ExpiredKey = ca.sign(t, dir, leaf{name: "expired", from: now.Add(-48 * time.Hour), until: now.Add(-time.Hour)})
-	for name, files := range map[string][2]*string{"named": {&c.NamedCert, &c.NamedKey}, "twin": {&c.TwinCert, &c.TwinKey}} {
-		*files[0], *files[1] = ca.sign(t, dir, leaf{name: name, from: now.Add(-time.Hour), until: now.Add(24 * time.Hour), host: "bridge.example"})
+	var parent *x509.Certificate
+	var parentKey *ecdsa.PrivateKey
+	// sign writes a certificate and its key.
+	sign := func(cert *x509.Certificate, name string) (certFile, keyFile string) {
+		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+		cert.SerialNumber = must(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)
+		cert.Subject.CommonName = name
+		if cert.IsCA {
+			parent, parentKey = cert, key
+		}
+		der := must(x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), parentKey))(t)
+		certFile, keyFile = filepath.Join(dir, name+"-cert.pem"), filepath.Join(dir, name+"-key.pem")
+		writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))(t)}))
+		return certFile, keyFile
 	}
+	authority := func(name string) string {
+		file, _ := sign(&x509.Certificate{
+			NotBefore: time.Now().Add(-72 * time.Hour), NotAfter: time.Now().Add(72 * time.Hour), KeyUsage: x509.KeyUsageCertSign, IsCA: true,
+			BasicConstraintsValid: true, SubjectKeyId: []byte(name),
+		}, name)
+		return file
+	}
+	leaf := func(name string, usage x509.ExtKeyUsage, until time.Duration, hosts ...string) (certFile, keyFile string) {
+		cert := &x509.Certificate{
+			NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(until),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}, DNSNames: hosts,
+		}
+		if len(hosts) == 0 {
+			cert.IPAddresses, cert.DNSNames = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"}
+		}
+		return sign(cert, name)
+	}
+	const day = 24 * time.Hour
+	c.OtherCA = authority("other-ca")
+	c.CA = authority("ca")
+	c.ServerCert, c.ServerKey = leaf("server", x509.ExtKeyUsageServerAuth, day)
+	c.ClientCert, c.ClientKey = leaf("bridge", x509.ExtKeyUsageClientAuth, day)
+	c.ExpiredCert, c.ExpiredKey = leaf("expired", x509.ExtKeyUsageServerAuth, -time.Hour)
+	c.NamedCert, c.NamedKey = leaf("named", x509.ExtKeyUsageServerAuth, day, "bridge.example")
+	c.TwinCert, c.TwinKey = leaf("twin", x509.ExtKeyUsageServerAuth, day, "bridge.example")
 	return c
-}
-
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-type leaf struct {
-	name        string
-	from, until time.Time
-	client      bool
-	// host is the only name of the certificate, empty for those of loopback.
-	host string
-}
-
-func newAuthority(t testing.TB, name string) *authority {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-72 * time.Hour), NotAfter: time.Now().Add(72 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{cert, key}
-}
-
-func (a *authority) write(t testing.TB, dir, name string) string {
-	t.Helper()
-	return writePEM(t, filepath.Join(dir, name+".pem"), "CERTIFICATE", a.cert.Raw)
-}
-
-// sign writes a certificate and its key.
-func (a *authority) sign(t testing.TB, dir string, l leaf) (certFile, keyFile string) {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: l.name}, NotBefore: l.from, NotAfter: l.until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"localhost"},
-	}
-	if l.host != "" {
-		template.IPAddresses, template.DNSNames = nil, []string{l.host}
-	}
-	if l.client {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writePEM(t, filepath.Join(dir, l.name+"-cert.pem"), "CERTIFICATE", der),
-		writePEM(t, filepath.Join(dir, l.name+"-key.pem"), "PRIVATE KEY", keyDER)
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func serial(t testing.TB) *big.Int {
-	t.Helper()
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func writePEM(t testing.TB, path, kind string, der []byte) string {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -12,8 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// DatabaseServer is a MariaDB or MySQL server with an administrator's login. Its methods are for
-// one goroutine at a time, except Root, NewDatabase, DSN and URL.
+// DatabaseServer is a MariaDB or MySQL server with an administrator's login.
 type DatabaseServer struct {
 	// Version is what SELECT VERSION() says.
 	Version string
@@ -31,32 +29,18 @@ func (p Product) run(t testing.TB, fill func(dir string) error, args []string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	// Not t.TempDir: the path of a socket has room for about 100 bytes.
-	dir, err := os.MkdirTemp("", "bridge-"+p.name+"-")
-	if err != nil {
-		return nil, nil, err
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
 	if fill == nil {
 		fill = program.initialise
 	}
-	if err := fill(dir); err != nil {
-		remove()
-		return nil, nil, err
-	}
-	// Another process may take the free port first.
-	for range 3 {
-		s = program.server(p.name, dir, FreePort(t), args)
-		if err = s.start(); err == nil {
-			err = s.identify()
+	return tryPorts(p.name, func(dir string) (*DatabaseServer, *Process, error) {
+		if !isFolder(filepath.Join(dir, "data")) {
+			if err := fill(dir); err != nil {
+				return nil, nil, err
+			}
 		}
-		if err == nil {
-			return s, func() { s.Kill(); remove() }, nil
-		}
-		s.Kill()
-	}
-	remove()
-	return nil, nil, err
+		s := program.server(p.name, dir, FreePort(t), args)
+		return s, s.Process, nil
+	})
 }
 
 // server returns a server that is yet to be started on the data folder dir/data.
@@ -76,8 +60,7 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 	)
 	command = append(append(append(command, p.family.options()...), runAs()...), args...)
 	s.Process = &Process{
-		name: name, args: command, log: filepath.Join(dir, "log"), wait: startWithin,
-		ready: func(ctx context.Context) error { return s.ping(ctx) }, data: filepath.Join(dir, "data"),
+		name: name, args: command, log: filepath.Join(dir, "log"), data: filepath.Join(dir, "data"), ready: s.identify,
 	}
 	return s
 }

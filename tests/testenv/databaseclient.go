@@ -26,27 +26,18 @@ func (s *DatabaseServer) open(db string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-func (s *DatabaseServer) ping(ctx context.Context) error {
-	db, err := s.open("")
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return db.PingContext(ctx)
-}
-
 // reportedVersions has each version that was reported.
 var reportedVersions sync.Map
 
 // identify asks the server for its version and notes that it takes part.
-func (s *DatabaseServer) identify() error {
+func (s *DatabaseServer) identify(ctx context.Context) error {
 	db, err := s.open("")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.QueryRow("SELECT VERSION()").Scan(&s.Version); err != nil {
-		return fmt.Errorf("identify the server: %w", err)
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.Version); err != nil {
+		return err
 	}
 	if _, reported := reportedVersions.LoadOrStore(s.Version, true); !reported {
 		kind := "MySQL"
@@ -72,9 +63,7 @@ func (s *DatabaseServer) Root(t testing.TB) *sql.DB {
 func (s *DatabaseServer) Admin(t testing.TB, db string) *sql.DB {
 	t.Helper()
 	pool, err := s.open(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
 }
@@ -86,9 +75,8 @@ func (s *DatabaseServer) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("bridge_test_%d_%d", os.Getpid(), databases.Add(1))
 	db := s.Root(t)
-	if _, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4")
+	check(t, err)
 	t.Cleanup(func() {
 		// A server that the test has killed takes its databases with it.
 		_, _ = db.Exec("DROP DATABASE IF EXISTS " + name)
@@ -96,8 +84,7 @@ func (s *DatabaseServer) NewDatabase(t testing.TB) string {
 	return name
 }
 
-// DSN returns the address of a database in the form of go-sql-driver/mysql. An empty user means the
-// administrator.
+// DSN returns the address of a database in the form of go-sql-driver/mysql.
 func (s *DatabaseServer) DSN(user, pass, db string) string {
 	cfg := s.admin.Clone()
 	if user != "" {
@@ -107,8 +94,7 @@ func (s *DatabaseServer) DSN(user, pass, db string) string {
 	return cfg.FormatDSN()
 }
 
-// URL returns the address of a database in the form of BRIDGE_SOURCE_URL. An empty user means the
-// administrator.
+// URL returns the address of a database in the form of BRIDGE_SOURCE_URL.
 func (s *DatabaseServer) URL(user, pass, db string) string {
 	if user == "" {
 		user, pass = s.admin.User, s.admin.Passwd

@@ -13,8 +13,7 @@ import (
 	"bridge/internal/processlist"
 )
 
-// KillConnections ends every connection of a user (KILL) and returns how many there were. The user
-// may connect again.
+// KillConnections ends every connection of a user (KILL) and returns how many there were.
 func (s *DatabaseServer) KillConnections(t testing.TB, user string) int {
 	t.Helper()
 	return s.kill(t, "KILL %d", func(p processlist.Process) bool { return p.User == user })
@@ -30,7 +29,6 @@ func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
 }
 
 // SetPassword gives a user another password, for every host that the user may come from.
-// Connections that are logged in stay so: see KillConnections.
 func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 	t.Helper()
 	s.administer(t, func(ctx context.Context, db *sql.DB) error {
@@ -79,15 +77,11 @@ func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(proces
 func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
 	t.Helper()
 	db, err := s.open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	if err := do(ctx, db); err != nil {
-		t.Fatal(err)
-	}
+	check(t, do(ctx, db))
 }
 
 // column returns the one column of a query.

@@ -15,9 +15,7 @@ import (
 func SmallDisk(t testing.TB, bytes int64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o700))
 	err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("size=%d,mode=700", bytes))
 	if err != nil {
 		missing(t, "small disk", fmt.Errorf("mount a tmpfs, as root may: %w", err))
@@ -60,9 +58,7 @@ func ReadOnly(t testing.TB, dir string, writable ...string) {
 func FillDisk(t testing.TB, dir string) (empty func()) {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "filler-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	// Small steps to the end: a write that does not fit at all writes nothing.
 	for _, step := range []int{1 << 20, 4096, 1} {

@@ -38,14 +38,11 @@ func (p *Process) Snapshot(t testing.TB) string {
 	return copied
 }
 
-// Restore kills the process, puts a copy made by Snapshot in place of its data and starts it. The
-// copy stays.
+// Restore kills the process, puts a copy made by Snapshot in place of its data and starts it.
 func (p *Process) Restore(t testing.TB, snapshot string) {
 	t.Helper()
 	p.Kill()
-	if err := os.RemoveAll(p.data); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(p.data))
 	if err := os.CopyFS(p.data, os.DirFS(snapshot)); err != nil {
 		t.Fatalf("put back the data of %s: %v", p.name, err)
 	}

@@ -27,8 +27,7 @@ type foreign struct {
 // foreignWithin bounds a run.
 const foreignWithin = 5 * time.Minute
 
-// try runs a program to its end and returns what it printed to stdout. The error has all that it
-// printed.
+// try runs a program to its end and returns what it printed to stdout, or else all in the error.
 func (f foreign) try(t testing.TB) ([]byte, error) {
 	t.Helper()
 	if f.missing != nil {
@@ -51,9 +50,7 @@ func (f foreign) try(t testing.TB) ([]byte, error) {
 func (f foreign) run(t testing.TB) []byte {
 	t.Helper()
 	out, err := f.try(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -95,8 +92,7 @@ func node(name, packages, script string, args ...string) foreign {
 	return foreign{name: name, missing: err, args: append([]string{node, filepath.Join(Root(), script), modules}, args...)}
 }
 
-// AsyncAPIRemark is what the parser of AsyncAPI says about a document. Severity 0 is an error, 1 a
-// warning, 2 a hint.
+// AsyncAPIRemark is what the parser of AsyncAPI says about a document.
 type AsyncAPIRemark struct {
 	Severity            int
 	Code, Path, Message string
@@ -129,8 +125,7 @@ func ReadCloudEvents(t testing.TB, values [][]byte) []CloudEvent {
 // wrong; Wrong is empty where nothing was.
 type BrowserCheck struct{ Scene, Check, Wrong string }
 
-// Browse has Chromium play a script of the repository. The script gets input as JSON on its
-// standard input, and prints a BrowserCheck a line.
+// Browse has Chromium play a script of the repository.
 func Browse(t testing.TB, script string, input any) []BrowserCheck {
 	t.Helper()
 	needReal(t)
@@ -166,8 +161,7 @@ func Schemathesis(t testing.TB, document string, args ...string) {
 	f.run(t)
 }
 
-// Promtool runs promtool in a folder and returns what it printed. The error is that of its exit
-// status.
+// Promtool runs promtool in a folder and returns what it printed.
 func Promtool(t testing.TB, dir string, args ...string) (output string, err error) {
 	t.Helper()
 	f := foreignOf("Prometheus", "prometheus", "usr/bin/promtool", args...)
@@ -182,8 +176,7 @@ func Promtool(t testing.TB, dir string, args ...string) (output string, err erro
 // kubernetesVersion is the one that charts are rendered for and manifests are compared with.
 const kubernetesVersion = "1.31"
 
-// Helm runs helm in a folder and returns what it printed to stdout. The error has what it printed
-// to stderr.
+// Helm runs helm in a folder and returns what it printed to stdout.
 func Helm(t testing.TB, dir string, args ...string) ([]byte, error) {
 	t.Helper()
 	program, home := filepath.Join(cacheDir(), "bin", "helm"), t.TempDir()
@@ -200,19 +193,15 @@ func HelmTemplate(t testing.TB, chart, release string, args ...string) (manifest
 }
 
 // ValidateManifests compares manifests with the schemas of Kubernetes and allows no further field.
-// It knows no resources of operators.
 func ValidateManifests(t testing.TB, manifests []byte) error {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(file, manifests, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, manifests, 0o600))
 	_, err := foreignOf("kubernetes-validate", "python-kubernetes", "bin/kubernetes-validate", "--strict", "-k", kubernetesVersion, file).try(t)
 	return err
 }
 
-// Tool returns the path of a program that scripts/test-deps does not fetch. Without it the test is
-// skipped, and the closing lines of `make test` say so.
+// Tool returns the path of a program that scripts/test-deps does not fetch.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -18,7 +18,6 @@ import (
 const galeraLibrary = "/usr/lib/galera/libgalera_smm.so"
 
 // StartGalera starts two nodes of the installed MariaDB as one cluster, which belong to the test.
-// The first goes on without the second: only the second may be killed.
 func StartGalera(t testing.TB) (first, second *DatabaseServer) {
 	t.Helper()
 	needReal(t)
@@ -52,14 +51,11 @@ func startNode(t testing.TB, fill func(dir string) error, port int, cluster stri
 		fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", FreePort(t)))
 	s.more = s.recovered
 	s.ready = s.synced
-	if err := s.untilReady(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.untilReady())
 	return s
 }
 
-// synced returns nil when the node takes part in the cluster. Before, it takes a login and refuses
-// statements.
+// synced returns nil when the node takes part in the cluster.
 func (s *DatabaseServer) synced(ctx context.Context) error {
 	db, err := s.open("")
 	if err != nil {
@@ -99,7 +95,5 @@ func (s *DatabaseServer) recovered() ([]string, error) {
 func (s *DatabaseServer) AwaitCluster(t testing.TB) {
 	t.Helper()
 	var one int
-	if err := s.Root(t).QueryRow("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) FROM mysql.db LIMIT 1").Scan(&one); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Root(t).QueryRow("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) FROM mysql.db LIMIT 1").Scan(&one))
 }

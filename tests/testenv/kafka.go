@@ -69,8 +69,7 @@ type KafkaOptions struct {
 	controllers []string
 }
 
-// KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node). Its methods
-// are for one goroutine at a time.
+// KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node).
 type KafkaServer struct {
 	// Version of the broker.
 	Version string
@@ -88,8 +87,7 @@ type KafkaServer struct {
 
 var sharedKafka shared[*KafkaServer]
 
-// Kafka returns the broker that all tests of the binary share. The first call starts it, which
-// takes about five seconds, and Main stops it.
+// Kafka returns the broker that all tests of the binary share.
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	needReal(t)
@@ -123,48 +121,39 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	if stamps, err := filepath.Glob(filepath.Join(libs, "*.done")); err != nil || len(stamps) == 0 {
 		return nil, nil, errors.Join(fmt.Errorf("no jars of Apache Kafka in %s", libs), err)
 	}
-	dir, err := os.MkdirTemp("", "bridge-kafka-")
-	if err != nil {
-		return nil, nil, err
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
 	if opts.node == 0 {
 		opts.node, opts.controllers = 1, []string{address(FreePort(t))}
 	}
 	run := []string{java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*"}
-	// Another process may take a free port first.
-	for range 3 {
+	return tryPorts("kafka", func(dir string) (*KafkaServer, *Process, error) {
 		s := &KafkaServer{Version: kafkaVersion(libs)}
-		if err = s.configure(t, dir, opts); err != nil {
-			break
-		}
-		if err = formatKafka(run, filepath.Join(libs, "formatted"), dir, opts); err != nil {
-			break
-		}
 		s.Process = &Process{
-			name: "kafka", log: filepath.Join(dir, "log"), wait: startWithin, ready: s.ping, data: filepath.Join(dir, "data"),
+			name: "kafka", log: filepath.Join(dir, "log"), ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
 		}
-		if err = s.shareClasses(libs, len(opts.controllers) == 1); err != nil {
-			break
+		err := s.configure(t, dir, opts)
+		if err == nil {
+			err = formatKafka(run, filepath.Join(libs, "formatted"), dir, opts)
 		}
-		if err = s.start(); err == nil {
-			reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (KRaft)", s.Version)) })
-			return s, func() { s.Kill(); remove() }, nil
+		if err == nil {
+			err = s.shareClasses(libs, len(opts.controllers) == 1)
 		}
-		s.Kill()
-	}
-	remove()
-	return nil, nil, err
+		reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (KRaft)", s.Version)) })
+		return s, s.Process, err
+	})
 }
 
 func properties(dir string) string { return filepath.Join(dir, "server.properties") }
 
-// formatKafka makes the storage of a broker below dir. The first call for brokers with a login, and
-// for those without, keeps it: to make one takes a second of a processor.
+// formatKafka makes the storage of a broker below dir.
 func formatKafka(run []string, kept, dir string, opts KafkaOptions) error {
+	args := append(run[1:len(run):len(run)], "kafka.tools.StorageTool", "format", "--ignore-formatted",
+		"--cluster-id", "YnJpZGdlLXRlc3QtMDAwMA", "--config", properties(dir))
 	if opts.SASL {
 		kept += "-login"
+		for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
+		}
 	}
 	if opts.node > 1 {
 		kept += fmt.Sprint("-", opts.node)
@@ -174,47 +163,20 @@ func formatKafka(run []string, kept, dir string, opts KafkaOptions) error {
 		return nil
 	}
 	return copyInitialised(kept, dir, func(made string) error {
-		if err := runFormat(run, dir, opts); err != nil {
-			return err
+		if out, err := exec.Command(run[0], args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("format the storage of kafka: %w\n%s", err, out)
 		}
 		return os.Rename(data, filepath.Join(made, "data"))
 	})
 }
 
-func runFormat(run []string, dir string, opts KafkaOptions) error {
-	args := append(append([]string{}, run[1:]...), "kafka.tools.StorageTool", "format", "--ignore-formatted",
-		"--cluster-id", "YnJpZGdlLXRlc3QtMDAwMA", "--config", properties(dir))
-	if opts.SASL {
-		for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
-			args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
-		}
-	}
-	if out, err := exec.Command(run[0], args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("format the storage of kafka: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// Brokers returns the addresses of the plain listener.
-func (s *KafkaServer) Brokers() []string { return s.brokers }
-
-// SASLBrokers returns the address of the listener that wants a login.
-func (s *KafkaServer) SASLBrokers() []string { return []string{s.sasl} }
-
-// OAuthBrokers returns the address of the listener that wants a token.
-func (s *KafkaServer) OAuthBrokers() []string { return []string{s.oauth} }
-
-// TLSBrokers returns the address of the listener with TLS.
-func (s *KafkaServer) TLSBrokers() []string { return []string{s.secure} }
-
-// SASLTLSBrokers returns the address of the listener with TLS that wants a login.
-func (s *KafkaServer) SASLTLSBrokers() []string { return []string{s.both} }
-
-// ProxiedBrokers returns the address of the proxy in front of the listener of KafkaOptions.Proxied.
-func (s *KafkaServer) ProxiedBrokers() []string { return []string{s.proxy.Addr()} }
-
-// StrayBrokers returns the address of the listener that tells clients to go to
-// KafkaOptions.Strays[i].
+// The addresses of the listeners: a plain one, and those of KafkaOptions.
+func (s *KafkaServer) Brokers() []string           { return s.brokers }
+func (s *KafkaServer) SASLBrokers() []string       { return []string{s.sasl} }
+func (s *KafkaServer) OAuthBrokers() []string      { return []string{s.oauth} }
+func (s *KafkaServer) TLSBrokers() []string        { return []string{s.secure} }
+func (s *KafkaServer) SASLTLSBrokers() []string    { return []string{s.both} }
+func (s *KafkaServer) ProxiedBrokers() []string    { return []string{s.proxy.Addr()} }
 func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.strays[i]} }
 
 // Proxy returns the proxy of KafkaOptions.Proxied.

@@ -13,8 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// CreateTopic creates a topic and waits until each of its partitions has a leader. A nil value in
-// configs is the broker's default.
+// CreateTopic creates a topic and waits until each of its partitions has a leader.
 func (s *KafkaServer) CreateTopic(t testing.TB, name string, partitions int32, configs map[string]*string) {
 	t.Helper()
 	s.administer(t, "create topic "+name, func(ctx context.Context, admin *kadm.Client) error {
@@ -120,8 +119,7 @@ func hasLeaders(ctx context.Context, admin *kadm.Client, name string, partitions
 	return err
 }
 
-// SetPassword gives KafkaUser another password for SCRAM-SHA-512. Connections that are logged in
-// stay so.
+// SetPassword gives KafkaUser another password for SCRAM-SHA-512.
 func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	s.administer(t, "set a password", func(ctx context.Context, admin *kadm.Client) error {
@@ -130,22 +128,12 @@ func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	})
 }
 
-// Certify has a broker with TLS show another certificate from its next start on.
-func (s *KafkaServer) Certify(t testing.TB, cert, key string) {
-	t.Helper()
-	if err := joinKeys(s.keys, key, cert); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // administer runs do with a client and two minutes.
 func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kadm.Client) error) {
 	t.Helper()
 	// What it has heard of a topic is old after the shortest time.
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()

@@ -19,28 +19,18 @@ func (p *Process) shareClasses(libs string, alone bool) error {
 		}
 		defer lock.Close()
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && !isFile(archive) {
-			if err := p.archiveClasses(archive); err != nil {
+			run, made := *p, archive+".new"
+			run.args = slices.Insert(slices.Clone(p.args), 1, "-XX:ArchiveClassesAtExit="+made)
+			if err := run.start(); err != nil {
 				return err
 			}
+			run.Stop()
+			_ = os.Rename(made, archive) // without one the starts take longer
 		}
 	}
 	if isFile(archive) {
 		// One that does not fit the JVM is left aside, with a line in the log.
 		p.args = slices.Insert(p.args, 1, "-XX:SharedArchiveFile="+archive)
-	}
-	return nil
-}
-
-func (p *Process) archiveClasses(archive string) error {
-	run, made := *p, archive+".new"
-	run.args = slices.Insert(slices.Clone(p.args), 1, "-XX:ArchiveClassesAtExit="+made)
-	if err := run.start(); err != nil {
-		return err
-	}
-	run.Stop()
-	// Without one the starts take longer.
-	if isFile(made) {
-		return os.Rename(made, archive)
 	}
 	return nil
 }

@@ -50,63 +50,57 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	if opts.Lasting {
 		config["broker.session.timeout.ms"] = "60000"
 	}
+	// add adds a listener at an address, where clients are told to go on at another.
+	advertised := slices.Clone(listeners)
+	add := func(name, protocol, at, elsewhere string, of ...map[string]string) {
+		listeners, advertised = append(listeners, name+"://"+at), append(advertised, name+"://"+elsewhere)
+		protocols = append(protocols, name+":"+protocol)
+		for _, more := range of {
+			maps.Copy(config, more)
+		}
+	}
 	if opts.SASL {
 		s.sasl = address(FreePort(t))
-		listeners = append(listeners, "SASL://"+s.sasl)
-		protocols = append(protocols, "SASL:SASL_PLAINTEXT")
-		maps.Copy(config, saslConfig("sasl"))
+		add("SASL", "SASL_PLAINTEXT", s.sasl, s.sasl, saslConfig("sasl"))
 	}
 	if opts.OAuth {
 		s.oauth = address(FreePort(t))
-		listeners = append(listeners, "OAUTH://"+s.oauth)
-		protocols = append(protocols, "OAUTH:SASL_PLAINTEXT")
-		maps.Copy(config, oauthConfig("oauth"))
+		add("OAUTH", "SASL_PLAINTEXT", s.oauth, s.oauth, oauthConfig("oauth"))
 	}
 	if opts.TLS != nil {
-		s.secure = address(FreePort(t))
-		listeners = append(listeners, "TLS://"+s.secure)
-		protocols = append(protocols, "TLS:SSL")
-		s.keys = filepath.Join(dir, "broker.pem")
-		if err := joinKeys(s.keys, opts.TLS.ServerKey, opts.TLS.ServerCert); err != nil {
-			return err
-		}
-		maps.Copy(config, tlsConfig(s.keys, opts.TLS.CA))
+		s.secure, s.keys = address(FreePort(t)), filepath.Join(dir, "broker.pem")
+		s.Certify(t, opts.TLS.ServerCert, opts.TLS.ServerKey)
+		add("TLS", "SSL", s.secure, s.secure, map[string]string{
+			"ssl.keystore.type": "PEM", "ssl.keystore.location": s.keys, "ssl.truststore.type": "PEM", "ssl.truststore.location": opts.TLS.CA,
+			"ssl.client.auth": "requested",
+		})
 	}
 	if opts.SASL && opts.TLS != nil {
 		s.both = address(FreePort(t))
-		listeners = append(listeners, "BOTH://"+s.both)
-		protocols = append(protocols, "BOTH:SASL_SSL")
-		maps.Copy(config, saslConfig("both"))
+		add("BOTH", "SASL_SSL", s.both, s.both, saslConfig("both"))
 	}
-	advertised := slices.Clone(listeners)
 	if opts.Proxied {
 		behind := address(FreePort(t))
 		s.proxy = StartProxy(t, behind)
-		listeners = append(listeners, "PROXIED://"+behind)
-		advertised = append(advertised, "PROXIED://"+s.proxy.Addr())
-		protocols = append(protocols, "PROXIED:"+proxiedProtocol(opts))
 		if opts.SASL {
-			maps.Copy(config, saslConfig("proxied"))
+			add("PROXIED", "SASL_PLAINTEXT", behind, s.proxy.Addr(), saslConfig("proxied"))
+		} else {
+			add("PROXIED", "PLAINTEXT", behind, s.proxy.Addr())
 		}
 	}
 	for i, elsewhere := range opts.Strays {
-		at, name := address(FreePort(t)), fmt.Sprint("STRAY", i)
-		s.strays = append(s.strays, at)
-		listeners, advertised = append(listeners, name+"://"+at), append(advertised, name+"://"+elsewhere)
-		protocols = append(protocols, name+":PLAINTEXT")
+		s.strays = append(s.strays, address(FreePort(t)))
+		add(fmt.Sprint("STRAY", i), "PLAINTEXT", s.strays[i], elsewhere)
 	}
 	config["listeners"] = strings.Join(append(listeners, "CONTROLLER://"+controller), ",")
 	config["advertised.listeners"] = strings.Join(advertised, ",")
 	config["listener.security.protocol.map"] = strings.Join(protocols, ",")
 	maps.Copy(config, opts.Config)
-	return writeProperties(properties(dir), config)
-}
-
-func proxiedProtocol(opts KafkaOptions) string {
-	if opts.SASL {
-		return "SASL_PLAINTEXT"
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, config[key])
 	}
-	return "PLAINTEXT"
+	return os.WriteFile(properties(dir), []byte(b.String()), 0o600)
 }
 
 // saslConfig lets KafkaUser in at a listener, whose name is in lower case.
@@ -122,33 +116,9 @@ func saslConfig(listener string) map[string]string {
 	}
 }
 
-// joinKeys writes a key and its certificate to the one file that Kafka reads.
-func joinKeys(store, key, cert string) error {
-	var keys []byte
-	for _, path := range []string{key, cert} {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		keys = append(keys, b...)
-	}
-	return os.WriteFile(store, keys, 0o600)
-}
-
-func tlsConfig(keys, ca string) map[string]string {
-	return map[string]string{
-		"ssl.keystore.type":       "PEM",
-		"ssl.keystore.location":   keys,
-		"ssl.truststore.type":     "PEM",
-		"ssl.truststore.location": ca,
-		"ssl.client.auth":         "requested",
-	}
-}
-
-func writeProperties(path string, config map[string]string) error {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(config)) {
-		fmt.Fprintf(&b, "%s=%s\n", key, config[key])
-	}
-	return os.WriteFile(path, []byte(b.String()), 0o600)
+// Certify has a broker with TLS show another certificate from its next start on.
+func (s *KafkaServer) Certify(t testing.TB, cert, key string) {
+	t.Helper()
+	// Kafka reads both from one file.
+	writeFile(t, s.keys, append(must(os.ReadFile(key))(t), must(os.ReadFile(cert))(t)...))
 }

@@ -3,12 +3,9 @@ package testenv
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NATSServer is a NATS server with JetStream and file storage. Its methods are for one goroutine at
-// a time, except URL and Connect.
+// NATSServer is a NATS server with JetStream and file storage.
 type NATSServer struct {
 	// Version is the server's version.
 	Version string
@@ -33,8 +29,7 @@ type NATSServer struct {
 
 var sharedNATS shared[*NATSServer]
 
-// NATS returns the server that all tests of the binary share. The first call starts it and Main
-// stops it.
+// NATS returns the server that all tests of the binary share.
 func NATS(t testing.TB) *NATSServer {
 	t.Helper()
 	needReal(t)
@@ -58,8 +53,8 @@ func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	return s
 }
 
-// OwnNATS returns a server that belongs to the test: one of [StartNATS] where real servers are
-// wanted, and else one of [InProcessNATS], which the race detector makes several times slower.
+// OwnNATS is StartNATS where real servers are wanted, AnyNATS is NATS, and both are InProcessNATS
+// elsewhere, which the race detector makes several times slower.
 func OwnNATS(t testing.TB) *NATSServer {
 	t.Helper()
 	if os.Getenv("BRIDGE_TEST_REAL") == "" {
@@ -68,19 +63,7 @@ func OwnNATS(t testing.TB) *NATSServer {
 	return StartNATS(t)
 }
 
-// OwnNATSCluster returns the members of a cluster of three such servers.
-func OwnNATSCluster(t testing.TB) []*NATSServer {
-	t.Helper()
-	if os.Getenv("BRIDGE_TEST_REAL") == "" {
-		return inProcessNATSCluster(t)
-	}
-	_, members := StartNATSCluster(t)
-	return members
-}
-
-// AnyNATS returns the server of [NATS] where real servers are wanted, and else a server of the NATS
-// library inside the test. It is for tests that need no settings of the server: in a test with the
-// race detector, a server inside takes several times as long.
+// AnyNATS is for tests that need no settings of the server: see OwnNATS.
 func AnyNATS(t testing.TB) *NATSServer {
 	t.Helper()
 	if os.Getenv("BRIDGE_TEST_REAL") == "" {
@@ -95,53 +78,23 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 	if !isFile(daemon) {
 		return nil, nil, fmt.Errorf("%s is not there", daemon)
 	}
-	// Not t.TempDir: the shared server outlives the test that starts it.
-	dir, err := os.MkdirTemp("", "bridge-nats-")
-	if err != nil {
-		return nil, nil, err
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	// Another process may take the free port first.
-	for range 3 {
-		var s *NATSServer
-		if s, err = privateNATS(t, daemon, dir, options); err != nil {
-			break
+	return tryPorts("nats", func(dir string) (*NATSServer, *Process, error) {
+		s := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}, config: &natsConfig{path: filepath.Join(dir, "nats.conf")}}
+		c := s.config
+		c.line("listen: %q", s.url.Host)
+		c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 64G }", filepath.Join(dir, "data"))
+		for _, option := range options {
+			option(c)
 		}
-		if err = s.start(); err == nil {
-			reportNATS.Do(func() { report("real", "nats-server "+s.Version) })
-			return s, func() { s.Kill(); remove() }, nil
+		if s.login = c.login; c.tls {
+			s.url.Scheme = "tls"
 		}
-		s.Kill()
-	}
-	remove()
-	return nil, nil, err
+		s.Process = &Process{
+			name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), ready: s.identify, data: filepath.Join(dir, "data"),
+		}
+		return s, s.Process, c.write()
+	})
 }
-
-func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSServer, error) {
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
-	s := &NATSServer{url: &url.URL{Scheme: "nats", Host: addr}}
-	c := &natsConfig{}
-	c.line("listen: %q", addr)
-	c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 64G }", filepath.Join(dir, "data"))
-	for _, option := range options {
-		option(c)
-	}
-	s.login, s.config = c.login, c
-	if c.tls {
-		s.url.Scheme = "tls"
-	}
-	c.path = filepath.Join(dir, "nats.conf")
-	if err := c.write(); err != nil {
-		return nil, err
-	}
-	s.Process = &Process{
-		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: startWithin,
-		ready: s.identify, data: filepath.Join(dir, "data"),
-	}
-	return s, nil
-}
-
-var reportNATS sync.Once
 
 // identify reads the server's version, once JetStream answers.
 func (s *NATSServer) identify(ctx context.Context) error {
@@ -160,7 +113,10 @@ func (s *NATSServer) identify(ctx context.Context) error {
 	if _, err := js.AccountInfo(ctx); err != nil {
 		return fmt.Errorf("JetStream: %w", err)
 	}
-	s.Version = nc.ConnectedServerVersion()
+	if s.Version == "" {
+		s.Version = nc.ConnectedServerVersion()
+		report("real", "nats-server "+s.Version)
+	}
 	return nil
 }
 

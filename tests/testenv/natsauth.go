@@ -118,16 +118,12 @@ func NATSOperator(t testing.TB) (option NATSOption, creds string) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return v
 	}
 }
 
 func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, content, 0o600))
 }

@@ -27,10 +27,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	for _, f := range adjust {
 		f(options)
 	}
-	inner, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := must(server.NewServer(options))(t)
 	inner.Start()
 	t.Cleanup(func() {
 		inner.Shutdown()
@@ -42,15 +39,11 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
 }
 
-// Connect opens a connection of an administrator, closed when the test ends. It reconnects for
-// ever.
+// Connect opens a connection of an administrator, closed when the test ends.
 func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(20 * time.Second)}, s.login...)
-	nc, err := nats.Connect(s.url.String(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := must(nats.Connect(s.url.String(), options...))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -65,11 +58,7 @@ func (s *NATSServer) As(user, password string) *NATSServer {
 // JetStream is Connect with the JetStream interface.
 func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
+	return must(jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute)))(t)
 }
 
 var natsStreams atomic.Uint64
@@ -90,10 +79,7 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 		config.Subjects = []string{config.Name + ".>"}
 	}
 	js := s.JetStream(t)
-	stream, err := CreateStream(t.Context(), js, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(CreateStream(t.Context(), js, config))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -11,8 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsPassword is the login of NATSPassword. The tests' own connections ask for it whenever they
-// connect.
+// natsPassword is the login of NATSPassword.
 type natsPassword struct {
 	mu             sync.Mutex
 	user, password string
@@ -29,9 +28,7 @@ func (p *natsPassword) line() string {
 	return fmt.Sprintf("authorization { user: %q, password: %q, timeout: 60 }", user, password)
 }
 
-// SetPassword gives the user of NATSPassword another password. A server that runs ends the
-// connections that have logged in with the former one and has done so when SetPassword returns;
-// those of Connect and JetStream come back by themselves.
+// SetPassword gives the user of NATSPassword another password.
 func (s *NATSServer) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	if s.config == nil || s.config.password == nil {
@@ -42,9 +39,7 @@ func (s *NATSServer) SetPassword(t testing.TB, password string) {
 	login.mu.Lock()
 	login.password = password
 	login.mu.Unlock()
-	if err := s.config.write(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.config.write())
 	if !s.running() || former == password {
 		return
 	}

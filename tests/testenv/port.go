@@ -19,36 +19,15 @@ var freePorts sync.Map
 // the kernel gives it to nobody else, since it is below those of connections.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	first, n := portsBelow(t)
 	for range 10_000 {
-		port := first + rand.IntN(n)
+		// Above what other servers are likely to use, below the ports that Linux hands out.
+		port := 12_000 + rand.IntN(20_000)
 		if reservePort(t, port) && listens(port) {
 			return port
 		}
 	}
 	t.Fatal("no port is free")
 	return 0
-}
-
-// lowestPort is above what servers of this machine are likely to use.
-const lowestPort = 12_000
-
-// portsBelow returns the ports below those that the kernel hands out by itself: the first and how
-// many there are.
-func portsBelow(t testing.TB) (first, n int) {
-	t.Helper()
-	var low, high int
-	// Linux has these by default.
-	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err != nil {
-		low = 32_768
-	} else if _, err := fmt.Sscan(string(text), &low, &high); err != nil {
-		t.Fatalf("the ports of connections are %q: %v", text, err)
-	}
-	if low < lowestPort+1000 {
-		// Few are left: one of them may be taken while a server is away.
-		low = 65_536
-	}
-	return lowestPort, low - lowestPort
 }
 
 // portLocks is a file of which a test process locks one byte for each port that it has.
@@ -64,9 +43,7 @@ func reservePort(t testing.TB, port int) bool {
 		return false
 	}
 	file, err := portLocks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(port), Len: 1}
 	return syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &lock) == nil
 }

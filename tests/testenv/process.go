@@ -21,16 +21,13 @@ const (
 	answerWithin = 2 * time.Minute
 )
 
-// Process is a server process of the test's own. It keeps its data and its ports over kills and
-// starts. Its methods are for one goroutine at a time.
+// Process is a server process of the test's own.
 type Process struct {
 	name string
 	args []string
 	log  string
 	// ready returns nil once the server answers.
 	ready func(ctx context.Context) error
-	// wait bounds the time until ready.
-	wait time.Duration
 	// more returns further arguments of one start; nil has none.
 	more func() ([]string, error)
 	// data is the folder with all that outlives the process.
@@ -62,6 +59,30 @@ func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
 	return ended, <-started
 }
 
+// tryPorts starts a server in a new folder, with another free port where another process takes that
+// first. stop ends the server and removes its folder.
+func tryPorts[S any](name string, make func(dir string) (S, *Process, error)) (s S, stop func(), err error) {
+	// Not t.TempDir: a shared server outlives the test that starts it, and the path of a socket has
+	// room for about 100 bytes.
+	dir, err := os.MkdirTemp("", "bridge-"+name+"-")
+	if err != nil {
+		return s, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	for range 3 {
+		var p *Process
+		if s, p, err = make(dir); err != nil {
+			break
+		}
+		if err = p.start(); err == nil {
+			return s, func() { p.Kill(); remove() }, nil
+		}
+		p.Kill()
+	}
+	remove()
+	return s, nil, err
+}
+
 // start runs the process and blocks until it is ready.
 func (p *Process) start() error {
 	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -89,7 +110,7 @@ func (p *Process) start() error {
 }
 
 func (p *Process) untilReady() error {
-	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -103,7 +124,7 @@ func (p *Process) untilReady() error {
 			return fmt.Errorf("%s ended while starting: %w\n%s", p.name, err, p.tail())
 		case <-ctx.Done():
 			p.Kill()
-			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, p.wait, err, p.tail())
+			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, startWithin, err, p.tail())
 		case <-tick.C:
 		}
 	}
@@ -167,8 +188,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop ends the process in good order (SIGTERM), also a paused one, and kills it after a
-// minute. Its data stays.
+// Stop ends the process in good order (SIGTERM), also a paused one, and kills it after a minute.
 func (p *Process) Stop() {
 	if p.cmd == nil {
 		return
@@ -188,9 +208,7 @@ func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 // Start starts a killed or stopped process and blocks until it answers.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
-	if err := p.start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.start())
 }
 
 // Restart kills the process and starts it.

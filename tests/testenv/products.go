@@ -105,8 +105,7 @@ func OnEveryDatabase(t testing.TB) {
 // sharedServers has a *shared for each Product that was asked for.
 var sharedServers sync.Map
 
-// Shared returns the server of a product that all tests of the binary share. The first call starts
-// it, which takes a few seconds, and Main stops it.
+// Shared returns the server of a product that all tests of the binary share.
 func (p Product) Shared(t testing.TB) *DatabaseServer {
 	t.Helper()
 	needReal(t)

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -35,14 +36,9 @@ func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 	dir := t.TempDir()
 	addr := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	p := &Prometheus{url: "http://" + addr, targets: filepath.Join(dir, "targets.json"), known: make(map[string][]string)}
-	write := func(path string, content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(p.targets, []byte("[]"))
-	write(filepath.Join(dir, "rules.yaml"), rules)
-	write(filepath.Join(dir, "prometheus.yaml"), []byte(strings.Join([]string{
+	writeFile(t, p.targets, []byte("[]"))
+	writeFile(t, filepath.Join(dir, "rules.yaml"), rules)
+	writeFile(t, filepath.Join(dir, "prometheus.yaml"), []byte(strings.Join([]string{
 		// A scrape waits for a source or bus that is away.
 		"global: {scrape_interval: 4s, scrape_timeout: 4s, evaluation_interval: 1s}",
 		"rule_files: [rules.yaml]",
@@ -51,12 +47,10 @@ func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 		"    file_sd_configs: [{files: [targets.json], refresh_interval: 1s}]",
 	}, "\n")))
 	server := &Process{
-		name: "Prometheus", log: filepath.Join(dir, "log"), data: dir, wait: startWithin, ready: p.ready,
+		name: "Prometheus", log: filepath.Join(dir, "log"), data: dir, ready: p.ready,
 		args: []string{program, "--config.file=" + filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr},
 	}
-	if err := server.start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, server.start())
 	t.Cleanup(func() {
 		server.Kill()
 		if t.Failed() {
@@ -67,18 +61,14 @@ func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 }
 
 // ready returns nil once the server answers.
-func (p *Prometheus) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/-/ready", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
+func (p *Prometheus) ready(context.Context) error {
+	response, err := http.Get(p.url + "/-/ready")
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", response.Status)
+		return errors.New(response.Status)
 	}
 	return nil
 }
@@ -97,17 +87,9 @@ func (p *Prometheus) Scrape(t testing.TB, job string, addresses ...string) {
 	for job, targets := range p.known {
 		all = append(all, group{targets, map[string]string{"job": job}})
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The server sees the whole file or the one before.
-	if err := os.WriteFile(p.targets+".new", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(p.targets+".new", p.targets); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, p.targets+".new", must(json.Marshal(all))(t))
+	check(t, os.Rename(p.targets+".new", p.targets))
 }
 
 // Query returns the labels of the series that an expression has now.
@@ -148,9 +130,7 @@ func (p *Prometheus) Firing(t testing.TB, job string) (firing []FiringAlert) {
 func (p *Prometheus) get(t testing.TB, path string, into any) {
 	t.Helper()
 	response, err := http.Get(p.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer response.Body.Close()
 	var answer struct {
 		Error string

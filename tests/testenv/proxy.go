@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy on a loopback port with the faults of a network. Its methods may be called
-// from any goroutine. Faults also hold for open connections, and add up until Heal.
+// Proxy is a TCP proxy on a loopback port with the faults of a network.
 type Proxy struct {
 	addr string
 	// running counts the goroutines of the proxy.
@@ -38,36 +37,55 @@ type faults struct {
 	// rate is in bytes per second, 0 without a limit. resets is a probability.
 	rate   int64
 	resets float64
-	// silent swallows all data, mute what upstream sends. stalled holds all data.
-	silent, mute, stalled bool
-	// paused, when not nil, is closed once received exceeds pauseAt; then what upstream sends is
-	// held.
+	// swallows says which data is lost, holds which waits for Heal; answer is what upstream sends.
+	// nil is none.
+	swallows, holds func(l *link, answer bool) bool
+	// paused, when not nil, is closed once received exceeds pauseAt.
 	paused  chan struct{}
 	pauseAt int
 }
 
-// StartProxy starts a proxy in front of upstream (host:port), which need not listen yet. It ends
-// when the test ends.
+// StartProxy starts a proxy in front of upstream (host:port), which need not listen yet.
 func StartProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	p := &Proxy{addr: "127.0.0.1:0", upstream: upstream, links: make(map[*link]struct{}), changed: make(chan struct{})}
-	if err := p.listen(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.listen())
 	p.addr = p.listener.Addr().String()
-	t.Cleanup(func() { p.close(t) })
+	t.Cleanup(func() {
+		p.do(func() { p.closed = true })
+		p.Heal()
+		p.Cut()
+		done := make(chan struct{})
+		go func() { p.running.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(answerWithin):
+			t.Errorf("the proxy at %s has not ended", p.addr)
+		}
+	})
 	return p
+}
+
+// do calls f while nothing else changes.
+func (p *Proxy) do(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+func (p *Proxy) change(edit func(*faults)) {
+	p.do(func() {
+		edit(&p.faults)
+		close(p.changed)
+		p.changed = make(chan struct{})
+	})
 }
 
 // Addr returns the proxy's host:port, the same after Cut and Heal.
 func (p *Proxy) Addr() string { return p.addr }
 
 // Forward has later connections lead to another host:port. Open ones stay where they are.
-func (p *Proxy) Forward(upstream string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.upstream = upstream
-}
+func (p *Proxy) Forward(upstream string) { p.do(func() { p.upstream = upstream }) }
 
 // Latency delays all data by d in each direction, so that a round trip takes 2d longer.
 func (p *Proxy) Latency(d time.Duration) { p.change(func(f *faults) { f.latency = d }) }
@@ -83,54 +101,48 @@ func (p *Proxy) Resets(share float64) { p.change(func(f *faults) { f.resets = sh
 
 // HalfOpen swallows all data, and the ends of connections, in both directions. Connections stay
 // open and new ones are accepted. What is in flight may still arrive.
-func (p *Proxy) HalfOpen() { p.change(func(f *faults) { f.silent = true }) }
+func (p *Proxy) HalfOpen() {
+	p.change(func(f *faults) { f.swallows = func(*link, bool) bool { return true } })
+}
 
 // Freeze is HalfOpen for the connections that are open now. New ones work.
 func (p *Proxy) Freeze() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.frozen = true
-	}
+	p.change(func(f *faults) {
+		frozen := make(map[*link]bool)
+		for l := range p.links {
+			frozen[l] = true
+		}
+		f.swallows = func(l *link, _ bool) bool { return frozen[l] }
+	})
 }
 
 // Mute swallows what upstream sends.
-func (p *Proxy) Mute() { p.change(func(f *faults) { f.mute = true }) }
+func (p *Proxy) Mute() {
+	p.change(func(f *faults) { f.swallows = func(_ *link, answer bool) bool { return answer } })
+}
 
 // Stall holds all data until Heal. Connections stay open and new ones are accepted.
-func (p *Proxy) Stall() { p.change(func(f *faults) { f.stalled = true }) }
+func (p *Proxy) Stall() {
+	p.change(func(f *faults) { f.holds = func(*link, bool) bool { return true } })
+}
 
-// PauseAfter holds what upstream sends beyond the next n bytes until Heal. The channel is closed
-// when there is something to hold.
+// PauseAfter holds what upstream sends beyond the next n bytes until Heal.
 func (p *Proxy) PauseAfter(n int) <-chan struct{} {
 	paused := make(chan struct{})
-	p.change(func(f *faults) { f.paused, f.pauseAt = paused, p.received+n })
+	p.change(func(f *faults) {
+		f.paused, f.pauseAt = paused, p.received+n
+		f.holds = func(_ *link, answer bool) bool { return answer && p.received > f.pauseAt }
+	})
 	return paused
 }
 
 // Block holds what clients send, on each connection from the first piece on that match reports,
 // until Release. Answers pass. A client that ends meanwhile changes nothing: what it has sent
 // arrives.
-func (p *Proxy) Block(match func(data []byte) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.match = match
-}
+func (p *Proxy) Block(match func(data []byte) bool) { p.do(func() { p.match = match }) }
 
 // Pass has Block take no further connection. What is held stays so.
 func (p *Proxy) Pass() { p.Block(nil) }
-
-// Blocked returns how many connections Block has taken.
-func (p *Proxy) Blocked() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		if l.blocked {
-			n++
-		}
-	}
-	return n
-}
 
 // Release is Pass and lets go what is held.
 func (p *Proxy) Release() {
@@ -142,59 +154,58 @@ func (p *Proxy) Release() {
 	})
 }
 
-// Received returns how many bytes upstream has sent.
-func (p *Proxy) Received() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.received
+// Blocked returns how many connections Block has taken.
+func (p *Proxy) Blocked() (n int) {
+	p.do(func() {
+		for l := range p.links {
+			if l.blocked {
+				n++
+			}
+		}
+	})
+	return n
 }
+
+// Received returns how many bytes upstream has sent.
+func (p *Proxy) Received() (n int) { p.do(func() { n = p.received }); return n }
+
+// Open returns how many connections are open.
+func (p *Proxy) Open() (n int) { p.do(func() { n = len(p.links) }); return n }
+
+// Broken returns how many connections Cut and Resets have ended, and Heal because data was
+// swallowed.
+func (p *Proxy) Broken() (n int) { p.do(func() { n = p.broken }); return n }
 
 // Drop resets every open connection (RST to both ends). New ones are accepted.
 func (p *Proxy) Drop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.reset()
-	}
+	p.do(func() {
+		for l := range p.links {
+			l.reset()
+		}
+	})
 }
 
 // Cut closes every connection (FIN to both ends) and refuses new ones until Heal.
 func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.listener != nil {
-		_ = p.listener.Close()
-		p.listener = nil
-	}
-	p.broken += len(p.links)
-	for l := range p.links {
-		l.close()
-	}
-}
-
-// Open returns how many connections are open.
-func (p *Proxy) Open() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.links)
-}
-
-// Broken returns how many connections Cut and Resets have ended, and Heal because data was
-// swallowed.
-func (p *Proxy) Broken() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.broken
+	p.do(func() {
+		if p.listener != nil {
+			_ = p.listener.Close()
+			p.listener = nil
+		}
+		p.broken += len(p.links)
+		for l := range p.links {
+			l.close()
+		}
+	})
 }
 
 // Heal ends every fault. A connection that has lost data is reset, because its ends cannot go on.
-// It panics when another process keeps the proxy's port for ten seconds after Cut.
+// It panics when another process keeps the proxy's port after Cut.
 func (p *Proxy) Heal() {
 	// At once: else what follows the data that was swallowed could pass before the reset.
 	p.change(func(f *faults) {
 		*f = faults{}
 		for l := range p.links {
-			l.frozen = false
 			if l.lost {
 				p.broken++
 				l.reset()
@@ -204,14 +215,6 @@ func (p *Proxy) Heal() {
 	if err := p.listen(); err != nil {
 		panic(err)
 	}
-}
-
-func (p *Proxy) change(edit func(*faults)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	edit(&p.faults)
-	close(p.changed)
-	p.changed = make(chan struct{})
 }
 
 // listen opens the port unless it is open or the proxy has ended.
@@ -247,70 +250,174 @@ func (p *Proxy) accept(l net.Listener) {
 
 // join connects a client that l has accepted with upstream until one of them ends.
 func (p *Proxy) join(l net.Listener, client *net.TCPConn) {
-	p.mu.Lock()
-	at := p.upstream
-	p.mu.Unlock()
+	at := ""
+	p.do(func() { at = p.upstream })
 	conn, err := net.DialTimeout("tcp", at, 5*time.Second)
 	if err != nil {
 		_ = client.SetLinger(0)
 		_ = client.Close()
 		return
 	}
-	link := &link{proxy: p, client: client, upstream: conn.(*net.TCPConn), ended: make(chan struct{})}
-	p.mu.Lock()
-	if p.listener == l {
-		p.links[link] = struct{}{}
-	} else {
-		// Cut has come in between.
-		link.close()
-	}
-	p.mu.Unlock()
-	link.run()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.links, link)
+	one := &link{proxy: p, client: client, upstream: conn.(*net.TCPConn), ended: make(chan struct{})}
+	p.do(func() {
+		if p.listener == l {
+			p.links[one] = struct{}{}
+		} else {
+			// Cut has come in between.
+			one.close()
+		}
+	})
+	var both sync.WaitGroup
+	both.Go(func() { one.pass(one.upstream, one.client, false) })
+	both.Go(func() { one.pass(one.client, one.upstream, true) })
+	both.Wait()
+	p.do(func() { delete(p.links, one) })
 }
 
-// admit counts n bytes of a link and reports what the faults do to them.
-func (p *Proxy) admit(l *link, n int, answer bool) (swallow, reset bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := &p.faults
+// link is a connection of a client and the one to upstream that belongs to it.
+type link struct {
+	proxy            *Proxy
+	client, upstream *net.TCPConn
+	once             sync.Once
+	ended            chan struct{}
+	// lost says that data was swallowed, blocked that what the client sends is held. The proxy's mu
+	// guards them.
+	lost, blocked bool
+}
+
+// piece is data on its way.
+type piece struct {
+	data []byte
+	read time.Time
+}
+
+// pass passes data in one direction until the link ends.
+func (l *link) pass(to, from *net.TCPConn, answer bool) {
+	queue := make(chan piece, 32)
+	l.proxy.running.Go(func() {
+		defer close(queue)
+		l.read(queue, from, answer)
+	})
+	defer l.close()
+	l.write(to, queue)
 	if answer {
-		before := p.received
-		p.received += n
-		if f.paused != nil && before <= f.pauseAt && p.received > f.pauseAt {
-			close(f.paused)
+		// A client that is gone takes no answers. What it has sent may still be held.
+		for range queue {
 		}
 	}
-	switch {
-	case l.swallows(f, answer):
-		l.lost = true
-		return true, false
-	case n > 0 && f.resets > 0 && rand.Float64() < f.resets:
-		p.broken++
-		return false, true
-	}
-	return false, false
 }
 
-// holds reports whether data waits for Heal.
-func (p *Proxy) holds(f *faults, answer bool) bool {
-	return f.stalled || answer && f.paused != nil && p.received > f.pauseAt
+// read queues what comes from one end.
+func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
+	p := l.proxy
+	for {
+		data := make([]byte, 32<<10)
+		n, err := from.Read(data)
+		swallow, reset := false, false
+		p.do(func() {
+			f := &p.faults
+			if answer {
+				before := p.received
+				p.received += n
+				if f.paused != nil && before <= f.pauseAt && p.received > f.pauseAt {
+					close(f.paused)
+				}
+			} else if p.match != nil && p.match(data[:n]) {
+				l.blocked = true
+			}
+			if f.swallows != nil && f.swallows(l, answer) {
+				swallow, l.lost = true, true
+			} else if n > 0 && f.resets > 0 && rand.Float64() < f.resets {
+				reset = true
+				p.broken++
+			}
+		})
+		switch {
+		case reset:
+			l.reset()
+			return
+		case swallow && err != nil:
+			l.wait(func(f *faults) time.Duration { return blocked(f.swallows != nil && f.swallows(l, answer)) })
+			return
+		case swallow:
+			continue
+		}
+		if !l.wait(func(f *faults) time.Duration {
+			return blocked(f.holds != nil && f.holds(l, answer) || l.blocked && !answer)
+		}) {
+			return
+		}
+		if n > 0 {
+			select {
+			case queue <- piece{data[:n], time.Now()}:
+			case <-l.ended:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
-// close ends the proxy and waits for its goroutines.
-func (p *Proxy) close(t testing.TB) {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.Heal()
-	p.Cut()
-	done := make(chan struct{})
-	go func() { p.running.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(answerWithin):
-		t.Errorf("the proxy at %s has not ended", p.addr)
+// write writes the pieces of a queue in their time.
+func (l *link) write(to *net.TCPConn, queue <-chan piece) {
+	for one := range queue {
+		begun := time.Now()
+		passed := l.wait(func(f *faults) time.Duration {
+			left := time.Until(one.read.Add(f.latency))
+			if f.rate > 0 {
+				left = max(left, time.Until(begun.Add(time.Duration(len(one.data))*time.Second/time.Duration(f.rate))))
+			}
+			return left
+		})
+		if !passed {
+			return
+		}
+		if _, err := to.Write(one.data); err != nil {
+			return
+		}
 	}
+}
+
+// blocked is a wait that only a change of the faults ends.
+func blocked(yes bool) time.Duration {
+	if yes {
+		return time.Hour
+	}
+	return 0
+}
+
+// wait waits as long as left says of the faults of the moment. It returns false when the link ends.
+func (l *link) wait(left func(*faults) time.Duration) bool {
+	for {
+		var rest time.Duration
+		var changed chan struct{}
+		l.proxy.do(func() { rest, changed = left(&l.proxy.faults), l.proxy.changed })
+		if rest <= 0 {
+			return true
+		}
+		select {
+		case <-time.After(rest):
+		case <-changed:
+		case <-l.ended:
+			return false
+		}
+	}
+}
+
+// close ends both connections in good order.
+func (l *link) close() {
+	l.once.Do(func() {
+		close(l.ended)
+		_ = l.client.Close()
+		_ = l.upstream.Close()
+	})
+}
+
+// reset ends both connections with a RST.
+func (l *link) reset() {
+	_ = l.client.SetLinger(0)
+	_ = l.upstream.SetLinger(0)
+	l.close()
 }

@@ -7,7 +7,6 @@ import (
 )
 
 // StartReplicated starts a primary and a replica that copies from it, by GTID, and is read-only.
-// Both belong to the test, and may be killed: the replica goes on copying when it is back.
 func (p Product) StartReplicated(t testing.TB) (primary, replica *DatabaseServer) {
 	t.Helper()
 	common := []string{"--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=0"}
@@ -19,9 +18,7 @@ func (p Product) StartReplicated(t testing.TB) (primary, replica *DatabaseServer
 	primary = p.Start(t, append(common, "--server-id=1")...)
 	replica = p.Start(t, append(common, "--server-id=2", readOnly)...)
 	host, port, err := net.SplitHostPort(primary.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	change, start := "CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copier', MASTER_PASSWORD='copier', MASTER_CONNECT_RETRY=1, "+
 		"MASTER_USE_GTID=slave_pos", "START SLAVE"
 	if p.IsMySQL() {
@@ -49,9 +46,8 @@ func (s *DatabaseServer) Promote(t testing.TB) {
 	if !s.IsMariaDB() {
 		promote = "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF"
 	}
-	if _, err := s.Root(t).Exec(promote); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Root(t).Exec(promote)
+	check(t, err)
 }
 
 // CatchUp waits up to two minutes until a replica has copied all that its primary has committed so
@@ -63,9 +59,7 @@ func (s *DatabaseServer) CatchUp(t testing.TB, primary *DatabaseServer) {
 		position, wait = "SELECT @@gtid_executed", "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 120)"
 	}
 	var target, waited string
-	if err := primary.Root(t).QueryRow(position).Scan(&target); err != nil {
-		t.Fatal(err)
-	}
+	check(t, primary.Root(t).QueryRow(position).Scan(&target))
 	if err := s.Root(t).QueryRow(wait, target).Scan(&waited); err != nil || waited != done {
 		t.Fatalf("the replica did not reach %s of its primary: %s, %v", target, waited, err)
 	}

@@ -88,8 +88,7 @@ func report(verdict, line string) {
 	fmt.Fprintf(f, "%s %s\n", verdict, line)
 }
 
-// top is the top of the repository. Tests begin below it: a program that was built with -trimpath
-// does not know where its source lay.
+// top is the top of the repository.
 var top = above()
 
 func above() string {
@@ -116,4 +115,12 @@ func cacheDir() string {
 		return dir
 	}
 	return filepath.Join(Root(), ".cache")
+}
+
+// check ends the test when err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
