@@ -9,7 +9,7 @@ import (
 	"bridge/sink"
 )
 
-// inDecision is the example of decision 17.
+// inDecision is the example of docs/events.md.
 const inDecision = "1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9"
 
 var digest = [16]byte{0x46, 0x7d, 0xe4, 0x51, 0x9d, 0x29, 0x4f, 0xc9, 0xb5, 0x85, 0x0c, 0x6f, 0xd9, 0xb6, 0x1c, 0xf4}
@@ -25,8 +25,8 @@ func TestStates(t *testing.T) {
 		state sink.State
 		text  string
 	}{
-		"the example of decision 17": {base, inDecision},
-		"zero":                       {sink.State{}, "1 0 0 0.0.0 AAAAAAAAAAAAAAAAAAAAAA 0 0"},
+		"the example of docs/events.md": {base, inDecision},
+		"zero":                          {sink.State{}, "1 0 0 0.0.0 AAAAAAAAAAAAAAAAAAAAAA 0 0"},
 		"tombstone": {
 			with(func(s *sink.State) { s.Kind, s.Digest = sink.StateTombstone, [16]byte{} }),
 			"1 19ab3c4d5e6f 2a1 0.1f4.7 t 0 5be1c2d9",
