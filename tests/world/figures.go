@@ -59,9 +59,6 @@ var kinds = map[string]func(*Figures) *int{
 	"missing":               func(f *Figures) *int { return &f.Lost },
 	"stale":                 func(f *Figures) *int { return &f.False },
 	"extra":                 func(f *Figures) *int { return &f.False },
-	"table: missing":        func(f *Figures) *int { return &f.False },
-	"table: stale":          func(f *Figures) *int { return &f.False },
-	"table: extra":          func(f *Figures) *int { return &f.False },
 	"deleted though it existed all the while": func(f *Figures) *int { return &f.False },
 }
 

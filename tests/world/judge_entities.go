@@ -121,7 +121,7 @@ func (r *entityRecord) event(e *Event) {
 	c := r.chains[e.entity]
 	r.content(e)
 	r.key(e, e.entity.text())
-	if !slices.Contains(originsKnown, e.Origin()) {
+	if !slices.Contains([]string{"tail", "late", "modified", "reconcile", "snapshot"}, e.Origin()) {
 		r.Add("origin", "%s", e)
 	}
 	if c.disturbed {
@@ -256,11 +256,8 @@ func about(h *workload.History, version int) string {
 	return b.String()
 }
 
-// originsKnown are the ways in which the program notices a change of an entity.
-var originsKnown = []string{"tail", "late", "modified", "reconcile", "snapshot"}
-
-// end judges that the fold is what the entities are at the end.
-func (r *entityRecord) end() { r.fold.end(r.histories, &r.Verdict) }
+// end judges nothing: the table is compared with the fold.
+func (r *entityRecord) end() {}
 
 // forget drops the last message of each entity but for what the next one is compared with.
 func (r *entityRecord) forget() {
@@ -270,36 +267,4 @@ func (r *entityRecord) forget() {
 		maps.DeleteFunc(data, func(member string, _ json.RawMessage) bool { return !isExtra(member) })
 		c.last = Event{ID: last.ID, Op: last.Op, Data: data, RowID: last.RowID, Reason: last.Reason, entity: last.entity, state: last.state}
 	}
-}
-
-// end judges that a fold is what the entities are at the end: as the last version says, or one
-// begun behind it whose commit was not answered. Which of them it is the table tells.
-func (f Fold) end(histories map[EntityKey]*workload.History, found *Verdict) {
-	for key, h := range histories {
-		v := workload.Version{Condition: workload.Absent}
-		if n := len(h.Versions); n > 0 {
-			v = h.Versions[n-1]
-		}
-		if slices.ContainsFunc(h.Doubtful, func(d workload.Version) bool { return d.CommitBegun.After(v.CommitEnded) && f.shows(key, d) }) {
-			continue
-		}
-		last, ok := f[key]
-		switch state := fmt.Sprintf("s%d", v.State); {
-		case v.Condition != workload.Live && ok && !last.deleted:
-			found.Add("extra", "%s %q is %s at the end, the bus has %s", key.App, key.Name, v.Condition, last.members["state"])
-		case v.Condition == workload.Live && (!ok || last.deleted):
-			found.Add("missing", "%s %q is %s at the end and the bus has it not (deleted: %v)", key.App, key.Name, state, last.deleted)
-		case v.Condition == workload.Live && last.members["state"] != state:
-			found.Add("stale", "%s %q is %s at the end, the bus has %s", key.App, key.Name, state, last.members["state"])
-		}
-	}
-}
-
-// shows reports whether a fold has an entity as a version says.
-func (f Fold) shows(key EntityKey, v workload.Version) bool {
-	last, ok := f[key]
-	if v.Condition != workload.Live {
-		return !ok || last.deleted
-	}
-	return ok && !last.deleted && last.members["state"] == fmt.Sprintf("s%d", v.State)
 }

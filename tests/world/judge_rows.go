@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +22,12 @@ type rowRecord struct {
 	// ahead of the tail, newest the newest version of each entity.
 	highest, passed map[string]uint64
 	newest          map[string]int
-	// newestBy says which message told the newest version.
-	newestBy map[string]whence
 }
 
 func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 	r := &rowRecord{
 		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[digest]struct{}, len(rows)),
 		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
-		newestBy: make(map[string]whence),
 	}
 	for i := range rows {
 		r.add(&rows[i])
@@ -74,17 +70,17 @@ func (r *rowRecord) end() {
 // by them. Of an entity without such a row the versions that may still come are newer than all that
 // came.
 func (r *rowRecord) forget() {
-	rows, newest, newestBy := make(map[string]*workload.Row), make(map[string]int), make(map[string]whence)
+	rows, newest := make(map[string]*workload.Row), make(map[string]int)
 	for token, row := range r.rows {
 		if r.due(row) || r.isPublished(token) {
 			continue
 		}
 		rows[token] = row
 		if version, ok := r.newest[row.Entity]; ok {
-			newest[row.Entity], newestBy[row.Entity] = version, r.newestBy[row.Entity]
+			newest[row.Entity] = version
 		}
 	}
-	r.rows, r.newest, r.newestBy = rows, newest, newestBy
+	r.rows, r.newest = rows, newest
 }
 
 func (r *rowRecord) event(e *Event) {
@@ -172,25 +168,8 @@ func (r *rowRecord) order(e *Event, row *workload.Row) {
 	}
 	// What the bus has lost comes again behind what it took meanwhile.
 	if newest := r.newest[row.Entity]; newest > row.Version && !r.expect.Lossy {
-		r.Add("order of an entity", "version %d of %s (%s) came behind version %d (%s)", row.Version, row.Entity, whenceOf(e), newest, r.newestBy[row.Entity])
+		r.Add("order of an entity", "version %d of %s came behind version %d: row %d from %s, %x %x, in %s at %s",
+			row.Version, row.Entity, newest, e.RowID, origin, e.stated.Epoch, e.stated.Seq, e.Partition, e.At.Format("15:04:05.000"))
 	}
-	if row.Version > r.newest[row.Entity] {
-		r.newest[row.Entity], r.newestBy[row.Entity] = row.Version, whenceOf(e)
-	}
-}
-
-// whence says which row a message is about, where it came from, and by whom.
-type whence struct {
-	row               uint64
-	origin, partition string
-	epoch, seq        uint64
-	at                time.Time
-}
-
-func whenceOf(e *Event) whence {
-	return whence{e.RowID, e.Origin(), e.Partition, e.stated.Epoch, e.stated.Seq, e.At}
-}
-
-func (w whence) String() string {
-	return fmt.Sprintf("row %d from %s, %x %x, in %s at %s", w.row, w.origin, w.epoch, w.seq, w.partition, w.at.Format("15:04:05.000"))
+	r.newest[row.Entity] = max(r.newest[row.Entity], row.Version)
 }

@@ -143,12 +143,12 @@ func (f Fold) Compare(table Fold, extras bool, v *Verdict) {
 	for key, want := range table {
 		got, ok := f[key]
 		if !ok || got.deleted {
-			v.Add("table: missing", "%s %q", key.App, key.Name)
+			v.Add("missing", "%s %q", key.App, key.Name)
 			continue
 		}
 		for member := range stateMembers {
 			if g, w := got.members[member], want.members[member]; g != w && !sameNumber(g, w) {
-				v.Add("table: stale", "%s %q: %s is %q, the table has %q", key.App, key.Name, member, g, w)
+				v.Add("stale", "%s %q: %s is %q, the table has %q", key.App, key.Name, member, g, w)
 			}
 		}
 		if is, was := got.extras(), want.extras(); extras && !maps.Equal(is, was) {
@@ -157,7 +157,7 @@ func (f Fold) Compare(table Fold, extras bool, v *Verdict) {
 	}
 	for key, got := range f {
 		if _, ok := table[key]; !ok && !got.deleted {
-			v.Add("table: extra", "%s %q, state %s", key.App, key.Name, got.members["state"])
+			v.Add("extra", "%s %q, state %s", key.App, key.Name, got.members["state"])
 		}
 	}
 }

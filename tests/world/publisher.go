@@ -220,30 +220,21 @@ func (p *Publisher) AllPublished() {
 }
 
 // Complete waits until the consumer of a stream has all that must be there at the end. limit is
-// ample on a machine that does nothing else; what is then missing a judge reports.
+// ample on a machine that does nothing else; what is then missing a judge reports. Writers have
+// ended.
 func (p *Publisher) Complete(stream string, limit time.Duration) {
 	p.T.Helper()
-	tape, read := p.tapes[stream], 0
-	tokens, f := make(map[string]bool), make(Fold)
+	read, tokens := 0, make(map[string]bool)
 	complete := func() bool {
-		for _, m := range tape.From(read) {
+		if p.World.Entities[stream] != nil {
+			return p.Difference(stream) == ""
+		}
+		for _, m := range p.tapes[stream].From(read) {
 			read++
-			e, err := DecodeEvent(m)
-			if err != nil {
-				continue
-			}
 			var token string
-			if e.member("token", &token) == nil {
+			if e, err := DecodeEvent(m); err == nil && e.member("token", &token) == nil {
 				tokens[token] = true
 			}
-			if e.readEntity() == nil {
-				f.Add(&e)
-			}
-		}
-		if c := p.World.Entities[stream]; c != nil {
-			v := newVerdict()
-			f.end(historiesByEntity(c.Histories()), &v)
-			return len(v.Counts) == 0
 		}
 		for _, row := range p.World.AllRows() {
 			if row.Fate == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token] {

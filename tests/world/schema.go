@@ -10,23 +10,17 @@ import (
 	"bridge/event"
 )
 
-// Schema is the schema of the events of one operation.
-type Schema struct {
-	*jsonschema.Schema
-	// members are those of data, where they are known.
-	members map[string]json.RawMessage
-}
-
-// compile compiles a schema.
-func compile(t testing.TB, text []byte) *jsonschema.Schema {
+// compile compiles a schema as change makes it.
+func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := jsonschema.NewCompiler()
 	var compiled *jsonschema.Schema
-	if err = c.AddResource("schema.json", doc); err == nil {
+	if err == nil {
+		change(doc.(map[string]any))
+		err = c.AddResource("schema.json", doc)
+	}
+	if err == nil {
 		compiled, err = c.Compile("schema.json")
 	}
 	if err != nil {
@@ -36,9 +30,9 @@ func compile(t testing.TB, text []byte) *jsonschema.Schema {
 }
 
 // general returns the schemas that hold for all tables.
-func general(t testing.TB) map[event.Op]*Schema {
+func general(t testing.TB) map[event.Op]*jsonschema.Schema {
 	t.Helper()
-	all := make(map[event.Op]*Schema)
+	all := make(map[event.Op]*jsonschema.Schema)
 	for op, kind := range map[event.Op]event.Kind{
 		event.Added: event.Capability, event.Modified: event.Capability, event.Deleted: event.Capability, event.Published: event.Release,
 	} {
@@ -46,61 +40,33 @@ func general(t testing.TB) map[event.Op]*Schema {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[op] = &Schema{Schema: compile(t, text)}
+		all[op] = compile(t, text, func(map[string]any) {})
 	}
 	return all
 }
 
 // Schemas returns what `bridge schema` prints of a stream.
-func Schemas(t testing.TB, e Env, stream string) map[event.Op]*Schema {
+func Schemas(t testing.TB, e Env, stream string) map[event.Op]*jsonschema.Schema {
 	t.Helper()
 	status, stdout, stderr := Command(t, e, "schema", stream)
 	var printed map[string]map[event.Op]json.RawMessage
 	if err := json.Unmarshal([]byte(stdout), &printed); err != nil || status != 0 {
 		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
 	}
-	all := make(map[event.Op]*Schema)
+	all := make(map[event.Op]*jsonschema.Schema)
 	for op, text := range printed[stream] {
-		all[op] = &Schema{compile(t, text), members(t, text)}
+		all[op] = compile(t, text, closeData)
 	}
 	return all
 }
 
-// members returns those of data of the document that a schema describes, nil where tables differ.
-func members(t testing.TB, schema []byte) map[string]json.RawMessage {
-	t.Helper()
-	var object struct{ Properties map[string]json.RawMessage }
-	if err := json.Unmarshal(schema, &object); err != nil {
-		t.Fatal(err)
+// closeData allows no other members of data than those of the table, where they are known.
+func closeData(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	switch data, _ := properties["data"].(map[string]any); {
+	case properties["specversion"] != nil || properties["meta"] != nil:
+		closeData(data)
+	case len(properties) > 0:
+		schema["additionalProperties"] = false
 	}
-	switch all := object.Properties; {
-	case all["specversion"] != nil:
-		return members(t, all["data"])
-	case all["meta"] != nil:
-		var data struct{ Properties map[string]json.RawMessage }
-		if err := json.Unmarshal(all["data"], &data); err != nil {
-			t.Fatal(err)
-		}
-		return data.Properties
-	case all == nil:
-		return nil
-	default:
-		// The columns alone: Document adds the others.
-		for _, name := range []string{"row", "reason"} {
-			if _, column := all[name]; !column {
-				all[name] = nil
-			}
-		}
-		return all
-	}
-}
-
-// unknown returns a member of data that a schema does not have, empty where there is none.
-func (s *Schema) unknown(data map[string]json.RawMessage) string {
-	for name := range data {
-		if _, known := s.members[name]; s.members != nil && !known {
-			return name
-		}
-	}
-	return ""
 }

@@ -1,9 +1,0 @@
-package world
-
-import (
-	"testing"
-
-	"bridge/tests/testenv"
-)
-
-func TestMain(m *testing.M) { testenv.Main(m) }
