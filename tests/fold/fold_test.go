@@ -37,7 +37,7 @@ func TestFold(t *testing.T) {
 				b := start(t)
 				v := variantOf(seed, b, name != "kafka")
 				t.Logf("%+v", v)
-				newScene(t, b, world.Empty(t, testenv.MariaDB(t)), seed, v).live(*foldFor, seed)
+				newScene(t, b, seed, v).live(*foldFor)
 			})
 		}
 	}
@@ -50,11 +50,11 @@ var compacting = testenv.KafkaOptions{Config: map[string]string{"log.cleaner.bac
 const loadBetweenRests = 3 * time.Second
 
 // live has the program live through d of load and harm.
-func (s *scene) live(d time.Duration, seed uint64) {
+func (s *scene) live(d time.Duration) {
 	s.t.Helper()
 	s.start()
 	world.AwaitReady(s.t, s.daemon)
-	s.write(seed)
+	s.write()
 	harms := slices.DeleteFunc(slices.Clone(everyHarm), func(h harm) bool { return !regexp.MustCompile(*foldHarm).MatchString(h.name) })
 	loaded, order := time.Duration(0), s.rng.Perm(len(harms))
 	for rest, next := 0, 0; loaded < d; rest++ {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"testing"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -17,9 +17,8 @@ import (
 // hopping is a stream of entities that hop between its tables, with its writers. An entity belongs
 // to one writer, so the order of its versions is known.
 type hopping struct {
-	t      testing.TB
+	world  *world.World
 	db     *sql.DB
-	stream string
 	tables []string
 	record *record
 	owners []*owner
@@ -53,8 +52,8 @@ const (
 )
 
 // newHopping makes the tables of a stream.
-func newHopping(w *world.World, stream string, tables []string, seed uint64) *hopping {
-	h := &hopping{t: w.T, db: w.DB, stream: stream, tables: tables, record: newRecord()}
+func newHopping(w *world.World, tables []string, seed uint64) *hopping {
+	h := &hopping{world: w, db: w.DB, tables: tables, record: newRecord()}
 	for _, table := range tables {
 		w.Exec(`CREATE TABLE ` + table + ` (
 			id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -84,28 +83,35 @@ func (o *owner) newcomer(writer int) *entity {
 	return &entity{key: fmt.Sprintf("e%d.%d%s", writer, o.made, decoration), unique: o.made%2 == 0}
 }
 
-// change is something that happens to an entity in one or two commits. It returns false where it
-// does not apply.
+// change is something that happens to an entity in one or two commits, in one of some conditions.
 type change struct {
 	weight int
-	run    func(*owner, context.Context, *entity) (bool, error)
+	from   []condition
+	run    func(*owner, context.Context, *entity) error
 }
 
+var (
+	alive   = []condition{live}
+	deleted = []condition{tombstone, filtered}
+	there   = []condition{live, tombstone, filtered}
+)
+
 var changes = []change{
-	{10, (*owner).insert},
-	{18, (*owner).update},
-	{6, (*owner).updateSilently},
-	{8, (*owner).replace},
-	{14, (*owner).hop},
-	{6, (*owner).hopBack},
-	{5, (*owner).hopInTwo},
-	{5, (*owner).hopOverlapping},
-	{4, (*owner).swap},
-	{4, (*owner).softDelete},
-	{4, (*owner).revive},
-	{4, (*owner).remove},
-	{2, (*owner).reinsert},
-	{3, (*owner).giveUp},
+	{10, []condition{absent}, (*owner).insert},
+	{18, alive, func(o *owner, ctx context.Context, e *entity) error { return o.set(ctx, e, o.draw(e), touched) }},
+	// Without a trace that a second cursor sees.
+	{6, alive, func(o *owner, ctx context.Context, e *entity) error { return o.set(ctx, e, o.draw(e), "") }},
+	{8, alive, (*owner).replace},
+	{14, there, (*owner).hop},
+	{6, alive, (*owner).hopBack},
+	{5, alive, (*owner).hopInTwo},
+	{5, alive, (*owner).hopOverlapping},
+	{4, alive, (*owner).swap},
+	{4, alive, (*owner).softDelete},
+	{4, deleted, func(o *owner, ctx context.Context, e *entity) error { return o.set(ctx, e, o.draw(e), touched) }},
+	{4, there, (*owner).remove},
+	{2, there, (*owner).reinsert},
+	{3, there, (*owner).giveUp},
 }
 
 // step makes one change.
@@ -120,13 +126,12 @@ func (o *owner) step(ctx context.Context) error {
 			from = restless
 		}
 		e, n := o.entities[o.rng.IntN(from)], o.rng.IntN(sum)
-		for _, c := range changes {
-			if n -= c.weight; n < 0 {
-				if done, err := c.run(o, ctx, e); done || err != nil {
-					return err
-				}
-				break
-			}
+		i := 0
+		for n -= changes[i].weight; n >= 0; n -= changes[i].weight {
+			i++
+		}
+		if slices.Contains(changes[i].from, e.condition) {
+			return changes[i].run(o, ctx, e)
 		}
 	}
 }
@@ -153,26 +158,27 @@ func (o *owner) drop(e *entity) statement {
 	return statement{"DELETE FROM " + o.tables[e.table] + " WHERE k = ?", []any{e.key}}
 }
 
-// commit runs a transaction. Few stay open for up to a second.
-func (o *owner) commit(ctx context.Context, outcomes []outcome, statements ...statement) (bool, error) {
+// commit runs a transaction, which has not happened after a conflict. Few stay open for up to a
+// second.
+func (o *owner) commit(ctx context.Context, outcomes []outcome, statements ...statement) error {
 	tx, err := o.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, s := range statements {
 		if _, err := tx.ExecContext(ctx, s.text, s.args...); err != nil {
-			return true, conflict(err)
+			return conflict(err)
 		}
 	}
 	if o.rng.IntN(60) == 0 {
 		world.Pause(time.Duration(o.rng.Int64N(int64(time.Second))))
 	}
 	if len(outcomes) == 0 {
-		return true, tx.Rollback()
+		return tx.Rollback()
 	}
 	if err := tx.Commit(); err != nil {
-		return false, err
+		return err
 	}
 	for _, c := range outcomes {
 		c.e.version, c.e.table = c.version, c.table
@@ -182,7 +188,7 @@ func (o *owner) commit(ctx context.Context, outcomes []outcome, statements ...st
 		}
 		o.record.add(c.e.key, kept)
 	}
-	return true, nil
+	return nil
 }
 
 // conflict returns an error but for those of locks: that transaction has not happened.
@@ -220,15 +226,12 @@ func (o *owner) drawOrKeep(e *entity) version {
 	return e.version
 }
 
-func (o *owner) insert(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != absent {
-		return false, nil
-	}
+func (o *owner) insert(ctx context.Context, e *entity) error {
 	table, v := o.rng.IntN(len(o.tables)), o.draw(e)
 	return o.commit(ctx, []outcome{{e, table, v}}, o.put(e, table, v))
 }
 
-func (o *owner) set(ctx context.Context, e *entity, v version, touched string) (bool, error) {
+func (o *owner) set(ctx context.Context, e *entity, v version, touched string) error {
 	return o.commit(ctx, []outcome{{e, e.table, v}}, statement{
 		"UPDATE " + o.tables[e.table] + " SET state = ?, deleted = ?, hidden = ?, secret = ?" + touched + " WHERE k = ?",
 		[]any{v.state, v.condition == tombstone, v.condition == filtered, secret + v.state, e.key},
@@ -237,43 +240,16 @@ func (o *owner) set(ctx context.Context, e *entity, v version, touched string) (
 
 const touched = ", modified = CURRENT_TIMESTAMP(6)"
 
-func (o *owner) update(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
-	return o.set(ctx, e, o.draw(e), touched)
-}
-
-// updateSilently changes a row without a trace that a second cursor sees.
-func (o *owner) updateSilently(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
-	return o.set(ctx, e, o.draw(e), "")
-}
-
-func (o *owner) softDelete(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
+func (o *owner) softDelete(ctx context.Context, e *entity) error {
+	to := tombstone
 	if o.filtered && o.rng.IntN(2) == 0 {
-		return o.set(ctx, e, version{filtered, e.state}, touched)
+		to = filtered
 	}
-	return o.set(ctx, e, version{tombstone, e.state}, touched)
-}
-
-func (o *owner) revive(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != tombstone && e.condition != filtered {
-		return false, nil
-	}
-	return o.set(ctx, e, o.draw(e), touched)
+	return o.set(ctx, e, version{to, e.state}, touched)
 }
 
 // replace gives the entity another row of its table.
-func (o *owner) replace(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
+func (o *owner) replace(ctx context.Context, e *entity) error {
 	v := o.drawOrKeep(e)
 	s := o.put(e, e.table, v)
 	s.text = "REPLACE" + s.text[len("INSERT"):]
@@ -281,130 +257,89 @@ func (o *owner) replace(ctx context.Context, e *entity) (bool, error) {
 }
 
 // hop moves the row to another table in one commit.
-func (o *owner) hop(ctx context.Context, e *entity) (bool, error) {
-	if e.condition == absent {
-		return false, nil
-	}
-	to, v := o.other(e), o.drawOrKeep(e)
+func (o *owner) hop(ctx context.Context, e *entity) error { return o.hopTo(ctx, e, o.other(e)) }
+
+func (o *owner) hopTo(ctx context.Context, e *entity, to int) error {
+	v := o.drawOrKeep(e)
 	return o.commit(ctx, []outcome{{e, to, v}}, o.drop(e), o.put(e, to, v))
 }
 
 // hopBack moves the row to another table and back at once.
-func (o *owner) hopBack(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
+func (o *owner) hopBack(ctx context.Context, e *entity) error {
+	from := e.table
+	if err := o.hop(ctx, e); err != nil || e.table == from {
+		return err
 	}
-	for _, to := range []int{o.other(e), e.table} {
-		v := o.drawOrKeep(e)
-		if done, err := o.commit(ctx, []outcome{{e, to, v}}, o.drop(e), o.put(e, to, v)); !done || err != nil || e.table != to {
-			return done, err
-		}
-	}
-	return true, nil
+	return o.hopTo(ctx, e, from)
 }
 
 // hopInTwo moves the row in two commits, so that no table has it for a moment.
-func (o *owner) hopInTwo(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
+func (o *owner) hopInTwo(ctx context.Context, e *entity) error {
 	to, v := o.other(e), o.drawOrKeep(e)
-	if _, err := o.remove(ctx, e); err != nil || e.condition != absent {
-		return true, err
+	if err := o.remove(ctx, e); err != nil || e.condition != absent {
+		return err
 	}
 	return o.commit(ctx, []outcome{{e, to, v}}, o.put(e, to, v))
 }
 
 // hopOverlapping moves the row in two commits, so that two tables have it for a moment.
-func (o *owner) hopOverlapping(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != live {
-		return false, nil
-	}
+func (o *owner) hopOverlapping(ctx context.Context, e *entity) error {
 	to, v, out := o.other(e), o.drawOrKeep(e), o.drop(e)
-	if done, err := o.commit(ctx, []outcome{{e, to, v}}, o.put(e, to, v)); !done || err != nil || e.table != to {
-		return done, err
+	if err := o.commit(ctx, []outcome{{e, to, v}}, o.put(e, to, v)); err != nil || e.table != to {
+		return err
 	}
-	now := []outcome{{e, e.table, e.version}}
-	for {
-		done, err := o.commit(ctx, now, out)
-		if !done || err != nil {
-			return done, err
+	for left := 1; left > 0; {
+		if err := o.commit(ctx, []outcome{{e, e.table, e.version}}, out); err != nil {
+			return err
 		}
-		var left int
 		from := out.text[len("DELETE FROM "):]
-		if err := o.db.QueryRowContext(ctx, "SELECT count(*) FROM "+from, out.args...).Scan(&left); err != nil || left == 0 {
-			return true, err
+		if err := o.db.QueryRowContext(ctx, "SELECT count(*) FROM "+from, out.args...).Scan(&left); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// swap has two entities change their tables in one commit.
-func (o *owner) swap(ctx context.Context, e *entity) (bool, error) {
+// swap has two entities change their tables in one commit, where there are such two.
+func (o *owner) swap(ctx context.Context, e *entity) error {
 	with := o.entities[o.rng.IntN(len(o.entities))]
-	if e.condition != live || with.condition != live || e.table == with.table {
-		return false, nil
+	if with.condition != live || e.table == with.table {
+		return o.hop(ctx, e)
 	}
 	v, w := o.drawOrKeep(e), o.drawOrKeep(with)
 	return o.commit(ctx, []outcome{{e, with.table, v}, {with, e.table, w}},
 		o.drop(e), o.drop(with), o.put(e, with.table, v), o.put(with, e.table, w))
 }
 
-func (o *owner) remove(ctx context.Context, e *entity) (bool, error) {
-	if e.condition == absent {
-		return false, nil
-	}
+func (o *owner) remove(ctx context.Context, e *entity) error {
 	return o.commit(ctx, []outcome{{e, e.table, version{}}}, o.drop(e))
 }
 
 // reinsert removes the row and inserts the entity again, in any table.
-func (o *owner) reinsert(ctx context.Context, e *entity) (bool, error) {
-	if done, err := o.remove(ctx, e); !done || err != nil || e.condition != absent {
-		return done, err
+func (o *owner) reinsert(ctx context.Context, e *entity) error {
+	if err := o.remove(ctx, e); err != nil || e.condition != absent {
+		return err
 	}
 	return o.insert(ctx, e)
 }
 
 // giveUp rolls a hop back, which burns an id.
-func (o *owner) giveUp(ctx context.Context, e *entity) (bool, error) {
-	if e.condition == absent {
-		return false, nil
-	}
+func (o *owner) giveUp(ctx context.Context, e *entity) error {
 	return o.commit(ctx, nil, o.drop(e), o.put(e, o.other(e), o.draw(e)))
 }
 
 // rows returns the states of the live rows of all tables.
 func (h *hopping) rows() map[string]string {
-	h.t.Helper()
+	h.world.T.Helper()
 	states := make(map[string]string)
 	for _, table := range h.tables {
 		var key, state string
-		h.each("SELECT k, state FROM "+table+" WHERE deleted = 0 AND hidden = 0", func(rows *sql.Rows) error {
-			if err := rows.Scan(&key, &state); err != nil {
-				return err
-			}
+		h.world.Each("SELECT k, state FROM "+table+" WHERE deleted = 0 AND hidden = 0", []any{&key, &state}, func() {
 			if _, twice := states[key]; twice {
-				h.t.Errorf("two tables have %q at the end: the writers are wrong", key)
+				h.world.T.Errorf("two tables have %q at the end: the writers are wrong", key)
 			}
 			states[key] = state
-			return nil
 		})
 	}
 	return states
-}
-
-func (h *hopping) each(query string, scan func(*sql.Rows) error) {
-	h.t.Helper()
-	rows, err := h.db.Query(query)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			h.t.Fatal(err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		h.t.Fatal(err)
-	}
 }

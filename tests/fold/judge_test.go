@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/tests/workload"
 	"bridge/tests/world"
 )
 
@@ -223,6 +224,16 @@ func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 	}
 	if !s.record.pass(e.key, func(v version) bool { return v == version{e.now, e.state} }) {
 		j.fault("order", "%s: %s comes behind %s, and the entity was from then on %v", stream, e, tip, s.record.of(e.key))
+	}
+}
+
+// compareRows calls fault for each row of the record that what arrived does not fit.
+func (j *judge) compareRows(rows []workload.Row, fault func(kind, format string, args ...any)) {
+	for _, row := range rows {
+		committed := row.Fate == workload.Committed
+		if _, there := j.rows[row.Token]; there != committed {
+			fault(map[bool]string{true: "lost row", false: "row that was rolled back"}[committed], "%s", row.Token)
+		}
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/world"
-
 	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/tests/faulty/failpoint"
+	"bridge/tests/testenv"
+	"bridge/tests/workload"
+	"bridge/tests/world"
 )
 
 // The streams. The tables of together share one topic, on which the release stream is, too. Each
@@ -49,8 +51,9 @@ type scene struct {
 	rng     *rand.Rand
 	points  *world.Failpoints
 	streams map[string]*hopping
-	facts   *facts
-	judge   *judge
+	// pauseRows ends the writers of the release stream, until they are set going again.
+	pauseRows func()
+	judge     *judge
 	// topics are those of all streams, with how far each is read.
 	topics map[string]*topic
 	// shared is the topic of together.
@@ -70,8 +73,12 @@ type topic struct {
 	read int
 }
 
-func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64, v variant) *scene {
+func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 	t.Helper()
+	db := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &workload.Options{
+		Writers: 3, Rate: factRate, Seed: seed, Mix: workload.Mix{Rollback: 0.05, MultiRow: 0.3},
+		Hold: workload.Hold{Long: 1500 * time.Millisecond, LongShare: 0.03},
+	}})
 	s := &scene{
 		t: t, variant: v, bus: b, world: db, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
 		streams: make(map[string]*hopping), topics: make(map[string]*topic), harms: make(map[string]int),
@@ -83,11 +90,10 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64, v varian
 		for n := range 3 {
 			tables = append(tables, fmt.Sprintf("%s_%s_%d", stem, stream[:1], n))
 		}
-		h := newHopping(db, stream, tables, seed+uint64(i))
+		h := newHopping(db, tables, seed+uint64(i))
 		h.filtered = v.filtered
 		s.streams[stream], records[stream] = h, h.record
 	}
-	s.facts = newFacts(db, stem+"_l")
 	s.judge = newJudge(records)
 	s.judge.once = b.Once()
 	if v.compacted {
@@ -126,7 +132,7 @@ func (s *scene) env(stem string) world.Env {
 		}
 	}
 	return e.With(variables(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
-		With(variables(logged, world.Env{"TABLE": s.facts.table, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
+		With(variables(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
 }
 
 // formats has the seed choose the format of each stream.
@@ -161,28 +167,24 @@ func (s *scene) start() {
 }
 
 // write sets the writers going until the test ends.
-func (s *scene) write(seed uint64) {
+func (s *scene) write() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var writers sync.WaitGroup
-	begin := func(rate float64, step func(context.Context) error) {
-		writers.Go(func() {
-			if err := s.writeAt(ctx, rate, step); err != nil && ctx.Err() == nil {
-				s.t.Errorf("a writer: %v", err)
-			}
-		})
-	}
 	for _, h := range s.streams {
 		for _, o := range h.owners {
-			begin(entityRate/float64(len(h.owners)), o.step)
+			writers.Go(func() {
+				if err := s.writeAt(ctx, entityRate/ownersPerStream, o.step); err != nil && ctx.Err() == nil {
+					s.t.Errorf("a writer: %v", err)
+				}
+			})
 		}
 	}
-	const writersOfFacts = 3
-	for i := range writersOfFacts {
-		rng := rand.New(rand.NewPCG(seed, uint64(1000+i)))
-		begin(factRate/writersOfFacts, func(ctx context.Context) error { return s.facts.step(ctx, rng) })
-	}
 	s.t.Cleanup(func() { cancel(); writers.Wait() })
+	s.writeRows()
 }
+
+// writeRows sets the writers of the release stream going.
+func (s *scene) writeRows() { _, s.pauseRows = s.world.Write() }
 
 // writeAt makes so many changes a second while the gate is open.
 func (s *scene) writeAt(ctx context.Context, rate float64, step func(context.Context) error) error {
@@ -231,7 +233,7 @@ func (s *scene) passed() bool {
 		}
 	}
 	code, _ := s.daemon.Get("/readyz")
-	return s.passedAll(logged, []string{s.facts.table}) && code == 200
+	return s.passedAll(logged, []string{world.Orders}) && code == 200
 }
 
 func (s *scene) passedAll(stream string, tables []string) bool {
@@ -258,6 +260,10 @@ func (s *scene) rest(last bool) error {
 	s.t.Helper()
 	s.gate.Lock()
 	defer s.gate.Unlock()
+	if s.pauseRows != nil {
+		s.pauseRows()
+		defer s.writeRows()
+	}
 	world.Pause(window + window/2)
 	if !within(4*time.Minute, s.passed) {
 		_, why := s.daemon.Get("/readyz")
@@ -274,7 +280,7 @@ func (s *scene) rest(last bool) error {
 		s.judge.compare(stream, "the record", h.record.present())
 		s.judge.compare(stream, "the tables", h.rows())
 	}
-	s.facts.compare(s.judge.rows, s.judge.fault)
+	s.judge.compareRows(s.world.AllRows(), s.judge.fault)
 	if last && s.variant.masked {
 		s.t.Logf("%d bytes were searched for masked values", s.searched())
 	}
@@ -301,7 +307,9 @@ func (s *scene) complete() bool {
 			return false
 		}
 	}
-	return s.facts.left(s.judge.rows) == 0
+	complete := true
+	s.judge.compareRows(s.world.AllRows(), func(string, string, ...any) { complete = false })
+	return complete
 }
 
 // within waits for a condition.

@@ -30,7 +30,7 @@ func TestAStalledTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, proxy := start(t)
-			s := newScene(t, b, world.Empty(t, testenv.MariaDB(t)), 1, variant{})
+			s := newScene(t, b, 1, variant{})
 			s.daemon.Env["BRIDGE_SINK_URL"] = name + "://" + proxy.Addr()
 			s.stallsTheSecondTable(proxy)
 		})
@@ -50,7 +50,7 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 		if e.condition != absent {
 			statements = append([]statement{o.drop(e)}, statements...)
 		}
-		if _, err := o.commit(context.Background(), []outcome{{e, to, v}}, statements...); err != nil {
+		if err := o.commit(context.Background(), []outcome{{e, to, v}}, statements...); err != nil {
 			s.t.Fatal(err)
 		}
 	}
