@@ -64,7 +64,7 @@ func (s *Source) unreached(r *inspect.Report, err error) {
 // inspectionVariables tell what concerns all tables of a server. A server lists those it has
 // to every login.
 const inspectionVariables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
-	"'auto_increment_offset', 'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
+	"'auto_increment_offset', 'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
 	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode')"
 
 // queryServer collects the facts that findings about the server are made of.

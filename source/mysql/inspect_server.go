@@ -79,15 +79,24 @@ func (f *serverFacts) checkServer(r *inspect.Report) {
 	f.checkFlush(r)
 }
 
-// checkFlush notes that a crash may take away rows that were committed, and published.
+// checkFlush notes that a crash may take away rows that were committed, and published. Without a
+// binary log InnoDB shows a commit before its own log has it, also where it flushes each commit:
+// tests that kill servers lose rows that were read. Galera and replicas get such rows again, and
+// other storage engines are not known to do so.
 func (f *serverFacts) checkFlush(r *inspect.Report) {
-	flush := f.variables["innodb_flush_log_at_trx_commit"]
-	if flush == "" || flush == "1" {
-		return
-	}
-	lost := "of its host"
-	if flush == "0" {
+	v := f.variables
+	flush, lost := v["innodb_flush_log_at_trx_commit"], ""
+	switch {
+	case flush == "0":
 		lost = "of the server"
+	case flush != "" && flush != "1":
+		lost = "of its host"
+	case v["log_bin"] == "OFF" && !isGalera(v) && !isTiDB(v) && !isOceanBase(v) && f.channel == channelNone:
+		r.Add(inspect.Note, inspect.Flush, "server", "keeps no binary log, and shows a commit a moment before its own log has it: a crash may lose rows that bridge has read in that moment, and hands out their ids again").
+			Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator set log_bin and restart the server")
+		return
+	default:
+		return
 	}
 	r.Add(inspect.Note, inspect.Flush, "server", "has innodb_flush_log_at_trx_commit="+flush+": a crash "+lost+" loses the rows that were committed last, and hands out their ids again").
 		Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator run").
