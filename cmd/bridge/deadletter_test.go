@@ -17,35 +17,25 @@ func TestDeadLetterCommandLines(t *testing.T) {
 		"BRIDGE_SOURCE_URL": "mysql://a:b@127.0.0.1:1/shop", "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders",
 		"BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
 	}
-	with := func(variable, value string) settingsOf {
-		env := maps.Clone(base)
-		env[variable] = value
-		return env
-	}
+	dead := maps.Clone(base)
+	dead["BRIDGE_STREAM_ORDERS_DEAD_LETTER"] = "dead"
 	for _, c := range []struct {
-		name, line string
-		env        settingsOf
-		status     int
-		words      string
+		line   string
+		env    settingsOf
+		status int
+		words  string
 	}{
-		{"both have a help", "deadletter --help", nil, 0, "list the dead letters: rows that the bus refused"},
-		{"resend has one", "help deadletter resend", nil, 0, "the bridge that runs at BRIDGE_HTTP_ADDR"},
-		{"one of them is meant", "deadletter", base, 2, "bridge deadletter needs one of: list, resend"},
-		{"the configuration is judged", "deadletter list", nil, 2, "the configuration is wrong"},
-		{"without a destination there are none", "deadletter list", base, 0, "there are no dead letters"},
-		{"and it says so", "deadletter list --json", base, 0, "no stream has a destination for dead letters (BRIDGE_DEAD_LETTER is not set)"},
-		{"nor to be sent again", "deadletter resend", base, 2, "BRIDGE_DEAD_LETTER: is not set"},
-		{"a stream has its own", "deadletter list", with("BRIDGE_STREAM_ORDERS_DEAD_LETTER", "dead"), 1, "bridge deadletter list needs a sink that keeps"},
-		{"what is printed is not kept", "deadletter resend", with("BRIDGE_DEAD_LETTER", "dead"), 1, "bridge deadletter resend needs a sink that keeps"},
-		{"streams are known by name", "deadletter list --stream order", with("BRIDGE_DEAD_LETTER", "dead"), 2, "there are orders"},
-		{"rows are numbers", "deadletter resend --row -1", with("BRIDGE_DEAD_LETTER", "dead"), 2, "invalid row ID"},
+		{"help deadletter resend", nil, exitFine, "the bridge that runs at BRIDGE_HTTP_ADDR"},
+		{"deadletter", base, exitUsage, "bridge deadletter needs one of: list, resend"},
+		{"deadletter list", base, exitFine, "there are no dead letters"},
+		{"deadletter list --json", base, exitFine, "no stream has a destination for dead letters (BRIDGE_DEAD_LETTER is not set)"},
+		{"deadletter resend", base, exitUsage, "BRIDGE_DEAD_LETTER: is not set"},
+		{"deadletter list", dead, exitFailed, "bridge deadletter list needs a sink that keeps"},
+		{"deadletter resend", dead, exitFailed, "bridge deadletter resend needs a sink that keeps"},
+		{"deadletter list --stream order", dead, exitUsage, "there are orders"},
+		{"deadletter resend --row -1", dead, exitUsage, "invalid row ID"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := outcome{}.call(c.env, strings.Fields(c.line)...)
-			if got.status != c.status || !strings.Contains(got.out+got.err, c.words) {
-				t.Errorf("status %d, want %d with %q\n%s%s", got.status, c.status, c.words, got.out, got.err)
-			}
-		})
+		mustCall(t, c.env, c.status, c.words, c.line)
 	}
 }
 

@@ -23,6 +23,9 @@ func runDemo(t *testing.T, words, env []string, args ...string) (status int, out
 	t.Setenv("TMPDIR", dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	if words == nil {
+		cancel()
+	}
 	stdout, stderr := &interrupting{words: words, cancel: cancel}, new(bytes.Buffer)
 	status = newProcess(env, stdout, stderr).run(ctx, append([]string{"demo"}, args...))
 	entries, err := os.ReadDir(dir)
@@ -39,50 +42,22 @@ var summary = regexp.MustCompile(`(?s)\nwritten    [1-9]\d* changes in [^\n]+\nr
 latency    p50 \d+m?s, p99 \d+m?s from COMMIT to the screen, reconcile apart\n.*
 bus: [1-9]\d* messages.*\nstream products: .*\nstream stock: .*\nstream orders: .*\nnothing is wrong, as far as it can be judged\n$`)
 
+// TestDemo publishes events of all kinds, prints how to subscribe, verifies, and keeps its folder.
 func TestDemo(t *testing.T) {
 	// What is wrong in the environment is none of its business.
 	env := []string{"BRIDGE_SOURCE_URL=nonsense", "BRIDGE_UNKNOWN=1", "BRIDGE_POLL_INTERVAL=x"}
 	words := []string{"ProductAddedEvent", "ProductModifiedEvent", "StockAddedEvent", "OrderPublishedEvent", " late ", " edit ", "never sees it"}
-	status, out, errs, left := runDemo(t, words, env, "--for", "2m")
-	if status != 0 {
-		t.Fatalf("status %d: %s\n%s", status, errs, out)
+	status, out, errs, left := runDemo(t, words, env, "--for", "2m", "--keep")
+	if status != 0 || !summary.MatchString(out) || strings.Contains(out, "\x1b") || len(left) != 1 || !strings.Contains(out, "kept       "+left[0]) {
+		t.Fatalf("status %d, left %v: %s\n%s", status, left, errs, out)
 	}
-	t.Run("publishes events of all kinds, and verify finds nothing wrong", func(t *testing.T) {
-		if !summary.MatchString(out) {
-			t.Errorf("no summary in\n%s", out)
+	for _, word := range words {
+		if !strings.Contains(out, word) {
+			t.Errorf("no %q in\n%s", word, out)
 		}
-		for _, kind := range words {
-			if !strings.Contains(out, kind) {
-				t.Errorf("no %q in\n%s", kind, out)
-			}
-		}
-	})
-	t.Run("prints how to subscribe", func(t *testing.T) {
-		if !regexp.MustCompile(`nats sub 'eiffel\.>' -s nats://127\.0\.0\.1:\d+\n`).MatchString(out) {
-			t.Errorf("not in\n%s", out)
-		}
-	})
-	t.Run("fits 80 columns, without colours in a pipe", func(t *testing.T) {
-		for line := range strings.Lines(out) {
-			if n := len([]rune(line)); n > 80 {
-				t.Errorf("%d columns: %s", n, line)
-			}
-		}
-		if strings.Contains(out, "\x1b") {
-			t.Error("an escape code")
-		}
-	})
-	t.Run("leaves nothing behind", func(t *testing.T) {
-		if len(left) != 0 {
-			t.Errorf("left %v", left)
-		}
-	})
-}
-
-func TestDemoKeeps(t *testing.T) {
-	status, out, errs, left := runDemo(t, []string{"AddedEvent "}, nil, "--keep")
-	if status != 0 || len(left) != 1 || !strings.Contains(out, "kept       "+left[0]) {
-		t.Fatalf("status %d, left %v, %s\n%s", status, left, errs, out)
+	}
+	if !regexp.MustCompile(`nats sub 'eiffel\.>' -s nats://127\.0\.0\.1:\d+\n`).MatchString(out) {
+		t.Errorf("it does not say how to subscribe\n%s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(left[0], "bridge.env"))
 	if err != nil {
@@ -112,25 +87,19 @@ func (w *interrupting) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// TestDemoInterrupted: before it begins, at its first event, and by a pipe that goes away it ends
+// with status 0, and nothing is left.
 func TestDemoInterrupted(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	t.Run("before it begins it ends at once", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		var out, errs bytes.Buffer
-		if status := newProcess(nil, &out, &errs).run(ctx, []string{"demo"}); status != 0 || errs.Len() > 0 {
-			t.Errorf("status %d: %s", status, errs.String())
-		}
-	})
-	t.Run("by a pipe that goes away it ends with status 0", func(t *testing.T) {
-		var errs bytes.Buffer
-		if status := newProcess(nil, brokenPipe{}, &errs).run(t.Context(), []string{"demo"}); status != 0 || errs.Len() > 0 {
-			t.Errorf("status %d: %s", status, errs.String())
-		}
-	})
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("left %v, %v", entries, err)
+	status, _, errs, left := runDemo(t, nil, nil)
+	if status != 0 || errs != "" || len(left) > 0 {
+		t.Errorf("status %d: %s, left %v", status, errs, left)
+	}
+	if status, out, errs, left := runDemo(t, []string{"AddedEvent "}, nil); status != 0 || len(left) > 0 {
+		t.Errorf("status %d, left %v, %s\n%s", status, left, errs, out)
+	}
+	var broken bytes.Buffer
+	if status := newProcess(nil, brokenPipe{}, &broken).run(t.Context(), []string{"demo"}); status != 0 || broken.Len() > 0 {
+		t.Errorf("status %d: %s", status, broken.String())
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,19 +73,6 @@ func imageEnv(t *testing.T) settingsOf {
 	return env
 }
 
-// mustRun fails the test unless env is a configuration without fault or warning, with the
-// checkpoint below a volume.
-func mustRun(t *testing.T, env settingsOf, volume string) {
-	t.Helper()
-	cfg := load(t, env)
-	if len(cfg.Warnings) > 0 {
-		t.Errorf("warnings: %v", cfg.Warnings)
-	}
-	if path.Dir(cfg.CheckpointPath) != volume {
-		t.Errorf("the checkpoint %s is not in the volume %s", cfg.CheckpointPath, volume)
-	}
-}
-
 // mustBeAnywhere fails the test unless an image is named without the host of a registry.
 func mustBeAnywhere(t *testing.T, image string) {
 	t.Helper()
@@ -104,139 +91,94 @@ func TestComposeFile(t *testing.T) {
 			continue
 		}
 		bridges++
-		t.Run(name+" has a configuration without fault", func(t *testing.T) {
-			env := imageEnv(t)
-			for name, value := range service.get("environment") {
-				text, ok := value.(string)
-				if !ok {
-					t.Errorf("%s is not text", name)
-				}
-				env[name] = text
+		env := imageEnv(t)
+		for variable, value := range service.get("environment") {
+			text, ok := value.(string)
+			if !ok {
+				t.Errorf("%s: %s is not text", name, variable)
 			}
-			volumes, _ := service["volumes"].([]any)
-			_, volume, _ := strings.Cut(volumes[0].(string), ":")
-			mustRun(t, env, volume)
-			for _, host := range append(load(t, env).Sink.Kafka.Brokers, load(t, env).Sink.NATS.Servers...) {
-				if host, _, _ := strings.Cut(host, ":"); services[host] == nil {
-					t.Errorf("no service %s", host)
-				}
+			env[variable] = text
+		}
+		volumes, _ := service["volumes"].([]any)
+		_, volume, _ := strings.Cut(volumes[0].(string), ":")
+		cfg := load(t, env)
+		if len(cfg.Warnings) > 0 || path.Dir(cfg.CheckpointPath) != volume {
+			t.Errorf("%s: the checkpoint is %s, the volume %s; warnings: %v", name, cfg.CheckpointPath, volume, cfg.Warnings)
+		}
+		needed := slices.Collect(maps.Keys(service.get("depends_on")))
+		for _, host := range slices.Concat(needed, cfg.Sink.Kafka.Brokers, cfg.Sink.NATS.Servers) {
+			if host, _, _ := strings.Cut(host, ":"); services[host] == nil {
+				t.Errorf("%s: no service %s", name, host)
 			}
-			for needed := range service.get("depends_on") {
-				if services[needed] == nil {
-					t.Errorf("waits for %s, which is not there", needed)
-				}
-			}
-		})
+		}
 	}
 	if bridges != 2 {
 		t.Errorf("%d bridges", bridges)
 	}
 }
 
-func TestKubernetesManifest(t *testing.T) {
-	t.Run("alone", func(t *testing.T) { mustBeManifest(t, "deploy/kubernetes.yaml", "StatefulSet", 1) })
-	t.Run("with a standby", func(t *testing.T) { mustBeManifest(t, "deploy/kubernetes-standby.yaml", "Deployment", 2) })
-}
-
-// mustBeManifest fails the test unless a file runs so many bridges, a standby group where there are
-// several.
-func mustBeManifest(t *testing.T, file, kind string, replicas int) {
-	t.Helper()
-	secrets, set := settingsOf{}, tree(nil)
-	for _, one := range documents(t, file) {
-		switch one.text("kind") {
-		case "Secret":
-			for name, value := range one.get("stringData") {
-				secrets[name], _ = value.(string)
-			}
-		case kind:
-			set = one.get("spec")
+// TestKubernetesManifests: bridges without rights, with their secrets as files, the checkpoint on a
+// volume, pages that are there as probes, and a port for named peers alone. That the configuration
+// is right TestHelmRendersWhatKubernetesTakes shows.
+func TestKubernetesManifests(t *testing.T) {
+	for file, replicas := range map[string]int{"deploy/kubernetes.yaml": 1, "deploy/kubernetes-standby.yaml": 2} {
+		byKind := make(map[string]tree)
+		for _, one := range documents(t, file) {
+			byKind[one.text("kind")] = one.get("spec")
 		}
-	}
-	pod := set.get("template", "spec")
-	var bridge tree
-	for _, container := range pod.list("containers") {
-		mustBeAnywhere(t, container.text("image"))
-		if container.text("name") == "bridge" {
-			bridge = container
+		set := byKind[[]string{"StatefulSet", "Deployment"}[replicas-1]]
+		pod := set.get("template", "spec")
+		containers := pod.list("containers")
+		bridge := containers[slices.IndexFunc(containers, func(c tree) bool { return c.text("name") == "bridge" })]
+		for _, container := range containers {
+			mustBeAnywhere(t, container.text("image"))
 		}
-	}
-	mounts := map[string]string{}
-	for _, mount := range bridge.list("volumeMounts") {
-		mounts[mount.text("name")] = mount.text("mountPath")
-	}
-
-	t.Run("has a configuration without fault, with its secrets as files", func(t *testing.T) {
-		dir := t.TempDir()
-		for name, value := range secrets {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		mounts := map[string]string{}
+		for _, mount := range bridge.list("volumeMounts") {
+			mounts[mount.text("name")] = mount.text("mountPath")
 		}
 		env := imageEnv(t)
 		for _, variable := range bridge.list("env") {
 			name, value := variable.text("name"), variable.text("value")
-			if file, ok := strings.CutPrefix(value, mounts["secrets"]+"/"); ok {
-				value = filepath.Join(dir, file)
-			} else if file, ok := strings.CutPrefix(value, mounts["token"]+"/"); ok && mounts["token"] != "" {
-				value = filepath.Join(dir, file)
-			} else if strings.HasSuffix(name, "_FILE") {
-				t.Errorf("%s is not in %s", name, mounts["secrets"])
+			if folder := path.Dir(value); strings.HasSuffix(name, "_FILE") && (folder == "/" || folder != mounts["secrets"] && folder != mounts["token"]) {
+				t.Errorf("%s: %s is in no volume of secrets", file, name)
+			} else if strings.Contains(value, "secret") && !strings.HasSuffix(name, "_FILE") {
+				t.Errorf("%s: %s shows a secret", file, name)
 			}
 			env[name] = value
 		}
-		mustRun(t, env, mounts["checkpoint"])
+		if _, at, _ := strings.Cut(env["BRIDGE_CHECKPOINT_URL"], ":"); path.Dir(path.Clean(at)) != mounts["checkpoint"] {
+			t.Errorf("%s: the checkpoint %s is not in %v", file, at, mounts)
+		}
 		if group := env["BRIDGE_STANDBY"]; (group != "") != (replicas > 1) || group != "" && env["BRIDGE_HTTP_TOKEN_FILE"] == "" {
-			t.Errorf("%d replicas, standby group %q, token %q", replicas, group, env["BRIDGE_HTTP_TOKEN_FILE"])
+			t.Errorf("%s: standby group %q, token %q", file, group, env["BRIDGE_HTTP_TOKEN_FILE"])
 		}
-		for name := range maps.Keys(env) {
-			if strings.Contains(env[name], "secret") && !strings.HasSuffix(name, "_FILE") {
-				t.Errorf("%s shows a secret", name)
-			}
-		}
-	})
-	t.Run("probes pages that there are, on the port of the image", func(t *testing.T) {
 		ports := bridge.list("ports")
-		if want := strings.TrimPrefix(imageEnv(t)["BRIDGE_HTTP_ADDR"], ":"); len(ports) != 1 || ports[0]["containerPort"] != atoi(want) {
-			t.Errorf("ports %v, want %s", ports, want)
+		if want := strings.TrimPrefix(imageEnv(t)["BRIDGE_HTTP_ADDR"], ":"); len(ports) != 1 || fmt.Sprint(ports[0]["containerPort"]) != want {
+			t.Errorf("%s: ports %v, want %s", file, ports, want)
 		}
 		for probe, want := range map[string]string{"livenessProbe": "/livez", "readinessProbe": "/readyz"} {
 			get := bridge.get(probe, "httpGet")
 			status, _ := httpapitest.Request(t, &httpapitest.Daemon{}, http.MethodGet, get.text("path"))
 			if get.text("path") != want || get.text("port") != ports[0].text("name") || status != http.StatusOK {
-				t.Errorf("%s %v: %d", probe, get, status)
+				t.Errorf("%s: %s %v: %d", file, probe, get, status)
 			}
 		}
-	})
-	t.Run("runs its bridges without rights", func(t *testing.T) {
 		security := bridge.get("securityContext")
 		if set["replicas"] != replicas || security["readOnlyRootFilesystem"] != true || security["allowPrivilegeEscalation"] != false ||
 			security["runAsNonRoot"] != true || security.get("seccompProfile").text("type") != "RuntimeDefault" || pod["automountServiceAccountToken"] != false ||
 			fmt.Sprint(security.get("capabilities")) != "map[drop:[ALL]]" ||
 			security["runAsUser"] != pod.get("securityContext")["fsGroup"] || pod.get("securityContext")["runAsNonRoot"] != true {
-			t.Errorf("replicas %v, %v, %v", set["replicas"], security, pod.get("securityContext"))
+			t.Errorf("%s: replicas %v, %v, %v", file, set["replicas"], security, pod.get("securityContext"))
 		}
-	})
-	t.Run("lets only named peers reach the port", func(t *testing.T) {
-		policies := 0
-		for _, one := range documents(t, file) {
-			if one.text("kind") != "NetworkPolicy" {
-				continue
-			}
-			policies++
-			spec := one.get("spec")
-			// A policy holds for the whole pod: without a rule of its own nobody would reach the
-			// application.
-			rules := len(pod.list("containers"))
-			if !reflect.DeepEqual(spec.get("podSelector"), set.get("selector")) || len(spec.list("ingress")) != rules ||
-				len(spec.list("ingress")[0].list("from")) == 0 || spec.list("ingress")[0].list("ports")[0]["port"] != bridge.list("ports")[0]["containerPort"] {
-				t.Errorf("%v", spec)
-			}
+		// A policy holds for the whole pod: without a rule nobody would reach the application.
+		policy := byKind["NetworkPolicy"]
+		rules := policy.list("ingress")
+		if !reflect.DeepEqual(policy.get("podSelector"), set.get("selector")) || len(rules) != len(containers) || len(rules[0].list("from")) == 0 ||
+			rules[0].list("ports")[0]["port"] != ports[0]["containerPort"] {
+			t.Errorf("%s: %v", file, policy)
 		}
-		if policies != 1 {
-			t.Errorf("%d policies", policies)
-		}
-	})
+	}
 }
 
 func TestDockerfileRunsWhatThereIs(t *testing.T) {
@@ -248,17 +190,7 @@ func TestDockerfileRunsWhatThereIs(t *testing.T) {
 		if _, list, ok := strings.Cut(line, "CMD ["); ok {
 			words := strings.Split(strings.TrimRight(list, "]"), ", ")
 			last := strings.Trim(words[len(words)-1], `"`)
-			if got := (outcome{}).call(nil, "help", last); got.status != exitFine {
-				t.Errorf("%s: %s", line, got.err)
-			}
+			mustCall(t, nil, exitFine, "", "help "+last)
 		}
 	}
-}
-
-// atoi returns a number as a YAML document holds it.
-func atoi(text string) (n int) {
-	for _, digit := range text {
-		n = n*10 + int(digit-'0')
-	}
-	return n
 }

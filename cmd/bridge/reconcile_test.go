@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,7 +46,7 @@ func serveDaemon(t *testing.T, d httpapi.Daemon) settingsOf {
 }
 
 func newReconciling(report httpapi.ReconcileReport) *reconciling {
-	d := &reconciling{looks: 3, report: report}
+	d := &reconciling{looks: 1, report: report}
 	d.State.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return d
 }
@@ -58,12 +57,13 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 	fine := httpapi.ReconcileReport{StartedAt: &begun, EndedAt: &ended, Rows: 1000, DifferenceCounts: httpapi.DifferenceCounts{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
 
 	t.Run("asks for all streams, waits, and prints the differences", func(t *testing.T) {
+		t.Parallel()
 		d := newReconciling(fine)
-		got := outcome{}.call(serveDaemon(t, d), "reconcile")
+		got := mustCall(t, serveDaemon(t, d), exitFine, "", "reconcile")
 		want := "STREAM   SHARD   ROWS   ADDED   MODIFIED   DELETED   MISSED   ABSENT   TOOK\n" +
 			"bills    b       1000   1       2          3         0        3        1.5s\n" +
 			"orders   t_0     1000   1       2          3         0        3        1.5s\n"
-		if got.status != exitFine || got.out != want || got.err != "" {
+		if got.out != want || got.err != "" {
 			t.Errorf("%+v, want\n%s", got, want)
 		}
 		if asked := fmt.Sprint(d.Requests); asked != "[orders/{DryRun:false AllowDeletes:false} bills/{DryRun:false AllowDeletes:false}]" {
@@ -71,35 +71,20 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		}
 	})
 	t.Run("asks for the streams named, in the mode wanted", func(t *testing.T) {
+		t.Parallel()
 		d := newReconciling(fine)
-		got := outcome{}.call(serveDaemon(t, d), "reconcile", "bills", "--allow-deletes", "bills")
-		if got.status != exitFine || strings.Contains(got.out, "orders") || fmt.Sprint(d.Requests) != "[bills/{DryRun:false AllowDeletes:true}]" {
+		got := mustCall(t, serveDaemon(t, d), exitFine, `"good": true`, "reconcile bills --allow-deletes bills --json")
+		if strings.Contains(got.out, "orders") || fmt.Sprint(d.Requests) != "[bills/{DryRun:false AllowDeletes:true}]" {
 			t.Errorf("asked %v, %+v", d.Requests, got)
 		}
 	})
 	t.Run("prints what a dry run found", func(t *testing.T) {
+		t.Parallel()
 		report := fine
 		report.DryRun = true
 		report.Differences = []httpapi.DifferenceStatus{{What: "deleted", Row: 17, Entity: "eu+A-\x1b1"}, {What: "missed", Row: 18}}
-		got := outcome{}.call(serveDaemon(t, newReconciling(report)), "reconcile", "--dry-run", "orders")
-		want := "orders t_0: deleted  row 17, entity eu+A- 1\norders t_0: missed   row 18\norders t_0: and 4 more\ndry run: nothing was published\n"
-		if got.status != exitFine || !strings.HasSuffix(got.out, want) {
-			t.Errorf("%+v, want\n%s", got, want)
-		}
-	})
-	t.Run("prints reports as JSON", func(t *testing.T) {
-		got := outcome{}.call(serveDaemon(t, newReconciling(fine)), "reconcile", "--json", "orders")
-		var printed struct {
-			Good   bool
-			Shards []struct {
-				Stream, Shard string
-				Rows, Deleted uint64
-			}
-		}
-		if err := json.Unmarshal([]byte(got.out), &printed); err != nil || !printed.Good || len(printed.Shards) != 1 ||
-			printed.Shards[0].Shard != "t_0" || printed.Shards[0].Rows != 1000 || printed.Shards[0].Deleted != 3 {
-			t.Errorf("%+v, %v from %s", printed, err, got.out)
-		}
+		mustCall(t, serveDaemon(t, newReconciling(report)), exitFine,
+			"orders t_0: deleted row 17, entity eu+A- 1 orders t_0: missed row 18 orders t_0: and 4 more dry run: nothing was published", "reconcile --dry-run orders")
 	})
 	why := "too many are gone"
 	for name, c := range map[string]struct {
@@ -116,15 +101,16 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		"names the streams there are":                                        {func(*reconciling) {}, "reconcile order", "", "there are orders, bills"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := newReconciling(fine)
 			c.change(d)
-			got := outcome{}.call(serveDaemon(t, d), strings.Fields(c.line)...)
-			if got.status != exitFailed || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.err) {
+			if got := mustCall(t, serveDaemon(t, d), exitFailed, c.err, c.line); !strings.Contains(got.out, c.out) {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
 	t.Run("gives up a bridge whose bus is away, and says so", func(t *testing.T) {
+		t.Parallel()
 		no := false
 		d := newReconciling(fine)
 		d.looks = 1 << 30
@@ -137,10 +123,8 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 	t.Run("takes no other server for a bridge", func(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
 		defer server.Close()
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(server.URL, "http://")}, "reconcile")
-		if got.status != exitFailed || !strings.Contains(got.err, "is not a bridge of this version (status 404)") {
-			t.Errorf("%+v", got)
-		}
+		other := settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(server.URL, "http://")}
+		mustCall(t, other, exitFailed, "is not a bridge of this version (status 404)", "reconcile")
 	})
 }
 

@@ -37,37 +37,33 @@ orders t_1, waiting
 	if text := gapsText(&httpapi.GapsStatus{Hot: 1, InFlight: 1}); text != "1 hot (pending)" {
 		t.Errorf("one id that is pending shows as %q", text)
 	}
-	for name, c := range map[string]struct {
-		standby httpapi.StandbyStatus
-		want    string
-	}{
-		"works":         {httpapi.StandbyStatus{Works: true, Since: &since}, "this process, m1 on h1, works since 2026-01-02T03:04:05Z\n"},
-		"waits":         {httpapi.StandbyStatus{Working: httpapi.Given("m2"), WorkingHost: "h2", Since: &since}, "this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n"},
-		"does not know": {httpapi.StandbyStatus{Error: httpapi.Given("no answer")}, "waits; who works is not known now\n  no answer\n"},
-		"lists the others": {httpapi.StandbyStatus{Works: true, Waiting: []httpapi.WaitingMember{
-			{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: []string{"A", "B"}}, {Member: "m4", Host: "h4"},
-		}}, "works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n  m4 on h4 waits, not ready: it has not read the bus to its end\n"},
-		"is refused for what differs": {httpapi.StandbyStatus{Working: httpapi.Given("m2"), Differing: []string{"A", "B"}}, "it is refused, because these differ: A, B\n"},
-	} {
-		t.Run("a standby "+name, func(t *testing.T) {
-			one := state
-			c.standby.Group, c.standby.Member, c.standby.Host = "g", "m1", "h1"
-			one.Standby = &c.standby
-			at := httpapitest.Serve(t, &httpapitest.Daemon{State: one})
-			if got := (outcome{}).call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status"); !strings.Contains(got.out, "standby group g: ") || !strings.Contains(got.out, c.want) {
-				t.Errorf("%+v", got)
-			}
-			var read httpapi.Status
-			if got := (outcome{}).call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status", "--json"); json.Unmarshal([]byte(got.out), &read) != nil || read.Standby.Group != "g" {
-				t.Errorf("%+v", got)
-			}
-		})
+	state.Standby = &httpapi.StandbyStatus{Group: "g"}
+	var read httpapi.Status
+	asJSON := mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}, exitFine, "", "status --json")
+	if err := json.Unmarshal([]byte(asJSON.out), &read); err != nil || read.Standby.Group != "g" {
+		t.Errorf("%v, %+v", err, asJSON)
 	}
-	t.Run("says that nothing answers", func(t *testing.T) {
-		if got := (outcome{}).call(settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, "status"); got.status != exitFailed || !strings.Contains(got.err, "127.0.0.1:1") {
-			t.Errorf("%+v", got)
+	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, exitFailed, "127.0.0.1:1", "status")
+}
+
+// TestStatusTextOfAStandby says which process works, and why one that waits does not.
+func TestStatusTextOfAStandby(t *testing.T) {
+	since, m2, differing := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), httpapi.Given("m2"), []string{"A", "B"}
+	for want, s := range map[string]httpapi.StandbyStatus{
+		"this process, m1 on h1, works since 2026-01-02T03:04:05Z\n":                 {Works: true, Since: &since},
+		"this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n": {Working: m2, WorkingHost: "h2", Since: &since},
+		"waits; who works is not known now\n  no answer\n":                           {Error: httpapi.Given("no answer")},
+		"it is refused, because these differ: A, B\n":                                {Working: m2, Differing: differing},
+		"works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n": {
+			Works: true, Waiting: []httpapi.WaitingMember{{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: differing}},
+		},
+		"works\n  m4 on h4 waits, not ready: it has not read the bus to its end\n": {Works: true, Waiting: []httpapi.WaitingMember{{Member: "m4", Host: "h4"}}},
+	} {
+		s.Group, s.Member, s.Host = "g", "m1", "h1"
+		if got := statusText(&httpapi.Status{Standby: &s}, since); !strings.Contains(got, "standby group g: ") || !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
-	})
+	}
 }
 
 // TestStatusText says why something does not run, and when it was compared last.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -134,29 +133,4 @@ func TestTailLine(t *testing.T) {
 			t.Errorf("%v s is %q, want %q", s, got, want)
 		}
 	}
-}
-
-// TestTheTokenOfACommand: it is sent where it is set, and a refusal says what to set.
-func TestTheTokenOfACommand(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.env["BRIDGE_HTTP_TOKEN"] = "0123456789abcdef"
-	s.startDaemon()
-	// As from another host: the name is not one of loopback.
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.env["BRIDGE_HTTP_ADDR"]+"/api/v1/streams/orders/reconcile", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Host = "bridge.example"
-	for token, want := range map[string]int{"": http.StatusUnauthorized, "Bearer 0123456789abcdef": http.StatusAccepted} {
-		request.Header.Set("Authorization", token)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := response.Body.Close(); err != nil || response.StatusCode != want {
-			t.Errorf("%q: %d, %v", token, response.StatusCode, err)
-		}
-	}
-	s.call(exitFine, "orders orders", "reconcile")
 }
