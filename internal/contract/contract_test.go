@@ -14,7 +14,6 @@ import (
 	"bridge/event"
 	"bridge/internal/contract"
 	"bridge/source"
-	"bridge/tests/testenv"
 )
 
 // values are values of each kind, in their normal form; the last one has no form in JSON where
@@ -250,30 +249,7 @@ func document(t *testing.T, servers []contract.Server, streams ...contract.Strea
 	return text
 }
 
-// TestTheDocumentSatisfiesItsParser has the parser of AsyncAPI's makers read documents of both
-// kinds of buses; it also validates the examples.
-func TestTheDocumentSatisfiesItsParser(t *testing.T) {
-	t.Parallel()
-	facts := stream(event.Release, newTable(t, event.Release, event.NullBad, "facts", everyKind(false)))
-	facts.Name = "facts"
-	// Two destinations that differ in characters which names of channels cannot have.
-	deleted := everyKind(true)
-	deleted.Deleted = len(deleted.List)
-	deleted.List = append(deleted.List, source.Column{Name: "deleted", Kind: source.Int, NotNull: true})
-	states := stream(event.Capability,
-		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", deleted))
-	for name, servers := range map[string][]contract.Server{
-		"kafka": {{Host: "one:9092", Protocol: "kafka-secure"}, {Host: "two:9092", Protocol: "kafka-secure"}}, "nats": {{Host: "bus:4222", Protocol: "nats"}}, "none": nil,
-	} {
-		text := document(t, servers, facts, states)
-		for _, r := range testenv.ParseAsyncAPI(t, text) {
-			if r.Severity < 2 {
-				t.Errorf("%s: %+v", name, r)
-			}
-		}
-	}
-}
-
+// TestDestinationsBecomeChannels has two that differ in what names of channels cannot have.
 func TestDestinationsBecomeChannels(t *testing.T) {
 	tables := []contract.Table{
 		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", everyKind(true)),
@@ -283,9 +259,8 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 	}
 	var d struct {
 		Channels map[string]struct {
-			Address    string
-			Parameters map[string]any
-			Messages   map[string]any
+			Address              string
+			Parameters, Messages map[string]any
 		}
 		Operations map[string]struct{ Messages []any }
 	}
