@@ -88,11 +88,6 @@ func TestScreen(t *testing.T) {
 			}
 		}
 	})
-	t.Run("paints on a terminal", func(t *testing.T) {
-		if lines := shown(t, &screen{colour: true}, arrival{gone(t, "tail"), noon}); !strings.Contains(lines[1], red+"StockDeletedEvent") {
-			t.Errorf("%q", lines)
-		}
-	})
 	t.Run("repeats the header before it scrolls away", func(t *testing.T) {
 		var all []arrival
 		for id := range int64(headerEvery + 1) {
@@ -133,34 +128,6 @@ func TestTheFirstLateOrderIsExplained(t *testing.T) {
 	const want = "         └ id 8 was committed 3.0 s after id 9 was published:\n           a reader of `id > 9` never sees it"
 	if text := strings.Join(lines, "\n"); strings.Count(text, want) != 1 || strings.Count(text, "└") != 1 {
 		t.Errorf("explained otherwise than %q once:\n%s", want, text)
-	}
-}
-
-func TestTheShopWritesEverything(t *testing.T) {
-	db, err := OpenDatabase(t.Context(), t.TempDir()+"/app.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s := &shop{db: db}
-	products := s.products()
-	for range 200 {
-		if err := errors.Join(products(t.Context()), s.stock(t.Context()), s.order(t.Context(), func() {})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, state := range []string{"products WHERE deleted", "products WHERE modified > created", "stock", "orders"} {
-		var n int
-		if err := db.QueryRow("SELECT COUNT(*) FROM " + state).Scan(&n); err != nil || n == 0 {
-			t.Errorf("%s has %d rows, %v", state, n, err)
-		}
-	}
-	var last int64
-	if err := db.QueryRow("SELECT MAX(id) FROM orders").Scan(&last); err != nil {
-		t.Fatal(err)
-	}
-	if at, ok := s.when(row{Orders, last}); !ok || time.Since(at) > time.Minute || s.writes < 600 {
-		t.Errorf("the last of %d writes was at %v, %v", s.writes, at, ok)
 	}
 }
 
