@@ -60,52 +60,22 @@ func openTopics(t *testing.T, brokers []string, topics ...string) (*bus.Bus, err
 	return bus.Open(t.Context(), bus.Options{Reader: reader, Topics: topics})
 }
 
-func openKafka(t *testing.T, brokers []string, topics ...string) *bus.Bus {
-	t.Helper()
-	b, err := openTopics(t, brokers, topics...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
-// readKafka returns what one Read hands out, as partition, offset, key, value and row id.
-func readKafka(t *testing.T, b *bus.Bus) (got []string) {
-	t.Helper()
-	var last, total uint64
-	err := b.Read(t.Context(), func(m *verify.Message) error {
-		got = append(got, fmt.Sprintf("%d/%d %s=%s %s", m.Partition, m.At, m.Key, m.Value, m.Header["bridge-row-id"]))
-		return nil
-	}, func(done, of uint64) { last, total = done, of })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if last != total {
-		t.Errorf("progress ended with %d of %d", last, total)
-	}
-	return got
-}
-
 func TestReadTopics(t *testing.T) {
 	brokers, client := cluster(t)
 	produce(t, client, 0, 7)
-	b := openKafka(t, brokers, topic)
+	open := func(brokers []string) *bus.Bus { b, err := openTopics(t, brokers, topic); return closing(t, b, err) }
+	b := open(brokers)
 	want := []string{"0/0 k0=v0 0", "0/1 k3=v3 3", "0/2 k6=v6 6", "1/0 k1=v1 1", "1/1 k4=v4 4", "2/0 k2=v2 2", "2/1 k5=v5 5"}
-	if got := readKafka(t, b); !slices.Equal(got, want) {
+	if got := read(t, b); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	t.Run("goes on where it ended", func(t *testing.T) {
 		produce(t, client, 7, 9)
 		want := []string{"1/2 k7=v7 7", "2/2 k8=v8 8"}
-		if got := readKafka(t, b); !slices.Equal(got, want) {
+		if got := read(t, b); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if got := readKafka(t, b); len(got) > 0 {
+		if got := read(t, b); len(got) > 0 {
 			t.Errorf("and then %q", got)
 		}
 	})
@@ -125,7 +95,7 @@ func TestReadTopics(t *testing.T) {
 		}
 	})
 	t.Run("ends with an error of its caller", func(t *testing.T) {
-		err := openKafka(t, brokers, topic).Read(t.Context(), func(*verify.Message) error { return context.Canceled }, func(_, _ uint64) {})
+		err := open(brokers).Read(t.Context(), func(*verify.Message) error { return context.Canceled }, func(_, _ uint64) {})
 		if err == nil || !strings.Contains(err.Error(), "canceled") {
 			t.Error(err)
 		}
@@ -140,8 +110,9 @@ func TestHeadThatHasExpired(t *testing.T) {
 	if _, err := request.RequestWith(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	b := openKafka(t, brokers, topic)
-	if got := readKafka(t, b); len(got) != 7 {
+	b, err := openTopics(t, brokers, topic)
+	closing(t, b, err)
+	if got := read(t, b); len(got) != 7 {
 		t.Errorf("got %q", got)
 	}
 	for i, p := range b.Partitions() {
