@@ -16,40 +16,14 @@ import (
 // scripted is a toy world in which nothing happens by itself.
 type scripted struct {
 	*toyWorld
-	t       *testing.T
-	a, b, c *toyOwner
+	t    *testing.T
+	a, b *toyOwner
 }
 
 func newScripted(t *testing.T) *scripted {
 	w := newToyWorld(1)
 	w.keys, w.typed = 1, false
-	w.movers.opts.Now = func() time.Time { return w.now }
-	return &scripted{w, t, w.owners[0], w.owners[1], w.owners[2]}
-}
-
-// insert has the one key in a table, and in no other one.
-func (s *scripted) insert(o *toyOwner, state int) {
-	s.remove()
-	o.last++
-	o.table[o.last], o.notices[o.last] = toyRow{state: state}, true
-}
-
-func (s *scripted) remove() {
-	if o, id, _ := s.find(0); o != nil {
-		delete(o.table, id)
-	}
-}
-
-// poll has an owner read and hand over what it finds.
-func (s *scripted) poll(o *toyOwner) {
-	o.readPage()
-	o.decide(s.t.Context())
-}
-
-func (s *scripted) arrive() {
-	for len(s.net) > 0 {
-		s.deliver(s.net[0])
-	}
+	return &scripted{w, t, w.owners[0], w.owners[1]}
 }
 
 // says returns the states of the key on the bus, in their order.
@@ -76,76 +50,6 @@ const (
 	moved  = 2
 )
 
-func TestAnEntityHopsToAnotherTableAndBack(t *testing.T) {
-	t.Run("all before the first acknowledgement", func(t *testing.T) {
-		s := newScripted(t)
-		s.insert(s.a, active)
-		s.poll(s.a)
-		s.insert(s.b, moved)
-		s.poll(s.b)
-		s.insert(s.a, active)
-		s.poll(s.a)
-		s.expect(active)
-	})
-	t.Run("back before the second is acknowledged", func(t *testing.T) {
-		s := newScripted(t)
-		s.insert(s.a, active)
-		s.idle(t.Context())
-		s.insert(s.b, moved)
-		s.poll(s.b)
-		s.pass(t.Context())
-		s.poll(s.b)
-		s.insert(s.a, active)
-		s.poll(s.a)
-		s.pass(t.Context())
-		s.arrive()
-		s.expect(active, moved, active)
-	})
-	t.Run("back between the read of Movers and that of the owner", func(t *testing.T) {
-		s := newScripted(t)
-		s.insert(s.a, active)
-		s.idle(t.Context())
-		s.insert(s.b, moved)
-		s.poll(s.b)
-		s.pass(t.Context())
-		s.insert(s.a, active)
-		s.poll(s.a)
-		s.expect(active)
-	})
-	t.Run("a batch of the second table is cancelled and arrives late", func(t *testing.T) {
-		s := newScripted(t)
-		s.insert(s.a, active)
-		s.idle(t.Context())
-		s.insert(s.b, moved)
-		s.poll(s.b)
-		s.pass(t.Context())
-		s.poll(s.b)
-		late := slices.Clone(s.net)
-		s.b.cancel()
-		s.net = nil
-		s.insert(s.a, active)
-		s.idle(t.Context())
-		s.net = late
-		s.arrive()
-		s.expect(active, moved, active)
-	})
-}
-
-func TestADeleteInOneTableAndAnInsertInAnother(t *testing.T) {
-	t.Run("the insert comes after the delete was sent, and nobody notices it", func(t *testing.T) {
-		s := newScripted(t)
-		s.insert(s.a, active)
-		s.idle(t.Context())
-		s.remove()
-		s.movers.Nominate("", toyKey(0))
-		s.pass(t.Context())
-		s.poll(s.a)
-		s.insert(s.b, moved)
-		clear(s.b.notices)
-		s.expect(active, 0, moved)
-	})
-}
-
 // TestTwoRowsOfAKeyDoNotAlternate polls both rows again and again.
 func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
 	s := newScripted(t)
@@ -154,10 +58,9 @@ func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
 		reads++
 		return s.readKeys(entities, true), nil
 	}
-	s.insert(s.a, active)
+	s.a.table[1], s.a.notices[1] = toyRow{state: active}, true
 	s.idle(t.Context())
-	s.b.last++
-	s.b.table[s.b.last] = toyRow{state: moved}
+	s.b.table[1] = toyRow{state: moved}
 	for range 5 {
 		s.a.notices[1], s.b.notices[1] = true, true
 		s.idle(t.Context())

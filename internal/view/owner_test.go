@@ -14,17 +14,15 @@ import (
 )
 
 // readPage reads rows, where the owner may.
-func (o *toyOwner) readPage() bool {
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
+func (o *toyOwner) readPage() {
 	for tp, end := range o.doubt {
 		if o.w.read[tp] < end {
-			return false
+			return
 		}
 	}
 	o.doubt = nil
 	if o.page != nil || len(o.flying) > 1 {
-		return false
+		return
 	}
 	p := &toyPage{keys: map[int]bool{}}
 	add := func(id uint64) {
@@ -47,11 +45,9 @@ func (o *toyOwner) readPage() bool {
 			}
 		}
 	}
-	if len(p.rows)+len(p.moves) == 0 {
-		return false
+	if len(p.rows)+len(p.moves) > 0 {
+		o.page = p
 	}
-	o.page = p
-	return true
 }
 
 // decide makes a batch of the page.
@@ -76,16 +72,13 @@ func (o *toyOwner) decide(ctx context.Context) {
 	}
 	decisions, err = w.view.Absent(ctx, b.claims, without, nil)
 	w.add(o, b, decisions, err)
+	o.page = nil
 	if b.claims.Stale() {
 		// A batch before it was cancelled meanwhile.
 		w.view.Release(b.claims)
-		o.page = nil
 		o.forget([]*toyBatch{b})
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o.page = nil
 	o.flying = append(o.flying, b)
 	w.net = append(w.net, b)
 }
@@ -104,11 +97,9 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 		if !d.News {
 			continue
 		}
-		w.mu.Lock()
 		w.seq++
-		w.events++
 		m := &toyMessage{batch: b, Message: catchup.Message{Key: d.Entity}}
-		binary.BigEndian.PutUint64(m.Event[:], w.events)
+		binary.BigEndian.PutUint64(m.Event[:], w.seq)
 		m.State.Epoch, m.State.Seq = 1, w.seq
 		m.Shard, m.Row, m.Time = o.shard, d.ID, w.now
 		if _, err := fmt.Sscanf(string(d.Entity), "key%d", &m.key); err != nil {
@@ -126,22 +117,17 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 		if w.typed {
 			m.At.TP = map[event.Op]uint32{event.Added: 1, event.Modified: 2, event.Deleted: 3}[d.Op]
 		}
-		w.news++
 		b.messages = append(b.messages, m)
-		w.mu.Unlock()
 		b.claims.Publish(d, m.Event)
 	}
 }
 
 // acknowledge ends the first batch of the shard.
 func (o *toyOwner) acknowledge(ctx context.Context) {
-	o.w.mu.Lock()
 	if len(o.flying) == 0 || !o.flying[0].arrived {
-		o.w.mu.Unlock()
 		return
 	}
 	b := o.flying[0]
-	o.w.mu.Unlock()
 	at := func(i int) (store.At, Stamp) {
 		m := b.messages[i]
 		return m.At, Stamp{m.State.Epoch, m.State.Seq}
@@ -149,8 +135,6 @@ func (o *toyOwner) acknowledge(ctx context.Context) {
 	if err := o.w.view.Acknowledge(b.claims, at, o.w.apply(ctx)); err != nil {
 		o.w.fault("%v", err)
 	}
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
 	o.flying = o.flying[1:]
 	for _, m := range b.messages {
 		m.batch, m.covered = nil, true
@@ -160,15 +144,11 @@ func (o *toyOwner) acknowledge(ctx context.Context) {
 // cancel gives up all batches of the shard. Their outcome is unknown.
 func (o *toyOwner) cancel() {
 	w := o.w
-	w.mu.Lock()
 	dropped := o.flying
 	o.flying, o.doubt = nil, []int{len(w.bus[0]), len(w.bus[1]), len(w.bus[2])}
-	w.mu.Unlock()
-	if !o.deciding && w.restarts() {
+	if !o.deciding && w.rng.IntN(2) == 0 {
 		// What comes meanwhile has ended with Stop, or is for the next attempt.
-		w.mu.Lock()
 		o.inbox = nil
-		w.mu.Unlock()
 		w.view.Stop(o.shard)
 		o.forget(dropped)
 		return
@@ -182,18 +162,9 @@ func (o *toyOwner) cancel() {
 	o.forget(dropped)
 }
 
-// restarts reports whether a shard that has cancelled its batches begins again.
-func (w *toyWorld) restarts() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rng.IntN(2) == 0
-}
-
 // forget has rows of batches that were given up read again. The bus may get the batches, or not.
 func (o *toyOwner) forget(dropped []*toyBatch) {
 	w := o.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, b := range dropped {
 		for _, m := range b.messages {
 			m.batch = nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
+	"testing"
 	"time"
 
 	"bridge/checkpoint/store"
@@ -13,6 +13,7 @@ import (
 	"bridge/event"
 	"bridge/internal/catchup"
 	"bridge/sink"
+	"bridge/tests/testall"
 )
 
 // toyRow is one row of a toy table. A key has at most one row in all tables.
@@ -65,9 +66,8 @@ type toyOwner struct {
 	doubt []int
 }
 
-// toyWorld has tables, a bus and a view. mu guards all but the view.
+// toyWorld has tables, a bus and a view.
 type toyWorld struct {
-	mu     sync.Mutex
 	rng    *rand.Rand
 	owners []*toyOwner
 	bus    [3][]*toyMessage
@@ -79,15 +79,12 @@ type toyWorld struct {
 	keys   int
 	typed  bool
 	seq    uint64
-	events uint64
 	view   *View
 	movers *Movers
 	// between, when not nil, is called between two reads of tables, and before a lookup returns.
 	between func()
 	now     time.Time
 	faults  []string
-	// news counts messages.
-	news int
 }
 
 const toyStream = "toys"
@@ -120,8 +117,7 @@ func newToyWorld(seed uint64) *toyWorld {
 		Read: func(_ context.Context, _ string, entities [][]byte) (Reading, error) {
 			return w.readKeys(entities, snapshot), nil
 		},
-		Publish: w.hand,
-		Pause:   time.Microsecond,
+		Publish: w.hand, Pause: time.Microsecond, Now: func() time.Time { return w.now },
 	})
 	for _, shard := range []string{"a", "b", "c"} {
 		w.owners = append(w.owners, &toyOwner{w: w, shard: shard, table: map[uint64]toyRow{}, notices: map[uint64]bool{}})
@@ -155,8 +151,6 @@ func (w *toyWorld) find(key int) (o *toyOwner, id uint64, r toyRow) {
 // readKeys is what Movers reads.
 func (w *toyWorld) readKeys(entities [][]byte, snapshot bool) Reading {
 	reading := Reading{Rows: make([][]Found, len(entities)), Snapshot: snapshot}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, o := range w.owners {
 		for id, r := range o.table {
 			for i, entity := range entities {
@@ -168,9 +162,7 @@ func (w *toyWorld) readKeys(entities [][]byte, snapshot bool) Reading {
 		}
 		if between := w.between; !snapshot && between != nil {
 			w.between = nil
-			w.mu.Unlock()
 			between()
-			w.mu.Lock()
 			w.between = between
 		}
 	}
@@ -186,8 +178,6 @@ func (w *toyWorld) readKeys(entities [][]byte, snapshot bool) Reading {
 }
 
 func (w *toyWorld) hand(_ context.Context, shard string, moves []Move) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, o := range w.owners {
 		if o.shard == shard {
 			o.inbox = append(o.inbox, moves...)
@@ -198,8 +188,6 @@ func (w *toyWorld) hand(_ context.Context, shard string, moves []Move) error {
 
 // write is one commit in the tables.
 func (w *toyWorld) write() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	key, state := w.rng.IntN(w.keys), 1+w.rng.IntN(2)
 	o, id, r := w.find(key)
 	to := w.owners[w.rng.IntN(len(w.owners))]
@@ -225,8 +213,6 @@ func (w *toyWorld) write() {
 // notice nominates keys whose row is gone, as a reconcile does. One that is in a page may come
 // back by it, and is found by the next run.
 func (w *toyWorld) notice() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.gone = slices.DeleteFunc(w.gone, func(key int) bool {
 		for _, o := range w.owners {
 			if o.page != nil && o.page.keys[key] {
@@ -267,8 +253,6 @@ func (w *toyWorld) check(o *toyOwner, d *Decision) {
 
 // deliver has a batch arrive. Those of a shard arrive in their order.
 func (w *toyWorld) deliver(b *toyBatch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.net = slices.DeleteFunc(w.net, func(o *toyBatch) bool { return o == b })
 	b.arrived = true
 	for _, m := range b.messages {
@@ -286,7 +270,6 @@ func (w *toyWorld) apply(ctx context.Context) func([]store.Change) error {
 
 // readOn reads a TP up to its end, or to a message that is in flight.
 func (w *toyWorld) readOn(ctx context.Context, tp int) {
-	w.mu.Lock()
 	var late []catchup.Message
 	from, next := w.read[tp], w.read[tp]
 	for ; next < len(w.bus[tp]) && w.bus[tp][next].batch == nil; next++ {
@@ -294,19 +277,16 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 			late = append(late, m.Message)
 		}
 	}
-	w.mu.Unlock()
 	if next == from {
 		return
 	}
 	if err := w.view.Read(ctx, late, w.apply(ctx)); err != nil {
 		w.fault("%v", err)
 	}
-	w.mu.Lock()
 	for _, m := range w.bus[tp][from:next] {
 		m.covered = true
 	}
 	w.read[tp] = next
-	w.mu.Unlock()
 	for i := range late {
 		w.movers.Nominate(late[i].Shard, late[i].Key)
 	}
@@ -359,6 +339,108 @@ func (w *toyWorld) compare() {
 	for shard, list := range w.view.begun {
 		if len(list) > 0 {
 			w.fault("claims of %s are left", shard)
+		}
+	}
+}
+
+// step does one thing at random.
+func (w *toyWorld) step(ctx context.Context, nested bool) {
+	o := w.owners[w.rng.IntN(len(w.owners))]
+	switch n := w.rng.IntN(24); {
+	case n < 4:
+		w.write()
+	case n < 8:
+		o.readPage()
+	case n < 12 && !nested:
+		o.decide(ctx)
+	case n < 15:
+		w.deliverOne()
+	case n < 18:
+		o.acknowledge(ctx)
+	case n == 18:
+		if w.rng.IntN(3) == 0 {
+			o.cancel()
+		}
+	case n < 21:
+		w.readOn(ctx, w.rng.IntN(len(w.bus)))
+	case n == 21:
+		w.notice()
+	case !nested:
+		w.pass(ctx)
+	}
+}
+
+// deliverOne delivers a batch, the first one of its shard.
+func (w *toyWorld) deliverOne() {
+	if len(w.net) == 0 {
+		return
+	}
+	b := w.net[w.rng.IntN(len(w.net))]
+	for _, o := range w.owners {
+		if i := slices.Index(o.flying, b); i > 0 && !o.flying[i-1].arrived {
+			return
+		}
+	}
+	w.deliver(b)
+}
+
+func (w *toyWorld) pass(ctx context.Context) {
+	if _, err := w.movers.Pass(ctx); err != nil {
+		w.fault("%v", err)
+	}
+}
+
+// idle does all that is left to do.
+func (w *toyWorld) idle(ctx context.Context) {
+	for left, rounds := 40, 0; left > 0 && rounds < 10_000; rounds++ {
+		if left--; w.movers.Waiting() > 0 {
+			left = 40
+		}
+		for _, o := range w.owners {
+			o.readPage()
+			o.decide(ctx)
+			for len(w.net) > 0 {
+				w.deliver(w.net[0])
+			}
+			o.acknowledge(ctx)
+			if len(o.notices) > 0 {
+				left = 40
+			}
+		}
+		for tp := range w.bus {
+			w.readOn(ctx, tp)
+		}
+		w.notice()
+		w.now = w.now.Add(time.Minute)
+		w.pass(ctx)
+	}
+}
+
+// life is one random life of a world. It returns what does not hold.
+func life(seed uint64) (faults []string) {
+	ctx := context.Background()
+	w := newToyWorld(seed)
+	w.between = func() {
+		for range w.rng.IntN(3) {
+			w.step(ctx, true)
+		}
+	}
+	for range 40 + int(seed%160) {
+		w.now = w.now.Add(time.Millisecond)
+		if w.step(ctx, false); len(w.faults) > 0 {
+			return w.faults
+		}
+	}
+	w.between = nil
+	w.idle(ctx)
+	w.compare()
+	return w.faults
+}
+
+func TestTheBusEndsAsTheTables(t *testing.T) {
+	for seed := range uint64(testall.Cases(1500, 40_000)) {
+		if faults := life(seed); len(faults) > 0 {
+			t.Fatalf("seed %d: %v", seed, faults)
 		}
 	}
 }
