@@ -14,22 +14,6 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 5)) }
 
 func newStore() *memory.Store { return memory.New() }
 
-// mutants break one rule each, in what a progress is told.
-const (
-	none            = ""
-	anyRowRises     = "the position rises to any published row"
-	floorForgotten  = "the floor is forgotten"
-	lowAlways       = "the low is trusted where nothing has expired"
-	sinceIgnored    = "since is ignored"
-	aheadForgotten  = "what is ahead is forgotten"
-	trustForgotten  = "a low is trusted once, and not after a kill"
-	offsetsTooHigh  = "offsets are saved without the progress"
-	deadLettersLost = "dead letters do not count"
-)
-
-// mutant is the one in force; lives are not parallel.
-var mutant = none
-
 // tp is a topic-partition.
 type tp struct {
 	log []message
@@ -189,30 +173,20 @@ func (w *world) read(i, most int) {
 		c.next[i], c.late = t.first, true
 		w.s.p.TrustLow()
 	}
-	if mutant == lowAlways {
-		w.s.p.TrustLow()
-	}
 	for ; c.next[i] < len(t.log) && most > 0; most-- {
 		m := t.log[c.next[i]]
 		c.next[i]++
 		c.p.note(m)
-		w.deliver(m)
+		w.s.p.Note(m.row, m.origin, &m.state)
 	}
 	change, err := w.s.p.Flush(base)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	c.p.flush(c.late)
-	if mutant == none {
-		c.p.compare(w.t, w.s)
-	}
+	c.p.compare(w.t, w.s)
 	if w.IntN(6) == 0 {
 		// A kill before it was applied.
-		w.kill()
-		return
-	}
-	if mutant == offsetsTooHigh && w.IntN(2) == 0 {
-		w.saved.next = w.now.next
 		w.kill()
 		return
 	}
@@ -220,32 +194,11 @@ func (w *world) read(i, most int) {
 	w.saved = w.now.clone()
 }
 
-// deliver gives the progress a message, or a mutant of it.
-func (w *world) deliver(m message) {
-	switch mutant {
-	case anyRowRises:
-		m.origin = sink.FromTail
-	case floorForgotten:
-		m.state.Floor = 0
-	case sinceIgnored:
-		m.state.Since = 0
-	case aheadForgotten:
-		if m.row > w.s.p.Position() && m.origin != sink.FromTail {
-			return
-		}
-	case deadLettersLost:
-		if m.row%7 == 0 {
-			return
-		}
-	}
-	w.s.p.Note(m.row, m.origin, &m.state)
-}
-
 func (w *world) kill() {
 	w.s.reopen(w.t)
 	w.now = w.saved.clone()
 	w.now.p.skip = 0
-	if w.now.late && mutant != trustForgotten {
+	if w.now.late {
 		w.s.p.TrustLow()
 	}
 }
@@ -326,23 +279,5 @@ func TestLives(t *testing.T) {
 		if faults := live(t, seed); len(faults) > 0 || t.Failed() {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}
-	}
-}
-
-func TestMutantsAreFound(t *testing.T) {
-	defer func() { mutant = none }()
-	for _, m := range []string{
-		anyRowRises, floorForgotten, lowAlways, sinceIgnored, aheadForgotten, trustForgotten, offsetsTooHigh, deadLettersLost,
-	} {
-		t.Run(m, func(t *testing.T) {
-			mutant = m
-			for seed := range uint64(3000) {
-				if faults := live(t, seed); len(faults) > 0 {
-					t.Logf("seed %d: %s", seed, faults[0])
-					return
-				}
-			}
-			t.Error("not found")
-		})
 	}
 }

@@ -2,7 +2,6 @@ package progress_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 
 	"bridge/checkpoint/store"
@@ -11,7 +10,6 @@ import (
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
-	"bridge/tests/testall"
 )
 
 func TestTheTailPassesManyPartsThatAreAhead(t *testing.T) {
@@ -79,45 +77,5 @@ func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 	advance(20_000_002, 1)
 	if out := p.Ledger().Stats(base).Bytes; out > in*3/4 {
 		t.Errorf("%d bytes before they were applied, %d after", in, out)
-	}
-}
-
-// TestMemoryIsBounded reads back with ids in the worst order, and little memory for parts.
-func TestMemoryIsBounded(t *testing.T) {
-	const rows, bound = 100_000, 64 << 10
-	for name, origin := range map[string]sink.Origin{"of the tail": sink.FromTail, "not of the tail": sink.FromReconcile} {
-		t.Run(name, func(t *testing.T) {
-			testall.Long(t)
-			m := memory.New()
-			p, err := progress.Open(context.Background(), m, key, store.Progress{}, ledger.Options{MaxBytes: bound})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &shard{p: p, store: m}
-			state, parts := sink.State{Epoch: 1}, 0
-			// Far apart, so that each id is a range.
-			for i, row := range newRand(1).Perm(rows) {
-				if s.p.Note(uint64(row+1)*50, origin, &state); i%2000 < 1999 {
-					continue
-				}
-				s.flush(t, base)
-				n := 0
-				for range m.Parts(t.Context(), key, store.Gaps, 0) {
-					n++
-				}
-				parts = max(parts, n)
-			}
-			// Bytes has what the last Flush has made, which the next one frees.
-			s.flush(t, base)
-			if stats := s.p.Ledger().Stats(base); stats.Bytes > bound+parts*140+200_000 {
-				t.Errorf("%d bytes for %d parts", stats.Bytes, parts)
-			}
-			for _, row := range []uint64{1, 77, rows} {
-				if s.p.Ledger().Missing(row*50) || s.p.Ahead(row*50) != (origin != sink.FromTail) {
-					t.Errorf("row %d is forgotten", row*50)
-				}
-			}
-			runtime.KeepAlive(s)
-		})
 	}
 }

@@ -93,27 +93,6 @@ func TestWhatIsMissingBelowTheFloorInTheStoreStaysSo(t *testing.T) {
 	s.want(t, 11, 7)
 }
 
-// TestACommandThatAMessageTells: the position was set to 5, then rows were published again.
-func TestACommandThatAMessageTells(t *testing.T) {
-	s := newShard(t, memory.New())
-	s.note(4, sink.FromTail, 1, 2, 3, 4, 5, 6, 7, 8)
-	s.note(4, sink.FromReconcile, 20, 11)
-	s.flush(t, base)
-	s.p.Note(7, sink.FromTail, &sink.State{Epoch: 6, Seq: 1, Since: 5, Low: 6})
-	s.note(4, sink.FromTail, 10)
-	s.flush(t, base)
-	s.want(t, 7, 6)
-	s.reopen(t)
-	if s.want(t, 7, 6); s.p.Since() != 5 || s.p.Ahead(20) || !s.p.ReconcileDue() {
-		t.Errorf("since %d, 20 is ahead: %t", s.p.Since(), s.p.Ahead(20))
-	}
-	// Its process began with a store from before the command: what it says of a low is of the rows
-	// before it.
-	s.p.Note(9, sink.FromReconcile, &sink.State{Epoch: 8, Seq: 1, Low: 9})
-	s.flush(t, base)
-	s.want(t, 7, 6)
-}
-
 func TestGapsAgeWithTheDatabasesClock(t *testing.T) {
 	s := newShard(t, memory.New())
 	s.note(1, sink.FromTail, 1, 3)
