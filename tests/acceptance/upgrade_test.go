@@ -21,7 +21,7 @@ import (
 func TestUpgrade(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	former := world.BuildFormer(t, "testdata/formerclient")
+	former := buildFormer(t)
 	for _, mode := range []string{"at-least-once", "exactly-once", progressOnTheBus} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 // progressOnTheBus is at least once, with the progress of the tables on the bus.
 const progressOnTheBus = "progress on the bus"
 
-func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
+func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	exactlyOnce := mode == "exactly-once"
 	if exactlyOnce {
 		b = b.ExactlyOnce(t.Name())
@@ -52,7 +52,7 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
 		}
 	}
 	current, kills, had := p.Path, 0, int64(0)
-	read := former.Read(p)
+	read := former.read(p)
 	_, stop := w.Write()
 	goesOn := func(path, what string) {
 		t.Helper()
@@ -77,17 +77,17 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
 			t.Fatal(err)
 		}
 	}
-	goesOn(former.Bridge, "the former version publishes")
+	goesOn(former.bridge, "the former version publishes")
 	ended()
 	goesOn(current, "this version goes on with the checkpoint of the former one")
 	killed()
-	goesOn(former.Bridge, "the former version goes on with the checkpoint of this one, which was killed")
+	goesOn(former.bridge, "the former version goes on with the checkpoint of this one, which was killed")
 	killed()
 	loseCheckpoint()
 	goesOn(current, "this version goes on without a checkpoint")
 	ended()
 	loseCheckpoint()
-	goesOn(former.Bridge, "the former version goes on without a checkpoint")
+	goesOn(former.bridge, "the former version goes on without a checkpoint")
 	killed()
 	goesOn(current, "this version goes on with the checkpoint of the former one, which was killed")
 	stop()
@@ -107,7 +107,7 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former world.Former) {
 }
 
 // formerReads waits until the former client has what the bus and the table have.
-func formerReads(t *testing.T, p *world.Publisher, r *world.FormerReader) {
+func formerReads(t *testing.T, p *world.Publisher, r *formerReader) {
 	t.Helper()
 	ids := make(map[string]bool)
 	for _, m := range p.Received(world.Orders) {
@@ -117,9 +117,9 @@ func formerReads(t *testing.T, p *world.Publisher, r *world.FormerReader) {
 		}
 		ids[e.ID] = true
 	}
-	wrong, read := "", world.FormerRead{}
+	wrong, read := "", formerRead{}
 	for deadline := time.Now().Add(time.Minute); ; world.Pause(200 * time.Millisecond) {
-		read = r.Now()
+		read = r.now()
 		var messages []world.Message
 		for _, e := range read.Entities {
 			messages = append(messages, world.Message{Key: e.Key, Value: e.Body, Headers: map[string]string{"bridge-stream": e.Stream}})
@@ -149,14 +149,14 @@ func formerReads(t *testing.T, p *world.Publisher, r *world.FormerReader) {
 func TestUpgradeOfAStandby(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	former := world.BuildFormer(t, "testdata/formerclient")
+	former := buildFormer(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: new(workload.Options)})
 		p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.Env{
 			"BRIDGE_STANDBY": strings.ReplaceAll(w.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": shortTimeout.String(), "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
 		}})
 		newer := p.Daemon
-		older := world.NewDaemon(t, former.Bridge, withoutOwn(p.Env))
+		older := world.NewDaemon(t, former.bridge, withoutOwn(p.Env))
 		post := func(d *world.Daemon, want int) {
 			t.Helper()
 			if status, body := d.Post("/api/v1/streams/orders/reconcile?dryRun=true"); status != want {

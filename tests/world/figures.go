@@ -44,35 +44,26 @@ func (f *Figures) Find(format string, args ...any) {
 	f.Wrongs = append(f.Wrongs, fmt.Sprintf(format, args...))
 }
 
-// kinds says which figure a fault counts into; others are wrong content.
-var kinds = map[string]func(*Figures) *int{
-	"repeated otherwise":    func(f *Figures) *int { return &f.OtherID },
-	"one id for two events": func(f *Figures) *int { return &f.OtherID },
-	"nothing new":           func(f *Figures) *int { return &f.OtherID },
-	"rolled back":           func(f *Figures) *int { return &f.RolledBack },
-	"not committed":         func(f *Figures) *int { return &f.RolledBack },
-	"order of an entity":    func(f *Figures) *int { return &f.Disorder },
-	"not ascending":         func(f *Figures) *int { return &f.Disorder },
-	"out of order":          func(f *Figures) *int { return &f.Disorder },
-	"link":                  func(f *Figures) *int { return &f.Disorder },
-	"operation":             func(f *Figures) *int { return &f.Disorder },
-	"missing":               func(f *Figures) *int { return &f.Lost },
-	"stale":                 func(f *Figures) *int { return &f.False },
-	"extra":                 func(f *Figures) *int { return &f.False },
-	"deleted though it existed all the while": func(f *Figures) *int { return &f.False },
-}
-
 // count adds a verdict.
 func (f *Figures) count(stream string, v *Verdict) {
 	f.Events += v.Published
 	f.Repeated += v.Repeated
 	f.Lost += len(v.Lost)
 	for kind, n := range v.Counts {
-		figure := &f.Wrong
-		if of := kinds[kind]; of != nil {
-			figure = of(f)
+		switch kind {
+		case "repeated otherwise", "one id for two events", "nothing new":
+			f.OtherID += n
+		case "rolled back", "not committed":
+			f.RolledBack += n
+		case "order of an entity", "not ascending", "out of order", "link", "operation":
+			f.Disorder += n
+		case "missing":
+			f.Lost += n
+		case "stale", "extra", "deleted though it existed all the while":
+			f.False += n
+		default:
+			f.Wrong += n
 		}
-		*figure += n
 	}
 	if wrong := v.Wrong(); wrong != "" {
 		f.Find("%s: %s", stream, strings.ReplaceAll(wrong, "\n", "; "))

@@ -2,7 +2,6 @@ package world
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -31,12 +30,9 @@ type Member struct {
 	Env    Env
 	Daemon *Daemon
 
-	name string
-	mu   sync.Mutex
+	mu sync.Mutex
 	// down keeps the supervisor from starting it.
 	down bool
-	// exits are the exit statuses of those that ended by themselves.
-	exits []int
 	// harmed says that its work was ended last: that it ends by itself is as it has to be. starved
 	// counts the ends of one that nothing was done to: it was without a processor for too long.
 	harmed  bool
@@ -47,25 +43,16 @@ type Member struct {
 func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	p.T.Helper()
 	g := &Group{Publisher: p, takeovers: make(map[string][]time.Duration)}
-	for i, more := range own {
+	for _, more := range own {
 		e := p.Env.With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()})
 		delete(e, "BRIDGE_HTTP_ADDR")
 		delete(e, "BRIDGE_CHECKPOINT_URL")
 		e = e.With(more)
-		m := &Member{name: fmt.Sprintf("member %d", i), Env: e}
-		m.Daemon = NewDaemon(p.T, p.Path, e)
+		m := &Member{Env: e, Daemon: NewDaemon(p.T, p.Path, e)}
+		m.Daemon.Start()
 		g.Members = append(g.Members, m)
 	}
-	g.supervise()
-	return g
-}
-
-// supervise starts all members, and those that end, until the test ends.
-func (g *Group) supervise() {
 	end, done := make(chan struct{}), make(chan struct{})
-	for _, m := range g.Members {
-		m.Daemon.Start()
-	}
 	go func() {
 		defer close(done)
 		for {
@@ -79,10 +66,11 @@ func (g *Group) supervise() {
 			}
 		}
 	}()
-	g.T.Cleanup(func() {
+	p.T.Cleanup(func() {
 		close(end)
 		<-done
 	})
+	return g
 }
 
 // revive starts a member that has ended by itself.
@@ -90,7 +78,6 @@ func (m *Member) revive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.Daemon.Ended() && !m.down {
-		m.exits = append(m.exits, m.Daemon.Cmd.ProcessState.ExitCode())
 		if !m.harmed {
 			m.starved++
 		}
@@ -209,7 +196,9 @@ func (g *Group) Replace(how string, end func(*Member)) (former *Member) {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "one works", func() bool { former = g.Worker(); return former != nil })
 	for _, m := range g.Members {
-		m.harms(m == former)
+		m.mu.Lock()
+		m.harmed = m == former
+		m.mu.Unlock()
 	}
 	begun := time.Now()
 	end(former)
@@ -277,13 +266,6 @@ func (g *Group) Report() {
 		g.T.Logf("%s: %d take-overs by %s, median %s, maximum %s", g.Bus, len(all), how,
 			all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
 	}
-	for _, m := range g.Members {
-		m.mu.Lock()
-		if len(m.exits) > 0 {
-			g.T.Logf("%s has ended by itself with %v", m.name, m.exits)
-		}
-		m.mu.Unlock()
-	}
 }
 
 // Alone ends all members in order, and starts one of them without a group: on a busy machine the
@@ -302,13 +284,6 @@ func (g *Group) Alone(w *Member) {
 	delete(w.Daemon.Env, "BRIDGE_STANDBY_TIMEOUT")
 	w.Restart()
 	g.Daemon = w.Daemon
-}
-
-// harms notes whether the member is the one whose work is ended.
-func (m *Member) harms(harmed bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.harmed = harmed
 }
 
 // Starved returns how often a process that nothing was done to ended by itself, as one does that

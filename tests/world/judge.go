@@ -52,8 +52,9 @@ type Judge struct {
 	domain  string
 	expect  Expect
 	schemas map[event.Op]*jsonschema.Schema
-	first   firsts
-	stamps  stamps
+	// first is what is compared of the first message with each event id.
+	first  map[digest]copied
+	stamps stamps
 	// epochs are the highest of each topic-partition.
 	epochs map[string]uint64
 	record record
@@ -62,12 +63,9 @@ type Judge struct {
 // copied is what is kept of a message to compare others with that have the same event id.
 type copied struct {
 	value digest
-	modified
+	// at is the member modified, 0 where there is none, rest the document without it and meta.time.
+	at, rest digest
 }
-
-// modified is the member of this name, 0 where there is none, and the document without it and
-// meta.time.
-type modified struct{ at, rest digest }
 
 func copiedOf(e *Event) copied {
 	c := copied{value: digestOfBytes(e.Value)}
@@ -76,7 +74,7 @@ func copiedOf(e *Event) copied {
 	if document, err := Document(e.Message); len(at) == 0 || err != nil || json.Unmarshal(document, &of) != nil {
 		return c
 	}
-	c.modified = modified{digestOfBytes(at), digestOf(fmt.Sprint(e.Links)) + digestOfMembers(of.Meta, "time") + digestOfMembers(e.Data, "modified")}
+	c.at, c.rest = digestOfBytes(at), digestOf(fmt.Sprint(e.Links))+digestOfMembers(of.Meta, "time")+digestOfMembers(e.Data, "modified")
 	return c
 }
 
@@ -124,7 +122,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: newFirsts(), stamps: make(stamps), epochs: make(map[string]uint64)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[digest]copied), stamps: make(stamps), epochs: make(map[string]uint64)}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -148,8 +146,8 @@ func (j *Judge) Message(m Message) {
 	j.stamp(&e)
 	j.record.message(&e)
 	one := copiedOf(&e)
-	if was, ok := j.first.find(e.ID); !ok {
-		j.first.add(e.ID, one)
+	if was, ok := j.first[digestOf(e.ID)]; !ok {
+		j.first[digestOf(e.ID)] = one
 		j.Published++
 		j.Ops[string(e.Op)+strings.ToLower(e.Reason)]++
 		j.Origins[e.Origin()]++

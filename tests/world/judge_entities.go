@@ -158,7 +158,7 @@ func (r *entityRecord) orphan(e *Event) bool {
 	if !r.expect.Lossy || len(e.Links) != 1 {
 		return false
 	}
-	_, there := r.first.find(e.Links[0].Target)
+	_, there := r.first[digestOf(e.Links[0].Target)]
 	return !there
 }
 

@@ -1,7 +1,7 @@
 package world
 
 // Sections judges a world with rows and entities piece by piece, and forgets what is judged, also
-// in the record of the rows. What it keeps to find what comes again takes 60 to 70 bytes an event.
+// in the record of the rows. What it keeps to find what comes again takes about 80 bytes an event.
 type Sections struct {
 	*Publisher
 	rows, entities section

@@ -12,30 +12,6 @@ func digestOf(text string) digest { return digest(maphash.String(digestSeed, tex
 
 func digestOfBytes(b []byte) digest { return digest(maphash.Bytes(digestSeed, b)) }
 
-// firsts holds what is compared of the first message with each event id. An event takes 16 bytes of
-// a map, and 24 of another one if it has a member modified.
-type firsts struct {
-	values   map[digest]digest
-	modified map[digest]modified
-}
-
-func newFirsts() firsts {
-	return firsts{values: make(map[digest]digest), modified: make(map[digest]modified)}
-}
-
-func (f firsts) add(id string, c copied) {
-	f.values[digestOf(id)] = c.value
-	if c.at != 0 {
-		f.modified[digestOf(id)] = c.modified
-	}
-}
-
-func (f firsts) find(id string) (c copied, ok bool) {
-	c.value, ok = f.values[digestOf(id)]
-	c.modified = f.modified[digestOf(id)]
-	return c, ok
-}
-
 // stamps holds 32 bits of the event id of each stamp: the numbers of a run are dense.
 type stamps map[stampPage]*[stampsInPage]uint32
 

@@ -235,17 +235,13 @@ func (w *World) Fill(name string, n, every int) {
 	w.RecordCommitted(rows, begun)
 }
 
-// ownRow is a row of the test's own, with a token that is its entity, too.
-func ownRow(token string, begun time.Time) workload.Row {
-	return workload.Row{Table: Orders, Entity: token, Token: token, Version: 1, Fate: workload.Open, Begun: begun}
-}
-
 // NewRows returns n rows of the test's own, with the tokens name-1 to name-n, whose transaction
 // begins now.
 func NewRows(name string, n int) []workload.Row {
 	begun, rows := time.Now(), make([]workload.Row, n)
 	for i := range rows {
-		rows[i] = ownRow(fmt.Sprintf("%s-%d", name, i+1), begun)
+		token := fmt.Sprintf("%s-%d", name, i+1)
+		rows[i] = workload.Row{Table: Orders, Entity: token, Token: token, Version: 1, Fate: workload.Open, Begun: begun}
 	}
 	return rows
 }
