@@ -2,10 +2,8 @@ package fold
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 // judge compares what arrived with what the writers recorded.
 type judge struct {
+	world.Verdict
 	streams map[string]*folded
 	// rows are the events of the rows of release streams, by token.
 	rows map[string]string
@@ -35,7 +34,6 @@ type judge struct {
 	// repeats counts messages with the id of an earlier one, late those that the bus has stored
 	// when a later process had begun.
 	repeats, late int
-	faults        map[string][]string
 }
 
 // said is what an event says of its entity.
@@ -64,16 +62,12 @@ type chain struct {
 func newJudge(records map[string]*record) *judge {
 	j := &judge{
 		streams: make(map[string]*folded), rows: make(map[string]string), ids: make(map[string]said),
-		stamps: make(map[stamp]string), faults: make(map[string][]string), before: make(map[string]world.Message),
+		stamps: make(map[stamp]string), before: make(map[string]world.Message),
 	}
 	for stream, r := range records {
 		j.streams[stream] = &folded{record: r, entities: make(map[string]*chain)}
 	}
 	return j
-}
-
-func (j *judge) fault(kind, format string, args ...any) {
-	j.faults[kind] = append(j.faults[kind], fmt.Sprintf(format, args...))
 }
 
 // pair judges that a message without a body follows each deleted event of the stream that is
@@ -86,50 +80,35 @@ func (j *judge) pair(tp string, m world.Message) {
 		j.nulls++
 	}
 	if deleted != (m.Value == nil) || deleted && (m.Key != last.Key || m.Headers["eiffel-id"] != last.Headers["eiffel-id"]) {
-		j.fault("a tombstone", "in %s %q of %q comes behind %q of %q", tp, m.Value, m.Key, last.Value, last.Key)
+		j.Add("a tombstone", "in %s %q of %q comes behind %q of %q", tp, m.Value, m.Key, last.Value, last.Key)
 	}
-}
-
-// found says what is wrong, empty when nothing is.
-func (j *judge) found() string {
-	var b strings.Builder
-	for _, kind := range slices.Sorted(maps.Keys(j.faults)) {
-		for i, text := range j.faults[kind] {
-			if i == 4 {
-				fmt.Fprintf(&b, "%s: %d in all\n", kind, len(j.faults[kind]))
-				break
-			}
-			fmt.Fprintf(&b, "%s: %s\n", kind, text)
-		}
-	}
-	return b.String()
 }
 
 // add takes in the next event of its topic-partition.
 func (j *judge) add(e *event) {
 	if was, ok := j.stamps[e.stamp]; ok && was != e.id {
-		j.fault("one stamp for two events", "%s, and %s", e, was)
+		j.Add("one stamp for two events", "%s, and %s", e, was)
 	}
 	j.stamps[e.stamp] = e.id
 	_, again := j.ids[e.id]
 	if again {
 		j.repeats++
 		if j.once {
-			j.fault("stored twice", "%s", e)
+			j.Add("stored twice", "%s", e)
 		}
 	} else {
 		j.ids[e.id] = said{e.stream, e.key, e.now, len(j.ids)}
 	}
 	if e.kind == "Published" {
 		if was, ok := j.rows[e.token]; ok && was != e.id {
-			j.fault("two events of a row", "%s: %s and %s", e.token, was, e.id)
+			j.Add("two events of a row", "%s: %s and %s", e.token, was, e.id)
 		}
 		j.rows[e.token] = e.id
 		return
 	}
 	s := j.streams[e.stream]
 	if s == nil {
-		j.fault("unknown stream", "%s", e)
+		j.Add("unknown stream", "%s", e)
 		return
 	}
 	c := s.entities[e.key]
@@ -214,16 +193,16 @@ func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 	}
 	switch {
 	case e.now == filtered && tip.id == "":
-		j.fault("never there", "%s: %s", stream, e)
+		j.Add("never there", "%s: %s", stream, e)
 	case e.link != tip.id && (!forgotten || e.link != ""):
-		j.fault("link", "%s: %s comes behind %s", stream, e, tip)
+		j.Add("link", "%s: %s comes behind %s", stream, e, tip)
 	case (e.kind == "Modified") != (living && e.now == live) || e.now == absent && !living && !again:
-		j.fault("operation", "%s: %s comes behind %s", stream, e, tip)
+		j.Add("operation", "%s: %s comes behind %s", stream, e, tip)
 	case living && e.now == live && e.state == tip.state:
-		j.fault("nothing new", "%s: %s comes behind %s", stream, e, tip)
+		j.Add("nothing new", "%s: %s comes behind %s", stream, e, tip)
 	}
 	if !s.record.pass(e.key, func(v version) bool { return v == version{e.now, e.state} }) {
-		j.fault("order", "%s: %s comes behind %s, and the entity was from then on %v", stream, e, tip, s.record.of(e.key))
+		j.Add("order", "%s: %s comes behind %s, and the entity was from then on %v", stream, e, tip, s.record.of(e.key))
 	}
 }
 
@@ -246,7 +225,7 @@ func (j *judge) compare(stream, what string, states map[string]string) {
 			keys = append(keys, key)
 		}
 	}
-	sort.Strings(keys)
+	slices.Sort(keys)
 	for _, key := range keys {
 		is, on := have[key]
 		want, there := states[key]
@@ -257,6 +236,6 @@ func (j *judge) compare(stream, what string, states map[string]string) {
 		if c := j.streams[stream].entities[key]; c != nil {
 			last = c.newest()
 		}
-		j.fault("false by "+what, "%s: %q is %q (%v), and the last message is %v", stream, key, want, there, last)
+		j.Add("false by "+what, "%s: %q is %q (%v), and the last message is %v", stream, key, want, there, last)
 	}
 }

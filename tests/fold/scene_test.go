@@ -216,7 +216,7 @@ func (s *scene) receive() {
 			}
 			e, err := decode(name, m)
 			if err != nil {
-				s.judge.fault("no event", "%v: %.300s", err, m.Value)
+				s.judge.Add("no event", "%v: %.300s", err, m.Value)
 				continue
 			}
 			s.judge.add(e)
@@ -280,14 +280,14 @@ func (s *scene) rest(last bool) error {
 		s.judge.compare(stream, "the record", h.record.present())
 		s.judge.compare(stream, "the tables", h.rows())
 	}
-	s.judge.compareRows(s.world.AllRows(), s.judge.fault)
+	s.judge.compareRows(s.world.AllRows(), s.judge.Add)
 	if last && s.variant.masked {
 		s.t.Logf("%d bytes were searched for masked values", s.searched())
 	}
 	if last && s.variant.compacted {
 		s.isCompacted()
 	}
-	if found := s.judge.found(); found != "" {
+	if found := s.judge.Wrong(); found != "" {
 		return errors.New(found)
 	}
 	if last {

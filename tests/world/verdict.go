@@ -38,13 +38,16 @@ const faultsShown = 3
 
 func newVerdict() Verdict {
 	return Verdict{
-		Counts: make(map[string]int), Ops: make(map[string]int), Origins: make(map[string]int),
+		Ops: make(map[string]int), Origins: make(map[string]int),
 		Delays: make(map[string][]time.Duration),
 	}
 }
 
 // Add notes a fault of a kind.
 func (v *Verdict) Add(kind, format string, args ...any) {
+	if v.Counts == nil {
+		v.Counts = make(map[string]int)
+	}
 	if v.Counts[kind]++; v.Counts[kind] <= faultsShown {
 		v.faults = append(v.faults, kind+": "+fmt.Sprintf(format, args...))
 	}
