@@ -95,15 +95,12 @@ func TestValuesKeepAllTheyHold(t *testing.T) {
 		want      string
 	}{
 		{"empty text", source.Text, 0, "", nil, `""`},
-		{"control bytes", source.Text, 0, "\b\f\n\r\t\x00\x1f", nil, `"\b\f\n\r\t\u0000\u001f"`},
 		{"line separators", source.Text, 0, "a\u2028\u2029\u202ab", nil, "\"a\\u2028\\u2029\u202ab\""},
 		{"half a character", source.Text, 0, "a\xf0\x9f\x8e", nil, `null`},
 		{"an integer longer than 64 bits", source.Int, 0, "-123456789012345678901234567890", nil, `-123456789012345678901234567890`},
 		{"a negative zero", source.Int, 0, "-000", nil, `0`},
 		{"an integer that is none", source.Int, 0, "1.0", nil, `null`},
 		{"a float", source.Float, 0, "-1.7976931348623157e+308", nil, `-1.7976931348623157e+308`},
-		{"infinity", source.Float, 0, "+Inf", nil, `null`},
-		{"a float with a bare point", source.Float, 0, "1.", nil, `null`},
 		{"a byte string", source.Binary, 0, "\xfb\xff", nil, `"+/8="`},
 		{"64 bits", source.Bit, 0, "\xff\xff\xff\xff\xff\xff\xff\xff", nil, `18446744073709551615`},
 		{"a document with what HTML would escape", source.JSON, 0, "\"<\u2028>\"", nil, "\"<\u2028>\""},
@@ -113,14 +110,12 @@ func TestValuesKeepAllTheyHold(t *testing.T) {
 		{"a document nested too deep", source.JSON, 0, nested(9999), nil, `null`},
 		{"brackets that are text", source.JSON, 0, `"` + strings.Repeat(`[\"`, 20000) + `"`, nil, `"` + strings.Repeat(`[\"`, 20000) + `"`},
 		{"a day", source.Date, 0, "2024-02-29", shanghai, `"2024-02-29"`},
-		{"a time of day", source.Clock, 2, "-12:00:00.50", nil, `"-12:00:00.50"`},
 		{"a wall clock of another zone", source.DateTime, 3, "2026-01-01 07:59:59.999", shanghai, `"2025-12-31T23:59:59.999Z"`},
 		{"a timestamp whatever the zone", source.Timestamp, 6, "2026-01-02 03:04:05.000100", shanghai, `"2026-01-02T03:04:05.000100Z"`},
 		{"a fraction shorter than the column's", source.DateTime, 6, "2026-01-02 03:04:05", nil, `"2026-01-02T03:04:05.000000Z"`},
 		{"a fraction longer than the column's", source.DateTime, 1, "2026-01-02 03:04:05.19", nil, `"2026-01-02T03:04:05.1Z"`},
 		{"the year 0 left for the one before", source.DateTime, 0, "0000-01-01 00:00:00", shanghai, `null`},
 		{"the last second left for the year 10000", source.DateTime, 0, "9999-12-31 23:00:00", time.FixedZone("-08", -8*3600), `null`},
-		{"an hour that is none", source.DateTime, 0, "2026-01-02 24:00:00", nil, `null`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -50,13 +50,6 @@ func TestKeyValuesReadsAKey(t *testing.T) {
 	})
 }
 
-func TestTheEmptyKeyIsThatOfAnEmptyValue(t *testing.T) {
-	got, err := keyEncoder(t, source.Text).KeyValues(nil, nil)
-	if err != nil || len(got) != 1 || got[0] == nil || len(got[0]) != 0 {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
 // FuzzKeyValues proves that KeyValues takes exactly the bytes that Append writes: whatever it takes
 // is written again byte for byte, so that no two keys hold the same values.
 func FuzzKeyValues(f *testing.F) {

@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"fmt"
 	"regexp"
 	"testing"
 	"time"
@@ -136,25 +135,4 @@ func FuzzColumnTime(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestTimeDoesNotAllocate(t *testing.T) {
-	value, zone := []byte("2026-01-02 03:04:05.123456"), time.FixedZone("+08", 8*3600)
-	column := source.Column{Kind: source.DateTime, Precision: 6}
-	if n := testing.AllocsPerRun(100, func() { column.Time(value, zone) }); n != 0 {
-		t.Errorf("%v allocations a value", n)
-	}
-}
-
-func BenchmarkColumnTime(b *testing.B) {
-	value := []byte("2026-01-02 03:04:05.123456")
-	for _, zone := range []*time.Location{time.UTC, time.FixedZone("+08", 8*3600)} {
-		b.Run(fmt.Sprint(zone), func(b *testing.B) {
-			column := source.Column{Kind: source.DateTime, Precision: 6}
-			b.ReportAllocs()
-			for b.Loop() {
-				column.Time(value, zone)
-			}
-		})
-	}
 }

@@ -225,15 +225,12 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 	}{
 		{"the id is a text", "id VARCHAR(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
 		{"the id has no index", "id INT", source.Spec{}, "name another column with X_ID, or let"},
-		{"the id has an index that is not unique", "id INT, KEY (id)", source.Spec{}, "no unique index of its own"},
-		{"the id is unique with another column only", "id INT, b INT, PRIMARY KEY (id, b)", source.Spec{}, "no unique index of its own"},
 		{"the id is unique with another column, which comes first", "id INT AUTO_INCREMENT, b INT, PRIMARY KEY (b, id), KEY (id)", source.Spec{}, "ADD UNIQUE KEY (`id`)"},
 		{"the id's index is ignored", "pk INT PRIMARY KEY, id INT NOT NULL, UNIQUE KEY u (id) " + hidden, source.Spec{}, "no unique index of its own"},
 		{"the id may be NULL", "id INT NULL, UNIQUE KEY (id)", source.Spec{}, "NOT NULL"},
 		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "X_CREATED must name"},
 		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
 		{"the KEY of states has no index", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL", states("a", "b"), "ADD UNIQUE KEY (`a`, `b`)"},
-		{"the KEY of states is unique with another column only", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (a, b)", states("a"), "no unique index"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b.replaceTable(t, "unfit", "("+test.definition+")")
@@ -252,12 +249,10 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 		spec             source.Spec
 	}{
 		{"the KEY of facts need not be unique", "id INT PRIMARY KEY, a INT", source.Spec{Key: []string{"a"}}},
-		{"the KEY of states is the primary key", "id INT PRIMARY KEY", states("ID")},
 		{"the KEY of states is unique in another order and case", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (b, a)", states("A", "b")},
 		{"a part of the KEY of states is unique", "id INT PRIMARY KEY, a INT NOT NULL, b INT, UNIQUE KEY (a)", states("a", "b")},
 		{"a prefix of the KEY of states is unique", "id INT PRIMARY KEY, a VARCHAR(200) NOT NULL, UNIQUE KEY (a(9))", states("a")},
 		{"the id is counted and begins the primary key", "id INT AUTO_INCREMENT, b INT, PRIMARY KEY (id, b)", source.Spec{}},
-		{"states without KEY are identified by the id", "id INT PRIMARY KEY", states()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b.replaceTable(t, "fit", "("+test.definition+")")

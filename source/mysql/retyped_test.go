@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,37 +14,26 @@ import (
 // retyped are changes of a column v, and a value to insert after it.
 var retyped = []struct{ from, to, value string }{
 	{"FLOAT", "DOUBLE", "1.23456789012345"},
-	{"FLOAT", "DOUBLE(12,3)", "12345678.125"},
 	{"FLOAT", "DECIMAL(20,10)", "1.2345678901"},
 	{"FLOAT", "VARCHAR(20)", "'words'"},
-	{"FLOAT", "INT", "16777217"},
 	{"FLOAT(7,3)", "DOUBLE", "1.23456789012345"},
 	{"DOUBLE", "FLOAT", "0.1"},
-	{"DOUBLE", "DECIMAL(20,10)", "1.5"},
-	{"INT UNSIGNED", "DECIMAL(10,0)", "7"},
 	{"DECIMAL(20,0)", "BIGINT UNSIGNED", "18446744073709551615"},
 	{"DECIMAL(10,2)", "DECIMAL(10,3)", "1.125"},
 	{"INT", "BIGINT UNSIGNED", "18446744073709551615"},
 	{"INT UNSIGNED", "INT", "-1"},
 	{"TINYINT(1)", "BIT(1)", "1"},
 	{"BIT(1)", "BIT(20)", "b'10000000000000000001'"},
-	{"BIT(8)", "TINYINT UNSIGNED", "255"},
 	{"VARCHAR(50)", "JSON", `'{"a": 1}'`},
-	{"LONGTEXT", "JSON", `'{"a": 1}'`},
 	{"JSON", "LONGTEXT", "'words'"},
 	{"LONGTEXT CHARACTER SET latin1", "LONGTEXT CHARACTER SET utf8mb4 CHECK (json_valid(v))", `'["ü"]'`},
 	{"VARCHAR(50) CHARACTER SET latin1", "VARCHAR(50) CHARACTER SET utf8mb4", "'тест'"},
 	{"VARCHAR(50)", "VARBINARY(50)", "x'00ff'"},
-	{"TEXT", "BLOB", "x'00ff'"},
 	{"ENUM('a','b')", "ENUM('c','a','b')", "'c'"},
-	{"ENUM('1','2')", "INT", "2"},
-	{"SET('a','b')", "VARCHAR(20)", "'a'"},
 	{"DATETIME", "TIMESTAMP NULL", "'2026-07-01 12:00:00'"},
 	{"TIMESTAMP(3) NULL", "DATETIME(3)", "'2026-07-01 12:00:00.5'"},
 	{"DATETIME", "DATETIME(6)", "'2026-07-01 12:00:00.5'"},
-	{"DATE", "DATETIME", "'2026-07-01 12:00:00'"},
 	{"TIME", "TIME(3)", "'12:00:00.5'"},
-	{"YEAR", "INT", "2026"},
 	{"FLOAT AS (x / 3) STORED", "DOUBLE AS (x / 3) STORED", "DEFAULT"},
 	{"INT AS (x + 1) VIRTUAL", "DECIMAL(10,1) AS (x + 2) VIRTUAL", "DEFAULT"},
 }
@@ -116,18 +104,6 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 			t.Fatalf("log %q", got)
 		}
 	})
-	t.Run("another type is noticed at the next page", func(t *testing.T) {
-		b, s := altered(t, product, source.Spec{})
-		b.exec(t, "ALTER TABLE t MODIFY at DATETIME(3), MODIFY n VARCHAR(10)")
-		want := []source.Column{{Name: "n", Kind: source.Text}, {Name: "at", Kind: source.DateTime, Precision: 3}}
-		p := read(t, s, source.Query{Limit: 9})
-		if p.Columns.List[2] != want[0] || p.Columns.List[3] != want[1] || string(p.Rows[0].Values[3]) != "2026-01-02 03:04:05.000" {
-			t.Fatalf("columns %v", p.Columns.List)
-		}
-		if got := b.log.Drain(); !strings.Contains(got, "altered=n,at") {
-			t.Fatalf("log %q", got)
-		}
-	})
 	t.Run("only the order of columns changes", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{})
 		b.exec(t, "ALTER TABLE t MODIFY at DATETIME FIRST")
@@ -147,13 +123,6 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		expectIDs(t, readIDs(t, ids, false, source.Range{First: 1, Last: 9}), 1)
-	})
-	t.Run("a dropped table stops the shard", func(t *testing.T) {
-		b, s := altered(t, product, source.Spec{})
-		b.exec(t, "DROP TABLE t")
-		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrMissing) {
-			t.Fatalf("error %v", err)
-		}
 	})
 	t.Run("an added column is there at the next page although EXCLUDE leaves another one out", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{Exclude: []string{"n"}})

@@ -189,11 +189,4 @@ func TestAlteredTable(t *testing.T) {
 			t.Fatalf("after the repair: %d rows", len(p.Rows))
 		}
 	})
-	t.Run("a dropped table stops the shard", func(t *testing.T) {
-		b, s := altered(t)
-		b.exec(t, "DROP TABLE t")
-		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrMissing) {
-			t.Fatalf("error %v", err)
-		}
-	})
 }

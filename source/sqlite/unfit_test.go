@@ -17,15 +17,10 @@ func TestUnfitTables(t *testing.T) {
 		spec         source.Spec
 		want         string
 	}{
-		{"the id is a text", "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id has no type", "CREATE TABLE t (id PRIMARY KEY NOT NULL)", source.Spec{}, "of no type"},
 		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "name another column with X_ID, or let"},
-		{"the id has an index that is not unique", "CREATE TABLE t (id INTEGER NOT NULL); CREATE INDEX i ON t (id)", source.Spec{}, "no unique index of its own"},
-		{"the id has a partial index", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id) WHERE id > 5", source.Spec{}, "no unique index of its own"},
 		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index of its own"},
-		{"the id is unique with another column only, without rowid", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b)) WITHOUT ROWID", source.Spec{}, "no unique index of its own"},
-		{"the id may be NULL", "CREATE TABLE t (id INT PRIMARY KEY)", source.Spec{}, "NOT NULL"},
 		{"the primary key is not the rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
 		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "X_CREATED must name"},
 		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
@@ -76,18 +71,14 @@ func TestUnfitTables(t *testing.T) {
 
 func TestTablesOfEveryShape(t *testing.T) {
 	for name, create := range map[string]string{
-		"INTEGER PRIMARY KEY":                  "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
-		"AUTOINCREMENT":                        "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)",
-		"STRICT":                               "CREATE TABLE t (id INTEGER PRIMARY KEY, v ANY) STRICT",
-		"WITHOUT ROWID":                        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT) WITHOUT ROWID",
-		"STRICT and WITHOUT ROWID":             "CREATE TABLE t (v TEXT, id INT PRIMARY KEY) STRICT, WITHOUT ROWID",
-		"a unique column":                      "CREATE TABLE t (pk TEXT, id BIGINT NOT NULL UNIQUE, v TEXT)",
-		"a unique column, WITHOUT ROWID":       "CREATE TABLE t (v TEXT, id INT NOT NULL UNIQUE, pk TEXT DEFAULT (hex(randomblob(9))), PRIMARY KEY (pk)) WITHOUT ROWID",
-		"a descending index":                   "CREATE TABLE t (v TEXT, id INT NOT NULL); CREATE UNIQUE INDEX \"odd \"\" name\" ON t (id DESC)",
-		"a descending INTEGER PRIMARY KEY":     "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY DESC, v TEXT)",
-		"generated columns":                    "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, g AS (v || '!'), s TEXT AS (v) STORED)",
-		"a primary key of two, a unique id":    "CREATE TABLE t (a INT DEFAULT 1, v TEXT, id INTEGER NOT NULL UNIQUE, PRIMARY KEY (a, v))",
-		"an INTEGER PRIMARY KEY as constraint": "CREATE TABLE t (v TEXT, id INTEGER, PRIMARY KEY (id))",
+		"INTEGER PRIMARY KEY":              "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
+		"WITHOUT ROWID":                    "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT) WITHOUT ROWID",
+		"STRICT and WITHOUT ROWID":         "CREATE TABLE t (v TEXT, id INT PRIMARY KEY) STRICT, WITHOUT ROWID",
+		"a unique column":                  "CREATE TABLE t (pk TEXT, id BIGINT NOT NULL UNIQUE, v TEXT)",
+		"a unique column, WITHOUT ROWID":   "CREATE TABLE t (v TEXT, id INT NOT NULL UNIQUE, pk TEXT DEFAULT (hex(randomblob(9))), PRIMARY KEY (pk)) WITHOUT ROWID",
+		"a descending index":               "CREATE TABLE t (v TEXT, id INT NOT NULL); CREATE UNIQUE INDEX \"odd \"\" name\" ON t (id DESC)",
+		"a descending INTEGER PRIMARY KEY": "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY DESC, v TEXT)",
+		"generated columns":                "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, g AS (v || '!'), s TEXT AS (v) STORED)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBase(t, wal)
