@@ -30,26 +30,28 @@ func (t *Table) InsertAt(id uint64, values ...string) {
 // are. It panics when there is no such row.
 func (t *Table) Update(id uint64, values ...string) {
 	defer t.locked()()
+	r := t.existing(id)
+	// Rows that were read keep the former values.
+	r.values = slices.Clone(r.values)
+	put(r.values[1:], values)
+}
+
+// existing returns the row with this id, or panics.
+func (t *Table) existing(id uint64) *row {
 	at, found := t.find(id)
 	if !found {
-		panic(fmt.Sprintf("memory: no row %d to update", id))
+		panic(fmt.Sprintf("memory: no row %d", id))
 	}
-	// Rows that were read keep the former values.
-	changed := slices.Clone(t.rows[at].values)
-	put(changed[1:], values)
-	t.rows[at].values = changed
+	return &t.rows[at]
 }
 
 // OpenUpdate gives a row other values in a transaction that CommitUpdate or RollbackUpdate ends.
 // Nobody else may change the row meanwhile. It panics when there is no such row.
 func (t *Table) OpenUpdate(id uint64, values ...string) {
 	defer t.locked()()
-	at, found := t.find(id)
-	if !found {
-		panic(fmt.Sprintf("memory: no row %d to update", id))
-	}
-	t.rows[at].pending = slices.Clone(t.rows[at].values)
-	put(t.rows[at].pending[1:], values)
+	r := t.existing(id)
+	r.pending = slices.Clone(r.values)
+	put(r.pending[1:], values)
 }
 
 // CommitUpdate ends the transactions of OpenUpdate of rows at the same moment, RollbackUpdate takes
@@ -62,12 +64,11 @@ func (t *Table) RollbackUpdate(ids ...uint64) { t.endUpdate(ids, false) }
 func (t *Table) endUpdate(ids []uint64, commit bool) {
 	defer t.locked()()
 	for _, id := range ids {
-		at, _ := t.find(id)
-		if r := &t.rows[at]; commit {
-			r.values, r.pending = r.pending, nil
-		} else {
-			r.pending = nil
+		r := t.existing(id)
+		if commit {
+			r.values = r.pending
 		}
+		r.pending = nil
 	}
 }
 
@@ -75,11 +76,8 @@ func (t *Table) endUpdate(ids []uint64, commit bool) {
 // does: case counts unless the table is Loose. It returns the new id.
 func (t *Table) Replace(values ...string) uint64 {
 	defer t.locked()()
-	id := t.next
-	t.insert(id, false, values)
-	at, _ := t.find(id)
-	written := t.rows[at]
-	key := t.keyOf(written)
+	id := t.insert(t.next, false, values)
+	key := t.keyOf(*t.existing(id))
 	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && t.isKey(key, t.keyOf(r)) })
 	return id
 }
@@ -112,30 +110,16 @@ func (t *Table) Skip(n uint64) {
 	t.next += n
 }
 
-// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns
-// the id.
+// Open inserts a row under the next id in a transaction that Commit ends, and returns the id.
 func (t *Table) Open(values ...string) uint64 {
 	defer t.locked()()
 	return t.insert(t.next, true, values)
 }
 
-// Commit ends the transaction of an open row, Rollback removes the row.
-func (t *Table) Commit(id uint64) { t.end(id, true) }
-
-// Rollback removes an open row; its id stays used.
-func (t *Table) Rollback(id uint64) { t.end(id, false) }
-
-func (t *Table) end(id uint64, commit bool) {
+// Commit ends the transaction of an open row.
+func (t *Table) Commit(id uint64) {
 	defer t.locked()()
-	i, found := t.find(id)
-	if !found || !t.rows[i].open {
-		panic(fmt.Sprintf("memory: no open row %d", id))
-	}
-	if commit {
-		t.rows[i].open = false
-	} else {
-		t.rows = slices.Delete(t.rows, i, i+1)
-	}
+	t.existing(id).open = false
 }
 
 func (t *Table) insert(id uint64, open bool, values []string) uint64 {
