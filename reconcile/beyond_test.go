@@ -20,9 +20,7 @@ import (
 func truncated(t *testing.T, rows int) *world {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 30)
-	for i := 1; i <= 30; i++ {
-		w.touch(fmt.Sprintf("a%d", i))
-	}
+	w.play("gone a 1-30")
 	w.table.Truncate()
 	w.mu.Lock()
 	w.position = 0
@@ -55,15 +53,12 @@ func TestRunLooksForWhatLiesAboveAPositionThatWasSetBack(t *testing.T) {
 func TestRunLeavesWhatWasPublishedMeanwhileToTheNextOne(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)
-	reads := 0
-	w.options.Source = hooked{w.table, func() {
-		if reads++; reads == 2 {
-			w.touch("late")
-			w.table.Insert("late", "1", "0")
-			w.tail(100)
-			w.table.Delete(11)
-		}
-	}}
+	w.atRead(2, func() {
+		w.touch("late")
+		w.table.Insert("late", "1", "0")
+		w.tail(100)
+		w.table.Delete(11)
+	})
 	if report := w.run(reconcile.Mode{}); report.Deleted != 0 || report.Entities != 10 {
 		t.Errorf("report %+v", report)
 	}
@@ -78,71 +73,13 @@ func TestGuardIsAnErrorInTheLogOncePerTrip(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	w.fill("a", 30)
-	for id := range uint64(30) {
-		w.table.Delete(id + 1)
-	}
+	w.play("delete 1-30")
 	for _, mode := range []reconcile.Mode{{DryRun: true}, {}, {}, {}} {
 		w.run(mode)
 	}
 	if errors, warnings := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "level=WARN"); errors != 1 || warnings != 2 {
 		t.Errorf("%d errors and %d warnings, want 1 and 2:\n%s", errors, warnings, log.String())
 	}
-}
-
-// TestWhatIsNotCertainIsNominated has rows that agree with the view where the bus may say something
-// else (rules 6 and 21), and some that are only recorded (rule 16).
-func TestWhatIsNotCertainIsNominated(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(w *world)
-		want   reconcile.Verdict
-	}{
-		"a disputed entity": {func(w *world) { w.edit("a5", func(e *store.Entry) { e.Disputed = true }) }, reconcile.Verdict{Modified: 1}},
-		"a disputed tombstone": {func(w *world) {
-			w.touch("a5")
-			w.table.Update(5, "a5", "1", "1")
-			w.run(reconcile.Mode{})
-			w.edit("a5", func(e *store.Entry) { e.Disputed = true })
-		}, reconcile.Verdict{Deleted: 1}},
-		"an entity of a registration that is not in force": {func(w *world) {
-			w.edit("a4", func(e *store.Entry) { e.At = store.At{TP: 3, Offset: 7} })
-			w.edit("a5", func(e *store.Entry) { e.At = store.At{TP: 1, Offset: 7} })
-			w.late = 1
-		}, reconcile.Verdict{Modified: 1}},
-		"a recorded entity that has not changed": {func(w *world) { w.edit("a5", func(e *store.Entry) { e.State = store.Recorded }) }, reconcile.Verdict{}},
-		"a recorded entity that has changed": {func(w *world) {
-			w.edit("a5", func(e *store.Entry) { e.State = store.Recorded })
-			w.table.Update(5, "a5", "2")
-		}, reconcile.Verdict{Modified: 1}},
-		"a recorded entity that is gone": {func(w *world) {
-			w.edit("a5", func(e *store.Entry) { e.State = store.Recorded })
-			w.touch("a5")
-			w.table.Delete(5)
-		}, reconcile.Verdict{Deleted: 1}},
-	} {
-		t.Run(name, inBubble(func(t *testing.T) {
-			w := newWorld(t, event.Capability)
-			w.fill("a", 30)
-			test.change(w)
-			if dry := w.run(reconcile.Mode{DryRun: true}); dry.Verdict != test.want {
-				t.Errorf("a dry run found %+v, want %+v", dry.Verdict, test.want)
-			}
-			if report := w.run(reconcile.Mode{}); report.Verdict != test.want || report.Entities != 30 && test.want.Deleted == 0 {
-				t.Errorf("report %+v, want %+v", report, test.want)
-			}
-			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
-				t.Errorf("the next run published %+v", again.Verdict)
-			}
-		}))
-	}
-}
-
-// edit changes the entry of an entity.
-func (w *world) edit(name string, change func(*store.Entry)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.known([]byte(name))
-	change(&e)
-	w.enter([]byte(name), e)
 }
 
 func TestADryRunLeavesOutWhatLiesBelowTheFloor(t *testing.T) {
@@ -170,15 +107,15 @@ func inBubble(test func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
-// hooked calls a function before every read.
-type hooked struct {
-	source.Shard
-	before func()
-}
-
-func (h hooked) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	h.before()
-	return h.Shard.Read(ctx, q, p)
+// atRead calls a function before the read of this number.
+func (w *world) atRead(number int, f func()) {
+	reads := 0
+	w.options.Source = hooked{Shard: w.table, read: func(source.Query) error {
+		if reads++; reads == number {
+			f()
+		}
+		return nil
+	}}
 }
 
 // cut is a committer whose saves of runs fail from the given one on: before or after they took

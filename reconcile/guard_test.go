@@ -17,15 +17,11 @@ func TestGuardCheck(t *testing.T) {
 		found reconcile.Found
 		trips bool
 	}{
-		{"the table is empty and nothing was published", 10, reconcile.Found{}, false},
 		{"the table is empty", 10, reconcile.Found{Live: 50, Gone: 50}, true},
-		{"the only row is gone", 10, reconcile.Found{Live: 1, Gone: 1}, true},
 		{"the table is empty, for the rows moved on", 10, reconcile.Found{Live: 50}, false},
-		{"half of few are gone", 10, reconcile.Found{Rows: 25, Live: 50, Gone: 25}, false},
 		{"more than half of an odd number are gone", 10, reconcile.Found{Rows: 1, Live: 3, Gone: 2}, true},
 		{"a hundred and one of 1009 are gone", 10, reconcile.Found{Rows: 908, Live: 1009, Gone: 101}, true},
 		{"a hundred and one of 1010 are gone", 10, reconcile.Found{Rows: 909, Live: 1010, Gone: 101}, false},
-		{"no row may be gone, few are", 0, reconcile.Found{Rows: 900, Live: 1000, Gone: 100}, false},
 		{"no row may be gone, more are", 0, reconcile.Found{Rows: 899, Live: 1000, Gone: 101}, true},
 		{"60% where 80% may, which is more than half", 80, reconcile.Found{Rows: 400, Live: 1000, Gone: 600}, true},
 		{"the guard is off and the table is empty", 100, reconcile.Found{Live: 50_000, Gone: 50_000}, false},
@@ -49,45 +45,26 @@ func TestGuardCheck(t *testing.T) {
 }
 
 func TestGuardBeyond(t *testing.T) {
-	guard := reconcile.Guard{MaxDeletes: 10}
-	tests := []struct {
-		name string
-		room uint64
-		want bool
-	}{{"no row is left that could hold one", 0, true}, {"a few rows could", 300, true}, {"rows for all could", 1000, false}, {"for nearly all", 950, false}}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := guard.Beyond(reconcile.Found{Rows: 5, Live: 1000, Gone: 1000}, test.room); got != test.want {
-				t.Errorf("%v", got)
-			}
-		})
+	for room, want := range map[uint64]bool{0: true, 300: true, 950: false} {
+		if got := (reconcile.Guard{MaxDeletes: 10}).Beyond(reconcile.Found{Rows: 5, Live: 1000, Gone: 1000}, room); got != want {
+			t.Errorf("with room for %d more: %v", room, got)
+		}
 	}
 }
 
-// Fifty and 2500 rows: below and above what the guard lets pass whatever their share, and more than
-// one nomination.
+// TestGuardHoldsDeletesBack of 50 and 2500 rows: below and above what the guard lets pass whatever
+// their share, and more than one nomination.
 func TestGuardHoldsDeletesBack(t *testing.T) {
-	events := []struct {
-		name   string
+	for name, c := range map[string]struct {
+		rows   int
 		happen func(w *world)
 	}{
-		{"the table is truncated", func(w *world) { w.table.Truncate() }},
-		{"the table is truncated and filled again", func(w *world) {
-			w.table.Truncate()
-			w.table.InsertAt(1, "new1", "1", "0")
-			w.table.InsertAt(2, "new2", "1", "0")
-		}},
-		{"a restore loses the newer rows", func(w *world) {
-			reach, _ := w.Reach()
-			for id := reach * 2 / 5; id <= reach; id++ {
-				w.table.Delete(id)
-			}
-		}},
-	}
-	for _, event := range events {
-		for _, rows := range []int{50, 2500} {
-			t.Run(fmt.Sprintf("%s, %d rows before", event.name, rows), func(t *testing.T) { testHeldBack(t, rows, event.happen) })
-		}
+		"the table is truncated":                  {50, func(w *world) { w.table.Truncate() }},
+		"the table is truncated and filled again": {2500, func(w *world) { w.table.Truncate(); w.play("put 1 new1 1 0; put 2 new2 1 0") }},
+		"a restore loses the newer rows":          {2500, func(w *world) { w.play("delete 1000-2500") }},
+		"a restore loses the newer of few rows":   {50, func(w *world) { w.play("delete 20-50") }},
+	} {
+		t.Run(name, func(t *testing.T) { testHeldBack(t, c.rows, c.happen) })
 	}
 }
 
@@ -95,9 +72,7 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 	w := newWorld(t, event.Capability)
 	w.options.PageRows = 1000
 	w.fill("a", rows)
-	for i := 1; i <= rows; i++ {
-		w.touch(fmt.Sprintf("a%d", i))
-	}
+	w.play(fmt.Sprintf("gone a 1-%d", rows))
 	happen(w)
 	dry := w.run(reconcile.Mode{DryRun: true})
 	tripped := w.run(reconcile.Mode{})
@@ -113,7 +88,7 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 		t.Errorf("a restart forgets that the guard tripped: %+v, %v", again.Status(), err)
 	}
 	report, err := again.Run(t.Context(), reconcile.Mode{AllowDeletes: true})
-	if err != nil || report.Guard != "" || report.Deleted == 0 || again.Status().Guard != "" {
+	if err != nil || report.Guard != "" || report.Deleted == 0 || again.Status().Guard != "" || w.recorded().Guard != "" {
 		t.Fatalf("allowed: %+v, %v", report, err)
 	}
 	if uint64(w.deletes()) != tripped.Gone || report.Deleted != tripped.Gone || dry.Deleted > tripped.Gone {
@@ -149,30 +124,23 @@ func TestGuardLetsReplacedRowsPass(t *testing.T) {
 	}
 }
 
-func TestGuardIsForgottenByARunThatPasses(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 5)
-	w.record(reconcile.Run{Guard: "tripped"})
-	w.run(reconcile.Mode{})
-	if run := w.recorded(); run.Guard != "" {
-		t.Errorf("on record: %+v", run)
-	}
-}
-
-func TestGuardNamesItsSettingInTheWordsOfItsUser(t *testing.T) {
+// TestSettingsInTheWordsOfTheUser: in what the guard says, on record, too, and in the errors of a
+// status.
+func TestSettingsInTheWordsOfTheUser(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.options.Text = func(err error) string {
-		return option.Text(err, func(name option.Name) string { return "X_" + string(name) })
+		return "user: " + option.Text(err, func(name option.Name) string { return "X_" + string(name) })
 	}
 	w.fill("a", 300)
-	for id := uint64(1); id <= 120; id++ {
-		w.table.Delete(id)
-	}
+	w.play("delete 1-120")
 	report := w.run(reconcile.Mode{})
-	if !strings.Contains(report.Guard, "(X_RECONCILE_MAX_DELETES)") {
-		t.Errorf("the guard says %q", report.Guard)
+	if !strings.Contains(report.Guard, "(X_RECONCILE_MAX_DELETES)") || w.recorded().Guard != report.Guard {
+		t.Errorf("the guard says %q, on record: %+v", report.Guard, w.recorded())
 	}
-	if run := w.recorded(); run.Guard != report.Guard {
-		t.Errorf("on record: %+v", run)
+	w.options.Source = hooked{Shard: w.table, read: missing}
+	r := reconcile.New(w.options)
+	_, err := r.Run(t.Context(), reconcile.Mode{})
+	if s := r.Status(); err == nil || !strings.HasPrefix(s.LastError, "user: ") || !strings.HasPrefix(s.Last.Error, "user: ") {
+		t.Errorf("%v, the status says %q and %q", err, s.LastError, s.Last.Error)
 	}
 }

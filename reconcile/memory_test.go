@@ -85,31 +85,25 @@ func (s *endless) Parts(ctx context.Context, k store.Key, kind store.Kind, from 
 	}
 }
 
-// counted is an owner that finds nothing to publish, and counts what it is asked about.
-type counted struct {
-	*world
-	entities int
-}
-
-func (c *counted) Nominate(_ context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
-	c.entities += len(n.Entities)
-	return reconcile.Verdict{}, nil
-}
-
 func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 	rows := testall.Pick[uint64](50_000, 200_000)
 	inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.table.InsertAt(rows, "last", "1", "0")
 		w.position = rows
-		s, owner := &endless{rows: rows}, &counted{world: w}
+		s, entities := &endless{rows: rows}, 0
 		s.use(&w.options)
-		w.options.Owner, w.options.PageRows, w.options.SaveEvery = owner, 1000, 0
+		// It finds nothing to publish.
+		w.options.Owner = owner{w, func(_ context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
+			entities += len(n.Entities)
+			return reconcile.Verdict{}, nil
+		}}
+		w.options.PageRows, w.options.SaveEvery = 1000, 0
 		s.measure()
 		before := s.heap
 		report, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{AllowDeletes: true})
-		if err != nil || report.Gone != rows || s.absent != rows || owner.entities != int(rows) {
-			t.Fatalf("%d entities were kept for later, %d were nominated: %+v, %v", s.absent, owner.entities, report, err)
+		if err != nil || report.Gone != rows || s.absent != rows || entities != int(rows) {
+			t.Fatalf("%d entities were kept for later, %d were nominated: %+v, %v", s.absent, entities, report, err)
 		}
 		if grown := s.heap - before; s.most > 2*reconcile.MaxNominated || grown > 8<<20 {
 			t.Errorf("the heap grew by %d KiB, at most %d entities were saved at once", grown>>10, s.most)
@@ -129,11 +123,6 @@ func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 	}))
 }
 
-// brokenTable fails at every read.
-type brokenTable struct{ source.Shard }
-
-func (brokenTable) Read(context.Context, source.Query, *source.Page) error { return source.ErrMissing }
-
 func TestAReconcileThatStandsStillShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlant(t, reconcile.Run{})
@@ -141,10 +130,11 @@ func TestAReconcileThatStandsStillShows(t *testing.T) {
 		free := make(chan struct{})
 		p.shards[0].Reconciler = func() *reconcile.Reconciler {
 			options := p.worlds[0].options
-			options.Source = slowTable{p.worlds[0].table, func(source.Query) {
+			options.Source = hooked{Shard: p.worlds[0].table, read: func(source.Query) error {
 				if _ = backoff.Pause(p.t.Context(), 10*time.Millisecond); hang.Load() {
 					<-free
 				}
+				return nil
 			}}
 			options.Rate = 1
 			return reconcile.New(options)
@@ -175,7 +165,7 @@ func TestTheLogDoesNotRepeatItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.options.Stream, w.options.Shard = key.Stream, key.Shard
-		w.options.Source = brokenTable{w.table}
+		w.options.Source = hooked{Shard: w.table, read: missing}
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		s := reconcile.NewScheduler(logger, reconcile.Scheduled{Reconciler: reconcile.New(w.options), Source: "db", AtOnce: true})
@@ -188,20 +178,4 @@ func TestTheLogDoesNotRepeatItself(t *testing.T) {
 			t.Errorf("%d lines in 10 minutes:\n%s", n, &log)
 		}
 	})
-}
-
-func TestAStatusSaysAnErrorInTheWordsOfItsUser(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.options.Source = brokenTable{w.table}
-	w.options.Text = func(err error) string { return "set BRIDGE_X: " + err.Error() }
-	r := reconcile.New(w.options)
-	if _, err := r.Run(t.Context(), reconcile.Mode{}); err == nil {
-		t.Fatal("a table that cannot be read was reconciled")
-	}
-	s := r.Status()
-	for _, text := range []string{s.LastError, s.Last.Error} {
-		if !strings.HasPrefix(text, "set BRIDGE_X: ") {
-			t.Errorf("the status says %q", text)
-		}
-	}
 }

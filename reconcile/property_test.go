@@ -12,6 +12,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/reconcile"
+	"bridge/source"
 	"bridge/tests/testall"
 )
 
@@ -125,11 +126,12 @@ func testFold(t *testing.T, seed uint64) {
 	}
 	w.tail(1000)
 	busy := w.options
-	busy.Source = hooked{w.table, func() {
+	busy.Source = hooked{Shard: w.table, read: func(source.Query) error {
 		for range 5 {
 			c.change()
 		}
 		w.tail(10)
+		return nil
 	}}
 	for range 5 {
 		saves := 0

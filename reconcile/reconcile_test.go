@@ -17,56 +17,6 @@ import (
 	"bridge/source"
 )
 
-func TestRunPublishesTheDifference(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(w *world)
-		want   reconcile.Verdict
-	}{
-		{"nothing differs", func(*world) {}, reconcile.Verdict{}},
-		{"a row was updated in place", func(w *world) { w.table.Update(5, "a5", "2") }, reconcile.Verdict{Modified: 1}},
-		{"a row was soft-deleted", func(w *world) { w.touch("a5"); w.table.Update(5, "a5", "1", "1") }, reconcile.Verdict{Deleted: 1}},
-		{"a row is gone", func(w *world) { w.touch("a5"); w.table.Delete(5) }, reconcile.Verdict{Deleted: 1}},
-		{"the last row is gone", func(w *world) { w.touch("a30"); w.table.Delete(30) }, reconcile.Verdict{Deleted: 1}},
-		{"a row was replaced by the same", func(w *world) { w.table.Replace("a5", "1", "0") }, reconcile.Verdict{}},
-		{"a row was moved to a lower id", func(w *world) {
-			w.table.Delete(30)
-			w.table.Delete(5)
-			w.table.InsertAt(5, "a30", "3", "0")
-			w.touch("a5")
-		},
-			reconcile.Verdict{Modified: 1, Deleted: 1}},
-		{"two rows changed their ids", func(w *world) { w.table.Update(5, "a30"); w.table.Update(30, "a5") }, reconcile.Verdict{}},
-		{"a key changed its case", func(w *world) { w.touch("a5"); w.table.Update(5, "A5") }, reconcile.Verdict{Added: 1, Deleted: 1}},
-		{"a row came under an old id", func(w *world) {
-			w.touch("a5")
-			w.table.Delete(5)
-			w.run(reconcile.Mode{})
-			w.table.InsertAt(5, "b", "1", "0")
-		}, reconcile.Verdict{Added: 1}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, inBubble(func(t *testing.T) {
-			w := newWorld(t, event.Capability)
-			w.fill("a", 30)
-			test.change(w)
-			dry := w.run(reconcile.Mode{DryRun: true})
-			if before := len(w.bus); dry.Verdict != test.want || before != len(w.bus) {
-				t.Errorf("a dry run found %+v, want %+v", dry.Verdict, test.want)
-			}
-			report := w.run(reconcile.Mode{})
-			if report.Verdict != test.want {
-				t.Errorf("published %+v, want %+v", report.Verdict, test.want)
-			}
-			w.tail(100)
-			w.compare()
-			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
-				t.Errorf("the next run published %+v", again.Verdict)
-			}
-		}))
-	}
-}
-
 func TestRunJudges(t *testing.T) {
 	t.Run("no row above the position", inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)
@@ -82,11 +32,8 @@ func TestRunJudges(t *testing.T) {
 		w.table.Clock = func() time.Time { return now }
 		w.options.Window = 5 * time.Second
 		w.fill("a", 10)
-		w.touch("a4")
-		w.table.Delete(4)
+		w.play("gone a4; gone a5; delete 4 5")
 		w.table.InsertAt(4, "b", "1", "0", now.Add(-5*time.Second).Format(time.DateTime))
-		w.touch("a5")
-		w.table.Delete(5)
 		w.table.InsertAt(5, "c", "1", "0", now.Add(time.Hour).Format(time.DateTime))
 		if report := w.run(reconcile.Mode{}); report.Added != 1 || report.Deleted != 2 {
 			t.Errorf("report %+v", report)
@@ -110,14 +57,8 @@ func TestRunJudges(t *testing.T) {
 	t.Run("no absence when another server answers in the middle of it", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
-		w.table.Delete(4)
-		w.table.Delete(29)
-		reads := 0
-		w.options.Source = hooked{w.table, func() {
-			if reads++; reads == 3 {
-				w.table.Move("other", false)
-			}
-		}}
+		w.play("delete 4 29")
+		w.atRead(3, func() { w.table.Move("other", false) })
 		report := w.run(reconcile.Mode{})
 		if report.Unjudged == "" || report.Deleted != 0 {
 			t.Errorf("report %+v", report)
@@ -154,15 +95,13 @@ func TestRunJudges(t *testing.T) {
 	})
 	t.Run("soft-deleted entities whose rows go leave in silence", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
+		w.play("gone a 0-299")
 		for i := range 300 {
-			w.touch(fmt.Sprintf("a%d", i))
 			w.table.Insert(fmt.Sprintf("a%d", i), "1", "1")
 		}
 		w.fill("b", 10)
 		w.tail(400)
-		for id := uint64(1); id <= 300; id++ {
-			w.table.Delete(id)
-		}
+		w.play("delete 1-300")
 		before := len(w.bus)
 		report := w.run(reconcile.Mode{})
 		if report.Guard != "" || report.Gone != 0 || len(w.bus) != before {
@@ -226,8 +165,7 @@ func testVerifiedThrough(t *testing.T) {
 func TestDryRunListsExamples(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 30)
-	w.table.Update(5, "a5", "2")
-	w.table.Delete(7)
+	w.play("update 5 a5 2; delete 7")
 	before := w.recorded()
 	report := w.run(reconcile.Mode{DryRun: true})
 	var lines []string
@@ -250,9 +188,7 @@ func TestDryRunShowsDeletes(t *testing.T) {
 	for id := 1; id <= rows-3; id++ {
 		w.table.Update(uint64(id), fmt.Sprintf("a%d", id), "2")
 	}
-	for id := rows - 2; id <= rows; id++ {
-		w.table.Delete(uint64(id))
-	}
+	w.play(fmt.Sprintf("delete %d-%d", rows-2, rows))
 	report := w.run(reconcile.Mode{DryRun: true})
 	var got []string
 	for _, d := range report.Differences {

@@ -89,12 +89,7 @@ func change(w *world) {
 func TestAllowedRunStaysAllowedWhenItIsCutShort(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 60)
-	for i := 1; i <= 60; i++ {
-		w.touch(fmt.Sprintf("a%d", i))
-		if i > 2 {
-			w.table.Delete(uint64(i))
-		}
-	}
+	w.play("gone a 3-60; delete 3-60")
 	saves := 0
 	whole := w.options
 	w.options.Committer = cut{w.store, &saves, 3, false}
@@ -120,12 +115,7 @@ func TestRunWaitsForWhatIsAway(t *testing.T) {
 	t.Run("but not for a table that is missing", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
-		reads := 0
-		w.options.Source = hooked{w.table, func() {
-			if reads++; reads == 3 {
-				w.table.Fail(-1, source.ErrMissing)
-			}
-		}}
+		w.atRead(3, func() { w.table.Fail(-1, source.ErrMissing) })
 		reconciler := reconcile.New(w.options)
 		if _, err := reconciler.Run(t.Context(), reconcile.Mode{}); !errors.Is(err, source.ErrMissing) {
 			t.Errorf("error %v", err)
@@ -149,13 +139,9 @@ func TestRunThatIsCutShortRemembers(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 60)
 		w.table.Delete(50)
-		reads, saves := 0, 0
+		saves := 0
 		whole := w.options
-		w.options.Source = hooked{w.table, func() {
-			if reads++; reads == 3 {
-				w.table.Move("other", false)
-			}
-		}}
+		w.atRead(3, func() { w.table.Move("other", false) })
 		w.options.Committer = cut{w.store, &saves, 6, false}
 		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); err == nil {
 			t.Fatal("the run was not cut")

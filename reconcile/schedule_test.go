@@ -35,7 +35,7 @@ func newPlant(t *testing.T, last ...reconcile.Run) *plant {
 		w.fill("a", 30)
 		w.options.Stream, w.options.Shard = key.Stream, key.Shard
 		w.options.PageRows = 5
-		w.options.Source = slowTable{w.table, func(q source.Query) { p.reading(i, q) }}
+		w.options.Source = hooked{Shard: w.table, read: func(q source.Query) error { return p.reading(i, q) }}
 		if !run.Started.IsZero() {
 			w.record(run)
 		}
@@ -46,7 +46,7 @@ func newPlant(t *testing.T, last ...reconcile.Run) *plant {
 }
 
 // reading is called before each read of a run, the first of which asks for a single row.
-func (p *plant) reading(i int, q source.Query) {
+func (p *plant) reading(i int, q source.Query) error {
 	if q.Limit == 1 {
 		if n := len(p.begun[i]); n == 0 || time.Since(p.begun[i][n-1]) > time.Second {
 			p.begun[i] = append(p.begun[i], time.Now())
@@ -56,6 +56,7 @@ func (p *plant) reading(i int, q source.Query) {
 	p.most = max(p.most, p.running)
 	_ = backoff.Pause(p.t.Context(), 10*time.Millisecond)
 	p.running--
+	return nil
 }
 
 func (p *plant) start() {
@@ -75,16 +76,6 @@ func (p *plant) start() {
 func (p *plant) pass(d time.Duration) {
 	_ = backoff.Pause(p.t.Context(), d)
 	synctest.Wait()
-}
-
-type slowTable struct {
-	source.Shard
-	before func(source.Query)
-}
-
-func (s slowTable) Read(ctx context.Context, q source.Query, page *source.Page) error {
-	s.before(q)
-	return s.Shard.Read(ctx, q, page)
 }
 
 func TestSchedulerRuns(t *testing.T) {
@@ -180,25 +171,6 @@ func TestSchedulerRuns(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 	}))
-	t.Run("again soon after one that was cut short", inBubble(func(t *testing.T) {
-		now := time.Now()
-		p := newPlant(t, reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)})
-		p.worlds[0].table.Fail(1, fmt.Errorf("gone: %w", source.ErrMissing))
-		p.start()
-		p.pass(2 * time.Minute)
-		p.stop()
-		if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 1 {
-			t.Errorf("status %+v", s)
-		}
-	}))
-}
-
-// busless is an owner whose bus does not answer.
-type busless struct{ reconcile.Owner }
-
-func (busless) Nominate(ctx context.Context, _ reconcile.Nomination) (reconcile.Verdict, error) {
-	<-ctx.Done()
-	return reconcile.Verdict{}, context.Cause(ctx)
 }
 
 // TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all
@@ -209,8 +181,11 @@ func TestABusThatIsAway(t *testing.T) {
 		p := newPlant(t, old, old)
 		p.worlds[0].table.Update(3, "a3", "7")
 		p.worlds[1].table.Update(3, "a3", "7")
-		p.worlds[0].options.Owner = busless{p.worlds[0]}
-		p.worlds[0].options.Source = slowTable{p.worlds[0].table, func(q source.Query) { p.reading(0, q) }}
+		p.worlds[0].options.Owner = owner{p.worlds[0], func(ctx context.Context, _ reconcile.Nomination) (reconcile.Verdict, error) {
+			<-ctx.Done()
+			return reconcile.Verdict{}, context.Cause(ctx)
+		}}
+		p.worlds[0].options.Source = hooked{Shard: p.worlds[0].table, read: func(q source.Query) error { return p.reading(0, q) }}
 		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
 		p.start()
 		p.pass(time.Hour)
@@ -250,18 +225,6 @@ func TestRateAndProgress(t *testing.T) {
 	})(t)
 }
 
-// timed is an owner that notes how old the rows are that are nominated.
-type timed struct {
-	reconcile.Owner
-	read   *time.Time
-	oldest *time.Duration
-}
-
-func (o timed) Nominate(ctx context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
-	*o.oldest = max(*o.oldest, time.Since(*o.read))
-	return o.Owner.Nominate(ctx, n)
-}
-
 func TestAPageIsComparedAsSoonAsItIsRead(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)
@@ -272,8 +235,11 @@ func TestAPageIsComparedAsSoonAsItIsRead(t *testing.T) {
 		var read time.Time
 		var oldest time.Duration
 		w.options.Rate = 100
-		w.options.Owner = timed{w, &read, &oldest}
-		w.options.Source = hooked{w.table, func() { read = time.Now() }}
+		w.options.Owner = owner{w, func(ctx context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
+			oldest = max(oldest, time.Since(read))
+			return w.Nominate(ctx, n)
+		}}
+		w.options.Source = hooked{Shard: w.table, read: func(source.Query) error { read = time.Now(); return nil }}
 		begin := time.Now()
 		if report := w.run(reconcile.Mode{}); report.Modified != 100 {
 			t.Errorf("report %+v", report)

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,12 +43,7 @@ func TestARunAnswersTheWishThatItBeganWith(t *testing.T) {
 	t.Run("not one that came later", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
-		reads := 0
-		w.options.Source = hooked{w.table, func() {
-			if reads++; reads == 3 {
-				w.wishes(5)
-			}
-		}}
+		w.atRead(3, func() { w.wishes(5) })
 		w.run(reconcile.Mode{})
 		w.answers(t)
 	})
@@ -70,7 +64,7 @@ func TestARunAnswersTheWishThatItBeganWith(t *testing.T) {
 		w.fill("b", 2)
 		w.age(32, 0)
 		w.wishes(1)
-		w.options.Source = movedOn{w.table, func() { w.table.Move("other", false) }}
+		w.options.Source = hooked{Shard: w.table, readIDs: func(_ *source.IDs, read func() error) error { w.table.Move("other", false); return read() }}
 		if report := w.run(reconcile.Mode{}); report.Unjudged == "" {
 			t.Errorf("report %+v", report)
 		}
@@ -78,26 +72,12 @@ func TestARunAnswersTheWishThatItBeganWith(t *testing.T) {
 	})
 }
 
-// movedOn calls a function before ids are read.
-type movedOn struct {
-	source.Shard
-	before func()
-}
-
-func (m movedOn) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
-	m.before()
-	return m.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
-}
-
 // TestAWishBeginsARunOnRecordAgain: what was compared before the wish counts for nothing, but the
 // agreement to deletes does.
 func TestAWishBeginsARunOnRecordAgain(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 30)
-	for id := uint64(1); id <= 20; id++ {
-		w.touch(fmt.Sprintf("a%d", id))
-		w.table.Delete(id)
-	}
+	w.play("gone a 1-20; delete 1-20")
 	w.record(reconcile.Run{Started: time.Now().Add(-time.Minute), Bound: 30, After: 25, Absent: 2, Server: "memory", Allowed: true})
 	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.AbsentEntities, Bytes: []byte(`["YTI5","YTMw"]`)}}}}})
 	w.wishes(7)
@@ -140,23 +120,6 @@ func TestSchedulerRunsAtOnceWhatIsWished(t *testing.T) {
 		if len(p.begun[0]) != 1 {
 			t.Errorf("ran: %v", p.begun)
 		}
-	}))
-	t.Run("once the shard runs", inBubble(func(t *testing.T) {
-		p := newPlant(t, recent())
-		w := p.worlds[0]
-		w.wishes(1)
-		w.stopped = true
-		p.start()
-		p.pass(10 * time.Second)
-		if s := p.shards[0].Status(); len(p.begun[0]) != 0 || s.LastError != "" {
-			t.Errorf("ran: %v, status %+v", p.begun, s)
-		}
-		w.mu.Lock()
-		w.stopped = false
-		w.mu.Unlock()
-		p.pass(3 * time.Second)
-		p.stop()
-		w.answers(t, 1)
 	}))
 	t.Run("and soon again where it was cut short", inBubble(func(t *testing.T) {
 		p := newPlant(t, recent())

@@ -443,3 +443,41 @@ func (w *world) fill(prefix string, n int) {
 	}
 	w.tail(n)
 }
+
+// hooked is a table with a function before each read, which may have it fail, and one around each
+// read of ids, where they are not nil.
+type hooked struct {
+	source.Shard
+	read    func(source.Query) error
+	readIDs func(ids *source.IDs, read func() error) error
+}
+
+func (h hooked) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if h.read != nil {
+		if err := h.read(q); err != nil {
+			return err
+		}
+	}
+	return h.Shard.Read(ctx, q, p)
+}
+
+func (h hooked) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	read := func() error { return h.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids) }
+	if h.readIDs != nil {
+		return h.readIDs(ids, read)
+	}
+	return read()
+}
+
+// missing fails each read.
+func missing(source.Query) error { return source.ErrMissing }
+
+// owner is one that answers nominations in another way than its world.
+type owner struct {
+	*world
+	nominate func(context.Context, reconcile.Nomination) (reconcile.Verdict, error)
+}
+
+func (o owner) Nominate(ctx context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
+	return o.nominate(ctx, n)
+}
