@@ -12,7 +12,6 @@ import (
 
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/shard"
 )
 
 // TestPageIsOneFile: it loads nothing, and its policy lets in nothing but its own style and script.
@@ -54,33 +53,5 @@ func TestPageIsOneFile(t *testing.T) {
 	}
 	if len(body) > 44<<10 {
 		t.Errorf("the page has %d bytes", len(body))
-	}
-}
-
-func TestResendAll(t *testing.T) {
-	d := &httpapitest.Daemon{Resent: httpapi.ResentAll{Found: 1, Fates: map[shard.Fate]int{shard.SentSame: 1}, DeadLetters: []httpapi.ResentDeadLetter{{Shard: "t", Row: 1<<64 - 1}}}}
-	const path = "/api/v1/streams/orders/resend-all"
-	code, body := httpapitest.Request(t, d, "POST", path+"?dryRun=true")
-	if code != 200 || !strings.Contains(body, `{"found":1,"more":false,"fates":{"same":1},"letters":[{"shard":"t","row":18446744073709551615,`) {
-		t.Errorf("%d %s", code, body)
-	}
-	for query, want := range map[string]int{"?allowDeletes=true": 400, "?dryrun=true": 400, "": 200} {
-		if code, body := httpapitest.Request(t, d, "POST", path+query); code != want {
-			t.Errorf("%q: %d %s", query, code, body)
-		}
-	}
-	if got := strings.Join(d.Asked(), " "); got != "orders/resend-all/true orders/resend-all/false" {
-		t.Errorf("asked for %s", got)
-	}
-	d.Refuses = httpapi.ErrNoStream
-	if code, _ := httpapitest.Request(t, d, "POST", path); code != 404 {
-		t.Errorf("of an unknown stream: %d", code)
-	}
-	d.Refuses = httpapi.ErrCannotResend
-	if code, _ := httpapitest.Request(t, d, "POST", path); code != 409 {
-		t.Errorf("of a stream without dead letters: %d", code)
-	}
-	if code, _ := httpapitest.Request(t, d, "GET", path); code != 405 {
-		t.Errorf("by GET: %d", code)
 	}
 }

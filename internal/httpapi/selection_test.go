@@ -72,6 +72,9 @@ func TestSelectionOfShards(t *testing.T) {
 			}
 		})
 	}
+	if _, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?limit=20&examples=0"); len(body) > 40<<10 {
+		t.Errorf("what the page asks for has %d bytes", len(body))
+	}
 	t.Run("what is listed does not change the daemon", func(t *testing.T) {
 		if s := d.State.Streams[0]; len(s.Shards) != 2000 || s.Shards[0].Shard != "Orders_0000" || s.Summary != nil || len(s.Shards[7].Reconcile.LastDryRun.Differences) != 100 {
 			t.Errorf("%d shards, %+v", len(s.Shards), s.Summary)
@@ -88,20 +91,4 @@ func TestSelectionOfShards(t *testing.T) {
 			t.Errorf("%+v, %+v", dry, sum)
 		}
 	})
-	for query, want := range map[string]string{
-		"?limit=-1": "limit must be 0 to", "?limit=x": "limit must be", "?offset=1000001": "offset must be", "?state=bad": "state must be one of stopped, degraded",
-		"?working=maybe": "true or false", "?limt=1": `unknown parameter \"limt\"`, "?limit=1&limit=2": "more than once",
-	} {
-		if code, body := httpapitest.Request(t, d, "GET", "/api/v1/status"+query); code != 400 || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s, want %s", query, code, body, want)
-		}
-	}
-}
-
-// TestAStatusOfManyTables: what the page asks for stays small.
-func TestAStatusOfManyTables(t *testing.T) {
-	_, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?limit=20&examples=0")
-	if len(body) > 40<<10 {
-		t.Errorf("%d bytes", len(body))
-	}
 }

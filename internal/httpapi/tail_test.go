@@ -71,7 +71,7 @@ func wantEvent(t *testing.T, l *listening) {
 
 func TestTail(t *testing.T) {
 	d := &httpapitest.Daemon{}
-	addr := serveTLS(t, d, httpapi.Access{}, io.Discard)
+	addr, _ := serve(t, d, httpapi.Access{}, io.Discard)
 	client := &httpapi.Client{Addr: httpapitest.Serve(t, d), Setting: "HTTP"}
 	t.Run("shows events as they were published", func(t *testing.T) {
 		l := listenTo(t, client, "orders")
@@ -122,59 +122,34 @@ func TestTail(t *testing.T) {
 			}
 		}
 	})
-	t.Run("refuses what it does not know", func(t *testing.T) {
-		for path, want := range map[string]int{"/api/v1/tail?streams=orders": 400, "/api/v1/tail?stream=a&stream=b": 400} {
-			if status, body := httpapitest.Request(t, d, "GET", path); status != want {
-				t.Errorf("%s: %d %s", path, status, body)
-			}
-		}
-		if status, body := httpapitest.Request(t, &httpapitest.Daemon{Refuses: httpapi.ErrNoStream}, "GET", "/api/v1/tail?stream=x"); status != 404 {
-			t.Errorf("%d %s", status, body)
-		}
-		if status, body := httpapitest.Request(t, &httpapitest.Daemon{Refuses: tap.ErrTooMany}, "GET", "/api/v1/tail"); status != 503 || !strings.Contains(body, "8 listen already") {
-			t.Errorf("%d %s", status, body)
-		}
-	})
 }
 
 // TestATailOverAStandby comes from the process that works.
 func TestATailOverAStandby(t *testing.T) {
 	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
-	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: serveTLS(t, works, httpapitest.Access, io.Discard)}}
-	l := listenTo(t, &httpapi.Client{Addr: serveTLS(t, waits, httpapitest.Access, io.Discard)}, "")
+	at, _ := serve(t, works, httpapitest.Access, io.Discard)
+	addr, _ := serve(t, &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: at}}, httpapitest.Access, io.Discard)
+	l := listenTo(t, &httpapi.Client{Addr: addr}, "")
 	for range 3 {
 		publish(works, value)
 		wantEvent(t, l)
 	}
 }
 
-// TestTheEndOfTheServerEndsTails at once, and they say so.
+// TestTheEndOfTheServerEndsTails at once, of one that works and one that waits, with the reason.
 func TestTheEndOfTheServerEndsTails(t *testing.T) {
 	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
-	for name, client := range map[string]func(*testing.T) (addr string, stop func()){
-		"that works": func(t *testing.T) (string, func()) { return serveUntil(t, works) },
-		"that waits": func(t *testing.T) (string, func()) {
-			at, _ := serveUntil(t, works)
-			return serveUntil(t, &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Addr: at}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			addr, stop := client(t)
-			l := listenTo(t, &httpapi.Client{Addr: addr}, "")
-			stop()
-			if err := <-l.ended; !errors.Is(err, httpapi.ErrEnded) {
-				t.Error(err)
-			}
-		})
+	at, stop := serve(t, works, httpapitest.Access, io.Discard)
+	waiting, stopWaiting := serve(t, &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Addr: at}}, httpapitest.Access, io.Discard)
+	one, other := listenTo(t, &httpapi.Client{Addr: at}, ""), listenTo(t, &httpapi.Client{Addr: waiting}, "")
+	stopWaiting()
+	if err := <-other.ended; !errors.Is(err, httpapi.ErrEnded) {
+		t.Errorf("one that waits: %v", err)
 	}
-	t.Run("with the reason", func(t *testing.T) {
-		addr, stop := serveUntil(t, works)
-		l := listenTo(t, &httpapi.Client{Addr: addr}, "")
-		stop()
-		if err := <-l.ended; err == nil || !strings.Contains(err.Error(), "this bridge stops") {
-			t.Error(err)
-		}
-	})
+	stop()
+	if err := <-one.ended; !errors.Is(err, httpapi.ErrEnded) || !strings.Contains(err.Error(), "this bridge stops") {
+		t.Error(err)
+	}
 }
 
 // deadlines is a writer that counts the deadlines it gets, as that of a connection has them.

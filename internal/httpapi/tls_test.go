@@ -22,19 +22,7 @@ import (
 	"bridge/tests/testenv"
 )
 
-// serveTLS runs a server until the test ends and returns host:port.
-func serveTLS(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) string {
-	t.Helper()
-	addr, _ := serve(t, d, access, log)
-	return addr
-}
-
-// serveUntil runs a server until stop, which waits for its end, or the end of the test.
-func serveUntil(t *testing.T, d httpapi.Daemon) (addr string, stop func()) {
-	t.Helper()
-	return serve(t, d, httpapitest.Access, io.Discard)
-}
-
+// serve runs a server until stop, which waits for its end, or the end of the test.
 func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
 	t.Helper()
 	server, err := httpapi.Open(t.Context(), httpapi.Options{
@@ -61,7 +49,8 @@ func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer)
 func TestWhomAClientTrusts(t *testing.T) {
 	certs := testenv.NewCerts(t)
 	at := func(cert, key string) string {
-		return serveTLS(t, &httpapitest.Daemon{}, httpapi.Access{TLS: httpapi.TLS{Cert: cert, Key: key}}, io.Discard)
+		addr, _ := serve(t, &httpapitest.Daemon{}, httpapi.Access{TLS: httpapi.TLS{Cert: cert, Key: key}}, io.Discard)
+		return addr
 	}
 	named, server, expired := at(certs.NamedCert, certs.NamedKey), at(certs.ServerCert, certs.ServerKey), at(certs.ExpiredCert, certs.ExpiredKey)
 	plain := httpapitest.Serve(t, &httpapitest.Daemon{})
@@ -118,7 +107,7 @@ func TestACertificateIsReplaced(t *testing.T) {
 	replace(files.Cert, certs.NamedCert)
 	replace(files.Key, certs.NamedKey)
 	var log lockedBuffer
-	addr := serveTLS(t, &httpapitest.Daemon{}, httpapi.Access{TLS: files}, &log)
+	addr, _ := serve(t, &httpapitest.Daemon{}, httpapi.Access{TLS: files}, &log)
 	shows := func(cert string) bool {
 		client := httpapi.Client{Addr: addr, TLS: httpapi.TLS{Cert: cert, CA: certs.OtherCA}}
 		_, ok, err := client.Live(t.Context())
@@ -151,7 +140,7 @@ func TestForwardingOverTLS(t *testing.T) {
 	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
 	member := httpapitest.Access
 	member.TLS = httpapi.TLS{Cert: certs.NamedCert, Key: certs.NamedKey}
-	addr := serveTLS(t, works, member, io.Discard)
+	addr, _ := serve(t, works, member, io.Discard)
 	for _, c := range []struct {
 		name   string
 		files  httpapi.TLS

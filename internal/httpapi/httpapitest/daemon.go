@@ -133,12 +133,17 @@ func Listens(d httpapi.Daemon, addr string) {
 	}
 }
 
-// Request returns what the pages of d answer. Their only metric is bridge_test_total.
-func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, body string) {
-	t.Helper()
+// Pages returns the pages of d. Their only metric is bridge_test_total.
+func Pages(d httpapi.Daemon) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "bridge_test_total"}))
-	return RequestOf(t, httpapi.Handler(d, registry, Access), method, path)
+	return httpapi.Handler(d, registry, Access)
+}
+
+// Request returns what the pages of d answer.
+func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, body string) {
+	t.Helper()
+	return RequestOf(t, Pages(d), method, path)
 }
 
 // RequestOf returns what h answers.

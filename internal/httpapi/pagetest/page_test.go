@@ -25,7 +25,7 @@ import (
 func TestPage(t *testing.T) {
 	t.Parallel()
 	urls := serve(t, testall.Pick(
-		[]string{"guard", "large", "lost", "hostile"},
+		[]string{"guard", "lost", "hostile"},
 		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "hostile", "standby", "lost", "token"}))
 	urls["real"] = real(t)
 	checks := testenv.Browse(t, "internal/httpapi/pagetest/check.js", urls)
