@@ -47,13 +47,15 @@ func TestConfig(t *testing.T) {
 			cfg.CheckpointPath, cfg.HTTPAddr, cfg.LogLevel.String(), cfg.LogFormat, cfg.DomainID, cfg.MaxInflightBytes, cfg.ShutdownTimeout,
 			s.PollInterval, s.BatchRows, s.StabilityWindow, s.GapPolicy, s.GapTTL, s.IDOrder,
 			s.ReconcileInterval, s.ReconcileRate, s.ReconcileMaxDeletes, s.DeadLetter, s.DeadLetterLimit, s.OnBadValue, s.TimeZone.Location.String(),
-			cfg.Sink.Kafka.Compression, cfg.Sink.Kafka.UseTLS, s.ID, s.Start, s.Destination,
+			cfg.Sink.Kafka.Compression, cfg.Sink.Kafka.UseTLS, s.ID, s.Start, s.Destination, strings.Join(cfg.Sink.Kafka.Brokers, " "),
+			load(t, with("BRIDGE_SINK_URL", "nats://n1")).Streams[0].Destination,
 		}
 		want := []any{
 			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", int64(32 << 20), 10 * time.Second,
 			200 * time.Millisecond, 2000, time.Second, "late", 24 * time.Hour, "auto",
 			30 * time.Minute, int64(0), Percent(0.1), "", 100, "null", "UTC",
-			"none", false, "id", Start{}, "{stream}",
+			"none", false, "id", Start{}, "{stream}", "k1:9093 k2:9092",
+			"eiffel.{family}.{type}.{tag}.{domain}",
 		}
 		for i := range want {
 			if got[i] != want[i] {
@@ -62,12 +64,6 @@ func TestConfig(t *testing.T) {
 		}
 		if len(cfg.Warnings) != 0 {
 			t.Errorf("warnings %v", cfg.Warnings)
-		}
-	})
-
-	t.Run("takes the brokers with the default port", func(t *testing.T) {
-		if got := load(t, minimal()).Sink.Kafka.Brokers; !slices.Equal(got, []string{"k1:9093", "k2:9092"}) {
-			t.Errorf("brokers %v", got)
 		}
 	})
 
@@ -129,13 +125,6 @@ func TestConfig(t *testing.T) {
 		cfg := load(t, with("BRIDGE_LOG_LEVEL", "DEBUG", "BRIDGE_KAFKA_COMPRESSION", "ZSTD", "BRIDGE_STREAM_ORDERS_KIND", "Capability"))
 		if cfg.LogLevel.String() != "DEBUG" || cfg.Sink.Kafka.Compression != "zstd" || cfg.Streams[0].Kind != event.Capability {
 			t.Errorf("%+v", cfg)
-		}
-	})
-
-	t.Run("has the default destination of the sink", func(t *testing.T) {
-		cfg := load(t, with("BRIDGE_SINK_URL", "nats://n1"))
-		if got := cfg.Streams[0].Destination; got != "eiffel.{family}.{type}.{tag}.{domain}" {
-			t.Errorf("destination %s", got)
 		}
 	})
 }
