@@ -52,12 +52,7 @@ func TestFormats(t *testing.T) {
 			m := w.message("a", "1")
 			m.Value = []byte(c.body)
 			w.publish(m)
-			table, err := client.NewTable(changing{b, c.change}, options("orders"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			run(t, table.Run)
-			<-table.Ready()
+			table := readChanged(t, b, c.change)
 			e, _ := table.Get("a")
 			var columns struct{ ID uint64 }
 			if err := e.Decode(&columns); err != nil || columns.ID != 9007199254740993 || e.Format != c.want {

@@ -79,19 +79,14 @@ func TestHeadersOfFormerVersions(t *testing.T) {
 		b := newBus(memory.Options{})
 		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
 		w.write("a", "1")
-		table, err := client.NewTable(changing{b, func(m *sink.Stored) {
+		table := readChanged(t, b, func(m *sink.Stored) {
 			set(m, sink.HeaderVersion, "")
 			for name, value := range map[string]string{
 				sink.HeaderContentType: sink.ContentType, sink.HeaderType: "OrderAddedEvent", sink.HeaderVersion: "0.9.0", sink.HeaderPublishedAt: "2026-03-01T00:00:01.500Z",
 			} {
 				m.Headers = append(m.Headers, sink.Header{Name: name, Value: []byte(value)})
 			}
-		}}, options("orders"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(t, table.Run)
-		<-table.Ready()
+		})
 		e, _ := table.Get("a")
 		if e.Type != "OrderAddedEvent" || e.Version != "0.9.0" || e.Operation != client.Added || e.Published.UnixMilli() != 1772323201500 {
 			t.Errorf("the event is %+v", e)
@@ -265,12 +260,7 @@ func TestWhatATableCannotRead(t *testing.T) {
 		b := newBus(memory.Options{})
 		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
 		w.write("a", "1")
-		table, err := client.NewTable(changing{b, func(m *sink.Stored) { set(m, sink.HeaderState, ""); set(m, sink.HeaderDomain, "") }}, options("orders"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(t, table.Run)
-		<-table.Ready()
+		table := readChanged(t, b, func(m *sink.Stored) { set(m, sink.HeaderState, ""); set(m, sink.HeaderDomain, "") })
 		if s := table.Stats(); s.Stateless != 1 || s.Entities != 0 || s.Foreign != 0 {
 			t.Errorf("the counts are %+v", s)
 		}
@@ -284,21 +274,28 @@ func TestWhatATableCannotRead(t *testing.T) {
 			null := w.message("a", "1")
 			null.Value = nil
 			w.publish(null)
-			table, err := client.NewTable(changing{b, func(m *sink.Stored) {
+			table := readChanged(t, b, func(m *sink.Stored) {
 				if m.Value == nil && bare {
 					m.Headers = nil
 				}
-			}}, options("orders"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			run(t, table.Run)
-			<-table.Ready()
+			})
 			if got := contents(table); got != "b=1" {
 				t.Errorf("without headers %v: the table has %q", bare, got)
 			}
 		}
 	})
+}
+
+// readChanged returns a table that is ready, with what w has published as change makes it.
+func readChanged(t *testing.T, b *bus, change func(*sink.Stored)) *client.Table {
+	t.Helper()
+	table, err := client.NewTable(changing{b, change}, options("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, table.Run)
+	<-table.Ready()
+	return table
 }
 
 // changing is a bus whose messages are changed as they are read.

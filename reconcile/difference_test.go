@@ -103,7 +103,7 @@ func TestRunPublishesTheDifference(t *testing.T) {
 		{"two rows changed their ids", "", "update 5 a30; update 30 a5", reconcile.Verdict{}},
 		{"a key changed its case", "", "gone a5; update 5 A5", reconcile.Verdict{Added: 1, Deleted: 1}},
 		{"a row came under an old id", "", "gone a5; delete 5; run; put 5 b 1 0", reconcile.Verdict{Added: 1}},
-		// The bus may say something else than the view (rules 6, 21), and some are only recorded (rule 16).
+		// Where the bus may say something else (rules 6, 21), and what is only recorded (rule 16).
 		{"a disputed entity", "", "disputed a5", reconcile.Verdict{Modified: 1}},
 		{"a disputed tombstone", "", "gone a5; update 5 a5 1 1; run; disputed a5", reconcile.Verdict{Deleted: 1}},
 		{"an entity of a registration that is not in force", "", "at a4 3; at a5 1; late 1", reconcile.Verdict{Modified: 1}},

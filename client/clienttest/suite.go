@@ -36,15 +36,21 @@ type Fixture struct {
 // within bounds the waits of these tests.
 const within = 2 * time.Minute
 
-// Run tests a bus.
+// Run tests a bus: side by side, but for what restarts it.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
-	t.Run("a table is what was published, and follows", func(t *testing.T) { testTable(t, open(t)) })
 	t.Run("a table goes on behind a restart of the bus", func(t *testing.T) { testRestart(t, open(t)) })
-	t.Run("a table follows a bus that is made again", func(t *testing.T) { testRemake(t, open(t)) })
-	t.Run("a table follows a bus that is purged", func(t *testing.T) { testPurge(t, open(t)) })
-	t.Run("each event is handed over, in order, by whichever process of the group", func(t *testing.T) { testEvents(t, open(t)) })
-	t.Run("events go on where the bus is made again", func(t *testing.T) { testEventsOfAnotherBus(t, open(t)) })
 	t.Run("events go on behind a restart of the bus", func(t *testing.T) { testEventsOverARestart(t, open(t)) })
+	for name, test := range map[string]func(*testing.T, Fixture){
+		"a table is what was published, and follows": testTable, "a table follows a bus that is made again": testRemake,
+		"a table follows a bus that is purged":                                   testPurge,
+		"each event is handed over, in order, by whichever process of the group": testEvents,
+		"events go on where the bus is made again":                               testEventsOfAnotherBus,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
 }
 
 func (f *Fixture) options() client.Options {
@@ -54,6 +60,9 @@ func (f *Fixture) options() client.Options {
 	}
 	return client.Options{Stream: Stream, Destinations: []string{reads}, RefreshEvery: 200 * time.Millisecond, KeepFor: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 }
+
+// group returns the name of a group that no other test has.
+func (f *Fixture) group() string { return "group-" + strings.ReplaceAll(f.Destination, ".", "-") }
 
 // start runs f until the test ends or the returned function is called.
 func start(t testing.TB, f func(context.Context) error) (stop func()) {
@@ -277,7 +286,7 @@ func (h *heard) check(t testing.TB, most int) {
 
 func process(t testing.TB, f *Fixture, h *heard, number int) (stop func()) {
 	t.Helper()
-	events, err := client.NewEvents(f.Bus, "group", f.options(), h.handler(number))
+	events, err := client.NewEvents(f.Bus, f.group(), f.options(), h.handler(number))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +327,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	}
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(300, 50)
-	events, err := client.NewEvents(f.Bus, "group", f.options(), h.handler(1))
+	events, err := client.NewEvents(f.Bus, f.group(), f.options(), h.handler(1))
 	if err != nil {
 		t.Fatal(err)
 	}
