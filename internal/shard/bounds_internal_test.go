@@ -2,76 +2,13 @@ package shard
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/catchup"
-	"bridge/internal/outage"
-	"bridge/internal/progress"
-	"bridge/sink"
 	"bridge/source"
-	"bridge/source/ledger"
 )
-
-// TestNotesOfAnOwnerThatIsBusy has a topic be read while the owner of a shard waits for its source:
-// the store alone has what the owner is to take in (invariant 7), until it has.
-func TestNotesOfAnOwnerThatIsBusy(t *testing.T) {
-	kept := memory.New()
-	committer := catchup.NewCommitter(kept, store.Image{}, outage.New(slog.New(slog.DiscardHandler)))
-	f := NewFeed(FeedOptions{Stream: "s", Store: kept, Shards: []FeedShard{{Name: "a"}}, Committer: committer})
-	p, _, err := f.lend(t.Context(), "a", ledger.Options{}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply := func(b *store.Batch) error { return kept.Apply(t.Context(), b) }
-	const chunks, rows = 20, 1000
-	for chunk := range uint64(chunks) {
-		var messages []catchup.Message
-		for i := range uint64(rows) {
-			row := chunk*rows + i + 1
-			messages = append(messages, catchup.Message{
-				Stream: "s", Shard: "a", Row: row, Origin: sink.FromTail, At: store.At{TP: 1, Offset: row}, State: sink.State{Epoch: 5, Seq: row},
-			})
-		}
-		if err := f.Apply(t.Context(), messages, apply); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parts, size := notesIn(t, kept)
-	if most := chunks * rows * 5; parts != chunks || size > most {
-		t.Errorf("the store has %d parts of notes, %d bytes in all, want %d and at most %d", parts, size, chunks, most)
-	}
-	if err := p.ApplyNotes(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	change, err := p.Advance(progress.Batch{At: time.Now(), Now: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := apply(&store.Batch{Shards: []store.ShardChange{change.ShardChange}}); err != nil {
-		t.Fatal(err)
-	}
-	if parts, _ := notesIn(t, kept); parts != 0 {
-		t.Errorf("%d parts of notes are left that were taken in", parts)
-	}
-}
-
-// notesIn counts the parts of notes in a store, and their bytes.
-func notesIn(t *testing.T, s store.Store) (parts, size int) {
-	for one, err := range s.Parts(t.Context(), store.Key{Stream: "s", Shard: "a"}, store.Noted, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts, size = parts+1, size+len(one.Bytes)
-	}
-	return parts, size
-}
 
 // TestHeightsAreBounded: they make ids older by a thirtieth at most.
 func TestHeightsAreBounded(t *testing.T) {
@@ -112,15 +49,6 @@ func TestRecent(t *testing.T) {
 	}
 	if r.has(9999, "another") || r.has(20_000, text(start)) {
 		t.Error("it has what was not noted")
-	}
-}
-
-func TestTrafficTakesLittleMemory(t *testing.T) {
-	if n := unsafe.Sizeof(recentTraffic{}); n > 500 {
-		t.Errorf("a shard that publishes keeps %d bytes", n)
-	}
-	if n := unsafe.Sizeof(traffic{}); n > 64 {
-		t.Errorf("a shard that publishes nothing keeps %d bytes", n)
 	}
 }
 

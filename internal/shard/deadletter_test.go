@@ -60,8 +60,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 	}
 
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
-		l := shard.NewDeadLetterLimit("items", 2)
-		start := time.Unix(1000, 0)
+		l, start := shard.NewDeadLetterLimit("items", 2), time.Unix(1000, 0)
 		for _, c := range []struct {
 			row   uint64
 			after time.Duration

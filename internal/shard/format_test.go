@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
@@ -15,70 +14,6 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 )
-
-// sinkFormats are the formats of messages by those of events.
-var sinkFormats = map[event.Format]sink.Format{event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow}
-
-// Dead letters of other formats become the same events again: where a value does not say it, the
-// time of the event and the event before are told by headers.
-func TestResendInOtherFormats(t *testing.T) {
-	for format, of := range sinkFormats {
-		for name, created := range map[string]string{"with a time of its own": "2020-01-01 00:00:00.000000", "whose time is the clock of the read": ""} {
-			t.Run(string(format)+", a row "+name, func(t *testing.T) {
-				b := newBench(t)
-				b.format, b.opts.Format = format, of
-				b.opts.DeadLetter, b.opts.GapTTL = deadTopic, time.Hour
-				if created == "" {
-					b.table.Insert("name")
-				} else {
-					b.table.Insert("name", created)
-				}
-				b.bus.Reject(refuseRows(1, 1))
-				b.runTo(t, 1)
-				b.bus.Reject(nil)
-				s, _ := b.run(t)
-				expectFates(t, resend(t, s, b.deadLetters(t), false), "same")
-				dead, m := b.deadLetters(t)[0], b.bus.Messages(topic)[0]
-				if m.ID != dead.Event || m.Format != of || sink.Digest(m.Value) != dead.Digest || dead.Time.IsZero() {
-					t.Errorf("dead letter %+v was sent as %+v", dead, m)
-				}
-				if (m.Bare != nil) != (format == event.FormatRow) || m.Bare != nil && m.Bare.Time != dead.Time.UnixMilli() {
-					t.Errorf("the headers say %+v of %+v", m.Bare, dead)
-				}
-			})
-		}
-	}
-}
-
-// The headers of rows say how the events of an entity follow on one another, and why one is gone.
-func TestRowsFollowOnOneAnother(t *testing.T) {
-	b := newViewBench(t, false)
-	b.format, b.opts.Format = event.FormatRow, sink.FormatRow
-	row := b.table.Insert("a", "1", "0", now())
-	s, _ := b.run(t)
-	eventually(t, "added", func() bool { return b.count(topic) == 1 })
-	for i, change := range []func(){
-		func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Update(row, "a", "2", "1", now()) },
-		func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Delete(row) },
-	} {
-		change()
-		if _, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the change is published", func() bool { return b.count(topic) == 2+i })
-	}
-	previous := ""
-	for i, m := range b.bus.Messages(topic) {
-		want := []string{"", "", "TOMBSTONE", "", "ABSENT_IN_SNAPSHOT"}[i]
-		if m.Bare == nil || m.Bare.Previous != previous || m.Bare.Reason != want || m.Bare.Time == 0 {
-			t.Errorf("message %d, %s: %+v, want the reason %q behind %q", i, m.Value, m.Bare, want, previous)
-		}
-		previous = m.ID
-	}
-	if got := string(b.bus.Messages(topic)[4].Value); got != `{"name":"a"}` {
-		t.Errorf("the last one is %s", got)
-	}
-}
 
 // told returns what is on the bus, in short: "a=Added 1" with the number of the message, or "a=null
 // of 2" for a tombstone of the event of message 2.
@@ -151,16 +86,30 @@ func TestTombstones(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
 		b.format, b.opts.Format = event.FormatRow, sink.FormatRow
+		row := b.table.Insert("a", "1", "0", now())
 		s, _ := b.run(t)
-		b.table.Insert("a", "1", "0")
-		b.expectTold(t, "a=Added")
-		b.table.Delete(1)
-		nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
-		b.expectTold(t, "a=Added, a=Deleted, a=null of 1")
-		for i, want := range []string{"", "ABSENT_IN_SNAPSHOT", "ABSENT_IN_SNAPSHOT"} {
-			if m := b.bus.Messages(topic)[i]; m.Bare == nil || m.Bare.Reason != want || m.Bare.Time == 0 {
-				t.Errorf("message %d has the headers %+v, want the reason %q", i, m.Bare, want)
+		want := "a=Added"
+		b.expectTold(t, want)
+		for i, change := range []func(){
+			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Update(row, "a", "2", "1", now()) },
+			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Delete(row) },
+		} {
+			change()
+			nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
+			want += []string{", a=Modified", ", a=Deleted, a=null of 2", ", a=Added", ", a=Deleted, a=null of 5"}[i]
+			b.expectTold(t, want)
+		}
+		// The headers say how the events of an entity follow on one another, and why one is gone.
+		previous := ""
+		for i, m := range b.bus.Messages(topic) {
+			reason := []string{"", "", "TOMBSTONE", "TOMBSTONE", "", "ABSENT_IN_SNAPSHOT", "ABSENT_IN_SNAPSHOT"}[i]
+			if m.Bare == nil || m.Value != nil && m.Bare.Previous != previous || m.Bare.Reason != reason || m.Bare.Time == 0 {
+				t.Errorf("message %d, %s: %+v, want the reason %q behind %q", i, m.Value, m.Bare, reason, previous)
 			}
+			previous = m.ID
+		}
+		if got := string(b.bus.Messages(topic)[5].Value); got != `{"name":"a"}` {
+			t.Errorf("the last one is %s", got)
 		}
 	})
 	t.Run("are on where the bus says so, at each start", func(t *testing.T) {

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	storememory "bridge/checkpoint/store/memory"
-	"bridge/event"
 	"bridge/internal/shard"
 	"bridge/reconcile"
-	"bridge/sink"
 	"bridge/source"
 	sourcememory "bridge/source/sourcetest/memory"
 )
@@ -26,48 +24,26 @@ func (b *bench) polls(t testing.TB, n int) {
 	eventually(t, "polled on", func() bool { return b.table.Reads() > from+n })
 }
 
+// TestLateRows: a gap outlives a restart, and a late row whose acknowledgement was lost is read
+// back.
 func TestLateRows(t *testing.T) {
-	instantly(t, "a row that commits after higher ids were published is published late, and once", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(5)
-		open := b.table.Open("late", old)
-		b.insert(5)
-		s, stop := b.run(t)
-		b.saved(t, 11)
-		eventually(t, "seen in flight", func() bool { return s.Status().Gaps.InFlight == 1 })
-		b.polls(t, 5)
-		if got := b.count(topic); got != 10 {
-			t.Fatalf("%d rows, want the 10 that are committed", got)
-		}
-		b.table.Commit(open)
-		eventually(t, "published late", func() bool { return b.count(topic) == 11 })
-		b.polls(t, 5)
-		stop()
-		messages := b.bus.Messages(topic)
-		last := messages[len(messages)-1]
-		if len(messages) != 11 || last.RowID != open || last.Origin != sink.FromLate {
-			t.Errorf("%d messages, the last is row %d from %q", len(messages), last.RowID, last.Origin)
-		}
-	})
-	instantly(t, "a gap outlives a restart, and a late row whose acknowledgement was lost is read back", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(2)
-		b.table.InsertAt(10, "n", old)
-		b.runTo(t, 10)
-		b.table.InsertAt(5, "late")
-		killed := *b
-		killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
-		_, stop := killed.run(t)
-		eventually(t, "published late", func() bool { return slices.Contains(b.ids(topic), 5) })
-		stop()
-		s, stop := b.run(t)
-		eventually(t, "running", func() bool { return s.Status().State == shard.Running })
-		b.polls(t, 5)
-		stop()
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 10, 5}) {
-			t.Errorf("got rows %v", got)
-		}
-	})
+	b := newBench(t)
+	b.insert(2)
+	b.table.InsertAt(10, "n", old)
+	b.runTo(t, 10)
+	b.table.InsertAt(5, "late")
+	killed := *b
+	killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
+	_, stop := killed.run(t)
+	eventually(t, "published late", func() bool { return slices.Contains(b.ids(topic), 5) })
+	stop()
+	s, stop := b.run(t)
+	eventually(t, "running", func() bool { return s.Status().State == shard.Running })
+	b.polls(t, 5)
+	stop()
+	if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 10, 5}) {
+		t.Errorf("got rows %v", got)
+	}
 }
 
 func TestIDsWithoutOrderAreNotTailed(t *testing.T) {
@@ -81,20 +57,20 @@ func TestIDsWithoutOrderAreNotTailed(t *testing.T) {
 	}
 }
 
-// countedIDs counts the reads of ids.
+// countedIDs counts the reads of late rows and of ids.
 type countedIDs struct {
 	source.Shard
-	rows, ids *atomic.Int64
+	rows, ids atomic.Int64
 }
 
-func (c countedIDs) Read(ctx context.Context, q source.Query, p *source.Page) error {
+func (c *countedIDs) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	if q.Ranges != nil {
 		c.rows.Add(1)
 	}
 	return c.Shard.Read(ctx, q, p)
 }
 
-func (c countedIDs) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+func (c *countedIDs) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	c.ids.Add(1)
 	return c.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
 }
@@ -103,8 +79,8 @@ func (c countedIDs) ReadIDs(ctx context.Context, ranges []source.Range, uncommit
 func TestALargeTransactionLands(t *testing.T) {
 	const late = 20_000
 	b := newBench(t)
-	var rows, ids atomic.Int64
-	b.source = countedIDs{Shard: b.table, rows: &rows, ids: &ids}
+	counted := &countedIDs{Shard: b.table}
+	b.source = counted
 	var open []uint64
 	for range late {
 		open = append(open, b.table.Open("late", old))
@@ -118,8 +94,8 @@ func TestALargeTransactionLands(t *testing.T) {
 	for _, id := range open {
 		b.table.Commit(id)
 	}
-	rows.Store(0)
-	ids.Store(0)
+	counted.rows.Store(0)
+	counted.ids.Store(0)
 	begun := time.Now()
 	eventually(t, "the bus stands still among them", func() bool { return b.count(topic) >= 3000 })
 	// The tail has its turn among them.
@@ -139,24 +115,19 @@ func TestALargeTransactionLands(t *testing.T) {
 	// Each poll that waits for its interval reads late rows once and evidence once; all others read
 	// rows alone.
 	polls := int64(took/b.opts.PollInterval) + 3
-	if pages := int64(late/2048 + 1); rows.Load() > pages+polls+2 {
-		t.Errorf("%d reads of late rows for %d pages: what was read ahead was read again", rows.Load(), pages)
+	if pages := int64(late/2048 + 1); counted.rows.Load() > pages+polls+2 {
+		t.Errorf("%d reads of late rows for %d pages: what was read ahead was read again", counted.rows.Load(), pages)
 	}
-	if ids.Load() > polls {
-		t.Errorf("%d reads of evidence in %s", ids.Load(), took)
+	if counted.ids.Load() > polls {
+		t.Errorf("%d reads of evidence in %s", counted.ids.Load(), took)
 	}
-}
-
-// withoutDrafts is the table of a log, of which rows called draft do not match.
-func withoutDrafts() *sourcememory.Table {
-	return sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Created: "created", Filter: "name <> 'draft'"},
-		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})
 }
 
 func TestRowsOfALogThatDoNotMatch(t *testing.T) {
 	b := newBench(t)
-	b.table = withoutDrafts()
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Created: "created", Filter: "name <> 'draft'"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})
 	for _, name := range []string{"a", "draft", "b"} {
 		b.table.Insert(name, now())
 	}
@@ -215,8 +186,5 @@ func TestRowsOfEntitiesThatDoNotMatch(t *testing.T) {
 	}
 	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 100}}, Entities: [][]byte{entity("a"), entity("b")}}); v != (reconcile.Verdict{}) {
 		t.Errorf("a reconcile publishes %+v", v)
-	}
-	if b.opts.Kind != event.Capability {
-		t.Fatal("the bench is of another kind")
 	}
 }

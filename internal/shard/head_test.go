@@ -81,8 +81,7 @@ func TestAShardReadsWhatTheHeadCannotShow(t *testing.T) {
 	g := &headReading{Shard: b.table, blind: true}
 	b.source = g
 	b.insert(3)
-	b.run(t)
-	eventually(t, "the rows arrive", func() bool { return b.count(topic) == 3 })
+	b.runTo(t, 3)
 	if g.heads.Load() == 0 {
 		t.Error("it did not read of the head")
 	}
@@ -92,7 +91,7 @@ func TestReadsOfTheHeadHoldNothingThatOthersNeed(t *testing.T) {
 	busy := newBench(t)
 	busy.shared = true
 	held := make(chan struct{})
-	for range 40 {
+	for range 12 {
 		b := newBench(t)
 		b.opts.Limits, b.shared = busy.opts.Limits, true
 		g := &headReading{Shard: b.table, held: held}

@@ -132,7 +132,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("it returns %v", err)
 		}
 	})
-	t.Run("a shape that cannot be mapped is said once", func(t *testing.T) {
+	instantly(t, "a shape that cannot be mapped is said once", func(t *testing.T) {
 		log := new(lines)
 		b := newBench(t)
 		b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))

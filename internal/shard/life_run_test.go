@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -18,9 +19,9 @@ import (
 func (l *life) everything(table int) reconcile.Nomination {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	named := l.named
-	if named == nil {
-		named = [][]byte{entity("a"), entity("b")}
+	var named [][]byte
+	for _, name := range slices.Sorted(maps.Keys(l.been)) {
+		named = append(named, entity(name))
 	}
 	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: max(1, l.highest[table])}}, Entities: named}
 }

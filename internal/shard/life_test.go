@@ -7,7 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"bridge/event"
 	sinkmemory "bridge/sink/sinktest/memory"
 	sourcememory "bridge/source/sourcetest/memory"
 )
@@ -17,8 +19,8 @@ import (
 type life struct {
 	*bench
 	twin twin
-	// named are the entities that a reconcile names, a and b where it is nil.
-	named [][]byte
+	// refused is an entity whose row the bus refuses: what is said of it is not judged.
+	refused string
 	// removed says that the bus has lost messages by its rules, kept what is left of the store.
 	removed bool
 	kept    keep
@@ -54,19 +56,29 @@ type lifeRow struct {
 type twin struct {
 	name    string
 	options sinkmemory.Options
-	// apart says that each table has a topic.
-	apart    bool
-	delivery delivery
+	// apart says that each table has a topic, typed that each type of events has one.
+	apart, typed bool
+	delivery     delivery
+	// late says that what was in flight may arrive late.
+	late bool
 }
 
 var (
 	plain = twin{name: "memory"}
+	typed = twin{name: "a topic for each type", typed: true}
 	// An entity that goes to another table goes on in another partition of another topic.
-	kafka = twin{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true}
+	kafka = twin{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true, late: true}
 	// Keys are in headers, and repeats are dropped.
-	jetStream = twin{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}}
+	jetStream = twin{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}, late: true}
 
-	twins = []twin{plain, kafka, jetStream}
+	twins = []twin{plain, kafka, jetStream, typed}
+
+	// onceTwins are Kafka with transactions, and JetStream with atomic batches on a claim: a claim
+	// supersedes as a transactional id does, and a batch is there as a whole or not at all.
+	onceTwins = []twin{
+		{name: "kafka, exactly once", options: kafka.options, apart: true, delivery: exactlyOnce},
+		{name: "jetstream, exactly once", options: sinkmemory.Options{Stream: "S"}, delivery: exactlyOnce},
+	}
 )
 
 // lifeMaxBytes is what a message of a life may have.
@@ -89,6 +101,10 @@ func newLife(t *testing.T, bus twin, tables int) *life {
 		l.topics[1] = "items_1"
 	}
 	l.destinations = slices.Compact(slices.Clone(l.topics))
+	if bus.typed {
+		l.topics, l.opts.Route = nil, func(e *event.Event) string { return e.Type }
+		l.destinations = []string{"ItemsAddedEvent", "ItemsModifiedEvent", "ItemsDeletedEvent"}
+	}
 	l.transactions = &coordinator{bus: l.bus}
 	l.create()
 	if tables == 2 {
@@ -190,6 +206,9 @@ func (l *life) became(name string) {
 		if r := slices.MaxFunc(rows, func(a, b lifeRow) int { return cmp.Compare(a.modified, b.modified) }); r.deleted == "0" {
 			value = r.value
 		}
+	}
+	if !utf8.ValidString(value) {
+		value = "" // as an event tells it
 	}
 	l.been[name] = append(l.been[name], value)
 }

@@ -34,12 +34,12 @@ func (s cutSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcom
 func (b *bench) cutOff(t *testing.T) []sink.Message {
 	t.Helper()
 	killed := *b
-	cut, mortal := make(chan []sink.Message), newMortal(b.store)
+	cut, mortal := make(chan []sink.Message), &faultyStore{Store: b.store}
 	killed.sink, killed.store, killed.opts.ShutdownTimeout = cutSink{b.bus, cut}, mortal, time.Millisecond
 	wait(t, time.Millisecond)
 	_, stop := killed.run(t)
 	batch := <-cut
-	mortal.die()
+	mortal.fail(errDead)
 	stop()
 	wait(t, time.Millisecond)
 	return batch
@@ -80,7 +80,7 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 // that covers it, beside the progress of the shard until its owner takes it in. The process is
 // killed at each of its steps: no row comes again, and none is left out.
 func TestAKillBehindNotes(t *testing.T) {
-	every := testall.Cases(3, 1)
+	every := testall.Cases(5, 1)
 	for _, capability := range []bool{false, true} {
 		for _, holes := range []bool{false, true} {
 			deaths, died := 0, true
@@ -196,7 +196,7 @@ func TestAKillOfAnAttemptThatWaits(t *testing.T) {
 				b = newViewBench(t, false)
 			}
 			b.insertRows(250, capability)
-			killed, mortal, gate := *b, newMortal(b.store), make(chan struct{})
+			killed, mortal, gate := *b, &faultyStore{Store: b.store}, make(chan struct{})
 			killed.sink, killed.store, killed.opts.ShutdownTimeout = silentSink{b.bus}, mortal, time.Millisecond
 			killed.hook = func(q source.Query) error {
 				if q.After >= 100 {
@@ -206,7 +206,7 @@ func TestAKillOfAnAttemptThatWaits(t *testing.T) {
 			}
 			_, stop := killed.run(t)
 			eventually(t, "the first batch is read back", func() bool { return b.covers(t, 101) })
-			mortal.die()
+			mortal.fail(errDead)
 			close(gate)
 			stop()
 			if got := b.position(t); got != 0 {

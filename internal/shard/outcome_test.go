@@ -3,7 +3,6 @@ package shard_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,7 +118,7 @@ func TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack(t *testing.T) {
 // TestAReconcileIsDueWhereTheStoreWasLost, also after a restart, until one has compared the whole
 // table (rule 15).
 func TestAReconcileIsDueWhereTheStoreWasLost(t *testing.T) {
-	l := newRoutedLife(t, routes["one topic"])
+	l := newLife(t, plain, 1)
 	l.begin(t)
 	l.lose(noStore, nil)
 	for start, want := range []bool{true, true, false} {
@@ -138,47 +137,5 @@ func TestAReconcileIsDueWhereTheStoreWasLost(t *testing.T) {
 			}
 		}
 		stop()
-	}
-}
-
-// TestCheckpointSetAfterAKill sets the checkpoint of a shard after a kill that left batches of
-// unknown outcome.
-func TestCheckpointSetAfterAKill(t *testing.T) {
-	update := func(value string) func(*life) {
-		return func(l *life) { l.update("a", value, "0", value != "1") }
-	}
-	replace := func(l *life) { l.replace("a", "1", "0") }
-	remove := func(l *life) { l.remove("a") }
-	nothing := func(*life) {}
-	for _, c := range []struct {
-		name         string
-		before, then func(*life)
-		// last is what the bus says in the end.
-		last string
-	}{
-		{"a change", update("2"), nothing, "Modified a=2"},
-		{"a change, then it is undone", update("2"), update("1"), "a=1"},
-		{"a change, then another", update("2"), update("3"), "Modified a=3"},
-		{"a change, then the entity goes", update("2"), remove, "Deleted a"},
-		{"a change, then another row as before", update("2"), replace, "a=1"},
-		{"a delete", remove, nothing, "Deleted a"},
-		{"a delete, then the entity is back as it was", remove, replace, "a=1"},
-	} {
-		instantly(t, c.name, func(t *testing.T) {
-			for step, died := 0, true; died; step++ {
-				l := newRoutedLife(t, routes["one topic"])
-				l.begin(t)
-				c.before(l)
-				died = l.dies(t, step, 30*time.Millisecond, true)
-				l.set(t, l.position(t))
-				c.then(l)
-				l.lived(t)
-				if !strings.HasSuffix(l.last(t, "a"), c.last) {
-					t.Fatalf("killed at step %d: the bus says %v", step, texts(l.said(t)))
-				}
-				l.threads(t)
-				l.saysNothingNew(t)
-			}
-		})
 	}
 }

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,6 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 		view   bool
 		poison func(*bench)
 	}{
-		{"when the table is read", false, func(b *bench) { b.hook = poisonedTable }},
 		{"when the table of a capability stream is read", true, func(b *bench) { b.hook = poisonedTable }},
 		{"when the event is routed", false, func(b *bench) {
 			b.opts.Route = func(e *event.Event) string {
@@ -67,10 +67,8 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 				return topic
 			}
 		}},
-		{"when the batch is published", false, func(b *bench) { b.sink = poisonedSink{b.bus} }},
 		{"when the batch of a capability stream is published", true, func(b *bench) { b.sink = poisonedSink{b.bus} }},
 		{"when the state is saved", false, func(b *bench) { b.store = poisonedStore{b.store} }},
-		{"when the state of a capability stream is saved", true, func(b *bench) { b.store = poisonedStore{b.store} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const maxBytes = 1 << 20
@@ -115,12 +113,10 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 				bad.store = poisoned.Store
 			}
 			bad.runTo(t, 400)
-			seen := make(map[uint64]bool)
-			for _, id := range bad.ids(topic) {
-				seen[id] = true
-			}
-			if len(seen) != 400 {
-				t.Errorf("%d of 400 rows are on the bus", len(seen))
+			ids := bad.ids(topic)
+			slices.Sort(ids)
+			if n := len(slices.Compact(ids)); n != 400 {
+				t.Errorf("%d of 400 rows are on the bus", n)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -40,7 +41,6 @@ type bench struct {
 	bus    *sinkmemory.Sink
 	store  store.Store
 	opts   shard.Options
-	ready  error
 	// fields is FIELDS.
 	fields []event.Field
 	// version and format are EVENT_VERSION and EVENT_FORMAT, empty for the defaults.
@@ -85,7 +85,7 @@ func newBench(t testing.TB) *bench {
 		Stream: "items", Name: "items", Kind: event.Release,
 		Domain:       "bridge",
 		Hash:         7,
-		SourceReady:  func(context.Context) error { return b.ready },
+		SourceReady:  func(context.Context) error { return nil },
 		Route:        func(*event.Event) string { return topic },
 		Limits:       shard.NewLimits(32<<20, 1, 2).Stream(),
 		Logger:       slog.New(slog.DiscardHandler),
@@ -111,10 +111,9 @@ func (b *bench) run(t testing.TB) (s *shard.Shard, stop func()) {
 func (b *bench) runProcess(t testing.TB, p *process) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	mortal, _ := b.store.(*mortalStore)
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := p.run(ctx); err != nil && (mortal == nil || !mortal.isDead()) {
+		if err := p.run(ctx); err != nil && !errors.Is(err, errDead) {
 			t.Errorf("run: %v", err)
 		}
 	})
@@ -148,6 +147,14 @@ func stopped(t testing.TB, s *shard.Shard) (why string) {
 	t.Helper()
 	eventually(t, "the shard has stopped", func() bool { return s.Status().State == shard.Stopped })
 	return s.Status().LastError
+}
+
+// expectState fails the test unless a shard is in a state.
+func expectState(t testing.TB, s *shard.Shard, want shard.State) {
+	t.Helper()
+	if status := s.Status(); status.State != want {
+		t.Errorf("the shard is %v: %s", status.State, status.LastError)
+	}
 }
 
 // expectText fails the test unless a text has all that is wanted.

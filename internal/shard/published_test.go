@@ -10,30 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/published"
 	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
+	"bridge/source/ledger"
 	sourcememory "bridge/source/sourcetest/memory"
 )
 
-// writer writes rows that differ, as real ones do: each with its own name and CREATED.
-type writer struct {
-	table *sourcememory.Table
-	name  string
-	n     int
-}
-
-func (w *writer) insert(n int) {
-	for range n {
-		w.n++
-		w.table.Insert(w.values()...)
+// write inserts rows that differ, as real ones do: each with its own name and CREATED.
+func write(table *sourcememory.Table, name string, first, n int) {
+	for i := first; i < first+n; i++ {
+		table.Insert(rowOf(name, i)...)
 	}
 }
 
-// values are those of the row that was written last.
-func (w *writer) values() []string {
-	created := time.Date(2020, 1, 1, 0, 0, 0, w.n*1000+len(w.name), time.UTC)
-	return []string{fmt.Sprint(w.name, "-", w.n), created.Format(stamp)}
+func rowOf(name string, i int) []string {
+	return []string{fmt.Sprint(name, "-", i), time.Date(2020, 1, 1, 0, 0, 0, i*1000+len(name), time.UTC).Format(stamp)}
 }
 
 // gate blocks the reads of a bench while it is locked: whatever happens then happens between two
@@ -55,9 +50,23 @@ func (g *gate) between(happen func()) {
 // bare is a table with nothing but ids that identifies its rows.
 func bare() *sourcememory.Table {
 	return sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
-		source.Column{Name: "id", Kind: source.Int},
-		source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "note", Kind: source.Text})
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "note", Kind: source.Text})
+}
+
+// fails over to a server that ends at a row.
+func (b *bench) fails(last uint64, server string) {
+	b.table.Lose(last)
+	b.table.Move(server, false)
+}
+
+// newPublishedBench is a bench that has published the rows 1 to 137, and a gate before its reads.
+func newPublishedBench(t *testing.T, b *bench) (s *shard.Shard, g *gate, stop func()) {
+	g = new(gate)
+	b.hook = g.pass
+	write(b.table, "old", 1, 137)
+	s, stop = b.run(t)
+	b.saved(t, 137)
+	return s, g, stop
 }
 
 // names returns the names that the last event of each row says.
@@ -65,94 +74,83 @@ func (b *bench) names(t testing.TB) map[uint64]string {
 	t.Helper()
 	all := make(map[uint64]string)
 	for _, one := range b.said(t) {
-		name, _, _ := strings.Cut(strings.Fields(one.text)[1], "=")
-		all[one.row] = name
+		all[one.row], _, _ = strings.Cut(strings.Fields(one.text)[1], "=")
 	}
 	return all
 }
 
-// TestIDsUsedAgainAfterAFailover: rows 1 to 137 were published; the new server ends at 127 and has
-// 40 other rows by the next read.
-func TestIDsUsedAgainAfterAFailover(t *testing.T) {
-	failOver := func(b *bench) {
-		b.table.Lose(127)
-		b.table.Move("second", false)
-		(&writer{table: b.table, name: "new"}).insert(40)
+// expectNames fails the test unless the last event of each row says the name that the table has
+// now: 127 old rows and 40 new ones.
+func (b *bench) expectNames(t *testing.T) {
+	t.Helper()
+	names := b.names(t)
+	for id := uint64(1); id <= 167; id++ {
+		want := fmt.Sprint("old-", id)
+		if id > 127 {
+			want = fmt.Sprint("new-", id-127)
+		}
+		if names[id] != want {
+			t.Errorf("row %d was published last as %q, want %q", id, names[id], want)
+		}
 	}
-	for name, c := range map[string]struct {
-		table   *sourcememory.Table
-		stopped bool
-	}{
-		"while the shard runs": {}, "while it is stopped": {stopped: true},
-		"while the shard runs, without CREATED": {table: bare()}, "while it is stopped, without CREATED": {table: bare(), stopped: true},
-	} {
-		t.Run(name, func(t *testing.T) {
+}
+
+// TestIDsUsedAgainAfterAFailover: the new server ends at 127 and has 40 other rows by the next
+// read. Only a command has the shard go on.
+func TestIDsUsedAgainAfterAFailover(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(fmt.Sprintf("while the shard runs %t", running), func(t *testing.T) {
 			b := newBench(t)
-			if c.table != nil {
-				b.table = c.table
+			if !running {
+				// No CREATED tells rows apart.
+				b.table = bare()
 			}
-			var g gate
-			b.hook = g.pass
-			(&writer{table: b.table, name: "old"}).insert(137)
-			s, stop := b.run(t)
-			b.saved(t, 137)
-			if c.stopped {
-				stop()
-				failOver(b)
-				s, stop = b.run(t)
+			failOver := func() { b.fails(127, "second"); write(b.table, "new", 1, 40) }
+			s, g, stop := newPublishedBench(t, b)
+			if running {
+				g.between(failOver)
 			} else {
-				g.between(func() { failOver(b) })
+				stop()
+				failOver()
+				s, stop = b.run(t)
 			}
 			expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
 			expectRun(t, b.ids(topic), 1, 137)
 			stop()
-
 			// A restart changes nothing.
 			s, stop = b.run(t)
 			stopped(t, s)
 			stop()
-
-			// What the command does.
 			b.set(t, 127)
-			b.run(t)
-			b.saved(t, 167)
-			names := b.names(t)
-			for id := uint64(1); id <= 167; id++ {
-				want := fmt.Sprint("old-", id)
-				if id > 127 {
-					want = fmt.Sprint("new-", id-127)
-				}
-				if names[id] != want {
-					t.Errorf("row %d was published as %q, want %q", id, names[id], want)
-				}
-			}
+			b.runTo(t, 167)
+			b.expectNames(t)
 		})
 	}
 }
 
-// formerServer answers some reads of single rows in place of the server that answers pages.
-type formerServer struct {
+// otherServer answers some reads of single rows in place of the server that answers pages.
+type otherServer struct {
 	source.Shard
+	// table is what it has, where that is another one.
 	table *sourcememory.Table
 	// left is how many reads it still answers, answers how many it has answered.
 	left, answers atomic.Int64
 }
 
-func newFormerServer(b *bench) *formerServer {
-	spec := source.Spec{Table: "items", ID: "id", Created: "created"}
-	return &formerServer{Shard: b.table, table: sourcememory.NewTable(spec,
-		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})}
+func newFormerServer(b *bench) *otherServer {
+	f := &otherServer{Shard: b.table, table: newBench(nil).table}
+	write(f.table, "old", 1, 137)
+	return f
 }
 
-func (f *formerServer) Read(ctx context.Context, q source.Query, p *source.Page) error {
+func (f *otherServer) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	// It never had higher ids, as those of gaps.
-	if n := len(q.Ranges); n > 0 && q.Ranges[n-1].Last <= 137 && f.left.Load() > 0 {
-		f.left.Add(-1)
-		f.answers.Add(1)
-		return f.table.Read(ctx, q, p)
+	if n := len(q.Ranges); n == 0 || q.Ranges[n-1].Last > 137 || f.left.Load() <= 0 {
+		return f.Shard.Read(ctx, q, p)
 	}
-	return f.Shard.Read(ctx, q, p)
+	f.left.Add(-1)
+	f.answers.Add(1)
+	return f.table.Read(ctx, q, p)
 }
 
 // TestIDsUsedAgainWhileTwoServersAnswer: pages come from the new server, and the first comparisons
@@ -161,42 +159,17 @@ func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
 	b := newBench(t)
 	former := newFormerServer(b)
 	b.source = former
-	(&writer{table: b.table, name: "old"}).insert(137)
-	(&writer{table: former.table, name: "old"}).insert(137)
+	write(b.table, "old", 1, 137)
 	b.runTo(t, 137)
-	b.table.Lose(127)
-	b.table.Move("second", false)
-	(&writer{table: b.table, name: "new"}).insert(40)
+	b.fails(127, "second")
+	write(b.table, "new", 1, 40)
 	former.left.Store(3)
 	s, _ := b.run(t)
-	stopped(t, s)
-	if got := s.Status().LastError; !strings.Contains(got, "10 were others, from id 128 on") || former.answers.Load() != 3 {
-		t.Errorf("after %d comparisons by the former server: %s", former.answers.Load(), got)
+	expectText(t, stopped(t, s), "10 were others, from id 128 on")
+	if n := former.answers.Load(); n != 3 {
+		t.Errorf("the former server has answered %d times", n)
 	}
 	expectRun(t, b.ids(topic), 1, 137)
-}
-
-// TestComparisonsThatNeverFit: a proxy sends single rows to a copy, forever. Pages are published
-// all the same.
-func TestComparisonsThatNeverFit(t *testing.T) {
-	b := newBench(t)
-	b.source = elsewhere{b.table}
-	(&writer{table: b.table, name: "old"}).insert(137)
-	b.runTo(t, 137)
-	(&writer{table: b.table, name: "new"}).insert(40)
-	var log lines
-	b.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s, _ := b.run(t)
-	b.saved(t, 177)
-	if status := s.Status(); status.State != shard.Running {
-		t.Errorf("the shard is %v: %s", status.State, status.LastError)
-	}
-	b.polls(t, 20)
-	for _, line := range []string{"nothing is published for now: one server answers", "publishing goes on after servers differed"} {
-		if n := log.count(line); n != 1 {
-			t.Errorf("%d lines say %q, want one", n, line)
-		}
-	}
 }
 
 // elsewhere has single rows come from another server than pages.
@@ -210,71 +183,59 @@ func (e elsewhere) Read(ctx context.Context, q source.Query, p *source.Page) err
 	return err
 }
 
+// TestComparisonsThatNeverFit: a proxy sends single rows to a copy, forever. Pages are published
+// all the same.
+func TestComparisonsThatNeverFit(t *testing.T) {
+	b := newBench(t)
+	b.source = elsewhere{b.table}
+	write(b.table, "old", 1, 137)
+	b.runTo(t, 137)
+	write(b.table, "new", 1, 40)
+	var log lines
+	b.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s, _ := b.run(t)
+	b.saved(t, 177)
+	expectState(t, s, shard.Running)
+	b.polls(t, 20)
+	for _, line := range []string{"nothing is published for now: one server answers", "publishing goes on after servers differed"} {
+		if n := log.count(line); n != 1 {
+			t.Errorf("%d lines say %q, want one", n, line)
+		}
+	}
+}
+
 // TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so the rows under the ids 128
 // to 137 are about other entities.
 func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 	b := newViewBench(t, false)
-	var g gate
-	b.hook = g.pass
-	for i := range 137 {
-		b.table.Insert(fmt.Sprint("old-", i+1), "1", "0")
-	}
-	s, _ := b.run(t)
-	b.saved(t, 137)
-	g.between(func() {
-		b.table.Lose(127)
-		b.table.Move("second", false)
-		for i := range 40 {
-			b.table.Insert(fmt.Sprint("new-", i+1), "1", "0")
-		}
-	})
+	s, g, _ := newPublishedBench(t, b)
+	g.between(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
 	expectText(t, stopped(t, s), "from id 128 on", "bridge reconcile --allow-deletes items")
 	if !s.Accept() {
 		t.Fatal("a person cannot agree")
 	}
-	eventually(t, "all rows are published", func() bool { return len(b.said(t)) == 177 })
-	eventually(t, "the shard goes on", func() bool { return s.Status().State == shard.Running && b.position(t) == 167 })
+	eventually(t, "the shard goes on", func() bool {
+		return b.count(topic) == 177 && s.Status().State == shard.Running && b.position(t) == 167
+	})
 }
 
 // TestStatesUnderOtherIDsArePublished: where only the id identifies an entity, its new state is its
 // state.
 func TestStatesUnderOtherIDsArePublished(t *testing.T) {
 	b := newViewBench(t, false)
-	spec := source.Spec{Table: "items", ID: "id", UniqueKey: true}
-	b.table = sourcememory.NewTable(spec, source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
-	var g gate
-	b.hook = g.pass
-	for i := range 137 {
-		b.table.Insert(fmt.Sprint("old-", i+1))
-	}
-	b.run(t)
-	b.saved(t, 137)
-	g.between(func() {
-		b.table.Lose(127)
-		b.table.Move("second", false)
-		for i := range 40 {
-			b.table.Insert(fmt.Sprint("new-", i+1))
-		}
-	})
-	eventually(t, "all rows are published", func() bool { return len(b.said(t)) == 177 })
-	names := b.names(t)
-	for id := uint64(128); id <= 167; id++ {
-		if want := fmt.Sprint("new-", id-127); names[id] != want {
-			t.Errorf("row %d was published last as %q, want %q", id, names[id], want)
-		}
-	}
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", UniqueKey: true},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "note", Kind: source.Text})
+	_, g, _ := newPublishedBench(t, b)
+	g.between(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
+	eventually(t, "all rows are published", func() bool { return b.count(topic) == 177 })
+	b.expectNames(t)
 }
 
 // TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between
 // two polls. Only its rows show that, and nothing may be called verified.
 func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	b := newBench(t)
-	var g gate
-	b.hook = g.pass
-	w := &writer{table: b.table, name: "old"}
-	w.insert(137)
-	s, _ := b.run(t)
-	b.saved(t, 137)
+	s, g, _ := newPublishedBench(t, b)
 	confirm := func() error {
 		_, err := s.Nominate(t.Context(), reconcile.Nomination{Published: true})
 		return err
@@ -282,10 +243,7 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	if err := confirm(); err != nil {
 		t.Fatal(err)
 	}
-	g.between(func() {
-		b.table.Lose(127)
-		(&writer{table: b.table, name: "new"}).insert(40)
-	})
+	g.between(func() { b.table.Lose(127); write(b.table, "new", 1, 40) })
 	b.saved(t, 167)
 	for id := uint64(138); id <= 167; id++ {
 		// What would hide it: newer rows that are as they were published.
@@ -297,52 +255,148 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	expectText(t, stopped(t, s), "bridge checkpoint set items items 127;")
 }
 
-// TestWhatIsNoReuse: a table changes as its application or its operator likes, the server changes
-// as well, and nothing stops.
-func TestWhatIsNoReuse(t *testing.T) {
-	deleteRows := func(b *bench, first, last uint64) {
-		for id := first; id <= last; id++ {
-			b.table.Delete(id)
-		}
-	}
-	for name, happen := range map[string]func(b *bench){
-		"nothing but another server":  func(*bench) {},
-		"a purge from below":          func(b *bench) { deleteRows(b, 1, 100) },
-		"a purge of everything":       func(b *bench) { deleteRows(b, 1, 137) },
-		"a delete of the newest row":  func(b *bench) { deleteRows(b, 137, 137) },
-		"a delete of the newest rows": func(b *bench) { deleteRows(b, 130, 137) },
-		"an update of an old row":     func(b *bench) { b.table.Update(5, "changed") },
-		"an update of the newest row": func(b *bench) { b.table.Update(137, "changed") },
-		"an update of every row": func(b *bench) {
-			for id := uint64(1); id <= 137; id++ {
-				b.table.Update(id, "changed")
-			}
-		},
-		"a server that copies and is behind": func(b *bench) {
-			// It has what it lacks a moment later.
-			b.table.Lose(127)
-			w := &writer{table: b.table, name: "old", n: 127}
-			w.insert(10)
-		},
+// TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is
+// seen first.
+func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		// rows are published before the transaction commits.
+		rows    uint64
+		restart bool
+		// former is how often the former server still answers meanwhile.
+		former int64
+	}{
+		"while the former server answers now and then":   {rows: 20, former: 3},
+		"behind more rows than are kept":                 {rows: 200},
+		"over a restart, behind more rows than are kept": {rows: 200, restart: true},
 	} {
-		for _, other := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, another server %t", name, other), func(t *testing.T) {
-				b := newBench(t)
-				w := &writer{table: b.table, name: "old"}
-				w.insert(137)
-				b.runTo(t, 137)
-				happen(b)
-				if other {
-					b.table.Move("second", false)
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.opts.LostEvery, b.opts.PublishedRows = 5*time.Millisecond, 64
+			former := newFormerServer(b)
+			b.source = former
+			s, g, stop := newPublishedBench(t, b)
+			var open []uint64
+			g.between(func() {
+				b.fails(127, "second")
+				for range 20 {
+					open = append(open, b.table.Open("new", "2021-01-01 00:00:00.000000"))
 				}
-				s, _ := b.run(t)
-				w.insert(1)
-				b.saved(t, 138)
-				if status := s.Status(); status.State != shard.Running {
-					t.Errorf("the shard is %v: %s", status.State, status.LastError)
-				}
-				expectRun(t, b.ids(topic), 1, 138)
 			})
+			for done := 0; done < int(c.rows); done += 20 {
+				write(b.table, "new", done+1, 20)
+				b.saved(t, 147+uint64(done)+20)
+			}
+			if c.restart {
+				stop()
+				s, _ = b.run(t)
+			}
+			former.left.Store(c.former)
+			eventually(t, "the former server has answered", func() bool { return former.answers.Load() >= c.former })
+			for _, id := range open {
+				b.table.Commit(id)
+			}
+			expectText(t, stopped(t, s), "from id 128 on", "bridge checkpoint set items items 127;")
+		})
+	}
+}
+
+// TestLostRowsThatComeBack, as on a copy that was behind for a moment, are no longer watched.
+func TestLostRowsThatComeBack(t *testing.T) {
+	b := newBench(t)
+	b.opts.LostEvery = 5 * time.Millisecond
+	b.table = bare()
+	s, g, _ := newPublishedBench(t, b)
+	var open []uint64
+	g.between(func() {
+		b.fails(127, "second")
+		for i := 128; i <= 137; i++ {
+			open = append(open, b.table.Open(rowOf("old", i)...))
 		}
+	})
+	written := 0
+	lost := func() bool {
+		next := uint64(138 + written)
+		written++
+		write(b.table, "new", written, 1)
+		eventually(t, "the next row is published", func() bool { return b.position(t) == next || s.Status().State == shard.Stopped })
+		return b.published(t).Lost() != nil
+	}
+	if lost(); !lost() {
+		t.Error("nothing is lost")
+	}
+	for _, id := range open {
+		b.table.Commit(id)
+	}
+	eventually(t, "nothing is lost any more", func() bool { return !lost() })
+	expectState(t, s, shard.Running)
+}
+
+// published returns the rows published last, as the store has them.
+func (b *bench) published(t testing.TB) *published.Log {
+	t.Helper()
+	var chunks []ledger.Chunk
+	for part, err := range b.store.Parts(t.Context(), key, store.Published, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
+	}
+	log, err := published.Restore(1000, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
+// lacks, and the ids of these rows are watched, too.
+func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
+	b := newBench(t)
+	write(b.table, "old", 1, 100)
+	b.runTo(t, 100)
+	before := copyStore(t, b.store)
+	write(b.table, "old", 101, 37)
+	b.runTo(t, 137)
+	b.store = before
+	b.fails(127, "second")
+	write(b.table, "new", 1, 40)
+	s, _ := b.run(t)
+	expectText(t, stopped(t, s), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
+	expectRun(t, b.ids(topic), 1, 137)
+}
+
+// TestAStopOutlivesARefill: a table was truncated, and is filled with more rows than before while
+// the shard is stopped. Only a command has it go on, whatever the table shows by then.
+func TestAStopOutlivesARefill(t *testing.T) {
+	for _, kind := range []event.Kind{event.Release, event.Capability} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBench(t)
+			b.opts.Kind, b.table = kind, bare()
+			write(b.table, "old", 1, 40)
+			b.runTo(t, 40)
+			b.table.Truncate()
+			s, stop := b.run(t)
+			stopped(t, s)
+			stop()
+			write(b.table, "new", 1, 60)
+			s, stop = b.run(t)
+			expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "the next id of items was 1, the position is 40",
+				time.Now().UTC().Format("at 2006-01-02T"))
+			if kind == event.Release {
+				expectText(t, s.Status().LastError, "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:")
+			}
+			expectRun(t, b.ids(topic), 1, 40)
+			if kind == event.Release {
+				stop()
+				b.set(t, 0)
+				_, stop = b.run(t)
+			} else if !s.Accept() {
+				t.Fatal("a person cannot agree")
+			}
+			b.saved(t, 60)
+			stop()
+			s, _ = b.run(t)
+			eventually(t, "it goes on after a restart", func() bool { return s.Status().State == shard.Running })
+		})
 	}
 }

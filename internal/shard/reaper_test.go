@@ -22,8 +22,8 @@ import (
 type reaper struct {
 	mu   sync.Mutex
 	left int
-	// steps are those that were taken.
-	steps  []step
+	// steps is how many were taken.
+	steps  int
 	looked bool
 	dead   chan struct{}
 	// at is the step at which something happens while the process goes on, happen is that.
@@ -36,16 +36,6 @@ type reaper struct {
 	cut []sink.Message
 }
 
-// step is a kind of a step.
-type step uint8
-
-const (
-	// effect is at what lasts: a kill before it is another one than a kill behind it.
-	effect step = iota
-	// reading is behind a read.
-	reading
-)
-
 // reap returns a reaper that lets n steps pass.
 func reap(n int) *reaper { return &reaper{left: n, dead: make(chan struct{})} }
 
@@ -57,13 +47,13 @@ func watch(at int, happen func()) *reaper {
 }
 
 // step notes a step. It reports whether the process lives still, and whether it dies of this step.
-func (r *reaper) step(kind step) (lives, dies bool) {
+func (r *reaper) step() (lives, dies bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left < 0 {
 		return false, false
 	}
-	if r.happen != nil && len(r.steps) == r.at {
+	if r.happen != nil && r.steps == r.at {
 		r.happen()
 		r.happen = nil
 	}
@@ -71,13 +61,13 @@ func (r *reaper) step(kind step) (lives, dies bool) {
 		close(r.dead)
 		return false, true
 	}
-	r.steps = append(r.steps, kind)
+	r.steps++
 	return true, false
 }
 
 // alive takes a step and reports whether the process survives it.
-func (r *reaper) alive(kind step) bool {
-	lives, _ := r.step(kind)
+func (r *reaper) alive() bool {
+	lives, _ := r.step()
 	return lives
 }
 
@@ -87,7 +77,7 @@ func (r *reaper) firstRead() bool {
 	first := !r.looked
 	r.looked = true
 	r.mu.Unlock()
-	return !first || r.alive(reading)
+	return !first || r.alive()
 }
 
 // leave keeps messages that the bus has not stored.
@@ -104,7 +94,7 @@ func (r *reaper) leave(messages []sink.Message) {
 func (r *reaper) taken() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.steps)
+	return r.steps
 }
 
 // reapedStore is a store for a process that a reaper kills.
@@ -114,13 +104,13 @@ type reapedStore struct {
 }
 
 func (s reapedStore) Apply(ctx context.Context, b *store.Batch) error {
-	if !s.alive(effect) {
+	if !s.alive() {
 		return errDead
 	}
 	if err := s.Store.Apply(ctx, b); err != nil {
 		return err
 	}
-	if !s.alive(effect) {
+	if !s.alive() {
 		return errDead
 	}
 	return nil
@@ -135,7 +125,7 @@ type reapedSink struct {
 func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	for i := range batch {
-		if lives, dies := s.step(effect); !lives {
+		if lives, dies := s.step(); !lives {
 			if dies || i > 0 {
 				s.leave(batch[i:])
 			}
@@ -152,7 +142,7 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 			whole.At[i] = at
 		}
 	}
-	if !s.alive(effect) {
+	if !s.alive() {
 		return s.unanswered(ctx, len(batch))
 	}
 	return whole, nil
@@ -191,7 +181,7 @@ func (s reapedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 	if err := s.Shard.Read(ctx, q, p); err != nil {
 		return err
 	}
-	if (len(p.Rows) > 0 || q.Keys != nil) && !s.alive(reading) {
+	if (len(p.Rows) > 0 || q.Keys != nil) && !s.alive() {
 		return errDead
 	}
 	return nil
@@ -217,7 +207,7 @@ func (s reapedReader) Read(ctx context.Context, span sink.Span, each func(*sink.
 		n++
 		return each(m)
 	})
-	if n > 1 && err == nil && !s.alive(reading) {
+	if n > 1 && err == nil && !s.alive() {
 		err = errDead
 	}
 	return next, err

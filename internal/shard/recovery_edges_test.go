@@ -15,7 +15,6 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/tests/testall"
 )
 
 // What is granted while later batches are made is not due any more, and the floor does not apply.
@@ -127,50 +126,6 @@ func TestOwnerErrorHidesUnknown(t *testing.T) {
 	}
 }
 
-// Messages of an unknown outcome are read in the background before the attempt has ended.
-func TestReadBackWhileTheAttemptEnds(t *testing.T) {
-	b := newBench(t)
-	b.insert(50)
-	// Reads are blocked whatever the context says, as by a server that does not answer a cancel.
-	var held atomic.Bool
-	free := make(chan struct{})
-	sk := &lostAnswer{Sink: b.bus, gate: make(chan struct{})}
-	b.sink = sk
-	_, stop := b.runHooked(t, func(source.Query) error {
-		if held.Load() {
-			<-free
-		}
-		return nil
-	})
-	eventually(t, "on the bus", func() bool { return b.count(topic) == 50 })
-	held.Store(true)
-	b.insert(1)
-	wait(t, 100*time.Millisecond) // the owner reads
-	close(sk.gate)                // unknown
-	wait(t, 300*time.Millisecond) // Run looks the end up and reads
-	held.Store(false)
-	close(free)
-	b.saved(t, 51)
-	stop()
-	if n := b.count(topic); n != 51 {
-		t.Errorf("%d messages on the bus, want 51", n)
-	}
-}
-
-// Rebuild of a release shard of which the bus holds nothing publishes nothing below the floor.
-func TestRebuildBelowTheFloor(t *testing.T) {
-	b := newBench(t)
-	b.opts.Start = shard.Start{Latest: true}
-	b.insert(500)
-	b.runTo(t, 500)
-	b.apply(t, rebuildOf)
-	b.insert(1)
-	b.runTo(t, 501)
-	if got := b.ids(topic); len(got) != 1 {
-		t.Errorf("published %s, want 501 alone", short(got))
-	}
-}
-
 // readInAnOutage runs a shard that has published one row. Then the disk takes no writes, and
 // catch-up reads a late copy of that row's message.
 func (b *bench) readInAnOutage(t *testing.T) (s *shard.Shard, fs *faultyStore, stop func()) {
@@ -191,23 +146,15 @@ func (b *bench) readInAnOutage(t *testing.T) (s *shard.Shard, fs *faultyStore, s
 	return s, fs, stop
 }
 
-// TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes.
+// TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes: the shard
+// shows a heartbeat, else /livez fails after a minute. Told to end, the process ends.
 func TestOutageUnderTheFeedsLock(t *testing.T) {
 	b := newViewBench(t, false)
-	b.opts.HeartbeatEvery = 10 * time.Millisecond
+	b.opts.HeartbeatEvery, b.opts.ShutdownTimeout = 10*time.Millisecond, 50*time.Millisecond
 	s, fs, stop := b.readInAnOutage(t)
 	b.table.Insert("b", "1", "0")
 	begun := time.Now()
-	eventually(t, "the shard shows a heartbeat: else /livez fails after a minute", func() bool { return s.Status().LastHeartbeat.After(begun) })
-	fs.fail(nil)
-	stop()
-}
-
-// Told to end during that outage, the process ends.
-func TestShutdownInAnOutage(t *testing.T) {
-	b := newViewBench(t, false)
-	b.opts.ShutdownTimeout = 50 * time.Millisecond
-	_, fs, stop := b.readInAnOutage(t)
+	eventually(t, "the shard shows a heartbeat", func() bool { return s.Status().LastHeartbeat.After(begun) })
 	ended := make(chan struct{})
 	go func() { defer close(ended); stop() }()
 	select {
@@ -219,61 +166,60 @@ func TestShutdownInAnOutage(t *testing.T) {
 	<-ended
 }
 
-// The bus loses what a release stream with START=latest has published: the decision about START is
-// kept.
-func TestLostTailWithStartLatest(t *testing.T) {
-	b := newBench(t)
-	b.opts.Start = shard.Start{Latest: true}
-	b.insert(100)
-	_, stop := b.run(t)
-	b.saved(t, 100)
-	b.insert(3)
-	b.saved(t, 103)
-	stop()
-	expectRun(t, b.ids(topic), 101, 103)
-	b.bus.Lose(topic, 3)
-	_, stop = b.run(t)
-	eventually(t, "published again", func() bool { return b.count(topic) >= 3 })
-	b.polls(t, 20)
-	stop()
-	expectRun(t, b.ids(topic), 101, 103)
-}
-
-// Checkpoint set forward, then a lost tail.
-func TestLostTailAfterSet(t *testing.T) {
-	b := newBench(t)
-	b.insert(100)
-	b.runTo(t, 100)
-	b.insert(50)
-	b.set(t, 150)
-	b.bus.Lose(topic, 1)
-	_, stop := b.run(t)
-	b.saved(t, 150)
-	b.polls(t, 100)
-	stop()
-	if n := b.count(topic); n > 100 {
-		t.Errorf("%d messages: what set has left out was published", n)
-	}
-}
-
-// Rebuild of a release shard that was set before.
-func TestRebuildAfterSet(t *testing.T) {
-	b := newBench(t)
-	b.insert(100)
-	b.runTo(t, 100)
-	b.set(t, 90)
-	_, stop := b.run(t)
-	eventually(t, "again", func() bool { return b.count(topic) == 110 && b.position(t) == 100 })
-	b.insert(5)
-	eventually(t, "more", func() bool { return b.count(topic) == 115 && b.position(t) == 105 })
-	stop()
-	b.apply(t, rebuildOf)
-	_, stop = b.run(t)
-	b.saved(t, 105)
-	b.polls(t, 100)
-	stop()
-	if n := b.count(topic); n != 115 {
-		t.Errorf("%d messages, want 115: a rebuild has published rows again that the bus has", n)
+// TestCommandsOfReleaseStreams: a rebuild, a set position and a lost tail publish what is missing,
+// and nothing that the bus has or that a decision left out.
+func TestCommandsOfReleaseStreams(t *testing.T) {
+	for name, c := range map[string]struct {
+		latest bool
+		// set is the position that a person sets behind 100 rows, 0 for none, more how many rows
+		// come then.
+		set  uint64
+		more int
+		// rebuild is after these, empty before them, where the bus has nothing.
+		rebuild, empty bool
+		// lose is how many messages the bus loses then. may is a row that may come again.
+		lose int
+		may  uint64
+		want []uint64
+	}{
+		"a rebuild below the floor":             {latest: true, empty: true, more: 3, want: []uint64{101, 103}},
+		"a rebuild behind a set":                {set: 90, rebuild: true, more: 5, want: []uint64{1, 100, 91, 105}},
+		"a lost tail with START=latest":         {latest: true, more: 3, lose: 3, want: []uint64{101, 103}},
+		"a lost tail behind a set that goes on": {set: 150, more: 50, lose: 1, may: 100, want: []uint64{1, 99}},
+	} {
+		instantly(t, name, func(t *testing.T) {
+			b := newBench(t)
+			b.opts.Start.Latest = c.latest
+			b.insert(100)
+			b.runTo(t, 100)
+			if c.set > 0 {
+				b.set(t, c.set)
+			}
+			if c.empty {
+				b.apply(t, rebuildOf)
+			}
+			b.insert(c.more)
+			_, stop := b.run(t)
+			b.saved(t, uint64(100+c.more))
+			stop()
+			if c.rebuild {
+				b.apply(t, rebuildOf)
+			}
+			b.bus.Lose(topic, c.lose)
+			_, stop = b.run(t)
+			b.saved(t, uint64(100+c.more))
+			b.polls(t, 100)
+			stop()
+			var want []uint64
+			for i := 0; i < len(c.want); i += 2 {
+				for id := c.want[i]; id <= c.want[i+1]; id++ {
+					want = append(want, id)
+				}
+			}
+			if got := b.ids(topic); !slices.Equal(got, want) && !slices.Equal(got, append(want, c.may)) {
+				t.Errorf("published %s, want %s", short(got), short(want))
+			}
+		})
 	}
 }
 
@@ -285,12 +231,12 @@ func rebuildOf(image *store.Image) *store.Batch { return progress.Rebuild(image,
 func TestTheReconcileBehindALostTail(t *testing.T) {
 	b := newViewBench(t, false)
 	b.tick = 10 * time.Millisecond
-	entities := testall.Pick(6000, 30_000)
+	const entities = 3 * reconcile.MaxNominated
 	for i := range entities {
 		b.table.Insert(fmt.Sprintf("e%d", i), "1", "0")
 	}
 	s, _ := b.run(t)
-	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == uint64(entities) })
+	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == entities })
 	// That which is due behind a start without a store is another one.
 	eventually(t, "no reconcile is due", func() bool {
 		wish, due := s.ReconcileDue()
@@ -303,11 +249,8 @@ func TestTheReconcileBehindALostTail(t *testing.T) {
 	})
 	b.bus.Lose(topic, 1)
 	eventually(t, "a reconcile is due", func() bool { _, due := s.ReconcileDue(); return due })
-	for from := uint64(1); from <= uint64(entities); from += reconcile.MaxNominated {
-		n := reconcile.Nomination{Rows: []source.Range{{First: from, Last: min(from+reconcile.MaxNominated-1, uint64(entities))}}}
-		if _, err := s.Nominate(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+	for from := uint64(1); from <= entities; from += reconcile.MaxNominated {
+		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: from, Last: from + reconcile.MaxNominated - 1}}})
 	}
 	if n := b.count(topic); n != entities {
 		t.Errorf("the bus has %d messages of %d entities", n, entities)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"bridge/event"
 	"bridge/internal/shard"
 	"bridge/sink"
 	"bridge/source"
@@ -68,51 +70,59 @@ func expectFates(t testing.TB, got, want string) {
 	}
 }
 
-func TestResendOfAReleaseRow(t *testing.T) {
-	// newRefused has published 5 rows, of which 2, 3 and 4 are dead letters.
-	newRefused := func(t *testing.T, created string) (*bench, *shard.Shard) {
-		b := newBench(t)
-		b.opts.DeadLetter, b.opts.GapTTL = deadTopic, time.Hour
-		for range 5 {
-			if created == "" {
-				b.table.Insert("name")
-			} else {
-				b.table.Insert("name", created)
-			}
-		}
-		b.bus.Reject(refuseRows(2, 4))
-		b.runTo(t, 5)
-		b.bus.Reject(nil)
-		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
-		b.opts.Text = func(err error) string { return "in full: " + err.Error() }
-		s, _ := b.run(t)
-		return b, s
+// newRefusedRows is a bench that has published 5 rows, of which 2, 3 and 4 are dead letters.
+func newRefusedRows(t *testing.T, as event.Format, row ...string) (*bench, *shard.Shard) {
+	b := newBench(t)
+	b.format, b.opts.Format = as, sinkFormats[as]
+	b.opts.DeadLetter, b.opts.GapTTL = deadTopic, time.Hour
+	for range 5 {
+		b.table.Insert(row...)
 	}
-	for name, created := range map[string]string{"with a time of its own": "2020-01-01 00:00:00.000000", "whose time is the clock of the read": ""} {
-		t.Run("a row "+name+" is the same event, however often", func(t *testing.T) {
-			b, s := newRefused(t, created)
-			expectFates(t, resend(t, s, b.deadLetters(t), true), "same same same")
-			if got := b.ids(topic); len(got) != 2 {
-				t.Errorf("published %v dry", got)
-			}
-			expectFates(t, resend(t, s, b.deadLetters(t), false), "same same same")
-			expectFates(t, resend(t, s, b.deadLetters(t)[:1], false), "same")
-			if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 2, 3, 4, 2}) {
-				t.Errorf("published %v", got)
-			}
-			all := b.bus.Messages(topic)
-			for i, l := range b.deadLetters(t) {
-				if m := all[2+i]; m.ID != l.Event || sink.Digest(m.Value) != l.Digest || m.Origin != sink.FromReconcile {
-					t.Errorf("dead letter %+v was sent as %+v", l, m)
+	b.bus.Reject(refuseRows(2, 4))
+	b.runTo(t, 5)
+	b.bus.Reject(nil)
+	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
+	b.opts.Text = func(err error) string { return "in full: " + err.Error() }
+	s, _ := b.run(t)
+	return b, s
+}
+
+// sinkFormats are the formats of messages by those of events.
+var sinkFormats = map[event.Format]sink.Format{"": 0, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow}
+
+func TestResendOfAReleaseRow(t *testing.T) {
+	for format, of := range sinkFormats {
+		for name, row := range map[string][]string{"with a time of its own": {"name", old}, "whose time is the clock of the read": {"name"}} {
+			t.Run(fmt.Sprintf("a row %s is the same event, however often, in the format %q", name, format), func(t *testing.T) {
+				b, s := newRefusedRows(t, format, row...)
+				expectFates(t, resend(t, s, b.deadLetters(t), true), "same same same")
+				if got := b.ids(topic); len(got) != 2 {
+					t.Errorf("published %v dry", got)
 				}
-			}
-			if !bytes.Equal(all[2].Value, all[5].Value) {
-				t.Errorf("a repeat differs: %s, %s", all[2].Value, all[5].Value)
-			}
-		})
+				expectFates(t, resend(t, s, b.deadLetters(t), false), "same same same")
+				expectFates(t, resend(t, s, b.deadLetters(t)[:1], false), "same")
+				if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 2, 3, 4, 2}) {
+					t.Errorf("published %v", got)
+				}
+				all := b.bus.Messages(topic)
+				for i, l := range b.deadLetters(t) {
+					m := all[2+i]
+					if m.ID != l.Event || m.Format != of || sink.Digest(m.Value) != l.Digest || m.Origin != sink.FromReconcile || l.Time.IsZero() {
+						t.Errorf("dead letter %+v was sent as %+v", l, m)
+					}
+					// Where the value does not say it, a header tells the time of the event.
+					if (m.Bare != nil) != (format == event.FormatRow) || m.Bare != nil && m.Bare.Time != l.Time.UnixMilli() {
+						t.Errorf("the headers say %+v of %+v", m.Bare, l)
+					}
+				}
+				if !bytes.Equal(all[2].Value, all[5].Value) {
+					t.Errorf("a repeat differs: %s, %s", all[2].Value, all[5].Value)
+				}
+			})
+		}
 	}
 	t.Run("one that is refused again is a dead letter again, the same one, and counts toward no limit", func(t *testing.T) {
-		b, s := newRefused(t, "2020-01-01 00:00:00.000000")
+		b, s := newRefusedRows(t, "", "name", old)
 		b.bus.Reject(refuseRows(2, 3))
 		before := b.bus.Messages(deadTopic)
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "refused refused same")
@@ -124,7 +134,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		}
 	})
 	t.Run("a row that the tail has yet to publish is left to it", func(t *testing.T) {
-		b, s := newRefused(t, "2020-01-01 00:00:00.000000")
+		b, s := newRefusedRows(t, "", "name", old)
 		expectFates(t, resend(t, s, []shard.DeadLetter{{Row: 6, Event: "x"}}, false), "ahead")
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
 		b.insert(1)
@@ -134,7 +144,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		eventually(t, "published", func() bool { return slices.Contains(b.ids(topic), 6) })
 	})
 	t.Run("a dead letter without a time cannot be sent under one id for ever", func(t *testing.T) {
-		b, s := newRefused(t, "")
+		b, s := newRefusedRows(t, "", "name")
 		l := b.deadLetters(t)[0]
 		l.Time = time.Time{}
 		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
@@ -162,7 +172,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		}
 	})
 	t.Run("and one whose ids have no order by now says so", func(t *testing.T) {
-		b, _ := newRefused(t, "2020-01-01 00:00:00.000000")
+		b, _ := newRefusedRows(t, "", "name", old)
 		b.opts.IDOrder = source.OrderNone
 		if _, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t)); !errors.Is(err, source.ErrUnfit) {
 			t.Errorf("Preview returns %v", err)

@@ -239,38 +239,8 @@ func (p *process) run(ctx context.Context) error {
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// errDead is what a store returns to a process that was killed.
+// errDead is what the store of a process returns that was killed: it takes no more changes.
 var errDead = errors.New("the process is dead")
-
-// mortalStore is a store that takes no more changes once its process is killed.
-type mortalStore struct {
-	store.Store
-	mu   sync.Mutex
-	dead bool
-}
-
-func newMortal(s store.Store) *mortalStore { return &mortalStore{Store: s} }
-
-func (s *mortalStore) die() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dead = true
-}
-
-func (s *mortalStore) isDead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead
-}
-
-func (s *mortalStore) Apply(ctx context.Context, b *store.Batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead {
-		return errDead
-	}
-	return s.Store.Apply(ctx, b)
-}
 
 // faultyStore is a store that takes no changes while it has a fault.
 type faultyStore struct {

@@ -47,14 +47,6 @@ func TestAnIdleShard(t *testing.T) {
 			t.Errorf("after %s", took)
 		}
 	}
-	instantly(t, "is polled when it is due", func(t *testing.T) {
-		b, s, stop := slow(t)
-		defer stop()
-		b.insert(2)
-		later(t, "the rows are there", func() bool { return b.count(topic) == 5 })
-		expectRun(t, b.ids(topic), 1, 5)
-		waitIdle(t, s)
-	})
 	instantly(t, "publishes what is nominated at once", func(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second

@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -24,26 +23,6 @@ func TestShard(t *testing.T) {
 		expectRun(t, b.ids(topic), 1, 1000)
 	})
 
-	t.Run("told to end it publishes and saves what is in flight", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(1000)
-		release := b.bus.Pause(250)
-		_, stop := b.run(t)
-		eventually(t, "in flight", func() bool { return b.count(topic) == 250 })
-		ended := make(chan struct{})
-		go func() { defer close(ended); stop() }()
-		select {
-		case <-ended:
-			t.Fatal("ended with messages in flight")
-		case <-time.After(50 * time.Millisecond):
-		}
-		release()
-		<-ended
-		if got, want := b.position(t), uint64(b.count(topic)); got != want {
-			t.Errorf("saved %d, published %d", got, want)
-		}
-	})
-
 	t.Run("the shutdown time limit ends a publish that hangs; what was acknowledged is saved", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.ShutdownTimeout = 20 * time.Millisecond
@@ -57,56 +36,22 @@ func TestShard(t *testing.T) {
 			t.Errorf("position %d, want that of an acknowledged message", got)
 		}
 	})
-
-	t.Run("a source that fails is tried again and the shard says so", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(10)
-		b.table.Fail(-1, errors.New("connection refused"))
-		s, stop := b.run(t)
-		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
-		if got := s.Status().LastError; got != "connection refused" {
-			t.Errorf("last error %q", got)
-		}
-		b.table.Fail(0, nil)
-		b.saved(t, 10)
-		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
-		stop()
-		expectRun(t, b.ids(topic), 1, 10)
-	})
 }
 
+// TestStart begins behind an id.
 func TestStart(t *testing.T) {
-	t.Run("an id begins behind it", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.Start = shard.Start{After: 40}
-		b.insert(50)
-		b.runTo(t, 50)
-		expectRun(t, b.ids(topic), 41, 50)
-	})
-	t.Run("a table that hands out published ids again stops the shard with the commands that resolve it", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(100)
-		s, _ := b.run(t)
-		b.saved(t, 100)
-		b.table.Truncate()
-		b.insert(3)
-		expectText(t, stopped(t, s), "next id of items was", time.Now().UTC().Format("at 2006-01-02T"), "position is 100", "bridge checkpoint set items items 0", "CHECKPOINT_URL=bus:")
-	})
+	b := newBench(t)
+	b.opts.Start = shard.Start{After: 40}
+	b.insert(50)
+	b.runTo(t, 50)
+	expectRun(t, b.ids(topic), 41, 50)
 }
 
 func TestRejectedMessages(t *testing.T) {
-	refuse := func(ids ...uint64) func(*sink.Message) string {
-		return func(m *sink.Message) string {
-			if m.Destination == topic && slices.Contains(ids, m.RowID) {
-				return "too large"
-			}
-			return ""
-		}
-	}
 	t.Run("without a dead-letter destination the shard stops before the row, and a restart goes on there without a repeat", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(250)
-		b.bus.Reject(refuse(150))
+		b.bus.Reject(refuseRows(150, 150))
 		s, stop := b.run(t)
 		stopped(t, s)
 		stop()
@@ -119,20 +64,6 @@ func TestRejectedMessages(t *testing.T) {
 		b.bus.Reject(nil)
 		b.runTo(t, 250)
 		expectRun(t, b.ids(topic), 1, 250)
-	})
-	t.Run("with one the row goes there and the rest goes on in order", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.DeadLetter = deadTopic
-		b.insert(250)
-		b.bus.Reject(refuse(1, 150, 151, 250))
-		b.runTo(t, 250)
-		if got, want := b.ids(deadTopic), []uint64{1, 150, 151, 250}; !slices.Equal(got, want) {
-			t.Errorf("dead letters %v, want %v", got, want)
-		}
-		got := b.ids(topic)
-		if len(got) != 246 || !slices.IsSorted(got) {
-			t.Errorf("got %d rows: %s", len(got), short(got))
-		}
 	})
 	t.Run("a dead letter that is refused too stops the shard", func(t *testing.T) {
 		b := newBench(t)
@@ -161,8 +92,7 @@ func TestStabilityWindow(t *testing.T) {
 		b.insert(3)
 		s, stop := b.run(t)
 		b.saved(t, 7)
-		polls := b.table.Reads()
-		eventually(t, "polled on", func() bool { return b.table.Reads() > polls+5 })
+		b.polls(t, 5)
 		if lag := s.Status().Lag; lag <= 0 || lag > time.Minute {
 			t.Errorf("lag %s of a row written just now", lag)
 		}
@@ -171,7 +101,7 @@ func TestStabilityWindow(t *testing.T) {
 			t.Errorf("got rows %v, want %v", got, want)
 		}
 	})
-	t.Run("a young row is published when the window has passed", func(t *testing.T) {
+	instantly(t, "a young row is published when the window has passed", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Window = 200 * time.Millisecond
 		started := time.Now()
@@ -194,13 +124,13 @@ func TestCrash(t *testing.T) {
 	for _, held := range []int{0, 1, 99, 100, 101, 250} {
 		release := b.bus.Pause(held)
 		crashed := *b
-		mortal := newMortal(b.store)
+		mortal := &faultyStore{Store: b.store}
 		crashed.store = mortal
 		crashed.opts.ShutdownTimeout = time.Millisecond
 		before := b.count(topic)
 		_, stop := crashed.run(t)
 		eventually(t, "in flight", func() bool { return b.count(topic) == before+held })
-		mortal.die()
+		mortal.fail(errDead)
 		stop()
 		release()
 	}

@@ -120,22 +120,4 @@ func TestTrafficOfAShard(t *testing.T) {
 		drained(t, s)
 		eventually(t, "drained at 40", func() bool { return s.Traffic().Drained == 40 && !s.Status().Backlog })
 	})
-	instantly(t, "a stop has a cause, which ends with it", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(3)
-		b.bus.Reject(refuseRows(2, 2))
-		s, stop := b.run(t)
-		stopped(t, s)
-		if got := s.Status().Cause; got != shard.CauseRefused {
-			t.Errorf("cause %q", got)
-		}
-		stop()
-		b.bus.Reject(nil)
-		s, stop = b.run(t)
-		b.saved(t, 3)
-		if got := s.Status(); got.Cause != "" {
-			t.Errorf("cause %q of one that runs", got.Cause)
-		}
-		stop()
-	})
 }

@@ -82,7 +82,7 @@ func (s *transactor) lives() bool {
 		return true
 	}
 	s.stands()
-	return s.alive(effect)
+	return s.alive()
 }
 
 // stands has the process stand still where it is to.
@@ -133,7 +133,7 @@ func (s *transactor) Publish(ctx context.Context, batch []sink.Message) (sink.Ou
 	}
 	if s.reaper != nil {
 		s.stands()
-		if lives, dies := s.step(effect); !lives {
+		if lives, dies := s.step(); !lives {
 			if dies {
 				s.transactions.leave(s, batch)
 			}
