@@ -2,7 +2,6 @@ package torture
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ var contentsFaults = []fault{
 		name: "topics-remade", family: "bus contents", repeats: true, loses: true,
 		what: "both topics or streams are deleted and made again; the release stream stops, and a person restarts bridge",
 		inject: func(tr *trial) {
-			for _, stream := range []string{facts, entities} {
+			for _, stream := range bothStreams {
 				tr.Bus.Remake(tr.T, tr.Destination(stream))
 			}
 			tr.restartsBehind()
@@ -51,14 +50,14 @@ var contentsFaults = []fault{
 		name: "stream-full", family: "bus contents", only: "nats", because: "a topic of Kafka has no limit at which it refuses messages",
 		what: "both streams reach a limit and discard what is new, for 20 s",
 		inject: func(tr *trial) {
-			for _, stream := range []string{facts, entities} {
+			for _, stream := range bothStreams {
 				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, now jetstream.StreamState) {
 					c.Discard, c.MaxMsgs = jetstream.DiscardNew, int64(now.Msgs)+20
 				})
 			}
 			tr.unreadyFor("maximum messages")
 			tr.outage(20 * time.Second)
-			for _, stream := range []string{facts, entities} {
+			for _, stream := range bothStreams {
 				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
 			}
 		},
@@ -76,8 +75,7 @@ var contentsFaults = []fault{
 				tr.flows()
 				tr.kill()
 				other.Kill()
-				tr.check(os.RemoveAll(tr.checkpoint()))
-				tr.check(os.RemoveAll(strings.TrimPrefix(other.Env["BRIDGE_CHECKPOINT_URL"], "file:")))
+				tr.removeCheckpoint(other)
 				other.Start()
 				tr.Start()
 				tr.flows()
@@ -90,14 +88,13 @@ var contentsFaults = []fault{
 		what: "another bridge in the same domain reads another database and publishes to the same topics or streams; both lose their checkpoints, twice: the other one stops",
 		inject: func(tr *trial) {
 			w := otherDatabase(tr)
-			other := another(tr, world.Env{"BRIDGE_SOURCE_URL": w.URL})
+			other := tr.another(world.Env{"BRIDGE_SOURCE_URL": w.URL})
 			for range 2 {
 				tr.kill()
-				tr.check(os.RemoveAll(tr.checkpoint()))
-				tr.check(os.RemoveAll(strings.TrimPrefix(other.Env["BRIDGE_CHECKPOINT_URL"], "file:")))
+				tr.removeCheckpoint(other)
 				other.Start()
 				tr.Start()
-				for _, stream := range []string{facts, entities} {
+				for _, stream := range bothStreams {
 					if got := world.AwaitStopped(tr.T, other, stream); !strings.Contains(got.LastError, "another database") {
 						tr.score.find("%s of the other database stops: %s", stream, got.LastError)
 					}
@@ -115,12 +112,12 @@ var contentsFaults = []fault{
 			// Each has to move once, however long a busy cluster takes for that.
 			begun := time.Now()
 			for time.Since(begun) < tr.within(30*time.Second) || (moved[facts] == 0 || moved[entities] == 0) && time.Since(begun) < 2*time.Minute {
-				for _, stream := range []string{facts, entities} {
+				for _, stream := range bothStreams {
 					moved[stream] += tr.Bus.MoveLeaders(tr.T, tr.Destination(stream))
 					tr.sometime(500 * time.Millisecond)
 				}
 			}
-			for _, stream := range []string{facts, entities} {
+			for _, stream := range bothStreams {
 				tr.met(moved[stream], "no leader of "+stream+" has moved")
 			}
 		},
@@ -161,44 +158,6 @@ var contentsFaults = []fault{
 	},
 }
 
-// shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
-func (tr *trial) shardStops(stream string, words ...string) (reason string) {
-	tr.T.Helper()
-	world.Eventually(tr.T, 2*time.Minute, stream+" stops", func() bool {
-		shards := tr.Shards(stream)
-		if len(shards) != 1 || shards[0].State != "stopped" {
-			return false
-		}
-		reason = shards[0].LastError
-		return true
-	})
-	for _, word := range words {
-		if !strings.Contains(reason, word) {
-			tr.score.find("%s stops and does not say %q: %s", stream, word, reason)
-		}
-	}
-	if code, body := tr.Get("/readyz"); code != 503 || !strings.Contains(body, stream) {
-		tr.score.find("%s has stopped, /readyz says %d: %s", stream, code, body)
-	}
-	return reason
-}
-
-// unreadyFor waits until the program is unready for a reason that has a phrase in it.
-func (tr *trial) unreadyFor(phrase string) {
-	tr.T.Helper()
-	body := ""
-	defer func() {
-		if tr.T.Failed() {
-			tr.T.Logf("/readyz: %s", body)
-		}
-	}()
-	world.Eventually(tr.T, time.Minute, "/readyz 503 with "+phrase, func() bool {
-		var code int
-		code, body = tr.Get("/readyz")
-		return code == 503 && strings.Contains(body, phrase)
-	})
-}
-
 // restartsBehind waits until the release stream has stopped because the bus has lost messages, and
 // restarts the program, as it asks for. The other stream heals by itself.
 func (tr *trial) restartsBehind() {
@@ -219,7 +178,7 @@ func inAnotherDomain(tr *trial) *world.Daemon {
 			e[name] = strings.Replace(value, "{type}", "theirs.{type}", 1)
 		}
 	}
-	return another(tr, e)
+	return tr.another(e)
 }
 
 // otherDatabase returns both tables in another database, with other rows under the same ids.
@@ -234,14 +193,4 @@ func otherDatabase(tr *trial) *world.World {
 	w.Exec(fmt.Sprintf("INSERT INTO %s (id, app, name, state, n) SELECT %d + seq, 'other', concat('other-', seq), concat('other state ', seq), 1000000 + seq FROM %s",
 		entities, first, testenv.Sequence(1000)))
 	return w
-}
-
-// another returns a second bridge whose environment differs in some variables, and in what two
-// processes cannot share.
-func another(tr *trial, differs world.Env) *world.Daemon {
-	tr.T.Helper()
-	e := tr.Env.With(differs)
-	delete(e, "BRIDGE_CHECKPOINT_URL")
-	delete(e, "BRIDGE_HTTP_ADDR")
-	return world.NewDaemon(tr.T, tr.Path, e)
 }

@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,42 +89,24 @@ var shown = map[string]func(*score) int{
 	"repeated":         func(s *score) int { return s.Repeated - s.Bound },
 }
 
-// huntsWanted returns the hunts of the mutants whose names --fault matches.
-func huntsWanted(t *testing.T) []hunt {
-	t.Helper()
-	names := namesWanted(t)
-	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(string(h.defect)) })
-	if len(wanted) == 0 {
-		var known []string
-		for _, h := range hunts {
-			known = append(known, string(h.defect))
-		}
-		t.Fatalf("no mutant is called %q: --fault takes one of %s", *tortureFault, strings.Join(known, ", "))
-	}
-	return wanted
-}
-
 // mutantTorture runs mutants, those whose names --fault matches, and shows that each of them is
 // found.
 func mutantTorture(t *testing.T) {
-	wanted := huntsWanted(t)
+	names := namesWanted(t)
+	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(string(h.defect)) })
+	if len(wanted) == 0 {
+		t.Fatalf("no mutant is called %q: --fault takes one of %q", *tortureFault, failpoint.Defects)
+	}
 	m := &matrix{due: len(wanted)}
 	t.Run("mutants", func(t *testing.T) {
 		for i, bus := range []string{"kafka", "nats"} {
-			var mine []hunt
-			for n, h := range wanted {
-				if h.bus == bus || h.bus == "" && n%2 == i {
-					mine = append(mine, h)
-				}
-			}
-			if len(mine) == 0 {
-				continue
-			}
 			t.Run(bus, func(t *testing.T) {
 				t.Parallel()
-				on := startServers(t, bus)
-				for _, h := range mine {
-					t.Run(string(h.defect), func(t *testing.T) { m.hunt(t, on, h) })
+				on := sync.OnceValue(func() *servers { return startServers(t, bus) })
+				for n, h := range wanted {
+					if h.bus == bus || h.bus == "" && n%2 == i {
+						t.Run(string(h.defect), func(t *testing.T) { m.hunt(t, on, h) })
+					}
 				}
 			})
 		}
@@ -186,7 +170,7 @@ func writeDefects(path string, found map[failpoint.Defect]string) error {
 }
 
 // hunt fails the test unless the mutant is found. Chance has more than one throw.
-func (m *matrix) hunt(t *testing.T, on *servers, h hunt) {
+func (m *matrix) hunt(t *testing.T, on func() *servers, h hunt) {
 	if h.test != "" {
 		m.found(h, h.test, h.failing(t))
 		return
@@ -202,7 +186,7 @@ func (m *matrix) hunt(t *testing.T, on *servers, h hunt) {
 	var last score
 	for range 4 {
 		r := &recorder{TB: t}
-		tr := on.trial(f)
+		tr := on().trial(f)
 		tr.crowded = h.crowded
 		r.run(func() { tr.run(r, world.Faulty(t)) })
 		last = tr.score
@@ -212,7 +196,7 @@ func (m *matrix) hunt(t *testing.T, on *servers, h hunt) {
 			return
 		}
 	}
-	t.Errorf("broke invariant %s, and nothing %s was found under %s; of the last trial: %s %.600s", h.breaks, h.shows, f.name, last, last.Findings)
+	t.Errorf("broke invariant %s, and nothing %s was found under %s; of the last trial: %+v %.600s", h.breaks, h.shows, f.name, last.Figures, last.Findings)
 }
 
 // found notes that a mutant was found, and where.
@@ -269,3 +253,42 @@ func faultNamed(t *testing.T, name string) fault {
 	}
 	return list[i]
 }
+
+// recorder is a test that notes what is wrong instead of failing. What cleans up after it runs at
+// the end of run.
+type recorder struct {
+	testing.TB
+	mu       sync.Mutex
+	findings []string
+	cleanups []func()
+}
+
+// run runs do in a goroutine that Fatal ends.
+func (r *recorder) run(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, clean := range slices.Backward(r.cleanups) {
+				clean()
+			}
+		}()
+		do()
+	}()
+	<-done
+}
+
+func (r *recorder) Error(args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findings = append(r.findings, fmt.Sprint(args...))
+}
+
+func (r *recorder) Cleanup(f func())             { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Errorf(form string, a ...any) { r.Error(fmt.Sprintf(form, a...)) }
+func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(form string, a ...any) { r.Errorf(form, a...); runtime.Goexit() }
+func (r *recorder) FailNow()                     { runtime.Goexit() }
+func (r *recorder) Failed() bool                 { r.mu.Lock(); defer r.mu.Unlock(); return len(r.findings) > 0 }
+func (r *recorder) Log(...any)                   {}
+func (r *recorder) Logf(string, ...any)          {}

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -8,6 +9,41 @@ import (
 	"bridge/tests/faulty/failpoint"
 	"bridge/tests/world"
 )
+
+// processFaults are done to the process of bridge itself.
+var processFaults = []fault{
+	{
+		name: "bridge-killed", family: "bridge", what: "SIGKILL at random moments, again and again", repeats: true,
+		inject: func(tr *trial) {
+			for range tr.times(5) {
+				tr.sometime(1500 * time.Millisecond)
+				tr.kill()
+				tr.sometime(1500 * time.Millisecond)
+				tr.Start()
+			}
+		},
+	},
+	{
+		name: "bridge-terminated", family: "bridge", what: "SIGTERM under load, then a start, three times",
+		inject: func(tr *trial) {
+			for range tr.times(3) {
+				tr.sometime(time.Second)
+				tr.terminate()
+				tr.Start()
+				tr.flows()
+			}
+		},
+	},
+	{
+		name: "bridge-paused", family: "bridge", what: "SIGSTOP for 30 s, as a paused virtual machine", soaks: true,
+		inject: func(tr *trial) {
+			pid := tr.Cmd.Process.Pid
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			tr.outage(30 * time.Second)
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		},
+	},
+}
 
 // pointFaults end the program at each point of the way of a row.
 var pointFaults = []fault{
@@ -22,57 +58,48 @@ var pointFaults = []fault{
 	killedAtStart("killed-in-sync", "while the store makes its files durable", failpoint.StoreSync, failpoint.ManifestSync),
 	killedAtStart("killed-in-catch-up", "before and after what catch-up has read is committed", failpoint.BeforeCatchUp, failpoint.AfterCatchUp),
 	{
-		name: "owner-hangs", family: "bridge", what: "the loops that read stand still for 75 s: /livez fails after one minute",
-		prepare: func(tr *trial) { tr.withFailpoints() },
+		name: "owner-hangs", family: "bridge", what: "the loops that read stand still for 75 s: /livez fails after one minute", prepare: withFailpoints,
 		inject: func(tr *trial) {
 			tr.points.Set(failpoint.Action{Point: failpoint.OwnerLoop, Hang: true})
 			begun := time.Now()
-			for limit := begun.Add(50 * time.Second); time.Now().Before(limit); tr.outage(5 * time.Second) {
-				if code, body := tr.Get("/livez"); code != 200 {
+			for limit := begun.Add(tr.within(50 * time.Second)); time.Now().Before(limit); world.Pause(time.Second) {
+				if code, body := tr.Get("/livez"); code != http.StatusOK {
 					tr.score.find("/livez is %d %s after it: %s", code, time.Since(begun), body)
-				}
-				if *tortureShort && time.Since(begun) > 4*time.Second {
-					break
 				}
 			}
 			if !*tortureShort {
 				world.Eventually(tr.T, time.Minute, "/livez fails", func() bool {
 					code, body := tr.Get("/livez")
-					return code == 503 && strings.Contains(body, "has shown no heartbeat for")
+					return code == http.StatusServiceUnavailable && strings.Contains(body, "has shown no heartbeat for")
 				})
 			}
 			tr.points.Set()
-			world.Eventually(tr.T, time.Minute, "/livez is well again", func() bool { code, _ := tr.Get("/livez"); return code == 200 })
+			world.Eventually(tr.T, time.Minute, "/livez is well again", func() bool { code, _ := tr.Get("/livez"); return code == http.StatusOK })
 		},
 	},
 }
 
-// killedAt is the fault of a SIGKILL at points, several times and each time by chance.
+// killedAt is the fault of a SIGKILL at points, several times, at the first pass or some time
+// after: whatever the program does at its start is met as well.
 func killedAt(name, when string, points ...failpoint.Point) fault {
 	return fault{
-		name: name, family: "bridge", what: "SIGKILL " + when + ", again and again", repeats: true,
-		prepare: func(tr *trial) { tr.withFailpoints() },
+		name: name, family: "bridge", what: "SIGKILL " + when + ", again and again", repeats: true, prepare: withFailpoints,
 		inject: func(tr *trial) {
-			kills := 12
-			if *tortureShort {
-				kills = 6
-			}
-			for turn := range kills {
-				// At its first pass or some time after; whatever the program does at its start is
-				// met as well.
-				probability := []float64{1, 0.3, 0.1, 0.03, 0.03}[tr.rng.IntN(5)]
-				var actions []failpoint.Action
-				for _, point := range points {
-					actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: probability})
+			chances := []float64{1, 0.1, 0.03, 0.3, 0.03}
+			for turn := range tr.times(12) {
+				tr.points.Set(kills(points, chances[turn%len(chances)])...)
+				select {
+				case <-tr.Done:
+				case <-time.After(tr.within(20 * time.Second)):
+					// A slow machine passes the point too seldom.
+					tr.points.Set(kills(points, 1)...)
 				}
-				tr.points.Set(actions...)
-				meets(tr, actions)
-				tr.ended()
+				tr.endOf(tr.Daemon)
 				tr.cuts++
 				if by := tr.Cmd.ProcessState.Sys().(syscall.WaitStatus); by.Signal() != syscall.SIGKILL {
 					tr.score.find("the program ended by itself: %v", tr.Cmd.ProcessState)
 				}
-				if turn == kills-1 {
+				if turn == tr.times(12)-1 {
 					tr.points.Set()
 				}
 				tr.Start()
@@ -85,20 +112,22 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 // read from the bus. The program is killed before, so that it has.
 func killedAtStart(name, when string, points ...failpoint.Point) fault {
 	return fault{
-		name: name, family: "bridge", what: "SIGKILL at a start, " + when + ", again and again", repeats: true,
-		prepare: func(tr *trial) { tr.withFailpoints() },
+		name: name, family: "bridge", what: "SIGKILL at a start, " + when + ", again and again", repeats: true, prepare: withFailpoints,
 		inject: func(tr *trial) {
-			met := 0
-			for range 8 {
+			met, chances := 0, []float64{1, 0.5, 0.3}
+			for turn := range tr.times(8) {
 				tr.sometime(2 * time.Second)
 				tr.kill()
-				var actions []failpoint.Action
-				for _, point := range points {
-					actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.5, 0.3}[tr.rng.IntN(3)]})
-				}
-				tr.points.Set(actions...)
+				tr.points.Set(kills(points, chances[turn%len(chances)])...)
 				tr.Start()
-				startEnds(tr)
+				world.Eventually(tr.T, time.Minute, "the start has ended", func() bool {
+					code, _ := tr.Get("/readyz")
+					return code == http.StatusOK || tr.Ended()
+				})
+				select {
+				case <-tr.Done:
+				case <-time.After(2 * time.Second): // for what a start leaves behind
+				}
 				tr.points.Set()
 				// It passes points by the former list a moment longer.
 				world.Pause(200 * time.Millisecond)
@@ -113,38 +142,21 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 	}
 }
 
-// startEnds waits until a start has ended: the program has, or it is ready and has had a while for
-// what a start leaves behind.
-func startEnds(tr *trial) {
-	tr.T.Helper()
-	world.Eventually(tr.T, time.Minute, "the start has ended", func() bool {
-		code, _ := tr.Get("/readyz")
-		return code == 200 || tr.Ended()
-	})
-	select {
-	case <-tr.Done:
-	case <-time.After(2 * time.Second):
+// kills are actions that kill the program at points with a probability.
+func kills(points []failpoint.Point, chance float64) (actions []failpoint.Action) {
+	for _, point := range points {
+		actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: chance})
 	}
-}
-
-// meets waits for a kill by chance, for a while: a slow machine passes a point too seldom, and is
-// then killed at the next pass.
-func meets(tr *trial, kills []failpoint.Action) {
-	tr.T.Helper()
-	select {
-	case <-tr.Done:
-	case <-time.After(20 * time.Second):
-		for i := range kills {
-			kills[i].Chance = 1
-		}
-		tr.points.Set(kills...)
-	}
+	return actions
 }
 
 // withFailpoints has the trial run a program with failpoints, none of them set.
-func (tr *trial) withFailpoints() {
+func withFailpoints(tr *trial) {
 	tr.T.Helper()
 	tr.points = world.NewFailpoints(tr.T)
 	tr.Daemon.Path = world.Faulty(tr.T)
 	tr.Env = tr.Env.With(tr.points.Env())
+	if *tortureShort {
+		tr.Env[failpoint.SyncVariable] = "3s"
+	}
 }

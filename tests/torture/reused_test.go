@@ -3,7 +3,6 @@ package torture
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,15 +18,16 @@ var reusedFaults = []fault{
 		what: "while bridge is killed and its checkpoint lost, the newest rows of a third stream, of facts, become others under their ids; then all of them do: " +
 			"the stream stops, and a person types the command that it names",
 		inject: func(tr *trial) {
+			r := tr.third.(*reused)
 			for _, survivor := range []int{receiptRows / 3, 0} {
 				tr.kill()
-				tr.check(os.RemoveAll(tr.checkpoint()))
-				tr.receipts.replace(survivor)
+				tr.removeCheckpoint()
+				r.replace(survivor)
 				tr.Start()
 				want := fmt.Sprintf("checkpoint set %s %[1]s %d", receipts, survivor)
 				reason := tr.shardStops(receipts, "uses ids again", "bridge "+want)
 				tr.goesOn(facts)
-				tr.receipts.arrived(tr.receipts.of[:len(tr.receipts.of)-receiptRows+survivor])
+				r.arrived(r.of[:len(r.of)-receiptRows+survivor])
 				if typed := setCommand.FindString(reason); typed != want {
 					tr.T.Fatalf("the command is %q, want %q", typed, want)
 				}
@@ -36,7 +36,7 @@ var reusedFaults = []fault{
 					tr.T.Fatalf("bridge %s: %d, %s", want, status, stderr)
 				}
 				tr.Start()
-				tr.receipts.arrived(tr.receipts.of)
+				r.arrived(r.of)
 				tr.flows()
 			}
 		},
@@ -65,26 +65,10 @@ func withReceipts(tr *trial) {
 	tr.T.Helper()
 	tr.World.Exec(`CREATE TABLE ` + receipts + ` (
 		id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, token varchar(40) NOT NULL, created datetime(6) NOT NULL) ENGINE=InnoDB`)
-	tr.receipts = &reused{trial: tr}
-	tr.receipts.fill(0)
-	prefix := "BRIDGE_STREAM_" + strings.ToUpper(receipts) + "_"
-	tr.Env = tr.Env.With(world.Env{
-		"BRIDGE_STREAMS": tr.Env["BRIDGE_STREAMS"] + "," + receipts, prefix + "TABLE": receipts, prefix + "KIND": "release", prefix + "CREATED": "created",
-		prefix + "DESTINATION": tr.Bus.Open(tr.T, tr.Destination(receipts)),
-	})
-}
-
-// fill commits rows above an id.
-func (r *reused) fill(above int) {
-	r.T.Helper()
-	r.written++
-	for id := above + 1; id <= receiptRows; id++ {
-		token := fmt.Sprintf("%d-%d", r.written, id)
-		// As old as the rows before, but for the minutes between them.
-		created := time.Now().UTC().Add(time.Duration(r.written-100) * time.Minute)
-		r.World.Exec("INSERT INTO "+receipts+" (token, created) VALUES (?, ?)", token, created.Format("2006-01-02 15:04:05.000000"))
-		r.of = append(r.of, token)
-	}
+	r := &reused{trial: tr}
+	r.replace(0)
+	tr.third = r
+	tr.addStream(receipts, world.Env{"TABLE": receipts, "KIND": "release"})
 }
 
 // replace has all rows above an id be others.
@@ -96,7 +80,14 @@ func (r *reused) replace(survivor int) {
 		r.World.Exec(fmt.Sprintf("DELETE FROM %s WHERE id > %d", receipts, survivor))
 		r.World.Exec(fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", receipts, survivor+1))
 	}
-	r.fill(survivor)
+	r.written++
+	// As old as the rows before, but for the minutes between them.
+	created := time.Now().UTC().Add(time.Duration(r.written-100) * time.Minute).Format("2006-01-02 15:04:05.000000")
+	for id := survivor + 1; id <= receiptRows; id++ {
+		token := fmt.Sprintf("%d-%d", r.written, id)
+		r.World.Exec("INSERT INTO "+receipts+" (token, created) VALUES (?, ?)", token, created)
+		r.of = append(r.of, token)
+	}
 }
 
 // events returns the ids of the events of each token.
@@ -118,24 +109,19 @@ func (r *reused) arrived(tokens []string) {
 	r.T.Helper()
 	world.Eventually(r.T, time.Minute, "the receipts arrive", func() bool {
 		events := r.events()
-		for _, token := range tokens {
-			if len(events[token]) == 0 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(tokens, func(token string) bool { return len(events[token]) == 0 })
 	})
 }
 
-// verify asks the program's own judge, which has to find the events of rows whose ids belong to
-// others now, and nothing else. It has nothing more to say of that stream.
-func (r *reused) verify() {
+// end asks the program's own judge, which has to find the events of rows whose ids belong to others
+// now, and nothing else. It has nothing more to say of that stream.
+func (r *reused) end() {
 	r.T.Helper()
 	found := world.Verify(r.T, streamsOf(r.Env, receipts)).Faults()
 	if former := len(r.of) - receiptRows; len(found) != 1 || found["extra"] != former {
 		r.score.find("bridge verify finds %v of %s, want %d extra", found, receipts, former)
 	}
-	r.Env = streamsOf(r.Env, facts, entities)
+	r.Env = streamsOf(r.Env, bothStreams...)
 }
 
 // streamsOf returns an environment with some of its streams alone.
@@ -153,17 +139,15 @@ func streamsOf(e world.Env, streams ...string) world.Env {
 // judge counts what is wrong with the events: one of each row that there was, and no other.
 func (r *reused) judge(f *world.Figures) {
 	r.T.Helper()
-	events, is := r.events(), make(map[string]bool)
+	events, ids := r.events(), make(map[string]string)
 	for _, token := range r.of {
-		is[token] = true
 		if len(events[token]) == 0 {
 			f.Lost++
 			f.Find("%s: row %s never came", receipts, token)
 		}
 	}
-	ids := make(map[string]string)
 	for token, of := range events {
-		if !is[token] {
+		if !slices.Contains(r.of, token) {
 			f.RolledBack++
 			f.Find("%s: there was no row %s", receipts, token)
 		}

@@ -3,7 +3,6 @@ package torture
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -15,20 +14,19 @@ import (
 	"bridge/tests/world"
 )
 
-// faultEvery is the time from one fault of a soak to the next; one that takes longer delays it.
-const faultEvery = 10 * time.Second
-
-// longestSection is how long a soak goes on until what has come is judged and forgotten. A shorter
-// soak has three sections.
-const longestSection = 5 * time.Minute
-
-// warm is when the first look at the footprint is: bridge remembers ten minutes of changes, and the
-// cache of its store fills with what the stream of entities writes in about as long. A shorter soak
-// looks after a third of its time.
-const warm = 20 * time.Minute
-
-// soakName stands for the fault of a soak, which is many.
-const soakName = "soak"
+const (
+	// faultEvery is the time from one fault of a soak to the next; one that takes longer delays it.
+	faultEvery = 10 * time.Second
+	// longestSection is how long a soak goes on until what has come is judged and forgotten. A
+	// shorter soak has three sections.
+	longestSection = 5 * time.Minute
+	// warm is when the first look at the footprint is: bridge remembers ten minutes of changes, and
+	// the cache of its store fills with what the stream of entities writes in about as long. A
+	// shorter soak looks after a third of its time.
+	warm = 20 * time.Minute
+	// soakName stands for the fault of a soak, which is many.
+	soakName = "soak"
+)
 
 // soakScore is what came of a soak on one bus.
 type soakScore struct {
@@ -38,8 +36,7 @@ type soakScore struct {
 	Early    footprint      `json:"early"`
 	Late     footprint      `json:"late"`
 	Duration seconds        `json:"durationSeconds"`
-	// Sections are in their order; there are none in results from before soaks had them.
-	Sections []section `json:"sections,omitempty"`
+	Sections []section      `json:"sections"`
 }
 
 // section is a part of a soak, at whose end the writers stop and what has come is judged.
@@ -51,8 +48,10 @@ type section struct {
 	Written seconds `json:"writtenSeconds"`
 	Drained seconds `json:"drainedSeconds"`
 	Judged  seconds `json:"judgedSeconds"`
-	// footprint is that of the last minute in which the writers wrote.
+	// footprint is that of the last minute in which the writers wrote, lowest that of all of it:
+	// connections that a fault has cut off are there for a while.
 	footprint
+	lowest footprint
 	// TestMemory is RssAnon of the process that judges, of all soaks beside one another.
 	TestMemory float64 `json:"testRssAnonMiB"`
 }
@@ -60,6 +59,22 @@ type section struct {
 // soaks are the results of one run.
 type soaks struct {
 	Soaks []soakScore `json:"soaks"`
+}
+
+// FaultCount is how many faults there were.
+func (s *soakScore) FaultCount() (n int) {
+	for _, count := range s.Faults {
+		n += count
+	}
+	return n
+}
+
+// Written is how long the writers wrote.
+func (s *soakScore) Written() (sum seconds) {
+	for _, section := range s.Sections {
+		sum += section.Written
+	}
+	return sum
 }
 
 // footprint is what the process takes; medians over a while.
@@ -74,7 +89,7 @@ type footprint struct {
 func soakTorture(t *testing.T) {
 	*tortureShort = true
 	var mu sync.Mutex
-	var scores []soakScore
+	var all soaks
 	t.Run("soak", func(t *testing.T) {
 		for _, name := range []string{"kafka", "nats"} {
 			if *tortureBus != "" && *tortureBus != "both" && *tortureBus != name {
@@ -85,24 +100,18 @@ func soakTorture(t *testing.T) {
 				s := startServers(t, name).soak(t, *tortureFor)
 				mu.Lock()
 				defer mu.Unlock()
-				scores = append(scores, s)
+				all.Soaks = append(all.Soaks, s)
 			})
 		}
 	})
-	slices.SortFunc(scores, func(a, b soakScore) int { return len(b.Bus) - len(a.Bus) })
-	for _, s := range scores {
-		fmt.Fprintf(os.Stderr, "torture: soak on %s for %.0f s, %d rows, %s a second, writers wrote %s %% of the time, faults %v: %s; early %+v, late %+v\n",
-			s.Bus, float64(s.Duration), s.Rows, s.PerSecond(), s.WritingPercent(), s.Faults, s.score, s.Early, s.Late)
-	}
-	if *tortureWrite == "" {
-		return
-	}
-	err := writeJSON(filepath.Join(resultsFolder(), soakFile), soaks{scores})
-	if err == nil {
-		err = writePage(resultsFolder())
-	}
-	if err != nil {
+	slices.SortFunc(all.Soaks, func(a, b soakScore) int { return len(b.Bus) - len(a.Bus) })
+	if err := page.ExecuteTemplate(os.Stderr, "soaks", all.Soaks); err != nil {
 		t.Error(err)
+	}
+	if *tortureWrite != "" {
+		if err := writeResults(resultsFolder(), soakFile, all); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -111,8 +120,7 @@ type soakTrial struct{ *trial }
 
 // soak has one program live through d of faults that pass by themselves.
 func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
-	f := fault{name: soakName, family: "soak", repeats: true, prepare: through}
-	tr := soakTrial{on.trial(f)}
+	tr := soakTrial{on.trial(fault{name: soakName, family: "soak", repeats: true})}
 	s.Faults = make(map[string]int)
 	defer func() {
 		s.score = tr.score
@@ -129,23 +137,36 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 	tr.prepare(t, world.Program{}.Build(t), rows, states)
 	through(tr.trial)
 	tr.Env["BRIDGE_BATCH_ROWS"] = "2000"
-	tr.smallSegments()
 	// The table grows meanwhile: reconciled every few seconds, its size would be what is measured.
 	tr.Env["BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL"] = "30s"
+	if tr.Bus.Kafka != nil {
+		// The segments that it reads again after a kill are small.
+		size := "67108864"
+		for _, stream := range []string{facts, entities} {
+			tr.Bus.Kafka.ConfigureTopic(tr.T, tr.Destination(stream), map[string]*string{"segment.bytes": &size})
+		}
+	}
 	judged := tr.InSections()
 	tr.Daemon.Start()
 
-	begun, w := time.Now(), tr.watch()
+	begun := time.Now()
 	sections := max(3, int((d+longestSection-1)/longestSection))
 	for i := range sections {
-		s.Sections = append(s.Sections, tr.section(&s, w, begun.Add(d*time.Duration(i+1)/time.Duration(sections))))
-		if i == sections-1 {
-			s.Duration = inSeconds(time.Since(begun))
-			s.Early, s.Late = w.around(min(warm, d/3)), w.around(time.Since(begun))
-			s.grew(t, w.lowest(min(longestSection, d/3)))
-			w.stop()
+		one := tr.section(s.Faults, begun.Add(d*time.Duration(i+1)/time.Duration(sections)))
+		if s.Early == (footprint{}) && time.Since(begun) >= min(warm, d/3) {
+			s.Early = one.footprint
 		}
-		tr.judge(judged, &s.Sections[i])
+		s.Duration, s.Late = inSeconds(time.Since(begun)), one.footprint
+		if i == sections-1 {
+			if s.Late.RSSAnon > 1.2*s.Early.RSSAnon {
+				t.Errorf("RssAnon grew from %.0f to %.0f MiB", s.Early.RSSAnon, s.Late.RSSAnon)
+			}
+			if low := one.lowest; low.Goroutines > s.Early.Goroutines+10 || low.Files > s.Early.Files+10 {
+				t.Errorf("grew from %+v to %+v and more", s.Early, low)
+			}
+		}
+		tr.judge(judged, &one)
+		s.Sections = append(s.Sections, one)
 	}
 	s.Rows = tr.written()
 	tr.score.Figures = judged.Figures()
@@ -153,35 +174,39 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 	return s
 }
 
-// smallSegments has Kafka keep little in the segments that it reads again after a kill.
-func (tr soakTrial) smallSegments() {
-	if tr.Bus.Kafka == nil {
-		return
-	}
-	size := "67108864"
-	for _, stream := range []string{facts, entities} {
-		tr.Bus.Kafka.ConfigureTopic(tr.T, tr.Destination(stream), map[string]*string{"segment.bytes": &size})
-	}
-}
-
 // section has the writers write, and does faults to the program, up to a moment.
-func (tr soakTrial) section(s *soakScore, w *watch, end time.Time) section {
+func (tr soakTrial) section(faults map[string]int, end time.Time) section {
 	before, begun := tr.written(), time.Now()
 	tr.write()
+	looks := tr.watch()
 	tr.CaughtUp(time.Minute, "what is written arrives")
 	for next := time.Now(); time.Now().Before(end); next = next.Add(faultEvery) {
 		world.Pause(time.Until(next))
-		f := tr.pick()
+		var list []fault
+		for _, f := range allFaults() {
+			if f.soaks && (f.only == "" || f.only == tr.score.Bus) {
+				list = append(list, f)
+			}
+		}
+		f := list[tr.rng.IntN(len(list))]
 		f.inject(tr.trial)
-		s.Faults[f.name]++
-		tr.report(f, w)
-		next = latest(next, time.Now().Add(-faultEvery))
+		faults[f.name]++
+		fmt.Fprintf(os.Stderr, "torture: %-5s %s\n", tr.score.Bus, f.name)
+		if late := time.Now().Add(-faultEvery); next.Before(late) {
+			next = late
+		}
 	}
 	slowest := tr.score.Recovery
 	tr.recovers()
 	tr.score.Recovery = max(tr.score.Recovery, slowest)
 	tr.stopWriters()
-	return section{Rows: tr.written() - before, Written: inSeconds(time.Since(begun)), footprint: w.around(time.Since(w.begun))}
+	all := looks()
+	last := all[max(0, len(all)-60):]
+	return section{
+		Rows: tr.written() - before, Written: inSeconds(time.Since(begun)),
+		footprint: each(last, func(ascending []float64) float64 { return ascending[len(ascending)/2] }),
+		lowest:    each(all, func(ascending []float64) float64 { return ascending[0] }),
+	}
 }
 
 // judge judges a section whose writers have stopped.
@@ -194,77 +219,23 @@ func (tr soakTrial) judge(judged *world.Sections, s *section) {
 	s.Judged = inSeconds(time.Since(begun))
 	debug.FreeOSMemory() // what is garbage is not counted
 	rss, err := testenv.RSSAnon(os.Getpid())
-	if err != nil {
-		tr.T.Fatal(err)
-	}
+	tr.check(err)
 	s.TestMemory = float64(rss) / (1 << 20)
 	fmt.Fprintf(os.Stderr, "torture: %-5s section: %+v\n", tr.score.Bus, *s)
 }
 
 // written counts rows and changes that were committed so far.
 func (tr soakTrial) written() int {
-	return tr.World.Rows.Record().Sums().Rows + changes(tr.World.Entities[entities])
-}
-
-// grew fails the test when the process takes more at the end than early on. lowest are the lowest
-// values of the end: connections that a fault has cut off are there for a while.
-func (s *soakScore) grew(t *testing.T, lowest footprint) {
-	t.Helper()
-	if s.Late.RSSAnon > 1.2*s.Early.RSSAnon {
-		t.Errorf("RssAnon grew from %.0f to %.0f MiB", s.Early.RSSAnon, s.Late.RSSAnon)
-	}
-	if lowest.Goroutines > s.Early.Goroutines+10 || lowest.Files > s.Early.Files+10 {
-		t.Errorf("grew from %+v to %+v and more", s.Early, lowest)
-	}
-}
-
-func changes(w *workload.Capabilities) (n int) {
-	for _, count := range w.Sums() {
+	n := tr.World.Rows.Record().Sums().Rows
+	for _, count := range tr.World.Entities[entities].Sums() {
 		n += count
 	}
 	return n
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// pick chooses the next fault.
-func (tr soakTrial) pick() fault {
-	var list []fault
-	for _, f := range allFaults() {
-		if f.soaks && (f.only == "" || f.only == tr.score.Bus) {
-			list = append(list, f)
-		}
-	}
-	return list[tr.rng.IntN(len(list))]
-}
-
-// report writes a line for those who wait.
-func (tr soakTrial) report(f fault, w *watch) {
-	last := w.around(time.Since(w.begun))
-	fmt.Fprintf(os.Stderr, "torture: %-5s %6s %-28s %d commits, RssAnon %.0f MiB, %.0f goroutines, %.0f files\n", tr.score.Bus,
-		time.Since(w.begun).Round(time.Second), f.name, tr.World.Rows.Record().Sums().Commits, last.RSSAnon, last.Goroutines, last.Files)
-}
-
-// watch looks at the footprint of a process every second.
-type watch struct {
-	begun time.Time
-	stop  func()
-	mu    sync.Mutex
-	looks []look
-}
-
-type look struct {
-	at time.Duration
-	footprint
-}
-
-func (tr soakTrial) watch() *watch {
-	w := &watch{begun: time.Now()}
+// watch looks at the process every second, until stop returns what it has seen.
+func (tr soakTrial) watch() (stop func() []footprint) {
+	var looks []footprint
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -275,66 +246,34 @@ func (tr soakTrial) watch() *watch {
 			case <-end:
 				return
 			case <-tick.C:
-				w.add(tr.footprint())
+				rss, err := tr.RSSAnon()
+				f := footprint{RSSAnon: float64(rss) / (1 << 20), Goroutines: tr.Metric("go_goroutines"), Files: tr.Metric("process_open_fds")}
+				if err == nil && f.Goroutines > 0 { // else it does not answer
+					looks = append(looks, f)
+				}
 			}
 		}
 	}()
-	w.stop = sync.OnceFunc(func() { close(end); <-done })
-	tr.T.Cleanup(w.stop)
-	return w
+	finish := sync.OnceFunc(func() { close(end); <-done })
+	tr.T.Cleanup(finish)
+	return func() []footprint { finish(); return looks }
 }
 
-func (w *watch) add(f footprint, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if ok {
-		w.looks = append(w.looks, look{time.Since(w.begun), f})
-	}
-}
-
-// around returns the medians of the looks within the minute before a moment.
-func (w *watch) around(at time.Duration) footprint {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var rss, goroutines, files []float64
-	for _, l := range w.looks {
-		if l.at > at-time.Minute && l.at <= at {
-			rss, goroutines, files = append(rss, l.RSSAnon), append(goroutines, l.Goroutines), append(files, l.Files)
+// each returns one value of each kind that looks have in ascending order.
+func each(looks []footprint, one func(ascending []float64) float64) footprint {
+	of := func(kind func(footprint) float64) float64 {
+		values := make([]float64, 0, len(looks))
+		for _, l := range looks {
+			values = append(values, kind(l))
 		}
-	}
-	return footprint{median(rss), median(goroutines), median(files)}
-}
-
-// lowest returns the lowest values of the last while.
-func (w *watch) lowest(while time.Duration) (f footprint) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range w.looks {
-		switch {
-		case l.at < time.Since(w.begun)-while:
-		case f == (footprint{}):
-			f = l.footprint
-		default:
-			f = footprint{min(f.RSSAnon, l.RSSAnon), min(f.Goroutines, l.Goroutines), min(f.Files, l.Files)}
+		if len(values) == 0 {
+			return 0
 		}
+		slices.Sort(values)
+		return one(values)
 	}
-	return f
-}
-
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
+	return footprint{
+		of(func(f footprint) float64 { return f.RSSAnon }), of(func(f footprint) float64 { return f.Goroutines }),
+		of(func(f footprint) float64 { return f.Files }),
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
-// footprint looks at the process; ok is false when it does not answer.
-func (tr soakTrial) footprint() (f footprint, ok bool) {
-	rss, err := tr.RSSAnon()
-	if err != nil {
-		return f, false
-	}
-	f = footprint{RSSAnon: float64(rss) / (1 << 20), Goroutines: tr.Metric("go_goroutines"), Files: tr.Metric("process_open_fds")}
-	return f, f.Goroutines > 0
 }

@@ -23,7 +23,7 @@ var standbyFaults = []fault{
 		name: "standby-killed", family: "standby", what: "of two processes the one that works gets SIGKILL, and the other one takes over, three times",
 		repeats: true, prepare: withStandby,
 		inject: func(tr *trial) {
-			for range 3 {
+			for range tr.times(3) {
 				tr.cuts++
 				tr.group.Killed()
 				tr.group.Ready()
@@ -86,7 +86,7 @@ var serverFaults = slices.Concat(
 					tr.cuts++
 					tr.outage(10 * time.Second)
 					member.Start(tr.T)
-					for _, stream := range []string{facts, entities} {
+					for _, stream := range bothStreams {
 						tr.Bus.Whole(tr.T, tr.Destination(stream))
 					}
 				}
@@ -105,9 +105,7 @@ var serverFaults = slices.Concat(
 			inject: func(tr *trial) {
 				killed := 0
 				tr.often(5*time.Second, 2*time.Millisecond, func() { killed += tr.servers.db.KillQueries(tr.T, tr.reader()) })
-				if killed == 0 {
-					tr.score.find("no statement was there to be killed: the trial shows nothing")
-				}
+				tr.met(killed, "no statement was there to be killed")
 			},
 		},
 		{
@@ -141,7 +139,7 @@ var serverFaults = slices.Concat(
 			name: "bridge-killed-without-bus", family: "several at once", what: "bridge killed again and again while the bus stands still", repeats: true,
 			inject: func(tr *trial) {
 				tr.Bus.Server().Pause()
-				for range 3 {
+				for range tr.times(3) {
 					tr.outage(4 * time.Second)
 					tr.kill()
 					tr.Daemon.Start()
@@ -190,14 +188,6 @@ func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault
 	}
 }
 
-// met notes it when harm has met nothing: such a trial shows nothing. In a soak other harm may have
-// come first.
-func (tr *trial) met(count int, otherwise string) {
-	if count == 0 && tr.fault.name != soakName {
-		tr.score.find("the harm has met nothing: %s", otherwise)
-	}
-}
-
 // often repeats something for a while.
 func (tr *trial) often(d, every time.Duration, do func()) {
 	tick := time.NewTicker(every)
@@ -210,9 +200,7 @@ func (tr *trial) often(d, every time.Duration, do func()) {
 // reader is the login with which bridge reads.
 func (tr *trial) reader() string {
 	tr.T.Helper()
-	u, err := url.Parse(tr.Env["BRIDGE_SOURCE_URL"])
-	if err != nil {
-		tr.T.Fatal(err)
-	}
+	u, err := url.Parse(tr.World.URL)
+	tr.check(err)
 	return u.User.Username()
 }

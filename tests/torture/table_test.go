@@ -2,7 +2,6 @@ package torture
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +69,7 @@ var tableFaults = slices.Concat([]fault{
 				tr.sometime(2 * time.Second)
 				tr.kill()
 				if lost == 3 {
-					tr.check(os.RemoveAll(tr.checkpoint()))
+					tr.removeCheckpoint()
 				}
 				tr.sometime(time.Second)
 				tr.Start()
@@ -86,7 +85,7 @@ var tableFaults = slices.Concat([]fault{
 func (tr *trial) alter(what string) {
 	tr.T.Helper()
 	tr.altered = true
-	for _, table := range []string{facts, entities} {
+	for _, table := range bothStreams {
 		tr.sometime(time.Second)
 		tr.World.Exec("ALTER TABLE " + table + " " + what)
 	}
@@ -94,7 +93,7 @@ func (tr *trial) alter(what string) {
 
 // extraColumn adds a column that the writers leave alone.
 func extraColumn(tr *trial) {
-	for _, table := range []string{facts, entities} {
+	for _, table := range bothStreams {
 		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN extra varchar(20) NOT NULL DEFAULT 'all'")
 	}
 }
@@ -104,28 +103,17 @@ func (tr *trial) vanish(table, other string) {
 	tr.T.Helper()
 	tr.World.Exec("RENAME TABLE " + table + " TO aside")
 	begun := time.Now()
-	world.Eventually(tr.T, time.Minute, table+" stops", func() bool {
-		shards := tr.Shards(table)
-		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, table)
-	})
+	tr.shardStops(table, table)
 	tr.goesOn(other)
 	tr.outage(20*time.Second - time.Since(begun))
 	tr.goesOn(other)
 	tr.World.Exec("RENAME TABLE aside TO " + table)
 }
 
-// goesOn waits until all rows of the moment of one stream are published, whatever became of the
-// other.
-func (tr *trial) goesOn(stream string) {
-	tr.T.Helper()
-	id := tr.World.Highest(stream)
-	world.Eventually(tr.T, time.Minute, stream+" goes on", func() bool { return tr.Position(stream) >= id })
-}
-
 // oddColumn adds to both tables a column for text, and makes a table with one text that is no
 // UTF-8.
 func oddColumn(tr *trial) {
-	for _, table := range []string{facts, entities} {
+	for _, table := range bothStreams {
 		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN odd varchar(10) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'fine'")
 	}
 	// The server lets no such text in. It takes the file of a table with bytes for that of one with
@@ -134,41 +122,30 @@ func oddColumn(tr *trial) {
 	tr.World.Exec("INSERT INTO bytes VALUES (x'61C32862')")
 	tr.World.Exec("CREATE TABLE texts (c varchar(10) CHARACTER SET utf8mb4) ENGINE=Aria")
 	tr.World.Exec("FLUSH TABLES bytes, texts")
-	var folder string
-	if err := tr.World.DB.QueryRow("SELECT @@datadir").Scan(&folder); err != nil {
-		tr.T.Fatal(err)
-	}
+	var folder, text string
+	tr.World.Scan("SELECT @@datadir", &folder)
 	for _, ending := range []string{".MAD", ".MAI"} {
 		content, err := os.ReadFile(filepath.Join(folder, tr.World.Name, "bytes"+ending))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, tr.World.Name, "texts"+ending), content, 0o660)
-		}
-		if err != nil {
-			tr.T.Fatal(err)
-		}
+		tr.check(err)
+		tr.check(os.WriteFile(filepath.Join(folder, tr.World.Name, "texts"+ending), content, 0o660))
 	}
-	var text string
-	if err := tr.World.DB.QueryRow("SELECT hex(c) FROM texts").Scan(&text); err != nil || text != "61C32862" {
-		tr.T.Fatalf("the text is %q: %v", text, err)
+	if tr.World.Scan("SELECT hex(c) FROM texts", &text); text != "61C32862" {
+		tr.T.Fatalf("the text is %q", text)
 	}
 }
 
 // spoil puts text that is no UTF-8 into what both tables have got in the last moment.
 func (tr *trial) spoil() {
 	tr.T.Helper()
-	for _, update := range []string{
-		"UPDATE %s JOIN texts SET odd = c WHERE odd = 'fine' AND created > now(6) - INTERVAL 300000 MICROSECOND",
-	} {
-		for _, table := range []string{facts, entities} {
-			for {
-				_, err := tr.World.DB.Exec(fmt.Sprintf(update, table))
-				var refused *mysql.MySQLError
-				if errors.As(err, &refused) && refused.Number == 1213 {
-					continue // A writer came first.
-				}
-				tr.check(err)
-				break
+	for _, table := range bothStreams {
+		for {
+			_, err := tr.World.DB.Exec("UPDATE " + table + " JOIN texts SET odd = c WHERE odd = 'fine' AND created > now(6) - INTERVAL 300000 MICROSECOND")
+			var refused *mysql.MySQLError
+			if errors.As(err, &refused) && refused.Number == 1213 {
+				continue // A writer came first.
 			}
+			tr.check(err)
+			break
 		}
 	}
 }
@@ -176,7 +153,7 @@ func (tr *trial) spoil() {
 // counts notes when a counter of the program is zero for one of the streams.
 func (tr *trial) counts(metric string) {
 	tr.T.Helper()
-	for _, stream := range []string{facts, entities} {
+	for _, stream := range bothStreams {
 		begin := metric + `{stream="` + stream + `"} `
 		world.Eventually(tr.T, time.Minute, begin+"is above zero", func() bool {
 			_, body := tr.Get("/metrics")

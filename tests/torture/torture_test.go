@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/testenv"
 	"bridge/tests/workload"
 	"bridge/tests/world"
 )
@@ -24,13 +24,15 @@ var (
 	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	tortureFault   = flag.String("fault", "", "a regular expression: only the faults, or mutants, whose names it matches")
 	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats; both is each fault on both of them, in the short form, too")
-	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses, four trials at a time on each")
+	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, harm repeated at most twice, each fault once, on alternating buses, eight trials at a time")
 	tortureOnce    = flag.Bool("exactly-once", false, "on Kafka alone, with BRIDGE_DELIVERY=exactly-once: a read_committed consumer may see nothing twice")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s, judged every 5 minutes")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
 	torturePage    = flag.Bool("page", false, "no trials: only makes the page in the folder of --write again, of the results that lie there")
 	tortureWrite   = flag.String("write", "", "a folder, docs for the page itself, that the matrix is written to, as Markdown and as JSON; rows that are not run stay")
 )
+
+func TestMain(m *testing.M) { world.Main(m) }
 
 // TestTorture runs the program under load on every bus, does one kind of harm after the other, and
 // judges what arrived. It is part of `make torture`: in its long form it takes longer than the
@@ -43,37 +45,41 @@ func TestTorture(t *testing.T) {
 		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
 	}
 	if *tortureOnce {
-		if *tortureWrite != "" {
-			t.Fatal("--write: the matrix has no rows with exactly-once")
-		}
 		*tortureBus = "kafka"
 	}
-	checkResultsFolder(t)
-	if *torturePage {
-		if *tortureWrite == "" {
-			t.Fatal("--page: name the folder with --write")
-		}
-		if err := writePage(resultsFolder()); err != nil {
+	// At once, not after hours.
+	if info, err := os.Stat(resultsFolder()); *tortureWrite != "" && (err != nil || !info.IsDir() || *tortureOnce) {
+		t.Fatalf("--write: %s has to be a folder, and the matrix has no rows with --exactly-once (%v)", resultsFolder(), err)
+	}
+	switch {
+	case *torturePage:
+		if err := writePage(resultsFolder(), resultsFolder()); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if *tortureMutants {
+	case *tortureMutants:
 		*tortureShort = true
 		mutantTorture(t)
-		return
-	}
-	if *tortureFor > 0 {
+	case *tortureFor > 0:
 		soakTorture(t)
-		return
+	default:
+		trialTorture(t)
 	}
-	plan := planTorture(t)
-	m := &matrix{begun: time.Now(), due: len(plan)}
-	m.progress("%d trials, --seed %d", len(plan), *tortureSeed)
+}
+
+// trialTorture runs the trials that the flags ask for. The servers of a bus take from its queue.
+func trialTorture(t *testing.T) {
+	queues, due := planTorture(t)
+	m := &matrix{begun: time.Now(), due: due}
+	m.progress("%d trials, --seed %d", due, *tortureSeed)
 	t.Run("on", func(t *testing.T) {
-		for _, bus := range []string{"kafka", "nats"} {
-			queue := queueOf(plan, bus)
-			for group := range min(groups(), len(queue)) {
+		for bus, queue := range queues {
+			// Trials mostly wait, those on Kafka longer. The long form, whose figures are
+			// published, has one at a time.
+			groups := 1
+			if *tortureShort {
+				groups = map[string]int{"kafka": 5, "nats": 3}[bus]
+			}
+			for group := range min(groups, len(queue)) {
 				// A second test of the same name gets a #, which the URL of a checkpoint in its
 				// folder may not have.
 				t.Run(fmt.Sprintf("%s-%d", bus, group+1), func(t *testing.T) {
@@ -84,8 +90,8 @@ func TestTorture(t *testing.T) {
 		}
 	})
 	m.print()
-	if len(m.Trials) < len(plan) {
-		t.Errorf("%d of %d trials were run: servers are missing, or those of one bus have ended early", len(m.Trials), len(plan))
+	if len(m.Trials) < due {
+		t.Errorf("%d of %d trials were run: servers are missing, or those of one bus have ended early", len(m.Trials), due)
 	}
 	if *tortureWrite != "" {
 		if err := m.write(resultsFolder()); err != nil {
@@ -94,115 +100,10 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// groups is how many groups of servers a bus has. Trials mostly wait: the short form has four. The
-// long form, whose figures are published, has one.
-func groups() int {
-	if *tortureShort {
-		return 4
-	}
-	return 1
-}
-
-// queueOf returns the trials of a bus in the order of the plan. All groups of servers of the bus
-// take from it.
-func queueOf(plan []planned, bus string) <-chan planned {
-	queue := make(chan planned, len(plan))
-	defer close(queue)
-	for _, p := range plan {
-		if p.bus == bus {
-			queue <- p
-		}
-	}
-	return queue
-}
-
-// work runs trials of a queue on some servers, one after the other, until none is left.
-func (m *matrix) work(t *testing.T, on *servers, queue <-chan planned) {
-	for p := range queue {
-		t.Run(p.fault.name, func(t *testing.T) {
-			tr := on.trial(p.fault)
-			// Also a trial that ends early has its row.
-			defer func() {
-				tr.close(t)
-				m.add(tr.score)
-			}()
-			tr.run(t, world.Binary(t, false))
-		})
-	}
-}
-
-// resultsFolder is what --write names, by the folder in which the command was typed.
-func resultsFolder() string {
-	if filepath.IsAbs(*tortureWrite) {
-		return *tortureWrite
-	}
-	return filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_FROM"), world.Root), *tortureWrite)
-}
-
-// checkResultsFolder fails the test at once, not after hours, when results cannot be written.
-func checkResultsFolder(t *testing.T) {
-	t.Helper()
-	if *tortureWrite == "" {
-		return
-	}
-	if info, err := os.Stat(resultsFolder()); err != nil || !info.IsDir() {
-		t.Fatalf("--write: %s is no folder: make it, or name another (%v)", resultsFolder(), err)
-	}
-}
-
-// close says what became of a trial that has ended. One that was skipped has not passed; with
-// CI=true it has failed, unless it cannot be run on this machine.
-func (tr *trial) close(t testing.TB) {
-	if t.Skipped() {
-		tr.score.find("%s: %s", notRun, cmp.Or(tr.impossible, "it was skipped, see its log"))
-		if tr.impossible == "" && os.Getenv("CI") == "true" {
-			t.Errorf("%s was skipped", tr)
-		}
-	}
-	tr.score.Passed = !t.Failed() && !t.Skipped()
-}
-
-// cannot skips a trial that this machine does not let be run.
-func (tr *trial) cannot(why string, err error) {
-	tr.T.Helper()
-	tr.impossible = fmt.Sprintf("%s: %v", why, err)
-	tr.T.Skip(tr.impossible)
-}
-
-// sources says which commit the program is built of, with -dirty behind it where something else
-// than docs differs from that.
-var sources = sync.OnceValue(func() string {
-	commit, err := exec.Command("git", "-C", world.Root, "rev-parse", "--short=12", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	name := strings.TrimSpace(string(commit))
-	if exec.Command("git", "-C", world.Root, "diff", "--quiet", "HEAD", "--", ".", ":!docs").Run() != nil {
-		name += "-dirty"
-	}
-	return name
-})
-
-// planned is one fault that one bus is to see.
-type planned struct {
-	fault fault
-	bus   string
-}
-
-// namesWanted is what --fault asks for.
-func namesWanted(t *testing.T) *regexp.Regexp {
-	t.Helper()
-	wanted, err := regexp.Compile(*tortureFault)
-	if err != nil {
-		t.Fatalf("--fault: %v", err)
-	}
-	return wanted
-}
-
-// planTorture returns the trials that the flags ask for.
-func planTorture(t *testing.T) []planned {
+// planTorture returns the trials that the flags ask for, by bus and in the order of the matrix.
+func planTorture(t *testing.T) (queues map[string]chan fault, due int) {
 	wanted := namesWanted(t)
-	var plan []planned
+	queues = map[string]chan fault{"kafka": make(chan fault, 200), "nats": make(chan fault, 200)}
 	turn := int(*tortureSeed % 2)
 	for _, f := range allFaults() {
 		if !wanted.MatchString(f.name) {
@@ -218,15 +119,73 @@ func planTorture(t *testing.T) []planned {
 		}
 		for _, bus := range buses {
 			if *tortureBus == "" || *tortureBus == "both" || *tortureBus == bus {
-				plan = append(plan, planned{f, bus})
+				queues[bus] <- f
+				due++
 			}
 		}
 	}
-	if len(plan) == 0 {
+	if due == 0 {
 		t.Fatalf("no fault is called %q: see docs/fault-matrix.md for their names", *tortureFault)
 	}
-	return plan
+	for _, queue := range queues {
+		close(queue)
+	}
+	return queues, due
 }
+
+// namesWanted is what --fault asks for.
+func namesWanted(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	wanted, err := regexp.Compile(*tortureFault)
+	if err != nil {
+		t.Fatalf("--fault: %v", err)
+	}
+	return wanted
+}
+
+// work runs trials of a queue on some servers, one after the other, until none is left.
+func (m *matrix) work(t *testing.T, on *servers, queue <-chan fault) {
+	for f := range queue {
+		t.Run(f.name, func(t *testing.T) {
+			tr, begun := on.trial(f), time.Now()
+			// Also a trial that ends early has its row. One that was skipped has not passed; with
+			// CI=true it has failed, unless it cannot be run on this machine.
+			defer func() {
+				if t.Skipped() {
+					tr.score.find("%s: %s", notRun, cmp.Or(tr.impossible, "it was skipped, see its log"))
+					if tr.impossible == "" && os.Getenv("CI") == "true" {
+						t.Errorf("%s on %s was skipped", f.name, tr.score.Bus)
+					}
+				}
+				tr.score.Passed, tr.score.took = !t.Failed() && !t.Skipped(), time.Since(begun)
+				m.add(tr.score)
+			}()
+			tr.run(t, world.Binary(t, false))
+		})
+	}
+}
+
+// resultsFolder is what --write names, by the folder in which the command was typed.
+func resultsFolder() string {
+	if filepath.IsAbs(*tortureWrite) {
+		return *tortureWrite
+	}
+	return filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_FROM"), world.Root), *tortureWrite)
+}
+
+// sources says which commit the program is built of, with -dirty behind it where something else
+// than docs differs from that.
+var sources = sync.OnceValue(func() string {
+	commit, err := exec.Command("git", "-C", world.Root, "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	name := strings.TrimSpace(string(commit))
+	if exec.Command("git", "-C", world.Root, "diff", "--quiet", "HEAD", "--", ".", ":!docs").Run() != nil {
+		name += "-dirty"
+	}
+	return name
+})
 
 // fault is one kind of harm.
 type fault struct {
@@ -260,36 +219,46 @@ func allFaults() []fault {
 	return slices.Concat(processFaults, pointFaults, standbyFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults, loginFaults)
 }
 
-// matrix is what came of all trials. It is safe for concurrent use.
-type matrix struct {
-	// Trials are in the order of the matrix once all have ended.
-	Trials []score `json:"trials"`
-
-	mu    sync.Mutex
-	begun time.Time
-	due   int
+// servers are a bus and a database of their own, on which trials run one after the other.
+type servers struct {
+	bus *world.Bus
+	db  *testenv.DatabaseServer
+	// busProxy and dbProxy are ways to the servers that networkFaults harm.
+	busProxy, dbProxy *testenv.Proxy
 }
 
-func (m *matrix) add(s score) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Trials = append(m.Trials, s)
-	m.progress("[%d/%d] %-5s %-32s %s", len(m.Trials), m.due, s.Bus, s.Fault, s)
-	for _, finding := range s.Findings {
-		m.progress("      %.600s", finding)
+func startServers(t *testing.T, bus string) *servers {
+	t.Helper()
+	s := &servers{db: testenv.StartMariaDB(t)}
+	s.dbProxy = testenv.StartProxy(t, s.db.Addr)
+	if bus == "kafka" {
+		s.bus = world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, SASL: true}))
+		s.busProxy = s.bus.Kafka.Proxy()
+		if *tortureOnce {
+			s.bus = s.bus.ExactlyOnce(t.Name())
+		}
+	} else {
+		s.bus = world.NATSBus(testenv.StartNATS(t))
+		s.busProxy = testenv.StartProxy(t, s.bus.NATS.Addr())
 	}
+	return s
 }
 
-// progress writes a line for those who wait.
-func (m *matrix) progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "torture: "+format+"\n", args...)
+// heal undoes what a trial that ended early has left.
+func (s *servers) heal(t testing.TB) {
+	t.Helper()
+	s.dbProxy.Heal()
+	s.busProxy.Heal()
+	s.db.Heal(t)
+	s.bus.Heal(t)
 }
 
-// chance returns a source of chance for one trial, the same for the same seed.
-func chance(bus, name string) *rand.Rand {
-	h := *tortureSeed
-	for _, b := range []byte(bus + "/" + name) {
-		h = h*1099511628211 ^ uint64(b)
-	}
-	return rand.New(rand.NewPCG(*tortureSeed, h))
+// with returns servers with the same database and another bus.
+func (s *servers) with(bus *world.Bus) *servers {
+	other := *s
+	other.bus = bus
+	return &other
 }
+
+// clustered returns servers with the same database and a bus that is three servers.
+func clustered(t testing.TB, s *servers) *servers { return s.with(s.bus.Clustered(t)) }

@@ -3,6 +3,9 @@ package torture
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +25,8 @@ type trial struct {
 	points *world.Failpoints
 	// large are the rows that the bus refuses; nil where it refuses none.
 	large *largeRows
-	// moves are entities that move from table to table; nil where none do.
-	moves *moves
-	// receipts are rows whose ids are used again; nil where there are none.
-	receipts *reused
+	// third is a third stream with a judge of its own; nil where there is none.
+	third thirdStream
 	// altered says that columns came or went under load.
 	altered bool
 	// group is the standby group of which the program is a member; nil where it works alone.
@@ -40,16 +41,29 @@ type trial struct {
 	score      score
 }
 
+// thirdStream is one that a fault has beside those of the load.
+type thirdStream interface {
+	// end is called once all else is published; judge counts what is wrong with the events.
+	end()
+	judge(*world.Figures)
+}
+
 // facts and entities are the streams of a trial, named as their tables.
 const (
 	facts    = world.Orders
 	entities = world.Strict
 )
 
+var bothStreams = []string{facts, entities}
+
 // trial prepares to do a fault on the servers.
 func (s *servers) trial(f fault) *trial {
-	return &trial{servers: s, fault: f, rng: chance(s.bus.String(), f.name), score: score{
-		Family: f.family, Fault: f.name, What: f.what, Bus: s.bus.String(),
+	h, bus := *tortureSeed, s.bus.String()
+	for _, b := range []byte(bus + "/" + f.name) {
+		h = h*1099511628211 ^ uint64(b)
+	}
+	return &trial{servers: s, fault: f, rng: rand.New(rand.NewPCG(*tortureSeed, h)), score: score{
+		Family: f.family, Fault: f.name, What: f.what, Bus: bus,
 		Seed: *tortureSeed, Short: *tortureShort, Day: time.Now().UTC().Format(time.DateOnly), Commit: sources(),
 	}}
 }
@@ -67,7 +81,7 @@ func (tr *trial) run(t testing.TB, path string) {
 		f.prepare(tr)
 	}
 	if tr.group == nil {
-		tr.Daemon.Start()
+		tr.Start()
 	}
 	tr.write()
 	tr.flows()
@@ -78,12 +92,30 @@ func (tr *trial) run(t testing.TB, path string) {
 		tr.group.Alone(tr.group.Published(2*time.Minute, "all is published"))
 	}
 	tr.AllPublished()
-	tr.compare()
+	expect := world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: tr.group != nil && tr.group.Unfenced()}
+	if tr.large != nil {
+		expect.Aside, expect.AsideRows = tr.large.events, tr.large.tokens
+	}
+	if tr.third != nil {
+		tr.third.end()
+	}
+	tr.score.Figures = tr.Figures(expect)
+	if tr.third != nil {
+		tr.third.judge(&tr.score.Figures)
+	}
+	tr.conclude()
 }
+
+// sideBySide reports whether eight trials share the machine: with more load, all of them wait for a
+// processor.
+func sideBySide() bool { return *tortureShort && !*tortureMutants && *tortureFor == 0 }
 
 // load is what the writers of a trial do.
 func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
+	if sideBySide() {
+		rows.Rate, states.Rate = 35, 25
+	}
 	states.Mix = tr.fault.mix
 	if tr.crowded {
 		states.Entities = 40
@@ -94,17 +126,18 @@ func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 // prepare makes the tables, the destinations and the environment of the program at path.
 func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, states workload.CapabilityOptions) {
 	t.Helper()
-	w := world.New(t, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
-	tr.Publisher = w.Publish(tr.servers.bus, world.Publishing{Path: path, Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": tr.batchRows()})})
-}
-
-// batchRows is small where bridge alone is cut off again and again: the bound of repeats is then
-// below what the trial publishes.
-func (tr *trial) batchRows() string {
+	batch := "200"
+	// Where bridge alone is cut off again and again, the bound of repeats is to be below what the
+	// trial publishes.
 	if f := tr.fault; f.repeats && (f.family == "bridge" || f.family == "standby" || f.family == "disk and clock") {
-		return "20"
+		batch = "20"
 	}
-	return "200"
+	env := world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": batch})
+	if sideBySide() {
+		env["BRIDGE_POLL_INTERVAL"] = "250ms"
+	}
+	w := world.New(t, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
+	tr.Publisher = w.Publish(tr.servers.bus, world.Publishing{Path: path, Env: env})
 }
 
 // write sets the writers going.
@@ -135,6 +168,38 @@ func (tr *trial) recovers() {
 	tr.score.Recovery = inSeconds(tr.CaughtUp(2*time.Minute, "recovered"))
 }
 
+// conclude fails the test for what is wrong with the figures. Invariant 6 bounds the repeats.
+func (tr *trial) conclude() {
+	tr.T.Helper()
+	s, bound, cuts := &tr.score, 0, tr.cuts
+	if tr.group != nil {
+		cuts += tr.group.Starved()
+	}
+	if tr.fault.repeats {
+		bound = tr.MostRepeats(cuts)
+	}
+	s.BoundRepeats(bound, cuts)
+	s.Findings = append(s.Findings, s.Wrongs...)
+	s.LogLines = tr.Log.Lines()
+	if len(s.Findings) > 0 {
+		tr.T.Errorf("%s", strings.Join(s.Findings, "\n"))
+	}
+}
+
+// cannot skips a trial that this machine does not let be run.
+func (tr *trial) cannot(why string, err error) {
+	tr.T.Helper()
+	tr.impossible = fmt.Sprintf("%s: %v", why, err)
+	tr.T.Skip(tr.impossible)
+}
+
+func (tr *trial) check(err error) {
+	tr.T.Helper()
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+}
+
 // kill ends the program with SIGKILL.
 func (tr *trial) kill() {
 	tr.cuts++
@@ -149,25 +214,18 @@ func (tr *trial) terminate() {
 	}
 }
 
-// outage lets a while pass in which something is away.
-func (tr *trial) outage(d time.Duration) { world.Pause(tr.within(d)) }
-
-// within is how long harm lasts: d in the long form, at most 5 s in the short one.
-func (tr *trial) within(d time.Duration) time.Duration {
-	if *tortureShort {
-		return min(d, 5*time.Second)
-	}
-	return d
-}
-
-// sometime lets up to d pass, by chance.
-func (tr *trial) sometime(d time.Duration) { world.Pause(time.Duration(tr.rng.Int64N(int64(d)))) }
-
-// ended waits for the end of the program and returns its exit status.
-func (tr *trial) ended() int {
+// stops ends the program, in good order or not.
+func (tr *trial) stops() {
 	tr.T.Helper()
-	return tr.endOf(tr.Daemon)
+	if tr.rng.IntN(2) == 0 {
+		tr.kill()
+	} else {
+		tr.terminate()
+	}
 }
+
+// syncWithin is more than the time between two syncs of the checkpoint.
+const syncWithin = 100 * time.Second
 
 // endOf waits for the end of a program and returns its exit status.
 func (tr *trial) endOf(d *world.Daemon) int {
@@ -180,53 +238,129 @@ func (tr *trial) endOf(d *world.Daemon) int {
 	return d.Cmd.ProcessState.ExitCode()
 }
 
-func (tr *trial) String() string { return fmt.Sprintf("%s on %s", tr.fault.name, tr.score.Bus) }
+// outage lets a while pass in which something is away.
+func (tr *trial) outage(d time.Duration) { world.Pause(tr.within(d)) }
 
-// compare fills the score and fails the test for what is wrong.
-func (tr *trial) compare() {
-	tr.T.Helper()
-	s := &tr.score
-	expect := world.Expect{Lossy: tr.fault.loses, Altered: tr.altered}
-	if tr.large != nil {
-		expect.Aside, expect.AsideRows = tr.large.events, tr.large.tokens
+// within is how long harm lasts: d in the long form, at most 5 s in the short one.
+func (tr *trial) within(d time.Duration) time.Duration {
+	if *tortureShort {
+		return min(d, 5*time.Second)
 	}
-	if tr.moves != nil {
-		tr.moves.reconciled()
-	}
-	if tr.receipts != nil {
-		tr.receipts.verify()
-	}
-	expect.Frozen = tr.group != nil && tr.group.Unfenced()
-	s.Figures = tr.Figures(expect)
-	if tr.moves != nil {
-		tr.moves.judge(&s.Figures)
-	}
-	if tr.receipts != nil {
-		tr.receipts.judge(&s.Figures)
-	}
-	tr.conclude()
+	return d
 }
 
-// conclude fails the test for what is wrong with the figures.
-func (tr *trial) conclude() {
+// times is how often harm is repeated: n times in the long form, at most twice in the short one.
+func (tr *trial) times(n int) int {
+	if *tortureShort {
+		return min(n, 2)
+	}
+	return n
+}
+
+// sometime lets up to d pass, by chance.
+func (tr *trial) sometime(d time.Duration) { world.Pause(time.Duration(tr.rng.Int64N(int64(d)))) }
+
+// checkpoint returns the folder of the checkpoint.
+func (tr *trial) checkpoint() string { return checkpointOf(tr.Daemon) }
+
+func checkpointOf(d *world.Daemon) string {
+	return strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+}
+
+func (tr *trial) removeCheckpoint(of ...*world.Daemon) {
 	tr.T.Helper()
-	s := &tr.score
-	tr.boundRepeats()
-	s.Findings = append(s.Findings, s.Wrongs...)
-	s.LogLines = tr.Log.Lines()
-	if len(s.Findings) > 0 {
-		tr.T.Errorf("%s", s.findings())
+	for _, d := range append(of, tr.Daemon) {
+		tr.check(os.RemoveAll(checkpointOf(d)))
 	}
 }
 
-// boundRepeats holds the repeats against what invariant 6 allows.
-func (tr *trial) boundRepeats() {
-	bound, cuts := 0, tr.cuts
-	if tr.group != nil {
-		cuts += tr.group.Starved()
+// says notes it when what ended with a status has not failed, or has not said all of words.
+func (tr *trial) says(who string, status int, text string, words ...string) {
+	if status != 1 {
+		tr.score.find("%s: exit status %d, want 1: %.600s", who, status, text)
 	}
-	if tr.fault.repeats {
-		bound = tr.MostRepeats(cuts)
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			tr.score.find("%s: nothing about %q: %.600s", who, word, text)
+		}
 	}
-	tr.score.BoundRepeats(bound, cuts)
+}
+
+// met notes it when harm has met nothing: such a trial shows nothing. In a soak other harm may have
+// come first.
+func (tr *trial) met(count int, otherwise string) {
+	if count == 0 && tr.fault.name != soakName {
+		tr.score.find("the harm has met nothing: %s", otherwise)
+	}
+}
+
+// goesOn waits until all rows of the moment of one stream are published, whatever became of the
+// other.
+func (tr *trial) goesOn(stream string) {
+	tr.T.Helper()
+	id := tr.World.Highest(stream)
+	world.Eventually(tr.T, time.Minute, stream+" goes on", func() bool { return tr.Position(stream) >= id })
+}
+
+// shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
+func (tr *trial) shardStops(stream string, words ...string) (reason string) {
+	tr.T.Helper()
+	world.Eventually(tr.T, 2*time.Minute, stream+" stops", func() bool {
+		shards := tr.Shards(stream)
+		if len(shards) != 1 || shards[0].State != "stopped" {
+			return false
+		}
+		reason = shards[0].LastError
+		return true
+	})
+	for _, word := range words {
+		if !strings.Contains(reason, word) {
+			tr.score.find("%s stops and does not say %q: %s", stream, word, reason)
+		}
+	}
+	if code, body := tr.Get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, stream) {
+		tr.score.find("%s has stopped, /readyz says %d: %s", stream, code, body)
+	}
+	return reason
+}
+
+// unreadyFor waits until the program is unready for a reason that has some phrases in it.
+func (tr *trial) unreadyFor(phrases ...string) {
+	tr.T.Helper()
+	body := ""
+	defer func() {
+		if tr.T.Failed() {
+			tr.T.Logf("/readyz: %s", body)
+		}
+	}()
+	world.Eventually(tr.T, syncWithin, "/readyz 503 with "+strings.Join(phrases, ", "), func() bool {
+		code, text := tr.Get("/readyz")
+		body = text
+		for _, phrase := range phrases {
+			if code != http.StatusServiceUnavailable || !strings.Contains(text, phrase) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// another returns a second bridge whose environment differs in some variables, and in what two
+// processes cannot share.
+func (tr *trial) another(differs world.Env) *world.Daemon {
+	tr.T.Helper()
+	e := tr.Env.With(differs)
+	delete(e, "BRIDGE_CHECKPOINT_URL")
+	delete(e, "BRIDGE_HTTP_ADDR")
+	return world.NewDaemon(tr.T, tr.Path, e)
+}
+
+// addStream has the program publish a third stream.
+func (tr *trial) addStream(name string, env world.Env) {
+	tr.T.Helper()
+	e := world.Env{"BRIDGE_STREAMS": tr.Env["BRIDGE_STREAMS"] + "," + name}
+	for variable, value := range env.With(world.Env{"CREATED": "created", "DESTINATION": tr.Bus.Open(tr.T, tr.Destination(name))}) {
+		e["BRIDGE_STREAM_"+strings.ToUpper(name)+"_"+variable] = value
+	}
+	tr.Env = tr.Env.With(e)
 }

@@ -39,6 +39,17 @@ func Shift(point Point) time.Duration {
 	return by
 }
 
+// SyncVariable is the environment variable that says how often the store is made durable.
+const SyncVariable = "BRIDGE_TEST_SYNC_EVERY"
+
+// Every returns what SyncVariable says, otherwise without it.
+func Every(otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(SyncVariable)); err == nil {
+		return d
+	}
+	return otherwise
+}
+
 // defect is the one of this process, "" for none.
 var defect = func() Defect {
 	d := Defect(os.Getenv(MutantVariable))

@@ -22,7 +22,7 @@ var clockFaults = []fault{
 	hostClock("clock-jumps-behind", "the host's clock jumps back by 1 h while bridge runs", "-1h@5s"),
 	{
 		name: "database-clock-back", family: "disk and clock", what: "the database's clock steps back by 5 s, and forth again, twice",
-		prepare: func(tr *trial) { tr.withFailpoints() },
+		prepare: withFailpoints,
 		inject: func(tr *trial) {
 			for range 2 {
 				tr.points.Set(failpoint.Action{Point: failpoint.DatabaseClock, Shift: -5 * time.Second})
@@ -62,17 +62,19 @@ func hostClock(name, what, wrong string) fault {
 // loginFaults change passwords while the program runs.
 var loginFaults = []fault{
 	{
-		name: "source-password-changed", family: "credentials", prepare: sourceURLInFile,
+		name: "source-password-changed", family: "credentials",
 		what: "the database gets another password and cuts all connections; the file with it follows 10 s later",
+		prepare: func(tr *trial) {
+			tr.Env["BRIDGE_SOURCE_URL_FILE"] = tr.putSecret(tr.World.URL)
+			delete(tr.Env, "BRIDGE_SOURCE_URL")
+		},
 		inject: func(tr *trial) {
-			u, err := url.Parse(strings.TrimSpace(string(tr.reads(secrets{tr}.secret("source")))))
-			tr.check(err)
-			user := u.User.Username()
+			user := tr.reader()
 			tr.servers.db.SetPassword(tr.T, user, "other/pa:ss")
 			tr.servers.db.KillConnections(tr.T, user)
 			tr.unreadyFor("Access denied")
 			tr.outage(10 * time.Second)
-			secrets{tr}.putSecret("source", tr.servers.db.URL(user, "other/pa:ss", tr.World.Name))
+			tr.putSecret(tr.servers.db.URL(user, "other/pa:ss", tr.World.Name))
 		},
 	},
 	{
@@ -90,32 +92,18 @@ var loginFaults = []fault{
 				tr.unreadyFor("Authorization")
 			}
 			tr.outage(10 * time.Second)
-			secrets{tr}.putSecret("bus", secrets{tr}.busSecret("other-secret"))
+			tr.putSecret(tr.busSecret("other-secret"))
 		},
 	},
 }
 
-// secrets are the files of a trial that hold logins.
-type secrets struct{ *trial }
-
-// secret returns the path of a file that holds a secret.
-func (tr secrets) secret(name string) string {
-	return filepath.Join(filepath.Dir(tr.checkpoint()), name+".secret")
-}
-
-// putSecret writes a file with a secret in one go, as a secret store does.
-func (tr secrets) putSecret(name, secret string) {
+// putSecret writes a file with a secret in one go, as a secret store does, and returns its path.
+func (tr *trial) putSecret(secret string) (path string) {
 	tr.T.Helper()
-	path := tr.secret(name)
+	path = filepath.Join(filepath.Dir(tr.checkpoint()), "secret")
 	tr.check(os.WriteFile(path+".new", []byte(secret+"\n"), 0o600))
 	tr.check(os.Rename(path+".new", path))
-}
-
-// sourceURLInFile puts the source's URL into a file.
-func sourceURLInFile(tr *trial) {
-	secrets{tr}.putSecret("source", tr.Env["BRIDGE_SOURCE_URL"])
-	tr.Env["BRIDGE_SOURCE_URL_FILE"] = secrets{tr}.secret("source")
-	delete(tr.Env, "BRIDGE_SOURCE_URL")
+	return path
 }
 
 // withLogin returns servers whose NATS wants a login; Kafka has a listener that does.
@@ -129,21 +117,29 @@ func withLogin(t testing.TB, s *servers) *servers {
 
 // busLoginInFile has the program log in with a password from a file.
 func busLoginInFile(tr *trial) {
+	path := tr.putSecret(tr.busSecret(testenv.KafkaPassword))
 	if tr.Bus.Kafka == nil {
-		tr.Env["BRIDGE_SINK_URL_FILE"] = secrets{tr}.secret("bus")
+		tr.Env["BRIDGE_SINK_URL_FILE"] = path
 		delete(tr.Env, "BRIDGE_SINK_URL")
-	} else {
-		tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
-		tr.Env["BRIDGE_SINK_URL"] = "kafka://" + tr.Bus.Kafka.SASLBrokers()[0]
-		tr.Env["BRIDGE_KAFKA_SASL_MECHANISM"] = "SCRAM-SHA-512"
-		tr.Env["BRIDGE_KAFKA_SASL_USERNAME"] = testenv.KafkaUser
-		tr.Env["BRIDGE_KAFKA_SASL_PASSWORD_FILE"] = secrets{tr}.secret("bus")
+		return
 	}
-	secrets{tr}.putSecret("bus", secrets{tr}.busSecret(testenv.KafkaPassword))
+	tr.saslLogin(tr.Bus.Kafka.SASLBrokers())
+	tr.Env["BRIDGE_KAFKA_SASL_PASSWORD_FILE"] = path
+	delete(tr.Env, "BRIDGE_KAFKA_SASL_PASSWORD")
+}
+
+// saslLogin has the program log in at a listener of Kafka.
+func (tr *trial) saslLogin(brokers []string) {
+	tr.T.Helper()
+	tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
+	tr.Env = tr.Env.With(world.Env{
+		"BRIDGE_SINK_URL": "kafka://" + strings.Join(brokers, ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+		"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": testenv.KafkaPassword,
+	})
 }
 
 // busSecret is what the file with the bus's login holds for a password.
-func (tr secrets) busSecret(password string) string {
+func (tr *trial) busSecret(password string) string {
 	if tr.Bus.Kafka != nil {
 		return password
 	}
@@ -154,19 +150,10 @@ func (tr secrets) busSecret(password string) string {
 func through(tr *trial) {
 	tr.Env["BRIDGE_SOURCE_URL"] = strings.Replace(tr.Env["BRIDGE_SOURCE_URL"], tr.servers.db.Addr, tr.servers.dbProxy.Addr(), 1)
 	if tr.Bus.Kafka != nil {
-		tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
-		tr.Env["BRIDGE_SINK_URL"] = "kafka://" + strings.Join(tr.Bus.Kafka.ProxiedBrokers(), ",")
-		tr.Env["BRIDGE_KAFKA_SASL_MECHANISM"] = "SCRAM-SHA-512"
-		tr.Env["BRIDGE_KAFKA_SASL_USERNAME"] = testenv.KafkaUser
-		tr.Env["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
+		tr.saslLogin(tr.Bus.Kafka.ProxiedBrokers())
 		return
 	}
-	u, err := url.Parse(tr.Env["BRIDGE_SINK_URL"])
-	if err != nil {
-		tr.T.Fatal(err)
-	}
-	u.Host = tr.servers.busProxy.Addr()
-	tr.Env["BRIDGE_SINK_URL"] = u.String()
+	tr.Env["BRIDGE_SINK_URL"] = strings.Replace(tr.Env["BRIDGE_SINK_URL"], tr.Bus.NATS.Addr(), tr.servers.busProxy.Addr(), 1)
 }
 
 // networkFaults are done to the ways between bridge and its servers.
