@@ -31,9 +31,7 @@ func Run(t *testing.T, o Options) {
 		"one of two that start at once works":                                              oneWorks,
 		"one that joins takes no work away, and one that leaves in order is followed soon": inOrder,
 		"one that is not heard of stops before another one works":                          silence,
-		"the others learn whose settings differ":                                           settings,
-		"all know who waits, and why one is refused":                                       waiting,
-		"one that is ready goes first":                                                     readiness,
+		"all know who waits, and the right one follows":                                    succession,
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(t *testing.T) { test(t, &group{t: t, o: o, name: "suite-" + slug(t.Name())}) }
@@ -193,62 +191,46 @@ func silence(t *testing.T, g *group) {
 	}
 }
 
-func settings(t *testing.T, g *group) {
-	a := g.join("a", true, standby.Settings{"ONE": "1", "TWO": "2", "OLD": "x"})
+// succession has members wait of which one is not ready, one becomes ready, and one has other
+// settings: all know that, and follow in this order once the ones before them have left.
+func succession(t *testing.T, g *group) {
+	same, other := standby.Settings{"ONE": "1", "TWO": "2", "OLD": "x"}, standby.Settings{"ONE": "1", "TWO": "3", "NEW": "y"}
+	a := g.join("a", true, same)
 	g.eventually(4*g.o.Timeout, "the first one works", a.works)
-	b := g.join("b", true, standby.Settings{"ONE": "1", "TWO": "3", "NEW": "y"})
-	want := []string{"NEW", "OLD", "TWO"}
-	g.eventually(2*g.o.Timeout, "the second one knows what differs", func() bool { return slices.Equal(b.Status().Differing, want) })
-	c := g.join("c", true, standby.Settings{"ONE": "1", "TWO": "2", "OLD": "x"})
-	g.eventually(2*g.o.Timeout, "the third one waits", func() bool { return c.Status().Working.Member == "a" })
-	if d := c.Status().Differing; len(d) > 0 {
-		t.Errorf("%v differ", d)
+	cold, late, differs := g.join("b", false, same), g.join("c", false, same), g.join("d", true, other)
+	const b, c, d = "b on host-b, false []", "c on host-c, false []", "d on host-d, true [NEW OLD TWO]"
+	know := func(members []*member, want ...string) {
+		t.Helper()
+		for _, m := range members {
+			g.eventually(3*g.o.Timeout, fmt.Sprintf("all know that %q wait", want), func() bool {
+				var got []string
+				for _, w := range m.Status().Waiting {
+					got = append(got, fmt.Sprintf("%s on %s, %v %v", w.Member, w.Host, w.Ready, w.Differing))
+				}
+				return slices.Equal(got, want)
+			})
+		}
 	}
-	a.leave()
-	g.eventually(g.o.Timeout, "the one with the same settings works", c.works)
-	left := time.Now()
-	c.leave()
-	g.eventually(6*g.o.Timeout, "the other one works when nobody else is there", b.works)
-	if took := time.Since(left); took < 2*g.o.Timeout {
-		t.Errorf("a member with other settings works after %s", took)
+	know([]*member{a, cold, late, differs}, b, c, d)
+	if got := differs.Status().Differing; !slices.Equal(got, []string{"NEW", "OLD", "TWO"}) || len(cold.Status().Differing) > 0 {
+		t.Errorf("%v differ, and %v", got, cold.Status().Differing)
 	}
-}
-
-func readiness(t *testing.T, g *group) {
-	a := g.join("a", true, nil)
-	g.eventually(4*g.o.Timeout, "the first one works", a.works)
-	b, c := g.join("b", false, nil), g.join("c", false, nil)
-	g.eventually(2*g.o.Timeout, "the others wait", func() bool { return b.Status().Working.Member == "a" && c.Status().Working.Member == "a" })
-	c.ready.Store(true)
-	<-time.After(g.o.Timeout / 2)
+	late.ready.Store(true)
+	know([]*member{a, cold, late, differs}, b, "c on host-c, true []", d)
 	if !a.works() {
 		t.Fatal("the first one does not work any more")
 	}
 	a.leave()
-	g.eventually(g.o.Timeout, "the one that is ready works", c.works)
-}
-
-func waiting(t *testing.T, g *group) {
-	a := g.join("a", true, standby.Settings{"ONE": "1"})
-	g.eventually(4*g.o.Timeout, "the first one works", a.works)
-	b, c := g.join("b", true, standby.Settings{"ONE": "1"}), g.join("c", false, standby.Settings{"ONE": "2"})
-	knows := func(m *member, want ...string) func() bool {
-		return func() bool {
-			var got []string
-			for _, w := range m.Status().Waiting {
-				got = append(got, fmt.Sprintf("%s on %s, %v %v", w.Member, w.Host, w.Ready, w.Differing))
-			}
-			return slices.Equal(got, want)
-		}
+	g.eventually(g.o.Timeout, "the one that is ready works", late.works)
+	know([]*member{cold, late, differs}, b, d)
+	late.leave()
+	g.eventually(4*g.o.Timeout, "the one with the same settings works", cold.works)
+	g.eventually(2*g.o.Timeout, "the other one has heard of it", func() bool { return differs.Status().Working.Member == "b" })
+	left := time.Now()
+	cold.leave()
+	g.eventually(6*g.o.Timeout, "the other one works when nobody else is there", differs.works)
+	if took := time.Since(left); took < 2*g.o.Timeout {
+		t.Errorf("a member with other settings works after %s", took)
 	}
-	for _, m := range []*member{a, b, c} {
-		g.eventually(3*g.o.Timeout, "all three know who waits", knows(m, "b on host-b, true []", "c on host-c, false [ONE]"))
-	}
-	c.leave()
-	for _, m := range []*member{a, b} {
-		g.eventually(3*g.o.Timeout, "one that has ended waits no more", knows(m, "b on host-b, true []"))
-	}
-	a.leave()
-	g.eventually(g.o.Timeout, "the second one works", b.works)
-	g.eventually(3*g.o.Timeout, "nobody waits", knows(b))
+	know([]*member{differs})
 }
