@@ -1,12 +1,11 @@
 package jetstream_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,98 +21,53 @@ import (
 	"bridge/tests/testenv"
 )
 
-// TestACutAtEachStepOfABatch drops the connection at each step: what became of the batch is read
-// back, and nothing is stored twice.
-func TestACutAtEachStepOfABatch(t *testing.T) {
+// TestHarmAtEachStepOfABatch ends the connection or the server, or moves the leader, at each step:
+// what became of the batch is read back, and nothing is stored twice.
+func TestHarmAtEachStepOfABatch(t *testing.T) {
 	t.Parallel()
-	for _, topology := range topologies(t, testall.On()) {
-		for _, step := range steps {
-			t.Run(topology.name+", "+string(step), func(t *testing.T) {
-				t.Parallel()
-				p := testenv.StartProxy(t, topology.server.Addr())
-				stream, options := claimed(t, topology.server, natsjs.StreamConfig{Replicas: topology.replicas})
-				options.URLs = []string{"nats://" + p.Addr()}
-				s := open(t, options)
-				mustFence(t, s)
-				var passes atomic.Int32
-				jetstream.OnStep(s, func(at failpoint.Point) {
-					if at == step && passes.Add(1)%3 == 1 {
-						p.Drop()
-					}
-				})
-				var sent [][]sink.Message
-				unknown := 0
-				for n := range testall.Pick(10, 30) {
-					batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", n), 10, 4)
-					sent = append(sent, batch)
-					unknown += deliver(t, s, batch)
-				}
-				t.Logf("%d outcomes were unknown", unknown)
-				wantOnce(t, stream, options.Stream+".a", sent...)
-			})
+	one, killed := testenv.AnyNATS(t), testenv.StartNATS(t)
+	type row struct {
+		name     string
+		server   *testenv.NATSServer
+		replicas int
+		harm     func(t *testing.T, p *testenv.Proxy, stream string)
+	}
+	rows := []row{
+		{"cut", one, 1, func(_ *testing.T, p *testenv.Proxy, _ string) { p.Drop() }},
+		{"kill", killed, 1, func(t *testing.T, _ *testenv.Proxy, _ string) { killed.Restart(t) }},
+	}
+	if testall.On() {
+		servers := testenv.OwnNATSCluster(t)
+		nc := servers[2].Connect(t)
+		move := func(_ *testing.T, _ *testenv.Proxy, stream string) {
+			// A request that meets no leader asks nobody to step down.
+			_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil, time.Second)
 		}
+		rows = append(rows, row{"three replicas, cut", servers[0], 3, rows[0].harm}, row{"three replicas, another leader", servers[0], 3, move})
 	}
-}
-
-// atEachStep delivers a batch that is held at a step while something happens.
-func atEachStep(t *testing.T, stream natsjs.Stream, options jetstream.Options, happen func(t *testing.T)) {
-	t.Helper()
-	s := open(t, options)
-	mustFence(t, s)
-	var sent [][]sink.Message
-	for i, step := range append(steps, steps...) {
-		size := []int{1, 500}[i%2]
-		batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", i), size, 7)
-		reached, resume := hangAt(s, step)
-		done := make(chan int, 1)
-		go func() { done <- deliver(t, s, batch) }()
-		<-reached
-		happen(t)
-		resume()
-		t.Logf("%s, %d messages: %d outcomes were unknown", step, size, <-done)
-		sent = append(sent, batch)
+	for _, c := range rows {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := testenv.StartProxy(t, c.server.Addr())
+			stream, options := claimed(t, c.server, natsjs.StreamConfig{Replicas: c.replicas})
+			options.URLs = []string{"nats://" + p.Addr()}
+			s := open(t, options)
+			mustFence(t, s)
+			var sent [][]sink.Message
+			for i, step := range slices.Repeat(steps, 3) {
+				batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", i), []int{1, 500, 10}[i/len(steps)], 7)
+				reached, resume := hangAt(s, step)
+				done := make(chan int, 1)
+				go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
+				<-reached
+				c.harm(t, p, options.Stream)
+				resume()
+				t.Logf("%s, %d messages: %d outcomes were unknown", step, len(batch), <-done)
+				sent = append(sent, batch)
+			}
+			wantOnce(t, stream, options.Stream+".a", sent...)
+		})
 	}
-	wantOnce(t, stream, options.Stream+".a", sent...)
-}
-
-func TestRealKillsAtEachStepOfABatch(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartNATS(t)
-	stream, options := claimed(t, server, natsjs.StreamConfig{})
-	atEachStep(t, stream, options, func(t *testing.T) { server.Restart(t) })
-}
-
-func TestLeadersMoveAtEachStepOfABatch(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	servers := testenv.OwnNATSCluster(t)
-	stream, options := claimed(t, servers[0], natsjs.StreamConfig{Replicas: 3})
-	nc := servers[2].Connect(t)
-	moved := 0
-	atEachStep(t, stream, options, func(t *testing.T) {
-		before := leader(t, stream)
-		// A request that meets no leader asks nobody to step down.
-		_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+options.Stream, nil, time.Second)
-		eventually(t, time.Minute, "there is a leader", func() bool { return leader(t, stream) != "" })
-		if leader(t, stream) != before {
-			moved++
-		}
-	})
-	if moved == 0 {
-		t.Error("the leader never moved")
-	}
-}
-
-func leader(t *testing.T, stream natsjs.Stream) string {
-	t.Helper()
-	// A request that meets no leader gets no answer.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	info, err := stream.Info(ctx)
-	if err != nil || info.Cluster == nil {
-		return ""
-	}
-	return info.Cluster.Leader
 }
 
 // TestABatchOverItsTime: the server drops a batch that stands still, and the sink sends it again.
@@ -174,7 +128,7 @@ func TestTooManyBatches(t *testing.T) {
 	s := open(t, options)
 	batch := messages(options.Stream+".a", "busy", 100, 7)
 	done := make(chan int, 1)
-	go func() { done <- deliver(t, s, batch) }()
+	go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
 	eventually(t, time.Minute, "the fault is reported", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -205,7 +159,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		if err != nil || len(out.Rejected) != 2 || out.Rejected[0].Index != 3 || out.Rejected[1].Index != 50 || out.Acked() != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
-		if n := len(events(t, stream, subject)); n != 0 {
+		if n := len(read(t, stream, subject)); n != 0 {
 			t.Errorf("%d messages are stored", n)
 		}
 	})

@@ -25,7 +25,7 @@ func TestAClaimThatIsGone(t *testing.T) {
 	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
-	deliver(t, s, messages(options.Stream+".a", "before", 10, 3))
+	sinktest.Deliver(t, s, nil, messages(options.Stream+".a", "before", 10, 3))
 	if err := stream.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAClaimThatIsGone(t *testing.T) {
 		t.Errorf("it fences with %v", err)
 	}
 	again := messages(options.Stream+".a", "again", 10, 3)
-	deliver(t, open(t, options), again)
+	sinktest.Deliver(t, open(t, options), nil, again)
 	wantOnce(t, stream, options.Stream+".a", again)
 }
 
@@ -50,7 +50,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 		// foreign messages come in so many rounds, each more than half of what the stream keeps.
 		rounds, foreign int
 	}{
-		{"age", natsjs.StreamConfig{MaxAge: 12 * time.Second, Duplicates: 100 * time.Millisecond}, 2, 1},
+		{"age", natsjs.StreamConfig{MaxAge: 6 * time.Second, Duplicates: 100 * time.Millisecond}, 2, 1},
 		{"messages", natsjs.StreamConfig{MaxMsgs: 200}, 5, 120},
 		{"bytes", natsjs.StreamConfig{MaxBytes: 64 << 10}, 5, 160},
 	} {
@@ -75,7 +75,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 				info, err := stream.Info(t.Context())
 				return err == nil && info.State.FirstSeq > first
 			})
-			deliver(t, s, messages(options.Stream+".a", "after", 10, 3))
+			sinktest.Deliver(t, s, nil, messages(options.Stream+".a", "after", 10, 3))
 		})
 	}
 }
@@ -84,20 +84,26 @@ func TestClaimsAreRenewed(t *testing.T) {
 // the claim by time.
 func TestABusyProcessKeepsItsClaim(t *testing.T) {
 	t.Parallel()
-	batches := testall.Cases(8, 20)
 	server := testenv.OwnNATS(t)
-	for name, config := range map[string]natsjs.StreamConfig{"messages": {MaxMsgs: 2000}, "bytes": {MaxBytes: 512 << 10}, "few messages": {MaxMsgs: 10}} {
+	for name, c := range map[string]struct {
+		config natsjs.StreamConfig
+		size   int
+	}{
+		"messages": {natsjs.StreamConfig{MaxMsgs: 600}, 300}, "bytes": {natsjs.StreamConfig{MaxBytes: 128 << 10}, 250},
+		"few messages": {natsjs.StreamConfig{MaxMsgs: 10}, 50},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stream, options := claimed(t, server, config)
+			const batches = 8
+			stream, options := claimed(t, server, c.config)
 			jetstream.RenewEvery(&options, time.Hour)
 			s := open(t, options)
 			mustFence(t, s)
 			for n := range batches {
-				deliver(t, s, messages(options.Stream+".a", fmt.Sprint("batch-", n), 1000, 4))
+				sinktest.Deliver(t, s, nil, messages(options.Stream+".a", fmt.Sprint("batch-", n), c.size, 4))
 			}
 			info, err := stream.Info(t.Context())
-			if err != nil || info.State.FirstSeq < uint64(batches)*500 {
+			if err != nil || info.State.FirstSeq < uint64(batches*c.size/2) {
 				t.Errorf("retention has removed little: %+v, %v", info, err)
 			}
 		})
@@ -111,8 +117,8 @@ func TestAServerThatTakesSmallerBatches(t *testing.T) {
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	mustFence(t, s)
-	batch := messages(options.Stream+".a", "large", 2500, 4)
-	deliver(t, s, batch)
+	batch := messages(options.Stream+".a", "large", 500, 4)
+	sinktest.Deliver(t, s, nil, batch)
 	wantOnce(t, stream, options.Stream+".a", batch)
 }
 
@@ -126,7 +132,7 @@ func TestAFullStreamWithAClaim(t *testing.T) {
 	mustFence(t, s)
 	batch := messages(options.Stream+".a", "much", 600, 4)
 	done := make(chan int, 1)
-	go func() { done <- deliver(t, s, batch) }()
+	go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
 	eventually(t, time.Minute, "the stream is full", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs >= 399

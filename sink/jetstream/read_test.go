@@ -14,7 +14,6 @@ import (
 	"bridge/internal/inspect"
 	"bridge/sink"
 	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
 	"bridge/tests/testenv"
 )
 
@@ -77,16 +76,13 @@ func TestRead(t *testing.T) {
 		}
 	})
 	t.Run("reads messages that are larger than a pull", func(t *testing.T) {
-		large := testenv.InProcessNATS(t, func(o *server.Options) { o.MaxPayload = 8 << 20 })
-		s, _, name := onStream(t, large, natsjs.StreamConfig{})
-		batch := ours(name+".a", "big", 9)
-		for i := range batch {
-			if i%3 != 1 {
-				batch[i].Value = []byte(strings.Repeat("x", 6<<20))
-			}
+		s, _, name := onStream(t, testenv.StartNATS(t, testenv.NATSLines("max_payload: 8388608")), natsjs.StreamConfig{})
+		batch := ours(name+".a", "big", 5)
+		for _, i := range []int{0, 2, 3} {
+			batch[i].Value = []byte(strings.Repeat("x", 5<<20))
 		}
 		mustPublish(t, s, batch)
-		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != 9 {
+		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != 5 {
 			t.Errorf("got %v, %v", got, err)
 		}
 	})
@@ -100,21 +96,37 @@ func TestRead(t *testing.T) {
 			}
 		}
 	})
-	t.Run("notices what expires while it is read", func(t *testing.T) {
-		s, stream, name := onStream(t, broker, natsjs.StreamConfig{})
-		for range 20 {
-			mustPublish(t, s, ours(name+".a", "x", 1000))
+	t.Run("meets no fault in many messages, and notices what expires meanwhile", func(t *testing.T) {
+		// More than two pulls, each of which the server ends when its messages have all come.
+		const n = 9000
+		stream := broker.CreateStream(t, natsjs.StreamConfig{AllowDirect: true})
+		name := stream.CachedInfo().Config.Name
+		js := broker.JetStream(t)
+		for i := range n {
+			if _, err := js.PublishAsync(name+".a", []byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			if i%1000 == 999 {
+				<-js.PublishAsyncComplete()
+			}
 		}
-		n := 0
-		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, From: 1, To: 20001}, func(m *sink.Stored) error {
-			if n++; n == 10 {
-				return stream.Purge(t.Context(), natsjs.WithPurgeSequence(19990))
+		s := open(t, jetstream.Options{
+			URLs: []string{broker.URL()}, Stream: name, Published: []string{name + ".a"},
+			Fault: func(tp string, err error) { t.Errorf("a fault of %s: %v", tp, err) },
+		})
+		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != n {
+			t.Errorf("%d messages are read: %v", len(got), err)
+		}
+		read := 0
+		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, From: 1, To: n + 1}, func(*sink.Stored) error {
+			if read++; read == 10 {
+				return stream.Purge(t.Context(), natsjs.WithPurgeSequence(n-10))
 			}
 			return nil
 		})
 		expired, ok := errors.AsType[*sink.ExpiredError](err)
-		if !ok || expired.First != 19990 || expired.From > 19990 || next < expired.From || n >= 20000-10 {
-			t.Errorf("%d messages, then %v at %d", n, err, next)
+		if !ok || expired.First != n-10 || expired.From > n-10 || next < expired.From || read >= n-10 {
+			t.Errorf("%d messages, then %v at %d", read, err, next)
 		}
 	})
 	t.Run("gives up when that is wanted", func(t *testing.T) {
@@ -134,21 +146,22 @@ func TestRead(t *testing.T) {
 
 func TestReadNamesTheRightThatIsMissing(t *testing.T) {
 	t.Parallel()
-	for right, allowed := range map[string][]string{
-		"$JS.API.CONSUMER.>":       {"$JS.API.STREAM.MSG.GET.T"},
-		"$JS.API.STREAM.MSG.GET.T": {"$JS.API.CONSUMER.>"},
-	} {
+	const consume, get = "$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.T"
+	may := func(user, subject string) *server.User {
+		publish := &server.SubjectPermission{Allow: []string{"T.>", "$JS.API.STREAM.INFO.T", subject}}
+		return &server.User{Username: user, Password: "a", Permissions: &server.Permissions{Publish: publish}}
+	}
+	broker := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "admin", Password: "a"}, may("getter", get), may("consumer", consume)}
+	})
+	broker.As("admin", "a").CreateStream(t, natsjs.StreamConfig{Name: "T"})
+	for user, right := range map[string]string{"getter": consume, "consumer": get} {
 		t.Run(right, func(t *testing.T) {
-			broker := testenv.InProcessNATS(t, func(o *server.Options) {
-				o.Users = []*server.User{{Username: "admin", Password: "admin"}, {Username: "limited", Password: "secret", Permissions: &server.Permissions{
-					Publish: &server.SubjectPermission{Allow: append([]string{"T.>", "$JS.API.STREAM.INFO.T"}, allowed...)},
-				}}}
-			})
-			broker.As("admin", "admin").CreateStream(t, natsjs.StreamConfig{Name: "T"})
+			t.Parallel()
 			s := open(t, jetstream.Options{
-				URLs: []string{broker.URL()}, Stream: "T", Published: []string{"T.a"}, Password: func() (string, string, error) { return "limited", "secret", nil },
+				URLs: []string{broker.URL()}, Stream: "T", Published: []string{"T.a"}, Password: func() (string, string, error) { return user, "a", nil },
 			})
-			mustPublish(t, s, ours("T.b", "x", 10))
+			mustPublish(t, s, ours("T.b", user, 10))
 			if _, err := storedIDs(t, s, "T", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(fmt.Sprint(err), right) {
 				t.Errorf("got %v", err)
 			}
@@ -222,29 +235,5 @@ func TestServersWithoutBatches(t *testing.T) {
 		if jetstream.TooOld(version) != want {
 			t.Errorf("%q: want %v", version, want)
 		}
-	}
-}
-
-// TestAStreamThatStoresUnderOtherSubjects: what bridge would not find again is not published, and
-// readiness says why until the transform is gone.
-func TestAStreamThatStoresUnderOtherSubjects(t *testing.T) {
-	t.Parallel()
-	server := testenv.OwnNATS(t)
-	config := natsjs.StreamConfig{
-		Name: "EVENTS", Subjects: []string{"in.>"}, SubjectTransform: &natsjs.SubjectTransformConfig{Source: "in.>", Destination: "out.>"},
-	}
-	stream := server.CreateStream(t, config)
-	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Published: []string{"in.a"}})
-	done := sinktest.Publishing(deadline(t, time.Minute), s, []sink.Message{{Destination: "in.a", ID: "1"}})
-	eventually(t, time.Minute, "readiness says why", func() bool {
-		err := s.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "subject_transform")
-	})
-	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 0 {
-		t.Fatalf("%+v, %v", info, err)
-	}
-	update(t, server, "EVENTS", func(c *natsjs.StreamConfig) { c.SubjectTransform = nil })
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }

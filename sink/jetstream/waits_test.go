@@ -1,10 +1,14 @@
 package jetstream_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +53,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	create(natsjs.StreamConfig{Name: "COUNT", MaxMsgs: 1, Discard: natsjs.DiscardNew}, true)
 	create(natsjs.StreamConfig{Name: "BYTES", MaxBytes: 2500, Discard: natsjs.DiscardNew}, true)
 	create(natsjs.StreamConfig{Name: "SUBJECT", MaxMsgs: 100, MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Discard: natsjs.DiscardNew}, true)
+	create(natsjs.StreamConfig{Name: "MOVED", SubjectTransform: &natsjs.SubjectTransformConfig{Source: "moved.>", Destination: "out.>"}}, false)
 	create(natsjs.StreamConfig{Name: "READ", MaxConsumers: 1}, true)
 	create(natsjs.StreamConfig{Name: "MUTE"}, false)
 	create(natsjs.StreamConfig{Name: "FREE"}, false)
@@ -64,6 +69,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 		{"full of messages", "admin", "count.a", "", false, false, inspect.StreamFull, "discard old"},
 		{"full of bytes", "admin", "bytes.a", "", false, false, inspect.StreamFull, "discard old"},
 		{"full of a subject", "admin", "subject.a", "", false, false, inspect.StreamUnusable, "discard_new_per_subject"},
+		{"other subjects", "admin", "moved.a", "", false, false, inspect.StreamUnusable, "subject_transform"},
 		{"no consumer more", "admin", "read.a", "", false, true, inspect.StreamConsumers, "max_consumers"},
 		{"no stream", "admin", "nobody.a", "", false, false, inspect.NoStream, "create one"},
 		{"no named stream", "admin", "nobody.a", "NOBODY", false, false, inspect.NoStream, "create it"},
@@ -110,6 +116,51 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	}
 }
 
+// sharedLog is a log that is read while it is written.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// TestAFaultThatIsLeftHasNotEnded: who stops while a full stream refuses messages reads no line
+// that the outage has ended.
+func TestAFaultThatIsLeftHasNotEnded(t *testing.T) {
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	for name, exactly := range map[string]bool{"one by one": false, "in atomic batches": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, options := claimed(t, server, natsjs.StreamConfig{MaxMsgs: 2, Discard: natsjs.DiscardNew})
+			if !exactly {
+				options.Claim = ""
+			}
+			var log sharedLog
+			options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			s := open(t, options)
+			mustFence(t, s)
+			ctx, leave := context.WithCancel(deadline(t, time.Minute))
+			left := sinktest.Publishing(ctx, s, messages(options.Stream+".a", "much", 10, 1))
+			eventually(t, time.Minute, "the stream refuses messages", func() bool { return len(s.Outages()) > 0 })
+			leave()
+			<-left
+			if !exactly {
+				eventually(t, time.Minute, "nobody waits", func() bool { return len(s.Outages()) == 0 })
+			}
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			if text := log.text.String(); strings.Count(text, "outage begins") != 1 || strings.Contains(text, "outage ended") {
+				t.Errorf("the log:\n%s", text)
+			}
+		})
+	}
+}
+
 // TestANewConnectionCountsWithoutAMessage: a server that was restarted may have other messages also
 // where nothing is sent to it.
 func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
@@ -145,7 +196,6 @@ type topology struct {
 
 // topologies are both, or the first one alone.
 func topologies(t *testing.T, both bool) []topology {
-	t.Helper()
 	list := []topology{{"one replica", testenv.OwnNATS(t), 1}}
 	if both {
 		list = append(list, topology{"three replicas", testenv.OwnNATSCluster(t)[0], 3})
@@ -167,26 +217,6 @@ func readBack(t testing.TB, s *jetstream.Sink) map[string]bool {
 	return sinktest.ReadBack(deadline(t, 4*time.Minute), t, s, nil)
 }
 
-// deliver publishes a batch as a shard does: behind an unknown outcome it reads what is there.
-func deliver(t testing.TB, s *jetstream.Sink, batch []sink.Message) (unknown int) {
-	t.Helper()
-	for len(batch) > 0 {
-		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
-		switch {
-		case err == nil && out.AllAcked():
-			return unknown
-		case errors.Is(err, sink.ErrUnknownOutcome):
-			unknown++
-			mustFence(t, s)
-			batch = sinktest.Without(batch, readBack(t, s))
-		default:
-			t.Errorf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
-			return unknown
-		}
-	}
-	return unknown
-}
-
 // wantOnce fails the test unless a consumer sees each message once and in order.
 func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink.Message) {
 	t.Helper()
@@ -196,7 +226,7 @@ func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink
 	}
 	var got []seen
 	// The server that serves the reader may lag behind the others.
-	eventually(t, time.Minute, "all is there", func() bool { got = events(t, stream, subject); return len(got) >= n })
+	eventually(t, time.Minute, "all is there", func() bool { got = read(t, stream, subject); return len(got) >= n })
 	wantWhole(t, got, sent...)
 	if len(got) != n {
 		t.Errorf("%d messages are stored, %d were published", len(got), n)

@@ -68,6 +68,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 	}
 }
 
+// TestReadyTellsWhatHoldsABatchUp until that is mended, and the sink tells of the new session.
 func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(2, "t"))
 	sessions := make(chan string, 10)
@@ -77,20 +78,32 @@ func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 		t.Errorf("a new session with %s without a fault", <-sessions)
 	}
 	held := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	done := sinktest.Publishing(deadline(t), s, series("t", "k", 0, 20, 5))
-	until(t, "Ready names the grant", func() bool {
-		err := s.Ready(deadline(t))
-		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on topic t ")
-	})
-	held.Remove()
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	for _, test := range []struct {
+		topic, says string
+		mend        func()
+	}{
+		{"t", "grant WRITE and DESCRIBE on topic t ", held.Remove},
+		{"late", "late does not exist", func() {
+			if err := c.CreateTopic("late", 2, nil); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		done := sinktest.Publishing(deadline(t), s, series(test.topic, "k", 0, 20, 5))
+		until(t, "Ready says "+test.says, func() bool {
+			err := s.Ready(deadline(t))
+			return err != nil && strings.Contains(err.Error(), test.says)
+		})
+		test.mend()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(deadline(t)); err != nil {
+			t.Errorf("Ready afterwards: %v", err)
+		}
 	}
 	if tp := <-sessions; !strings.HasPrefix(tp, "t/") {
 		t.Errorf("a new session with %s", tp)
-	}
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Errorf("Ready afterwards: %v", err)
 	}
 }
 
@@ -113,7 +126,7 @@ func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
 
 func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 	t.Parallel()
-	const partitions, writers, rounds = 4, 4, 25
+	const partitions, writers, rounds = 4, 4, 12
 	c := fake(t, kfake.SeedTopics(partitions, "t"))
 	s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
 	sent := make([][]sink.Message, writers)
@@ -205,74 +218,37 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 	wantLog(t, c, "before+0-0 abandoned+0-0 newer+0-0")
 }
 
+// TestCallsShareABatch, and one that leaves takes nobody with it.
 func TestCallsShareABatch(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
 	publish(t, s, series("t", "before", 0, 1, 1))
 	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
 	resume := stall(c)
+	defer resume()
 	const calls = 20
-	var wg sync.WaitGroup
-	publishOne := func(n int) {
-		wg.Go(func() {
-			if out, err := s.Publish(deadline(t), series("t", fmt.Sprint("call", n), 0, 3, 1)); err != nil || !out.AllAcked() {
-				t.Errorf("call %d: %v", n, err)
-			}
-		})
+	ctx, leave := context.WithCancel(deadline(t))
+	var done [calls]<-chan error
+	for n := range calls {
+		if n == 2 {
+			ctx = deadline(t)
+		}
+		done[n] = sinktest.Publishing(ctx, s, series("t", fmt.Sprint("call", n), 0, 3, 1))
+		until(t, "the call waits", func() bool { return kafka.Queued(s, "t", 0) == n+1 })
 	}
-	publishOne(0)
-	until(t, "the first batch is on its way", func() bool { return kafka.Queued(s, "t", 0) == 1 })
-	for n := 1; n < calls; n++ {
-		publishOne(n)
+	// The first one is in flight, the second one is not.
+	leave()
+	for n, ended := range done {
+		if n == 2 {
+			resume()
+		}
+		if err := <-ended; n < 2 && !errors.Is(err, context.Canceled) || n >= 2 && err != nil {
+			t.Errorf("call %d: %v", n, err)
+		}
 	}
-	until(t, "all calls wait", func() bool { return kafka.Queued(s, "t", 0) == calls })
-	resume()
-	wg.Wait()
 	if n := requests.Hits(); n > 2 {
 		t.Errorf("%d requests for %d calls, want 2", n, calls)
 	}
-}
-
-func TestACallThatLeavesTakesNobodyWithIt(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
-	publish(t, s, series("t", "first", 0, 3, 1))
-	resume := stall(c)
-	defer resume()
-	ctx, cancel := context.WithCancel(deadline(t))
-	leaver := sinktest.Publishing(ctx, s, series("t", "leaver", 0, 3, 1))
-	until(t, "the leaver is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
-	stayer := sinktest.Publishing(deadline(t), s, series("t", "stayer", 0, 3, 1))
-	until(t, "the stayer waits", func() bool { return kafka.Queued(s, "t", 0) == 2 })
-	cancel()
-	if err := <-leaver; !errors.Is(err, context.Canceled) {
-		t.Errorf("the leaver gets %v", err)
-	}
-	resume()
-	if err := <-stayer; err != nil {
-		t.Errorf("the stayer gets %v", err)
-	}
-}
-
-func TestAMissingTopicIsWaitedFor(t *testing.T) {
-	c := fake(t)
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
-	sent := series("late", "k", 0, 50, 5)
-	done := sinktest.Publishing(deadline(t), s, sent)
-	until(t, "Ready names the topic", func() bool {
-		err := s.Ready(deadline(t))
-		return err != nil && strings.Contains(err.Error(), "late does not exist")
-	})
-	if err := c.CreateTopic("late", 2, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Errorf("Ready afterwards: %v", err)
-	}
-	compare(t, sent, consume(t, "late", c.ListenAddrs()))
 }
 
 func TestCloseLeavesNoGoroutine(t *testing.T) {

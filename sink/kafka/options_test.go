@@ -1,8 +1,8 @@
 package kafka_test
 
 import (
-	"crypto/tls"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +13,6 @@ import (
 
 	"bridge/sink"
 	"bridge/sink/kafka"
-	"bridge/tests/testenv"
 )
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {
@@ -73,47 +72,23 @@ func TestAPasswordThatScramForbidsIsNotQuoted(t *testing.T) {
 	}
 }
 
-func TestTLSInProcess(t *testing.T) {
-	certs := testenv.NewCerts(t)
-	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := fake(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}), kfake.SeedTopics(1, "t"))
-	var log faultLog
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add, TLS: func() (*tls.Config, error) {
-		if log.count() == 0 {
-			return trust(certs.OtherCA)
-		}
-		return trust(certs.CA)
-	}})
-	publish(t, s, series("t", "k", 0, 10, 2))
-	if err := log.at("kafka"); err == nil || !strings.Contains(err.Error(), "unknown authority") {
-		t.Errorf("fault with the wrong CA: %v", err)
-	}
-}
-
-func TestARecordThatNoRequestTakesIsRejectedUnsent(t *testing.T) {
+// TestWhatCannotBeStoredIsRejectedUnsent: a record that no request takes, and topics that cannot
+// exist.
+func TestWhatCannotBeStoredIsRejectedUnsent(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
 	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None, MaxRequestBytes: 64 << 10})
-	batch := []sink.Message{message("t", "k", 0, 100), message("t", "k", 1, 70_000), message("t", "k", 2, 100)}
-	out, err := s.Publish(deadline(t), batch)
-	if err != nil || out.Status[0] != sink.Acked || out.Status[1] != sink.Rejected || out.Status[2] != sink.Pending {
-		t.Fatalf("outcome %+v, %v", out, err)
+	batch := []sink.Message{
+		message("t", "k", 0, 100), message("a b", "k", 1, 0), message("t", "k", 2, 70_000), message("t", "k", 3, 100), message("", "k", 4, 0),
+		message("..", "k", 5, 0),
 	}
-	if !strings.Contains(out.Rejected[0].Reason, "socket.request.max.bytes") || requests.Hits() != 1 {
-		t.Errorf("%d requests, reason %s", requests.Hits(), out.Rejected[0].Reason)
-	}
-}
-
-func TestTopicsThatCannotExistAreRejected(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
-	batch := []sink.Message{message("a b", "k", 0, 0), message("t", "k", 1, 0), message("", "k", 2, 0), message("..", "k", 3, 0)}
 	out, err := s.Publish(deadline(t), batch)
-	if err != nil || out.Acked() != 1 || out.Status[1] != sink.Acked || len(out.Rejected) != 3 {
-		t.Errorf("outcome %+v, %v", out, err)
+	want := []sink.Status{sink.Acked, sink.Rejected, sink.Rejected, sink.Pending, sink.Rejected, sink.Rejected}
+	if err != nil || !slices.Equal(out.Status, want) || requests.Hits() != 1 {
+		t.Fatalf("outcome %+v in %d requests, %v", out, requests.Hits(), err)
+	}
+	if !strings.Contains(out.Rejected[1].Reason, "socket.request.max.bytes") {
+		t.Errorf("reason: %s", out.Rejected[1].Reason)
 	}
 }
 

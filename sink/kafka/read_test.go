@@ -61,7 +61,10 @@ func ids(batch []sink.Message) (ids []string) {
 	return ids
 }
 
-func testTransactions(t *testing.T, brokers []string, topic string) {
+func TestReadTransactions(t *testing.T) {
+	t.Parallel()
+	const topic = "t"
+	brokers := fake(t, kfake.SeedTopics(1, topic)).ListenAddrs()
 	s := open(t, kafka.Options{Brokers: brokers})
 	plain := newClient(t, brokers, kgo.DefaultProduceTopic(topic))
 	one := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic+"-1"), kgo.TransactionTimeout(5*time.Minute))
@@ -162,51 +165,41 @@ func testTransactions(t *testing.T, brokers []string, topic string) {
 	}
 }
 
-func TestReadTransactions(t *testing.T) {
+// TestReadSegmentsOfMarkers reads a log in which the segment behind a record begins with the marker
+// of its transaction.
+func TestReadSegmentsOfMarkers(t *testing.T) {
 	t.Parallel()
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	testTransactions(t, c.ListenAddrs(), "t")
-}
-
-// realTransactions wants a broker that compacts at once.
-func realTransactions(t *testing.T, k *testenv.KafkaServer) {
-	t.Run("commit and abort", func(t *testing.T) {
-		topic := newTopic()
-		k.CreateTopic(t, topic, 1, nil)
-		testTransactions(t, k.Brokers(), topic)
-	})
-	t.Run("segments that hold nothing but markers", func(t *testing.T) {
-		topic, segment := newTopic(), "100"
-		k.CreateTopic(t, topic, 1, map[string]*string{"segment.ms": &segment})
-		client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic))
-		s := open(t, kafka.Options{Brokers: k.Brokers()})
-		var want []string
-		tick := time.NewTicker(150 * time.Millisecond)
-		defer tick.Stop()
-		for i := range 6 {
-			if err := client.BeginTransaction(); err != nil {
-				t.Fatal(err)
-			}
-			value := fmt.Sprint(i)
-			if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-			// The segment is old by now: the marker begins another.
-			<-tick.C
-			<-tick.C
-			end := kgo.TransactionEndTry(i%3 != 0)
-			if err := client.EndTransaction(deadline(t), end); err != nil {
-				t.Fatal(err)
-			}
-			if end == kgo.TryCommit {
-				want = append(want, value)
-			}
-			if got, tp := stored(t, s, topic); !slices.Equal(got, want) {
-				t.Fatalf("got %v, want %v of %+v", got, want, tp)
-			}
-			<-tick.C
+	k := testenv.Kafka(t)
+	topic, segment := newTopic(), "100"
+	k.CreateTopic(t, topic, 1, map[string]*string{"segment.ms": &segment})
+	client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic))
+	s := open(t, kafka.Options{Brokers: k.Brokers()})
+	var want []string
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	for i := range 6 {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
 		}
-	})
+		value := fmt.Sprint(i)
+		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		// The segment is old by now: the marker begins another.
+		<-tick.C
+		<-tick.C
+		end := kgo.TransactionEndTry(i%3 != 0)
+		if err := client.EndTransaction(deadline(t), end); err != nil {
+			t.Fatal(err)
+		}
+		if end == kgo.TryCommit {
+			want = append(want, value)
+		}
+		if got, tp := stored(t, s, topic); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v of %+v", got, want, tp)
+		}
+		<-tick.C
+	}
 }
 
 func TestRead(t *testing.T) {

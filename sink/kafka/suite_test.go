@@ -2,10 +2,14 @@ package kafka_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,133 +23,167 @@ import (
 // refused is what the topics of the suite take at most.
 const refused = 64 << 10
 
-func suiteRecords(records []*kgo.Record) []sinktest.Record {
-	out := make([]sinktest.Record, len(records))
-	for i, r := range records {
-		out[i] = sinktest.Record{ID: id(r), Key: r.Key, Value: r.Value, Headers: make(map[string]string)}
-		for _, h := range r.Headers {
-			out[i].Headers[h.Key] = string(h.Value)
-		}
-	}
-	return out
-}
-
 var topics atomic.Uint64
 
 // newTopic returns a name that no test uses yet.
 func newTopic() string { return "topic-" + strconv.FormatUint(topics.Add(1), 10) }
 
-// cluster is where the suites run.
-type cluster struct {
-	brokers []string
-	create  func(t testing.TB, topic string, partitions int32, configs map[string]*string)
-	remove  func(t testing.TB, topic string)
-	stall   func() (resume func())
-}
-
-func fakeCluster(t testing.TB) cluster {
-	c := fake(t)
-	return cluster{
-		brokers: c.ListenAddrs(),
-		create: func(t testing.TB, topic string, partitions int32, configs map[string]*string) {
-			plain := make(map[string]string)
-			for name, value := range configs {
-				plain[name] = *value
-			}
-			if err := c.CreateTopic(topic, partitions, plain); err != nil {
-				t.Fatal(err)
-			}
-		},
-		remove: func(t testing.TB, topic string) {
-			if err := c.DeleteTopic(topic); err != nil {
-				t.Fatal(err)
-			}
-		},
-		stall: func() func() { return stall(c) },
-	}
-}
-
-func realCluster(k *testenv.KafkaServer) cluster {
-	return cluster{brokers: k.Brokers(), create: k.CreateTopic, remove: k.DeleteTopic, stall: func() func() {
-		k.Pause()
-		return k.Resume
-	}}
-}
-
-func TestConformanceInProcess(t *testing.T) {
+// TestConformance has the broker compact at once, for the readers. Exactly once it leaves out what
+// does not hold of batches that are whole or not there: a rejected message leaves nothing of its
+// batch acknowledged, and the outcome is unknown where the broker or a topic went.
+func TestConformance(t *testing.T) {
 	t.Parallel()
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, fakeCluster(t), false) })
-}
-
-// TestConformanceOfTransactions leaves out what does not hold of batches that are whole or not
-// there: a rejected message leaves nothing of its batch acknowledged, and where a topic was created
-// again the outcome is unknown.
-func TestConformanceOfTransactions(t *testing.T) {
-	t.Parallel()
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, fakeCluster(t), true) })
-}
-
-func TestConformanceReal(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{})
-	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
-		f := fixture(t, realCluster(k), false)
-		f.Restart = k.Restart
-		return f
+	compacting := map[string]string{"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2000000"}
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: compacting})
+	t.Run("at least once", func(t *testing.T) {
+		sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, k, false) })
+	})
+	t.Run("exactly once", func(t *testing.T) {
+		sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, k, true) })
+	})
+	t.Run("reader", func(t *testing.T) {
+		sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, k) })
 	})
 }
 
-func fixture(t *testing.T, c cluster, transactions bool) sinktest.Fixture {
+func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixture {
 	t.Helper()
 	one, two := newTopic(), newTopic()
 	limit := strconv.Itoa(refused)
-	if transactions {
+	if exactly {
 		limit = strconv.Itoa(1 << 20)
 	}
 	create := func(t testing.TB) {
 		for topic, partitions := range map[string]int32{one: 4, two: 1} {
-			c.create(t, topic, partitions, map[string]*string{"max.message.bytes": &limit})
+			k.CreateTopic(t, topic, partitions, map[string]*string{"max.message.bytes": &limit})
 		}
 	}
 	create(t)
 	// A single record is judged by its size, so nothing is compressed.
-	opts := kafka.Options{Brokers: c.brokers, Compression: kafka.None}
-	if transactions {
-		opts.TransactionalID = "suite"
+	opts := kafka.Options{Brokers: k.Brokers(), Compression: kafka.None}
+	if exactly {
+		opts.TransactionalID = "suite-" + one
 	}
-	open := func() *kafka.Sink {
-		s := open(t, opts)
-		if transactions {
-			// kfake keeps the time limit of the first one, by which processes know each other.
-			kafka.SetTransactionTimeout(s, 60_000)
-		}
-		return s
-	}
-	s := open()
+	s := openQuiet(t, opts)
 	f := sinktest.Fixture{
 		Sink: s, Destinations: []string{one, two}, Features: sinktest.Features{Keys: true, Headers: true, Reads: true},
 		Cut: func(testing.TB) { kafka.Cut(s) },
-		Read: func(t testing.TB, topic string) []sinktest.Record {
-			if transactions {
-				if errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
-					// It has left a transaction open, which its successor ends.
-					mustFence(t, open())
-				}
-				return suiteRecords(committed(t, topic, c.brokers))
-			}
-			return suiteRecords(consume(t, topic, c.brokers))
+		Stall: func(testing.TB) func() {
+			k.Pause()
+			return k.Resume
 		},
-		Stall: func(testing.TB) func() { return c.stall() },
+		Read: func(t testing.TB, topic string) (all []sinktest.Record) {
+			if exactly && errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
+				// It has left a transaction open, which its successor ends.
+				mustFence(t, openQuiet(t, opts))
+			}
+			for _, r := range committed(t, topic, k.Brokers()) {
+				headers := make(map[string]string)
+				for _, h := range r.Headers {
+					headers[h.Key] = string(h.Value)
+				}
+				all = append(all, sinktest.Record{ID: id(r), Key: r.Key, Value: r.Value, Headers: headers})
+			}
+			return all
+		},
 	}
-	if !transactions {
-		f.MaxBytes = refused
+	if !exactly {
+		f.MaxBytes, f.Restart = refused, k.Restart
 		f.Wipe = func(t testing.TB) {
-			c.remove(t, one)
-			c.remove(t, two)
+			k.DeleteTopic(t, one)
+			k.DeleteTopic(t, two)
 			create(t)
 		}
 	}
 	return f
+}
+
+// newClient returns an independent client.
+func newClient(t testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// readerFixture is a sink with one topic of one partition.
+func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture {
+	topic, dirty, segment := newTopic(), "0.001", strconv.Itoa(int(time.Hour/time.Millisecond))
+	create := func(t testing.TB) {
+		k.CreateTopic(t, topic, 1, map[string]*string{"min.cleanable.dirty.ratio": &dirty, "segment.ms": &segment})
+	}
+	create(t)
+	opts := kafka.Options{Brokers: k.Brokers(), Compression: kafka.LZ4}
+	s := openQuiet(t, opts)
+	// The reader that is closed does not publish.
+	publisher := openQuiet(t, opts)
+	client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic), kgo.UnknownTopicRetries(100))
+	return sinktest.ReaderFixture{
+		Reader: s, Destination: topic, Close: s.Close, Keys: true, MaxBytes: refused / 2, Restart: k.Restart,
+		Publish: func(t testing.TB, batch []sink.Message) {
+			if out, err := publisher.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
+				t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
+			}
+		},
+		Foreign: func(t testing.TB, n int) {
+			for range n {
+				if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte("hello")}).FirstErr(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		Expire: func(t testing.TB, first uint64) {
+			request := kmsg.NewPtrDeleteRecordsRequest()
+			request.TimeoutMillis = 10000
+			partitions := []kmsg.DeleteRecordsRequestTopicPartition{{Offset: int64(first)}}
+			request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: partitions}}
+			answer, err := request.RequestWith(deadline(t), client)
+			if err == nil {
+				err = kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		Delete: func(t testing.TB, offsets []uint64) { compact(t, k, client, topic, offsets) },
+		Cut:    func(testing.TB) { kafka.Cut(s) },
+		Wipe: func(t testing.TB) {
+			k.DeleteTopic(t, topic)
+			create(t)
+			// The former one holds the topic against what it has published.
+			publisher = openQuiet(t, opts)
+		},
+	}
+}
+
+// compact has the broker compact away the records at offsets, each of which has a key of its own,
+// and waits until it has.
+func compact(t testing.TB, k *testenv.KafkaServer, client *kgo.Client, topic string, offsets []uint64) {
+	t.Helper()
+	ctx := deadline(t)
+	put := func(key []byte) {
+		if err := client.ProduceSync(ctx, &kgo.Record{Key: key}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func(r *kgo.Record) bool { return slices.Contains(offsets, uint64(r.Offset)) }
+	for _, r := range consume(t, topic, k.Brokers()) {
+		if gone(r) {
+			put(r.Key)
+		}
+	}
+	policy, segment, none := "compact", "100", "0"
+	k.ConfigureTopic(t, topic, map[string]*string{"cleanup.policy": &policy, "segment.ms": &segment, "delete.retention.ms": &none})
+	n := 0
+	until(t, "the records are compacted away", func() bool {
+		// A record closes a segment that is old enough: only closed ones are compacted.
+		n++
+		put(fmt.Append(nil, "tick-", n))
+		return !slices.ContainsFunc(consume(t, topic, k.Brokers()), gone)
+	})
 }
 
 // stall keeps produce requests waiting until resume is called; then they are served, late as they

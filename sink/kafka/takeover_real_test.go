@@ -52,14 +52,14 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	for n := range 3 {
 		batch := series(topic, "k", n*10, 10, 3)
 		sent = append(sent, batch...)
-		deliver(t, s, topic, batch)
+		sinktest.Deliver(t, s, []string{topic}, batch)
 		initialise(t, k, opts.TransactionalID, 60_001)
 	}
 	batch := series(topic, "k", 30, 10, 3)
 	if _, err := s.Publish(deadline(t), batch); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the batch behind the request ends with %v", err)
 	}
-	deliver(t, s, topic, batch)
+	sinktest.Deliver(t, s, []string{topic}, batch)
 	once(t, k, topic, append(sent, batch...))
 	initialise(t, k, opts.TransactionalID, 60_002)
 	if _, err := s.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
@@ -75,7 +75,7 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 func TestProcessesThatBeginTogether(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for round := range 10 {
+	for round := range 4 {
 		topic := newTopic()
 		k.CreateTopic(t, topic, 1, nil)
 		opts := transactional(t, k.Brokers())

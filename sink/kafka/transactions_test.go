@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
 	"bridge/sink/kafka"
-	"bridge/sink/sinktest"
 	"bridge/tests/faulty/failpoint"
 )
 
@@ -55,49 +53,13 @@ func TestMarkersAreCovered(t *testing.T) {
 	}
 }
 
-// TestAPartitionThatDoesNotAnswer holds up its own batches; those of others go on, and its own
-// follow once it answers.
-func TestAPartitionThatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	c := fake(t, kfake.SeedTopics(1, "one", "two"))
-	opts := transactional(t, c.ListenAddrs())
-	opts.StalledAfter = 200 * time.Millisecond
-	s := open(t, opts)
-	publish(t, s, series("one", "warm", 0, 1, 1))
-	away := c.Fault(kfake.Fault{Keys: produceKey, Topic: "one", Err: kerr.NotEnoughReplicas, Count: -1})
-	held := series("one", "k", 0, 10, 3)
-	done := sinktest.Publishing(deadline(t), s, held)
-	var others []sink.Message
-	for n := range 20 {
-		batch := series("two", "k", n*5, 5, 3)
-		publish(t, s, batch)
-		others = append(others, batch...)
-	}
-	select {
-	case <-done:
-		t.Error("a batch is acknowledged though its partition does not answer")
-	default:
-	}
-	away.Remove()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	sent := append(series("one", "warm", 0, 1, 1), held...)
-	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 {
-		t.Errorf("%d messages are there twice", n)
-	}
-	if n := compare(t, others, committed(t, "two", c.ListenAddrs())); n > 0 {
-		t.Errorf("%d messages of the others are there twice", n)
-	}
-}
-
 // TestAHungLeader takes produce requests and answers none: what goes to the others waits for it
 // only as long as StalledAfter says, and is not taken for unanswered with it.
 func TestAHungLeader(t *testing.T) {
 	t.Parallel()
 	c := fake(t, kfake.SeedTopics(1, "hung", "healthy"))
 	opts := transactional(t, c.ListenAddrs())
-	opts.StalledAfter = 2 * time.Second
+	opts.StalledAfter = time.Second
 	s := fenced(t, opts)
 	hung := c.LeaderFor("hung", 0)
 	if err := c.MoveTopicPartition("healthy", 0, (hung+1)%3); err != nil {
@@ -118,8 +80,8 @@ func TestAHungLeader(t *testing.T) {
 	})
 	go func() { _, _ = s.Publish(deadline(t), series("hung", "k", 0, 3, 3)) }()
 	<-taken
-	// By design it takes 2.5 s at most, and 15 s without StalledAfter.
-	for begun := time.Now(); time.Since(begun) < 8*time.Second; {
+	// By design it takes 1.5 s at most, and 15 s without StalledAfter.
+	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
 		at := time.Now()
 		publish(t, s, series("healthy", "k", 0, 1, 1))
 		if took := time.Since(at); took > 12*time.Second {

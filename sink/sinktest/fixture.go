@@ -61,74 +61,51 @@ type Record struct {
 
 // Run runs the suite. It calls open for each test of it.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
-	f := probe(t, open)
-	runAll(t, open, append([]test{
-		{"a batch arrives complete and in order per key", true, arrives},
-		{"keys arrive as they are, beyond ASCII too", true, keys},
-		{"an empty batch is acknowledged", true, empty},
-		{"batches of several goroutines arrive side by side", true, concurrent},
-		{"a large batch arrives", true, large},
-		{"a batch is not retained", true, notRetained},
-		{"a repeated message keeps its id and bytes", true, repeated},
-		{"a cancelled Publish tells what was acknowledged", true, cancelled},
-		{"a closed sink publishes nothing", true, closed},
-		{"an open sink is ready", true, ready},
-		{"a stalled Publish can be cancelled", f.Stall != nil, stalledCancel},
-		{"a stalled Publish ends with Close", f.Stall != nil, stalledClose},
-		{"a rejected message holds back the later ones of its key, which can be sent again", f.MaxBytes > 0, rejected},
-		{"a bus that was created again takes what is published", f.Wipe != nil, wiped},
-		{"a restart of the bus loses nothing", f.Restart != nil, restart},
-	}, offsetTests(f)...))
-}
-
-// RunOffsets runs the part of the suite that compares what outcomes say with what is read.
-func RunOffsets(t *testing.T, open func(t *testing.T) Fixture) {
-	f := probe(t, open)
-	runAll(t, open, append(offsetTests(f), test{"messages around a rejected one lie where the outcome says", f.MaxBytes > 0, rejected}))
-}
-
-func offsetTests(f Fixture) []test {
-	return []test{
-		{"acknowledged messages lie where the outcome says", f.Features.Reads, locatedWhole},
-		{"messages lie where the outcome says over cut connections", f.Features.Reads && f.Cut != nil, locatedOverCuts},
-		{"a repeat that the bus drops lies where the first one does", f.Features.Reads && f.Features.Drops, locatedDuplicates},
-		{"a message with Again set is stored again", f.Features.Reads, locatedRepairs},
+	f := open(t)
+	if err := f.Sink.Close(); err != nil {
+		t.Fatal(err)
 	}
+	runAll(t, []test[Fixture]{
+		{"a restart of the bus loses nothing", f.Restart != nil, true, func(t *testing.T, f Fixture) { harmed(t, f, f.Restart) }},
+		{"a stalled Publish can be cancelled", f.Stall != nil, true, stalledCancel},
+		{"a stalled Publish ends with Close", f.Stall != nil, true, stalledClose},
+		{"what is published arrives whole and in order per key", true, false, arrives},
+		{"batches of several goroutines arrive side by side", true, false, concurrent},
+		{"a repeat keeps its id and bytes, or is dropped", true, false, repeats},
+		{"a message with Again set is stored again", f.Features.Reads, false, again},
+		{"a cancelled Publish tells what was acknowledged", true, false, cancelled},
+		{"a closed sink publishes nothing", true, false, closed},
+		{"a rejected message holds back the later ones of its key, which can be sent again", f.MaxBytes > 0, false, rejected},
+		{"cut connections lose nothing", f.Cut != nil, false, cut},
+		{"a bus that was created again takes what is published", f.Wipe != nil, false, wiped},
+	}, open, func(f Fixture) error { return f.Sink.Close() })
 }
 
-// test is one test of the suite, and whether a fixture is asked.
-type test struct {
-	name  string
-	asked bool
-	run   func(*testing.T, Fixture)
+// test is one test of a suite: asked where the fixture has what it takes, alone where no other may
+// run beside it.
+type test[F any] struct {
+	name         string
+	asked, alone bool
+	run          func(*testing.T, F)
 }
 
-func runAll(t *testing.T, open func(t *testing.T) Fixture, tests []test) {
+func runAll[F any](t *testing.T, tests []test[F], open func(t *testing.T) F, end func(F) error) {
 	for _, test := range tests {
 		if !test.asked {
-			t.Logf("not asked of this sink: %s", test.name)
+			t.Logf("not asked, the fixture lacks what it takes: %s", test.name)
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			if !test.alone {
+				t.Parallel()
+			}
 			f := open(t)
 			t.Cleanup(func() {
-				if err := f.Sink.Close(); err != nil {
+				if err := end(f); err != nil {
 					t.Errorf("Close: %v", err)
 				}
 			})
 			test.run(t, f)
 		})
 	}
-}
-
-// probe opens one fixture to see what it offers.
-func probe(t *testing.T, open func(t *testing.T) Fixture) (f Fixture) {
-	t.Helper()
-	t.Run("a sink is opened and closed", func(t *testing.T) {
-		f = open(t)
-		if err := f.Sink.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	return f
 }

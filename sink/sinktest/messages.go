@@ -15,7 +15,7 @@ import (
 // timeout bounds every wait of the suite.
 const timeout = 5 * time.Minute
 
-func deadline(t *testing.T) context.Context {
+func deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("the suite's timeout of %v is over", timeout))
 	t.Cleanup(cancel)
@@ -76,22 +76,39 @@ func state(series string, n int) sink.State {
 	return s
 }
 
-// checkState fails the test unless the value of sink.HeaderState is the state of m: with its key
-// where the bus has none.
-func checkState(t testing.TB, m *sink.Message, value string, keys bool) {
-	t.Helper()
-	want := m.State
-	if !keys && want.Key == "" {
-		want.Key = string(m.Key)
+// differs says what of m a consumer sees otherwise, "" for nothing.
+func differs(m *sink.Message, r *Record, keys, headers bool) (fault string) {
+	switch {
+	case !bytes.Equal(m.Value, r.Value):
+		return fmt.Sprintf("message %s has another value:\nsent %.200s\nseen %.200s", m.ID, m.Value, r.Value)
+	case keys && !bytes.Equal(m.Key, r.Key):
+		return fmt.Sprintf("message %s has key %q, want %q", m.ID, r.Key, m.Key)
+	case !headers:
+		return ""
+	case r.Headers[sink.HeaderTraceParent] != m.TraceParent:
+		return fmt.Sprintf("message %s is traced as %q, want %q", m.ID, r.Headers[sink.HeaderTraceParent], m.TraceParent)
 	}
-	got, err := sink.ParseState(value)
-	if !keys && bytes.ContainsFunc(m.Key, unicode.IsControl) {
-		// A header may not hold such a key, and an event has none.
-		want.Key = got.Key
-	}
-	if err != nil || got != want {
-		t.Fatalf("header %s of message %s is %q: %+v, %v\nwant %+v", sink.HeaderState, m.ID, value, got, err, want)
-	}
+	m.EachHeader(func(name, value string) {
+		got, ok := r.Headers[name]
+		switch {
+		case name == sink.HeaderState:
+			want := m.State
+			if !keys && want.Key == "" {
+				want.Key = string(m.Key)
+			}
+			state, err := sink.ParseState(got)
+			if !keys && bytes.ContainsFunc(m.Key, unicode.IsControl) {
+				// A header may not hold such a key, and an event has none.
+				want.Key = state.Key
+			}
+			if err != nil || state != want {
+				fault = fmt.Sprintf("message %s has the state %q: %+v, %v\nwant %+v", m.ID, got, state, err, want)
+			}
+		case !ok || got != value:
+			fault = fmt.Sprintf("message %s has header %s %q, want %q", m.ID, name, got, value)
+		}
+	})
+	return fault
 }
 
 func hash(s string) uint32 {
@@ -121,69 +138,56 @@ func copyOf(batch []sink.Message) []sink.Message {
 	return out
 }
 
-// mustPublish fails the test unless all of batch is acknowledged.
-func mustPublish(t *testing.T, s sink.Sink, batch []sink.Message) sink.Outcome {
-	t.Helper()
-	out, err := s.Publish(deadline(t), batch)
-	if err != nil {
-		t.Fatalf("Publish: %v", err)
+// spoil fills the memory of batch with what belongs to no message.
+func spoil(batch []sink.Message) {
+	for i := range batch {
+		for _, text := range [][]byte{batch[i].Key, batch[i].Value} {
+			for k := range text {
+				text[k] = '?'
+			}
+		}
+		batch[i] = sink.Message{Key: batch[i].Key, Value: batch[i].Value}
 	}
-	checkOutcome(t, out, len(batch))
-	if !out.AllAcked() {
-		t.Fatalf("%d of %d messages are acknowledged, rejected: %v", out.Acked(), len(batch), out.Rejected)
+}
+
+// mixed makes messages from..from+n-1 of a series, to all destinations in turn.
+func mixed(f Fixture, series string, from, n int) []sink.Message {
+	out := make([]sink.Message, n)
+	for i := range out {
+		k := from + i
+		out[i] = message(f.Destinations[k%len(f.Destinations)], series, fmt.Sprintf("app+%s+%d", series, k%40), k, 300)
 	}
 	return out
 }
 
-// checkOutcome checks what holds for every outcome.
-func checkOutcome(t *testing.T, out sink.Outcome, n int) {
-	t.Helper()
-	if len(out.Status) != n {
-		t.Fatalf("the outcome has %d statuses for %d messages", len(out.Status), n)
+// faultOf says what is wrong with an outcome of n messages whatever became of them, "" for nothing.
+func faultOf(out *sink.Outcome, n int) string {
+	if len(out.Status) != n || len(out.At) != 0 && len(out.At) != n {
+		return fmt.Sprintf("the outcome of %d messages has %d statuses and %d offsets", n, len(out.Status), len(out.At))
 	}
 	rejected := 0
-	for _, s := range out.Status {
+	for i, s := range out.Status {
 		if s == sink.Rejected {
+			if rejected == len(out.Rejected) || out.Rejected[rejected].Index != i || out.Rejected[rejected].Reason == "" {
+				return fmt.Sprintf("message %d is rejected, the rejections are %+v", i, out.Rejected)
+			}
 			rejected++
 		}
 	}
 	if rejected != len(out.Rejected) {
-		t.Fatalf("%d statuses say rejected, %d rejections are given", rejected, len(out.Rejected))
-	}
-	for i, r := range out.Rejected {
-		switch {
-		case r.Index < 0 || r.Index >= n || out.Status[r.Index] != sink.Rejected:
-			t.Fatalf("rejection %d names message %d, which is not rejected", i, r.Index)
-		case i > 0 && out.Rejected[i-1].Index >= r.Index:
-			t.Fatalf("rejections are not in the order of the batch: %v", out.Rejected)
-		case r.Reason == "":
-			t.Fatalf("the rejection of message %d gives no reason", r.Index)
-		}
-	}
-	checkAt(t, out, n)
-}
-
-// checkAt checks what holds for At and TPs of every outcome.
-func checkAt(t *testing.T, out sink.Outcome, n int) {
-	t.Helper()
-	if len(out.At) != 0 && len(out.At) != n {
-		t.Fatalf("the outcome says of %d messages where they lie, of %d", len(out.At), n)
+		return fmt.Sprintf("%d statuses say rejected, the rejections are %+v", rejected, out.Rejected)
 	}
 	for i, at := range out.At {
-		switch {
-		case out.Status[i] != sink.Acked && at != sink.At{}:
-			t.Fatalf("message %d has status %d and lies at %+v", i, out.Status[i], at)
-		case !at.Known && at != sink.At{}:
-			t.Fatalf("message %d has no offset and lies at %+v", i, at)
-		case at.Known && (at.TP < 0 || int(at.TP) >= len(out.TPs)):
-			t.Fatalf("message %d lies at %+v, there are %d TPs", i, at, len(out.TPs))
+		if at != (sink.At{}) && (out.Status[i] != sink.Acked || !at.Known || at.TP < 0 || int(at.TP) >= len(out.TPs)) {
+			return fmt.Sprintf("message %d has status %d and lies at %+v of %d TPs", i, out.Status[i], at, len(out.TPs))
 		}
 	}
 	refs := make(map[sink.TPRef]bool)
 	for _, ref := range out.TPs {
 		if ref.Name == "" || refs[ref] {
-			t.Fatalf("TPs name one twice or not at all: %v", out.TPs)
+			return fmt.Sprintf("TPs name one twice or not at all: %v", out.TPs)
 		}
 		refs[ref] = true
 	}
+	return ""
 }

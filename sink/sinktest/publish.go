@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,190 +14,183 @@ import (
 )
 
 func arrives(t *testing.T, f Fixture) {
-	var sent []sink.Message
-	for i, d := range f.Destinations {
-		sent = append(sent, batch(d, fmt.Sprintf("arrives-%d", i), 500, 7)...)
+	h, d := begin(t, f), f.Destinations[0]
+	ctx := deadline(t)
+	// Ready bounds itself: a slow bus may answer the next call.
+	for err := f.Sink.Ready(ctx); err != nil; err = f.Sink.Ready(ctx) {
+		if backoff.Pause(ctx, 100*time.Millisecond) != nil {
+			t.Fatalf("an open sink is not ready: %v", err)
+		}
 	}
-	odd := message(f.Destinations[0], "odd", "", 1, 0)
-	odd.Origin, odd.RowID = sink.FromReconcile, 0
-	sent = append(sent, odd, message(f.Destinations[0], "odd", "\x00\xff\n ä", 1, 0))
-	if out := mustPublish(t, f.Sink, sent); out.Duplicates != 0 {
-		t.Errorf("%d messages count as duplicates at their first sending", out.Duplicates)
-	}
-	judge{fixture: f}.check(t, sent)
-}
-
-// keys publishes keys of all kinds that event.AppendKeyText writes. On a bus without keys they are
-// in a header.
-func keys(t *testing.T, f Fixture) {
-	var sent []sink.Message
-	for i, key := range []string{
-		"plain", "größe+€", "日本語+😀", "e\u0301+\u00a0", "+", "%", "100%25+%0A", " blanks ", "a.", ".", " l=1 k=x.", `"\`, "k: v", strings.Repeat("ü", 16_000),
-	} {
-		sent = append(sent, message(f.Destinations[0], "keys", key, i, 0))
-	}
-	mustPublish(t, f.Sink, sent)
-	judge{fixture: f}.check(t, sent)
-}
-
-func empty(t *testing.T, f Fixture) {
 	for _, none := range [][]sink.Message{nil, {}} {
-		if out := mustPublish(t, f.Sink, none); len(out.TPs) != 0 || out.Duplicates != 0 {
+		if out := h.mustPublish(none); len(out.TPs) != 0 || out.Duplicates != 0 {
 			t.Errorf("an empty batch has the outcome %+v", out)
 		}
 	}
-	judge{fixture: f}.check(t, nil)
-}
-
-func concurrent(t *testing.T, f Fixture) {
-	const workers, rounds = 4, 5
-	ctx := deadline(t)
-	series := make([][]sink.Message, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		d := f.Destinations[w%len(f.Destinations)]
-		series[w] = batch(d, fmt.Sprintf("concurrent-%d", w), 100*rounds, 3)
-		wg.Go(func() {
-			for r := range rounds {
-				part := series[w][100*r : 100*(r+1)]
-				out, err := f.Sink.Publish(ctx, part)
-				if err != nil || len(out.Status) != len(part) || !out.AllAcked() {
-					t.Errorf("worker %d: %d of %d acknowledged: %v", w, out.Acked(), len(part), err)
-					return
-				}
-			}
-		})
+	// Keys of all kinds that event.AppendKeyText writes: without keys they are in a header.
+	var odd, large []sink.Message
+	for i, key := range []string{
+		"", "\x00\xff\n ä", "plain", "größe+€", "日本語+😀", "e\u0301+\u00a0", "+", "%", "100%25+%0A", " blanks ", "a.", ".", " l=1 k=x.", `"\`, "k: v",
+		strings.Repeat("ü", 16_000),
+	} {
+		odd = append(odd, message(d, "keys", key, i, 0))
 	}
-	wg.Wait()
-	var sent []sink.Message
-	for _, s := range series {
-		sent = append(sent, s...)
-	}
-	judge{fixture: f}.check(t, sent)
-}
-
-func large(t *testing.T, f Fixture) {
-	sent := batch(f.Destinations[0], "large", 5000, 50)
+	odd[0].Origin, odd[0].RowID = sink.FromReconcile, 0
 	size := 200 << 10
 	if f.MaxBytes > 0 {
 		size = min(size, f.MaxBytes/2)
 	}
 	for i := range 20 {
-		sent = append(sent, message(f.Destinations[0], "large-values", "one key", i, size))
+		large = append(large, message(d, "large", "one key", i, size))
 	}
-	mustPublish(t, f.Sink, sent)
-	judge{fixture: f}.check(t, sent)
-}
-
-func notRetained(t *testing.T, f Fixture) {
-	var sent []sink.Message
-	buffer := batch(f.Destinations[0], "retained", 200, 3)
-	for round := range 3 {
-		fresh := batch(f.Destinations[0], fmt.Sprintf("retained-%d", round), 200, 3)
-		sent = append(sent, fresh...)
-		overwrite(buffer, fresh)
-		mustPublish(t, f.Sink, buffer)
-		spoil(buffer)
-	}
-	judge{fixture: f}.check(t, sent)
-}
-
-// overwrite puts from into the memory of to.
-func overwrite(to, from []sink.Message) {
-	for i := range to {
-		key, value := append(to[i].Key[:0], from[i].Key...), append(to[i].Value[:0], from[i].Value...)
-		to[i] = from[i]
-		to[i].Key, to[i].Value = key, value
-	}
-}
-
-// spoil fills the memory of batch with what belongs to no message.
-func spoil(batch []sink.Message) {
-	for i := range batch {
-		for k := range batch[i].Key {
-			batch[i].Key[k] = '?'
+	for _, batch := range [][]sink.Message{mixed(f, "arrives", 0, 1000), odd, batch(d, "many", 2500, 50), large} {
+		if out := h.mustPublish(batch); out.Duplicates != 0 {
+			t.Errorf("%d messages count as duplicates at their first sending", out.Duplicates)
 		}
-		for k := range batch[i].Value {
-			batch[i].Value[k] = '?'
-		}
-		batch[i] = sink.Message{Key: batch[i].Key, Value: batch[i].Value}
 	}
+	h.check()
 }
 
-func repeated(t *testing.T, f Fixture) {
-	sent := batch(f.Destinations[0], "repeated", 50, 3)
-	mustPublish(t, f.Sink, copyOf(sent))
-	mustPublish(t, f.Sink, copyOf(sent))
-	judge{fixture: f, repeats: true}.check(t, sent)
+func concurrent(t *testing.T, f Fixture) {
+	h := begin(t, f)
+	h.publishers("batches", 200, func(round int) bool { return round < 5 })
+	h.publishers("singles", 1, func(round int) bool { return round < 5 })
+	h.check()
+}
+
+// repeats publishes what the bus has among other messages: it is acknowledged where the first one
+// lies, or stored again.
+func repeats(t *testing.T, f Fixture) {
+	h := begin(t, f)
+	h.repeats = true
+	before, between, fresh := mixed(f, "before", 0, 200), mixed(f, "between", 0, 200), mixed(f, "fresh", 0, 200)
+	h.mustPublish(before)
+	h.mustPublish(between)
+	first := make(map[string]uint64)
+	for _, l := range h.acked {
+		first[l.message.ID] = l.at.Offset
+	}
+	known := len(h.acked)
+	out := h.mustPublish(slices.Concat(before[:100], fresh[:100], between, fresh[100:], before[100:]))
+	want := 0
+	if f.Features.Drops {
+		want = len(before) + len(between)
+	}
+	if out.Duplicates != want {
+		t.Errorf("%d duplicates, want %d", out.Duplicates, want)
+	}
+	for _, l := range h.acked[known:] {
+		offset, known := first[l.message.ID]
+		if dropped := known && f.Features.Drops; l.at.Duplicate != dropped || dropped && l.at.Offset != offset {
+			t.Errorf("message %s is acknowledged as %+v, at first at %d (%v)", l.message.ID, l.at, offset, known)
+		}
+	}
+	h.check()
+}
+
+// again publishes messages with Again set, which are stored whatever the bus has with their IDs.
+func again(t *testing.T, f Fixture) {
+	h := begin(t, f)
+	sent := mixed(f, "first", 0, 200)
+	h.mustPublish(sent)
+	repairs := copyOf(sent)
+	for round := range 2 {
+		for i := range repairs {
+			repairs[i].State.Seq += 1000 * uint64(round+1)
+			repairs[i].Again = true
+		}
+		h.mustPublish(repairs)
+		// Ordinary messages go on behind them.
+		h.mustPublish(mixed(f, "others", 100*round, 100))
+	}
+	if n := h.located(); n != 0 {
+		t.Errorf("%d repairs count as duplicates", n)
+	}
+	if !f.Features.Drops {
+		return
+	}
+	// Sent again, a repair is dropped like any message: as a repeat of the newest with its id.
+	newest := h.acked[500:700]
+	h.mustPublish(repairs)
+	h.located()
+	for i, l := range h.acked[800:] {
+		if !l.at.Duplicate || l.at.Offset != newest[i].at.Offset {
+			t.Fatalf("repair %d is acknowledged as %+v when it is sent again, at first as %+v", i, l.at, newest[i].at)
+		}
+	}
 }
 
 func cancelled(t *testing.T, f Fixture) {
-	ctx, cancel := context.WithCancel(deadline(t))
-	cancel()
-	first := batch(f.Destinations[0], "cancelled-before", 10, 1)
-	maybe := pendingAfter(t, f.Sink, ctx, first)
-	sent := first
-
-	for round := range 5 {
-		part := batch(f.Destinations[0], fmt.Sprintf("cancelled-%d", round), 2000, 5)
+	h := begin(t, f)
+	h.repeats = true
+	for round := range 6 {
 		ctx, cancel := context.WithCancel(deadline(t))
-		moment := time.AfterFunc(time.Duration(round)*2*time.Millisecond, cancel)
-		for id := range pendingAfter(t, f.Sink, ctx, part) {
-			maybe[id] = true
+		if round == 0 {
+			cancel()
 		}
+		moment := time.AfterFunc(time.Duration(round-1)*2*time.Millisecond, cancel)
+		out, err := h.publish(ctx, batch(f.Destinations[0], fmt.Sprint("cancelled-", round), 1000, 5))
 		moment.Stop()
 		cancel()
-		sent = append(sent, part...)
-	}
-	judge{fixture: f, repeats: true, maybe: maybe}.check(t, sent)
-}
-
-// pendingAfter publishes under a ctx that is cancelled at some moment and returns the ids that were
-// left pending.
-func pendingAfter(t *testing.T, s sink.Sink, ctx context.Context, batch []sink.Message) map[string]bool {
-	t.Helper()
-	out, err := s.Publish(ctx, copyOf(batch))
-	checkOutcome(t, out, len(batch))
-	if err == nil && !out.AllAcked() {
-		t.Fatalf("Publish returns no error with %d of %d acknowledged", out.Acked(), len(batch))
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatalf("a cancelled Publish returns %v, want context.Canceled", err)
-	}
-	pending := make(map[string]bool)
-	for i, status := range out.Status {
-		if status != sink.Acked {
-			pending[batch[i].ID] = true
+		if err == nil && !out.AllAcked() || err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("a cancelled Publish returns %v with %d acknowledged, want context.Canceled", err, out.Acked())
 		}
 	}
-	return pending
+	h.mustPublish(mixed(f, "after", 0, 10))
+	h.check()
 }
 
 func closed(t *testing.T, f Fixture) {
-	sent := batch(f.Destinations[0], "closed-before", 10, 2)
-	mustPublish(t, f.Sink, sent)
+	h := begin(t, f)
+	sent := mixed(f, "closed", 0, 20)
+	h.mustPublish(sent[:10])
 	for range 2 {
 		if err := f.Sink.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 	}
-	out, err := f.Sink.Publish(deadline(t), batch(f.Destinations[0], "closed-after", 10, 2))
-	if !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Publish on a closed sink returns %v, want ErrClosed", err)
+	if out, err := f.Sink.Publish(deadline(t), sent[10:]); !errors.Is(err, sink.ErrClosed) || len(out.Status) != 10 || out.Acked() > 0 {
+		t.Errorf("a closed sink acknowledges %d messages: %v, want ErrClosed", out.Acked(), err)
 	}
-	checkOutcome(t, out, 10)
-	if out.Acked() != 0 {
-		t.Errorf("a closed sink acknowledges %d messages", out.Acked())
-	}
-	judge{fixture: f}.check(t, sent)
+	h.consumed()
 }
 
-func ready(t *testing.T, f Fixture) {
-	ctx := deadline(t)
-	// Ready bounds itself: a slow bus may answer the next call.
-	for err := f.Sink.Ready(ctx); err != nil; err = f.Sink.Ready(ctx) {
-		if backoff.Pause(ctx, 100*time.Millisecond) != nil {
-			t.Fatalf("Ready: %v", err)
+// rejected publishes, among others, a series for one key with one message in its middle that the
+// bus refuses, and then what is pending.
+func rejected(t *testing.T, f Fixture) {
+	const first, length, bad = 150, 10, 154
+	h, sent := begin(t, f), mixed(f, "others", 0, 300)
+	for i := range length {
+		size := 300
+		if first+i == bad {
+			size = f.MaxBytes + 16<<10
 		}
+		sent = slices.Insert(sent, first+i, message(f.Destinations[0], "rejected", "same", i, size))
 	}
+	for rest := sent; len(rest) > 0; {
+		out, err := h.publish(deadline(t), rest)
+		if err != nil || out.Acked() == 0 && len(out.Rejected) == 0 {
+			t.Fatalf("%d of %d acknowledged, none rejected: %v", out.Acked(), len(rest), err)
+		}
+		var pending []sink.Message
+		for i, status := range out.Status {
+			if status == sink.Pending {
+				pending = append(pending, rest[i])
+			}
+			want := sink.Acked
+			switch {
+			case len(rest) < len(sent) || i < first || i >= first+length:
+				continue
+			case i == bad:
+				want = sink.Rejected
+			case i > bad:
+				want = sink.Pending
+			}
+			if status != want {
+				t.Errorf("message %d has status %d, want %d", i, status, want)
+			}
+		}
+		rest = pending
+	}
+	h.check()
 }

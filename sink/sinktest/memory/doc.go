@@ -4,5 +4,5 @@
 // It passes the suite in sink/sinktest. Where buses differ, every destination is one TP and a
 // repeat is kept, unless [Options] has it behave as Kafka ([Options.Partitions]) or as JetStream
 // ([Options.Stream], [Options.Duplicates]). Hooks make it slow, forgetful or choosy: [Sink.Pause],
-// [Sink.Fail], [Sink.Reject], [Sink.Lose] and [Sink.Wipe].
+// [Sink.Reject], [Sink.Lose] and [Sink.Wipe].
 package memory

@@ -7,22 +7,24 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink   = (*Sink)(nil)
+	_ sink.Reader = (*Sink)(nil)
+)
+
+var errHeld = errors.New("the bus is held by a test")
 
 // Options set up a Sink.
 type Options struct {
 	// MaxBytes is the largest Value that is accepted; a larger one is rejected. 0 means no bound.
 	MaxBytes int
-	// ByKey leaves after a rejected message only the later ones of the same destination and key
-	// pending. By default all later ones of the same destination are.
-	ByKey bool
 	// Partitions is how many TPs a destination has, as on Kafka: a message goes to one by its key.
 	// 0 is one TP with the name of the destination.
 	Partitions int
@@ -32,32 +34,28 @@ type Options struct {
 	// Duplicates is for how long a TP drops a message whose DedupID it has stored, as JetStream
 	// does. 0 keeps repeats.
 	Duplicates time.Duration
-	// RetryPause is the pause after a failed attempt. Defaults to 100 µs.
-	RetryPause time.Duration
-	// Fault, when set, is told of each failed attempt.
-	Fault sink.Fault
 }
 
 // Sink is a bus in memory. Its methods are safe for concurrent use.
 type Sink struct {
 	opts Options
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// changed is set while somebody waits, and closed when something has changed.
 	changed chan struct{}
-	// appended is set while a Reader waits, and closed when it is to look again.
-	appended chan struct{}
 	// logs are by TP.
-	logs      map[string]*messageLog
-	makings   int
-	closed    bool
-	publishes int
-	faults
+	logs               map[string]*messageLog
+	makings, publishes int
+	closed             bool
+	// left counts the messages that are accepted before the bus stands still; -1: it does not.
+	left   int
+	reject func(*sink.Message) string
 }
 
 // messageLog keeps the messages of one TP. The message with index i has the sequence i+1.
 type messageLog struct {
-	making   int
-	messages []sink.Message
+	incarnation string
+	messages    []sink.Message
 	// counts are those of the messages of each destination.
 	counts map[string]int
 	// expired counts the messages at the front, deleted has single ones, that a Reader does not see
@@ -75,19 +73,13 @@ type recent struct {
 }
 
 // New returns an empty bus.
-func New(opts Options) *Sink {
-	if opts.RetryPause <= 0 {
-		opts.RetryPause = 100 * time.Microsecond
-	}
-	return &Sink{opts: opts, changed: make(chan struct{}), logs: make(map[string]*messageLog), faults: faults{holdAfter: -1}}
-}
+func New(opts Options) *Sink { return &Sink{opts: opts, logs: make(map[string]*messageLog), left: -1} }
 
 // Messages returns what a consumer sees on destination, each TP in its order, one after the other.
 // The messages share no memory with what was published.
-func (s *Sink) Messages(destination string) []sink.Message {
+func (s *Sink) Messages(destination string) (seen []sink.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var seen []sink.Message
 	for _, tp := range s.tps(destination) {
 		if p := s.logs[tp]; p != nil {
 			for i := range p.messages {
@@ -120,136 +112,100 @@ func (s *Sink) Publishes() int {
 	return s.publishes
 }
 
-// Publish implements sink.Sink.
+// Publish implements sink.Sink. Behind a rejected message those of its destination are pending.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.publishes++
-	s.mu.Unlock()
 	out := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
-	tps := make(map[sink.TPRef]int32)
 	blocked := make(map[string]bool)
 	sink.NoteFirst(batch)
-	var err error
 	for i := range batch {
-		m := &batch[i]
-		if blocked[s.line(m)] {
+		if blocked[batch[i].Destination] {
 			continue
 		}
-		var reason string
-		var at stored
-		if at, reason, err = s.send(ctx, m); err != nil {
-			break
+		if err := s.send(ctx, &batch[i], i, &out); err != nil {
+			return out, err
 		}
-		if reason != "" {
-			out.Status[i] = sink.Rejected
-			out.Rejected = append(out.Rejected, sink.Rejection{Index: i, Reason: reason})
-			blocked[s.line(m)] = true
-			continue
-		}
-		out.Status[i] = sink.Acked
-		if at.duplicate && !at.again {
-			out.Duplicates++
-		}
-		tp, known := tps[at.tp]
-		if !known {
-			tp = int32(len(out.TPs))
-			tps[at.tp], out.TPs = tp, append(out.TPs, at.tp)
-		}
-		out.At[i] = sink.At{Offset: at.offset, TP: tp, Known: true, Duplicate: at.duplicate}
+		blocked[batch[i].Destination] = out.Status[i] == sink.Rejected
 	}
-	return out, err
+	return out, nil
 }
 
-// stored is where a message was stored. A duplicate was stored before; again says that this may
-// have been an earlier attempt of the same call.
-type stored struct {
-	tp               sink.TPRef
-	offset           uint64
-	duplicate, again bool
-}
-
-// line names what m must not overtake in.
-func (s *Sink) line(m *sink.Message) string {
-	if s.opts.ByKey {
-		return m.Destination + "\x00" + string(m.Key)
-	}
-	return m.Destination
-}
-
-// send stores m, trying again after each fault, and returns where it lies or the reason why it is
-// refused.
-func (s *Sink) send(ctx context.Context, m *sink.Message) (at stored, reason string, err error) {
-	for again := false; ; again = true {
-		at, reason, wait, err := s.attempt(m)
-		at.again = again
-		switch {
-		case wait != nil:
-			select {
-			case <-wait:
-			case <-ctx.Done():
-				return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
-			}
-		case err == nil && ctx.Err() != nil:
-			// Stored or not, the caller is gone: the message counts as pending.
-			return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
-		case err == nil || s.isClosed():
-			return at, reason, err
-		default:
-			if s.opts.Fault != nil {
-				s.opts.Fault(m.Destination, err)
-			}
-			if err := backoff.Pause(ctx, s.opts.RetryPause); err != nil {
-				return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
-			}
+// send has a message stored or refused. s.mu is held, and released while it waits.
+func (s *Sink) send(ctx context.Context, m *sink.Message, i int, out *sink.Outcome) error {
+	gone := func() error { return fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx)) }
+	for s.left == 0 && !s.closed {
+		changed := s.waiting()
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		if s.mu.Lock(); ctx.Err() != nil {
+			return gone()
 		}
 	}
-}
-
-// attempt tries once to store m. A wait that is not nil is closed when it is worth trying again.
-func (s *Sink) attempt(m *sink.Message) (at stored, reason string, wait <-chan struct{}, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
-		return stored{}, "", nil, sink.ErrClosed
+		return sink.ErrClosed
 	}
-	if s.holding() {
-		return stored{}, "", s.changed, nil
+	reason := s.refuses(m)
+	var ref sink.TPRef
+	var at sink.At
+	if reason == "" {
+		ref, at = s.store(m)
 	}
-	if s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes {
-		return stored{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
+	switch {
+	case ctx.Err() != nil:
+		// Stored or not, the message counts as pending.
+		return gone()
+	case reason != "":
+		out.Status[i], out.Rejected = sink.Rejected, append(out.Rejected, sink.Rejection{Index: i, Reason: reason})
+		return nil
 	}
-	if s.reject != nil {
-		if reason := s.reject(m); reason != "" {
-			return stored{}, reason, nil, nil
-		}
+	if at.TP = int32(slices.Index(out.TPs, ref)); at.TP < 0 {
+		at.TP, out.TPs = int32(len(out.TPs)), append(out.TPs, ref)
 	}
-	err, kept := s.nextFault()
-	if err != nil && !kept {
-		return stored{}, "", nil, err
+	if out.Status[i], out.At[i] = sink.Acked, at; at.Duplicate {
+		out.Duplicates++
 	}
-	return s.store(m), "", nil, err
+	return nil
+}
+
+// refuses returns why a message is refused for good.
+func (s *Sink) refuses(m *sink.Message) string {
+	switch {
+	case s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes:
+		return fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes)
+	case s.reject != nil:
+		return s.reject(m)
+	}
+	return ""
 }
 
 // store appends a copy of m to its TP, unless that drops it as a repeat.
-func (s *Sink) store(m *sink.Message) stored {
-	tp := s.tp(m)
+func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
+	tps := s.tps(m.Destination)
+	h := fnv.New32a()
+	// It returns no error.
+	_, _ = h.Write(m.Key)
+	tp := tps[h.Sum32()%uint32(len(tps))]
 	p := s.log(tp)
-	at := stored{tp: sink.TPRef{Name: tp, Incarnation: p.incarnation()}}
+	ref := sink.TPRef{Name: tp, Incarnation: p.incarnation}
 	if one, ok := p.recent[m.DedupID()]; ok && time.Since(one.at) < s.opts.Duplicates {
-		at.offset, at.duplicate = one.offset, true
-		return at
+		return ref, sink.At{Offset: one.offset, Known: true, Duplicate: true}
 	}
 	p.messages = append(p.messages, clone(*m))
 	p.counts[m.Destination]++
-	at.offset = uint64(len(p.messages))
+	at := sink.At{Offset: uint64(len(p.messages)), Known: true}
 	if s.opts.Duplicates > 0 {
-		p.recent[m.DedupID()] = recent{at.offset, time.Now()}
+		p.recent[m.DedupID()] = recent{at.Offset, time.Now()}
 	}
-	if s.holdAfter > 0 {
-		s.holdAfter--
+	if s.left > 0 {
+		s.left--
 	}
-	s.wakeReaders()
-	return at
+	s.wake()
+	return ref, at
 }
 
 // log returns the log of a TP, made where it is missing.
@@ -257,22 +213,12 @@ func (s *Sink) log(tp string) *messageLog {
 	p := s.logs[tp]
 	if p == nil {
 		s.makings++
-		p = &messageLog{making: s.makings, counts: make(map[string]int), recent: make(map[string]recent)}
+		p = &messageLog{
+			incarnation: fmt.Sprint(s.makings), counts: make(map[string]int), deleted: make(map[uint64]bool), recent: make(map[string]recent),
+		}
 		s.logs[tp] = p
 	}
 	return p
-}
-
-// tp returns the name of the TP that takes m.
-func (s *Sink) tp(m *sink.Message) string {
-	tps := s.tps(m.Destination)
-	if len(tps) == 1 {
-		return tps[0]
-	}
-	h := fnv.New32a()
-	// It returns no error.
-	_, _ = h.Write(m.Key)
-	return tps[h.Sum32()%uint32(len(tps))]
 }
 
 // tps returns the names of the TPs of a destination.
@@ -297,32 +243,190 @@ func (s *Sink) Ready(context.Context) error {
 	switch {
 	case s.closed:
 		return sink.ErrClosed
-	case s.holding():
+	case s.left == 0:
 		return errHeld
 	}
 	return nil
 }
 
-// Close implements sink.Sink. What was published can still be read.
+// Close implements sink.Sink. What was published can still be seen by Messages.
 func (s *Sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.wake()
-	s.wakeReaders()
+	s.set(func() { s.closed = true; s.wake() })
 	return nil
 }
 
-func (s *Sink) isClosed() bool {
+// TPs implements [sink.Reader]. A TP is there once it was created, or something was published to
+// it.
+func (s *Sink) TPs(ctx context.Context, destinations []string) (tps []sink.TP, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed
+	if err := s.readable(ctx); err != nil {
+		return nil, err
+	}
+	for _, destination := range destinations {
+		for _, name := range s.tps(destination) {
+			p := s.logs[name]
+			if p == nil || slices.ContainsFunc(tps, func(other sink.TP) bool { return other.Name == name }) {
+				continue
+			}
+			end := uint64(len(p.messages)) + 1
+			one := sink.TP{
+				Name: name, Incarnation: p.incarnation, First: p.expired + 1, End: end, Stable: end, Expired: p.expired > 0, Thinned: len(p.deleted) > 0,
+			}
+			if s.opts.Partitions > 0 {
+				one.Destination = destination
+			}
+			tps = append(tps, one)
+		}
+	}
+	return tps, nil
+}
+
+// Read implements [sink.Reader].
+func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	next = max(span.From, 1)
+	for !span.Done(next) {
+		m, changed, err := s.next(ctx, &span, next)
+		if err != nil {
+			return next, err
+		}
+		if changed != nil {
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return next, context.Cause(ctx)
+			}
+		}
+		if next++; m == nil {
+			continue
+		}
+		if err := each(m); err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// next returns the message at an offset, nil if it was deleted. If the TP ends there, changed is
+// closed when another look is worth while.
+func (s *Sink) next(ctx context.Context, span *sink.Span, at uint64) (m *sink.Stored, changed <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.readable(ctx); err != nil {
+		return nil, nil, err
+	}
+	p := s.logs[span.TP]
+	switch {
+	case p == nil || span.Incarnation != "" && span.Incarnation != p.incarnation:
+		return nil, nil, fmt.Errorf("read %s: %w", span.TP, sink.ErrGone)
+	case at <= p.expired:
+		return nil, nil, &sink.ExpiredError{TP: span.TP, From: at, First: p.expired + 1}
+	case at > uint64(len(p.messages))+1:
+		return nil, nil, fmt.Errorf("read %s from %d: it ends at %d: %w", span.TP, at, len(p.messages), sink.ErrBehind)
+	case at > uint64(len(p.messages)):
+		return nil, s.waiting(), nil
+	}
+	span.Incarnation = p.incarnation
+	if p.deleted[at] {
+		return nil, nil, nil
+	}
+	kept := clone(p.messages[at-1])
+	m = &sink.Stored{Offset: at, Destination: kept.Destination, Key: kept.Key, Value: kept.Value, Time: kept.Time.UnixMilli()}
+	headers := sink.Headers{Keyless: s.opts.Stream != ""}
+	if headers.Keyless {
+		m.Key = nil
+	}
+	headers.Each(&kept, func(name, value string) { m.Headers = append(m.Headers, sink.Header{Name: name, Value: []byte(value)}) })
+	return m, nil, nil
+}
+
+// readable returns why nothing may be read.
+func (s *Sink) readable(ctx context.Context) error {
+	if s.closed {
+		return sink.ErrClosed
+	}
+	return context.Cause(ctx)
+}
+
+// waiting returns what is closed when something has changed.
+func (s *Sink) waiting() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 // wake lets everyone who waits look again.
 func (s *Sink) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// set changes something. Those who wait are not told.
+func (s *Sink) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// Pause lets the bus accept after more messages and then stand still until release is called:
+// Publish blocks. Calling release more than once is fine.
+func (s *Sink) Pause(after int) (release func()) {
+	s.set(func() { s.left = after })
+	return sync.OnceFunc(func() { s.set(func() { s.left = -1; s.wake() }) })
+}
+
+// Reject refuses for good the messages for which reason returns a text that is not empty. Nil ends
+// that.
+func (s *Sink) Reject(reason func(*sink.Message) string) { s.set(func() { s.reject = reason }) }
+
+// Lose drops the last n messages of a TP, as a bus does that acknowledged before it wrote to the
+// disk.
+func (s *Sink) Lose(tp string, n int) {
+	s.set(func() {
+		if p := s.logs[tp]; p != nil {
+			left := max(len(p.messages)-n, 0)
+			for i := range p.messages[left:] {
+				p.counts[p.messages[left+i].Destination]--
+			}
+			p.messages = p.messages[:left]
+			maps.DeleteFunc(p.recent, func(_ string, r recent) bool { return r.offset > uint64(left) })
+		}
+	})
+}
+
+// Wipe removes all TPs with their messages. One that is published to afterwards has a new
+// incarnation.
+func (s *Sink) Wipe() { s.set(func() { clear(s.logs); s.wake() }) }
+
+// Create makes the TPs of a destination, which hold nothing.
+func (s *Sink) Create(destination string) {
+	s.set(func() {
+		for _, tp := range s.tps(destination) {
+			s.log(tp)
+		}
+	})
+}
+
+// Expire removes the messages of a TP up to an offset from what a Reader sees.
+func (s *Sink) Expire(tp string, last uint64) {
+	s.set(func() {
+		if p := s.logs[tp]; p != nil {
+			p.expired = min(max(p.expired, last), uint64(len(p.messages)))
+		}
+	})
+}
+
+// Delete removes single messages of a TP from what a Reader sees.
+func (s *Sink) Delete(tp string, offsets ...uint64) {
+	s.set(func() {
+		for _, at := range offsets {
+			s.log(tp).deleted[at] = true
+		}
+	})
 }
 
 func clone(m sink.Message) sink.Message {
@@ -332,81 +436,4 @@ func clone(m sink.Message) sink.Message {
 		m.Bare = &bare
 	}
 	return m
-}
-
-var errHeld = errors.New("the bus is held by a test")
-
-// faults are what a test has told the bus to do.
-type faults struct {
-	holdAfter int // messages still accepted before the bus stands still; -1: it does not
-	fails     int
-	failErr   error
-	failKeeps bool
-	reject    func(*sink.Message) string
-}
-
-func (f *faults) holding() bool { return f.holdAfter == 0 }
-
-// nextFault returns the fault of this attempt, if any, and whether the message is kept all the
-// same.
-func (f *faults) nextFault() (err error, kept bool) {
-	if f.fails == 0 {
-		return nil, false
-	}
-	f.fails--
-	return f.failErr, f.failKeeps
-}
-
-// Pause lets the bus accept after more messages and then stand still until release is called:
-// Publish blocks. Calling release more than once is fine.
-func (s *Sink) Pause(after int) (release func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.holdAfter = after
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.holdAfter = -1
-		s.wake()
-	})
-}
-
-// Fail makes the next n attempts fail with err; they are retried. With kept the message is stored
-// all the same and only its acknowledgement is lost, so that the retry repeats it.
-func (s *Sink) Fail(n int, err error, kept bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fails, s.failErr, s.failKeeps = n, err, kept
-}
-
-// Reject refuses for good the messages for which reason returns a text that is not empty. Nil ends
-// that.
-func (s *Sink) Reject(reason func(*sink.Message) string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reject = reason
-}
-
-// Lose drops the last n messages of a TP, as a bus does that acknowledged before it wrote to the
-// disk.
-func (s *Sink) Lose(tp string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.logs[tp]; p != nil {
-		left := max(len(p.messages)-n, 0)
-		for i := range p.messages[left:] {
-			p.counts[p.messages[left+i].Destination]--
-		}
-		p.messages = p.messages[:left]
-		maps.DeleteFunc(p.recent, func(_ string, r recent) bool { return r.offset > uint64(left) })
-	}
-}
-
-// Wipe removes all TPs with their messages. One that is published to afterwards has a new
-// incarnation.
-func (s *Sink) Wipe() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.logs)
-	s.wakeReaders()
 }

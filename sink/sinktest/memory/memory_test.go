@@ -2,7 +2,6 @@ package memory_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -17,40 +16,30 @@ var (
 	jetStream = memory.Options{Stream: "S", Duplicates: time.Hour}
 )
 
-func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
-	return func(*testing.T) sinktest.Fixture {
-		opts.MaxBytes = 1 << 20
-		s := memory.New(opts)
-		return sinktest.Fixture{
-			Sink:         s,
-			Destinations: []string{"one", "two"},
-			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d), opts.Stream != "") },
-			Features:     sinktest.Features{Keys: opts.Stream == "", Drops: opts.Duplicates > 0, Headers: true, Reads: true},
-			Cut:          func(testing.TB) { s.Fail(5, errors.New("connection reset"), true) },
-			MaxBytes:     opts.MaxBytes,
-			Restart:      func(testing.TB) { s.Fail(50, errors.New("connection reset"), true) },
-			Stall:        func(testing.TB) func() { return s.Pause(0) },
-			Wipe:         func(testing.TB) { s.Wipe() },
-		}
-	}
-}
-
-func records(messages []sink.Message, keyless bool) []sinktest.Record {
-	var out []sinktest.Record
-	for _, m := range messages {
-		r := sinktest.Record{ID: m.ID, Key: m.Key, Value: m.Value, Headers: make(map[string]string)}
-		headers := sink.Headers{Keyless: keyless}
-		headers.Each(&m, func(name, value string) { r.Headers[name] = value })
-		out = append(out, r)
-	}
-	return out
-}
-
 func TestConformance(t *testing.T) {
-	t.Run("rejecting by destination", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{})) })
-	t.Run("rejecting by key", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{ByKey: true})) })
-	t.Run("as Kafka", func(t *testing.T) { sinktest.Run(t, fixture(kafka)) })
-	t.Run("as JetStream", func(t *testing.T) { sinktest.Run(t, fixture(jetStream)) })
+	for name, opts := range map[string]memory.Options{"of a TP a destination": {}, "as Kafka": kafka, "as JetStream": jetStream} {
+		t.Run(name, func(t *testing.T) { sinktest.Run(t, func(*testing.T) sinktest.Fixture { return fixture(opts) }) })
+	}
+}
+
+func fixture(opts memory.Options) sinktest.Fixture {
+	opts.MaxBytes = 1 << 20
+	s := memory.New(opts)
+	return sinktest.Fixture{
+		Sink: s, Destinations: []string{"one", "two"}, MaxBytes: opts.MaxBytes,
+		Read: func(_ testing.TB, d string) (records []sinktest.Record) {
+			for _, m := range s.Messages(d) {
+				r := sinktest.Record{ID: m.ID, Key: m.Key, Value: m.Value, Headers: make(map[string]string)}
+				headers := sink.Headers{Keyless: opts.Stream != ""}
+				headers.Each(&m, func(name, value string) { r.Headers[name] = value })
+				records = append(records, r)
+			}
+			return records
+		},
+		Features: sinktest.Features{Keys: opts.Stream == "", Drops: opts.Duplicates > 0, Headers: true, Reads: true},
+		Stall:    func(testing.TB) func() { return s.Pause(0) },
+		Wipe:     func(testing.TB) { s.Wipe() },
+	}
 }
 
 func TestReader(t *testing.T) {
