@@ -252,16 +252,12 @@ func (p *process) checkNews(m message, e entry, at int) {
 		p.w.fault("entity %d as of %d is published behind what was read at %d", m.key, at, p.decided[m.key])
 	}
 	p.decided[m.key] = at
-	now := p.w.fold()[m.key]
-	for tp, t := range p.w.bus {
-		for at, o := range t.log {
-			gone := at < t.first && m.row > p.mem.progress[m.shard].low || o.since < m.since
-			known := at < p.mem.cover[tp].next || at < p.cancelled[[2]int{m.shard, tp}] && o.stamp.epoch == p.epoch
-			same := o.ours && o.stamp == now.stamp && o.state == m.state && o.row == m.row && o.shard == m.shard
-			if known && !gone && same && !e.disputed {
-				p.w.fault("row %d of %d is published again", m.row, m.shard)
-			}
-		}
+	tp, offset, o := p.w.last(m.key)
+	gone := offset < p.w.bus[tp].first && m.row > p.mem.progress[m.shard].low || o.since < m.since
+	known := offset < p.mem.cover[tp].next || offset < p.cancelled[[2]int{m.shard, tp}] && o.stamp.epoch == p.epoch
+	same := o.ours && o.state == m.state && o.row == m.row && o.shard == m.shard
+	if known && !gone && same && !e.disputed {
+		p.w.fault("row %d of %d is published again", m.row, m.shard)
 	}
 }
 

@@ -233,5 +233,5 @@ func (p *process) save() {
 			}
 		}
 	}
-	p.w.stores = append(p.w.stores, &saved{p.store.epoch, p.store.img.clone()})
+	p.w.stores = append(p.w.stores, &saved{p.store.epoch, p.store.img})
 }

@@ -70,8 +70,8 @@ func (w *world) step() {
 func (w *world) restart() {
 	waits := w.rng.IntN(6) == 0
 	if n := len(w.stores); n > 0 && w.rng.IntN(3) > 0 {
-		s := w.stores[n-1]
-		w.start(&saved{s.epoch, s.img.clone()}, waits)
+		s := *w.stores[n-1]
+		w.start(&s, waits)
 		return
 	}
 	w.start(w.copyOfStore(), waits)
@@ -158,18 +158,18 @@ func (w *world) drain(p *process) {
 
 // compare holds that the bus says what is true of entities.
 func (w *world) compare(when string, of func(key int) bool) {
-	fold := w.fold()
-	for shard, t := range w.tables {
-		for id, r := range t.rows {
-			if m := fold[r.key]; of(r.key) && m.state != r.state {
-				w.fault("row %d of %d has the state %d, the bus says %d%s", id, shard, r.state, m.state, when)
-			}
-			delete(fold, r.key)
+	states := map[int]int{}
+	for _, m := range w.ours() {
+		states[m.key] = 0
+	}
+	for _, t := range w.tables {
+		for _, r := range t.rows {
+			states[r.key] = r.state
 		}
 	}
-	for key, m := range fold {
-		if of(key) && m.state != 0 {
-			w.fault("entity %d has no row, the bus says %d%s", key, m.state, when)
+	for key, state := range states {
+		if _, _, m := w.last(key); of(key) && m.state != state {
+			w.fault("entity %d has the state %d, the bus says %d%s", key, state, m.state, when)
 		}
 	}
 }

@@ -69,7 +69,7 @@ type world struct {
 	faults          []string
 }
 
-// saved is what a process keeps in its store.
+// saved is what a process keeps in its store. Nobody changes img.
 type saved struct {
 	epoch uint64
 	img   *image
@@ -199,24 +199,20 @@ func (w *world) ours() (all []message) {
 	return all
 }
 
-// fold is what a consumer makes of an entity: the last message of each TP, of these the one with
-// the highest stamp.
-func (w *world) fold() map[int]message {
-	all := map[int]message{}
-	for _, t := range w.bus {
-		last := map[int]message{}
-		for _, m := range t.log {
-			if m.ours {
-				last[m.key] = m
-			}
-		}
-		for key, m := range last {
-			if a, ok := all[key]; !ok || a.stamp.before(m.stamp) {
-				all[key] = m
+// last is what a consumer makes of an entity, with where it lies: the last message of each TP, of
+// these the one with the highest stamp.
+func (w *world) last(key int) (tp, offset int, last message) {
+	for n, t := range w.bus {
+		for at := len(t.log) - 1; at >= 0; at-- {
+			if m := &t.log[at]; m.ours && m.key == key {
+				if !last.ours || last.stamp.before(m.stamp) {
+					tp, offset, last = n, at, *m
+				}
+				break
 			}
 		}
 	}
-	return all
+	return tp, offset, last
 }
 
 // harm is something that befalls the bus or a process, or a command.
@@ -274,6 +270,6 @@ func (w *world) copyOfStore() *saved {
 	if len(w.stores) == 0 || w.rng.IntN(5) == 0 {
 		return nil
 	}
-	s := w.stores[w.rng.IntN(len(w.stores))]
-	return &saved{s.epoch, s.img.clone()}
+	s := *w.stores[w.rng.IntN(len(w.stores))]
+	return &s
 }
