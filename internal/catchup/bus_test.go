@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	"bridge/internal/catchup"
 	"bridge/sink"
-	"bridge/sink/sinktest"
-	"bridge/sink/sinktest/memory"
 )
 
 // bus is a sink.Reader in memory, of which a test can make any message, and lose any.
@@ -21,12 +18,14 @@ type bus struct {
 	mu      sync.Mutex
 	logs    map[string]*busLog
 	makings int
-	closed  bool
 	changed chan struct{}
 	// topics says which TPs a destination has: by default the one with its name.
 	topics map[string][]string
-	// fail, when set, is asked before each Read.
+	// fail, when set, is asked before each Read, look before bounds are told.
 	fail func(span sink.Span) error
+	look func(ctx context.Context, destinations []string) error
+	// open is how many messages at the end of each TP are in a transaction that has not ended.
+	open uint64
 }
 
 type busLog struct {
@@ -99,12 +98,26 @@ func (b *bus) end(tp string) uint64 {
 	return b.logs[tp].end()
 }
 
+// holds has reads of a TP wait until open is closed.
+func (b *bus) holds(tp string) (open chan struct{}) {
+	open = make(chan struct{})
+	b.fail = func(span sink.Span) error {
+		if strings.HasPrefix(span.TP, tp) {
+			<-open
+		}
+		return nil
+	}
+	return open
+}
+
 func (b *bus) TPs(ctx context.Context, destinations []string) (tps []sink.TP, err error) {
+	if b.look != nil {
+		if err := b.look(ctx, destinations); err != nil {
+			return nil, err
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return nil, sink.ErrClosed
-	}
 	for _, d := range destinations {
 		names := b.topics[d]
 		if names == nil {
@@ -112,7 +125,7 @@ func (b *bus) TPs(ctx context.Context, destinations []string) (tps []sink.TP, er
 		}
 		for _, name := range names {
 			if l := b.logs[name]; l != nil {
-				tps = append(tps, sink.TP{Name: name, Destination: d, Incarnation: l.incarnation, First: l.first, End: l.end(), Stable: l.end(), Expired: l.first > 0})
+				tps = append(tps, sink.TP{Name: name, Destination: d, Incarnation: l.incarnation, First: l.first, End: l.end(), Stable: l.end() - b.open, Expired: l.first > 0})
 			}
 		}
 	}
@@ -161,8 +174,6 @@ func (b *bus) behind(ctx context.Context, span *sink.Span, at uint64) ([]sink.St
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
-	case b.closed:
-		return nil, nil, sink.ErrClosed
 	case l == nil, span.Incarnation != "" && span.Incarnation != l.incarnation:
 		return nil, nil, fmt.Errorf("read %s: %w", span.TP, sink.ErrGone)
 	case at < l.first:
@@ -173,42 +184,6 @@ func (b *bus) behind(ctx context.Context, span *sink.Span, at uint64) ([]sink.St
 	span.Incarnation = l.incarnation
 	messages := l.messages[at:]
 	return messages[:min(len(messages), 500)], b.changed, nil
-}
-
-func (b *bus) close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	b.wake()
-	return nil
-}
-
-// TestTheBusIsAReader holds the twin to what sinks promise.
-func TestTheBusIsAReader(t *testing.T) {
-	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
-		b := newBus("d")
-		return sinktest.ReaderFixture{
-			Reader: b, Destination: "d", Close: b.close, Keys: true, MaxBytes: 1 << 16,
-			Publish: func(_ testing.TB, batch []sink.Message) {
-				for i := range batch {
-					b.append("d", storedOf(&batch[i]))
-				}
-			},
-			Expire: func(_ testing.TB, first uint64) { b.expire("d", first) },
-			Delete: func(_ testing.TB, offsets []uint64) {
-				for _, at := range offsets {
-					b.remove("d", at)
-				}
-			},
-			Wipe: func(testing.TB) { b.make("d") },
-		}
-	})
-}
-
-func storedOf(m *sink.Message) sink.Stored {
-	s := sink.Stored{Destination: m.Destination, Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Time: m.Time.UnixMilli()}
-	m.EachHeader(func(name, value string) { s.Headers = append(s.Headers, sink.Header{Name: name, Value: []byte(value)}) })
-	return s
 }
 
 // said is a message of ours, as a test makes it.
@@ -250,42 +225,4 @@ func (s *said) stored() sink.Stored {
 		header(sink.HeaderPublishedAt, published.Format(sink.PublishedAtFormat)),
 		header(sink.HeaderState, string(sink.AppendState(nil, &state))),
 	}}
-}
-
-// TestOverASink reads what a sink has stored, whose offsets begin at 1, and finds the anchor that
-// the publisher's hash makes.
-func TestOverASink(t *testing.T) {
-	bubble(t, "what a sink stores is read", func(t *testing.T) {
-		s := memory.New(memory.Options{})
-		publish := func(epoch uint64, from, to int) {
-			for i := from; i < to; i++ {
-				m := sink.Message{Destination: "d", Key: fmt.Append(nil, "k", i), Value: []byte("{}"), ID: fmt.Sprintf("00112233-4455-6677-8899-%012x", i),
-					Domain: "test", Stream: "s", Shard: "a", RowID: uint64(i), Origin: sink.FromTail, Time: published, State: sink.State{Epoch: epoch, Seq: uint64(i), Hash: 9}}
-				if out, err := s.Publish(t.Context(), []sink.Message{m}); err != nil || !out.AllAcked() {
-					t.Fatalf("publish: %v", err)
-				}
-			}
-		}
-		over := func(o *catchup.Options) { o.Reader = s }
-		publish(5, 1, 4)
-		r := newRig(t, nil, nil, over, "s").start()
-		r.wantSeen("s", "k1 k2 k3")
-		g := r.registration("s", "d")
-		event := [16]byte{0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 15: 3}
-		if g.Next != 4 || g.Late || g.Last.Hash != catchup.HashMessage([]byte("k3"), event, 5, 3) {
-			t.Errorf("registration %+v", g)
-		}
-		batches, _ := r.disk.applied()
-		publish(1<<50, 4, 6)
-		s.Expire("d", 2)
-		r = newRig(t, nil, batches, over, "s").start()
-		if g := r.registration("s", "d"); g.Number != 1 || g.Next != 6 {
-			t.Errorf("registration %+v", g)
-		}
-		batches, _ = r.disk.applied()
-		s.Lose("d", 1)
-		if g := newRig(t, nil, batches, over, "s").start().registration("s", "d"); g.Number != 2 || g.Next != 5 || !g.Late {
-			t.Errorf("registration %+v", g)
-		}
-	})
 }

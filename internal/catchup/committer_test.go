@@ -40,20 +40,31 @@ func TestCommitterRun(t *testing.T) {
 		synctest.Wait()
 	}
 	registered := store.Image{Registrations: []store.Registration{{Number: 1, Stream: "s", TP: "d"}}}
-	bubble(t, "it syncs once a minute", func(t *testing.T) {
-		d, _, stop := begin(t, registered)
-		pass(t, 59*time.Second)
-		if _, synced := d.applied(); synced != 0 {
-			t.Error("it was synced before")
-		}
-		pass(t, 2*time.Second)
-		if _, synced := d.applied(); synced != 1 {
-			t.Error("it was not synced")
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	for name, every := range map[string]struct {
+		image store.Image
+		pause time.Duration
+	}{"it syncs once a minute, and at the end": {registered, time.Minute}, "it syncs each second where nothing is read back": {store.Image{}, time.Second}} {
+		bubble(t, name, func(t *testing.T) {
+			d, _, stop := begin(t, every.image)
+			synced := func(want int) {
+				t.Helper()
+				if _, got := d.applied(); got != want {
+					t.Errorf("%d batches are synced, want %d", got, want)
+				}
+			}
+			pass(t, every.pause-time.Millisecond)
+			synced(0)
+			pass(t, 2*time.Millisecond)
+			synced(1)
+			if err := d.Apply(t.Context(), &store.Batch{Epoch: 8}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			synced(2)
+		})
+	}
 	bubble(t, "damage that is seen beside it ends it at once", func(t *testing.T) {
 		d, _, stop := begin(t, registered)
 		d.kill(0)
@@ -66,25 +77,6 @@ func TestCommitterRun(t *testing.T) {
 		synctest.Wait()
 		if err := stop(); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("it has ended with %v", err)
-		}
-	})
-	bubble(t, "it syncs each second where nothing is read back", func(t *testing.T) {
-		d, _, stop := begin(t, store.Image{})
-		pass(t, 2*time.Second)
-		if _, synced := d.applied(); synced != 1 {
-			t.Error("it was not synced")
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	bubble(t, "it syncs at the end", func(t *testing.T) {
-		d, _, stop := begin(t, registered)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-		if _, synced := d.applied(); synced != 1 {
-			t.Error("it was not synced")
 		}
 	})
 	bubble(t, "it says once that the disk takes no writes, and that it does again", func(t *testing.T) {

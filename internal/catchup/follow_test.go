@@ -5,97 +5,94 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
 	"bridge/sink"
 )
 
-// open is a bus whose last message is in a transaction that has not ended.
-type open struct{ *bus }
+// follower is a process that reads what another one publishes until it is its turn.
+type follower struct {
+	*rig
+	turn    chan struct{}
+	started chan error
+	// cancel ends Start.
+	cancel func()
+}
 
-func (o open) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	tps, err := o.bus.TPs(ctx, destinations)
-	for i := range tps {
-		tps[i].Stable--
+// follows starts one. It has to end by elect, or by cancel.
+func follows(t *testing.T, b *bus, batches []store.Batch, change func(*catchup.Options)) *follower {
+	f := &follower{turn: make(chan struct{}), started: make(chan error, 1)}
+	f.rig = newRig(t, b, batches, func(o *catchup.Options) {
+		if o.Turn = f.turn; change != nil {
+			change(o)
+		}
+	}, "s")
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(t.Context())
+	go func() { f.started <- f.c.Start(ctx) }()
+	f.pass(10 * time.Second)
+	return f
+}
+
+// elect has it be its turn, and waits until it is ready.
+func (f *follower) elect() {
+	f.t.Helper()
+	close(f.turn)
+	if err := <-f.started; err != nil {
+		f.t.Fatal(err)
 	}
-	return tps, err
+	f.state(false, true)
 }
 
-// TestFollowWaitsForNoTransaction: another process is publishing while this one reads.
-func TestFollowWaitsForNoTransaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 7, 1))
-		b.says(ours("b", 7, 2))
-		turn := make(chan struct{})
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn, o.Reader = turn, open{b} }, "s")
-		started := make(chan error, 1)
-		go func() { started <- r.c.Start(t.Context()) }()
-		r.pass(time.Minute)
-		r.wantSeen("s", "a")
-		close(turn)
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
-		r.wantSeen("s", "b")
-	})
+func (f *follower) state(following, ready bool) {
+	f.t.Helper()
+	if p := f.c.Progress().Streams[0]; p.Following != following || p.Ready != ready || p.Err != nil {
+		f.t.Fatalf("%+v, want following %t, ready %t", p, following, ready)
+	}
 }
 
-// TestFollow has a process read what another one publishes until it is its turn.
 func TestFollow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, "another process is publishing in a transaction", func(t *testing.T) {
 		b := newBus("d")
 		b.says(ours("a", 7, 1))
-		turn := make(chan struct{})
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn = turn }, "s")
-		started := make(chan error, 1)
-		go func() { started <- r.c.Start(t.Context()) }()
-		state := func(following, ready bool) {
-			t.Helper()
-			p := r.c.Progress().Streams[0]
-			if p.Following != following || p.Ready != ready {
-				t.Fatalf("%+v, want following %t, ready %t", p, following, ready)
-			}
-		}
-		r.pass(time.Millisecond)
-		state(true, false)
-		r.wantSeen("s", "a")
 		b.says(ours("b", 7, 2))
-		r.pass(6 * time.Second)
-		state(true, false)
-		r.wantSeen("s", "b")
-		r.wantNext("s", "d", 2)
-		if r.c.Epoch() != nil {
+		b.open = 1
+		f := follows(t, b, nil, nil)
+		f.wantSeen("s", "a")
+		f.elect()
+		f.wantSeen("s", "b")
+	})
+	bubble(t, "what another one publishes is read, and then the rest with an epoch above", func(t *testing.T) {
+		b := newBus("d")
+		b.says(ours("a", 7, 1))
+		f := follows(t, b, nil, nil)
+		f.state(true, false)
+		f.wantSeen("s", "a")
+		b.says(ours("b", 7, 2))
+		f.pass(6 * time.Second)
+		f.state(true, false)
+		f.wantSeen("s", "b")
+		f.wantNext("s", "d", 2)
+		if f.c.Epoch() != nil {
 			t.Error("it has an epoch before its turn")
 		}
-		b.says(ours("c", ^uint64(0)>>8, 3))
-		close(turn)
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
-		state(false, true)
-		r.wantSeen("s", "c")
-		if !r.feeds["s"].due {
-			t.Error("no reconcile follows the take-over")
-		}
-		if n := r.c.Epoch().Number(); n != ^uint64(0)>>8+1 {
-			t.Errorf("its epoch is %d", n)
+		const highest = 1<<56 - 1
+		b.says(ours("c", highest, 3))
+		f.elect()
+		f.wantSeen("s", "c")
+		if n := f.c.Epoch().Number(); n != highest+1 || !f.feeds["s"].due {
+			t.Errorf("its epoch is %d, a reconcile is due: %v", n, f.feeds["s"].due)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn = make(chan struct{}) }, "s")
-		ctx, cancel := context.WithCancel(t.Context())
-		started := make(chan error, 1)
-		go func() { started <- r.c.Start(ctx) }()
-		r.pass(time.Minute)
-		cancel()
-		if err := <-started; err == nil || r.c.Epoch() != nil {
-			t.Errorf("a start that is cancelled ends with %v, epoch %v", err, r.c.Epoch())
+	bubble(t, "a start that is cancelled", func(t *testing.T) {
+		f := follows(t, newBus("d"), nil, nil)
+		f.cancel()
+		if err := <-f.started; err == nil || f.c.Epoch() != nil {
+			t.Errorf("it ends with %v, epoch %v", err, f.c.Epoch())
 		}
 	})
 }
@@ -106,63 +103,40 @@ func TestFollowPassesLateMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus("d")
 		b.says(ours("a", 5, 1))
-		turn := make(chan struct{})
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn = turn }, "s")
-		started := make(chan error, 1)
-		go func() { started <- r.c.Start(t.Context()) }()
-		r.pass(10 * time.Second)
+		f := follows(t, b, nil, nil)
 		b.says(ours("b", 4, 1))
 		b.says(ours("c", 5, 2))
-		r.pass(10 * time.Second)
-		r.wantSeen("s", "a b* c")
-		r.wantNext("s", "d", 3)
-		if waits := r.feeds["s"].waiting(); len(waits) > 0 {
+		f.pass(10 * time.Second)
+		f.wantSeen("s", "a b* c")
+		f.wantNext("s", "d", 3)
+		if waits := f.feeds["s"].waiting(); len(waits) > 0 {
 			t.Errorf("%q are nominated though another process publishes", waits)
 		}
-		close(turn)
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
-		if waits := r.feeds["s"].waiting(); len(waits) != 1 || !r.feeds["s"].due {
-			t.Errorf("nominated are %q, a reconcile is due: %v", waits, r.feeds["s"].due)
+		f.elect()
+		if waits := f.feeds["s"].waiting(); len(waits) != 1 || !f.feeds["s"].due {
+			t.Errorf("nominated are %q, a reconcile is due: %v", waits, f.feeds["s"].due)
 		}
 	})
 }
 
-// deaf is a bus that answers nothing any more once it is told so.
-type deaf struct {
-	*bus
-	mute *atomic.Bool
-}
-
-func (d deaf) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	if d.mute.Load() {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}
-	return d.bus.TPs(ctx, destinations)
+func hangs(ctx context.Context, _ []string) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // TestFollowThatHangs: a process that has not read to the end for more than a minute does not say
 // that it follows.
 func TestFollowThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, mute := newBus("d"), new(atomic.Bool)
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn, o.Reader = make(chan struct{}), deaf{b, mute} }, "s")
-		ctx, cancel := context.WithCancel(t.Context())
-		started := make(chan error, 1)
-		go func() { started <- r.c.Start(ctx) }()
-		r.pass(time.Hour)
-		if p := r.c.Progress().Streams[0]; !p.Following || p.Ready {
-			t.Errorf("%+v", p)
-		}
-		mute.Store(true)
-		r.pass(10 * time.Minute)
-		if p := r.c.Progress().Streams[0]; p.Following || p.Ready {
-			t.Errorf("it hangs: %+v", p)
-		}
-		cancel()
-		<-started
+		b := newBus("d")
+		f := follows(t, b, nil, nil)
+		f.pass(time.Hour)
+		f.state(true, false)
+		b.look = hangs
+		f.pass(10 * time.Minute)
+		f.state(false, false)
+		f.cancel()
+		<-f.started
 	})
 }
 
@@ -170,43 +144,29 @@ func TestFollowThatHangs(t *testing.T) {
 // started again, which reads what is left.
 func TestFollowOfATopicThatIsMadeAgain(t *testing.T) {
 	for name, release := range map[string]bool{"capability": false, "release": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBus("d")
-				b.says(ours("a", 5, 1))
-				change := func(o *catchup.Options) {
-					o.Turn, o.Streams[0].Release = make(chan struct{}), release
+		bubble(t, name, func(t *testing.T) {
+			b := newBus("d")
+			b.says(ours("a", 5, 1))
+			change := func(o *catchup.Options) { o.Streams[0].Release = release }
+			f := follows(t, b, nil, change)
+			f.wantSeen("s", "a")
+			b.make("d")
+			b.says(ours("b", 5, 2))
+			f.pass(time.Minute)
+			if release {
+				if err := <-f.started; !errors.Is(err, catchup.ErrStartAgain) {
+					t.Fatalf("Start ends with %v", err)
 				}
-				r := newRig(t, b, nil, change, "s")
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				started := make(chan error, 1)
-				start := func() { started <- r.c.Start(ctx) }
-				go start()
-				r.pass(time.Minute)
-				r.wantSeen("s", "a")
-				b.make("d")
-				b.says(ours("b", 5, 2))
-				r.pass(time.Minute)
-				if release {
-					if err := <-started; !errors.Is(err, catchup.ErrStartAgain) {
-						t.Fatalf("Start ends with %v", err)
-					}
-					batches, _ := r.disk.applied()
-					r = newRig(t, b, batches, change, "s")
-					go start()
-					r.pass(time.Minute)
-				}
-				r.wantSeen("s", "b")
-				if p := r.c.Progress().Streams[0]; !p.Following || p.Err != nil {
-					t.Errorf("%+v", p)
-				}
-				if n := r.feeds["s"].followed; n != 1 {
-					t.Errorf("the feed was told %d times that it follows", n)
-				}
-				cancel()
-				<-started
-			})
+				batches, _ := f.disk.applied()
+				f = follows(t, b, batches, change)
+			}
+			f.wantSeen("s", "b")
+			f.state(true, false)
+			if n := f.feeds["s"].followed; n != 1 {
+				t.Errorf("the feed was told %d times that it follows", n)
+			}
+			f.cancel()
+			<-f.started
 		})
 	}
 }
@@ -224,21 +184,13 @@ func TestReadingsThatStandStill(t *testing.T) {
 			o.stream = "o"
 			b.append(tp, o.stored())
 		}
-		open = make(chan struct{})
-		b.fail = func(span sink.Span) error {
-			if span.TP[0] == 'e' {
-				<-open
-			}
-			return nil
-		}
-		return open
+		return b.holds("e")
 	}
 	bubble(t, "more partitions that do not answer than are read at once", func(t *testing.T) {
 		b := newBus("d")
 		open := blocked(b)
 		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Destinations = []string{"e"} }, "o", "s")
-		done := make(chan error, 1)
-		go func() { done <- r.c.Start(t.Context()) }()
+		done := r.starting()
 		r.run()
 		r.pass(time.Second)
 		b.says(ours("a", 5, 1))
@@ -269,8 +221,7 @@ func TestReadingsThatStandStill(t *testing.T) {
 			return nil
 		}
 		r := newRig(t, b, nil, nil, "s")
-		done := make(chan error, 1)
-		go func() { done <- r.c.Start(t.Context()) }()
+		done := r.starting()
 		r.pass(10 * time.Minute)
 		select {
 		case err := <-done:
@@ -316,31 +267,20 @@ func TestReadingsThatStandStill(t *testing.T) {
 	})
 }
 
-// silent is a bus that does not say how far the topic e goes, once it is shut.
-type silent struct {
-	*bus
-	shut chan struct{}
-}
-
-func (s silent) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	if destinations[0] == "e" {
-		select {
-		case <-s.shut:
-			<-ctx.Done()
-		default:
-		}
-	}
-	return s.bus.TPs(ctx, destinations)
-}
-
 // TestWatchOfSeveralStreams: a topic whose bounds nobody tells does not keep the ends of others
 // from being looked up.
 func TestWatchOfSeveralStreams(t *testing.T) {
 	bubble(t, "the first stream's topic does not answer", func(t *testing.T) {
-		b := silent{newBus("d", "e"), make(chan struct{})}
-		r := newRig(t, b.bus, nil, func(o *catchup.Options) { o.Reader, o.Streams[0].Destinations = b, []string{"e"} }, "o", "s").start()
+		b := newBus("d", "e")
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Destinations = []string{"e"} }, "o", "s").start()
 		r.run()
-		close(b.shut)
+		r.pass(0)
+		b.look = func(ctx context.Context, destinations []string) error {
+			if destinations[0] == "e" {
+				return hangs(ctx, nil)
+			}
+			return nil
+		}
 		r.pass(2 * time.Minute)
 		b.says(ours("new", r.c.Epoch().Number()+1, 1))
 		r.pass(2 * time.Minute)

@@ -59,6 +59,23 @@ func (r *rig) start() *rig {
 	return r
 }
 
+// starting has Start run in the background.
+func (r *rig) starting() <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- r.c.Start(r.t.Context()) }()
+	return done
+}
+
+// running is a test of a process that has started on an empty topic d, and runs.
+func running(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
+	bubble(t, name, func(t *testing.T) {
+		b := newBus("d")
+		r := newRig(t, b, nil, nil, "s").start()
+		r.run()
+		test(t, b, r)
+	})
+}
+
 // run runs the process in the background, in a bubble, until the test ends.
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -148,6 +165,22 @@ func (r *rig) send() uint64 {
 	return seq
 }
 
+// sends has a message in flight, as a publisher does.
+func (r *rig) sends(key string) *said {
+	m := ours(key, r.c.Epoch().Number(), 0)
+	m.seq = r.send()
+	return m
+}
+
+// publishes has a message of d be sent, stored and acknowledged.
+func (r *rig) publishes(key string) {
+	r.t.Helper()
+	m := r.sends(key)
+	if err := r.acknowledge(m, r.bus.says(m)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // acknowledge ends a message that lies at an offset.
 func (r *rig) acknowledge(m *said, offset uint64) error {
 	n := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
@@ -160,4 +193,13 @@ func (r *rig) acknowledge(m *said, offset uint64) error {
 	}
 	last := store.Anchor{Offset: offset, Hash: catchup.HashMessage([]byte(m.key), m.event(), m.epoch, m.seq)}
 	return r.committer.Acknowledged(r.t.Context(), m.seq, []catchup.Ack{{TP: n, Range: catchup.Range{From: offset, To: offset + 1, Last: last}}}, b)
+}
+
+// message returns what a reader makes of m.
+func (m *said) message(at store.At) catchup.Message {
+	state := sink.State{Epoch: m.epoch, Seq: m.seq, Digest: [16]byte{m.digest}, Hash: m.hash}
+	if m.digest == 0 {
+		state.Kind, state.Digest = sink.StateAbsent, [16]byte{}
+	}
+	return catchup.Message{State: state, Stream: m.stream, Shard: m.shard, Row: m.row, Origin: sink.FromTail, Key: []byte(m.key), Event: m.event(), Time: published, At: at}
 }

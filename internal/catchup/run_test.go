@@ -8,35 +8,20 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
+	"bridge/sink"
 )
 
-// sends has a message in flight, as a publisher does.
-func (r *rig) sends(key string) *said {
-	m := ours(key, r.c.Epoch().Number(), 0)
-	m.seq = r.send()
-	return m
-}
-
 func TestRun(t *testing.T) {
-	bubble(t, "a hole between acknowledgements is read, and its messages are late", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "a hole between acknowledgements is read, and its messages are late", func(t *testing.T, b *bus, r *rig) {
 		b.other("x")
 		b.says(ours("old", 7, 1))
-		m := r.sends("a")
-		if err := r.acknowledge(m, b.says(m)); err != nil {
-			t.Fatal(err)
-		}
+		r.publishes("a")
 		r.wantNext("s", "d", 0)
 		r.pass(2 * time.Second)
 		r.wantSeen("s", "old*")
 		r.wantNext("s", "d", 3)
 	})
-	bubble(t, "the store names the entity of a late message until it was decided", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "the store names the entity of a late message until it was decided", func(t *testing.T, b *bus, r *rig) {
 		b.says(ours("old", 7, 1))
 		r.pass(2 * time.Minute)
 		r.wantSeen("s", "old*")
@@ -55,20 +40,14 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q are nominated though they were decided", waits)
 		}
 	})
-	bubble(t, "an idle topic is read to its end once a minute", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "an idle topic is read to its end once a minute", func(t *testing.T, b *bus, r *rig) {
 		b.other("x")
 		r.pass(50 * time.Second)
 		r.wantNext("s", "d", 0)
 		r.pass(15 * time.Second)
 		r.wantNext("s", "d", 1)
 	})
-	bubble(t, "what is in flight is not read", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "what is in flight is not read", func(t *testing.T, b *bus, r *rig) {
 		m := r.sends("a")
 		at := b.says(m)
 		r.pass(2 * time.Minute)
@@ -78,10 +57,7 @@ func TestRun(t *testing.T) {
 		}
 		r.wantNext("s", "d", 1)
 	})
-	bubble(t, "a message of a higher epoch ends publishing, and not the process", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "a message of a higher epoch ends publishing, and not the process", func(t *testing.T, b *bus, r *rig) {
 		b.says(ours("new", r.c.Epoch().Number()+1, 1))
 		r.pass(2 * time.Minute)
 		if !errors.Is(r.over, catchup.ErrSuperseded) || !errors.Is(r.stopOf("s"), catchup.ErrSuperseded) {
@@ -92,10 +68,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the store has met epoch %d", g.Epoch)
 		}
 	})
-	bubble(t, "a message of our epoch that was never sent ends publishing", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
-		r.run()
+	running(t, "a message of our epoch that was never sent ends publishing", func(t *testing.T, b *bus, r *rig) {
 		b.says(ours("new", r.c.Epoch().Number(), 77))
 		r.pass(2 * time.Minute)
 		if !errors.Is(r.over, catchup.ErrSuperseded) {
@@ -199,6 +172,17 @@ func TestResolve(t *testing.T) {
 	})
 }
 
+func TestResolveOfWhatCannotBeRead(t *testing.T) {
+	for _, release := range []bool{false, true} {
+		b := newBus("d")
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Release = release }, "s").start()
+		b.look = unreadable
+		if err := r.c.Resolve(t.Context(), "s"); release != (err == nil) || err != nil && !errors.Is(err, sink.ErrUnreadable) {
+			t.Errorf("of a release stream %v: %v", release, err)
+		}
+	}
+}
+
 func TestAcknowledged(t *testing.T) {
 	bubble(t, "one at an offset that is covered or taken, without an offset, or of a topic made again is unknown", func(t *testing.T) {
 		b, batches := filled(t, nil)
@@ -213,6 +197,12 @@ func TestAcknowledged(t *testing.T) {
 			m := r.sends("a")
 			if err := r.committer.Acknowledged(t.Context(), m.seq, acks, &store.Batch{}); !errors.Is(err, catchup.ErrReadBack) {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// Right before another one there is room.
+		for _, at := range []uint64{9, 8} {
+			if err := r.acknowledge(r.sends("a"), at); err != nil {
+				t.Error(err)
 			}
 		}
 		r.wantNext("s", "d", 3)
@@ -235,10 +225,7 @@ func TestAcknowledged(t *testing.T) {
 	bubble(t, "it covers the topic for the other streams", func(t *testing.T) {
 		b := newBus("d")
 		r := newRig(t, b, nil, nil, "s", "o").start()
-		m := r.sends("a")
-		if err := r.acknowledge(m, b.says(m)); err != nil {
-			t.Fatal(err)
-		}
+		r.publishes("a")
 		r.wantNext("s", "d", 1)
 		r.wantNext("o", "d", 1)
 	})

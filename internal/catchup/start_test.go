@@ -1,6 +1,7 @@
 package catchup_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,9 +35,11 @@ func TestStart(t *testing.T) {
 		if n := r.c.Epoch().Number(); n != 1<<50+1 || batches[synced-1].Epoch != n || synced != len(batches) {
 			t.Errorf("epoch %d, %d of %d batches synced", n, synced, len(batches))
 		}
-		again, _ := r.disk.applied()
-		r = newRig(t, b, again, nil, "s").start()
+		r = newRig(t, b, batches, nil, "s").start()
 		r.wantSeen("s", "")
+		if n := r.c.Epoch().Number(); n != 1<<50+2 {
+			t.Errorf("the next epoch is %d, though nothing was published in the last one", n)
+		}
 	})
 	bubble(t, "one reading serves two streams, and a new one reads from the beginning", func(t *testing.T) {
 		b := newBus("d")
@@ -244,8 +247,29 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 			t.Errorf("registration %+v", g)
 		}
 	})
-	bubble(t, "nothing has changed", func(t *testing.T) {
+	bubble(t, "it lost what was acknowledged beyond a hole, and others have refilled", func(t *testing.T) {
 		b, batches := filled(t, nil)
+		r := newRig(t, b, batches, nil, "s").start()
+		b.other("x")
+		r.publishes("a")
+		batches, _ = r.disk.applied()
+		b.lose("d", 4)
+		b.other("1")
+		r = newRig(t, b, batches, nil, "s").start()
+		if g := r.registration("s", "d"); g.Number != 2 || !r.feeds["s"].due {
+			t.Errorf("registration %+v", g)
+		}
+	})
+	bubble(t, "nothing has changed, and a new leader knew less for a moment", func(t *testing.T) {
+		b, batches := filled(t, nil)
+		whole, looks := b.logs["d"].messages, 0
+		b.look = func(context.Context, []string) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.logs["d"].messages = whole[:min(1+looks, len(whole))]
+			looks++
+			return nil
+		}
 		r := newRig(t, b, batches, nil, "s").start()
 		if g := r.registration("s", "d"); g.Number != 1 || r.feeds["s"].due {
 			t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)

@@ -3,100 +3,13 @@ package catchup_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"bridge/internal/catchup"
 	"bridge/sink"
-	"bridge/tests/testall"
 )
-
-// mutants break one thing each, by what lies between the code and its surroundings.
-const (
-	none            = ""
-	offsetTooHigh   = "an offset is saved beyond what was read"
-	skipsOne        = "a message is skipped"
-	inFlightIgnored = "a reader does not stop before what is in flight"
-	changesLost     = "an offset is saved without what was read up to it"
-)
-
-// reader is the bus as a process sees it.
-type reader struct {
-	*bus
-	w *world
-}
-
-func (w *world) reader() sink.Reader { return &reader{w.bus, w} }
-
-func (r *reader) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
-	single := span.To == span.From+1
-	skipped := r.w.mutant != skipsOne
-	return r.bus.Read(ctx, span, func(m *sink.Stored) error {
-		if !skipped && !single && m.Offset%5 == 3 && m.Header(sink.HeaderStream) != nil {
-			skipped = true
-			return nil
-		}
-		return each(m)
-	})
-}
-
-// life is one random life of a world. It returns what does not hold.
-func life(t *testing.T, seed uint64, mutant string) (faults []string) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		w := newWorld(seed, mutant)
-		for range 40 + int(seed%100) {
-			w.step(ctx)
-			if len(w.faults) > 0 {
-				break
-			}
-		}
-		if len(w.faults) == 0 {
-			w.finish(ctx)
-		}
-		for len(w.running) > 0 {
-			w.kill(w.running[0])
-		}
-		if faults = w.faults; len(faults) > 0 && mutant == none {
-			t.Log(strings.Join(slices.Compact(w.notes), "\n"))
-		}
-	})
-	return faults
-}
-
-// TestCatchUpHolds runs random lives: what bridge reads back is what it would have known.
-func TestCatchUpHolds(t *testing.T) {
-	for seed := range uint64(testall.Cases(150, 5000)) {
-		if faults := life(t, seed, none); len(faults) > 0 {
-			t.Fatalf("seed %d: %v", seed, faults)
-		}
-	}
-}
-
-// TestMutantsAreFound shows that TestCatchUpHolds can fail. The first ones are found within a few
-// dozen lives. The search for the last one, which takes thousands, begins shortly before a seed
-// that finds it.
-func TestMutantsAreFound(t *testing.T) {
-	mutants := []struct {
-		name string
-		from uint64
-	}{{skipsOne, 0}, {inFlightIgnored, 0}, {changesLost, 0}, {offsetTooHigh, 2500}}
-	for _, mutant := range mutants[:testall.Cases(3, len(mutants))] {
-		t.Run(mutant.name, func(t *testing.T) {
-			for seed := mutant.from; seed < mutant.from+5_000; seed++ {
-				if faults := life(t, seed, mutant.name); len(faults) > 0 {
-					t.Logf("seed %d: %s", seed, faults[0])
-					return
-				}
-			}
-			t.Error("not found")
-		})
-	}
-}
 
 func TestWait(t *testing.T) {
 	bubble(t, "a stream waits for its own topics alone", func(t *testing.T) {
@@ -105,16 +18,9 @@ func TestWait(t *testing.T) {
 		o := ours("b", 5, 2)
 		o.stream = "o"
 		b.append("e", o.stored())
-		open := make(chan struct{})
-		b.fail = func(span sink.Span) error {
-			if span.TP == "e" {
-				<-open
-			}
-			return nil
-		}
+		open := b.holds("e")
 		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[1].Destinations = []string{"e"} }, "s", "o")
-		done := make(chan error, 1)
-		go func() { done <- r.c.Start(t.Context()) }()
+		done := r.starting()
 		if err := r.stopOf("s"); err != nil {
 			t.Fatal(err)
 		}
@@ -148,16 +54,9 @@ func TestWait(t *testing.T) {
 		both := func(o *catchup.Options) { o.Streams[0].Destinations = []string{"d", "e"} }
 		batches, _ := newRig(t, b, nil, both, "s").start().disk.applied()
 		b.append("e", ours("b", 5, 4).stored())
-		open := make(chan struct{})
-		b.fail = func(span sink.Span) error {
-			if span.TP == "e" {
-				<-open
-			}
-			return nil
-		}
+		open := b.holds("e")
 		r := newRig(t, b, batches, both, "s")
-		done := make(chan error, 1)
-		go func() { done <- r.c.Start(t.Context()) }()
+		done := r.starting()
 		synctest.Wait()
 		if s := r.c.Progress().Streams[0]; s.Ready || s.Left != 1 {
 			t.Errorf("one message of four is left: %+v", s)
@@ -211,18 +110,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// hiddenReader is a bus that tells no TPs.
-type hiddenReader struct {
-	*bus
-	hidden bool
-}
-
-func (r *hiddenReader) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	if r.hidden {
-		return nil, sink.ErrUnreadable
-	}
-	return r.bus.TPs(ctx, destinations)
-}
+func unreadable(context.Context, []string) error { return sink.ErrUnreadable }
 
 // TestRegister has messages be acknowledged in a TP that is not registered.
 func TestRegister(t *testing.T) {
@@ -270,18 +158,16 @@ func TestRegister(t *testing.T) {
 	})
 	bubble(t, "a release stream that cannot be read goes on", func(t *testing.T) {
 		b, batches := filled(t, nil)
-		reader := &hiddenReader{bus: b}
-		r := newRig(t, b, batches, func(o *catchup.Options) { o.Reader, o.Streams[0].Release = reader, true }, "s").start()
+		r := newRig(t, b, batches, func(o *catchup.Options) { o.Streams[0].Release = true }, "s").start()
 		b.make("d")
-		reader.hidden = true
+		b.look = unreadable
 		register(t, r, "d", "2", 0)
 	})
 	bubble(t, "of a capability stream that cannot be read the outcome is unknown", func(t *testing.T) {
 		b, batches := filled(t, nil)
-		reader := &hiddenReader{bus: b}
-		r := newRig(t, b, batches, func(o *catchup.Options) { o.Reader = reader }, "s").start()
+		r := newRig(t, b, batches, nil, "s").start()
 		b.make("d")
-		reader.hidden = true
+		b.look = unreadable
 		if _, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); !errors.Is(err, catchup.ErrReadBack) {
 			t.Error(err)
 		}
