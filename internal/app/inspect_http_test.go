@@ -47,26 +47,21 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	}
 }
 
-// TestAnOpenListenerIsANote: where other hosts reach it and no token is set.
-func TestAnOpenListenerIsANote(t *testing.T) {
-	for addr, want := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, "[::1]:0": false, ":0": true, "0.0.0.0:0": true} {
+// TestAMissingTokenIsANote: where other hosts reach the listener, and in a group on one host, too.
+func TestAMissingTokenIsANote(t *testing.T) {
+	for _, c := range []struct {
+		addr, group string
+		want        bool
+	}{
+		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"[::1]:0", "", false}, {":0", "", true}, {"0.0.0.0:0", "", true}, {"127.0.0.1:0", "g", true},
+	} {
 		for _, token := range []config.Secret{nil, func() (string, error) { return "", nil }} {
-			found := inspectHTTP(t.Context(), &config.Config{HTTPAddr: addr, HTTPToken: token}).Findings
-			found = slices.DeleteFunc(found, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
-			if noted := len(found) == 1; noted != (want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {
-				t.Errorf("%s, with a token %t: %v", addr, token != nil, found)
+			cfg := &config.Config{HTTPAddr: c.addr, HTTPToken: token, Standby: config.Standby{Group: c.group}}
+			found := slices.DeleteFunc(inspectHTTP(t.Context(), cfg).Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
+			noted := len(found) == 1
+			if noted != (c.want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {
+				t.Errorf("%+v, with a token %t: %v", c, token != nil, found)
 			}
-		}
-	}
-}
-
-// TestAGroupWithoutATokenIsANote: what a process that waits forwards is refused, on one host, too.
-func TestAGroupWithoutATokenIsANote(t *testing.T) {
-	for _, token := range []config.Secret{nil, func() (string, error) { return "", nil }} {
-		cfg := &config.Config{HTTPAddr: "127.0.0.1:0", HTTPToken: token, Standby: config.Standby{Group: "g"}}
-		found := inspectHTTP(t.Context(), cfg).Findings
-		if noted := len(found) == 1 && found[0].Code == inspect.HTTPToken && found[0].Severity == inspect.Note; noted != (token == nil) {
-			t.Errorf("with a token %t: %v", token != nil, found)
 		}
 	}
 }

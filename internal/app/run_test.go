@@ -100,19 +100,3 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 		}
 	}
 }
-
-// TestTheLogOfAStoppedShardNamesTheVariable: by the stream's own name, as the environment spells
-// it.
-func TestTheLogOfAStoppedShardNamesTheVariable(t *testing.T) {
-	t.Parallel()
-	s := apptest.NewShop(t)
-	s.Env["BRIDGE_STREAM_ORDERS_CREATED"] = "gone"
-	log := new(sharedLog)
-	runUntil(t, load(t, s.Env), log, "shard stopped")
-	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, "shard stopped") && strings.Contains(line, "BRIDGE_STREAM_ORDERS_CREATED") {
-			return
-		}
-	}
-	t.Errorf("no line of a stopped shard names the variable:\n%s", log.String())
-}

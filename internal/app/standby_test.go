@@ -3,12 +3,10 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,60 +17,8 @@ import (
 	"bridge/internal/standby"
 	standbymemory "bridge/internal/standby/memory"
 	"bridge/sink"
-	sinkmemory "bridge/sink/sinktest/memory"
 	"bridge/source"
 )
-
-// ownSink is one process's way to a bus: Close ends its own calls.
-type ownSink struct {
-	*sinkmemory.Sink
-	closed chan struct{}
-	end    func()
-}
-
-func newOwnSink(bus *sinkmemory.Sink) *ownSink {
-	s := &ownSink{Sink: bus, closed: make(chan struct{})}
-	s.end = sync.OnceFunc(func() { close(s.closed) })
-	return s
-}
-
-func (s *ownSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-s.closed:
-			cancel(sink.ErrClosed)
-		case <-ctx.Done():
-		}
-	}()
-	return s.Sink.Publish(ctx, batch)
-}
-
-func (s *ownSink) Close() error {
-	s.end()
-	return nil
-}
-
-// countedTables counts the reads of tables.
-type countedTables struct {
-	tables
-	reads *atomic.Int64
-}
-
-func (c countedTables) Shard(spec source.Spec) source.Shard {
-	return countedShard{c.tables.Shard(spec), c.reads}
-}
-
-type countedShard struct {
-	source.Shard
-	reads *atomic.Int64
-}
-
-func (c countedShard) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	c.reads.Add(1)
-	return c.Shard.Read(ctx, q, p)
-}
 
 // group is a household whose bridges are a standby group.
 type group struct {
@@ -94,8 +40,6 @@ func newGroup(t *testing.T) *group {
 // process is a member of a group, with a store of its own.
 type process struct {
 	*App
-	// reads counts what it has read of tables.
-	reads atomic.Int64
 	stop  func()
 	ended chan struct{}
 	err   error
@@ -111,11 +55,9 @@ func (g *group) join(change func(*config.Config)) *process {
 	p := &process{ended: make(chan struct{})}
 	kept := storememory.New()
 	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), ends: &ends{
-		source: func(*config.Config, *slog.Logger) (source.Source, error) {
-			return countedTables{g.tables, &p.reads}, nil
-		},
-		store: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
-		sink:  func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return newOwnSink(g.bus), nil },
+		source: func(*config.Config, *slog.Logger) (source.Source, error) { return g.tables, nil },
+		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
+		sink:   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return keptSink{g.bus}, nil },
 		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
 			return standby.NewLease(standbymemory.New(&g.entries), silence(&cfg)), nil
 		},
@@ -154,73 +96,8 @@ func (g *group) waits(p *process) {
 	})
 }
 
-// messages counts what is on the bus.
-func (g *group) messages() (n int) {
-	for _, topic := range g.topics {
-		n += len(g.bus.Messages(topic))
-	}
-	return n
-}
-
-// TestAStandbyWaitsForHours: it is alive and ready, knows who works and who waits, reads no table
-// and follows the bus. It takes over when the other one is stopped.
-func TestAStandbyWaitsForHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		g.cfg.Streams = slices.Clone(g.cfg.Streams)
-		g.cfg.Streams[0].PollInterval, g.cfg.Standby.Timeout = 10*time.Second, 2*time.Minute
-		a := g.join(nil)
-		g.works(a)
-		b := g.join(nil)
-		g.waits(b)
-		if _, err := b.Daemon().Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
-			t.Errorf("one that waits says %v of one that listens nowhere", err)
-		}
-		if peer, err := a.Daemon().Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
-			t.Errorf("one that works says %+v, %v", peer, err)
-		}
-		if s := b.Daemon().Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
-			t.Errorf("one that waits says %+v of its group", s.Standby)
-		}
-		g.eventually("both know who waits", func() bool {
-			one, other := a.Daemon().Status().Standby.Waiting, b.Daemon().Status().Standby.Waiting
-			return len(one) == 1 && len(other) == 1 && one[0].Ready && one[0].Member == b.member.Status().Member && other[0].Member == one[0].Member
-		})
-		if s := a.Daemon().Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
-			t.Errorf("one that works says %+v of its group", s.Standby)
-		}
-		for n := range 12 {
-			g.insert("d_0", fmt.Sprint("M", n), "one")
-			<-time.After(10 * time.Minute)
-			if err := b.Daemon().Live(); err != nil {
-				t.Fatal(err)
-			}
-			if reasons := b.Daemon().Ready(t.Context()); len(reasons) > 0 {
-				t.Fatal(reasons)
-			}
-		}
-		if n := b.reads.Load(); n > 0 {
-			t.Errorf("one that waits has read %d pages", n)
-		}
-		if n := b.Daemon().Status().Streams[0].CatchUp.Messages; n != 12 {
-			t.Errorf("it has followed %d messages", n)
-		}
-		a.stop()
-		if a.err != nil {
-			t.Error(a.err)
-		}
-		g.works(b)
-		g.insert("d_1", "N", "two")
-		g.published("N", "two")
-		if n := g.messages(); n != 13 {
-			t.Errorf("%d messages, want 13: %s", n, g.history())
-		}
-		g.compare()
-	})
-}
-
 // TestAStandbyThatBeganEmptyPollsWhatWasOpen: an id became pending while it waited, and many were
-// handed out since.
+// handed out since. It reads no table before it works.
 func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
@@ -240,7 +117,14 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 		g.insert("d_0", "O", "one")
 		g.published("O", "one")
 		g.eventually("the one that waits has read it", func() bool { return b.Daemon().Status().Streams[0].CatchUp.Messages == 3 })
-		a.stop()
+		for _, one := range b.Daemon().Status().Streams[0].Shards {
+			if one.LastPoll != nil {
+				t.Errorf("one that waits has read the table %s", one.Shard)
+			}
+		}
+		if a.stop(); a.err != nil {
+			t.Error(a.err)
+		}
 		g.works(b)
 		g.compare()
 		table.Commit(open)

@@ -73,12 +73,12 @@ func TestReadinessNamesVariables(t *testing.T) {
 	}
 }
 
-// TestAShardNamesVariables: readiness, status and refusals to send dead letters again name the
-// variables of the stream.
+// TestAShardNamesVariables: the log, readiness, status and refusals to send dead letters again name
+// the variables of the stream.
 func TestAShardNamesVariables(t *testing.T) {
-	s := apptest.NewShop(t)
+	s, log := apptest.NewShop(t), new(sharedLog)
 	s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "customer"
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output())})
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +89,8 @@ func TestAShardNamesVariables(t *testing.T) {
 		_, body = httpapitest.Request(t, h, http.MethodGet, "/readyz")
 		return strings.Contains(body, remedy)
 	})
+	stops := regexp.MustCompile(`msg="shard stopped".*` + remedy)
+	until(t, "the log says "+remedy, func() any { return log }, func() bool { return stops.MatchString(log.String()) })
 	if _, body := httpapitest.Request(t, h, http.MethodGet, "/api/v1/status"); !strings.Contains(body, remedy) {
 		t.Errorf("the status does not say %q: %s", remedy, body)
 	}
