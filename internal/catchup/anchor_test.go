@@ -11,6 +11,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/memory"
+	"bridge/internal/catchup"
 )
 
 // TestALossThatIsReadOver: the bus loses the tail of a TP, others refill it, and the hole behind
@@ -52,6 +53,42 @@ func TestALossThatIsReadOver(t *testing.T) {
 			}
 		}
 	})
+	for name, lost := range map[string]bool{"a stream that starts later reads over what another one has published": false, "and over its loss": true} {
+		bubble(t, name, func(t *testing.T) {
+			b := newBus("d", "e")
+			o := ours("x", 5, 1)
+			o.stream = "o"
+			b.append("e", o.stored())
+			open := b.holds("e")
+			r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[1].Destinations = []string{"d", "e"} }, "s", "o")
+			done := r.starting()
+			if err := r.stopOf("s"); err != nil {
+				t.Fatal(err)
+			}
+			former := r.registration("s", "d").Number
+			for range 2 {
+				b.other("x")
+				r.publishes("d")
+			}
+			if lost {
+				b.lose("d", 1)
+				for range 4 {
+					b.other("y")
+				}
+			}
+			r.pass(time.Minute)
+			close(open)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			r.run()
+			r.pass(2 * time.Minute)
+			r.wantSeen("s", "")
+			if g := r.registration("s", "d"); (g.Number != former) != lost || g.Next != b.end("d") || r.feeds["s"].due != lost {
+				t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
+			}
+		})
+	}
 	bubble(t, "nothing was lost, and the message at the anchor has expired", func(t *testing.T) {
 		b, batches := filled(t, nil)
 		r := newRig(t, b, batches, nil, "s").start()
