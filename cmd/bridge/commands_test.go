@@ -105,6 +105,7 @@ func TestCommands(t *testing.T) {
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
 		{"check", 2, "", "the configuration is wrong"},
+		{"run", 2, "", "No variable of bridge is set. bridge demo shows events without any."},
 		{"verify --examples", 2, "", "needs a value, as in --examples 10"},
 		{"verify --examples=-1", 2, "", "invalid number of examples"},
 		{"check --help", 0, "Usage:\n  bridge check [flags]\n\nFlags:\n      --json   print the findings as JSON", ""},

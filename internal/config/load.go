@@ -68,7 +68,8 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	}
 	cfg.Standby.check(l, cfg, &settings)
 	cfg.Warnings = l.warnings
-	if err := l.err(); err != nil {
+	if err, wrong := errors.AsType[*Error](l.err()); wrong {
+		err.Unset = len(l.env) == 0
 		return nil, err
 	}
 	return cfg, nil
@@ -192,7 +193,11 @@ type Fault struct {
 }
 
 // Error carries everything that is wrong with the configuration.
-type Error struct{ Faults []Fault }
+type Error struct {
+	Faults []Fault
+	// Unset says that no variable of bridge is set.
+	Unset bool
+}
 
 // Error returns one line a fault, in the order of the variables.
 func (e *Error) Error() string {
@@ -200,6 +205,10 @@ func (e *Error) Error() string {
 	b.WriteString("the configuration is wrong:")
 	for _, f := range e.Faults {
 		fmt.Fprintf(&b, "\n  %s: %s", printable(f.Variable), strings.Join(strings.Fields(f.Text), " "))
+	}
+	if e.Unset {
+		b.WriteString("\nNo variable of bridge is set. bridge demo shows events without any.\n" +
+			"bridge help variables lists them, --env-file reads a file of them, and\nconfig.example.env is one to copy.")
 	}
 	return b.String()
 }
@@ -224,7 +233,7 @@ func (f *faults) err() error {
 	slices.SortFunc(f.all, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Variable, b.Variable), cmp.Compare(a.Text, b.Text))
 	})
-	return &Error{slices.Compact(f.all)}
+	return &Error{Faults: slices.Compact(f.all)}
 }
 
 // printable returns the name of a variable fit for one line.

@@ -154,7 +154,7 @@ func (c *Config) Readable() []string {
 }
 
 // ErrNoDeadLetters is returned where no stream has a destination for dead letters.
-var ErrNoDeadLetters error = &Error{[]Fault{{prefix + "DEAD_LETTER",
+var ErrNoDeadLetters error = &Error{Faults: []Fault{{prefix + "DEAD_LETTER",
 	"is not set, so no row is put aside: a row that the bus refuses stops its stream. Set it to a topic or subject for dead letters"}}}
 
 // DeadLetters returns where the dead letters of all streams go, each once and in order. That there

@@ -18,7 +18,7 @@ import (
 
 // globalSettings are the variables that hold for the whole process.
 type globalSettings struct {
-	Ends    endSettings     `group:"Where from and where to"`
+	Ends    endSettings     `group:"Source and sink"`
 	Process processSettings `group:"The process"`
 	Tuning  Tuning          `group:"Defaults for all streams"`
 	Kafka   kafkaSettings   `group:"Kafka"`
