@@ -8,79 +8,59 @@ import (
 	"bridge/sink"
 )
 
-func TestParseTopic(t *testing.T) {
-	for text, want := range map[string]string{
-		"{stream}":           "",
-		"a.b_c-D9.{table}":   "",
-		"{type}":             "allowed are {stream} {table} {family} {tag} {domain}",
-		"x-{key}":            "allowed are {stream} {table} {family} {tag} {domain}",
-		"eiffel {stream}":    `" "`,
-		"{stream}/{table}":   `"/"`,
-		"größe.{stream}":     "letters, digits",
-		"{stream}.*":         `"*"`,
-		"{stream}}":          "without a '{'",
-		"{stream}.%20.{tag}": `"%"`,
+// TestNames has what topics and subjects may be, as templates and as names.
+// An empty text stands for no error.
+func TestNames(t *testing.T) {
+	for kind, c := range map[string]struct {
+		check func(name string) error
+		says  map[string]string
+	}{
+		"template of a topic": {func(name string) error { _, err := sink.ParseTopic(name); return err }, map[string]string{
+			"{stream}":           "",
+			"a.b_c-D9.{table}":   "",
+			"x-{key}":            "allowed are {stream} {table} {family} {tag} {domain}",
+			"eiffel {stream}":    `" "`,
+			"{stream}/{table}":   `"/"`,
+			"größe.{stream}":     "letters, digits",
+			"{stream}}":          "without a '{'",
+			"{stream}.%20.{tag}": `"%"`,
+		}},
+		"topic": {sink.CheckTopic, map[string]string{
+			"orders":                 "",
+			"...":                    "",
+			strings.Repeat("a", 249): "",
+			strings.Repeat("a", 250): "at most 249",
+			"":                       "empty",
+			".":                      "may not be",
+			"..":                     "may not be",
+			"a\x00":                  "letters, digits",
+		}},
+		"template of a subject": {func(name string) error { _, err := sink.ParseSubject(name); return err }, map[string]string{
+			"eiffel.{family}.{type}.{tag}.{domain}": "",
+			"pre-{key}-post.x":                      "",
+			"größe.{stream}":                        "",
+			"a..b":                                  "empty token",
+			".{stream}":                             "empty token",
+			"{stream}.":                             "empty token",
+			"a.*":                                   "wildcard",
+			"a.>":                                   "wildcard",
+			"{stream}\t":                            "white space",
+			"$JS.{stream}":                          "keeps for itself",
+			"{nothing}":                             "allowed are",
+		}},
+		"subject": {sink.CheckSubject, map[string]string{
+			"a.b":    "",
+			"":       "empty",
+			"a. b":   "white space",
+			"a.\x7f": "white space",
+			"a.*.c":  "wildcard",
+		}},
 	} {
-		check(t, text, func() error { _, err := sink.ParseTopic(text); return err }, want)
-	}
-}
-
-func TestCheckTopic(t *testing.T) {
-	for name, want := range map[string]string{
-		"orders":                 "",
-		"...":                    "",
-		strings.Repeat("a", 249): "",
-		strings.Repeat("a", 250): "at most 249",
-		"":                       "empty",
-		".":                      "may not be",
-		"..":                     "may not be",
-		"a b":                    `" "`,
-		"a\x00":                  "letters, digits",
-	} {
-		check(t, name, func() error { return sink.CheckTopic(name) }, want)
-	}
-}
-
-func TestParseSubject(t *testing.T) {
-	for text, want := range map[string]string{
-		"eiffel.{family}.{type}.{tag}.{domain}": "",
-		"{key}":                                 "",
-		"pre-{key}-post.x":                      "",
-		"größe.{stream}":                        "",
-		"a..b":                                  "empty token",
-		".{stream}":                             "empty token",
-		"{stream}.":                             "empty token",
-		"a.*":                                   "wildcard",
-		"a.>":                                   "wildcard",
-		"{stream} x":                            "white space",
-		"{stream}\t":                            "white space",
-		"$JS.{stream}":                          "keeps for itself",
-		"{nothing}":                             "allowed are",
-	} {
-		check(t, text, func() error { _, err := sink.ParseSubject(text); return err }, want)
-	}
-}
-
-func TestCheckSubject(t *testing.T) {
-	for name, want := range map[string]string{
-		"a.b":    "",
-		"":       "empty",
-		"a. b":   "white space",
-		"a.\x7f": "white space",
-		"a.*.c":  "wildcard",
-	} {
-		check(t, name, func() error { return sink.CheckSubject(name) }, want)
-	}
-}
-
-// check runs f and expects success for an empty want, else an error that contains it.
-func check(t *testing.T, name string, f func() error, want string) {
-	t.Helper()
-	switch err := f(); {
-	case want == "" && err != nil:
-		t.Errorf("%.60q: %v", name, err)
-	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("%.60q: error %v, want one with %q", name, err, want)
+		for name, want := range c.says {
+			if err := c.check(name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %.60q: error %v, want one with %q", kind, name, err, want)
+			}
+		}
 	}
 }
 
