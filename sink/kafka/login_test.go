@@ -80,17 +80,6 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 	})
 }
 
-func TestATokenOfMoreThanOneWordIsNotQuoted(t *testing.T) {
-	c := fake(t)
-	var held tokens
-	held.put("one\ntwo-secret")
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login()})
-	answerLogins(c, kafka.OAuthBearer, func([]byte, *kmsg.SASLAuthenticateResponse) { t.Error("it is sent") })
-	if err := s.Ready(deadline(t)); err == nil || !strings.Contains(err.Error(), "the token alone") || strings.Contains(err.Error(), "two-secret") {
-		t.Errorf("Ready: %v", err)
-	}
-}
-
 func TestExpiryOfAToken(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for token, want := range map[string]time.Time{

@@ -60,15 +60,25 @@ func TestLoginsInProcess(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatScramForbidsIsNotQuoted(t *testing.T) {
-	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.ScramSHA256, "user", "right"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{
-		Mechanism: kafka.ScramSHA256, Username: "user", Password: func() (string, error) { return "bell\a", nil },
-	}})
-	err := s.Ready(deadline(t))
-	if err == nil || !strings.Contains(err.Error(), "character that SCRAM does not allow") || strings.ContainsAny(err.Error(), "\a") ||
-		strings.Contains(err.Error(), "0007") {
-		t.Errorf("Ready: %q", err)
+// TestSecretsThatCannotBeSentAreNotQuoted by the error that says what is wrong with them.
+func TestSecretsThatCannotBeSentAreNotQuoted(t *testing.T) {
+	scram, bearer := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.ScramSHA256, "user", "right")), fake(t)
+	answerLogins(bearer, kafka.OAuthBearer, func([]byte, *kmsg.SASLAuthenticateResponse) { t.Error("it is sent") })
+	secret := func(text string) func() (string, error) { return func() (string, error) { return text, nil } }
+	for _, c := range []struct {
+		cluster *kfake.Cluster
+		login   kafka.SASL
+		want    string
+	}{
+		{scram, kafka.SASL{Mechanism: kafka.ScramSHA256, Username: "user", Password: secret("two-secret\a")}, "character that SCRAM does not allow"},
+		{bearer, kafka.SASL{Mechanism: kafka.OAuthBearer, Token: secret("one\ntwo-secret")}, "the token alone"},
+	} {
+		s := open(t, kafka.Options{Brokers: c.cluster.ListenAddrs(), SASL: &c.login})
+		err := s.Ready(deadline(t))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\a") ||
+			strings.Contains(err.Error(), "two-secret") || strings.Contains(err.Error(), "0007") {
+			t.Errorf("Ready: %q, want %q", err, c.want)
+		}
 	}
 }
 
