@@ -111,13 +111,27 @@ func TestMoversIsBounded(t *testing.T) {
 	<-m.Nominate("a", []byte("one too many"))
 }
 
+// brokenStore is a store that cannot be read.
+type brokenStore struct {
+	store.Store
+	err error
+}
+
+func (s brokenStore) Lookup(context.Context, string, []store.Ask, []store.Entry) ([]store.Entry, error) {
+	return nil, s.err
+}
+
 // TestMoversDoesNotSpin lets all that can fail fail for an hour.
 func TestMoversDoesNotSpin(t *testing.T) {
 	down := errors.New("the table is away")
-	for name, fails := range map[string]string{"reads fail": "read", "owners do not run": "publish", "owners find nothing": "", "a batch claims it": "claim"} {
+	for name, fails := range map[string]string{"reads fail": "read", "owners do not run": "publish", "owners find nothing": "", "a batch claims it": "claim", "lookups fail": "lookup"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := New("s", memory.New(), func(tp uint32) uint32 { return tp })
+				kept := store.Store(memory.New())
+				if fails == "lookup" {
+					kept = brokenStore{kept, down}
+				}
+				v := New("s", kept, func(tp uint32) uint32 { return tp })
 				reads := 0
 				m := NewMovers(v, MoversOptions{
 					Shards: []string{"a"},
@@ -152,7 +166,7 @@ func TestMoversDoesNotSpin(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				if reads > 800 || m.Waiting() != 1 || (reads == 0) != (fails == "claim") {
+				if reads > 800 || m.Waiting() != 1 || (reads == 0) != (fails == "claim" || fails == "lookup") {
 					t.Errorf("%d reads in an hour, %d wait", reads, m.Waiting())
 				}
 			})
