@@ -40,32 +40,6 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 			t.Errorf("the sink is summed up as %q", got)
 		}
 	})
-	t.Run("Kafka with a wrong password, and without the right to write", func(t *testing.T) {
-		kafka := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, Config: map[string]string{
-			"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-			"super.users":           "User:ANONYMOUS",
-		}})
-		_, e := shop(t, server)
-		e = e.With(world.Env{
-			"BRIDGE_SINK_URL": "kafka://" + strings.Join(kafka.SASLBrokers(), ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-			"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret",
-			"BRIDGE_KAFKA_TOMBSTONES": "off",
-		})
-		mustFind(t, e, "unsafe", "sink-login")
-		e["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
-		kafka.CreateTopic(t, "orders", 1, nil)
-		mustFind(t, e, "unsafe", "topic-grant", "may not be described", "--operation Read --operation Write --operation Describe --topic orders")
-		allow(t, kafka, kmsg.ACLOperationDescribe, "orders")
-		mustFind(t, e, "unsafe", "topic-grant", "may not be written to")
-		allow(t, kafka, kmsg.ACLOperationWrite, "orders")
-		mustFind(t, e, "unsafe", "topic-unreadable", "may not be read", "--operation Read ")
-		mustFind(t, e.With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_DELETED": ""}), "warning", "topic-unreadable", "published again")
-		allow(t, kafka, kmsg.ACLOperationRead, "orders")
-		if got := mustBeSilent(t, e).Summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
-			t.Errorf("the sink is summed up as %q", got)
-		}
-		mustFind(t, e.With(world.Env{"BRIDGE_KAFKA_TOMBSTONES": "auto"}), "note", "topic-hidden", "cleanup.policy", "--operation DescribeConfigs --topic orders")
-	})
 	t.Run("NATS without the stream", func(t *testing.T) {
 		b := world.NATSBus(testenv.NATS(t))
 		table, e := shop(t, server)
@@ -117,14 +91,8 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 	})
 }
 
-// allow lets the user of a broker with SASL do something with a topic.
-func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, topic string) {
-	t.Helper()
-	allowOn(t, kafka, operation, kmsg.ACLResourceTypeTopic, topic)
-}
-
-// allowOn is allow for any kind of resource.
-func allowOn(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
+// allow lets the user of a broker with SASL do something with a topic or a group.
+func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...))
 	if err != nil {

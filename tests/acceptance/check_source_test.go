@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,32 +152,6 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 			mustFind(t, e, "note", "time-zone", "8h0m0s", "UTC")
 			mustBeSilent(t, e.With(world.Env{"BRIDGE_TIME_ZONE": "Asia/Shanghai"}))
 		})
-	})
-	t.Run("a replica", func(t *testing.T) {
-		primary := testenv.StartMariaDB(t, "--server-id=1", "--log-bin=binlog")
-		replica := testenv.StartMariaDB(t, "--server-id=2", "--relay-log=relay")
-		host, port, err := net.SplitHostPort(primary.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := primary.Root(t).Exec("CREATE USER copier@'%' IDENTIFIED BY 'copier'; GRANT REPLICATION SLAVE ON *.* TO copier@'%'"); err != nil {
-			t.Fatal(err)
-		}
-		root := replica.Root(t)
-		if _, err := root.Exec(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copier', MASTER_PASSWORD='copier'; START SLAVE", host, port)); err != nil {
-			t.Fatal(err)
-		}
-		_, e := shop(t, primary)
-		mustBeSilent(t, e)
-		e["BRIDGE_SOURCE_URL"] = strings.Replace(e["BRIDGE_SOURCE_URL"], primary.Addr, replica.Addr, 1)
-		world.Eventually(t, time.Minute, "copied, and seen by a login with SELECT alone", func() bool {
-			r := world.Check(t, e)
-			return len(r.Findings()) == 1 && r.Findings()[0].Code == "replica" && strings.Contains(r.Findings()[0].What, "is a replica")
-		})
-		if _, err := root.Exec("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 1"); err != nil {
-			t.Fatal(err)
-		}
-		mustFind(t, e, "warning", "replica", "read_only is on")
 	})
 	t.Run("a wrong password", func(t *testing.T) {
 		table, e := shop(t, testenv.MariaDB(t))

@@ -21,8 +21,7 @@ import (
 // the table of the database, and so is one that begins then.
 func TestAClientTableIsTheTable(t *testing.T) {
 	testall.Long(t)
-	test := func(t *testing.T, b *world.Bus) {
-		t.Parallel()
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		_, states := world.Load(1, 2)
 		w := world.New(t, world.Options{Database: testenv.StartMariaDB(t), Entities: &states})
 		p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv})
@@ -48,10 +47,6 @@ func TestAClientTableIsTheTable(t *testing.T) {
 			t.Errorf("the table was not made again: %+v", s)
 		}
 		equalsTable(t, w, followTable(t, p))
-	}
-	onBothBuses(t, test)
-	t.Run("kafka, exactly once", func(t *testing.T) {
-		test(t, world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce("client"))
 	})
 }
 

@@ -91,7 +91,7 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 func TestDeadLetters(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b, 100) })
+	deadLettersGoRound(t, world.KafkaBus(testenv.Kafka(t)), 100)
 }
 
 // TestDeadLettersExactlyOnce: a dead letter is in one transaction or atomic batch with the rest of

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"bridge/sink"
@@ -104,36 +103,40 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	}
 }
 
+// threeFacts makes a table of three rows, and a program that publishes them to a.{type} of the
+// JetStream stream EVENTS, which it makes.
+func threeFacts(t *testing.T, server *testenv.NATSServer, more world.Env) (*world.Daemon, natsjs.Stream) {
+	t.Helper()
+	stream := server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
+	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
+	return world.NewDaemon(t, world.Binary(t, false), world.NATSBus(server).Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_FACTS_TABLE": "facts",
+		"BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
+	}).With(more)), stream
+}
+
 // TestAStreamMovesToAnotherSubject publishes a table to another subject of the same JetStream
 // stream within the duplicate window, from the beginning: its events have the ids that they had.
 func TestAStreamMovesToAnotherSubject(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
-	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
-	b := world.NATSBus(server)
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
-	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
-	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_FACTS_TABLE": "facts",
-		"BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
-	}))
-	arrives := func(want int64) {
-		t.Helper()
-		world.Eventually(t, time.Minute, fmt.Sprintf("%d messages are there", want), func() bool { return b.Count(t, "EVENTS") >= want })
+	d, _ := threeFacts(t, server, nil)
+	for run, subject := range []string{"a.{type}", "b.{type}"} {
+		d.Env["BRIDGE_STREAM_FACTS_DESTINATION"] = subject
+		if run > 0 {
+			if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "facts"); status != 0 {
+				t.Fatalf("checkpoint reset: %s", stderr)
+			}
+		}
+		d.Start()
+		world.Eventually(t, time.Minute, "the messages are there", func() bool { return world.NATSBus(server).Count(t, "EVENTS") >= int64(3*(run+1)) })
 		if status, _ := d.Term(); status != 0 {
 			t.Fatalf("exit status %d", status)
 		}
 	}
-	d.Start()
-	arrives(3)
-	d.Env["BRIDGE_STREAM_FACTS_DESTINATION"] = "b.{type}"
-	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "facts"); status != 0 {
-		t.Fatalf("checkpoint reset: %s", stderr)
-	}
-	d.Start()
-	arrives(6)
 	mustVerify(t, d.Env)
 }
 
@@ -152,15 +155,8 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 		"  ]",
 		"}",
 	))
-	stream := server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
 	b := world.NATSBus(server)
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
-	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
-	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
-		"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr(), "BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS",
-		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
-	})
+	d, stream := threeFacts(t, server, world.Env{"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr()})
 	rowOne := func() bool {
 		return slices.ContainsFunc(b.ReadAll(t, "EVENTS"), func(m world.Message) bool { return m.Headers[sink.HeaderRowID] == "1" })
 	}
@@ -173,79 +169,4 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	}
 	d.Start()
 	world.Eventually(t, time.Minute, "the message of row 1 is there again", rowOne)
-}
-
-// TestALateMessageOfTheFormerVersion has a message that a former version sent, whose Nats-Msg-Id is
-// the id of its event, arrive behind the same event of this version: it is there twice, and the
-// state that follows it is published again.
-func TestALateMessageOfTheFormerVersion(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	server := testenv.OwnNATS(t)
-	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
-	b := world.NATSBus(server)
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE roles (id integer PRIMARY KEY AUTOINCREMENT, name text NOT NULL UNIQUE, level integer NOT NULL)")
-	w.Exec("INSERT INTO roles (name, level) VALUES ('admin', 1)")
-	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "roles", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STABILITY_WINDOW": "0s",
-		"BRIDGE_STREAM_ROLES_TABLE": "roles", "BRIDGE_STREAM_ROLES_KIND": "capability", "BRIDGE_STREAM_ROLES_KEY": "name",
-		"BRIDGE_STREAM_ROLES_DESTINATION": "a.{key}", "BRIDGE_STREAM_ROLES_RECONCILE_INTERVAL": "1s",
-	}))
-	arrive := func(want int) []world.Message {
-		t.Helper()
-		world.Eventually(t, time.Minute, fmt.Sprintf("%d messages are there", want), func() bool { return b.Count(t, "EVENTS") >= int64(want) })
-		return b.ReadAll(t, "EVENTS")
-	}
-	d.Start()
-	first := arrive(1)[0]
-	w.Exec("UPDATE roles SET level = 2")
-	arrive(2)
-	late := &nats.Msg{Subject: "a.admin", Data: first.Value, Header: nats.Header{"Nats-Msg-Id": {first.Headers[sink.HeaderID]}}}
-	for name, value := range first.Headers {
-		if !strings.HasPrefix(name, "Nats-") {
-			late.Header.Set(name, value)
-		}
-	}
-	if _, err := server.JetStream(t).PublishMsg(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
-	all := arrive(4)
-	if status, _ := d.Term(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
-	if got := all[3].Headers; got[sink.HeaderID] != all[1].Headers[sink.HeaderID] || all[2].Headers[sink.HeaderID] != all[0].Headers[sink.HeaderID] {
-		t.Errorf("the last message is %v", got)
-	}
-	if r := mustVerify(t, d.Env); r.Streams[0].Repeats != 2 {
-		t.Errorf("%d messages count as repeats, want 2", r.Streams[0].Repeats)
-	}
-}
-
-// TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
-// store: the server knows its id, and it has to be there again.
-func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	server := testenv.OwnNATS(t)
-	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, MaxMsgSize: 2000, Duplicates: 2 * time.Minute})
-	dead := server.CreateStream(t, natsjs.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}, Duplicates: 2 * time.Minute})
-	b := world.NATSBus(server)
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
-	w.Exec("INSERT INTO facts (text) VALUES (?)", strings.Repeat("y", 5000))
-	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_DEAD_LETTER": "dead",
-		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_CREATED": "created", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}",
-	}))
-	isDead := func() bool { return b.Count(t, "DEAD") == 1 }
-	d.Start()
-	world.Eventually(t, time.Minute, "the dead letter is there", isDead)
-	d.Kill()
-	loseCheckpoint(d)
-	if err := dead.DeleteMsg(t.Context(), 1); err != nil || isDead() {
-		t.Fatalf("the dead letter is not removed: %v", err)
-	}
-	d.Start()
-	world.Eventually(t, time.Minute, "the dead letter is there again", isDead)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -45,29 +44,12 @@ func TestUpdatesOfAKey(t *testing.T) {
 			}
 			k.seen = k.tape.Count()
 		})
-		t.Run("at random, while the program is killed and its store is lost", func(t *testing.T) {
-			for range 3 {
-				k.churn(40)
-				k.daemon.Kill()
-				k.churn(10)
-				k.daemon.Start()
-			}
-			k.churn(20)
-			k.matches()
-			k.daemon.Kill()
-			loseCheckpoint(k.daemon)
-			k.churn(20)
-			k.daemon.Start()
-			k.matches()
-		})
 		for _, text := range k.texts(0) {
 			if strings.HasPrefix(text, "Deleted") && !strings.HasSuffix(text, "+0") {
 				t.Errorf("%s, which never was", text)
 			}
 		}
-		if r := world.Verify(t, k.daemon.Env); !r.Good {
-			t.Errorf("bridge verify: %+v", r)
-		}
+		mustVerify(t, k.daemon.Env)
 	})
 }
 
@@ -79,8 +61,6 @@ type keyUpdates struct {
 	tape   *world.Tape
 	// seen counts the messages that the test has dealt with.
 	seen int
-	rng  *rand.Rand
-	at   int
 }
 
 func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
@@ -96,7 +76,7 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 		"BRIDGE_STREAM_NS_DELETED": "IsDeleted", "BRIDGE_STREAM_NS_MODIFIED": "T", "BRIDGE_STREAM_NS_DESTINATION": b.Open(t, topic),
 	})
 	return &keyUpdates{
-		T: t, world: w, tape: b.Follow(t, topic), daemon: world.NewDaemon(t, world.Binary(t, false), e), rng: rand.New(rand.NewPCG(1, 2)),
+		T: t, world: w, tape: b.Follow(t, topic), daemon: world.NewDaemon(t, world.Binary(t, false), e),
 	}
 }
 
@@ -175,27 +155,4 @@ func (k *keyUpdates) matches() {
 		k.world.Each("SELECT Name FROM ns WHERE IsDeleted = 0", []any{&name}, func() { table[name+"+0"] = true })
 		return maps.Equal(live, table)
 	})
-}
-
-// churn makes n changes at random.
-func (k *keyUpdates) churn(n int) {
-	k.Helper()
-	for range n {
-		k.at++
-		a, b := k.rng.IntN(12), k.rng.IntN(12)
-		switch k.rng.IntN(5) {
-		case 0:
-			k.do(fmt.Sprintf("UPDATE ns SET IsDeleted = 1, DeletedAt = %d WHERE Name = 'n%d' AND DeletedAt = 0", k.at, a))
-		case 1:
-			k.do(fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'n%d' AND DeletedAt = 0", a, b))
-		case 2:
-			k.do("UPDATE ns SET Name = 'tmp' WHERE DeletedAt = 0 AND Name = "+fmt.Sprintf("'n%d'", a),
-				fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'n%d' AND DeletedAt = 0", a, b),
-				fmt.Sprintf("UPDATE IGNORE ns SET Name = 'n%d' WHERE Name = 'tmp'", b), "DELETE FROM ns WHERE Name = 'tmp'")
-		default:
-			// A REPLACE would delete a row, which only a reconcile finds.
-			k.do(fmt.Sprintf("INSERT IGNORE INTO ns (Name) VALUES ('n%d')", a))
-		}
-		world.Pause(5 * time.Millisecond)
-	}
 }

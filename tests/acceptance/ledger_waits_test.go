@@ -161,11 +161,11 @@ func TestAStatementThatStalls(t *testing.T) {
 	}
 }
 
-// TestARestartWithManyOpenIDs leaves every second id of 80,000 open and kills the program.
+// TestARestartWithManyOpenIDs leaves every second id of 20,000 open and kills the program.
 func TestARestartWithManyOpenIDs(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	const open = 40_000
+	const open = 10_000
 	l := newRows(t, testenv.MariaDB(t), workload.Options{})
 	l.Fill("even", open, 2)
 	started := time.Now()

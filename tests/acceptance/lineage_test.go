@@ -31,11 +31,7 @@ func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
 		f := newFailover(t, b, testenv.MariaDB(t))
 		f.Kill()
 		loseCheckpoint(f.Daemon)
-		f.proxy.Cut()
-		f.make(behind, survivor)
-		f.write(behind, further)
-		f.proxy.Forward(behind.Addr)
-		f.proxy.Heal()
+		f.fails(behind)
 		f.Start()
 		for _, stream := range []string{factStream, partStream} {
 			world.AwaitStopped(t, f.Daemon, stream)
@@ -66,21 +62,23 @@ func TestTwoDatabasesInOneDomain(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	other := testenv.MySQL(t)
-	world.EachBus(t, func(t *testing.T, shared *world.Bus) {
-		for name, c := range map[string]struct {
-			bus  *world.Bus
-			rows int
-			env  world.Env
-		}{
-			"at least once":             {shared, 3, nil},
-			"exactly once":              {shared.ExactlyOnce("lineage"), 200, nil},
-			"a database without rows":   {shared, 0, nil},
-			"a standby with its copies": {shared, 3, world.Env{"BRIDGE_STANDBY": "lineage"}},
-			"its progress on the bus":   {shared, 3, progressOnBus(t, makeProgress(t, shared))},
-		} {
-			t.Run(name, func(t *testing.T) { twoDatabases(t, c.bus, other, c.rows, c.env) })
-		}
-	})
+	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
+	for name, c := range map[string]struct {
+		bus  *world.Bus
+		rows int
+		env  world.Env
+	}{
+		"at least once":             {nats, 3, nil},
+		"exactly once":              {kafka.ExactlyOnce("lineage"), 200, nil},
+		"a database without rows":   {kafka, 0, nil},
+		"a standby with its copies": {nats, 3, world.Env{"BRIDGE_STANDBY": "lineage"}},
+		"its progress on the bus":   {kafka, 3, progressOnBus(t, makeProgress(t, kafka))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			twoDatabases(t, c.bus, other, c.rows, c.env)
+		})
+	}
 }
 
 // makeProgress makes where progress is kept on a bus.

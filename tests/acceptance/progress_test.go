@@ -106,7 +106,7 @@ func TestAStartThatNoMessageTells(t *testing.T) {
 		p := v.publish("latest")
 		p.Start()
 		world.Eventually(t, time.Minute, "both tables are begun", func() bool { return decided(p.Daemon) })
-		for n := range 3 {
+		for n := range 2 {
 			p.Kill()
 			v.lose()
 			for _, table := range []string{"facts", "states"} {
@@ -124,18 +124,11 @@ func TestAStartThatNoMessageTells(t *testing.T) {
 func TestATransactionThatOutlivesTheFolder(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b) })
-}
-
-// TestATransactionThatOutlivesTheFolderExactlyOnce is the same in exactly-once mode.
-func TestATransactionThatOutlivesTheFolderExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b.ExactlyOnce(t.Name())) })
+	world.EachBus(t, outlive)
 }
 
 func outlive(t *testing.T, b *world.Bus) {
-	const rows = 40_000
+	const rows = 20_000
 	v := newVolatile(t, b, 1)
 	tx, err := v.DB.BeginTx(t.Context(), nil)
 	if err != nil {

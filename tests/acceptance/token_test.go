@@ -46,7 +46,7 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	stop()
 	rows := 1
 	stop = every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
-	for begin := time.Now(); time.Since(begin) < 5*testenv.KafkaSession; rows++ {
+	for begin := time.Now(); time.Since(begin) < 3*testenv.KafkaSession; rows++ {
 		arrives(t, d, table)
 	}
 	stop()

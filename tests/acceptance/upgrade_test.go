@@ -22,10 +22,11 @@ func TestUpgrade(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	former := buildFormer(t)
-	for _, mode := range []string{"at-least-once", "exactly-once", progressOnTheBus} {
+	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
+	for mode, b := range map[string]*world.Bus{"at-least-once": nats, "exactly-once": kafka, progressOnTheBus: kafka} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			world.EachBus(t, func(t *testing.T, b *world.Bus) { upgrade(t, b, mode, former) })
+			upgrade(t, b, mode, former)
 		})
 	}
 }

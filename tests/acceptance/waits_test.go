@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/demo"
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
 	"bridge/tests/world"
@@ -150,20 +148,9 @@ func rude(t *testing.T) string {
 // orders returns the environment of a release stream of a file.
 func orders(t *testing.T) world.Env {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "shop.db")
-	db, err := demo.OpenDatabase(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if _, err := db.Exec("INSERT INTO orders (customer, total_cents, created) VALUES ('ada', 100, datetime())"); err != nil {
-		t.Fatal(err)
-	}
-	return world.Env{
-		"BRIDGE_SOURCE_URL": "sqlite://" + path, "BRIDGE_STREAMS": "orders",
-		"BRIDGE_STREAM_ORDERS_TABLE": demo.Orders, "BRIDGE_STREAM_ORDERS_KIND": "release",
-		"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "bridge.db"),
-	}
+	e, insert := newShop(t)
+	insert(1)
+	return e
 }
 
 func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
@@ -178,8 +165,8 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 	}})
 	kafka.CreateTopic(t, "there", 1, nil)
 	kafka.CreateTopic(t, "readable", 1, nil)
-	allow(t, kafka, kmsg.ACLOperationDescribe, "readable")
-	allow(t, kafka, kmsg.ACLOperationRead, "readable")
+	allow(t, kafka, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, "readable")
+	allow(t, kafka, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, "readable")
 	nats := testenv.NATS(t)
 	login := world.Env{"BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512", "BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": testenv.KafkaPassword}
 	on := func(brokers []string, topic string, more world.Env) world.Env {
@@ -210,7 +197,7 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 		"a certificate of somebody":       {on(kafka.TLSBrokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_TLS_CA": certs.OtherCA}), "sink-unreachable", []string{"TLS with broker", "certificate", "BRIDGE_KAFKA_TLS_CA"}, false},
 		"no right to describe the topic":  {on(kafka.SASLBrokers(), "there", login), "topic-grant", []string{"topic there"}, false},
 		"no right to write to the topic":  {on(kafka.SASLBrokers(), "readable", login), "topic-grant", []string{"topic readable"}, true},
-		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir()}), "no-topic", []string{"topic bridge-progress", "does not exist", "create it"}, false},
+		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir()}), "no-topic", []string{"bridge-progress", "does not exist", "create"}, false},
 		"a database that says nothing":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + hangs + "/db"}), "source-unreachable", []string{portOf(hangs), "BRIDGE_SOURCE_URL"}, false},
 		"a database that is away":         {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@127.0.0.1:1/db"}), "source-unreachable", []string{"127.0.0.1:1", "connection refused"}, false},
 		"another server as the database":  {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + nats.Addr() + "/db"}), "source-unreachable", []string{portOf(nats.Addr()), "BRIDGE_SOURCE_URL"}, false},
@@ -220,4 +207,44 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 			w.must(t)
 		})
 	}
+	t.Run("one right after the other", func(t *testing.T) {
+		t.Parallel()
+		missesRights(t, kafka)
+	})
+}
+
+// missesRights runs check, and a process of a standby group, against a broker that lets the login
+// do nothing at first, and gives it one right after the other.
+func missesRights(t *testing.T, kafka *testenv.KafkaServer) {
+	_, e := shop(t, testenv.MariaDB(t))
+	e = e.With(world.Env{
+		"BRIDGE_SINK_URL": "kafka://" + strings.Join(kafka.SASLBrokers(), ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+		"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret",
+		"BRIDGE_KAFKA_TOMBSTONES": "off",
+	})
+	mustFind(t, e, "unsafe", "sink-login")
+	e["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
+	kafka.CreateTopic(t, "orders", 1, nil)
+	mustFind(t, e, "unsafe", "topic-grant", "may not be described", "--operation Read --operation Write --operation Describe --topic orders")
+	allow(t, kafka, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, "orders")
+	mustFind(t, e, "unsafe", "topic-grant", "may not be written to")
+	allow(t, kafka, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, "orders")
+	mustFind(t, e, "unsafe", "topic-unreadable", "may not be read", "--operation Read ")
+	mustFind(t, e.With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_DELETED": ""}), "warning", "topic-unreadable", "published again")
+	allow(t, kafka, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, "orders")
+	if got := mustBeSilent(t, e).Summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
+		t.Errorf("the sink is summed up as %q", got)
+	}
+	mustFind(t, e.With(world.Env{"BRIDGE_KAFKA_TOMBSTONES": "auto"}), "note", "topic-hidden", "cleanup.policy", "--operation DescribeConfigs --topic orders")
+
+	// A standby needs a right on its group, which a process that waits for it names, too.
+	e = e.With(world.Env{"BRIDGE_STANDBY": "rights", "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})
+	mustFind(t, e, "unsafe", "standby-grant", "cannot be joined", "grant READ on group bridge-standby.rights.0", "--operation Read --group bridge-standby.rights.0")
+	d := world.NewDaemon(t, world.Binary(t, false), e)
+	d.Start()
+	refused(t, d, "grant READ on group bridge-standby.rights.0")
+	allow(t, kafka, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, "bridge-standby.rights.0")
+	world.AwaitReady(t, d)
+	d.Kill()
+	mustBeSilent(t, e)
 }
