@@ -34,24 +34,22 @@ func worldOnce(t *testing.T, b *world.Bus) {
 		failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
 		failpoint.AfterPublish, failpoint.BeforeAck, failpoint.AfterAck, failpoint.BeforeSave, failpoint.AfterSave, failpoint.BeforeCatchUp, failpoint.AfterCatchUp,
 	} {
-		for range 2 {
-			if point == failpoint.BeforeCatchUp || point == failpoint.AfterCatchUp {
-				// On NATS only a start commits what it has read: there are no holes.
-				points.Set(failpoint.Action{Point: point, Kill: true})
-				p.Kill()
-				p.Start()
-			} else {
-				points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
-			}
-			if signal := p.Wait(); signal != syscall.SIGKILL {
-				t.Fatalf("%s: the program has ended by signal %v", point, signal)
-			}
-			points.Set()
+		if point == failpoint.BeforeCatchUp || point == failpoint.AfterCatchUp {
+			// On NATS only a start commits what it has read: there are no holes.
+			points.Set(failpoint.Action{Point: point, Kill: true})
+			p.Kill()
 			p.Start()
+		} else {
+			points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
 		}
-		catchUp()
+		if signal := p.Wait(); signal != syscall.SIGKILL {
+			t.Fatalf("%s: the program has ended by signal %v", point, signal)
+		}
+		points.Set()
+		p.Start()
 	}
-	for range 6 {
+	catchUp()
+	for range 3 {
 		world.Pause(world.Between(0, time.Second))
 		p.Kill()
 		world.Pause(world.Between(0, time.Second))
@@ -65,46 +63,6 @@ func worldOnce(t *testing.T, b *world.Bus) {
 	commitsLate(w, p)
 	stop()
 	expectOnce(t, p, true)
-}
-
-// TestReplicasExactlyOnce kills a program at each step of an atomic batch on a stream with three
-// replicas, whose leader moves; then it kills one of their servers after the other.
-func TestReplicasExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	b := world.NATSBus(testenv.NATS(t)).Clustered(t).ExactlyOnce(t.Name())
-	_, p, points := exactlyOnce(t, b)
-	p.Start()
-	_, stop := p.World.Write()
-	p.CaughtUp(2*time.Minute, "what is written arrives")
-	moved := 0
-	for _, point := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded} {
-		moved += b.MoveLeaders(t, "")
-		p.CaughtUp(2*time.Minute, "the leader has moved")
-		points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
-		if signal := p.Wait(); signal != syscall.SIGKILL {
-			t.Fatalf("%s: the program has ended by signal %v", point, signal)
-		}
-		points.Set()
-		moved += b.MoveLeaders(t, "")
-		p.Start()
-		p.CaughtUp(2*time.Minute, "what is written arrives")
-	}
-	world.Eventually(t, 30*time.Second, "the leader has moved once", func() bool {
-		if moved == 0 {
-			moved = b.MoveLeaders(t, "")
-		}
-		return moved > 0
-	})
-	for _, member := range b.Members {
-		member.Kill()
-		world.Pause(world.Between(0, time.Second))
-		member.Start(t)
-		b.Whole(t, "")
-	}
-	p.CaughtUp(2*time.Minute, "each server was killed")
-	stop()
-	expectOnce(t, p, false)
 }
 
 // exactlyOnce makes a program with failpoints and its load.
@@ -154,10 +112,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 	zombie.Start()
 	_, stop := w.Write()
 	p.CaughtUp(2*time.Minute, "what is written arrives")
-	for _, point := range []failpoint.Point{
-		failpoint.BeforePublish, failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
-		failpoint.AfterPublish, failpoint.BeforeAck, failpoint.BeforeSave, failpoint.AfterSave, failpoint.AfterAck, "",
-	} {
+	for _, point := range []failpoint.Point{failpoint.BeforePublish, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.BeforeSave, ""} {
 		if point == "" {
 			zombie.Stop()
 		} else {
@@ -215,8 +170,6 @@ func changeOfDelivery(t *testing.T, b *world.Bus) {
 	p.Wait()
 	points.Set()
 	mode("at-least-once")
-	p.Term()
-	mode("exactly-once")
 	stop()
 	expectOnce(t, p, false)
 }
