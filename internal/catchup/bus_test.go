@@ -101,18 +101,38 @@ func (b *bus) end(tp string) uint64 {
 // holds has reads of a TP wait until open is closed.
 func (b *bus) holds(tp string) (open chan struct{}) {
 	open = make(chan struct{})
-	b.fail = func(span sink.Span) error {
+	b.fails(func(span sink.Span) error {
 		if strings.HasPrefix(span.TP, tp) {
 			<-open
 		}
 		return nil
-	}
+	})
 	return open
 }
 
+// fails has fail asked before each Read from now on, looks has look asked before bounds are told.
+func (b *bus) fails(fail func(span sink.Span) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = fail
+}
+
+func (b *bus) looks(look func(ctx context.Context, destinations []string) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.look = look
+}
+
+// faults returns what is asked.
+func (b *bus) faults() (fail func(span sink.Span) error, look func(ctx context.Context, destinations []string) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fail, b.look
+}
+
 func (b *bus) TPs(ctx context.Context, destinations []string) (tps []sink.TP, err error) {
-	if b.look != nil {
-		if err := b.look(ctx, destinations); err != nil {
+	if _, look := b.faults(); look != nil {
+		if err := look(ctx, destinations); err != nil {
 			return nil, err
 		}
 	}
@@ -134,8 +154,8 @@ func (b *bus) TPs(ctx context.Context, destinations []string) (tps []sink.TP, er
 
 func (b *bus) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
 	next = span.From
-	if b.fail != nil {
-		if err := b.fail(span); err != nil {
+	if fail, _ := b.faults(); fail != nil {
+		if err := fail(span); err != nil {
 			return next, err
 		}
 	}

@@ -188,7 +188,7 @@ func TestFence(t *testing.T) {
 	t.Run("a release stream that cannot be read stops", func(t *testing.T) {
 		b := newBus("d")
 		b.other("x")
-		b.fail = func(sink.Span) error { return sink.ErrUnreadable }
+		b.fails(func(sink.Span) error { return sink.ErrUnreadable })
 		r := fencing(t, b, func() error { return nil }, true).start()
 		if err := r.stopOf("s"); !errors.Is(err, sink.ErrUnreadable) {
 			t.Errorf("it stops with %v", err)

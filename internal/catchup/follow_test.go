@@ -132,7 +132,7 @@ func TestFollowThatHangs(t *testing.T) {
 		f := follows(t, b, nil, nil)
 		f.pass(time.Hour)
 		f.state(true, false)
-		b.look = hangs
+		b.looks(hangs)
 		f.pass(10 * time.Minute)
 		f.state(false, false)
 		f.cancel()
@@ -216,10 +216,10 @@ func TestReadingsThatStandStill(t *testing.T) {
 		for i := range 10 {
 			b.says(ours("a", 5, uint64(i)+1))
 		}
-		b.fail = func(sink.Span) error {
+		b.fails(func(sink.Span) error {
 			b.lose("d", 5)
 			return nil
-		}
+		})
 		r := newRig(t, b, nil, nil, "s")
 		done := r.starting()
 		r.pass(10 * time.Minute)
@@ -243,10 +243,10 @@ func TestReadingsThatStandStill(t *testing.T) {
 			b.other("x")
 		}
 		var once sync.Once
-		b.fail = func(sink.Span) error {
+		b.fails(func(sink.Span) error {
 			once.Do(func() { b.lose("d", 5) })
 			return nil
-		}
+		})
 		r.run()
 		r.pass(10 * time.Minute)
 		done := make(chan error, 1)
@@ -275,12 +275,12 @@ func TestWatchOfSeveralStreams(t *testing.T) {
 		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Destinations = []string{"e"} }, "o", "s").start()
 		r.run()
 		r.pass(0)
-		b.look = func(ctx context.Context, destinations []string) error {
+		b.looks(func(ctx context.Context, destinations []string) error {
 			if destinations[0] == "e" {
 				return hangs(ctx, nil)
 			}
 			return nil
-		}
+		})
 		r.pass(2 * time.Minute)
 		b.says(ours("new", r.c.Epoch().Number()+1, 1))
 		r.pass(2 * time.Minute)

@@ -268,14 +268,14 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f.says(ours("b", 4, 9))
 		var slow atomic.Bool
 		slow.Store(true)
-		f.fail = func(span sink.Span) error {
+		f.fails(func(span sink.Span) error {
 			if slow.Load() && span.To > span.From+1 {
 				f.pass(t, long)
 				f.other("new")
 				f.other("new")
 			}
 			return nil
-		}
+		})
 		r := newRig(t, f.bus, f.batches, forgetting, "s")
 		ended := r.starting()
 		// A round is never short, and behind it something is left.

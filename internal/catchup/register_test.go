@@ -93,7 +93,7 @@ func TestWait(t *testing.T) {
 	bubble(t, "topics that cannot be read stop a capability stream, and not a release stream", func(t *testing.T) {
 		b := newBus("d")
 		b.says(ours("a", 5, 1))
-		b.fail = func(sink.Span) error { return sink.ErrUnreadable }
+		b.fails(func(sink.Span) error { return sink.ErrUnreadable })
 		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[1].Release = true }, "s", "o").start()
 		if err := r.stopOf("s"); !errors.Is(err, sink.ErrUnreadable) {
 			t.Errorf("the capability stream stops with %v", err)
@@ -160,14 +160,14 @@ func TestRegister(t *testing.T) {
 		b, batches := filled(t, nil)
 		r := newRig(t, b, batches, func(o *catchup.Options) { o.Streams[0].Release = true }, "s").start()
 		b.make("d")
-		b.look = unreadable
+		b.looks(unreadable)
 		register(t, r, "d", "2", 0)
 	})
 	bubble(t, "of a capability stream that cannot be read the outcome is unknown", func(t *testing.T) {
 		b, batches := filled(t, nil)
 		r := newRig(t, b, batches, nil, "s").start()
 		b.make("d")
-		b.look = unreadable
+		b.looks(unreadable)
 		if _, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); !errors.Is(err, catchup.ErrReadBack) {
 			t.Error(err)
 		}

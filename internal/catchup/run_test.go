@@ -176,7 +176,7 @@ func TestResolveOfWhatCannotBeRead(t *testing.T) {
 	for _, release := range []bool{false, true} {
 		b := newBus("d")
 		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Release = release }, "s").start()
-		b.look = unreadable
+		b.looks(unreadable)
 		if err := r.c.Resolve(t.Context(), "s"); release != (err == nil) || err != nil && !errors.Is(err, sink.ErrUnreadable) {
 			t.Errorf("of a release stream %v: %v", release, err)
 		}

@@ -263,13 +263,13 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 	bubble(t, "nothing has changed, and a new leader knew less for a moment", func(t *testing.T) {
 		b, batches := filled(t, nil)
 		whole, looks := b.logs["d"].messages, 0
-		b.look = func(context.Context, []string) error {
+		b.looks(func(context.Context, []string) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.logs["d"].messages = whole[:min(1+looks, len(whole))]
 			looks++
 			return nil
-		}
+		})
 		r := newRig(t, b, batches, nil, "s").start()
 		if g := r.registration("s", "d"); g.Number != 1 || r.feeds["s"].due {
 			t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
