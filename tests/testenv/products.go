@@ -44,14 +44,6 @@ func (p Product) String() string { return p.name }
 // IsMySQL reports whether the product is a MySQL.
 func (p Product) IsMySQL() bool { return p.family == mySQL }
 
-// WithoutTLS returns the argument that has a server refuse TLS.
-func (p Product) WithoutTLS() string {
-	if p.IsMySQL() {
-		return "--tls-version="
-	}
-	return "--skip-ssl"
-}
-
 // AnyMySQL returns the MySQL that `make test` runs on: 9.7, which is the lighter one to fetch, or
 // else 8.0.
 func AnyMySQL() Product {
@@ -73,22 +65,9 @@ func Products() []Product {
 // EachProduct runs a test on each of Products, as a subtest with the product's name.
 func EachProduct(t *testing.T, test func(*testing.T, Product)) {
 	t.Helper()
-	eachOf(t, func(Product) bool { return true }, test)
-}
-
-// EachMySQL is EachProduct for what MariaDB does not have.
-func EachMySQL(t *testing.T, test func(*testing.T, Product)) {
-	t.Helper()
-	eachOf(t, Product.IsMySQL, test)
-}
-
-func eachOf(t *testing.T, chosen func(Product) bool, test func(*testing.T, Product)) {
-	t.Helper()
 	needReal(t)
 	for _, p := range Products() {
-		if chosen(p) {
-			t.Run(p.String(), func(t *testing.T) { test(t, p) })
-		}
+		t.Run(p.String(), func(t *testing.T) { test(t, p) })
 	}
 }
 

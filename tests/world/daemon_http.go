@@ -1,7 +1,6 @@
 package world
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -85,27 +84,4 @@ func (d *Daemon) Scrape() Scrape {
 		At: time.Now(), Rows: SumOf(body, "bridge_records_total"), Late: SumOf(body, "bridge_late_records_total"), Lag: SumOf(body, "bridge_lag_seconds"),
 		InFlight: SumOf(body, "bridge_ids_in_flight"), Reserved: SumOf(body, "bridge_inflight_bytes"),
 	}
-}
-
-// HighestLag returns the lag in seconds of the shard that lags most; an hour where it is not known.
-func (d *Daemon) HighestLag() (highest float64) {
-	const unknown = 3600
-	_, body := d.Get("/api/v1/status")
-	var status struct {
-		Streams []struct {
-			Shards []struct{ LagSeconds *float64 }
-		}
-	}
-	if json.Unmarshal([]byte(body), &status) != nil || len(status.Streams) == 0 {
-		return unknown
-	}
-	for _, stream := range status.Streams {
-		for _, shard := range stream.Shards {
-			if shard.LagSeconds == nil {
-				return unknown
-			}
-			highest = max(highest, *shard.LagSeconds)
-		}
-	}
-	return highest
 }

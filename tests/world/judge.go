@@ -37,8 +37,6 @@ type Expect struct {
 	Sampled bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
-	// Hiding says that the settings of a stream of entities are those of Hiding.Env.
-	Hiding Hiding
 	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
 	// rows.
 	Aside, AsideRows map[string]bool

@@ -37,10 +37,8 @@ func (e *Event) matches(v workload.Version) bool {
 		return v.Condition == workload.Live && v.State == e.state
 	case e.Reason == "TOMBSTONE":
 		return v.Condition == workload.Tombstone
-	case e.Reason == "FILTERED":
-		return v.Condition == filtered
 	}
-	return v.Condition == workload.Absent
+	return v.Condition == workload.Absent && e.Reason != "FILTERED"
 }
 
 // chain is what has been judged of one entity.

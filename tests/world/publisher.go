@@ -285,7 +285,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	p.T.Helper()
 	var j *Judge
 	if table := p.World.Entities[stream]; table != nil {
-		j = NewEntityJudge(p.T, expect.Hiding.histories(table.Histories()), expect)
+		j = NewEntityJudge(p.T, table.Histories(), expect)
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}
@@ -300,7 +300,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
 	if r, ok := j.record.(*entityRecord); ok {
-		r.fold.Compare(j.expect.Hiding.table(TableFold(p.T, p.World.DB, stream)), j.expect.Aside == nil, &j.Verdict)
+		r.fold.Compare(TableFold(p.T, p.World.DB, stream), j.expect.Aside == nil, &j.Verdict)
 	}
 }
 
