@@ -44,7 +44,7 @@ test: ## Test all packages, on real servers that it fetches: 6 minutes
 	scripts/test
 
 .PHONY: test-all
-test-all: ## Run all tests, in full size: 25 minutes
+test-all: ## Run all tests, in full size: 20 minutes
 	scripts/test-deps compile
 	scripts/test --all
 
