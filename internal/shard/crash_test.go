@@ -209,7 +209,7 @@ func (c crash) one(t *testing.T, happens func(t *testing.T) bool) (harmed bool) 
 // may arrive later than that. A process is also killed twice, and the tables change at a step while
 // it goes on.
 func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
-	table{twins, testall.Cases(9, 1), testall.Cases(1, 2), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
+	table{twins, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
 		c = c.draw(rng, steps, meanwhiles)
 		return c.one(t, c.killed)
 	}, 75}.run(t)
@@ -218,7 +218,7 @@ func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
 // TestAKillInATransaction does the same to a process that publishes exactly once: nothing is
 // published twice. A commit that was on its way arrives, or does not.
 func TestAKillInATransaction(t *testing.T) {
-	table{onceTwins, testall.Cases(9, 1), testall.Cases(1, 2), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
+	table{onceTwins, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
 		c = c.draw(rng, steps, slices.Concat(meanwhiles, mishaps, mishaps))
 		return c.one(t, c.killed)
 	}, 75}.run(t)

@@ -173,6 +173,35 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 		})
 	})
 
+	t.Run("counts as a loop that stands still once that takes longer than a read may", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.insert(300)
+			free := make(chan struct{})
+			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+				if ofTail(q) && q.After == 100 {
+					<-free
+				}
+				return read()
+			}
+			s, stop := b.run(t)
+			eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
+			still := func() time.Duration { return time.Since(s.Status().LastHeartbeat) }
+			<-time.After(110 * time.Second)
+			if got := still(); got > 10*time.Second {
+				t.Errorf("a slow read: the %s stands still for %s", s.Status().Loop, got)
+			}
+			<-time.After(2 * time.Minute)
+			if got := still(); got < time.Minute || s.Status().Loop != "owner" {
+				t.Errorf("a read that hangs: the %s stands still for %s", s.Status().Loop, got)
+			}
+			close(free)
+			b.saved(t, 300)
+			stop()
+			expectRun(t, b.ids(topic), 1, 300)
+		})
+	})
+
 	t.Run("holds up no shutdown", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(300)

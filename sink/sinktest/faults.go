@@ -72,7 +72,7 @@ func stalled(h *history, end func(cancel func())) (during []sink.Message, acked 
 // harmed publishes before, during and behind what harms the bus.
 func harmed(t *testing.T, f Fixture, harm func(testing.TB)) {
 	h := begin(t, f)
-	h.repeats = true
+	h.repeats = !f.Features.Drops
 	h.deliver(deadline(t), mixed(f, "before", 0, 100))
 	var over atomic.Bool
 	var publishing sync.WaitGroup

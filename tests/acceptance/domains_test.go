@@ -170,3 +170,31 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "the message of row 1 is there again", rowOne)
 }
+
+// TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
+// store: the server knows its id, and it has to be there again.
+func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, MaxMsgSize: 2000, Duplicates: 2 * time.Minute})
+	dead := server.CreateStream(t, natsjs.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}, Duplicates: 2 * time.Minute})
+	b := world.NATSBus(server)
+	w := world.Empty(t, nil)
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
+	w.Exec("INSERT INTO facts (text) VALUES (?)", strings.Repeat("y", 5000))
+	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_DEAD_LETTER": "dead",
+		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_CREATED": "created", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}",
+	}))
+	isDead := func() bool { return b.Count(t, "DEAD") == 1 }
+	d.Start()
+	world.Eventually(t, time.Minute, "the dead letter is there", isDead)
+	d.Kill()
+	loseCheckpoint(d)
+	if err := dead.DeleteMsg(t.Context(), 1); err != nil || isDead() {
+		t.Fatalf("the dead letter is not removed: %v", err)
+	}
+	d.Start()
+	world.Eventually(t, time.Minute, "the dead letter is there again", isDead)
+}

@@ -173,3 +173,43 @@ func changeOfDelivery(t *testing.T, b *world.Bus) {
 	stop()
 	expectOnce(t, p, false)
 }
+
+// TestReplicasExactlyOnce kills a program at two steps of an atomic batch on a stream with three
+// replicas, whose leader moves; then it kills one of their servers after the other.
+func TestReplicasExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := world.NATSBus(testenv.NATS(t)).Clustered(t).ExactlyOnce(t.Name())
+	_, p, points := exactlyOnce(t, b)
+	p.Start()
+	_, stop := p.World.Write()
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	moved := 0
+	for _, point := range []failpoint.Point{failpoint.TransactionSent, failpoint.TransactionEnded} {
+		moved += b.MoveLeaders(t, "")
+		p.CaughtUp(2*time.Minute, "the leader has moved")
+		points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
+		if signal := p.Wait(); signal != syscall.SIGKILL {
+			t.Fatalf("%s: the program has ended by signal %v", point, signal)
+		}
+		points.Set()
+		moved += b.MoveLeaders(t, "")
+		p.Start()
+		p.CaughtUp(2*time.Minute, "what is written arrives")
+	}
+	world.Eventually(t, 30*time.Second, "the leader has moved once", func() bool {
+		if moved == 0 {
+			moved = b.MoveLeaders(t, "")
+		}
+		return moved > 0
+	})
+	for _, member := range b.Members {
+		member.Kill()
+		world.Pause(world.Between(0, time.Second))
+		member.Start(t)
+		b.Whole(t, "")
+	}
+	p.CaughtUp(2*time.Minute, "each server was killed")
+	stop()
+	expectOnce(t, p, false)
+}

@@ -1,7 +1,9 @@
 package acceptance
 
 import (
+	"database/sql"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -77,4 +79,71 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 	if strings.Contains(d.Log.String(), "hunter2-secret") {
 		t.Error("the log holds the password")
 	}
+}
+
+// TestASettingThatTheCheckpointDependsOn: KIND is another one at the next start. Its stream stops
+// and publishes nothing, the other goes on, and the command that is named has it begin again.
+func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "shop.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	insert := func(n int) {
+		t.Helper()
+		for _, table := range []string{factStream, partStream} {
+			if _, err := db.Exec("CREATE TABLE IF NOT EXISTS " + table + " (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)"); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				if _, err := db.Exec("INSERT INTO " + table + " (name) VALUES ('a')"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	insert(9)
+	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats"),
+		"BRIDGE_STREAMS":            factStream + "," + partStream,
+		"BRIDGE_STREAM_FACTS_TABLE": factStream, "BRIDGE_STREAM_FACTS_KIND": "release",
+		"BRIDGE_STREAM_PARTS_TABLE": partStream, "BRIDGE_STREAM_PARTS_KIND": "release",
+	})
+	d.Start()
+	passed := func(stream string, id uint64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
+	}
+	passed(factStream, 9)
+	passed(partStream, 9)
+	d.Term()
+
+	insert(1)
+	d.Env["BRIDGE_STREAM_PARTS_KIND"] = "capability"
+	found := world.Check(t, d.Env).Find("checkpoint-meaning")
+	if len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "KIND was release and is capability") || found[0].Statement != "bridge checkpoint reset parts" {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed(factStream, 10)
+	world.Eventually(t, time.Minute, "parts has stopped", func() bool {
+		shards := d.Shards(partStream)
+		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "bridge checkpoint reset parts")
+	})
+	if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "another configuration") {
+		t.Errorf("/readyz %d: %s", code, body)
+	}
+	d.Term()
+	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", partStream); status != 0 {
+		t.Fatal(stderr)
+	}
+	if found := world.Check(t, d.Env).Find("checkpoint-meaning"); len(found) > 0 {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed(partStream, 10)
+	world.AwaitReady(t, d)
 }
