@@ -50,6 +50,12 @@ var standbyFaults = []fault{
 				tr.cuts++
 				cut := tr.group.Replace("half-open", func(*world.Member) { tr.servers.busProxy.HalfOpen() })
 				tr.outage(10 * time.Second)
+				world.Eventually(tr.T, 30*time.Second, "the one that is cut off is alive, works not, and is not ready", func() bool {
+					status, ok := cut.Status()
+					ready, _ := cut.Daemon.Get("/readyz")
+					live, _ := cut.Daemon.Get("/livez")
+					return ok && !status.Works && ready == 503 && live == 200
+				})
 				tr.servers.busProxy.Heal()
 				tr.group.Waits(cut)
 			}
