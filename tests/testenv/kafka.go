@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -196,6 +197,16 @@ func (s *KafkaServer) ping(ctx context.Context) error {
 	res, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
 	if err == nil && len(res.Brokers) == 0 {
 		err = errors.New("no broker has joined the cluster")
+	}
+	if err != nil {
+		return err
+	}
+	// Nor does a broker that has just started hand out producer ids.
+	ids, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(ctx, client)
+	if err == nil {
+		if err = kerr.ErrorForCode(ids.ErrorCode); !kerr.IsRetriable(err) {
+			return nil
+		}
 	}
 	return err
 }
