@@ -81,26 +81,28 @@ func (f *serverFacts) checkServer(r *inspect.Report) {
 
 // checkFlush notes that a crash may take away rows that were committed, and published. Without a
 // binary log InnoDB shows a commit before its own log has it, also where it flushes each commit:
-// tests that kill servers lose rows that were read. Galera and replicas get such rows again, and
-// other storage engines are not known to do so.
+// tests that kill servers lose rows that were read. A replica and a node of Galera get such rows
+// again, and TiDB and OceanBase have other engines.
 func (f *serverFacts) checkFlush(r *inspect.Report) {
-	v := f.variables
-	flush, lost := v["innodb_flush_log_at_trx_commit"], ""
-	switch {
-	case flush == "0":
-		lost = "of the server"
-	case flush != "" && flush != "1":
-		lost = "of its host"
-	case v["log_bin"] == "OFF" && !isGalera(v) && !isTiDB(v) && !isOceanBase(v) && f.channel == channelNone:
-		r.Add(inspect.Note, inspect.Flush, "server", "keeps no binary log, and shows a commit a moment before its own log has it: a crash may lose rows that bridge has read in that moment, and hands out their ids again").
-			Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator set log_bin and restart the server")
-		return
-	default:
-		return
+	const variable = "innodb_flush_log_at_trx_commit"
+	note := func(what, set string) *inspect.Finding {
+		return r.Add(inspect.Note, inspect.Flush, "server", what+", and hands out their ids again").
+			Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator %s", set)
 	}
-	r.Add(inspect.Note, inspect.Flush, "server", "has innodb_flush_log_at_trx_commit="+flush+": a crash "+lost+" loses the rows that were committed last, and hands out their ids again").
-		Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator run").
-		Types("SET GLOBAL innodb_flush_log_at_trx_commit = 1;")
+	v := f.variables
+	switch flush := v[variable]; flush {
+	case "":
+	case "1":
+		if v["log_bin"] == "OFF" && !isGalera(v) && !isTiDB(v) && !isOceanBase(v) && f.channel == channelNone {
+			note("keeps no binary log, and shows a commit a moment before its own log has it: a crash may lose rows that bridge has read in that moment", "set log_bin and restart the server")
+		}
+	default:
+		lost := "of its host"
+		if flush == "0" {
+			lost = "of the server"
+		}
+		note("has "+variable+"="+flush+": a crash "+lost+" loses the rows that were committed last", "run").Types("SET GLOBAL %s = 1;", variable)
+	}
 }
 
 func (f *serverFacts) checkIDs(r *inspect.Report) {
