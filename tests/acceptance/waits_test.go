@@ -197,7 +197,7 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 		"a certificate of somebody":       {on(kafka.TLSBrokers(), "there", world.Env{"BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_TLS_CA": certs.OtherCA}), "sink-unreachable", []string{"TLS with broker", "certificate", "BRIDGE_KAFKA_TLS_CA"}, false},
 		"no right to describe the topic":  {on(kafka.SASLBrokers(), "there", login), "topic-grant", []string{"topic there"}, false},
 		"no right to write to the topic":  {on(kafka.SASLBrokers(), "readable", login), "topic-grant", []string{"topic readable"}, true},
-		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir()}), "no-topic", []string{"bridge-progress", "does not exist", "create"}, false},
+		"a topic for progress on the bus": {on(kafka.Brokers(), "there", world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir()}), "no-topic", []string{"topic bridge-progress", "does not exist", "create it"}, false},
 		"a database that says nothing":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + hangs + "/db"}), "source-unreachable", []string{portOf(hangs), "BRIDGE_SOURCE_URL"}, false},
 		"a database that is away":         {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@127.0.0.1:1/db"}), "source-unreachable", []string{"127.0.0.1:1", "connection refused"}, false},
 		"another server as the database":  {on(kafka.Brokers(), "there", world.Env{"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + nats.Addr() + "/db"}), "source-unreachable", []string{portOf(nats.Addr()), "BRIDGE_SOURCE_URL"}, false},

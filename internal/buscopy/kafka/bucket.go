@@ -17,7 +17,7 @@ func New(bus buscopy.Bus, topic, create string) *buscopy.Messages {
 		Usable: func(tps []sink.TP) error {
 			switch n := len(tps); {
 			case n == 0:
-				return fmt.Errorf("%w: %s does not exist, or may not be described: %s", buscopy.ErrMissing, topic, create)
+				return fmt.Errorf("%w: topic %s does not exist, or DESCRIBE on it is not granted: create it: %s", buscopy.ErrMissing, topic, create)
 			case n > 1:
 				return fmt.Errorf("%s has %d partitions, and the order of one is needed: make it again: %s", topic, n, create)
 			}
