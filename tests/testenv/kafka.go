@@ -203,12 +203,13 @@ func (s *KafkaServer) ping(ctx context.Context) error {
 	}
 	// Nor does a broker that has just started hand out producer ids.
 	ids, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(ctx, client)
-	if err == nil {
-		if err = kerr.ErrorForCode(ids.ErrorCode); !kerr.IsRetriable(err) {
-			return nil
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	if err := kerr.ErrorForCode(ids.ErrorCode); kerr.IsRetriable(err) {
+		return err
+	}
+	return nil
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
