@@ -109,7 +109,7 @@ func threeFacts(t *testing.T, server *testenv.NATSServer, more world.Env) (*worl
 	t.Helper()
 	stream := server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
 	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL)")
+	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
 	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
 	return world.NewDaemon(t, world.Binary(t, false), world.NATSBus(server).Env().With(world.Env{
 		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_FACTS_TABLE": "facts",
@@ -177,24 +177,21 @@ func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	server := testenv.OwnNATS(t)
-	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, MaxMsgSize: 2000, Duplicates: 2 * time.Minute})
+	d, events := threeFacts(t, server, world.Env{"BRIDGE_DEAD_LETTER": "dead", "BRIDGE_NATS_STREAM": "", "BRIDGE_STREAM_FACTS_CREATED": "created"})
+	tooSmall := events.CachedInfo().Config
+	tooSmall.MaxMsgSize = 100
+	if _, err := server.JetStream(t).UpdateStream(t.Context(), tooSmall); err != nil {
+		t.Fatal(err)
+	}
 	dead := server.CreateStream(t, natsjs.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}, Duplicates: 2 * time.Minute})
-	b := world.NATSBus(server)
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
-	w.Exec("INSERT INTO facts (text) VALUES (?)", strings.Repeat("y", 5000))
-	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_DEAD_LETTER": "dead",
-		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_CREATED": "created", "BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}",
-	}))
-	isDead := func() bool { return b.Count(t, "DEAD") == 1 }
+	areDead := func() bool { return world.NATSBus(server).Count(t, "DEAD") == 3 }
 	d.Start()
-	world.Eventually(t, time.Minute, "the dead letter is there", isDead)
+	world.Eventually(t, time.Minute, "the dead letters are there", areDead)
 	d.Kill()
 	loseCheckpoint(d)
-	if err := dead.DeleteMsg(t.Context(), 1); err != nil || isDead() {
+	if err := dead.DeleteMsg(t.Context(), 1); err != nil || areDead() {
 		t.Fatalf("the dead letter is not removed: %v", err)
 	}
 	d.Start()
-	world.Eventually(t, time.Minute, "the dead letter is there again", isDead)
+	world.Eventually(t, time.Minute, "the dead letter is there again", areDead)
 }

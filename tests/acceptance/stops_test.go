@@ -1,17 +1,15 @@
 package acceptance
 
 import (
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"bridge/tests/world"
-
 	"bridge/tests/testall"
 	"bridge/tests/testenv"
+	"bridge/tests/world"
 )
 
 // TestWhatOnlyAPersonCanMend takes away a table, a column and a grant, each from one of four
@@ -86,39 +84,19 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	dir := t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(dir, "shop.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	insert := func(n int) {
-		t.Helper()
-		for _, table := range []string{factStream, partStream} {
-			if _, err := db.Exec("CREATE TABLE IF NOT EXISTS " + table + " (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)"); err != nil {
-				t.Fatal(err)
-			}
-			for range n {
-				if _, err := db.Exec("INSERT INTO " + table + " (name) VALUES ('a')"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
+	e, insert := newShop(t)
 	insert(9)
-	d := world.NewDaemon(t, world.Binary(t, false), world.Env{
-		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats"),
-		"BRIDGE_STREAMS":            factStream + "," + partStream,
-		"BRIDGE_STREAM_FACTS_TABLE": factStream, "BRIDGE_STREAM_FACTS_KIND": "release",
-		"BRIDGE_STREAM_PARTS_TABLE": partStream, "BRIDGE_STREAM_PARTS_KIND": "release",
-	})
+	d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{
+		"BRIDGE_SINK_URL": "embedded:" + filepath.Join(t.TempDir(), "nats"), "BRIDGE_STREAMS": "orders,parts",
+		"BRIDGE_STREAM_PARTS_TABLE": e["BRIDGE_STREAM_ORDERS_TABLE"], "BRIDGE_STREAM_PARTS_KIND": "release",
+	}))
 	d.Start()
 	passed := func(stream string, id uint64) {
 		t.Helper()
 		world.Eventually(t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
 	}
-	passed(factStream, 9)
-	passed(partStream, 9)
+	passed("orders", 9)
+	passed("parts", 9)
 	d.Term()
 
 	insert(1)
@@ -128,22 +106,22 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 		t.Errorf("check finds %+v", found)
 	}
 	d.Start()
-	passed(factStream, 10)
+	passed("orders", 10)
 	world.Eventually(t, time.Minute, "parts has stopped", func() bool {
-		shards := d.Shards(partStream)
+		shards := d.Shards("parts")
 		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "bridge checkpoint reset parts")
 	})
 	if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "another configuration") {
 		t.Errorf("/readyz %d: %s", code, body)
 	}
 	d.Term()
-	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", partStream); status != 0 {
+	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "parts"); status != 0 {
 		t.Fatal(stderr)
 	}
 	if found := world.Check(t, d.Env).Find("checkpoint-meaning"); len(found) > 0 {
 		t.Errorf("check finds %+v", found)
 	}
 	d.Start()
-	passed(partStream, 10)
+	passed("parts", 10)
 	world.AwaitReady(t, d)
 }
