@@ -72,6 +72,11 @@ torture: ## Harm bridge under load, print the results; see ARGS=--help
 	@scripts/test-deps
 	@scripts/torture $(ARGS)
 
+.PHONY: module
+# PATH on the command line is the module's path here, so the shell has to find its commands without it.
+module: ## Give the module another path: make module PATH=example.com/team/bridge
+	@NEW='$(PATH)' /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin /bin/bash -c 'exec scripts/module "$$NEW"'
+
 .PHONY: mistakes
 mistakes: ## Show that tests find small mistakes: 30 minutes
 	@scripts/test-deps

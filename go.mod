@@ -1,4 +1,4 @@
-module bridge
+module example.org/bridge
 
 go 1.26.0
 

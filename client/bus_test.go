@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/client"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/client"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // bus is a bus in memory. A group of it has one process for each call of Consume at most.

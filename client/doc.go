@@ -4,7 +4,7 @@
 //   - [Table] keeps a copy of a capability stream in memory.
 //   - [Events] hands the events of a stream to a function, at least once.
 //
-// Both run on a [Bus]: see [bridge/client/kafka] and [bridge/client/jetstream]. Run of each
+// Both run on a [Bus]: see [example.org/bridge/client/kafka] and [example.org/bridge/client/jetstream]. Run of each
 // blocks, owns all goroutines and connections, and retries for ever what may heal.
 //
 // # Table

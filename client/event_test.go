@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/client"
-	"bridge/sink"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/client"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // TestFormats has tables read messages of each EVENT_FORMAT.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // Handler handles one event. Its context ends when another process of the group takes over: what

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/client"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/client"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // handled is what a handler was given.

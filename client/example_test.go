@@ -7,9 +7,9 @@ import (
 	"os"
 	"os/signal"
 
-	"bridge/client"
-	"bridge/client/jetstream"
-	"bridge/client/kafka"
+	"example.org/bridge/client"
+	"example.org/bridge/client/jetstream"
+	"example.org/bridge/client/kafka"
 )
 
 // A copy of the stream orders, from Kafka.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/sink"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
 )
 
 // told is a message of a test: key, stamp and what it says; "" is a deletion.

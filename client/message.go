@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // message is what a stored message says, in the memory of that one.

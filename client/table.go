@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 // Table is a copy in memory of what a capability stream says about each entity. All of its methods

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/client"
-	"bridge/sink"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/client"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // inTime runs a test in synctest's time with a table on a bus, after it is ready.

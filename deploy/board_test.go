@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 var update = flag.Bool("update", false, "write the tests of the rules, and the chart's copies")

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // benchTable is a row of about 300 bytes.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // Deletion says which values of a DELETED column say that their row is deleted. Without Values that

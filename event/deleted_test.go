@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 func TestValuesOfDELETED(t *testing.T) {

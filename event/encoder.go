@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Errors of a caller that does not keep to the rules of Append.

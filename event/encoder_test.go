@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 func TestTheDeletedColumnDecidesTheOperation(t *testing.T) {

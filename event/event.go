@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Kind says what a row of a stream stands for.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // readAt is the database's clock of the tests.

@@ -3,8 +3,8 @@ package event_test
 import (
 	"fmt"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // orders is the table of the examples.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Format says how an event is written as the value of a message. Its identity does not depend on

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // otherFormats are the formats besides that of the golden files of events.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // tape hands out what a fuzzer wrote.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/internal/texts"
-	"bridge/source"
+	"example.org/bridge/internal/texts"
+	"example.org/bridge/source"
 )
 
 // uuidLen is the length of the text of a UUID.

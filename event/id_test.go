@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 const earlier, earlierStill = "6ba7b810-9dad-51d1-80b4-00c04fd430c8", "6ba7b811-9dad-51d1-80b4-00c04fd430c8"

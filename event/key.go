@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // appendKey appends the text of the entity key: byte strings in base64, bits as a number, all other

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // keyEncoder is bound to a table whose key has columns of these kinds.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 func TestNewEncoderNamesTheSettingAndTheRemedy(t *testing.T) {

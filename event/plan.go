@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // plan is what the encoder needs to know about one shape of columns.

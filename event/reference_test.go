@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // This file writes an event a second time, simply and with encoding/json, for the encoder to be

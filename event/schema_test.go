@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 func TestOperationsOfAnotherKindHaveNoSchema(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Shape is what the events of a table look like: the members of data that are columns, in the order

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // maxDepth is how deep a JSON column may nest: encoding/json reads 10000 levels, two of which are

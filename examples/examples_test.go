@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/examples/internal/stage"
-	"bridge/internal/config"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/examples/internal/stage"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -37,7 +37,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		args = append(args, "-race")
 	}
 	for name := range lines {
-		args = append(args, "bridge/examples/"+name)
+		args = append(args, "example.org/bridge/examples/"+name)
 	}
 	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/option"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/option"
 )
 
 // candidate notes an entity that has no row under the id of its entry.

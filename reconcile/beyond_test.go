@@ -9,10 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // truncated returns a world of 30 entities whose table was truncated, and then tailed from its

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/reconcile"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/reconcile"
 )
 
 // play plays a script on the table: steps between semicolons, of a name and its words.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/reconcile"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/reconcile"
 )
 
 func TestGuardCheck(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
 )
 
 // endless is a view, and the store of its runs, with many live entities, made up when they are

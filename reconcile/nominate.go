@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/panics"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/source"
 )
 
 // nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // pass is one call of Run. It serves one goroutine.

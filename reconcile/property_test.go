@@ -9,11 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
 )
 
 // writer changes a table at random, knows what it holds, and tells the world which entities it

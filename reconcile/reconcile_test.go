@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/view"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 func TestRunJudges(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/outage"
-	"bridge/internal/panics"
-	"bridge/internal/view"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/source"
 )
 
 // Reconciler reconciles one shard. Run serves one goroutine at a time; Status may be called by any.
@@ -142,7 +142,7 @@ type View interface {
 	Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error)
 }
 
-// Committer writes the checkpoint. A [bridge/internal/catchup.Committer] is one.
+// Committer writes the checkpoint. A [example.org/bridge/internal/catchup.Committer] is one.
 type Committer interface {
 	Apply(ctx context.Context, b *store.Batch) error
 }

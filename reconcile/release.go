@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 const (

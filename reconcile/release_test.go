@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // TestReleaseComparesIDsInOnePass has rows with the even ids, and some that appeared under odd ones

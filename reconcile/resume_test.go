@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 func TestRunThatIsCutShortGoesOn(t *testing.T) {

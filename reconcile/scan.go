@@ -7,12 +7,12 @@ import (
 	"math"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/internal/panics"
-	"bridge/internal/view"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/source"
 )
 
 // scan compares the table up to the bound, and what the view holds above that.

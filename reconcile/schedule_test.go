@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // plant is a scheduler of worlds under a clock of its own; begun are the times at which runs of

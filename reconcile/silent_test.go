@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 func TestAPanicCutsOneRunShort(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	stored "bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/view"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/source/ledger"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/checkpoint/store"
+	stored "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 var key = store.Key{Stream: "orders", Shard: "db.orders"}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 func decode(t *testing.T, m sink.Message) sink.DeadLetterDocument {

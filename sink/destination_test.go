@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // TestNames has what topics and subjects may be, as templates and as names.

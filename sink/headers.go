@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/internal/texts"
+	"example.org/bridge/internal/texts"
 )
 
 // The headers of messages, on every bus. Values that may differ between two sends of an event are

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // headersOf returns the headers of m as each yields them.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
 )
 
 // Errors of a sink. Test with errors.Is.

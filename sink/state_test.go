@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // inDecision is the example of docs/events.md.

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // maxFilter bounds a condition, in bytes.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 func TestFilterConditions(t *testing.T) {

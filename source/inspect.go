@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/panics"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/panics"
 )
 
 // Inspector is a Source that can inspect its server and tables for problems: what is unsafe or

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
 )
 
 func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {

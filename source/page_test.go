@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // fill gives p rows of three columns, the second of which is size bytes and the third NULL.

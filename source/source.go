@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // Errors of a shard that a retry does not resolve: a person has to change the database or the

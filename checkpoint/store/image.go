@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Image is what a store holds without views and parts.

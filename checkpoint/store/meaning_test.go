@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 func TestMeaningDifferences(t *testing.T) {

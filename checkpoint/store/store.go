@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"bridge/internal/inspect"
+	"example.org/bridge/internal/inspect"
 )
 
 // Errors of a store. Test with errors.Is; the wrapping error names the folder and the remedy.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/client"
-	"bridge/sink"
+	"example.org/bridge/client"
+	"example.org/bridge/sink"
 )
 
 // Sizes of a benchmark. The events are about as long as those of docs/events.md.

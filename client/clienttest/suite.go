@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/client"
-	"bridge/sink"
+	"example.org/bridge/client"
+	"example.org/bridge/sink"
 )
 
 // Fixture is a bus with an empty destination of its own.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/client"
-	"bridge/sink"
+	"example.org/bridge/client"
+	"example.org/bridge/sink"
 )
 
 // Stream is the stream that a Writer publishes.

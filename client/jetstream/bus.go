@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"bridge/client"
-	"bridge/sink/jetstream"
+	"example.org/bridge/client"
+	"example.org/bridge/sink/jetstream"
 )
 
 // Options say how to reach NATS.

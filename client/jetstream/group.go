@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/client"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	sinkjetstream "bridge/sink/jetstream"
+	"example.org/bridge/client"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	sinkjetstream "example.org/bridge/sink/jetstream"
 )
 
 const (

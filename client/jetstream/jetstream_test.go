@@ -10,14 +10,14 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/client"
-	"bridge/client/clienttest"
-	"bridge/client/jetstream"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	sinkjetstream "bridge/sink/jetstream"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/client"
+	"example.org/bridge/client/clienttest"
+	"example.org/bridge/client/jetstream"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

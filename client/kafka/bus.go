@@ -5,8 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 
-	"bridge/client"
-	"bridge/sink/kafka"
+	"example.org/bridge/client"
+	"example.org/bridge/sink/kafka"
 )
 
 // SASL is a login by user and password, by token, or by a mechanism of your own.

@@ -10,10 +10,10 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"bridge/client"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	"bridge/sink/kafka"
+	"example.org/bridge/client"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
 )
 
 const (

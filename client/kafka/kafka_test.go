@@ -9,12 +9,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"bridge/client/clienttest"
-	"bridge/client/kafka"
-	"bridge/sink"
-	sinkkafka "bridge/sink/kafka"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/client/clienttest"
+	"example.org/bridge/client/kafka"
+	"example.org/bridge/sink"
+	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/check"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/terminal"
 )
 
 // unsafeError says that a check found something that blocks bridge, or is unsafe.

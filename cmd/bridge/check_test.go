@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/check"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/terminal"
 )
 
 // examined runs bridge check on groups as if they had been found.

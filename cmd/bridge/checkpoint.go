@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/pebble"
-	"bridge/event"
-	"bridge/internal/app"
-	"bridge/internal/config"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
 )
 
 const checkpointDetails = `

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // messages returns how many messages of the shop are on the bus.

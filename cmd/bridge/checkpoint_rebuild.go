@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/progress"
-	"bridge/internal/terminal"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/terminal"
 )
 
 func checkpointRebuild(p *process) *cobra.Command {

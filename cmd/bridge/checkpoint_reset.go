@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/progress"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/terminal"
 )
 
 func checkpointReset(p *process) *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/progress"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/progress"
 )
 
 func checkpointSet(p *process) *cobra.Command {

@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/pebble"
-	"bridge/internal/app"
-	"bridge/internal/httpapi"
-	"bridge/internal/progress"
-	"bridge/internal/terminal"
-	"bridge/reconcile"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source/ledger"
 )
 
 // checkpointView is a shard's checkpoint as --json shows it.

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/pebble"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/progress"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 var (

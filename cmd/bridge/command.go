@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"bridge/internal/config"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/terminal"
 )
 
 // Exit status.

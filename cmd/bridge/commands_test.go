@@ -18,10 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/config"
-	"bridge/internal/option"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/terminal"
 )
 
 // outcome is what a command line leads to.

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/config"
-	"bridge/internal/deadletter"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/terminal"
-	"bridge/sink"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/sink"
 )
 
 const deadLetterDetails = `

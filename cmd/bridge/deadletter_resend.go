@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/config"
-	"bridge/internal/deadletter"
-	"bridge/internal/httpapi"
-	"bridge/internal/shard"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/terminal"
 )
 
 func deadLetterResend(p *process) *cobra.Command {

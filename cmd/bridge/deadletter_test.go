@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/app"
-	"bridge/internal/shard"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/shard"
 )
 
 func TestDeadLetterCommandLines(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/config"
-	"bridge/internal/demo"
-	"bridge/internal/verify"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/demo"
+	"example.org/bridge/internal/verify"
 )
 
 func demoCommand(p *process) *cobra.Command {

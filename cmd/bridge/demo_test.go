@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"bridge/internal/config"
+	"example.org/bridge/internal/config"
 )
 
 // runDemo runs the demo in this process, with a temporary folder and an environment of its own,

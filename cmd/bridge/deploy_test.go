@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/httpapi/httpapitest"
 )
 
 // The files that run bridge in containers are held against the configuration, because no test

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // page returns a page of the documentation.

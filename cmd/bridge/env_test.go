@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"bridge/internal/config"
-	"bridge/internal/config/configtest"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
 )
 
 // The environments of tests.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/terminal"
 )
 
 // healthTimeout is below the time limit of the image's health check.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

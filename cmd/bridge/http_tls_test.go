@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestCommandsOverTLS: in the container, whose certificate is not for 127.0.0.1, and elsewhere with

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config"
+	"example.org/bridge/internal/config"
 )
 
 func TestLogger(t *testing.T) {

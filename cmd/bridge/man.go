@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/config"
+	"example.org/bridge/internal/config"
 )
 
 // manCommand prints bridge.1, in the macros of man(7) and in ASCII.

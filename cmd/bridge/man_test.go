@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config"
+	"example.org/bridge/internal/config"
 )
 
 func TestManPage(t *testing.T) {

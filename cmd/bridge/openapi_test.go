@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestTheDocumentOfARunningBridge: requests of all kinds get answers that the OpenAPI document has.

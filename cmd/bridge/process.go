@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/app"
-	"bridge/internal/check"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/logevent"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/logevent"
+	"example.org/bridge/internal/terminal"
 )
 
 // process is what a command has of the process around it.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/backoff"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/terminal"
-	"bridge/reconcile"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
 )
 
 // reconcileJob is what the command is to do.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/app/apptest"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/app/apptest"
 )
 
 // shop is a database with the commands of a bridge that publishes it.

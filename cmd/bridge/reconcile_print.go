@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/app"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/terminal"
 )
 
 // printOutcomes prints what became of the shards. The error says that deletes were held back or a

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/shard"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
 )
 
 // reconciling is a daemon whose reconciles take a few looks at its status.

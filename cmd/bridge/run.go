@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/app"
-	"bridge/internal/config"
-	"bridge/internal/logburst"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/logburst"
 )
 
 func runCommand(p *process) *cobra.Command {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/contract"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/contract"
 )
 
 func schemaCommand(p *process) *cobra.Command {

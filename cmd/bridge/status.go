@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/backoff"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/terminal"
 )
 
 // watchEvery is the time between two statuses.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 )
 
 func TestStatusCommand(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/terminal"
 )
 
 // tailFormat is a line of a tail.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
 )
 
 // startDaemon runs a bridge in this process until stop, which waits for its end, or the end of the

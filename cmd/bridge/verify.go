@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bridge/internal/app"
-	"bridge/internal/terminal"
-	"bridge/internal/verify"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/internal/verify"
 )
 
 // differError says that a check found bus and tables to differ, or could not judge some streams.

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"sync"
 
-	"bridge/client"
-	"bridge/examples/internal/stage"
+	"example.org/bridge/client"
+	"example.org/bridge/examples/internal/stage"
 )
 
 //go:embed table.sql table.sqlite.sql bridge.env

@@ -10,12 +10,12 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/client/clienttest"
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/kafka"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/client/clienttest"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -12,8 +12,8 @@ import (
 	"maps"
 	"sync"
 
-	"bridge/client"
-	"bridge/examples/internal/stage"
+	"example.org/bridge/client"
+	"example.org/bridge/examples/internal/stage"
 )
 
 //go:embed table.sql table.sqlite.sql bridge.env

@@ -11,8 +11,8 @@ import (
 	"hash/fnv"
 	"sync"
 
-	"bridge/client"
-	"bridge/examples/internal/stage"
+	"example.org/bridge/client"
+	"example.org/bridge/examples/internal/stage"
 )
 
 //go:embed table.sql table.sqlite.sql bridge.env

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/standby"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/standby"
 )
 
 func TestAdvertised(t *testing.T) {

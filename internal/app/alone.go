@@ -13,16 +13,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/shard"
-	"bridge/internal/standby"
-	"bridge/reconcile"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/reconcile"
 )
 
 // Alone reconciles and sends dead letters again without a running bridge.

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/app/apptest"
-	"bridge/internal/config/configtest"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/config/configtest"
 )
 
 // mostBytes bounds what a row of the benchmark takes on a bus with the default format: see decision

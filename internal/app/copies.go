@@ -7,17 +7,17 @@ import (
 	"log/slog"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/buscopy"
-	buscopyjetstream "bridge/internal/buscopy/jetstream"
-	buscopykafka "bridge/internal/buscopy/kafka"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/progress"
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/kafka"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/buscopy"
+	buscopyjetstream "example.org/bridge/internal/buscopy/jetstream"
+	buscopykafka "example.org/bridge/internal/buscopy/kafka"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/kafka"
 )
 
 // copiesDependency is what outages of the copies of progress are named.

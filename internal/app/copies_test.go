@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
 )
 
 // onBus has a household keep progress on the bus, and begin at the latest row.

@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config"
-	"bridge/internal/contract"
-	"bridge/internal/progress"
-	"bridge/internal/verify"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/contract"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/source"
 )
 
 // Describe returns what the events of the named streams look like, by the columns that the tables

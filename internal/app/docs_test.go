@@ -9,10 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/config"
-	"bridge/internal/shard"
-	"bridge/internal/standby"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
 )
 
 // described is a registry that keeps nothing but what its collectors describe.

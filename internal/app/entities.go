@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi"
 )
 
 // newServed returns a household whose entities are shown.

@@ -13,15 +13,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/check"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/panics"
-	"bridge/internal/shard"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
 )
 
 // startsWithin is how long the inspection of the source waits for shards that start: it asks of

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/config"
-	"bridge/internal/config/configtest"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // inspectedSource is a source that can be reached after some attempts and then finds the same about

@@ -9,15 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
-	"bridge/internal/standby"
-	"bridge/internal/tap"
-	"bridge/reconcile"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/reconcile"
 )
 
 // health implements httpapi.Daemon.

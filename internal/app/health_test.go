@@ -14,11 +14,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/catchup"
-	"bridge/internal/httpapi"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
-	"bridge/reconcile"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/inspect"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/inspect"
 )
 
 func TestATakenPortIsAFinding(t *testing.T) {

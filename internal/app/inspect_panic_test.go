@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
 )
 
 // brokenInspector is a source that panics when it is looked at.

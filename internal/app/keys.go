@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/config"
-	"bridge/internal/shard"
-	"bridge/internal/view"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/source"
 )
 
 // keys reads the tables of a stream by key. It is safe for concurrent use.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/config/configtest"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // newKeyed returns the tables orders_0 and orders_1, whose key is a name, and what reads them.

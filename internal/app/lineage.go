@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/config"
-	"bridge/internal/lineage"
-	"bridge/internal/shard"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // mostMessages is how many of the newest messages of a topic-partition are read at a start whose

@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/catchup"
-	"bridge/internal/shard"
-	"bridge/sink"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
 )
 
 const (

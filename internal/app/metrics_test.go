@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/app/apptest"
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )

@@ -11,11 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/httpapi"
-	"bridge/internal/outage"
-	"bridge/internal/standby"
-	"bridge/sink"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/sink"
 )
 
 // collected returns the values of the metrics of a collector, by name and dependency.

@@ -5,12 +5,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/event"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // newReconcilers makes a scheduled reconciler for each of shards, which are those of all streams as

@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/app/apptest"
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/shard"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
 )
 
 // TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.

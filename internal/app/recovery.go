@@ -4,13 +4,13 @@ import (
 	"context"
 	"strings"
 
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/panics"
-	"bridge/internal/shard"
-	"bridge/sink"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
 )
 
 // newRecovery returns what reads the bus, where that can be read back (rule 24), and stops the

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 
-	"bridge/internal/config"
-	"bridge/internal/deadletter"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/shard"
-	"bridge/internal/terminal"
-	"bridge/internal/verify"
-	"bridge/internal/verify/bus"
-	"bridge/sink"
-	"bridge/sink/embedded"
-	"bridge/sink/jetstream"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/internal/verify/bus"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/embedded"
+	"example.org/bridge/sink/jetstream"
 )
 
 // Fates of dead letters besides those of the shard.

@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/backoff"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
 )
 
 // restPolls bounds how often a second tables are polled that have had nothing new for a while.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/app/apptest"
-	"bridge/internal/config"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/config"
 )
 
 // sharedLog is a log that several goroutines write.

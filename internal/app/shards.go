@@ -10,19 +10,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/buscopy"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
-	"bridge/internal/tap"
-	"bridge/internal/tracing"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/internal/tracing"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // parts are shared by all shards.

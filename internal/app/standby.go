@@ -14,13 +14,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/standby"
-	standbyjetstream "bridge/internal/standby/jetstream"
-	standbykafka "bridge/internal/standby/kafka"
-	"bridge/sink/jetstream"
-	"bridge/sink/kafka"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/standby"
+	standbyjetstream "example.org/bridge/internal/standby/jetstream"
+	standbykafka "example.org/bridge/internal/standby/kafka"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/kafka"
 )
 
 // slot is the part of all shards that a group shares: there is one.

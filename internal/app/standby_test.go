@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/config"
-	"bridge/internal/standby"
-	standbymemory "bridge/internal/standby/memory"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/standby"
+	standbymemory "example.org/bridge/internal/standby/memory"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // group is a household whose bridges are a standby group.

@@ -6,14 +6,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
-	"bridge/internal/standby"
-	"bridge/reconcile"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/reconcile"
 )
 
 // snapshot is one shard as it stands.

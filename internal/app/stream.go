@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/config"
-	"bridge/internal/panics"
-	"bridge/internal/progress"
-	"bridge/internal/shard"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // stream is what the shards of one stream share.

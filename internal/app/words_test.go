@@ -14,12 +14,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/app/apptest"
-	"bridge/internal/catchup"
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/option"
-	"bridge/internal/outage"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
 )
 
 // TestWarningsAtTheStart: those about the process come first, by name, then those of each stream in

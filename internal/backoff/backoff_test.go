@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 func TestBackoff(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // Copy is the progress of a stream as a store held it, as one image.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
 )
 
 // Options set up a Keeper.

@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/buscopy"
-	"bridge/internal/buscopy/memory"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/memory"
+	"example.org/bridge/source"
 )
 
 // writer is a process: a store, and the keeper of its copies.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/catchup"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/catchup"
 )
 
 // TestALossThatIsReadOver: the bus loses the tail of a TP, others refill it, and the hole behind

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // bus is a sink.Reader in memory, of which a test can make any message, and lose any.

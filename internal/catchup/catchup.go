@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
 )
 
 // Feed is what a stream does with its messages. Its methods are called from several goroutines, for

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // ErrReadBack says that the bus must be read before the next batch (rules 2 and 9): an

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/internal/catchup"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // lines is what was logged: one at a time, as slog's handlers write.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // MaxSpans is how many spans beyond its offset Coverage remembers of a TP, about 40 bytes each

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
 )
 
 // messages returns the range of offsets with a message at each.

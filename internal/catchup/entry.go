@@ -6,8 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"bridge/checkpoint/store"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
 )
 
 // Apply returns the entry of an entity after a message of it, and whether the message took effect.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
 )
 
 // disputed returns the keys of the entities whose entry is disputed.

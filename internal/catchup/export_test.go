@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // Acknowledge adds offsets that the bus has acknowledged to this process, and of which the image

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
 )
 
 // toy is a Feed: a view that is entries by catchup.Apply, and a queue of nominations.

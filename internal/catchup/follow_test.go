@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // follower is a process that reads what another one publishes until it is its turn.

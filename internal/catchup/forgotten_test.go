@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // stay is after what time the bus forgets what says that an entity is gone: long is more than half

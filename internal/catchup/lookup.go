@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // rechecks is how often a TP is looked up that seems to end early: a new leader knows less than the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
 )
 
 // Message is what catch-up reads of a stored message of ours, by its headers and key alone.

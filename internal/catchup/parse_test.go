@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // stored returns a message with the headers that catch-up reads.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/panics"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/sink"
 )
 
 // A chunk is what is applied in one commit: it ends at the first of these.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // Register returns the number of a TP that the bus names in an acknowledgement and that has none:

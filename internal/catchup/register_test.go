@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 func TestWait(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // Resolve reads what the bus holds of a stream at this moment and was not read, behind a publish of

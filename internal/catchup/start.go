@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // Start reads what the bus holds and the store lacks, for all streams side by side: to the ends

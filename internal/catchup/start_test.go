@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/internal/panics"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/sink"
 )
 
 // bubble runs a test with time that passes at once.

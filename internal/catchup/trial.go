@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/backoff"
 )
 
 // piece is what was read of a registration.

@@ -10,14 +10,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/terminal"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // checkWithin bounds the duration of a check.

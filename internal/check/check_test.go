@@ -3,11 +3,11 @@ package check
 import (
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config"
-	"bridge/internal/config/configtest"
-	"bridge/internal/inspect"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
 )
 
 // load reads a configuration that must be right.

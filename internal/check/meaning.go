@@ -3,10 +3,10 @@ package check
 import (
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/progress"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/progress"
 )
 
 // meaningFindings returns a finding for each table of a stream whose checkpoint was made with

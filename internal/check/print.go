@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"bridge/internal/inspect"
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/terminal"
 )
 
 const (

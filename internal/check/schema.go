@@ -3,11 +3,11 @@ package check
 import (
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/progress"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
 )
 
 // schemasOf returns the configured shards of whose events the checkpoint knows what they looked

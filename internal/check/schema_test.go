@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config/configtest"
-	"bridge/internal/inspect"
-	"bridge/internal/terminal"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/source"
 )
 
 func TestAChangedSchemaIsFound(t *testing.T) {

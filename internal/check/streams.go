@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
-	"bridge/internal/terminal"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/source"
 )
 
 // streamGroups returns a group for every stream, with the findings about its tables.

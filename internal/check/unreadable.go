@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/event"
-	"bridge/internal/config"
-	"bridge/internal/inspect"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/inspect"
 )
 
 // resolveUnreadable says what it means that a destination cannot be read back: a capability stream

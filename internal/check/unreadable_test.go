@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config/configtest"
-	"bridge/internal/inspect"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/inspect"
 )
 
 func TestWhatCannotBeReadBack(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/source/sqlite"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sqlite"
 )
 
 // Config is everything that the environment says, checked and ready for wiring. Defaults are filled

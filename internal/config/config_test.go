@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // faultsOf returns the faults of a configuration.

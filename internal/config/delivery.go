@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Delivery modes.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/config/configtest"
-	"bridge/internal/option"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/option"
 )
 
 // The environments of tests.

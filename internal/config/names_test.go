@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/internal/progress"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 func TestNaming(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // template returns the template of a stream's destination and how values are written into it. The

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // readSecretFiles sets NAME to the contents of every NAME_FILE, so that the secret is checked as if

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/tests/testall"
+	"example.org/bridge/tests/testall"
 )
 
 // secretFile writes a file and returns its path.

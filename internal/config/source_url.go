@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/source/mysql"
-	"bridge/source/sqlite"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sqlite"
 )
 
 const (

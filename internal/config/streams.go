@@ -10,10 +10,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // stream checks the variables of one stream. Its tuning is global where the stream has none of its

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // Server is one server of the bus.

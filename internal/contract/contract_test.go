@@ -11,9 +11,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"bridge/event"
-	"bridge/internal/contract"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/contract"
+	"example.org/bridge/source"
 )
 
 // values are values of each kind, in their normal form; the last one has no form in JSON where

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // samples are values of each kind in their normal form, lives those of a DELETED column that says

@@ -1,8 +1,8 @@
 package contract
 
 import (
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // format is that of the messages of the stream.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/contract"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/tests/testenv"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/contract"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
 )
 
 var formats = []event.Format{event.FormatEiffel, event.FormatCloudEvents, event.FormatRow}

@@ -3,8 +3,8 @@ package contract
 import (
 	"slices"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // forms says what the values of a kind of column are in an event (docs/events.md, data).

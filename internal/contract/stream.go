@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/event"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // Stream is a stream whose events are described.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"bridge/internal/verify"
-	"bridge/sink"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 )
 
 // Message is a dead letter with its repeats.

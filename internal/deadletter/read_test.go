@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/deadletter"
-	"bridge/internal/verify"
-	"bridge/sink"
+	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 )
 
 // tray is a bus with messages.

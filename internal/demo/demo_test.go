@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"bridge/internal/verify"
-	"bridge/sink"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // event is what the screen shows of a message.

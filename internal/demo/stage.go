@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/terminal"
-	"bridge/internal/verify"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/internal/verify"
 )
 
 // Bridge reads the tables of the shop and publishes to a NATS server inside this process.
-// [bridge/internal/app.App] is one.
+// [example.org/bridge/internal/app.App] is one.
 type Bridge interface {
 	// Run publishes until ctx ends.
 	Run(ctx context.Context) error

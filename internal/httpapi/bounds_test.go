@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 )
 
 // TestSlowReadersAreFew: with more of them than may be, others are refused, and they go on once

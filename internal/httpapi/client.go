@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/internal/shard"
-	"bridge/reconcile"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // Client talks to the bridge that listens on an address.

@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"time"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // Peer is the process that works: of a standby group, or this one where it works alone.

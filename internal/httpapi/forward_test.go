@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/reconcile"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/reconcile"
 )
 
 // TestForwarding: a process that waits has the one that works answer, and takes no other one for

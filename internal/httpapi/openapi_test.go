@@ -36,7 +36,7 @@ func TestOpenAPI(t *testing.T) {
 	if err := numbers.Decode(&document); err != nil {
 		t.Fatal(err)
 	}
-	s := &schemas{t: t, comments: comments(t, map[string]string{".": "bridge/internal/httpapi", "../shard": "bridge/internal/shard"}), made: object{}}
+	s := &schemas{t: t, comments: comments(t, map[string]string{".": "example.org/bridge/internal/httpapi", "../shard": "example.org/bridge/internal/shard"}), made: object{}}
 	for _, one := range documented {
 		s.ref(one)
 	}
@@ -169,7 +169,7 @@ func (s *schemas) members(t reflect.Type, properties object, required *[]string)
 }
 
 // comments returns those of the types in packages by their folders, each in one line: of the type
-// "bridge/internal/httpapi.Status", and with the name of a field behind a dot.
+// "example.org/bridge/internal/httpapi.Status", and with the name of a field behind a dot.
 func comments(t *testing.T, packages map[string]string) map[string]string {
 	all := make(map[string]string)
 	add := func(name string, docs ...*ast.CommentGroup) {

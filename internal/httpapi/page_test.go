@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 )
 
 // TestPageIsOneFile: it loads nothing, and its policy lets in nothing but its own style and script.

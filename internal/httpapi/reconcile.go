@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/reconcile"
+	"example.org/bridge/reconcile"
 )
 
 // Errors of a Daemon.

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/shard"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
 )
 
 const (

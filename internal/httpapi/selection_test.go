@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 )
 
 // ofManyTables is a daemon with 2,000 tables, of which a few are not running, and a stream beside.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/shard"
-	"bridge/internal/tap"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/tap"
 )
 
 // TestRequests has what each request is answered, and what the daemon is asked for.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/reconcile"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // Daemon is the process that the HTTP server shows. It is safe for concurrent use.

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"time"
 
-	"bridge/internal/tap"
+	"example.org/bridge/internal/tap"
 )
 
 // signEvery is the longest time between two lines of a tail: a comment shows that the daemon is

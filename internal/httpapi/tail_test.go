@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/tap"
-	"bridge/sink"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/sink"
 )
 
 var ackedAt = time.UnixMilli(1700000001123).UTC()

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // TLS names PEM files. The server speaks TLS where Cert and Key are named; a client does where any

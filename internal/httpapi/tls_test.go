@@ -15,11 +15,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/reconcile"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/tests/testenv"
 )
 
 // serve runs a server until stop, which waits for its end, or the end of the test.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // Severity says how bad a finding is.

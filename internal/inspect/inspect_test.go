@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
+	"example.org/bridge/internal/inspect"
 )
 
 func TestEveryCodeIsExplained(t *testing.T) {

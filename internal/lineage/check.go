@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/option"
-	"bridge/internal/panics"
-	"bridge/sink"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/sink"
 )
 
 // ErrOtherDatabase is returned when the rows that the bus has are those of another database.

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/lineage"
-	"bridge/internal/published"
-	"bridge/sink"
-	sinkmemory "bridge/sink/sinktest/memory"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // scene is a bus with the messages of tables, and a source to compare with it.

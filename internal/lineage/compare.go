@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // Compare compares rows of a page with the values that their newest messages have, by id, and

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/published"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/sink"
 )
 
 // Stream is a stream whose messages are read.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"bridge/event"
-	"bridge/internal/published"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/source"
 )
 
 // Table is a table that is compared with the bus.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/logburst"
+	"example.org/bridge/internal/logburst"
 )
 
 // buffer is what is logged. A window ends in a goroutine of its own.

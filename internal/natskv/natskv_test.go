@@ -6,8 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/natskv"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/natskv"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

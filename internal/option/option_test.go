@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // full names a setting as an environment could.

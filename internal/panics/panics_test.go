@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/panics"
+	"example.org/bridge/internal/panics"
 )
 
 func explode(list []int) int { return list[len(list)-1] }

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/internal/processlist"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/processlist"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Set is the command that puts a shard at an id (rule 28). Sync what its Batch returns before the

@@ -7,14 +7,14 @@ import (
 	"reflect"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/progress"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 func TestFirst(t *testing.T) {

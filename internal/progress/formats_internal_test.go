@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // notesOf returns the notes of a part.

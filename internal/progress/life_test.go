@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"bridge/checkpoint/store/memory"
-	"bridge/sink"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 5)) }

@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
 )
 
 // Notes are messages about a shard that runs. They go to the store, as one part, with the offsets

@@ -3,11 +3,11 @@ package progress
 import (
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Batch is what the owner of a shard hands over, as far as the progress changes with it.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/progress"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
 )
 
 // message is what a progress takes of a message.

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/progress"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 func TestWhatIsUnseenAboveTheStoreIsPolled(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 )
 
 // SchemaOf returns the schema of the events that an encoder makes, which is bound.

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/progress"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 var (

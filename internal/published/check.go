@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/event"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/source/ledger"
 )
 
 // Outcome is what a second read of the rows that were published last says.

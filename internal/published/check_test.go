@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/internal/published"
+	"example.org/bridge/internal/published"
 )
 
 // world is a table whose rows were published, and what has become of it.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Row is a row as it was published.

@@ -14,9 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/event"
-	"bridge/internal/published"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/source/ledger"
 )
 
 // saved is what a store holds of a log.

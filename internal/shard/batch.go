@@ -6,16 +6,16 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/internal/progress"
-	"bridge/internal/published"
-	"bridge/internal/view"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // batch is what one page became: messages in the order of their reads, and what holds once the bus

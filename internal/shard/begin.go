@@ -7,15 +7,15 @@ import (
 	"math"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/option"
-	"bridge/internal/progress"
-	"bridge/internal/published"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // Recovery reads from the bus what the store lacks. A catchup.CatchUp is one.

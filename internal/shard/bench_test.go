@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store/pebble"
-	"bridge/event"
-	"bridge/sink"
-	"bridge/sink/sinktest"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // benchBatch is BATCH_ROWS.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // TestHeightsAreBounded: they make ids older by a thirtieth at most.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // TestDeadLettersAreReadBack as the last event of their entity.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/shard"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/tests/testall"
 )
 
 // change is a way in which states come to the owner.

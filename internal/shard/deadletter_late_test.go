@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/sink"
-	"bridge/tests/testall"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
 )
 
 // refuseLate has the bus refuse events that hold a text, and returns those that it has refused: an

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/sink"
-	sinkmemory "bridge/sink/sinktest/memory"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
 )
 
 // refuseRows refuses the events of rows from first to last.

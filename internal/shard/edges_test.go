@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // alteredSource is a source whose MODIFIED is another column than the shard knows, until over is

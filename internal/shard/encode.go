@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // encode makes a batch of the rows of the page, and behind them of the late ones, which were read

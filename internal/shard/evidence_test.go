@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // splitSource has the ids of some reads come from another server, one that shows no open rows.

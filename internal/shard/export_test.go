@@ -3,7 +3,7 @@ package shard
 import (
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Count counts a row at a moment.

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/internal/progress"
-	"bridge/internal/published"
-	"bridge/internal/view"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/source/ledger"
 )
 
 // Feed takes in what catch-up reads of one stream: into its view, and into the progress of its

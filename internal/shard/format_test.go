@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
 )
 
 // told returns what is on the bus, in short: "a=Added 1" with the number of the message, or "a=null

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // expectLive waits until the events, folded in their order, say that these entities live.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // old is a CREATED that no window holds back.

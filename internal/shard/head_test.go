@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // headReading is a source that says cheaply that there is nothing new.

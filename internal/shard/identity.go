@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/internal/progress"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/source"
 )
 
 const (

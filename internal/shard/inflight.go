@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // An UPDATE sets MODIFIED when its statement begins, and may commit minutes later, far behind the

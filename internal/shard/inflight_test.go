@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/source"
-	"bridge/tests/testall"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
 )
 
 // twoPolls is two polls of a quiet shard, and a little more.

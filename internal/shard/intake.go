@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/internal/progress"
-	"bridge/internal/published"
-	"bridge/sink"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/sink"
+	"example.org/bridge/source/ledger"
 )
 
 // intake takes in what catch-up reads of one shard. The lock of its Feed guards it.

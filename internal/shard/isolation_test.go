@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
 )
 
 // lines is a log that a test reads while it is written.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/source/ledger"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // lagging polls the status until done, and fails the test if the shard says before that that

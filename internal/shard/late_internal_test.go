@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/catchup"
-	"bridge/internal/outage"
-	"bridge/internal/view"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
 )
 
 // lateFeed is the feed of a stream with one table, and the store that it writes.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // told is a message with what it says.

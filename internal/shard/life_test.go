@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bridge/event"
-	sinkmemory "bridge/sink/sinktest/memory"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // life is a stream of one or two tables with the entities a and b, and what was true of them, in

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // lookBack reads again what the cursor has passed, since modification times, too, are taken before

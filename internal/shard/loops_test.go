@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/shard"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
 )
 
 // hang has what waits for it hang from begin until the end of that.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Metrics counts what the shards of a process do. It is safe for concurrent use.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 const (

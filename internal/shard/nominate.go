@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/view"
-	"bridge/reconcile"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/reconcile"
 )
 
 var _ reconcile.Owner = (*Shard)(nil)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"bridge/event"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // nominations publishes what is true of nominated rows and entities. It belongs to the owner.

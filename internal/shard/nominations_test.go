@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // TestOriginOfMovedRows has an entity get another row below the one that was published, so that it

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/shard"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
 )
 
 // cutSink is a bus that has not stored the first batch yet when its process is killed.

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/outage"
-	"bridge/internal/tap"
-	"bridge/internal/tracing"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/internal/tracing"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Options describe one shard and what it works with.

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // gatedSink publishes a batch for each token at its gate, and all once that is closed.

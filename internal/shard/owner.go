@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // owner is the loop that alone reads the table of a shard and encodes its rows, so that the order

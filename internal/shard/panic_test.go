@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // A defect that only some rows meet: everything works up to row 150, what touches it panics.

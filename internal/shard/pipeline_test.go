@@ -13,15 +13,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/outage"
-	"bridge/internal/shard"
-	"bridge/sink"
-	sinkmemory "bridge/sink/sinktest/memory"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 const (

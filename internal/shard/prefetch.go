@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"bridge/internal/panics"
-	"bridge/source"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/source"
 )
 
 // prefetch is the page behind the one that becomes a batch, read meanwhile.

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // watched is a source that fails the test where two goroutines use it at the same time.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/published"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/source"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"slices"
 
-	"bridge/event"
-	"bridge/internal/lineage"
-	"bridge/internal/published"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/source"
 )
 
 // rowList holds rows that were published.

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/published"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
-	"bridge/source/ledger"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // write inserts rows that differ, as real ones do: each with its own name and CREATED.

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/tap"
-	"bridge/internal/tracing"
-	"bridge/internal/view"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/internal/tracing"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
 )
 
 // publisher publishes the batches of a shard one after the other, and commits each once the bus has

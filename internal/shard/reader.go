@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // reader reads the table of a shard. It runs one query at a time, waits for a source that is away,

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // reaper kills a process at one of its steps: from then on nothing that it does has an effect. The

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/internal/progress"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // What is granted while later batches are made is not due any more, and the floor does not apply.

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/option"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // DeadLetter names an event that was put aside, as its message says. It proves nothing: the owner

@@ -3,10 +3,10 @@ package shard
 import (
 	"context"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/view"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/source"
 )
 
 // entity sends the state of an entity again, where the event that was put aside is still the

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // refusedEntity is a bench that has told "Added a=ok" and "Added b=ok", and whose bus has refused

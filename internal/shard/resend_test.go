@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // deadLetters returns the dead letters on the bus.

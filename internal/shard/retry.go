@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // retrier waits for the source, the store and the bus on behalf of one shard: it tries again and

@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/progress"
-	"bridge/internal/shard"
-	"bridge/internal/view"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // process is a run of the program with one stream: what internal/app builds, over the parts of a

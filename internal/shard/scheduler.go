@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Scheduler runs shards. An idle one owns no goroutine: the scheduler keeps it until its next poll

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/source"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // later waits for a condition for hours, which cost nothing.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	storememory "bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/progress"
-	"bridge/internal/shard"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/internal/view"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/view"
+	"example.org/bridge/sink"
 )
 
 // sender puts messages on the bus: it waits for a bus that is away and puts aside what the bus

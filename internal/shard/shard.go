@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/backoff"
-	"bridge/internal/catchup"
-	"bridge/internal/panics"
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Shard is one physical table on its way to the bus.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/shard"
-	"bridge/sink"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
 )
 
 func TestShard(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"bridge/internal/shard"
-	"bridge/internal/tap"
-	"bridge/sink"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/sink"
 )
 
 // TestWhatIsAcknowledgedIsShown to those who listen, as it was published, and nothing before.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // brokenBus breaks publishes off: a part of the batch is stored, acknowledged or not, and the

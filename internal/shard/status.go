@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // State is what a shard is doing.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // tail finds the rows behind the position that may be published, and the late ones below it. What

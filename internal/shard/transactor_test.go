@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/sink"
-	sinkmemory "bridge/sink/sinktest/memory"
+	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
 )
 
 // delivery is BRIDGE_DELIVERY.

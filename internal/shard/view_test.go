@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/shard"
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
-	sourcememory "bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 const stamp = "2006-01-02 15:04:05.000000"

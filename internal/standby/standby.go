@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 var (

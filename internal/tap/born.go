@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Born returns the time of the row, which is meta.time of the event. ok is false where the row has

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // MaxListeners bounds who listens at a time.

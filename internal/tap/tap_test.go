@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // offer offers events with the rows from up to before to.

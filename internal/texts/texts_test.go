@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"testing"
 
-	"bridge/internal/texts"
+	"example.org/bridge/internal/texts"
 )
 
 func TestTextsStayAsTheyAre(t *testing.T) {

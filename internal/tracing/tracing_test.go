@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/tracing/tracingtest"
+	"example.org/bridge/internal/tracing/tracingtest"
 )
 
 // The end of the process waits for a machine that is busy with other things.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // facts are the events of a release shard.

@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // entities are one set of entities, folded: those of a capability stream, or of one table, see

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // envelope is an event as a message has it, in whichever format. Its byte slices lie in the

@@ -3,7 +3,7 @@ package verify
 import (
 	"slices"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // Code names a finding, in reports and in docs/findings.md.

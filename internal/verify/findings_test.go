@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 const (

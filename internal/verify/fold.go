@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"bridge/event"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
 )
 
 // fold takes in the messages of a bus.

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // TestOrderIsThatOfCatchUp has random messages of an entity in three partitions, in the order in

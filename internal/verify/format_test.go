@@ -3,9 +3,9 @@ package verify_test
 import (
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/sink"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 )
 
 // forms are those that a stream has had one after the other.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // FuzzParse reads whatever lies on a bus: it must neither fail nor find what encoding/json does

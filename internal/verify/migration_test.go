@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/source"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // TestMigrations has rows published before a migration and after it: what it explains is no fault,

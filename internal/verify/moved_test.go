@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // tables is a world of one stream with two tables, d_0 and d_1. Each event follows on the entity's

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/source"
 )
 
 // unsteady is a table that fails for a while before each read.

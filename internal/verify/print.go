@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/internal/terminal"
+	"example.org/bridge/internal/terminal"
 )
 
 // KindsOfFault counts the findings that are wrong.

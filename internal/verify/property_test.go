@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/verify"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
 )
 
 // life publishes a random history of a few entities, whose events follow on one another as bridge

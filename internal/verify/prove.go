@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/event"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // epoch stands for the clock where none is needed.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // Options say what to compare.

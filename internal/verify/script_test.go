@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // player plays a script: steps between semicolons, each with words behind its name. I is the index

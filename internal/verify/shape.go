@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode"
 
-	"bridge/event"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/source"
 )
 
 // shape is a list of members and the columns that events with them were made of: those of the table

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // stamp is what the header bridge-state says of one message.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/source"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/source"
 )
 
 const (

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/verify"
-	"bridge/sink"
-	"bridge/source"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // world is a table, and a bus with the events that a bridge publishes of it.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // Stamp is that of a message (rule 1).

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 func TestChoose(t *testing.T) {

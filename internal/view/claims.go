@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // Claims are the entities that one batch of a shard changes. They serve one goroutine at a time,

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 )
 
 func TestClaims(t *testing.T) {

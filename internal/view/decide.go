@@ -6,8 +6,8 @@ import (
 	"context"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 )
 
 // Row is what a row says of its entity.

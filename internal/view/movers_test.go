@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
 )
 
 // scripted is a toy world in which nothing happens by itself.

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // readPage reads rows, where the owner may.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 func message(shard string, offset, seq uint64, digest, id [16]byte) catchup.Message {

@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"time"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // Move is an entity that the owner of a shard is to publish, with permission to have it from

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/internal/texts"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/texts"
 )
 
 // View is what was published last of each entity of a stream. It is safe for concurrent use.

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
-	"bridge/event"
-	"bridge/internal/catchup"
-	"bridge/sink"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
 )
 
 // toyRow is one row of a toy table. A key has at most one row in all tables.

@@ -20,10 +20,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // Options say where the server keeps its data. Only Dir is required.
@@ -218,7 +218,7 @@ func (s *Sink) Close() error {
 	return s.err
 }
 
-// Inspect looks at what Open would use, as [bridge/sink.Inspector] says, without starting a server
+// Inspect looks at what Open would use, as [example.org/bridge/sink.Inspector] says, without starting a server
 // and without making anything.
 func Inspect(ctx context.Context, o Options) inspect.Report {
 	r := inspect.Report{Summary: fmt.Sprintf("NATS inside the process, stream %s, data in %s", o.Stream, o.Dir)}

@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/sink/embedded"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/embedded"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
 )
 
 // onFreePort has a server listen for the consumers of a test.

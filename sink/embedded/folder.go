@@ -18,7 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"bridge/internal/option"
+	"example.org/bridge/internal/option"
 )
 
 // errInUse says that another process holds the folder.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 
 	"github.com/nats-io/nats.go"
 )

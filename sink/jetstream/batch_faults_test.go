@@ -13,12 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestHarmAtEachStepOfABatch ends the connection or the server, or moves the leader, at each step:

@@ -8,9 +8,9 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // claimed returns a stream that takes atomic batches and claims, and options that publish to it.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // call is one Publish under way on one worker. The caller waits for it and may leave at any moment;

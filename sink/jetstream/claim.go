@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestAClaimThatIsGone: where a purge has removed the claim nobody can tell who has published

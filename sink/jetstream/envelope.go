@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Headers that the server acts on (ADR-22 of NATS).

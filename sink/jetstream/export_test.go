@@ -3,7 +3,7 @@ package jetstream
 import (
 	"time"
 
-	"bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/faulty/failpoint"
 )
 
 // OnStep has hook called at each step of an atomic batch.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // faults reports what is waited out: to the log without flooding, to readiness and to the hook.

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/sink"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 var _ sink.Inspector = (*Sink)(nil)

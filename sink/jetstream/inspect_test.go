@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	sinkjs "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	sinkjs "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // inspected opens a sink, inspects its bus and closes it.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/internal/natskv"
-	sinkjs "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/natskv"
+	sinkjs "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // keeping is how the streams of these tests keep messages.

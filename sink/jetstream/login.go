@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"bridge/internal/natskv"
-	"bridge/internal/option"
-	"bridge/sink"
+	"example.org/bridge/internal/natskv"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/sinktest"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"

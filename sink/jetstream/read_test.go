@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // storedIDs returns the ids of what a stream holds from an offset to its end.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

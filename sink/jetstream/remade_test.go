@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // wantThere fails the test unless each message that a batch's outcome puts on a stream, as it is

@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/backoff"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 // routes knows which subjects streams take. Streams never share a subject.

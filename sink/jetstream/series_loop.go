@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/backoff"
-	"bridge/internal/natskv"
-	"bridge/internal/option"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/natskv"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 // fly sends and takes answers until the series is over and everything under way is answered, or the

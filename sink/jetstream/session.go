@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 // natsTP stands for a TP in faults of the connection.

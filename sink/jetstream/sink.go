@@ -13,11 +13,11 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/backoff"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 var _ sink.Transactional = (*Sink)(nil)

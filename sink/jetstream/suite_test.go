@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )

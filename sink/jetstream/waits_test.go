@@ -15,14 +15,14 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/inspect"
-	"bridge/internal/outage"
-	"bridge/sink"
-	"bridge/sink/jetstream"
-	"bridge/sink/sinktest"
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestWaitsNameFaultAndRemedy: what JetStream refuses is waited for, with the fault and what to do

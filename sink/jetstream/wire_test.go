@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 
 	"github.com/nats-io/nats.go"
 )

@@ -14,8 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // worker is the one way of this process to one stream: every batch for the stream goes through it.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // maxBatchBytes bounds the records of one batch before compression, but for a single record that is

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // benchMessages are n messages of about 600 bytes that differ as rows do.

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // decode reads a sealed batch with franz-go's types and decompressor.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // errAbandoned is the cause of an attempt that nobody waits for any more.

@@ -3,10 +3,10 @@ package kafka_test
 import (
 	"testing"
 
-	"bridge/sink/kafka"
-	"bridge/sink/sinktest"
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestClientsReadWhatTheDocsSay has clients that people use, as installed plainly, read what

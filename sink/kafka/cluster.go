@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/option"
-	"bridge/sink"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 // dial connects to a broker, with TLS where that is configured.

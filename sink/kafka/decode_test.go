@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // batchesOf returns record batches, or message sets of version 1, as they lie in a log.

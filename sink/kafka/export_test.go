@@ -3,7 +3,7 @@ package kafka
 import (
 	"time"
 
-	"bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/faulty/failpoint"
 )
 
 // Queued returns how many portions a worker holds, those in flight included.

@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/sink/sinktest"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 )
 
 var produceKey = []kmsg.Key{kmsg.Produce}

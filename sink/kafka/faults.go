@@ -10,9 +10,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // everywhere is the tp of a fault that concerns the whole cluster.

@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	// inspect is a remedy of this package.
-	findings "bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/sink"
+	findings "example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 )
 
 var _ sink.Inspector = (*Sink)(nil)

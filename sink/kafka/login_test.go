@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 // answerLogins has a cluster without logins take those of a mechanism: answer gets what a client

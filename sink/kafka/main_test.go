@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

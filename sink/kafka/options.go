@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Compression is the codec of record batches.

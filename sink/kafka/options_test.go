@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
 )
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {

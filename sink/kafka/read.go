@@ -10,8 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 const (

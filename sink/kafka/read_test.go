@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 // transact writes values in one transaction that is committed or aborted.

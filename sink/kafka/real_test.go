@@ -9,10 +9,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/inspect"
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 // errMoved says that the partition does not exist any more.

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 // readyWithin bounds Ready.

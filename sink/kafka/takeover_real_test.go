@@ -13,11 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/sink/sinktest"
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testenv"
 )
 
 // initialise sends what a process sends that takes over, as somebody else. An even limit, in ms,

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/sink"
-	"bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 // incarnation returns the topic's id as a reader is told it.

@@ -9,8 +9,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 const (

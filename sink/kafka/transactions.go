@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 // errAgain says that nothing of a batch is on the bus, and that it is to be tried again by and by:

@@ -16,8 +16,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 const (

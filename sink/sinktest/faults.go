@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 func stalledCancel(t *testing.T, f Fixture) {

@@ -3,7 +3,7 @@ package sinktest
 import (
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // Features says what a bus can show, beyond what every sink must do.

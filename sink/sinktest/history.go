@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // history is what a test has published, and what the sink has said of it.

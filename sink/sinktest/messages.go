@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // timeout bounds every wait of the suite.

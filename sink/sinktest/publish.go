@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
 )
 
 func arrives(t *testing.T, f Fixture) {

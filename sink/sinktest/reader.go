@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // ReaderFixture is a reader with a bus that holds nothing yet on Destination.

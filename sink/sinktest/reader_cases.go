@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // noMessage is what a Read calls that is to hand out none.

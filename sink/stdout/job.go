@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 // job is the text of one batch. It holds nothing of the batch itself.

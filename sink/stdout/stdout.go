@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/internal/outage"
-	"bridge/sink"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/sink"
 )
 
 var _ sink.Sink = (*Sink)(nil)

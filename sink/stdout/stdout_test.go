@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/sinktest"
-	"bridge/sink/stdout"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/sink/stdout"
 )
 
 // page is a writer that several goroutines may use and that fails on demand.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // gap is a range of missing ids that were first missed at one moment, in microseconds of the

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 func TestAReadThatWasCutOffIsContinued(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source/ledger"
+	"example.org/bridge/source/ledger"
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

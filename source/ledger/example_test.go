@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/source/ledger"
+	"example.org/bridge/source/ledger"
 )
 
 // A transaction allocates id 7 and commits after id 8 was published. A reader of "id > 8" never

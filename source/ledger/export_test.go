@@ -1,6 +1,6 @@
 package ledger
 
-import "bridge/source"
+import "example.org/bridge/source"
 
 // SavedBytes is the size of the parts of l in a checkpoint, without its head.
 func (l *Ledger) SavedBytes() (n int) {

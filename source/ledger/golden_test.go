@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // TestSavedForms: what former versions have saved is read, and they read what is saved now. It has

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source/ledger"
+	"example.org/bridge/source/ledger"
 )
 
 func TestLedgerHolds(t *testing.T) {

@@ -3,7 +3,7 @@ package ledger
 import (
 	"iter"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // IDs is a set of ids, kept and saved in parts as the gaps of a ledger are: one to two bytes for

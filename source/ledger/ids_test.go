@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bridge/source"
-	"bridge/source/ledger"
-	"bridge/tests/testall"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/testall"
 )
 
 // disk keeps the parts of a set.

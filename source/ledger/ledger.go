@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Ledger has the ids at or below a shard's read position that are not handed over, decides which of

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 func mustLedger(t testing.TB, opts ledger.Options, position uint64) *ledger.Ledger {

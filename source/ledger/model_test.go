@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
-	"bridge/tests/testall"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/testall"
 )
 
 // naive is a plain set of missing ids: ascending ranges with published ids between them.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // GapPolicy says what the tail does at a gap.

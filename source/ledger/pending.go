@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // pendingRange is a range whose missing ids are hot whatever their age: they are pending, or were

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Probe says what to read at one poll. Its ranges are ascending and disjoint. They may have ids

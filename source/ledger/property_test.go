@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
-	"bridge/tests/testall"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/testall"
 )
 
 // scenario is one way to run writers against an owner.

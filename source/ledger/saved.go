@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Chunk is one part of a saved ledger, of a few KiB at most. A store keeps each under its own key,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // set is a set of ids in ascending blocks: one to two bytes for each range of them, or a bit an id

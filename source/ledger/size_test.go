@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source/ledger"
-	"bridge/tests/testall"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/testall"
 )
 
 // TestMillionsOfGaps compares the memory of a million gaps with its bound: no more when their time

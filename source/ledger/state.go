@@ -3,7 +3,7 @@ package ledger
 import (
 	"sort"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // state is which ids are missing and what is known of them, at times in microseconds of the

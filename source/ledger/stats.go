@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Stats describes a ledger at one moment.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // segment is what is known of the missing ids from one wide gap to the next. A wide gap is what a

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
-	"bridge/tests/testall"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/testall"
 )
 
 // stray returns a ledger of a table that had rows up to 100 when a row with the id high was

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source/ledger"
+	"example.org/bridge/source/ledger"
 )
 
 var base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -7,8 +7,8 @@ import (
 	"sort"
 	"time"
 
-	"bridge/source"
-	"bridge/source/ledger"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // table is a plain model of a table whose ids are drawn from one counter: ids, transactions that

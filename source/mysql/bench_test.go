@@ -3,8 +3,8 @@ package mysql_test
 import (
 	"testing"
 
-	"bridge/source"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
 )
 
 // BenchmarkChangesInFlight reads what the second cursor reads of a table with 100,000 changes:

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
 )
 
 // Rows that grow without warning must neither be held beyond the budget nor be read to be thrown

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 // The handler counters prove that a read of changes begins at the cursor, ends at its limit, and

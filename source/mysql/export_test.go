@@ -4,8 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"bridge/internal/inspect"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
 )
 
 // Query runs a query in a session of s and returns the columns of its first row.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 // eventually polls a condition for a minute.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 const secret = "s3cret-pässword/@"

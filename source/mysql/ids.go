@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/panics"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 var _ source.IDReader = (*shard)(nil)

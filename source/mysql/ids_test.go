@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/source"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
 )
 
 // readIDs reads ids as an uncommitted or a committed reader sees them.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 var _ source.Inspector = (*Source)(nil)

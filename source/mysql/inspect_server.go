@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // serverFacts is what a login with SELECT can see of a server.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // tableFacts is what a login with SELECT can see of a table.

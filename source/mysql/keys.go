@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // lookup is how rows are found by their keys: by the columns of one unique index, which are NOT

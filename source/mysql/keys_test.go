@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // byKey reads the rows with the given tuples and returns those whose keys are byte for byte one of

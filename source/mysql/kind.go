@@ -14,8 +14,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)",

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/source/sourcetest"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

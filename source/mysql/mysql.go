@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // Source reads tables of one server. It is safe for concurrent use.

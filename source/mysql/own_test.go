@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestOnAServerOfItsOwn has what takes options of the command line, or a restart.

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 const (

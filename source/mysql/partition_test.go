@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 // byDay are the partitions of the tables below.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // tableName is a table with its database; the database is empty when none is known.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // retyped are changes of a column v, and a value to insert after it.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // connector opens connections whose sessions are as the package promises.

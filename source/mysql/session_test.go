@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestSession(t *testing.T) { eachProduct(t, testSession) }

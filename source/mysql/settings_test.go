@@ -12,11 +12,11 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/source/sourcetest"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // worstGlobals are global values that change results or cut answers, for the sessions that take

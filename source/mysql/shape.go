@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // shape is what the statements of a shard depend on. It is immutable.

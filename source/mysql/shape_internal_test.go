@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/inspect"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
 )
 
 func TestTablesThatAreAlikeShareAShape(t *testing.T) {

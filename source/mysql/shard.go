@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // tableSpec is a table and the columns that a stream reads of it.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 // A MySQL makes a certificate for itself: signed by an authority in its data folder, and for no

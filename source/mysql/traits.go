@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // traitVariables tell how ids are handed out and whose transactions the server can show. A server

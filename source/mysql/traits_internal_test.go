@@ -3,7 +3,7 @@ package mysql
 import (
 	"testing"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 func TestTopologies(t *testing.T) {

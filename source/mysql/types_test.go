@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
-	"bridge/source/mysql"
-	"bridge/tests/testenv"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/testenv"
 )
 
 // typeTest is a type with values of it: pairs of SQL and what must be read.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // readChanges reads changes once and checks what is true of every answer.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // KeyedRow is a row of the suite's tables of states.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 func rowsOf(ids ...uint64) []Row {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Row is a row of the suite's tables.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // modifiedOrder is how rows are read in the order of MODIFIED.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/sqlite"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sqlite"
 )
 
 // However times are stored, as long as they are all stored alike, changes come in the order of the

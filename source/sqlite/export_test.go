@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io"
 
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // Query runs a query on a connection of s and returns the columns of its last row.

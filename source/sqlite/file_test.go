@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 var events = source.Spec{Table: "t", ID: "id"}

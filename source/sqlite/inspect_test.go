@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/source"
-	"bridge/source/sqlite"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sqlite"
 )
 
 // healthy is a table in which nothing is found.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // lookup is how rows are found by their keys: along one unique index, whose columns are NOT NULL

@@ -15,9 +15,9 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"bridge/source"
-	"bridge/source/sourcetest"
-	"bridge/source/sqlite"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/source/sqlite"
 )
 
 // base is a database file with the application's pool and a source that reads the file.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 func FuzzTextTime(f *testing.F) {

@@ -13,10 +13,10 @@ import (
 
 	codes "modernc.org/sqlite/lib"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // readPage runs the statement of a page and reads its result into p.

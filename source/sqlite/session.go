@@ -11,8 +11,8 @@ import (
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // connector opens connections to one file.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // shard reads one table.

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/backoff"
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // Source reads tables of one database file. It is safe for concurrent use.

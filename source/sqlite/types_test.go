@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/sqlite"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sqlite"
 )
 
 // null is what the table tests write for NULL.

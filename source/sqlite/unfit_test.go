@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/inspect"
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 func TestUnfitTables(t *testing.T) {

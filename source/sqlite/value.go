@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/source"
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 // valueForm brings the values of one column into the normal form of its kind.

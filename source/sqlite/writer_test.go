@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/source"
-	"bridge/source/sqlite"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sqlite"
 )
 
 const pairs = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v INT, body TEXT)"

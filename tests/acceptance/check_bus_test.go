@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // answered returns the report of a check; it checks again while a server that may only be slow has

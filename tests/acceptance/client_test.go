@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/client"
-	"bridge/client/jetstream"
-	"bridge/client/kafka"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/client"
+	"example.org/bridge/client/jetstream"
+	"example.org/bridge/client/kafka"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestAClientTableIsTheTable keeps a client.Table of entities that are written, while bridge is

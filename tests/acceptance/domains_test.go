@@ -10,10 +10,10 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/sink"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestTwoDomainsOnOneStream has two databases with the same rows published in two domains to one

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // imageUser is the user of the image.
@@ -22,7 +22,7 @@ const imageUser = 65532
 // staticBinary builds the program as the image does.
 func staticBinary(t testing.TB, path string) {
 	t.Helper()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=image", "-o", path, "bridge/cmd/bridge")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=image", "-o", path, "example.org/bridge/cmd/bridge")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

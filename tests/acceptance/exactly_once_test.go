@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestWorldExactlyOnce has a program publish in transactions or atomic batches while it is killed

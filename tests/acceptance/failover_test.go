@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // The streams of the tests of a failover, which tail one table each.

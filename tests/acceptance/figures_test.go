@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestFigures measures what the README says about size, start and memory. It is part of `make

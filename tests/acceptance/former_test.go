@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // formerCommit is the version before this one, whose topics and checkpoints this one continues.

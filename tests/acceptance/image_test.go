@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestImage builds the Dockerfile with buildah and runs what it makes. No registry is asked: the

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/tests/testall"
-	"bridge/tests/world"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/world"
 )
 
 // TestInterleavingsOfLoss has the bus or the store lose what they had (f, g, h and j of the

@@ -11,10 +11,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // The interleavings a to j, which recovery from the bus has to come through: the

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestUpdatesOfAKey updates columns of the key of a table whose soft deletes do that, too: the

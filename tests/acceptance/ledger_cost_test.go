@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // statements counts what one login has asked a table.

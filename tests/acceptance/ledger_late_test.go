@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 )
 
 const (

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // unruly is the workload that the ledger exists for: one transaction in a hundred stays open for up

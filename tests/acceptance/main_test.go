@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // TestManyThatVanishAtOnceAreNoDeletes until a person agrees: by a command, or by HTTP to a program

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // output runs a program in a folder and returns what it prints.

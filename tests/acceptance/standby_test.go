@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default. Beside other

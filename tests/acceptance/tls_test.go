@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // The tests of this file run the program against servers that want TLS, a certificate and a login:

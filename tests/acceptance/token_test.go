@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestKafkaThatWantsATokenThatExpires runs all that connects to brokers over the ends of many

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestACompactedTopicHoldsTheLiveEntities changes a table in every way, with a condition on its

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/tracing/tracingtest"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/internal/tracing/tracingtest"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestTracesGoOnOnTheBus: what a consumer of NATS reads continues the spans that a collector has

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // TestUpgrade has the former version and this one publish a world in turn, with the checkpoint of

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // mustVerify fails the test unless bridge verify finds exactly the faults that want says, as in

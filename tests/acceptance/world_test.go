@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestWorld is all that `make test` runs of this package; `make test-all` runs the rest. On each

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // backlog measures one life of the program: from its start until the bus holds all messages of a
@@ -225,13 +225,13 @@ func (r *rig) deliver(t testing.TB, l load) figures {
 // homes say to which part of the work a function belongs, by how its name begins. The innermost
 // function of a stack that belongs to one decides: memory that encoding allocates is encoding.
 var homes = []struct{ part, prefix string }{
-	{"reading", "bridge/source"},
+	{"reading", "example.org/bridge/source"},
 	{"reading", "github.com/go-sql-driver/mysql."},
-	{"encoding", "bridge/event."},
-	{"saving", "bridge/checkpoint"},
+	{"encoding", "example.org/bridge/event."},
+	{"saving", "example.org/bridge/checkpoint"},
 	{"saving", "github.com/cockroachdb/pebble"},
 	{"compressing", "github.com/pierrec/lz4"},
-	{"publishing", "bridge/sink"},
+	{"publishing", "example.org/bridge/sink"},
 	{"publishing", "github.com/segmentio/kafka-go"},
 	{"publishing", "github.com/nats-io/nats%2ego."},
 	{"collecting", "runtime.gcBgMarkWorker"},

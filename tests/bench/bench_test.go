@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // noise is for measurements that others disturb: those are made again.

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // bus is a real bus as the benchmark sees it: a Kafka, which it asks by franz-go, that the program

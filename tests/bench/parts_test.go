@@ -19,13 +19,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"bridge/event"
-	"bridge/internal/backoff"
-	"bridge/sink"
-	ourJetStream "bridge/sink/jetstream"
-	ourKafka "bridge/sink/kafka"
-	"bridge/source"
-	"bridge/source/mysql"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink"
+	ourJetStream "example.org/bridge/sink/jetstream"
+	ourKafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/source"
+	"example.org/bridge/source/mysql"
 )
 
 // batchRows is BATCH_ROWS of bridge.

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"text/template"
 
-	"bridge/event"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // peer is a program with its settings that brings the rows of a table to a bus.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // peerWithin is within what time a peer has to go on: a virtual machine takes its time to start.

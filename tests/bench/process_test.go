@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // process is one running program.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // rig is what all measurements of a round share.
@@ -277,7 +277,7 @@ func (r *rig) profiler(t testing.TB) string {
 	t.Helper()
 	if r.profiling == "" {
 		r.profiling = filepath.Join(r.T.TempDir(), "bridge")
-		command := exec.Command("go", "build", "-o", r.profiling, "-tags", "bridge_pprof", "bridge/cmd/bridge")
+		command := exec.Command("go", "build", "-o", r.profiling, "-tags", "bridge_pprof", "example.org/bridge/cmd/bridge")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/world"
 )
 
 // writer commits rows at a steady rate to one table, or to several in turn: those that are due in

@@ -76,7 +76,7 @@ func files(root string) (map[string][]byte, error) {
 	}
 	for path, text := range made {
 		if bytes.Contains(text, []byte("failpoint.")) {
-			made[path] = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\"bridge/tests/faulty/failpoint\"\n"), 1)
+			made[path] = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\"example.org/bridge/tests/faulty/failpoint\"\n"), 1)
 		}
 	}
 	err = fs.WalkDir(added, "added", func(path string, d fs.DirEntry, err error) error {

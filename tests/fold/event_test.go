@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // stamp is the number of a message: of the run of the program, and within that.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/world"
 )
 
 // harm is done to the program while there is load.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // hopping is a stream of entities that hop between its tables, with its writers. An entity belongs

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // judge compares what arrived with what the writers recorded.

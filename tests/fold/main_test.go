@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // The flags of a run.

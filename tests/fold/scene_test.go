@@ -17,10 +17,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // The streams. The tables of together share one topic, on which the release stream is, too. Each

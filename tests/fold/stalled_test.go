@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // TestAStalledTable has an entity go through three tables, each with a topic of its own, while the

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // variant says with which settings of the streams of entities a scene runs.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/tests/testall"
+	"example.org/bridge/tests/testall"
 )
 
 // mutants break one rule each.

@@ -3,9 +3,9 @@ package model
 import (
 	"maps"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/catchup"
-	"bridge/sink"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 // stamp is (epoch, seq). seq is counted by the process, so that stamps of all shards compare.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/internal/processlist"
+	"example.org/bridge/internal/processlist"
 )
 
 // KillConnections ends every connection of a user (KILL) and returns how many there were.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // soon is far above what a piece takes on its way.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
 )

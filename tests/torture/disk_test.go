@@ -9,9 +9,9 @@ import (
 	"time"
 	"unsafe"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // diskFaults are done to the disk that the checkpoint lies on.

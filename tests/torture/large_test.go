@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/world"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/world"
 )
 
 // moveFaults have entities go from one table of their stream to the other.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty"
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/world"
 )
 
 // hunt is how a mutant is looked for.
@@ -47,11 +47,11 @@ var hunts = []hunt{
 	// What is saved too early is durable at the end of the process.
 	{defect: failpoint.SaveBeforePublish, breaks: "1", fault: "bridge-terminated-without-bus", shows: "lost"},
 	{defect: failpoint.SkipCatchUp, breaks: "6", fault: "bridge-killed", shows: "out of order", crowded: true},
-	{defect: failpoint.OffsetAhead, breaks: "6", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
-	{defect: failpoint.SkipOne, breaks: "6", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
-	{defect: failpoint.SeqTwice, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
-	{defect: failpoint.OlderWins, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
-	{defect: failpoint.MovedByShard, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.OffsetAhead, breaks: "6", test: "TestFold", pkg: "example.org/bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.SkipOne, breaks: "6", test: "TestFold", pkg: "example.org/bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.SeqTwice, breaks: "3", test: "TestFold", pkg: "example.org/bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.OlderWins, breaks: "3", test: "TestFold", pkg: "example.org/bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.MovedByShard, breaks: "3", test: "TestFold", pkg: "example.org/bridge/tests/fold", shows: "rest "},
 	{defect: failpoint.TrustTheScan, breaks: "5", fault: "connections-killed", shows: "false at the end"},
 	{defect: failpoint.OtherIDAgain, breaks: "4", fault: "bridge-killed-without-bus", bus: "kafka", shows: "other id"},
 	{defect: failpoint.ReadUncommitted, breaks: "2", fault: "connections-killed", shows: "rolled back"},
@@ -61,21 +61,21 @@ var hunts = []hunt{
 	{defect: failpoint.KafkaErrorIsAck, breaks: "1", fault: "bus-killed", bus: "kafka", shows: "lost"},
 	{defect: failpoint.NATSErrorIsAck, breaks: "1", fault: "stream-full", bus: "nats", shows: "lost"},
 	{defect: failpoint.EndIsAck, breaks: "1", fault: "bridge-terminated-without-bus", shows: "lost"},
-	{defect: failpoint.NoFence, breaks: "6", test: "TestAZombieAtEachStep", pkg: "bridge/sink/kafka", shows: "the zombie "},
-	{defect: failpoint.FenceAgain, breaks: "6", test: "TestAZombieAtEachStep", pkg: "bridge/sink/kafka", shows: "the zombie fences with <nil>"},
-	{defect: failpoint.AbortInEpoch, breaks: "1", test: "TestALateBatchBehindAnAbort", pkg: "bridge/sink/kafka", shows: "which was not sent"},
+	{defect: failpoint.NoFence, breaks: "6", test: "TestAZombieAtEachStep", pkg: "example.org/bridge/sink/kafka", shows: "the zombie "},
+	{defect: failpoint.FenceAgain, breaks: "6", test: "TestAZombieAtEachStep", pkg: "example.org/bridge/sink/kafka", shows: "the zombie fences with <nil>"},
+	{defect: failpoint.AbortInEpoch, breaks: "1", test: "TestALateBatchBehindAnAbort", pkg: "example.org/bridge/sink/kafka", shows: "which was not sent"},
 	// In a trial the next poll reads what a broken result left out, and reconcile reads missing
 	// entities by key.
-	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql", shows: "want a transient one"},
+	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "example.org/bridge/source/mysql", shows: "want a transient one"},
 	// A trial has no process that goes on behind its successor.
-	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "bridge/sink/jetstream", shows: "the zombie's batch ends with"},
+	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "example.org/bridge/sink/jetstream", shows: "the zombie's batch ends with"},
 	// In a trial the next reconcile publishes what the second cursor missed.
-	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
-	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
-	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
-	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
-	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
-	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/shard", shows: "events, there are"},
+	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "example.org/bridge/internal/shard", shows: "events, there are"},
 }
 
 // shown are the figures that show a defect. Of repeats those count that may not be.

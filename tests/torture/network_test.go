@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/testenv"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
 )
 
 // clockFaults set the clocks of bridge's host and of the database wrong.

@@ -17,7 +17,7 @@ import (
 	"text/template"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // matrix is what came of all trials. It is safe for concurrent use.

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
-	"bridge/tests/faulty/failpoint"
-	"bridge/tests/world"
+	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/world"
 )
 
 // processFaults are done to the process of bridge itself.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // reusedFaults have ids of a table belong to other rows.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/tests/world"
+	"example.org/bridge/tests/world"
 )
 
 // standbyTimeout returns BRIDGE_STANDBY_TIMEOUT of the trials. In the short form eight share the

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 
 	"github.com/go-sql-driver/mysql"
 )

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // The flags of `make torture`.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/workload"
-	"bridge/tests/world"
+	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // trial is the program under load on some servers while one fault is done to it.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 // Change is what happens to entities in one commit.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"bridge/internal/backoff"
+	"example.org/bridge/internal/backoff"
 )
 
 // IDs is where ids come from: AutoIncrement, Strides, Segments or Ordered.

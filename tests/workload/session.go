@@ -16,8 +16,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sync/errgroup"
 
-	"bridge/internal/backoff"
-	"bridge/internal/processlist"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/processlist"
 )
 
 // grace is how long a statement under way may take once the context of a run has ended.

@@ -11,10 +11,10 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"bridge/internal/backoff"
-	"bridge/internal/processlist"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/processlist"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

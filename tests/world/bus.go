@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // Bus is a real Kafka or a real NATS JetStream as the tests see it. Exactly one of Kafka and NATS

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // Clustered returns a bus of the same kind that is three servers.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/tests/faulty"
+	"example.org/bridge/tests/faulty"
 )
 
 // ClockVariable says by how much the wall clock of a program with wrongNow is wrong: "1h", "-1h",

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // Soak says that the long forms of the tests are wanted, as `make soak` does: more commits, longer

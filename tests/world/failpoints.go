@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/faulty/failpoint"
 )
 
 // Failpoints is a list of failpoints that a test changes while programs use it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // Document returns the Eiffel document that a message holds, in whichever format: the value itself,

@@ -11,9 +11,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"bridge/event"
-	"bridge/sink"
-	"bridge/tests/workload"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/workload"
 )
 
 // Expect says what a judge demands beside what always holds, and what it takes as it has to be.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/workload"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/workload"
 )
 
 // EntityKey is an entity of a table with the key columns app and name.

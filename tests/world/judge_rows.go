@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"bridge/event"
-	"bridge/tests/workload"
+	"example.org/bridge/event"
+	"example.org/bridge/tests/workload"
 )
 
 // rowRecord judges events by the rows that were inserted, each of which has a token of its own.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // Entry is what the last message about an entity says.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // Main builds the program and runs the tests of a package. Call it from TestMain.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/tests/faulty"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/faulty"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // Program says how the program is built.
@@ -97,7 +97,7 @@ func (p Program) compile() (path string, err error) {
 	if list != "" {
 		args = append(args, "-overlay="+list)
 	}
-	build := exec.Command("go", append(args, "bridge/cmd/bridge")...)
+	build := exec.Command("go", append(args, "example.org/bridge/cmd/bridge")...)
 	build.Env = append(os.Environ(), cgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %+v: %w: %s", p, err, out)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/tests/workload"
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/workload"
 )
 
 // Stream is one of bridge's streams over a table of a world.

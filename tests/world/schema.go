@@ -7,7 +7,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"bridge/event"
+	"example.org/bridge/event"
 )
 
 // compile compiles a schema as change makes it.

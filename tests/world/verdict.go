@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/tests/workload"
+	"example.org/bridge/tests/workload"
 )
 
 // Verdict is what a judge found.

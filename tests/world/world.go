@@ -13,8 +13,8 @@ import (
 
 	_ "modernc.org/sqlite" // for worlds in a file
 
-	"bridge/tests/testenv"
-	"bridge/tests/workload"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 )
 
 // The tables that writers write to: rows of a Workload, and states of Capabilities. Strict compares

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // Store keeps a store in memory. Make one with New.

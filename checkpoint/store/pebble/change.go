@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // target is a change of an entry, with the numbers of its names.

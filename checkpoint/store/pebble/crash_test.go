@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/storetest"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/tests/testall"
 )
 
 // childVar names the part that the test binary plays when a test runs it as a process of its own.

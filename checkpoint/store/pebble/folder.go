@@ -17,8 +17,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/option"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/option"
 )
 
 // The names in the folder of a store, see the package's comment.

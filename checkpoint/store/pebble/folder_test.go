@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/storetest"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/tests/testall"
 )
 
 // filled makes a closed store with n batches.

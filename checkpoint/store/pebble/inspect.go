@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/inspect"
-	"bridge/internal/option"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
 )
 
 // Inspect looks at the store in the folder at path without changing anything: it reads the progress

@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/storetest"
-	"bridge/internal/inspect"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/internal/inspect"
 )
 
 // asNobody calls f as a user that owns no file here.

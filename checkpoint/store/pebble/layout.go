@@ -9,8 +9,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"bridge/checkpoint/store"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/source"
 )
 
 // The first bytes of keys.

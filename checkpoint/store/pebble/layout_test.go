@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/storetest"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/tests/testall"
 )
 
 // decoders decode a value and encode it again.

@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // errUnusable is returned inside the package for a store that has to be set aside.

@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 // each calls f with the keys, without prefix, and values of one image that begin with prefix.

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"bridge/checkpoint/store"
-	"bridge/tests/testall"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/tests/testall"
 )
 
 // TestReadFault has a disk on which a read of a file fails now and then: a lookup finds all

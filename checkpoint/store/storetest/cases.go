@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
 )
 
 func testInvalid(t *testing.T, f Fixture) {

@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"slices"
 
-	"bridge/checkpoint/store"
-	"bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
 )
 
 // crashShards are the shards that crash batches change, of a stream each. One stream is the

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/source"
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/source"
 )
 
 // Fixture is a store under test.

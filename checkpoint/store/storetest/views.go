@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store"
 )
 
 func byRow(t *testing.T, s store.Store, key store.Key, after uint64, limit int) []store.Change {

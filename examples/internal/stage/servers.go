@@ -23,8 +23,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	_ "modernc.org/sqlite" // the driver of the example's own file
 
-	"bridge/client/jetstream"
-	"bridge/client/kafka"
+	"example.org/bridge/client/jetstream"
+	"example.org/bridge/client/kafka"
 )
 
 // openDatabase connects the writers and makes the tables, which are removed at the end. A table

@@ -31,7 +31,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/client"
+	"example.org/bridge/client"
 )
 
 // Stage is where an example plays.

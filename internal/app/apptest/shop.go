@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"bridge/internal/config/configtest"
+	"example.org/bridge/internal/config/configtest"
 )
 
 // Shop is an SQLite database with a table of 60 orders, and the environment of a bridge that

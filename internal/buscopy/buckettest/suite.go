@@ -8,7 +8,7 @@ import (
 	"maps"
 	"testing"
 
-	"bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy"
 )
 
 // Options describe a Bucket to the suite.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/natskv"
-	"bridge/sink"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/natskv"
+	"example.org/bridge/sink"
 )
 
 // Bus is a sink for one stream, which it makes where that is missing.

@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/buscopy/buckettest"
-	"bridge/internal/buscopy/jetstream"
-	sinkjetstream "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/buckettest"
+	"example.org/bridge/internal/buscopy/jetstream"
+	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

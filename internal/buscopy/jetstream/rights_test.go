@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/buscopy/jetstream"
-	"bridge/internal/natskv"
-	sinkjetstream "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/jetstream"
+	"example.org/bridge/internal/natskv"
+	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // documented returns the subjects that docs/operations.md names for a bucket: those of all, and the

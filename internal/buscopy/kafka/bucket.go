@@ -3,8 +3,8 @@ package kafka
 import (
 	"fmt"
 
-	"bridge/internal/buscopy"
-	"bridge/sink"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/sink"
 )
 
 // New returns the bucket in a topic, which is to be compacted and is not created: create is the

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/buscopy/buckettest"
-	"bridge/internal/buscopy/kafka"
-	"bridge/internal/inspect"
-	sinkkafka "bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/buckettest"
+	"example.org/bridge/internal/buscopy/kafka"
+	"example.org/bridge/internal/inspect"
+	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

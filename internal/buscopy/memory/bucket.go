@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy"
 )
 
 // Bucket is a buscopy.Bucket. The zero value is empty.

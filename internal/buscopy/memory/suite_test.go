@@ -3,9 +3,9 @@ package memory_test
 import (
 	"testing"
 
-	"bridge/internal/buscopy"
-	"bridge/internal/buscopy/buckettest"
-	"bridge/internal/buscopy/memory"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/buckettest"
+	"example.org/bridge/internal/buscopy/memory"
 )
 
 func TestSuite(t *testing.T) {

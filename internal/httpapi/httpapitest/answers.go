@@ -14,7 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi"
 )
 
 // Checked holds the answers of h below /api against the OpenAPI document. A difference fails the

@@ -12,10 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/shard"
-	"bridge/internal/tap"
-	"bridge/reconcile"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/tap"
+	"example.org/bridge/reconcile"
 )
 
 // Daemon says what a test wants it to say.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/app"
-	"bridge/internal/app/apptest"
-	"bridge/internal/config"
-	"bridge/internal/httpapi"
-	"bridge/tests/testall"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestPage plays the page in a browser, a scene after the other.

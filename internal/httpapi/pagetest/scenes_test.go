@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"bridge/internal/httpapi"
-	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/shard"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
 )
 
 // hostile is a name that a database can give a table.

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"testing"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 // shot is a picture of a scene.

@@ -3,7 +3,7 @@ package jetstream_test
 import (
 	"testing"
 
-	"bridge/tests/testenv"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

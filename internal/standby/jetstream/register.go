@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/natskv"
-	"bridge/internal/option"
-	"bridge/internal/standby"
+	"example.org/bridge/internal/natskv"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/standby"
 )
 
 // Bucket is the name of the bucket of all groups.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"bridge/internal/standby"
-	"bridge/internal/standby/jetstream"
-	sinkjetstream "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/standby/jetstream"
+	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // TestRights: what jetstream.Grant names is enough, and what is missing is named by it. A check

@@ -8,11 +8,11 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/standby"
-	"bridge/internal/standby/jetstream"
-	"bridge/internal/standby/standbytest"
-	sinkjetstream "bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/standby/jetstream"
+	"example.org/bridge/internal/standby/standbytest"
+	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // timeout lets a machine that is busy hold a member up for seconds.

@@ -12,9 +12,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/backoff"
-	"bridge/internal/option"
-	"bridge/internal/standby"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/standby"
 )
 
 const (

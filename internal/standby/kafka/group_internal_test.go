@@ -12,7 +12,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/standby"
+	"example.org/bridge/internal/standby"
 )
 
 // coordinator is one of a group with one member, in which somebody joins and vanishes all the time:

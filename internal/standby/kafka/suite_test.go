@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/standby"
-	"bridge/internal/standby/kafka"
-	"bridge/internal/standby/standbytest"
-	sinkkafka "bridge/sink/kafka"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/standby/kafka"
+	"example.org/bridge/internal/standby/standbytest"
+	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/standby"
+	"example.org/bridge/internal/standby"
 )
 
 // ErrCut is returned by a Register that is cut off.

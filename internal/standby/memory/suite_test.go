@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/internal/standby"
-	"bridge/internal/standby/memory"
-	"bridge/internal/standby/standbytest"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/standby/memory"
+	"example.org/bridge/internal/standby/standbytest"
 )
 
 const timeout = 10 * time.Second

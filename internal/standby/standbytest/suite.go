@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/internal/standby"
+	"example.org/bridge/internal/standby"
 )
 
 // Options describe an Elector to the suite.

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"bridge/internal/option"
-	"bridge/internal/verify"
-	"bridge/sink"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 )
 
 // progressEvery is a number of messages.

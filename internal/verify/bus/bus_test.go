@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/verify"
-	"bridge/internal/verify/bus"
-	"bridge/sink"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/internal/verify/bus"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // closing closes a bus that was opened at the end of the test.

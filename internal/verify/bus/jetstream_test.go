@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/verify"
-	"bridge/internal/verify/bus"
-	"bridge/sink/jetstream"
-	"bridge/tests/testenv"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/internal/verify/bus"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/testenv"
 )
 
 // world is a server with one stream.

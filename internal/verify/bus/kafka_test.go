@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/verify"
-	"bridge/internal/verify/bus"
-	"bridge/sink/kafka"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/internal/verify/bus"
+	"example.org/bridge/sink/kafka"
 )
 
 const (

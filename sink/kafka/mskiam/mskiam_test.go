@@ -20,9 +20,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"bridge/internal/backoff"
-	"bridge/sink/kafka"
-	"bridge/sink/kafka/mskiam"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/kafka/mskiam"
 )
 
 // signedAt and the credentials are those of the tests of segmentio/kafka-go, with whose signature

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/sink"
+	"example.org/bridge/sink"
 )
 
 var (

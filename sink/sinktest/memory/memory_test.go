@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/sink"
-	"bridge/sink/sinktest"
-	"bridge/sink/sinktest/memory"
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/sink/sinktest/memory"
 )
 
 // The traits of buses.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqlconn"
 )
 
 func FuzzAppendFloat(f *testing.F) {

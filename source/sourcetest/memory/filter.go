@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/internal/option"
-	"bridge/source"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 // compileFilter makes a function of the spec's condition. It knows conditions of one form:

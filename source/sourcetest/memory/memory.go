@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 var _ source.Shard = (*Table)(nil)

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"bridge/source"
-	"bridge/source/sourcetest"
-	"bridge/source/sourcetest/memory"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // database is a source of tables in memory.

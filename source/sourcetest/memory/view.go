@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 var _ source.Shard = (*view)(nil)

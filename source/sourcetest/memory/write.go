@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strconv"
 
-	"bridge/source"
+	"example.org/bridge/source"
 )
 
 // Null is the value to write for NULL.
