@@ -4,8 +4,8 @@
 //   - [Table] keeps a copy of a capability stream in memory.
 //   - [Events] hands the events of a stream to a function, at least once.
 //
-// Both run on a [Bus]: see [example.org/bridge/client/kafka] and [example.org/bridge/client/jetstream]. Run of each
-// blocks, owns all goroutines and connections, and retries for ever what may heal.
+// Both run on a [Bus]: see the packages kafka and jetstream below this one. Run of each blocks, owns
+// all goroutines and connections, and retries for ever what may heal.
 //
 // # Table
 //

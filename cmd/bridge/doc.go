@@ -3,7 +3,6 @@
 // for its variables.
 //
 // This package has the tree of commands (command.go) and a file for each, which runs it and prints;
-// cobra parses the command line and makes help and completion of the tree. [example.org/bridge/internal/config]
-// makes a configuration of the environment, and [example.org/bridge/internal/app] opens what it names and runs
-// it.
+// cobra parses the command line and makes help and completion of the tree. Package config makes a
+// configuration of the environment, and package app opens what it names and runs it.
 package main

@@ -218,8 +218,8 @@ func (s *Sink) Close() error {
 	return s.err
 }
 
-// Inspect looks at what Open would use, as [example.org/bridge/sink.Inspector] says, without starting a server
-// and without making anything.
+// Inspect looks at what Open would use, as an Inspector of package sink says, without starting a
+// server and without making anything.
 func Inspect(ctx context.Context, o Options) inspect.Report {
 	r := inspect.Report{Summary: fmt.Sprintf("NATS inside the process, stream %s, data in %s", o.Stream, o.Dir)}
 	running := inspectFolder(&r, o.Dir)

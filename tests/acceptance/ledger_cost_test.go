@@ -65,7 +65,7 @@ func TestStatements(t *testing.T) {
 		if s.pages == 0 || s.pages > polls {
 			t.Errorf("%d pages, want one a poll at most", s.pages)
 		}
-		// Two statements that meet for the first time open a second session, with a dozen statements.
+		// Two statements that meet for the first time open a second session: a dozen statements.
 		if s.connections > 1 || s.others > polls/5+12*s.connections {
 			t.Errorf("%d other statements, %d new sessions", s.others, s.connections)
 		}
