@@ -4,7 +4,7 @@
 //   - [Table] keeps a copy of a capability stream in memory.
 //   - [Events] hands the events of a stream to a function, at least once.
 //
-// Both run on a [Bus]: see the packages kafka and jetstream below this one. Run of each blocks, owns
+// Both run on a [Bus]: see the packages kafka and jetstream below this one. Run of each blocks, has
 // all goroutines and connections, and retries for ever what may heal.
 //
 // # Table
