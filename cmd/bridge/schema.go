@@ -37,16 +37,12 @@ make no event, which leaves out its stream, 2 when the configuration is wrong.
 		case leftOut != nil && len(streams) == 0:
 			return leftOut
 		}
-		var printed any
+		var text []byte
 		if *asyncAPI {
-			printed, err = contract.AsyncAPI(cfg.DomainID, app.ServersOf(cfg), streams)
+			text, err = contract.AsyncAPI(cfg.DomainID, app.ServersOf(cfg), streams)
 		} else {
-			printed, err = contract.SchemasOf(streams)
+			text, err = contract.Schemas(streams)
 		}
-		if err != nil {
-			return err
-		}
-		text, err := contract.Text(printed)
 		if err == nil {
 			_, err = p.stdout.Write(text)
 		}

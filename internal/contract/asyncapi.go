@@ -1,14 +1,17 @@
 package contract
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // Server is one server of the bus.
@@ -19,243 +22,178 @@ type Server struct {
 	Protocol string
 }
 
-// Document is an AsyncAPI document, version 3.0.0. https://www.asyncapi.com/docs/reference
-type Document struct {
-	AsyncAPI           string           `json:"asyncapi"`
-	Info               info             `json:"info"`
-	DefaultContentType string           `json:"defaultContentType"`
-	Servers            named[server]    `json:"servers,omitempty"`
-	Channels           named[channel]   `json:"channels"`
-	Operations         named[operation] `json:"operations"`
-	Components         components       `json:"components"`
-}
+// keyOrID describes the key of a message.
+const keyOrID = "The key of the entity; of a stream without KEY the id of the row."
 
-type info struct {
-	Title       string `json:"title"`
-	Version     string `json:"version"`
-	Description string `json:"description"`
-}
-
-type server struct {
-	Host     string `json:"host"`
-	Protocol string `json:"protocol"`
-}
-
-type channel struct {
-	Address    string           `json:"address"`
-	Parameters named[parameter] `json:"parameters,omitempty"`
-	Messages   named[ref]       `json:"messages"`
-}
-
-type parameter struct {
-	Description string `json:"description"`
-}
-
-type operation struct {
-	Action   string `json:"action"`
-	Channel  ref    `json:"channel"`
-	Messages []ref  `json:"messages"`
-}
-
-type components struct {
-	Messages named[message] `json:"messages"`
-}
-
-type message struct {
-	Name        string         `json:"name"`
-	Title       string         `json:"title"`
-	Summary     string         `json:"summary"`
-	ContentType string         `json:"contentType"`
-	Headers     *Schema        `json:"headers"`
-	Payload     *Schema        `json:"payload"`
-	Bindings    map[string]any `json:"bindings,omitempty"`
-	Examples    []example      `json:"examples"`
-}
-
-type example struct {
-	Payload json.RawMessage `json:"payload"`
-}
-
-type ref struct {
-	Ref string `json:"$ref"`
-}
-
-// entry is one member of an object that has names of its own; named is such an object, in order.
-type entry[V any] struct {
-	name  string
-	value *V
-}
-
-type named[V any] []entry[V]
-
-func (n named[V]) MarshalJSON() ([]byte, error) {
-	return marshalObject(n, func(one entry[V]) (string, any) { return one.name, one.value })
-}
-
-// of returns the member with a name, made where it is not there.
-func (n *named[V]) of(name string) *V {
-	at := slices.IndexFunc(*n, func(one entry[V]) bool { return one.name == name })
-	if at < 0 {
-		at = len(*n)
-		*n = append(*n, entry[V]{name, new(V)})
-	}
-	return (*n)[at].value
-}
+// document is an AsyncAPI document, version 3.0.0. https://www.asyncapi.com/docs/reference
+type document struct{ channels, operations, messages object }
 
 // AsyncAPI describes streams and where their events go. The document sends: it is that of the
 // bridge, and a consumer receives.
-func AsyncAPI(domain string, servers []Server, streams []Stream) (*Document, error) {
-	d := &Document{
-		AsyncAPI: "3.0.0", DefaultContentType: sink.ContentType,
-		Info: info{
-			Title: "Events of " + domain, Version: version(streams),
-			Description: "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
-				"; the events of an entity come in their order.",
-		},
-	}
-	for i, s := range servers {
-		*d.Servers.of(fmt.Sprintf("bus%d", i+1)) = server(s)
-	}
-	for i := range streams {
-		if err := d.add(&streams[i], servers); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
-}
-
-// version returns that of a document about streams: the highest one of their events.
-func version(streams []Stream) string {
-	if len(streams) == 0 {
-		return event.Version
-	}
+func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error) {
+	d := document{object{}, object{}, object{}}
 	var highest event.VersionNumbers
 	for i := range streams {
 		// The encoder has checked it.
-		if one, _ := event.ParseVersion(streams[i].version()); one.Compare(highest) > 0 {
+		if one, _ := event.ParseVersion(streams[i].encoder().Version()); one.Compare(highest) > 0 {
 			highest = one
 		}
+		if err := d.add(&streams[i], len(servers) > 0 && strings.HasPrefix(servers[0].Protocol, "kafka")); err != nil {
+			return nil, fmt.Errorf("stream %s: %w", streams[i].Name, err)
+		}
 	}
-	return highest.String()
+	version := event.Version
+	if len(streams) > 0 {
+		version = highest.String()
+	}
+	all := object{
+		{"asyncapi", "3.0.0"},
+		{"info", object{
+			{"title", "Events of " + domain}, {"version", version},
+			{"description", "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
+				"; the events of an entity come in their order."},
+		}},
+		{"defaultContentType", sink.ContentType},
+	}
+	for i, s := range servers {
+		all.set(object{{"host", s.Host}, {"protocol", s.Protocol}}, "servers", fmt.Sprintf("bus%d", i+1))
+	}
+	all = append(all, member{"channels", d.channels}, member{"operations", d.operations}, member{"components", object{{"messages", d.messages}}})
+	return all.text()
 }
 
 // add describes a stream: its messages, and a channel for each destination.
-func (d *Document) add(s *Stream, servers []Server) error {
-	messages, err := s.Messages()
-	if err != nil {
-		return err
-	}
-	for _, m := range messages {
-		name := s.Name + "." + string(m.Op)
-		one := d.Components.Messages.of(name)
-		// Names for schemas that stand alone.
-		m.Schema.Dialect, m.Schema.ID = "", ""
-		body, err := s.Tables[0].example(m.Op)
+func (d *document) add(s *Stream, hasKeys bool) error {
+	for _, op := range operations[s.Kind] {
+		schema, err := s.schema(op)
 		if err != nil {
-			return fmt.Errorf("stream %s: %w", s.Name, err)
+			return err
 		}
-		*one = message{
-			Name: m.Type, Title: m.Type, Summary: m.Schema.Description, ContentType: s.contentType(),
-			Headers: headers(s, &m), Payload: m.Schema, Examples: []example{{body}},
+		body, err := s.Tables[0].example(op)
+		if err != nil {
+			return fmt.Errorf("make an example of the operation %s: %w", op, err)
 		}
-		if len(servers) > 0 && strings.HasPrefix(servers[0].Protocol, "kafka") {
-			key := &Schema{Type: Type{"string"}, Description: "The key of the entity; of a stream without KEY the id of the row."}
-			one.Bindings = map[string]any{"kafka": map[string]any{"key": key}}
+		name, kind := s.Name+"."+string(op), s.encoder().Type(op)
+		one := object{
+			{"name", kind}, {"title", kind}, {"summary", schema.get("description")}, {"contentType", s.contentType()},
+			{"headers", headers(s, op)}, {"payload", schema.without("$schema", "$id")}, // names for schemas that stand alone
 		}
+		if hasKeys {
+			one.set(object{{"type", "string"}, {"description", keyOrID}}, "bindings", "kafka", "key")
+		}
+		one.set([]any{object{{"payload", body}}}, "examples")
+		d.messages.set(one, name)
 		for i := range s.Tables {
-			d.send(s.Tables[i].Destination(m.Type), name)
+			d.send(s.Tables[i].Destination(kind), name)
 		}
 	}
 	return nil
 }
 
-// keyText is what stands for the key of an entity in a destination.
-const keyText = "{key}"
-
-// send adds a message to the channel of a destination and to the operation that sends there.
-func (d *Document) send(destination, message string) {
-	id := d.channelID(destination)
-	c := d.Channels.of(id)
-	c.Address = destination
-	if strings.Contains(destination, keyText) {
-		c.Parameters.of("key").Description = "The key of the entity, percent-encoded."
-	}
-	c.Messages.of(message).Ref = "#/components/messages/" + message
-	o := d.Operations.of("send." + id)
-	o.Action, o.Channel.Ref = "send", "#/channels/"+id
-	to := ref{"#/channels/" + id + "/messages/" + message}
-	if !slices.Contains(o.Messages, to) {
-		o.Messages = append(o.Messages, to)
-	}
-}
-
 // outsideID are characters that the name of a component cannot have.
 var outsideID = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// channelID returns the name of the channel of a destination.
-func (d *Document) channelID(destination string) string {
+// send adds a message to the channel of a destination and to the operation that sends there.
+func (d *document) send(destination, message string) {
 	plain := outsideID.ReplaceAllString(destination, "_")
-	for n, id := 2, plain; ; n, id = n+1, fmt.Sprintf("%s_%d", plain, n) {
-		at := slices.IndexFunc(d.Channels, func(one entry[channel]) bool { return one.name == id })
-		if at < 0 || d.Channels[at].value.Address == destination {
-			return id
-		}
+	id := plain
+	for n := 2; d.channels.get(id) != nil && d.channels.get(id, "address") != destination; n++ {
+		id = fmt.Sprintf("%s_%d", plain, n)
 	}
-}
-
-// presence says whether a message has a header: one that the value or the bus says, or that the
-// first message of a batch in a topic-partition alone has, others lack.
-type presence uint8
-
-const (
-	never presence = iota
-	sometimes
-	always
-)
-
-// only returns p where something holds, else never.
-func (p presence) only(holds bool) presence {
-	if holds {
-		return p
+	d.channels.set(destination, id, "address")
+	if strings.Contains(destination, "{key}") {
+		d.channels.set("The key of the entity, percent-encoded.", id, "parameters", "key", "description")
 	}
-	return never
+	d.channels.set("#/components/messages/"+message, id, "messages", message, "$ref")
+	operation, channel := "send."+id, "#/channels/"+id
+	d.operations.set("send", operation, "action")
+	d.operations.set(channel, operation, "channel", "$ref")
+	to := channel + "/messages/" + message
+	list, _ := d.operations.get(operation, "messages").([]any)
+	if !slices.ContainsFunc(list, func(one any) bool { return one.(object).get("$ref") == to }) {
+		d.operations.set(append(list, object{{"$ref", to}}), operation, "messages")
+	}
 }
 
 // headers returns the schema of the headers of a kind of message; docs/events.md explains them.
-func headers(of *Stream, m *Message) *Schema {
-	text := func(description string) *Schema { return &Schema{Type: Type{"string"}, Description: description} }
-	s := &Schema{Type: Type{"object"}}
-	row := of.format() == event.FormatRow
-	for _, p := range []struct {
-		Property
-		when presence
-	}{
-		{Property{sink.HeaderContentType, &Schema{Const: of.contentType()}}, always.only(row || of.format() == event.FormatCloudEvents)},
-		{Property{sink.HeaderID, text("meta.id of the event. A repeat has the same.")}, always},
-		{Property{sink.HeaderType, &Schema{Const: m.Type}}, always.only(row)},
-		{Property{sink.HeaderVersion, &Schema{Const: of.version()}}, map[bool]presence{true: always, false: sometimes}[row]},
-		{Property{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}}, sometimes},
-		{Property{sink.HeaderDomain, &Schema{Const: of.Domain}}, always},
-		{Property{sink.HeaderStream, &Schema{Const: of.Name}}, always},
-		{Property{sink.HeaderShard, text("The physical table.")}, always},
-		{Property{sink.HeaderRowID, text("The id of the row, in decimal digits.")}, always},
-		{Property{sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile.")}, always},
-		{Property{sink.HeaderPublishedAt, &Schema{Type: Type{"string"}, Format: "date-time", Description: "When the message was made."}}, always.only(row)},
-		{Property{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")}, always},
-		{Property{sink.HeaderForm, text("What tells rows apart; not for consumers.")}, sometimes},
-		{Property{sink.HeaderServer, text("Where the rows of the batch were read.")}, sometimes},
-		{Property{sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it.")}, sometimes},
-	} {
-		if p.when != never {
-			s.Properties = append(s.Properties, p.Property)
+func headers(of *Stream, op event.Op) object {
+	text := func(description string) object { return object{{"type", "string"}, {"description", description}} }
+	is := func(value string) object { return object{{"const", value}} }
+	properties, required := object{}, []string{}
+	add := func(isThere, isRequired bool, name string, schema object) {
+		if isThere {
+			properties = append(properties, member{name, schema})
 		}
-		if p.when == always {
-			s.Required = append(s.Required, p.Name)
+		if isThere && isRequired {
+			required = append(required, name)
 		}
 	}
-	if row {
-		list, required := bareHeaders(m.Op)
-		s.Properties, s.Required = append(s.Properties, list...), append(s.Required, required...)
+	e := of.encoder()
+	row := e.Format() == event.FormatRow
+	add(row || e.Format() == event.FormatCloudEvents, true, sink.HeaderContentType, is(of.contentType()))
+	add(true, true, sink.HeaderID, text("meta.id of the event. A repeat has the same."))
+	add(row, true, sink.HeaderType, is(e.Type(op)))
+	// Of other messages the first one of a batch in a topic-partition alone has it.
+	add(true, row, sink.HeaderVersion, is(e.Version()))
+	add(true, false, sink.HeaderSchema, object{{"type", "string"},
+		{"description", "A hash of the members of data and their types. Another one comes with another form of the table."}, {"pattern", "^[0-9a-f]{12}$"}})
+	add(true, true, sink.HeaderDomain, is(of.Domain))
+	add(true, true, sink.HeaderStream, is(of.Name))
+	add(true, true, sink.HeaderShard, text("The physical table."))
+	add(true, true, sink.HeaderRowID, text("The id of the row, in decimal digits."))
+	add(true, true, sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile."))
+	add(row, true, sink.HeaderPublishedAt, object{{"type", "string"}, {"format", "date-time"}, {"description", "When the message was made."}})
+	add(true, true, sink.HeaderState, text("What bridge reads back about its own messages; not for consumers."))
+	add(true, false, sink.HeaderForm, text("What tells rows apart; not for consumers."))
+	add(true, false, sink.HeaderServer, text("Where the rows of the batch were read."))
+	add(true, false, sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it."))
+	add(row, true, sink.HeaderTime, text("meta.time of the event, in ms since 1970."))
+	add(row && op != event.Published, false, sink.HeaderPrevious,
+		text("meta.id of the event of the entity that this one follows, where it is known."))
+	add(row && op == event.Deleted, true, sink.HeaderReason,
+		object{{"description", "Why the entity is deleted."}, {"enum", []string{"TOMBSTONE", "ABSENT_IN_SNAPSHOT"}}})
+	return object{{"type", "object"}, {"properties", properties}, {"required", required}}
+}
+
+// samples are values of each kind in their normal form, lives those of a DELETED column that says
+// that the row is there; NULL says that of the others.
+var (
+	samples = map[source.Kind]string{
+		source.Int: "1", source.Decimal: "12.50", source.Float: "0.5", source.Text: "text", source.Binary: "bytes", source.Bit: "\x01",
+		source.JSON: `{"member":1}`, source.Date: "2026-03-01", source.Clock: "12:00:00",
+		source.DateTime: "2026-03-01 12:00:00", source.Timestamp: "2026-03-01 12:00:00",
 	}
-	return s
+	lives = map[source.Kind]string{
+		source.Int: "0", source.Decimal: "0", source.Float: "0", source.Text: "no", source.Binary: "\x00", source.Bit: "\x00", source.JSON: "0",
+	}
+)
+
+// example returns an event of an operation, of a row that no table has.
+func (t *Table) example(op event.Op) (json.RawMessage, error) {
+	row := event.Row{Row: source.Row{ID: 1, Values: make([][]byte, len(t.Columns.List))}, Read: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	for i, column := range t.Columns.List {
+		from := samples
+		if i == t.Columns.Deleted {
+			from = lives
+		}
+		if value, ok := from[column.Kind]; ok {
+			row.Values[i] = []byte(value)
+		}
+	}
+	if op == event.Modified || op == event.Deleted {
+		row.Predecessor = "00000000-0000-5000-8000-000000000000"
+	}
+	if op == event.Modified {
+		row.Op = op
+	}
+	if op != event.Deleted {
+		_, one, err := t.Encoder.Append(nil, row)
+		return one.Body, err
+	}
+	digest, err := t.Encoder.Digest(row.Row)
+	if err != nil {
+		return nil, err
+	}
+	_, one, err := t.Encoder.AppendAbsent(nil, event.Absent{Key: bytes.Clone(digest.Key), ID: 1, Read: row.Read, Predecessor: row.Predecessor})
+	return one.Body, err
 }

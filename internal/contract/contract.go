@@ -1,0 +1,224 @@
+// Package contract describes the events of a configuration to those who consume them: as JSON
+// Schemas and as an AsyncAPI document, from the columns that the tables have.
+//
+// The schemas are those of package event, with what is open there filled in: the type, the domain
+// and a member for each column. They are open to further members: a column that is added to a table
+// becomes one. They describe the format in which a stream publishes.
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+)
+
+// Stream is a stream whose events are described.
+type Stream struct {
+	Name, Domain string
+	Kind         event.Kind
+	// Tables has at least one.
+	Tables []Table
+}
+
+// Table is one table of a stream.
+type Table struct {
+	Name    string
+	Columns *source.Columns
+	// Encoder is that of the table's events, bound to Columns.
+	Encoder *event.Encoder
+	// Destinations returns where events of a type go; "{key}" stands for the key of an entity.
+	Destination func(eventType string) string
+}
+
+// encoder says what all tables of the stream have in common: types, version and format.
+func (s *Stream) encoder() *event.Encoder { return s.Tables[0].Encoder }
+
+// contentType returns that of the messages of the stream.
+func (s *Stream) contentType() string {
+	if s.encoder().Format() == event.FormatCloudEvents {
+		return sink.ContentTypeCloud
+	}
+	return sink.ContentType
+}
+
+// operations are those of each kind of stream, in the order in which they are described.
+var operations = map[event.Kind][]event.Op{
+	event.Capability: {event.Added, event.Modified, event.Deleted},
+	event.Release:    {event.Published},
+}
+
+// Schemas returns the schemas of streams as a JSON object by stream, of objects by operation.
+func Schemas(streams []Stream) ([]byte, error) {
+	all := object{}
+	for i := range streams {
+		s := &streams[i]
+		for _, op := range operations[s.Kind] {
+			schema, err := s.schema(op)
+			if err != nil {
+				return nil, err
+			}
+			all.set(schema, s.Name, string(op))
+		}
+	}
+	return all.text()
+}
+
+// schema returns the schema of the events of an operation.
+func (s *Stream) schema(op event.Op) (object, error) {
+	general, err := event.Schema(s.Kind, op)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.Name, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(general))
+	d.UseNumber()
+	parsed, err := parse(d)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: read the schema of %s: %w", s.Name, op, err)
+	}
+	document, version := parsed.(object), s.encoder().Version()
+	for _, one := range []struct {
+		value any
+		path  string
+	}{
+		{"urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + version, "$id"},
+		{s.encoder().Type(op), "title"},
+		{object{{"const", s.encoder().Type(op)}}, "properties meta properties type"},
+		{object{{"const", version}}, "properties meta properties version"},
+		{object{{"const", s.Domain}}, "properties meta properties source properties domainId"},
+		{s.data(document.get("properties", "data").(object), op), "properties data"},
+	} {
+		document.set(one.value, strings.Fields(one.path)...)
+	}
+	switch s.encoder().Format() {
+	case event.FormatCloudEvents:
+		return cloudEvent(document), nil
+	case event.FormatRow:
+		data := document.get("properties", "data").(object)
+		row := object{{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")}}
+		row = append(row, data...)
+		row.set(fmt.Sprint(document.get("description"), " ", data.get("description")), "description")
+		return row, nil
+	default:
+		return document, nil
+	}
+}
+
+// cloudEvent returns the schema of a CloudEvent 1.0 in structured mode with a document as its data.
+func cloudEvent(document object) object {
+	meta := document.get("properties", "meta", "properties").(object)
+	return object{
+		{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")},
+		{"description", document.get("description")}, {"type", "object"},
+		{"properties", object{
+			{"specversion", object{{"const", "1.0"}}},
+			{"id", meta.get("id")},
+			{"source", meta.get("source", "properties", "uri")},
+			{"type", meta.get("type")},
+			{"time", object{{"type", "string"}, {"format", "date-time"}, {"description", "meta.time."}}},
+			{"subject", object{{"type", "string"}, {"description", keyOrID}, {"minLength", 1}}},
+			{"datacontenttype", object{{"const", sink.ContentType}}},
+			{"data", document.without("$schema", "$id")},
+		}},
+		{"required", []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"}},
+		{"additionalProperties", false},
+	}
+}
+
+// data returns the schema of data: one for all tables, or one for each shape that tables have.
+func (s *Stream) data(general object, op event.Op) object {
+	var shapes []object
+	var tables, hashes [][]string
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		shape := t.shape(general, op)
+		at := slices.IndexFunc(shapes, func(other object) bool { return reflect.DeepEqual(shape, other) })
+		if at < 0 {
+			at = len(shapes)
+			shapes, tables, hashes = append(shapes, shape), append(tables, nil), append(hashes, nil)
+		}
+		tables[at] = append(tables[at], t.Name)
+		if hash := t.Encoder.Shape().Hash().String(); !slices.Contains(hashes[at], hash) {
+			hashes[at] = append(hashes[at], hash)
+		}
+	}
+	anyOf := make([]any, len(shapes))
+	for i := range shapes {
+		shapes[i].set(sink.HeaderSchema+": "+strings.Join(hashes[i], ", "), "$comment")
+		if len(shapes) > 1 {
+			shapes[i].set("Of "+some(tables[i])+".", "description")
+		}
+		anyOf[i] = shapes[i]
+	}
+	if len(shapes) == 1 {
+		return shapes[0]
+	}
+	return object{{"description", "The tables of the stream have different columns."}, {"anyOf", anyOf}}
+}
+
+// some names tables, the first few of them.
+func some(tables []string) string {
+	const most = 8
+	if more := len(tables) - most; more > 0 {
+		return fmt.Sprintf("%s and %d other tables", strings.Join(tables[:most], ", "), more)
+	}
+	return strings.Join(tables, ", ")
+}
+
+// shape returns the schema of data of one table: its columns, and what every event has.
+func (t *Table) shape(general object, op event.Op) object {
+	properties, required := object{}, []any{}
+	for _, m := range t.Encoder.Members(op == event.Deleted) {
+		properties, required = append(properties, member{m.Name, memberSchema(m, t.Columns.List[m.Column])}), append(required, m.Name)
+	}
+	what, rest := "The columns of the row", ", and row, which says where it came from."
+	if op == event.Deleted {
+		what, rest = "The key columns of the entity", ", the reason, and row, which says where it came from."
+	}
+	if t.Encoder.Format() == event.FormatRow {
+		rest = "."
+	} else {
+		properties = append(properties, general.get("properties").(object)...)
+		required = append(required, general.get("required").([]any)...)
+	}
+	return object{{"$comment", ""}, {"description", what + rest}, {"type", "object"}, {"properties", properties}, {"required", required}}
+}
+
+// forms says what the values of a kind of column are in an event (docs/events.md, data).
+var forms = map[source.Kind]object{
+	source.Int:       {{"type", "integer"}},
+	source.Decimal:   {{"type", "string"}, {"description", "A decimal with all its digits."}},
+	source.Float:     {{"type", "number"}},
+	source.Text:      {{"type", "string"}},
+	source.Binary:    {{"type", "string"}, {"contentEncoding", "base64"}},
+	source.Bit:       {{"type", "integer"}, {"minimum", 0}, {"maximum", json.Number("18446744073709551615")}},
+	source.JSON:      {{"description", "The document itself."}},
+	source.Date:      {{"type", "string"}, {"format", "date"}},
+	source.Clock:     {{"type", "string"}, {"description", "A time of day or a span: hours, minutes and seconds."}},
+	source.DateTime:  {{"type", "string"}, {"format", "date-time"}},
+	source.Timestamp: {{"type", "string"}, {"format", "date-time"}},
+}
+
+// memberSchema returns the schema of a member, which is that of a column.
+func memberSchema(m event.Member, column source.Column) object {
+	s := slices.Clone(forms[column.Kind])
+	text := "Column " + column.Name + "."
+	if more := s.get("description"); more != nil {
+		text += " " + more.(string)
+	}
+	if column.NotNull && m.Null {
+		text += " Null only where the value has no form in JSON."
+	}
+	s.set(text, "description")
+	if kind := s.get("type"); kind != nil && m.Null {
+		s.set([]any{kind, "null"}, "type")
+	}
+	return s
+}
