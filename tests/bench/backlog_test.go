@@ -237,7 +237,7 @@ var homes = []struct{ part, prefix string }{
 	{"collecting", "runtime.gcBgMarkWorker"},
 	{"collecting", "runtime.bgsweep"},
 	{"collecting", "runtime.bgscavenge"},
-	{"rest", "bridge/"},
+	{"rest", "example.org/bridge/"},
 }
 
 // profile runs the program over a backlog with a profile of its CPU, which stays in

@@ -162,7 +162,7 @@ func writeDefects(path string, found map[failpoint.Defect]string) error {
 	for _, h := range hunts {
 		by, as := "torture's `"+h.fault+"`", h.shows
 		if h.test != "" {
-			by, as = fmt.Sprintf("`%s` of `%s`", h.test, strings.TrimPrefix(h.pkg, "bridge/")), "it fails"
+			by, as = fmt.Sprintf("`%s` of `%s`", h.test, h.pkg[strings.Index(h.pkg, "tests/"):]), "it fails"
 		}
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n", h.defect, strings.TrimSuffix(what[h.defect], "."), h.breaks, by, as, cmp.Or(found[h.defect], "not yet"))
 	}
