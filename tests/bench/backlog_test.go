@@ -313,8 +313,8 @@ Type: cpu
 Duration: 1s, Total samples = 60ms
 -----------+-------------------------------------------------------
      20000us   runtime.memmove
-             bridge/event.appendString (inline)
-             bridge/internal/pipeline.(*Shard).own
+             example.org/bridge/event.appendString (inline)
+             example.org/bridge/internal/pipeline.(*Shard).own
 -----------+-------------------------------------------------------
      10000us   runtime.futex
              runtime.schedule
