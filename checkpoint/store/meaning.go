@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"example.org/bridge/internal/form"
 )
 
 // Meaning is the part of a shard's configuration that its progress depends on. With another one,
@@ -61,47 +63,55 @@ func (d Differences) Has(setting string) bool {
 	return slices.ContainsFunc(d, func(one Difference) bool { return one.Setting == setting })
 }
 
-const meaningVersion = 1
+// The first bytes of the parts.
+const (
+	meaningVersion = 1
+	schemaVersion  = 1
+)
 
-// AppendMeaning appends the bytes of the part MeaningPart to dst: version (1 byte), kind, table,
-// id, the number of key columns and each of them (texts with their length before them; numbers
-// are varints), and the CRC-32C over all before (4 bytes, little endian).
+// AppendMeaning appends the bytes of the part MeaningPart to dst, in the words of [form]: version,
+// kind, table, id, the number of key columns and each of them, and the seal.
 func AppendMeaning(dst []byte, m *Meaning) []byte {
-	f := newForm(dst, meaningVersion)
-	f.putText(m.Kind)
-	f.putText(m.Table)
-	f.putText(m.ID)
-	f.put(uint64(len(m.Key)))
-	for _, column := range m.Key {
-		f.putText(column)
+	b := []byte{meaningVersion}
+	for _, text := range []string{m.Kind, m.Table, m.ID} {
+		b = form.AppendText(b, text)
 	}
-	return f.end()
+	b = form.AppendUints(b, uint64(len(m.Key)))
+	for _, column := range m.Key {
+		b = form.AppendText(b, column)
+	}
+	return append(dst, form.Seal(b)...)
 }
 
 // ParseMeaning reads what AppendMeaning wrote. The error wraps ErrDamaged.
 func ParseMeaning(b []byte) (*Meaning, error) {
-	f := parseForm(b, meaningVersion)
-	m := &Meaning{Kind: f.text(), Table: f.text(), ID: f.text()}
-	for range f.count() {
-		m.Key = append(m.Key, f.text())
+	f := form.Open(b, meaningVersion)
+	m := &Meaning{Kind: f.Text(), Table: f.Text(), ID: f.Text()}
+	for range f.Count() {
+		m.Key = append(m.Key, f.Text())
 	}
-	if !f.complete() {
-		return nil, fmt.Errorf("%w: a meaning of %d bytes", ErrDamaged, len(b))
+	if err := f.End(); err != nil {
+		return nil, fmt.Errorf("%w: a meaning: %w", ErrDamaged, err)
 	}
 	return m, nil
 }
 
 // LoadMeaning returns the meaning of a shard's progress, nil where it has none.
 func LoadMeaning(ctx context.Context, s Store, key Key) (*Meaning, error) {
-	for part, err := range s.Parts(ctx, key, MeaningPart, 0) {
+	return loadPart(ctx, s, key, MeaningPart, ParseMeaning)
+}
+
+// loadPart returns the only part of a kind, nil where there is none.
+func loadPart[T any](ctx context.Context, s Store, key Key, kind Kind, parse func([]byte) (*T, error)) (*T, error) {
+	for part, err := range s.Parts(ctx, key, kind, 0) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := ParseMeaning(part.Bytes)
+		v, err := parse(part.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("the meaning of shard %s of %s: %w", key.Shard, key.Stream, err)
+			return nil, fmt.Errorf("shard %s of %s: %w", key.Shard, key.Stream, err)
 		}
-		return m, nil
+		return v, nil
 	}
 	return nil, nil
 }
@@ -122,58 +132,42 @@ type Schema struct {
 // SchemaMember is a member of events and the type of its values.
 type SchemaMember struct{ Name, Type string }
 
-const schemaVersion = 1
-
-// AppendSchema appends the bytes of the part SchemaPart to dst: version (1 byte), the numbers of
-// the events' version (varints), the hash (6 bytes), epoch and seq (varints), the number of members
-// (a varint), name and type of each (texts with their length before them), and the CRC-32C over all
-// before (4 bytes, little endian).
+// AppendSchema appends the bytes of the part SchemaPart to dst, in the words of [form]: version,
+// the numbers of meta.version, the hash (6 bytes), epoch, seq, the number of members, their names
+// and types, and the seal.
 func AppendSchema(dst []byte, s *Schema) []byte {
-	f := newForm(dst, schemaVersion)
+	b := []byte{schemaVersion}
 	for _, n := range s.Version {
-		f.put(uint64(n))
+		b = form.AppendUints(b, uint64(n))
 	}
-	f.bytes = append(f.bytes, s.Hash[:]...)
-	f.put(s.Epoch)
-	f.put(s.Seq)
-	f.put(uint64(len(s.Members)))
+	b = form.AppendUints(append(b, s.Hash[:]...), s.Epoch, s.Seq, uint64(len(s.Members)))
 	for _, m := range s.Members {
-		f.putText(m.Name)
-		f.putText(m.Type)
+		b = form.AppendText(form.AppendText(b, m.Name), m.Type)
 	}
-	return f.end()
+	return append(dst, form.Seal(b)...)
 }
 
 // ParseSchema reads what AppendSchema wrote. The error wraps ErrDamaged.
 func ParseSchema(b []byte) (*Schema, error) {
-	f, s := parseForm(b, schemaVersion), &Schema{}
+	f, s := form.Open(b, schemaVersion), &Schema{}
 	for i := range s.Version {
-		n := f.number()
-		f.bad = f.bad || n > math.MaxUint32
-		s.Version[i] = uint32(n)
+		n := f.Uint()
+		if s.Version[i] = uint32(n); n > math.MaxUint32 {
+			f.Fail("a number out of bounds")
+		}
 	}
-	copy(s.Hash[:], f.next(uint64(len(s.Hash))))
-	s.Epoch, s.Seq = f.number(), f.number()
-	for range f.count() {
-		s.Members = append(s.Members, SchemaMember{f.text(), f.text()})
+	copy(s.Hash[:], f.Bytes(uint64(len(s.Hash))))
+	s.Epoch, s.Seq = f.Uint(), f.Uint()
+	for range f.Count() {
+		s.Members = append(s.Members, SchemaMember{f.Text(), f.Text()})
 	}
-	if !f.complete() {
-		return nil, fmt.Errorf("%w: a schema of %d bytes", ErrDamaged, len(b))
+	if err := f.End(); err != nil {
+		return nil, fmt.Errorf("%w: a schema: %w", ErrDamaged, err)
 	}
 	return s, nil
 }
 
 // LoadSchema returns what the events of a shard looked like, nil where the store does not know it.
 func LoadSchema(ctx context.Context, s Store, key Key) (*Schema, error) {
-	for part, err := range s.Parts(ctx, key, SchemaPart, 0) {
-		if err != nil {
-			return nil, err
-		}
-		schema, err := ParseSchema(part.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("the schema of shard %s of %s: %w", key.Shard, key.Stream, err)
-		}
-		return schema, nil
-	}
-	return nil, nil
+	return loadPart(ctx, s, key, SchemaPart, ParseSchema)
 }

@@ -1,13 +1,16 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
 )
 
 func TestMeaningDifferences(t *testing.T) {
@@ -46,19 +49,42 @@ func TestAnyMeaning(t *testing.T) {
 	}
 }
 
-func TestMeaningForm(t *testing.T) {
+func TestForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &store.Meaning{Kind: rapid.String().Draw(t, "kind"), Table: rapid.String().Draw(t, "table"), ID: rapid.String().Draw(t, "id")}
-		for range rapid.IntRange(0, 3).Draw(t, "keys") {
-			m.Key = append(m.Key, rapid.String().Draw(t, "key"))
+		text := func(name string) string { return rapid.String().Draw(t, name) }
+		m := &store.Meaning{Kind: text("kind"), Table: text("table"), ID: text("id")}
+		s := &store.Schema{
+			Version: [3]uint32{rapid.Uint32().Draw(t, "major"), rapid.Uint32().Draw(t, "minor"), rapid.Uint32().Draw(t, "patch")},
+			Epoch:   rapid.Uint64().Draw(t, "epoch"), Seq: rapid.Uint64().Draw(t, "seq"),
 		}
-		form := store.AppendMeaning(nil, m)
-		if got, err := store.ParseMeaning(form); err != nil || !reflect.DeepEqual(got, m) {
-			t.Fatalf("%+v, %v, want %+v", got, err, m)
+		copy(s.Hash[:], rapid.SliceOfN(rapid.Byte(), len(s.Hash), len(s.Hash)).Draw(t, "hash"))
+		for range rapid.IntRange(0, 3).Draw(t, "elements") {
+			m.Key = append(m.Key, text("key"))
+			s.Members = append(s.Members, store.SchemaMember{Name: text("name"), Type: text("type")})
 		}
-		form[rapid.IntRange(0, len(form)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if got, err := store.ParseMeaning(form); !errors.Is(err, store.ErrDamaged) {
-			t.Fatalf("a damaged form is read as %+v, %v", got, err)
-		}
+		check(t, m, store.MeaningPart, store.AppendMeaning(nil, m), store.LoadMeaning)
+		check(t, s, store.SchemaPart, store.AppendSchema(nil, s), store.LoadSchema)
 	})
+}
+
+// check has a store hold a form, and refuses it with any bit flipped.
+func check[T any](t *rapid.T, want *T, kind store.Kind, form []byte, load func(context.Context, store.Store, store.Key) (*T, error)) {
+	s, key, progress := memory.New(), store.Key{Stream: "orders", Shard: "db.orders"}, store.Progress{Saved: time.Unix(1, 0)}
+	held := func() (*T, error) {
+		change := store.ShardChange{Key: key, Progress: &progress, Clear: []store.Kind{kind}, Parts: []store.Part{{Kind: kind, Bytes: form}}}
+		if err := s.Apply(context.Background(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
+			t.Fatal(err)
+		}
+		return load(context.Background(), s, key)
+	}
+	if got, err := load(context.Background(), s, key); got != nil || err != nil {
+		t.Fatalf("an empty store holds %+v, %v", got, err)
+	}
+	if got, err := held(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v, want %+v", got, err, want)
+	}
+	form[rapid.IntRange(0, len(form)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+	if got, err := held(); !errors.Is(err, store.ErrDamaged) {
+		t.Fatalf("a damaged form is read as %+v, %v", got, err)
+	}
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source"
 )
 
@@ -60,13 +60,11 @@ func (b *block) count(g gap) {
 // parseBlock returns the block of a saved part, and keeps its bytes. The error wraps ErrDamaged.
 func parseBlock(c Chunk) (block, error) {
 	b := block{key: c.Key, form: c.Bytes, size: len(c.Bytes)}
-	f, err := openForm(c.Bytes)
-	if err == nil {
-		err = f.gaps(func(g gap) bool {
-			b.count(g)
-			return true
-		})
-	}
+	f := reader{form.Open(c.Bytes, formVersion)}
+	err := f.gaps(func(g gap) bool {
+		b.count(g)
+		return true
+	})
 	if err == nil && b.First < c.Key {
 		err = fmt.Errorf("%w: ids below the key of their part", ErrDamaged)
 	}
@@ -104,7 +102,7 @@ func appendGaps(dst []byte, list []gap) []byte {
 		for n < len(list) && list[n].missed == list[i].missed {
 			n++
 		}
-		dst = appendUints(dst, uint64(list[i].missed-missed), uint64(n-i))
+		dst = form.AppendUints(dst, uint64(list[i].missed-missed), uint64(n-i))
 		missed, i = list[i].missed, n
 	}
 	dst = insertLength(dst, times)
@@ -138,67 +136,70 @@ func appendGaps(dst []byte, list []gap) []byte {
 			}
 		}
 	}
-	return appendSum(dst)
+	return form.Seal(dst)
 }
 
 // gaps calls yield for the gaps that appendGaps wrote, in ascending order, until it returns false.
 // After the whole form it returns the first error, which wraps ErrDamaged.
-func (f *form) gaps(yield func(gap) bool) error {
-	missed, count, times := f.time(), f.uint(), f.section()
+func (f *reader) gaps(yield func(gap) bool) error {
+	if f.Err != nil {
+		return damaged(f.Err)
+	}
+	missed, count, times := f.time(), f.Uint(), f.section()
 	n, same, last := uint64(0), uint64(0), uint64(0)
 	timed := func(r source.Range) bool {
 		if same == 0 {
-			later := times.uint()
-			same = times.uint()
+			later := times.Uint()
+			same = times.Uint()
 			if same == 0 || later > uint64(maxTime-missed) || n == 0 && later > 0 {
-				f.fail("times of another number of gaps or out of bounds")
+				f.Fail("times of another number of gaps or out of bounds")
 				return false
 			}
 			missed += int64(later)
 		}
 		if r.First <= last || r.Empty() {
-			f.fail("gaps that do not ascend")
+			f.Fail("gaps that do not ascend")
 			return false
 		}
 		n, same, last = n+1, same-1, r.Last
 		return yield(gap{r, missed})
 	}
 	whole := false
-	switch f.uint() {
+	switch f.Uint() {
 	case asDistances:
 		whole = f.distances(count, timed)
 	case asBits:
 		whole = f.bits(timed)
 	default:
-		f.fail("ids of an unknown kind")
+		f.Fail("ids of an unknown kind")
 	}
-	if whole && (count == 0 || n != count || same > 0 || len(times.rest)+len(f.rest) > 0) {
-		f.fail("another number of gaps")
+	if whole && (count == 0 || n != count || same > 0 || len(times.Rest)+len(f.Rest) > 0) {
+		f.Fail("another number of gaps")
 	}
-	return f.err
+	return damaged(f.Err)
 }
 
 // distances calls yield for the ids of count gaps until it returns false, and reports whether it
 // never did.
-func (f *form) distances(count uint64, yield func(source.Range) bool) bool {
+func (f *reader) distances(count uint64, yield func(source.Range) bool) bool {
 	long := f.section()
 	// The index of the next long gap.
 	at := uint64(1<<64 - 1)
-	if len(long.rest) > 0 {
-		at = long.uint()
+	if len(long.Rest) > 0 {
+		at = long.Uint()
 	}
-	b, next := f.rest, uint64(0)
+	b, next := f.Rest, uint64(0)
 	for i := range count {
-		distance, n := uvarint(b)
+		distance, n := form.Uvarint(b)
 		if n <= 0 {
-			f.fail("gaps that are cut off")
+			f.Fail("gaps that are cut off")
 			return false
 		}
 		b = b[n:]
 		r := source.Range{First: next + distance, Last: next + distance}
 		if i == at {
-			if r.Last += long.uint(); len(long.rest) > 0 {
-				at += long.uint()
+			if r.Last += long.Uint(); len(long.Rest) > 0 {
+				at += long.Uint()
 			}
 		}
 		next = r.Last + 1
@@ -206,17 +207,17 @@ func (f *form) distances(count uint64, yield func(source.Range) bool) bool {
 			return false
 		}
 	}
-	if f.rest = b; len(long.rest) > 0 {
-		f.fail("a long gap that is not there")
+	if f.Rest = b; len(long.Rest) > 0 {
+		f.Fail("a long gap that is not there")
 	}
 	return true
 }
 
 // bits does the same for ids that are written as bits.
-func (f *form) bits(yield func(source.Range) bool) bool {
-	first := f.uint()
-	b := f.rest
-	f.rest = nil
+func (f *reader) bits(yield func(source.Range) bool) bool {
+	first := f.Uint()
+	b := f.Rest
+	f.Rest = nil
 	open, began := false, uint64(0)
 	for i, v := range b {
 		if v == 0 && !open || v == 0xff && open {
@@ -241,27 +242,20 @@ func (f *form) bits(yield func(source.Range) bool) bool {
 // position. Test with errors.Is.
 var ErrDamaged = errors.New("gap ledger is damaged")
 
+func damaged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
 const (
 	// formVersion is what is written and read.
 	formVersion = 2
-	sumBytes    = 4
 	// maxTime bounds the times of a ledger, in microseconds either side of 1970, so that no sum of
 	// them overflows.
 	maxTime = 1 << 60
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func appendSum(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-func appendUints(b []byte, numbers ...uint64) []byte {
-	for _, n := range numbers {
-		b = binary.AppendUvarint(b, n)
-	}
-	return b
-}
 
 // insertLength puts the length of what follows at into b.
 func insertLength(b []byte, at int) []byte {
@@ -274,71 +268,18 @@ func insertLength(b []byte, at int) []byte {
 	return b
 }
 
-// uvarint is binary.Uvarint with a short cut for the single byte that most numbers are.
-func uvarint(b []byte) (uint64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), 1
-	}
-	return binary.Uvarint(b)
-}
-
-// form takes numbers off the front of a saved form. After the first error it returns zeros.
-type form struct {
-	rest []byte
-	err  error
-}
-
-// openForm checks the version and the checksum of b.
-func openForm(b []byte) (form, error) {
-	if len(b) < 1+sumBytes {
-		return form{}, fmt.Errorf("%w: %d bytes", ErrDamaged, len(b))
-	}
-	body := b[:len(b)-sumBytes]
-	if binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return form{}, fmt.Errorf("%w: wrong checksum over %d bytes", ErrDamaged, len(b))
-	}
-	if body[0] != formVersion {
-		return form{}, fmt.Errorf("%w: version %d, this program knows %d", ErrDamaged, body[0], formVersion)
-	}
-	return form{rest: body[1:]}, nil
-}
-
-func (f *form) fail(text string) {
-	if f.err == nil {
-		f.err = fmt.Errorf("%w: %s", ErrDamaged, text)
-	}
-	f.rest = nil
-}
-
-func (f *form) uint() uint64 {
-	v, n := uvarint(f.rest)
-	if n <= 0 {
-		f.fail("a number is cut off or too large")
-		return 0
-	}
-	f.rest = f.rest[n:]
-	return v
-}
+// reader reads the form of a block or a head.
+type reader struct{ form.Reader }
 
 // time returns a time in bounds.
-func (f *form) time() int64 {
-	v, n := binary.Varint(f.rest)
-	if n <= 0 || v < -maxTime || v > maxTime {
-		f.fail("a time is cut off or out of bounds")
+func (f *reader) time() int64 {
+	v := f.Int()
+	if v < -maxTime || v > maxTime {
+		f.Fail("a time is out of bounds")
 		return 0
 	}
-	f.rest = f.rest[n:]
 	return v
 }
 
-// section returns a form of its own over bytes whose number comes first.
-func (f *form) section() form {
-	n := f.uint()
-	if n > uint64(len(f.rest)) {
-		f.fail("a length is larger than what is there")
-		return form{}
-	}
-	s := form{rest: f.rest[:n]}
-	f.rest = f.rest[n:]
-	return s
-}
+// section returns a reader of its own over bytes whose number comes first.
+func (f *reader) section() reader { return reader{form.Reader{Rest: f.Bytes(f.Uint())}} }

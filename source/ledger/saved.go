@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source"
 )
 
@@ -101,13 +102,11 @@ func ReadSaved(head []byte) (*Saved, error) {
 // Unpolled appends to dst the ranges of missing ids in part that were no longer polled when it was
 // saved, ascending. The error wraps ErrDamaged.
 func (s *Saved) Unpolled(dst []source.Range, part Chunk) ([]source.Range, error) {
-	f, err := openForm(part.Bytes)
-	if err == nil {
-		err = f.gaps(func(g gap) bool {
-			dst = s.unpolled(dst, g.Range, s.missing.segmentOf(g.First))
-			return true
-		})
-	}
+	f := reader{form.Open(part.Bytes, formVersion)}
+	err := f.gaps(func(g gap) bool {
+		dst = s.unpolled(dst, g.Range, s.missing.segmentOf(g.First))
+		return true
+	})
 	if err != nil {
 		err = fmt.Errorf("part %d: %w", part.Key, err)
 	}
@@ -139,7 +138,7 @@ func (s *Saved) unpolled(dst []source.Range, r source.Range, k int) []source.Ran
 //	numbers    as code has them, as varints of encoding/binary
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 type head struct {
-	form
+	reader
 	parse bool
 	out   []byte
 }
@@ -148,8 +147,8 @@ type head struct {
 func (h *head) from(base uint64, v *uint64) {
 	if !h.parse {
 		h.out = binary.AppendUvarint(h.out, *v-base)
-	} else if *v = base + h.uint(); *v < base {
-		h.fail("a number out of bounds")
+	} else if *v = base + h.Uint(); *v < base {
+		h.Fail("a number out of bounds")
 	}
 }
 
@@ -168,7 +167,7 @@ func (h *head) times(times ...*int64) {
 func listOf[T any](h *head, list []T, most uint64) []T {
 	n := uint64(len(list))
 	if h.from(0, &n); n > most {
-		h.fail("more elements than there can be")
+		h.Fail("more elements than there can be")
 		return nil
 	}
 	return slices.Grow(list, int(n)-len(list))[:n]
@@ -225,7 +224,7 @@ func (h *head) check(s *state, wide []gap) {
 	last := uint64(0)
 	fits := func(r source.Range) {
 		if r.First <= last || r.Last > s.noticed {
-			h.fail("ids that do not ascend or go beyond the position")
+			h.Fail("ids that do not ascend or go beyond the position")
 		}
 		last = r.Last
 	}
@@ -246,11 +245,8 @@ func (h *head) check(s *state, wide []gap) {
 	}
 	for i, one := range s.highs {
 		if one.id <= s.noticed || i > 0 && (one.id == s.highs[i-1].id || one.at < s.highs[i-1].at) {
-			h.fail("times of ids that do not ascend")
+			h.Fail("times of ids that do not ascend")
 		}
-	}
-	if len(h.rest) > 0 {
-		h.fail("bytes follow its end")
 	}
 }
 
@@ -258,18 +254,17 @@ func (h *head) check(s *state, wide []gap) {
 func appendHead(b []byte, s *state, c *clock) []byte {
 	h, blocks := head{out: append(b, formVersion)}, uint64(len(s.missing.list)-s.missing.top())
 	h.code(s, c, &blocks)
-	return appendSum(h.out)
+	return form.Seal(h.out)
 }
 
 // parseHead reads a head into s, which is new, and returns the clock and the number of blocks. The
 // error wraps ErrDamaged.
 func parseHead(b []byte, s *state) (c clock, blocks uint64, err error) {
 	c = clock{restored: true, started: true}
-	h := head{parse: true}
-	if h.form, err = openForm(b); err != nil {
-		return c, 0, err
+	h := head{parse: true, reader: reader{form.Open(b, formVersion)}}
+	if h.Err == nil {
+		h.code(s, &c, &blocks)
 	}
-	h.code(s, &c, &blocks)
 	s.sure = s.position
-	return c, blocks, h.err
+	return c, blocks, damaged(h.End())
 }

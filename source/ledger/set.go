@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source"
 )
 
@@ -71,10 +72,10 @@ func (s *set) form(i int) []byte {
 	if b.form != nil {
 		return b.form
 	}
-	form, err := s.load(b.key)
+	saved, err := s.load(b.key)
 	if err == nil {
 		// The gaps were checked when they were written: the checksum is enough.
-		_, err = openForm(form)
+		err = damaged(form.Open(saved, formVersion).Err)
 	}
 	if err != nil {
 		if s.err == nil {
@@ -82,7 +83,7 @@ func (s *set) form(i int) []byte {
 		}
 		return nil
 	}
-	return form
+	return saved
 }
 
 // gaps returns the gaps of block i, which must not be altered, in ascending order.
@@ -94,7 +95,7 @@ func (s *set) gaps(i int) iter.Seq[gap] {
 			yield(gap{b.Range, b.oldest})
 		case b.gaps > 0:
 			if bytes := s.form(i); bytes != nil {
-				f := form{rest: bytes[1 : len(bytes)-sumBytes]}
+				f := reader{form.Reader{Rest: bytes[1 : len(bytes)-form.SealBytes]}}
 				_ = f.gaps(yield)
 			}
 		}

@@ -4,198 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"example.org/bridge/checkpoint/store"
 )
-
-// target is a change of an entry, with the numbers of its names.
-type target struct {
-	*store.Change
-	stream, shard uint32
-	hash          uint64
-	// at is where the entry lies from now on, unless it is removed.
-	at location
-	// replaced says that a later change of the batch is about the same entity, mayBe that an entity
-	// with its hash may have an entry, there that its entry lies at its location already.
-	replaced, mayBe, there bool
-}
-
-func (t *target) removes() bool { return t.Entry.State == store.Unknown }
-
-// ordered is a change in the order of hashes, by its index in the batch.
-type ordered struct {
-	hash   uint64
-	stream uint32
-	index  int32
-}
-
-// maxKept is the number of changes of which a store keeps the memory for the next batch.
-const maxKept = 1 << 14
-
-// changes are those of a batch. They are used again and again.
-type changes struct {
-	all   []target
-	order []ordered
-}
-
-// reset forgets the changes, and keeps the memory where it is not unusually large.
-func (c *changes) reset() {
-	clear(c.all)
-	c.all, c.order = c.all[:0], c.order[:0]
-	if cap(c.all) > maxKept {
-		*c = changes{}
-	}
-}
-
-// groups yields the changes of each hash, in the order of hashes.
-func (c *changes) groups(yield func([]ordered) bool) {
-	for rest := c.order; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && rest[n].hash == rest[0].hash && rest[n].stream == rest[0].stream {
-			n++
-		}
-		if !yield(rest[:n:n]) {
-			return
-		}
-		rest = rest[n:]
-	}
-}
-
-// sort puts changes in the order of their hashes, and notes which are replaced.
-func (c *changes) sort() {
-	for i := range c.all {
-		c.order = append(c.order, ordered{c.all[i].hash, c.all[i].stream, int32(i)})
-	}
-	slices.SortFunc(c.order, func(a, b ordered) int {
-		return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
-	})
-	for group := range c.groups {
-		// Of changes of one entity the last one holds.
-		for i, one := range group[:len(group)-1] {
-			t := &c.all[one.index]
-			t.replaced = slices.ContainsFunc(group[i+1:], func(later ordered) bool { return bytes.Equal(c.all[later.index].Entity, t.Entity) })
-		}
-	}
-}
-
-// views changes entries, and the locations of their hashes. The hashes are written first, in their
-// order, and then the entries in that of the batch, which mostly is that of their rows: so both
-// are written, and former locations found, fastest.
-func (w *writer) views(b *store.Batch) {
-	w.targets(b.Views)
-	all := w.changes.all
-	if len(all) == 0 || w.err != nil {
-		return
-	}
-	w.changes.sort()
-	former, err := w.store.newFinder()
-	if err != nil {
-		w.err = err
-		return
-	}
-	for i := range all {
-		t := &all[i]
-		// Of one group, all or none may have entries.
-		t.mayBe = !w.fresh.lacks(t.stream, t.hash) && !w.forgotten[t.stream]
-		if t.mayBe && !t.replaced && !t.removes() {
-			t.there = former.entry(t.at, t.stream, t.Entity)
-		}
-	}
-	for group := range w.changes.groups {
-		w.hash(former, group)
-	}
-	w.err = errors.Join(w.err, former.end())
-	for i := range all {
-		w.entry(&all[i])
-	}
-}
-
-// targets sets the changes to those of views.
-func (w *writer) targets(views []store.ViewChange) {
-	for i := range views {
-		stream := w.names.number(name{streamName, views[i].Stream, ""})
-		var shard name
-		var number uint32
-		for j := range views[i].Changes {
-			t := target{Change: &views[i].Changes[j], stream: stream}
-			t.hash = w.store.hash(t.Entity)
-			if !t.removes() {
-				if of := (name{shardName, t.Entry.Shard, views[i].Stream}); of != shard {
-					shard, number = of, w.names.number(of)
-				}
-				t.shard, t.at = number, locationOf(number, &t.Entry)
-			}
-			w.changes.all = append(w.changes.all, t)
-		}
-	}
-}
-
-// hash changes the locations of a hash: each of its entities has one. group are the changes of
-// entities with the hash, in their order.
-func (w *writer) hash(former *finder, group []ordered) {
-	all, first := w.changes.all, &w.changes.all[group[0].index]
-	unchanged := func(one ordered) bool { return all[one.index].replaced || all[one.index].there }
-	if !slices.ContainsFunc(group, func(one ordered) bool { return !unchanged(one) }) {
-		return
-	}
-	w.locations = w.locations[:0]
-	if first.mayBe {
-		var err error
-		w.locations, err = former.locations(first.stream, first.hash, w.locations)
-		w.err = errors.Join(w.err, err)
-	}
-	changed := false
-	for _, one := range group {
-		if unchanged(one) {
-			continue
-		}
-		t := &all[one.index]
-		changed = w.leave(former, t) || changed
-		if !t.removes() {
-			w.locations, changed = append(w.locations, t.at), true
-		}
-	}
-	w.key = appendHashKey(w.key[:0], first.stream, first.hash)
-	switch {
-	case !changed:
-		return
-	case len(w.locations) == 0:
-		w.delete(w.key)
-		return
-	}
-	w.value = appendLocations(w.value[:0], w.locations)
-	w.set(w.key, w.value)
-	if w.fresh.add(first.stream, first.hash) {
-		w.fresh = nil
-		w.store.fresh.Store(nil)
-	}
-}
-
-// leave removes the entry of an entity from where it lies, and reports whether there was one.
-func (w *writer) leave(former *finder, t *target) bool {
-	for i, at := range w.locations {
-		if (at != t.at || t.removes()) && former.entry(at, t.stream, t.Entity) {
-			w.delete(former.key)
-			w.locations = slices.Delete(w.locations, i, i+1)
-			return true
-		}
-	}
-	return false
-}
-
-// entry writes the entry of a change.
-func (w *writer) entry(t *target) {
-	if t.replaced || t.removes() {
-		return
-	}
-	w.key = append(t.at.appendPrefix(w.key[:0], t.stream), t.Entity...)
-	w.value = appendEntry(w.value[:0], t.shard, &t.Entry)
-	w.set(w.key, w.value)
-}
 
 // Apply makes all changes of a batch, or none.
 func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
@@ -223,6 +41,32 @@ func (s *Store) apply(batch *store.Batch) error {
 		s.names.unsaved = nil
 	}
 	return errors.Join(err, w.batch.Close())
+}
+
+// ForgetAbsent removes entities that were found absent before the given time.
+func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error) {
+	number, ok := s.names.find(streamOf(stream))
+	if err := s.writable(ctx); err != nil || !ok {
+		return 0, err
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	gone, prefix := store.ViewChange{Stream: stream}, numbered(absentTag, number)
+	err := each(s.db, prefix, binary.BigEndian.AppendUint64(prefix[:5:5], second(before)), func(key, _ []byte) error {
+		if len(gone.Changes) >= limit {
+			return errEnough
+		}
+		_, entity, err := split(key)
+		gone.Changes = append(gone.Changes, store.Change{Entity: bytes.Clone(entity)})
+		return err
+	})
+	if err == nil {
+		err = s.apply(&store.Batch{Views: []store.ViewChange{gone}})
+	}
+	if err != nil {
+		return 0, s.failed(err)
+	}
+	return len(gone.Changes), nil
 }
 
 // writer makes one of Pebble's batches of one of ours. After the first error it does nothing.
@@ -264,7 +108,7 @@ func (w *writer) all(b *store.Batch) {
 		w.forget(stream)
 	}
 	if b.Epoch > 0 {
-		w.set([]byte{epochTag}, appendEpoch(nil, b.Epoch))
+		w.set([]byte{epochTag}, binary.AppendUvarint(nil, b.Epoch))
 	}
 	for i := range b.Registrations {
 		r := &b.Registrations[i]
@@ -273,9 +117,9 @@ func (w *writer) all(b *store.Batch) {
 	for i := range b.Shards {
 		w.shard(&b.Shards[i])
 	}
-	w.views(b)
+	w.views(b.Views)
 	for _, n := range w.names.unsaved {
-		w.set(nameKey(n.kind, n.number), appendName(nil, n.name))
+		w.set(nameKey(n.kind, w.names.number(n)), appendName(nil, n))
 	}
 }
 
@@ -285,7 +129,7 @@ func (w *writer) forget(stream string) {
 		w.deleteAll(numbered(partTag, shard))
 		w.deleteAll(numbered(entryTag, shard))
 	}
-	if number, ok := w.names.find(name{streamName, stream, ""}); ok {
+	if number, ok := w.names.find(streamOf(stream)); ok {
 		w.deleteAll(numbered(hashTag, number))
 		w.deleteAll(numbered(absentTag, number))
 		if w.forgotten == nil {
@@ -293,13 +137,11 @@ func (w *writer) forget(stream string) {
 		}
 		w.forgotten[number] = true
 	}
-	if w.err == nil {
-		w.err = w.store.eachRegistration(w.store.db, func(r store.Registration) {
-			if r.Stream == stream {
-				w.delete(numbered(registrationTag, r.Number))
-			}
-		})
-	}
+	w.err = errors.Join(w.err, w.store.eachRegistration(w.store.db, func(r store.Registration) {
+		if r.Stream == stream {
+			w.delete(numbered(registrationTag, r.Number))
+		}
+	}))
 }
 
 func (w *writer) shard(c *store.ShardChange) {
@@ -317,4 +159,208 @@ func (w *writer) shard(c *store.ShardChange) {
 			w.set(key, part.Bytes)
 		}
 	}
+}
+
+// target is a change of an entry, with the numbers of its names.
+type target struct {
+	*store.Change
+	stream, shard uint32
+	hash          uint64
+	// at is where the entry lies from now on, unless it is removed.
+	at location
+	// replaced says that a later change of the batch is about the same entity, there that its entry
+	// lies at its location already.
+	replaced, there bool
+}
+
+func (t *target) removes() bool { return t.Entry.State == store.Unknown }
+
+// ordered is a change in the order of hashes, by its index in the batch.
+type ordered struct {
+	hash   uint64
+	stream uint32
+	index  int32
+}
+
+// maxKept is the number of changes of which a store keeps the memory for the next batch.
+const maxKept = 1 << 14
+
+// changes are those of a batch. They are used again and again.
+type changes struct {
+	all   []target
+	order []ordered
+}
+
+// reset forgets the changes, and keeps the memory where it is not unusually large.
+func (c *changes) reset() {
+	clear(c.all)
+	c.all, c.order = c.all[:0], c.order[:0]
+	if cap(c.all) > maxKept {
+		*c = changes{}
+	}
+}
+
+// add adds the changes of views, and notes their order and which are replaced.
+func (w *writer) add(views []store.ViewChange) {
+	c := w.changes
+	for i := range views {
+		stream := w.names.number(streamOf(views[i].Stream))
+		var shard name
+		var number uint32
+		for j := range views[i].Changes {
+			t := target{Change: &views[i].Changes[j], stream: stream}
+			t.hash = w.store.hash(t.Entity)
+			if !t.removes() {
+				if of := (name{shardName, t.Entry.Shard, views[i].Stream}); of != shard {
+					shard, number = of, w.names.number(of)
+				}
+				t.shard, t.at = number, locationOf(number, &t.Entry)
+			}
+			c.order = append(c.order, ordered{t.hash, stream, int32(len(c.all))})
+			c.all = append(c.all, t)
+		}
+	}
+	slices.SortFunc(c.order, func(a, b ordered) int {
+		if order := cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.hash, b.hash)); order != 0 {
+			return order
+		}
+		return cmp.Or(bytes.Compare(c.all[a.index].Entity, c.all[b.index].Entity), cmp.Compare(a.index, b.index))
+	})
+	for i := 1; i < len(c.order); i++ {
+		// Of changes of one entity the last one holds.
+		a, b := c.order[i-1], c.order[i]
+		c.all[a.index].replaced = a.stream == b.stream && a.hash == b.hash && bytes.Equal(c.all[a.index].Entity, c.all[b.index].Entity)
+	}
+}
+
+// views changes entries, and the locations of their hashes. The hashes are written first, in their
+// order, and then the entries in that of the batch, which mostly is that of their rows: so both
+// are written, and former locations found, fastest.
+func (w *writer) views(views []store.ViewChange) {
+	w.add(views)
+	all := w.changes.all
+	if len(all) == 0 || w.err != nil {
+		return
+	}
+	former, err := w.store.newFinder()
+	if err != nil {
+		w.err = err
+		return
+	}
+	for i := range all {
+		if t := &all[i]; !t.replaced && !t.removes() && w.mayBe(t.stream, t.hash) {
+			t.there = former.entry(t.at, t.stream, t.Entity)
+		}
+	}
+	for rest := w.changes.order; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].hash == rest[0].hash && rest[n].stream == rest[0].stream {
+			n++
+		}
+		w.hash(former, rest[:n])
+		rest = rest[n:]
+	}
+	w.err = errors.Join(w.err, former.end())
+	for i := range all {
+		if t := &all[i]; !t.replaced && !t.removes() {
+			w.key = append(t.at.appendPrefix(w.key[:0], t.stream), t.Entity...)
+			w.value = appendEntry(w.value[:0], t.shard, &t.Entry)
+			w.set(w.key, w.value)
+		}
+	}
+}
+
+// mayBe reports whether an entity with this hash may have an entry.
+func (w *writer) mayBe(stream uint32, hash uint64) bool {
+	return !w.fresh.lacks(stream, hash) && !w.forgotten[stream]
+}
+
+// hash changes the locations of a hash: each of its entities has one. group are the changes of
+// entities with the hash.
+func (w *writer) hash(former *finder, group []ordered) {
+	all, stream, hash := w.changes.all, group[0].stream, group[0].hash
+	stays := func(one ordered) bool { return all[one.index].replaced || all[one.index].there }
+	if !slices.ContainsFunc(group, func(one ordered) bool { return !stays(one) }) {
+		return
+	}
+	locations, changed := w.locations[:0], false
+	if w.mayBe(stream, hash) {
+		locations = former.locations(stream, hash, locations)
+	}
+	for _, one := range group {
+		t := &all[one.index]
+		if stays(one) {
+			continue
+		}
+		left := slices.IndexFunc(locations, func(at location) bool {
+			return (at != t.at || t.removes()) && former.entry(at, stream, t.Entity)
+		})
+		if left >= 0 {
+			w.delete(former.key)
+			locations, changed = slices.Delete(locations, left, left+1), true
+		}
+		if !t.removes() {
+			locations, changed = append(locations, t.at), true
+		}
+	}
+	w.locations = locations
+	w.key = appendHashKey(w.key[:0], stream, hash)
+	switch {
+	case !changed:
+	case len(locations) == 0:
+		w.delete(w.key)
+	default:
+		w.value = appendLocations(w.value[:0], locations)
+		w.set(w.key, w.value)
+		if w.fresh.add(stream, hash) {
+			w.fresh = nil
+			w.store.fresh.Store(nil)
+		}
+	}
+}
+
+const (
+	// filterWords is the size of a filter, 16 MiB.
+	filterWords = 1 << 21
+	// maxFiltered is how many entries a filter takes: of the unknown ones it then misses 5 of 100.
+	maxFiltered = 16_000_000
+)
+
+// filter is a Bloom filter, in memory, of the hashes of all entries in a store that this process
+// has made: it says without a lookup that an entity is unknown. Catch-up without a store asks that
+// of most entities. The nil filter knows nothing.
+type filter struct {
+	words []atomic.Uint64
+	added int
+}
+
+func newFilter() *filter { return &filter{words: make([]atomic.Uint64, filterWords)} }
+
+// bits returns where the bits of a hash in a stream are: a word, and two of its bits.
+func (f *filter) bits(stream uint32, hash uint64) (word *atomic.Uint64, mask uint64) {
+	hash += uint64(stream) * 0x9e3779b97f4a7c15
+	return &f.words[hash%filterWords], 1<<(hash>>52&63) | 1<<(hash>>58)
+}
+
+// lacks reports whether the store has no entry with the hash, now.
+func (f *filter) lacks(stream uint32, hash uint64) bool {
+	if f == nil {
+		return false
+	}
+	word, mask := f.bits(stream, hash)
+	return word.Load()&mask != mask
+}
+
+// add adds a hash before its entry is applied. One batch at a time adds. It reports whether the
+// filter is full, and of no more use.
+func (f *filter) add(stream uint32, hash uint64) (full bool) {
+	if f == nil {
+		return false
+	}
+	word, mask := f.bits(stream, hash)
+	if word.Load()&mask != mask {
+		word.Or(mask)
+		f.added++
+	}
+	return f.added > maxFiltered
 }

@@ -125,23 +125,23 @@ func checkLocations(s *Store) error {
 		at     location
 	}
 	left := map[where]int{}
-	err := each(snapshot, []byte{hashTag}, func(key, value []byte) error {
+	err := each(snapshot, []byte{hashTag}, []byte{hashTag + 1}, func(key, value []byte) error {
 		locations, err := decodeLocations(nil, value)
 		for _, at := range locations {
-			left[where{binary.BigEndian.Uint32(key), binary.BigEndian.Uint64(key[4:]), at}]++
+			left[where{binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:]), at}]++
 		}
 		return err
 	})
 	for _, tag := range []byte{entryTag, absentTag} {
-		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, value []byte) error {
-			at, entity, err := split(append([]byte{tag}, key...))
+		err = errors.Join(err, each(snapshot, []byte{tag}, []byte{tag + 1}, func(key, value []byte) error {
+			at, entity, err := split(key)
 			if err != nil {
 				return err
 			}
-			stream := binary.BigEndian.Uint32(key)
+			stream := binary.BigEndian.Uint32(key[1:])
 			if !at.absent {
 				shard, _ := s.names.shard(at.shard)
-				stream, _ = s.names.find(name{streamName, shard.Stream, ""})
+				stream, _ = s.names.find(streamOf(shard.Stream))
 			}
 			w := where{stream, s.hash(entity), at}
 			left[w]--

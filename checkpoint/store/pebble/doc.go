@@ -16,9 +16,6 @@
 //	db       Pebble's files
 //	aside    the db that was set aside last
 //
-// Where a file of bbolt is in place of the folder, which checkpoints were once, Open moves it to
-// the same name with .aside. An empty file there is removed.
-//
 // Pebble checks a checksum of each block that it reads. Values have none of their own, and no
 // version: that of FORMAT holds for all.
 //

@@ -1,21 +1,16 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/option"
@@ -44,118 +39,36 @@ type folder struct {
 
 func (f *folder) in(name string) string { return filepath.Join(f.path, name) }
 
-// openFolder makes the folder where there is none and locks it.
-func openFolder(ctx context.Context, path string, wait time.Duration) (*folder, error) {
-	// A file without a byte, as mktemp makes it, says where the store is to be.
-	if info, err := os.Stat(path); err == nil && isEmptyFile(info) {
-		if err := os.Remove(path); err != nil {
-			return nil, unopened(path, err)
-		}
-	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+// openFolder locks the folder of a store, and makes it where there is none. To be read, it is
+// locked against those that write, and without a store there the error wraps fs.ErrNotExist.
+func openFolder(ctx context.Context, path string, wait time.Duration, readOnly bool) (*folder, error) {
+	flags, how := os.O_RDWR|os.O_CREATE, syscall.LOCK_EX
+	if readOnly {
+		flags, how = os.O_RDONLY, syscall.LOCK_SH
+	} else if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, unopened(path, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, unopened(path, err)
-	}
-	if !info.IsDir() {
-		return nil, setAsideFile(path)
-	}
-	f := &folder{path: path}
-	if f.lock, err = os.OpenFile(f.in(lockFile), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600); err != nil {
-		return nil, unopened(path, err)
-	}
-	if err := f.acquire(ctx, syscall.LOCK_EX, wait); err != nil {
-		return nil, errors.Join(err, f.lock.Close())
-	}
-	return f, nil
-}
-
-// shareFolder locks the folder of a store against those that write. Without a store there the error
-// wraps fs.ErrNotExist.
-func shareFolder(ctx context.Context, path string, wait time.Duration) (*folder, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &folder{path: path}
 	switch {
-	case isEmptyFile(info):
-		return nil, fmt.Errorf("it is an empty file: %w", fs.ErrNotExist)
-	case !info.IsDir():
-		return nil, f.explainFile()
-	}
-	if f.lock, err = os.OpenFile(f.in(lockFile), os.O_RDONLY|syscall.O_CLOEXEC, 0); errors.Is(err, fs.ErrNotExist) {
-		if foreign := f.checkForeign(); foreign != nil {
-			return nil, foreign
-		}
+	case err != nil && readOnly:
 		return nil, err
+	case err != nil:
+		return nil, unopened(path, err)
+	case !info.IsDir():
+		return nil, option.Errorf("it is a file: set %s to a folder, or move the file away: %w", option.CheckpointURL, store.ErrForeign)
 	}
-	if err != nil {
+	f := &folder{path: path}
+	f.lock, err = os.OpenFile(f.in(lockFile), flags|syscall.O_CLOEXEC, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && readOnly:
+		return nil, cmp.Or(f.checkForeign(), err)
+	case err != nil:
 		return nil, unopened(path, err)
 	}
-	if err := f.acquire(ctx, syscall.LOCK_SH, wait); err != nil {
+	if err := f.acquire(ctx, how, wait); err != nil {
 		return nil, errors.Join(err, f.lock.Close())
 	}
 	return f, nil
-}
-
-// boltMagic begins, in either order of bytes, the first page of a bbolt file behind its head of 16
-// bytes. Before stores were folders, checkpoints were such files.
-const boltMagic = 0xED0CDAED
-
-// setAsideFile moves a checkpoint of former versions away and returns an error that says so. It
-// replaces the one that was moved away before. Any other file stays.
-func setAsideFile(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return unopened(path, err)
-	}
-	return errors.Join(moveAside(path, file), file.Close())
-}
-
-func moveAside(path string, file *os.File) error {
-	if !isCheckpoint(file) {
-		return foreignFile()
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("lock it: %w: %w", err, store.ErrLocked)
-	}
-	aside := path + ".aside"
-	if err := os.Rename(path, aside); err != nil {
-		return unopened(path, err)
-	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
-		return unopened(path, err)
-	}
-	return fmt.Errorf("%w as %s, and a new one catches up from the bus: it is a file of an older version", store.ErrSetAside, aside)
-}
-
-func isEmptyFile(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() == 0 }
-
-// isCheckpoint reports whether a file is a checkpoint of former versions.
-func isCheckpoint(file *os.File) bool {
-	var head [20]byte
-	_, err := io.ReadFull(file, head[:])
-	magic := head[16:]
-	return err == nil && (binary.LittleEndian.Uint32(magic) == boltMagic || binary.BigEndian.Uint32(magic) == boltMagic)
-}
-
-// explainFile returns the error of a file in place of the folder, which stays as it is.
-func (f *folder) explainFile() error {
-	file, err := os.Open(f.path)
-	if err != nil {
-		return unopened(f.path, err)
-	}
-	if err = foreignFile(); isCheckpoint(file) {
-		err = fmt.Errorf("it is a file of an older version, which the next run sets aside as %s.aside and catches up from the bus: %w", f.path, store.ErrOlder)
-	}
-	return errors.Join(err, file.Close())
-}
-
-func foreignFile() error {
-	return option.Errorf("it is a file: set %s to a folder, or move the file away: %w", option.CheckpointURL, store.ErrForeign)
 }
 
 // acquire locks the folder as how says.
@@ -228,11 +141,6 @@ func (f *folder) clear() error {
 	return errors.Join(os.RemoveAll(f.in(dbFolder)), os.RemoveAll(f.in(damagedFile)))
 }
 
-// finish makes the new store in the folder one that exists.
-func (f *folder) finish() error {
-	return f.write(formatFile, formatText(format))
-}
-
 // write replaces a small file in one step, durably.
 func (f *folder) write(name, text string) error {
 	aside := f.in(name + ".new")
@@ -286,138 +194,4 @@ func unopened(path string, err error) error {
 		return fmt.Errorf("the folder must be writable for the user that runs bridge: %w", err)
 	}
 	return err
-}
-
-// retryPause is the pause between attempts to write.
-const retryPause = 200 * time.Millisecond
-
-// The lines of the log at the beginning and at the end of an outage.
-const (
-	cannotWrite = "the store cannot write; it retries"
-	canWrite    = "the store can write again"
-)
-
-// disk is a file system that waits out what may heal, such as a full disk: Pebble would try again
-// without a pause, or give up the process. Until started it fails at once.
-type disk struct {
-	vfs.FS
-	log     *slog.Logger
-	started atomic.Bool
-	// fault is the error of the writes that are being retried, nil when there are none.
-	fault atomic.Pointer[error]
-	// unsynced is that of files that could not be made durable.
-	unsynced atomic.Pointer[error]
-}
-
-// mayHeal reports whether a write that failed with err may succeed later.
-func mayHeal(err error) bool {
-	for _, one := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
-}
-
-// err returns an error while writes are being retried.
-func (d *disk) err() error {
-	if fault := d.fault.Load(); fault != nil {
-		return fmt.Errorf("%w: make room on its disk, or make it writable: %w", store.ErrOutage, *fault)
-	}
-	return nil
-}
-
-// retry calls write until it returns nil or an error that does not heal.
-func (d *disk) retry(write func() error) error {
-	var mine *error
-	for {
-		err := write()
-		if err == nil || !d.started.Load() || !mayHeal(err) {
-			if mine != nil && d.fault.CompareAndSwap(mine, nil) {
-				d.log.Log(context.Background(), slog.LevelInfo, canWrite)
-			}
-			return err
-		}
-		if mine == nil {
-			mine = &err
-			d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
-		}
-		d.fault.CompareAndSwap(nil, mine)
-		<-time.After(retryPause)
-	}
-}
-
-// sync calls do, which makes a file durable. It is not tried again: the system may have dropped
-// what it could not write. Pebble makes another file of a table, at once, so an error comes with a
-// pause, and is an outage until a file is durable. Of the manifest, Pebble gives up the process.
-func (d *disk) sync(do func() error) error {
-	err := do()
-	if err == nil {
-		if unsynced := d.unsynced.Swap(nil); unsynced != nil && d.fault.CompareAndSwap(unsynced, nil) {
-			d.log.Log(context.Background(), slog.LevelInfo, canWrite)
-		}
-		return nil
-	}
-	if d.started.Load() {
-		if d.fault.CompareAndSwap(nil, &err) {
-			d.unsynced.Store(&err)
-			d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
-		}
-		<-time.After(retryPause)
-	}
-	return err
-}
-
-// Create makes a file.
-func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
-	err = d.retry(func() (err error) {
-		f, err = d.FS.Create(name, category)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &file{f, d}, nil
-}
-
-// Rename renames a file.
-func (d *disk) Rename(from, to string) error {
-	return d.retry(func() error { return d.FS.Rename(from, to) })
-}
-
-// file is a file of a disk.
-type file struct {
-	vfs.File
-	disk *disk
-}
-
-// Write writes all of b, and goes on where a write that failed has stopped.
-func (f *file) Write(b []byte) (n int, err error) {
-	err = f.disk.retry(func() error {
-		wrote, err := f.File.Write(b[n:])
-		n += wrote
-		return err
-	})
-	return n, err
-}
-
-// Sync makes the file durable.
-func (f *file) Sync() error { return f.disk.sync(f.File.Sync) }
-
-// SyncData makes the contents of the file durable.
-func (f *file) SyncData() error { return f.disk.sync(f.File.SyncData) }
-
-// Preallocate does nothing: a disk that has no room says so when it is written to.
-func (f *file) Preallocate(int64, int64) error { return nil }
-
-// OpenOrReplace opens the store as Open does, and where that sets one aside, logs it and opens an
-// empty one, which catches up from the bus.
-func OpenOrReplace(ctx context.Context, path string, opts Options) (*Store, error) {
-	opts.setDefaults()
-	s, err := Open(ctx, path, opts)
-	if errors.Is(err, store.ErrSetAside) {
-		opts.Log.WarnContext(ctx, "begins with an empty store and catches up from the bus", "path", path, "reason", err)
-		s, err = Open(ctx, path, opts)
-	}
-	return s, err
 }

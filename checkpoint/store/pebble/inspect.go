@@ -31,7 +31,7 @@ func Inspect(ctx context.Context, path string) store.Inspection {
 		found.Known = true
 	case errors.Is(err, store.ErrOlder):
 		found.Add(inspect.Note, inspect.CheckpointOlder, path, "was written by an older version").
-			Says("the next run sets it aside, with .aside behind its name where it is a file, and catches up from the bus")
+			Says("the next run sets it aside and catches up from the bus")
 		found.Known = true
 	case err != nil:
 		unfit(&found.Report, path, err)

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source"
 )
 
@@ -50,88 +52,38 @@ func after(prefix []byte) []byte {
 	}
 }
 
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
+// reader takes a value apart.
+type reader struct{ form.Reader }
 
-// A reader takes a value apart. After the first fault it returns zeros.
-type reader struct {
-	rest   []byte
-	failed bool
-}
+func readerOf(b []byte) reader { return reader{form.Reader{Rest: b}} }
 
-func (r *reader) fail() { r.rest, r.failed = nil, true }
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.fail()
+// byte returns a byte that is at most most.
+func (r *reader) byte(most byte) byte {
+	b := r.Bytes(1)
+	if len(b) == 0 {
 		return 0
 	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *reader) int() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
+	if b[0] > most {
+		r.Fail("a byte out of bounds")
 	}
-	r.rest = r.rest[n:]
-	return v
+	return b[0]
 }
 
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *reader) byte() byte {
-	if b := r.bytes(1); len(b) == 1 {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) flag() bool {
-	b := r.byte()
-	if b > 1 {
-		r.fail()
-	}
-	return b == 1
-}
-
-func (r *reader) text() string { return string(r.bytes(r.uint())) }
-
-func (r *reader) time() time.Time {
-	t := time.UnixMicro(r.int()).UTC()
-	if y := t.Year(); y < 1 || y > 9999 {
-		r.fail()
-		return time.Time{}
-	}
-	return t
-}
+func (r *reader) flag() bool { return r.byte(1) == 1 }
 
 // number returns a number of 32 bits.
 func (r *reader) number() uint32 {
-	v := r.uint()
+	v := r.Uint()
 	if v > 1<<32-1 {
-		r.fail()
-		return 0
+		r.Fail("a number out of bounds")
 	}
 	return uint32(v)
 }
 
 // end returns errForm unless all was read and fits.
 func (r *reader) end() error {
-	if r.failed || len(r.rest) > 0 {
-		return errForm
+	if err := r.End(); err != nil {
+		return fmt.Errorf("%w: %w", errForm, err)
 	}
 	return nil
 }
@@ -143,50 +95,43 @@ func appendFlag(dst []byte, flag bool) []byte {
 	return append(dst, 0)
 }
 
-func appendEpoch(dst []byte, epoch uint64) []byte { return binary.AppendUvarint(dst, epoch) }
-
 func decodeEpoch(b []byte) (uint64, error) {
-	r := reader{rest: b}
-	return r.uint(), r.end()
+	r := readerOf(b)
+	return r.Uint(), r.end()
 }
 
 func appendProgress(dst []byte, p *store.Progress) []byte {
 	dst = binary.AppendUvarint(dst, p.Position)
-	dst = binary.AppendUvarint(appendText(dst, p.Cursor.Modified), p.Cursor.ID)
-	dst = binary.AppendUvarint(appendFlag(dst, p.Started), p.Floor)
-	dst = binary.AppendUvarint(dst, p.Since)
-	dst = binary.AppendUvarint(dst, p.Low)
-	dst = binary.AppendUvarint(dst, p.Snapshot.First)
-	dst = binary.AppendUvarint(dst, p.Snapshot.Last-p.Snapshot.First)
+	dst = binary.AppendUvarint(form.AppendText(dst, p.Cursor.Modified), p.Cursor.ID)
+	dst = form.AppendUints(appendFlag(dst, p.Started), p.Floor, p.Since, p.Low, p.Snapshot.First, p.Snapshot.Last-p.Snapshot.First)
 	return appendFlag(binary.AppendVarint(dst, p.Saved.UnixMicro()), p.ReconcileDue)
 }
 
 func decodeProgress(b []byte) (store.Progress, error) {
-	r := reader{rest: b}
-	p := store.Progress{Position: r.uint(), Cursor: source.Cursor{Modified: r.text(), ID: r.uint()}, Started: r.flag(), Floor: r.uint(), Since: r.uint(), Low: r.uint()}
-	p.Snapshot.First = r.uint()
-	if p.Snapshot.Last = p.Snapshot.First + r.uint(); p.Snapshot.Last < p.Snapshot.First {
-		r.fail()
+	r := readerOf(b)
+	p := store.Progress{Position: r.Uint(), Cursor: source.Cursor{Modified: r.Text(), ID: r.Uint()}, Started: r.flag(), Floor: r.Uint(), Since: r.Uint(), Low: r.Uint()}
+	p.Snapshot.First = r.Uint()
+	p.Snapshot.Last = p.Snapshot.First + r.Uint()
+	p.Saved, p.ReconcileDue = time.UnixMicro(r.Int()).UTC(), r.flag()
+	if year := p.Saved.Year(); year < 1 || year > 9999 || p.Snapshot.Empty() {
+		r.Fail("a time or a range out of bounds")
 	}
-	p.Saved, p.ReconcileDue = r.time(), r.flag()
 	return p, r.end()
 }
 
 // appendRegistration leaves out the number, which is in the key.
 func appendRegistration(dst []byte, g *store.Registration) []byte {
-	dst = appendText(appendText(appendText(dst, g.Stream), g.TP), g.Incarnation)
-	for _, v := range []uint64{g.Next, g.Last.Offset, g.Last.Hash, g.High.Offset, g.High.Hash, g.Epoch, g.Seen} {
-		dst = binary.AppendUvarint(dst, v)
-	}
+	dst = form.AppendText(form.AppendText(form.AppendText(dst, g.Stream), g.TP), g.Incarnation)
+	dst = form.AppendUints(dst, g.Next, g.Last.Offset, g.Last.Hash, g.High.Offset, g.High.Hash, g.Epoch, g.Seen)
 	return appendFlag(appendFlag(dst, g.Late), g.Retired)
 }
 
 func decodeRegistration(number uint32, b []byte) (store.Registration, error) {
-	r := reader{rest: b}
+	r := readerOf(b)
 	g := store.Registration{
-		Number: number, Stream: r.text(), TP: r.text(), Incarnation: r.text(), Next: r.uint(),
-		Last: store.Anchor{Offset: r.uint(), Hash: r.uint()}, High: store.Anchor{Offset: r.uint(), Hash: r.uint()},
-		Epoch: r.uint(), Seen: r.uint(), Late: r.flag(), Retired: r.flag(),
+		Number: number, Stream: r.Text(), TP: r.Text(), Incarnation: r.Text(), Next: r.Uint(),
+		Last: store.Anchor{Offset: r.Uint(), Hash: r.Uint()}, High: store.Anchor{Offset: r.Uint(), Hash: r.Uint()},
+		Epoch: r.Uint(), Seen: r.Uint(), Late: r.flag(), Retired: r.flag(),
 	}
 	return g, r.end()
 }
@@ -220,12 +165,23 @@ func (p location) compare(other location) int {
 
 // appendPrefix appends what the keys of the entities in p begin with.
 func (p location) appendPrefix(dst []byte, stream uint32) []byte {
-	if !p.absent {
-		dst = binary.BigEndian.AppendUint32(append(dst, entryTag), p.shard)
-		return binary.BigEndian.AppendUint64(dst, p.row)
+	tag, number := byte(entryTag), p.shard
+	if p.absent {
+		tag, number = absentTag, stream
 	}
-	dst = binary.BigEndian.AppendUint32(append(dst, absentTag), stream)
-	return binary.BigEndian.AppendUint64(dst, p.row)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(append(dst, tag), number), p.row)
+}
+
+// split takes the key of an entry apart: its location, and the entity.
+func split(key []byte) (at location, entity []byte, err error) {
+	if len(key) < 13 {
+		return at, nil, errForm
+	}
+	at.row = binary.BigEndian.Uint64(key[5:])
+	if at.absent = key[0] == absentTag; !at.absent {
+		at.shard = binary.BigEndian.Uint32(key[1:])
+	}
+	return at, key[13:], nil
 }
 
 // appendLocations appends the value of a hash.
@@ -235,18 +191,18 @@ func appendLocations(dst []byte, locations []location) []byte {
 		if !p.absent {
 			number = uint64(p.shard) + 1
 		}
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, number), p.row)
+		dst = form.AppendUints(dst, number, p.row)
 	}
 	return dst
 }
 
 // decodeLocations appends to dst what appendLocations wrote, one location at least.
 func decodeLocations(dst []location, b []byte) ([]location, error) {
-	r := reader{rest: b}
-	for ok := true; ok; ok = len(r.rest) > 0 {
-		number, row := r.uint(), r.uint()
+	r := readerOf(b)
+	for ok := true; ok; ok = len(r.Rest) > 0 {
+		number, row := r.Uint(), r.Uint()
 		if number > 1<<32 {
-			r.fail()
+			r.Fail("a number out of bounds")
 		}
 		p := location{row: row, absent: number == 0}
 		if !p.absent {
@@ -265,16 +221,54 @@ func appendHashKey(dst []byte, stream uint32, hash uint64) []byte {
 // hashOf is the hash by which entities are found.
 func hashOf(entity []byte) uint64 { return xxhash.Sum64(entity) }
 
-// split takes the key of an entry apart: its location, and the entity.
-func split(key []byte) (at location, entity []byte, err error) {
-	if len(key) < 13 {
-		return at, nil, errForm
+// The seconds since 1970 of the years 1 to 9999.
+const (
+	minSecond = -62135596800
+	maxSecond = 253402300799
+)
+
+// second returns the seconds from the year 1 to t, rounded up, as keys have them.
+func second(t time.Time) uint64 { return uint64(t.Add(time.Second-1).Unix() - minSecond) }
+
+// disputedFlag is added to the state of an entry that is disputed.
+const disputedFlag = 0x80
+
+// appendEntry appends an entry without what its key has: the shard and row or, of an absent one,
+// the time.
+func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
+	state := byte(e.State)
+	if e.Disputed {
+		state |= disputedFlag
 	}
-	at.row = binary.BigEndian.Uint64(key[5:])
-	if at.absent = key[0] == absentTag; !at.absent {
-		at.shard = binary.BigEndian.Uint32(key[1:])
+	dst = append(dst, state)
+	if e.State == store.Absent {
+		dst = form.AppendUints(dst, uint64(shard), e.Row)
+	} else {
+		dst = append(dst, e.Digest[:]...)
 	}
-	return at, key[13:], nil
+	// BeforeFirst becomes 0, and is short.
+	return form.AppendUints(append(dst, e.Event[:]...), uint64(e.At.TP), e.At.Offset+1, e.Epoch, e.Seq)
+}
+
+// decodeEntry returns the entry at a location, and the number of its shard in place of the name.
+func decodeEntry(at location, b []byte) (e store.Entry, shard uint32, err error) {
+	r := readerOf(b)
+	state := r.byte(0xff)
+	e.State, e.Disputed = store.EntryState(state&^disputedFlag), state&disputedFlag != 0
+	if e.State == store.Unknown || e.State > store.Recorded || at.absent != (e.State == store.Absent) || at.absent && at.row > maxSecond-minSecond {
+		r.Fail("a state that does not fit the key")
+	}
+	shard, e.Row = at.shard, at.row
+	if at.absent {
+		e.Since = time.Unix(int64(at.row)+minSecond, 0).UTC()
+		shard, e.Row = r.number(), r.Uint()
+	} else {
+		copy(e.Digest[:], r.Bytes(16))
+	}
+	copy(e.Event[:], r.Bytes(16))
+	e.At = store.At{TP: r.number(), Offset: r.Uint() - 1}
+	e.Epoch, e.Seq = r.Uint(), r.Uint()
+	return e, shard, r.end()
 }
 
 // nameKind says what a name is of.
@@ -292,22 +286,37 @@ type name struct {
 	text, stream string
 }
 
+func streamOf(stream string) name { return name{kind: streamName, text: stream} }
+
 func shardOf(key store.Key) name { return name{shardName, key.Shard, key.Stream} }
 
-// numberedName is a name and the number that stands for it.
-type numberedName struct {
-	name
-	number uint32
+func appendName(dst []byte, n name) []byte {
+	dst = form.AppendText(dst, n.text)
+	if n.kind == shardName {
+		dst = form.AppendText(dst, n.stream)
+	}
+	return dst
+}
+
+func decodeName(kind nameKind, b []byte) (name, error) {
+	r := readerOf(b)
+	n := name{kind: kind, text: r.Text()}
+	if kind == shardName {
+		n.stream = r.Text()
+	}
+	if kind < streamName || kind > shardName || n.text == "" {
+		r.Fail("a name of nothing")
+	}
+	return n, r.end()
 }
 
 // names gives the names of each kind numbers, from 0 on, for good.
 type names struct {
 	mu      sync.RWMutex
 	numbers map[name]uint32
-	texts   map[nameKind][]string
-	streams []string // of shards, by their numbers
+	list    map[nameKind][]name
 	// unsaved are the names whose numbers are in no batch that was applied.
-	unsaved []numberedName
+	unsaved []name
 }
 
 // find returns the number of a name that has one.
@@ -320,77 +329,41 @@ func (n *names) find(of name) (number uint32, ok bool) {
 
 // number returns the number of a name; a new one has to be saved with the next batch.
 func (n *names) number(of name) uint32 {
-	if number, ok := n.find(of); ok {
-		return number
+	number, ok := n.find(of)
+	if !ok {
+		number = n.append(of)
+		n.unsaved = append(n.unsaved, of)
 	}
+	return number
+}
+
+// append gives the next number to a name. One goroutine at a time appends.
+func (n *names) append(of name) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	number := n.append(of)
-	n.unsaved = append(n.unsaved, numberedName{of, number})
+	number := uint32(len(n.list[of.kind]))
+	n.numbers[of], n.list[of.kind] = number, append(n.list[of.kind], of)
 	return number
-}
-
-// append gives the next number to a name. Its caller holds mu, or is the only one.
-func (n *names) append(of name) uint32 {
-	number := uint32(len(n.texts[of.kind]))
-	n.numbers[of] = number
-	n.texts[of.kind] = append(n.texts[of.kind], of.text)
-	if of.kind == shardName {
-		n.streams = append(n.streams, of.stream)
-	}
-	return number
-}
-
-// text returns the name that a number stands for.
-func (n *names) text(kind nameKind, number uint32) (string, bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if texts := n.texts[kind]; number < uint32(len(texts)) {
-		return texts[number], true
-	}
-	return "", false
 }
 
 // shard returns the key of the shard that a number stands for.
-func (n *names) shard(number uint32) (store.Key, bool) {
-	text, ok := n.text(shardName, number)
-	if !ok {
-		return store.Key{}, false
-	}
+func (n *names) shard(number uint32) (store.Key, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return store.Key{Stream: n.streams[number], Shard: text}, true
+	if list := n.list[shardName]; number < uint32(len(list)) {
+		return store.Key{Stream: list[number].stream, Shard: list[number].text}, nil
+	}
+	return store.Key{}, fmt.Errorf("shard %d has no name: %w", number, errForm)
 }
 
 // shardsOf returns the numbers of a stream's shards.
-func (n *names) shardsOf(stream string) []uint32 {
+func (n *names) shardsOf(stream string) (numbers []uint32) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	var numbers []uint32
-	for i, s := range n.streams {
-		if s == stream {
+	for i, s := range n.list[shardName] {
+		if s.stream == stream {
 			numbers = append(numbers, uint32(i))
 		}
 	}
 	return numbers
-}
-
-func appendName(dst []byte, n name) []byte {
-	dst = appendText(dst, n.text)
-	if n.kind == shardName {
-		dst = appendText(dst, n.stream)
-	}
-	return dst
-}
-
-func decodeName(kind nameKind, b []byte) (name, error) {
-	r := reader{rest: b}
-	n := name{kind: kind, text: r.text()}
-	if kind == shardName {
-		n.stream = r.text()
-	}
-	if kind < streamName || kind > shardName || n.text == "" {
-		r.fail()
-	}
-	return n, r.end()
 }

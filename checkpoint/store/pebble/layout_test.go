@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -17,7 +18,7 @@ var decoders = []struct {
 	name   string
 	recode func(b []byte) ([]byte, error)
 }{
-	{"epoch", func(b []byte) ([]byte, error) { e, err := decodeEpoch(b); return appendEpoch(nil, e), err }},
+	{"epoch", func(b []byte) ([]byte, error) { e, err := decodeEpoch(b); return binary.AppendUvarint(nil, e), err }},
 	{"progress", func(b []byte) ([]byte, error) { p, err := decodeProgress(b); return appendProgress(nil, &p), err }},
 	{"registration", func(b []byte) ([]byte, error) {
 		r, err := decodeRegistration(1, b)
@@ -42,7 +43,7 @@ func samples() [][]byte {
 	live, absent, r := storetest.Entry(4), storetest.Entry(2), storetest.Registration(1)
 	absent.At.Offset = store.BeforeFirst
 	return [][]byte{
-		appendEpoch(nil, 1<<63), appendEpoch(nil, 1),
+		binary.AppendUvarint(nil, 1<<63), {1},
 		appendProgress(nil, &p), appendProgress(nil, &zero),
 		appendRegistration(nil, &r), appendRegistration(nil, &store.Registration{Stream: "s", TP: "t"}),
 		appendEntry(nil, 1, &live), appendEntry(nil, 1<<32-1, &absent),

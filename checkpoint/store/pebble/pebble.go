@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -20,8 +22,12 @@ import (
 	"example.org/bridge/checkpoint/store"
 )
 
-// errUnusable is returned inside the package for a store that has to be set aside.
-var errUnusable = errors.New("cannot be used")
+var (
+	// errUnusable is returned inside the package for a store that has to be set aside.
+	errUnusable = errors.New("cannot be used")
+	// errReadOnly is returned for changes of a store that was opened to be read.
+	errReadOnly = errors.New("the store was opened to be read")
+)
 
 // Options say how a store works.
 type Options struct {
@@ -84,51 +90,77 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in the folder at path, and makes it where there is none; its parent must
-// exist. The error wraps store.ErrSetAside, with the path, when a damaged or older store, or
-// the file of a version before stores were folders, was moved away: call Open again for an empty
-// one.
+// exist. The error wraps store.ErrSetAside, with the path, when a damaged or older store was moved
+// away: call Open again for an empty one.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	return open(ctx, path, opts, false)
+}
+
+// OpenReadOnly opens the store in the folder at path and changes nothing there; what changes a
+// store returns an error. Several may read at once, while nobody else has it open. The error wraps
+// fs.ErrNotExist where there is none, and store.ErrOlder or store.ErrDamaged where Open would set
+// it aside.
+func OpenReadOnly(ctx context.Context, path string, opts Options) (*Store, error) {
+	return open(ctx, path, opts, true)
+}
+
+// OpenOrReplace opens the store as Open does, and where that sets one aside, logs it and opens an
+// empty one, which catches up from the bus.
+func OpenOrReplace(ctx context.Context, path string, opts Options) (*Store, error) {
 	opts.setDefaults()
-	f, err := openFolder(ctx, path, opts.LockWait)
+	s, err := Open(ctx, path, opts)
+	if errors.Is(err, store.ErrSetAside) {
+		opts.Log.WarnContext(ctx, "begins with an empty store and catches up from the bus", "path", path, "reason", err)
+		s, err = Open(ctx, path, opts)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, path string, opts Options, readOnly bool) (*Store, error) {
+	opts.setDefaults()
+	f, err := openFolder(ctx, path, opts.LockWait, readOnly)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
 	}
-	s, err := open(f, opts)
-	if errors.Is(err, errUnusable) {
-		err = f.explainAside(err)
+	s, err := f.open(opts, readOnly)
+	switch {
+	case err == nil:
+		return s, nil
+	case !errors.Is(err, errUnusable):
+	case !readOnly:
+		if failed := f.setAside(); failed != nil {
+			err = fmt.Errorf("set it aside: %w", errors.Join(failed, err))
+			break
+		}
+		err = fmt.Errorf("%w in %s, and a new one catches up from the bus: %w: %w", store.ErrSetAside, f.in(asideFolder), err, store.ErrDamaged)
+	case !errors.Is(err, store.ErrOlder):
+		err = fmt.Errorf("the next run sets it aside and catches up from the bus: %w: %w", err, store.ErrDamaged)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", path, errors.Join(err, f.lock.Close()))
-	}
-	return s, nil
+	return nil, fmt.Errorf("store %s: %w", path, errors.Join(err, f.lock.Close()))
 }
 
-// explainAside sets the store aside and returns an error that says so and why.
-func (f *folder) explainAside(reason error) error {
-	if err := f.setAside(); err != nil {
-		return fmt.Errorf("set it aside: %w", errors.Join(err, reason))
-	}
-	return fmt.Errorf("%w in %s, and a new one catches up from the bus: %w: %w", store.ErrSetAside, f.in(asideFolder), reason, store.ErrDamaged)
-}
-
-func newStore(f *folder, opts Options) *Store {
-	return &Store{
-		folder: f, disk: &disk{FS: opts.fs, log: opts.Log}, hash: opts.hash,
-		damaged: make(chan struct{}), names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
-	}
-}
-
-func open(f *folder, opts Options) (*Store, error) {
+// open opens the store in the folder. The error wraps errUnusable where it has to be set aside.
+func (f *folder) open(opts Options, readOnly bool) (*Store, error) {
 	exists, err := f.check()
-	if err == nil && !exists {
+	switch {
+	case err != nil:
+	case !exists && readOnly:
+		err = fmt.Errorf("it was not made to its end: %w", fs.ErrNotExist)
+	case !exists:
 		err = f.clear()
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(f, opts)
+	s := &Store{
+		folder: f, disk: &disk{FS: opts.fs, log: opts.Log}, hash: opts.hash, readOnly: readOnly,
+		damaged: make(chan struct{}), names: names{numbers: map[name]uint32{}, list: map[nameKind][]name{}},
+	}
 	o := s.options(opts)
 	o.ErrorIfExists, o.ErrorIfNotExists = !exists, exists
+	if readOnly {
+		o.ReadOnly, o.FS = true, reading{vfs.Default}
+	}
 	if !exists {
 		// The filter in memory spares what unknown entities would cost in files that overlap.
 		o.L0CompactionThreshold = freshL0Threshold
@@ -136,14 +168,15 @@ func open(f *folder, opts Options) (*Store, error) {
 	s.db, err = pebble.Open(f.in(dbFolder), o)
 	switch {
 	case err != nil && exists && !isOutage(err):
-		return nil, fmt.Errorf("%w: %w", err, errUnusable)
+		// Its text alone: a file that is missing is not a store that is missing.
+		return nil, fmt.Errorf("%w: %s", errUnusable, err.Error())
 	case err != nil:
 		return nil, unopened(f.path, err)
 	case exists:
 		err = s.loadNames()
 	default:
 		s.fresh.Store(newFilter())
-		err = f.finish()
+		err = f.write(formatFile, formatText(format))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.db.Close())
@@ -151,6 +184,13 @@ func open(f *folder, opts Options) (*Store, error) {
 	s.disk.started.Store(true)
 	return s, nil
 }
+
+// reading is the file system of a store that is read. The folder's lock stands for Pebble's, which
+// lets only one in.
+type reading struct{ vfs.FS }
+
+// Lock does nothing.
+func (reading) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // isOutage reports whether err comes from the system, not from what is in the files. A file that is
 // missing is damage.

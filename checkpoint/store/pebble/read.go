@@ -2,60 +2,64 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"iter"
-	"sync/atomic"
-	"time"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"example.org/bridge/checkpoint/store"
 )
 
-// each calls f with the keys, without prefix, and values of one image that begin with prefix.
-func each(from pebble.Reader, prefix []byte, f func(key, value []byte) error) (err error) {
-	it, err := from.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+// errEnough is returned by a function that each calls and that wants no more.
+var errEnough = errors.New("enough")
+
+// each calls f with the keys and values of one image from lower to below upper.
+func each(from pebble.Reader, lower, upper []byte, f func(key, value []byte) error) error {
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		if err := f(it.Key()[len(prefix):], it.Value()); err != nil {
-			return err
+		if err = f(it.Key(), it.Value()); err != nil {
+			break
 		}
 	}
-	return it.Error()
-}
-
-// numberIn returns the number that a key consists of.
-func numberIn(key []byte) (uint32, error) {
-	if len(key) != 4 {
-		return 0, errForm
+	if err = errors.Join(err, it.Close()); errors.Is(err, errEnough) {
+		return nil
 	}
-	return binary.BigEndian.Uint32(key), nil
+	return err
 }
 
-// loadNames reads the names at Open.
-func (s *Store) loadNames() error {
-	err := each(s.db, []byte{nameTag}, func(key, value []byte) error {
-		if len(key) != 5 {
+// eachNumbered calls f with the numbers that follow a prefix, and the values.
+func eachNumbered(from pebble.Reader, prefix []byte, f func(number uint32, value []byte) error) error {
+	return each(from, prefix, after(prefix), func(key, value []byte) error {
+		if len(key) != len(prefix)+4 {
 			return errForm
 		}
-		n, err := decodeName(nameKind(key[0]), value)
-		if err != nil {
-			return err
-		}
-		if number := s.names.append(n); number != binary.BigEndian.Uint32(key[1:]) {
-			return fmt.Errorf("name %d is missing: %w", number, errForm)
+		number := binary.BigEndian.Uint32(key[len(prefix):])
+		if err := f(number, value); err != nil {
+			return fmt.Errorf("%c%d: %w", prefix[0], number, err)
 		}
 		return nil
 	})
+}
+
+// loadNames reads the names at Open.
+func (s *Store) loadNames() (err error) {
+	for _, kind := range []nameKind{streamName, shardName} {
+		err = errors.Join(err, eachNumbered(s.db, []byte{nameTag, byte(kind)}, func(number uint32, value []byte) error {
+			n, err := decodeName(kind, value)
+			if err == nil && s.names.append(n) != number {
+				err = fmt.Errorf("a name before it is missing: %w", errForm)
+			}
+			return err
+		}))
+	}
 	if err != nil && (errors.Is(err, errForm) || pebble.IsCorruptionError(err)) {
 		return fmt.Errorf("%w: %w", err, errUnusable)
 	}
@@ -64,14 +68,12 @@ func (s *Store) loadNames() error {
 
 // eachRegistration calls f with the registrations in the order of their numbers.
 func (s *Store) eachRegistration(from pebble.Reader, f func(r store.Registration)) error {
-	return each(from, []byte{registrationTag}, func(key, value []byte) error {
-		number, err := numberIn(key)
-		r, failed := decodeRegistration(number, value)
-		if err != nil || failed != nil {
-			return fmt.Errorf("registration %d: %w", number, errForm)
+	return eachNumbered(from, []byte{registrationTag}, func(number uint32, value []byte) error {
+		r, err := decodeRegistration(number, value)
+		if err == nil {
+			f(r)
 		}
-		f(r)
-		return nil
+		return err
 	})
 }
 
@@ -82,25 +84,18 @@ func (s *Store) Load(ctx context.Context) (store.Image, error) {
 		return image, err
 	}
 	snapshot := s.db.NewSnapshot()
-	err := each(snapshot, []byte{epochTag}, func(_, value []byte) (err error) {
+	err := each(snapshot, []byte{epochTag}, after([]byte{epochTag}), func(_, value []byte) (err error) {
 		image.Epoch, err = decodeEpoch(value)
 		return err
 	})
-	if err == nil {
-		err = s.eachRegistration(snapshot, func(r store.Registration) { image.Registrations = append(image.Registrations, r) })
-	}
-	if err == nil {
-		err = each(snapshot, []byte{progressTag}, func(key, value []byte) error {
-			number, err := numberIn(key)
-			shard, ok := s.names.shard(number)
-			p, failed := decodeProgress(value)
-			if err != nil || failed != nil || !ok {
-				return fmt.Errorf("progress of shard %d: %w", number, errForm)
-			}
+	err = errors.Join(err,
+		s.eachRegistration(snapshot, func(r store.Registration) { image.Registrations = append(image.Registrations, r) }),
+		eachNumbered(snapshot, []byte{progressTag}, func(number uint32, value []byte) error {
+			shard, unnamed := s.names.shard(number)
+			p, err := decodeProgress(value)
 			image.Shards[shard] = p
-			return nil
-		})
-	}
+			return errors.Join(unnamed, err)
+		}))
 	return image, s.failed(errors.Join(err, snapshot.Close()))
 }
 
@@ -125,209 +120,238 @@ func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, 
 func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
 	return func(yield func(store.Part, error) bool) {
 		number, ok := s.names.find(shardOf(key))
-		if err := s.usable(ctx); err != nil || !ok {
-			if err != nil {
-				yield(store.Part{}, err)
-			}
-			return
+		err := s.usable(ctx)
+		if err == nil && ok {
+			err = s.failed(s.parts(number, kind, from, func(p store.Part) bool { return yield(p, nil) }))
 		}
-		prefix := append(numbered(partTag, number), byte(kind))
-		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 		if err != nil {
-			yield(store.Part{}, s.failed(err))
-			return
-		}
-		ok = it.SeekGE(partKey(number, kind, from))
-		if at := partKey(number, kind, from); !ok || !bytes.Equal(it.Key(), at) {
-			if ok = it.SeekLT(at); !ok {
-				ok = it.First()
-			}
-		}
-		for ; ok; ok = it.Next() {
-			if len(it.Key()) != len(prefix)+8 {
-				err = errForm
-				break
-			}
-			part := store.Part{Kind: kind, Number: binary.BigEndian.Uint64(it.Key()[len(prefix):]), Bytes: append([]byte{}, it.Value()...)}
-			if !yield(part, nil) {
-				_ = it.Close() // nothing was written, and the caller wants no more
-				return
-			}
-		}
-		if err := errors.Join(err, it.Close()); err != nil {
-			yield(store.Part{}, s.failed(err))
+			yield(store.Part{}, err)
 		}
 	}
 }
 
-// errReadOnly is returned for changes of a store that was opened to be read.
-var errReadOnly = errors.New("the store was opened to be read")
-
-// OpenReadOnly opens the store in the folder at path and changes nothing there; what changes a
-// store returns an error. Several may read at once, while nobody else has it open. The error wraps
-// fs.ErrNotExist where there is none, and store.ErrOlder or store.ErrDamaged where Open would set
-// it aside.
-func OpenReadOnly(ctx context.Context, path string, opts Options) (*Store, error) {
-	opts.setDefaults()
-	f, err := shareFolder(ctx, path, opts.LockWait)
+func (s *Store) parts(shard uint32, kind store.Kind, from uint64, yield func(store.Part) bool) error {
+	prefix := append(numbered(partTag, shard), byte(kind))
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", path, err)
+		return err
 	}
-	s, err := openReadOnly(f, opts)
-	if errors.Is(err, errUnusable) && !errors.Is(err, store.ErrOlder) {
-		err = fmt.Errorf("the next run sets it aside and catches up from the bus: %w: %w", err, store.ErrDamaged)
+	// The first key behind that of from.
+	behind := append(partKey(shard, kind, from), 0)
+	for ok := it.SeekLT(behind) || it.Error() == nil && it.First(); ok; ok = it.Next() {
+		if len(it.Key()) != len(prefix)+8 {
+			err = errForm
+			break
+		}
+		part := store.Part{Kind: kind, Number: binary.BigEndian.Uint64(it.Key()[len(prefix):]), Bytes: append([]byte{}, it.Value()...)}
+		if !yield(part) {
+			_ = it.Close() // nothing was written, and the caller wants no more
+			return nil
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", path, errors.Join(err, f.lock.Close()))
-	}
-	return s, nil
+	return errors.Join(err, it.Close())
 }
 
-func openReadOnly(f *folder, opts Options) (*Store, error) {
-	exists, err := f.check()
+// unpack returns the entry at a location, with its names.
+func (s *Store) unpack(at location, value []byte) (store.Entry, error) {
+	e, number, err := decodeEntry(at, value)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	shard, err := s.names.shard(number)
+	e.Shard = shard.Shard
+	return e, err
+}
+
+// finder finds entries by their entities, in one image. Hashes are often unknown and are looked up
+// by the filters of files; an entry mostly lies where it is looked for, and its filters would take
+// memory for nothing.
+type finder struct {
+	hashes  *pebble.Iterator
+	entries *pebble.Iterator
+	key     []byte
+	// err is the first error: an iterator forgets it with its next seek, and what is behind it
+	// would look unknown.
+	err error
+}
+
+func (s *Store) newFinder() (*finder, error) {
+	hashes, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
 		return nil, err
 	}
-	if !exists {
-		return nil, fmt.Errorf("it was not made to its end: %w", fs.ErrNotExist)
+	entries, err := hashes.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{}})
+	if err != nil {
+		return nil, errors.Join(err, hashes.Close())
 	}
-	s := newStore(f, opts)
-	s.readOnly = true
-	o := s.options(opts)
-	o.ReadOnly, o.ErrorIfNotExists, o.FS = true, true, reading{vfs.Default}
-	if s.db, err = pebble.Open(f.in(dbFolder), o); err != nil {
-		if isOutage(err) {
-			return nil, unopened(f.path, err)
-		}
-		// Its text alone: a file that is missing is not a store that is missing.
-		return nil, fmt.Errorf("%w: %s", errUnusable, err.Error())
-	}
-	if err := s.loadNames(); err != nil {
-		return nil, errors.Join(err, s.db.Close())
-	}
-	return s, nil
+	return &finder{hashes: hashes, entries: entries}, nil
 }
 
-// reading is the file system of a store that is read. The folder's lock stands for Pebble's, which
-// lets only one in.
-type reading struct{ vfs.FS }
-
-// Lock does nothing.
-func (reading) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
-
-// The seconds since 1970 of the years 1 to 9999.
-const (
-	minSecond = -62135596800
-	maxSecond = 253402300799
-)
-
-// disputedFlag is added to the state of an entry that is disputed.
-const disputedFlag = 0x80
-
-// second returns the seconds from the year 1 to t, rounded up, as keys have them.
-func second(t time.Time) uint64 {
-	return uint64(t.Add(time.Second-1).Unix() - minSecond)
+// end returns what has failed, and ends the use of f.
+func (f *finder) end() error {
+	return errors.Join(f.err, f.hashes.Close(), f.entries.Close())
 }
 
-// appendState appends the state of an entry, and whether it is disputed.
-func appendState(dst []byte, e *store.Entry) []byte {
-	if e.Disputed {
-		return append(dst, byte(e.State)|disputedFlag)
-	}
-	return append(dst, byte(e.State))
-}
-
-// state reads what appendState wrote.
-func (r *reader) state(e *store.Entry) {
-	b := r.byte()
-	e.State, e.Disputed = store.EntryState(b&^disputedFlag), b&disputedFlag != 0
-	if e.State == store.Unknown || e.State > store.Recorded {
-		r.fail()
-	}
-}
-
-// appendEntry appends an entry without what its key has: the shard and row or, of an absent one,
-// the time.
-func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
-	dst = appendState(dst, e)
-	if e.State == store.Absent {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(shard)), e.Row)
-	} else {
-		dst = append(dst, e.Digest[:]...)
-	}
-	dst = append(dst, e.Event[:]...)
-	dst = binary.AppendUvarint(dst, uint64(e.At.TP))
-	// BeforeFirst becomes 0, and is short.
-	dst = binary.AppendUvarint(dst, e.At.Offset+1)
-	dst = binary.AppendUvarint(dst, e.Epoch)
-	return binary.AppendUvarint(dst, e.Seq)
-}
-
-// decodeEntry returns the entry at a location, and the number of its shard in place of the name.
-func decodeEntry(at location, b []byte) (e store.Entry, shard uint32, err error) {
-	r := reader{rest: b}
-	r.state(&e)
-	if at.absent != (e.State == store.Absent) {
-		r.fail()
-	}
-	shard, e.Row = at.shard, at.row
-	if at.absent {
-		if at.row > maxSecond-minSecond {
-			r.fail()
-		}
-		e.Since = time.Unix(int64(at.row)+minSecond, 0).UTC()
-		shard, e.Row = r.number(), r.uint()
-	} else {
-		copy(e.Digest[:], r.bytes(16))
-	}
-	copy(e.Event[:], r.bytes(16))
-	e.At = store.At{TP: r.number(), Offset: r.uint() - 1}
-	e.Epoch, e.Seq = r.uint(), r.uint()
-	return e, shard, r.end()
-}
-
-const (
-	// filterWords is the size of a filter, 16 MiB.
-	filterWords = 1 << 21
-	// maxFiltered is how many entries a filter takes: of the unknown ones it then misses 5 of 100.
-	maxFiltered = 16_000_000
-)
-
-// filter is a Bloom filter, in memory, of the hashes of all entries in a store that this process
-// has made: it says without a lookup that an entity is unknown. Catch-up without a store asks that
-// of most entities. The nil filter knows nothing.
-type filter struct {
-	words []atomic.Uint64
-	added int
-}
-
-func newFilter() *filter { return &filter{words: make([]atomic.Uint64, filterWords)} }
-
-// bits returns where the bits of a hash in a stream are: a word, and two of its bits.
-func (f *filter) bits(stream uint32, hash uint64) (word *atomic.Uint64, mask uint64) {
-	hash += uint64(stream) * 0x9e3779b97f4a7c15
-	return &f.words[hash%filterWords], 1<<(hash>>52&63) | 1<<(hash>>58)
-}
-
-// lacks reports whether the store has no entry with the hash, now.
-func (f *filter) lacks(stream uint32, hash uint64) bool {
-	if f == nil {
+// seek reports whether f.key exists. An iterator is there then, until its next seek.
+func (f *finder) seek(it *pebble.Iterator) bool {
+	if f.err != nil {
 		return false
 	}
-	word, mask := f.bits(stream, hash)
-	return word.Load()&mask != mask
+	found := it.SeekPrefixGE(f.key)
+	f.err = it.Error()
+	return found && bytes.Equal(it.Key(), f.key)
 }
 
-// add adds a hash before its entry is applied. One batch at a time adds. It reports whether the
-// filter is full, and of no more use.
-func (f *filter) add(stream uint32, hash uint64) (full bool) {
-	if f == nil {
-		return false
+// locations appends to dst the locations of the entities with a hash.
+func (f *finder) locations(stream uint32, hash uint64, dst []location) []location {
+	f.key = appendHashKey(f.key[:0], stream, hash)
+	if f.seek(f.hashes) {
+		dst, f.err = decodeLocations(dst, f.hashes.Value())
 	}
-	word, mask := f.bits(stream, hash)
-	if word.Load()&mask != mask {
-		word.Or(mask)
-		f.added++
+	return dst
+}
+
+// entry reports whether the entry of an entity lies at a location. It is the value of entries then.
+func (f *finder) entry(at location, stream uint32, entity []byte) bool {
+	f.key = append(at.appendPrefix(f.key[:0], stream), entity...)
+	return f.seek(f.entries)
+}
+
+// sought is an entity that is looked up, by its index in the call: by its hash, then where it may
+// lie.
+type sought struct {
+	hash  uint64
+	at    location
+	index int32
+}
+
+// Lookup appends the entries of entities to dst.
+func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) (_ []store.Entry, err error) {
+	first := len(dst)
+	dst = append(dst, make([]store.Entry, len(asks))...)
+	number, ok := s.names.find(streamOf(stream))
+	if err := s.usable(ctx); err != nil || !ok {
+		return dst, err
 	}
-	return f.added > maxFiltered
+	f, err := s.newFinder()
+	if err != nil {
+		return dst[:first], s.failed(err)
+	}
+	s.lookup(f, stream, number, asks, dst[first:])
+	if err = f.end(); err != nil {
+		dst = dst[:first]
+	}
+	return dst, s.failed(err)
+}
+
+// lookup finds entries: first where asks say, then by their hashes. Seeks are fastest in the order
+// of keys.
+func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask, into []store.Entry) {
+	// Behind the iterator: what is applied from now on is not in its image.
+	fresh := s.fresh.Load()
+	list := make([]sought, len(asks))
+	for i := range asks {
+		list[i] = sought{hash: s.hash(asks[i].Entity), index: int32(i)}
+	}
+	// In a loop of its own: the processor waits for several words of the filter at once.
+	list = slices.DeleteFunc(list, func(one sought) bool { return fresh.lacks(number, one.hash) })
+	find := func(one sought) bool {
+		if !f.entry(one.at, number, asks[one.index].Entity) {
+			return false
+		}
+		into[one.index], f.err = s.unpack(one.at, f.entries.Value())
+		return true
+	}
+	var shard name
+	var shardNumber uint32
+	known := false
+	list = slices.DeleteFunc(list, func(one sought) bool {
+		ask := &asks[one.index]
+		if of := (name{shardName, ask.Shard, stream}); of != shard {
+			shard = of
+			shardNumber, known = s.names.find(of)
+		}
+		one.at = location{shard: shardNumber, row: ask.Row}
+		return known && find(one)
+	})
+	slices.SortFunc(list, func(a, b sought) int { return cmp.Compare(a.hash, b.hash) })
+	var maybe []sought
+	var at []location
+	for _, one := range list {
+		at = f.locations(number, one.hash, at[:0])
+		for _, one.at = range at {
+			maybe = append(maybe, one)
+		}
+	}
+	slices.SortFunc(maybe, func(a, b sought) int { return a.at.compare(b.at) })
+	for _, one := range maybe {
+		find(one)
+	}
+}
+
+// ByRow appends the entries of a shard with a row above after to dst.
+func (s *Store) ByRow(ctx context.Context, key store.Key, above uint64, limit int, dst []store.Change) ([]store.Change, error) {
+	shard, ok := s.names.find(shardOf(key))
+	if err := s.usable(ctx); err != nil || !ok || above == 1<<64-1 {
+		return dst, err
+	}
+	first, rows := len(dst), numbered(entryTag, shard)
+	err := each(s.db, binary.BigEndian.AppendUint64(rows, above+1), after(rows), func(key, value []byte) error {
+		at, entity, err := split(key)
+		if err != nil {
+			return err
+		}
+		if n := len(dst); n-first >= max(limit, 1) && at.row != dst[n-1].Entry.Row {
+			return errEnough
+		}
+		e, err := s.unpack(at, value)
+		dst = append(dst, store.Change{Entity: bytes.Clone(entity), Entry: e})
+		return err
+	})
+	if err != nil {
+		dst = dst[:first]
+	}
+	return dst, s.failed(err)
+}
+
+// Scan returns the entries of a stream's view, in the order of the store's keys.
+func (s *Store) Scan(ctx context.Context, stream string) iter.Seq2[store.Change, error] {
+	return func(yield func(store.Change, error) bool) {
+		number, ok := s.names.find(streamOf(stream))
+		if err := s.usable(ctx); err != nil || !ok {
+			if err != nil {
+				yield(store.Change{}, err)
+			}
+			return
+		}
+		prefixes := [][]byte{numbered(absentTag, number)}
+		for _, shard := range s.names.shardsOf(stream) {
+			prefixes = append(prefixes, numbered(entryTag, shard))
+		}
+		snapshot := s.db.NewSnapshot()
+		var err error
+		enough := false
+		for _, prefix := range prefixes {
+			err = errors.Join(err, each(snapshot, prefix, after(prefix), func(key, value []byte) error {
+				at, entity, err := split(key)
+				if err != nil {
+					return err
+				}
+				e, err := s.unpack(at, value)
+				if err = errors.Join(err, context.Cause(ctx)); err != nil {
+					return err
+				}
+				if enough = !yield(store.Change{Entity: entity, Entry: e}, nil); enough {
+					return errEnough
+				}
+				return nil
+			}))
+			if err != nil || enough {
+				break
+			}
+		}
+		if err = errors.Join(err, snapshot.Close()); err != nil && !enough {
+			yield(store.Change{}, s.failed(err))
+		}
+	}
 }
