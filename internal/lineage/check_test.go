@@ -20,6 +20,7 @@ import (
 // scene is a bus with the messages of tables, and a source to compare with it.
 type scene struct {
 	kind   event.Kind
+	format event.Format
 	bus    *sinkmemory.Sink
 	tables map[string]*sourcememory.Table
 	since  map[string]uint64
@@ -34,8 +35,8 @@ func newTable(name string, more ...source.Column) *sourcememory.Table {
 }
 
 // newScene has each table publish so many rows, and then be on another server.
-func newScene(t *testing.T, kind event.Kind, rows int) *scene {
-	s := &scene{kind: kind, bus: sinkmemory.New(sinkmemory.Options{Partitions: 3}), tables: map[string]*sourcememory.Table{"a": newTable("a"), "b": newTable("b")}}
+func newScene(t *testing.T, kind event.Kind, format event.Format, rows int) *scene {
+	s := &scene{kind: kind, format: format, bus: sinkmemory.New(sinkmemory.Options{Partitions: 3}), tables: map[string]*sourcememory.Table{"a": newTable("a"), "b": newTable("b")}}
 	for name, table := range s.tables {
 		s.fill(table, "old", rows)
 		s.publish(t, name, true)
@@ -51,7 +52,7 @@ func (s *scene) fill(table *sourcememory.Table, what string, rows int) {
 }
 
 func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
-	e, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name})
+	e, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,18 +205,20 @@ func TestAnotherDatabase(t *testing.T) {
 		}, ""},
 	} {
 		for _, kind := range []event.Kind{event.Release, event.Capability} {
-			t.Run(fmt.Sprintf("%s, %s", name, kind), func(t *testing.T) {
-				s := newScene(t, kind, 40)
-				c.happen(t, s)
-				err := s.check(t)
-				switch {
-				case c.stops == "" && err != nil:
-					t.Error(err)
-				case c.stops != "" && (!errors.Is(err, lineage.ErrOtherDatabase) || !strings.Contains(err.Error(), c.stops) ||
-					!strings.Contains(err.Error(), "were read from memory/db, this is second/db") || !strings.Contains(err.Error(), "DOMAIN_ID")):
-					t.Errorf("%v, want %q", err, c.stops)
-				}
-			})
+			for _, format := range []event.Format{event.FormatEiffel, event.FormatCloudEvents, event.FormatRow} {
+				t.Run(fmt.Sprintf("%s, %s, %s", name, kind, format), func(t *testing.T) {
+					s := newScene(t, kind, format, 40)
+					c.happen(t, s)
+					err := s.check(t)
+					switch {
+					case c.stops == "" && err != nil:
+						t.Error(err)
+					case c.stops != "" && (!errors.Is(err, lineage.ErrOtherDatabase) || !strings.Contains(err.Error(), c.stops) ||
+						!strings.Contains(err.Error(), "were read from memory/db, this is second/db") || !strings.Contains(err.Error(), "DOMAIN_ID")):
+						t.Errorf("%v, want %q", err, c.stops)
+					}
+				})
+			}
 		}
 	}
 }

@@ -83,21 +83,24 @@ func isEmpty(value string) bool { return value == "" || value == "null" || value
 // members are those of data of an event.
 type members map[string]json.RawMessage
 
-// membersOf returns the members of data of a value in any format, nil where it has none.
+// membersOf returns the members of data of a value in any format, nil where it has none: a former
+// message may have another format than those of now. In format row, columns may be named as the
+// parts of a document are.
 func membersOf(value []byte) members {
-	if value == nil {
+	document := objectOf(value)
+	if version := string(document["specversion"]); version == `"1.0"` && document["datacontenttype"] != nil {
+		document = objectOf(document["data"])
+	}
+	if data := objectOf(document["data"]); data != nil && document["meta"] != nil && document["links"] != nil && len(document) == 3 {
+		return data
+	}
+	return document
+}
+
+// objectOf returns the members of a JSON object, nil of everything else.
+func objectOf(value []byte) (object members) {
+	if json.Unmarshal(value, &object) != nil {
 		return nil
 	}
-	var document struct {
-		Meta, SpecVersion json.RawMessage
-		Data              members
-	}
-	if json.Unmarshal(value, &document) == nil && document.Data != nil && (document.Meta != nil || document.SpecVersion != nil) {
-		return document.Data
-	}
-	var row members
-	if json.Unmarshal(value, &row) != nil {
-		return nil
-	}
-	return row
+	return object
 }
