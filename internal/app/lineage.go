@@ -54,7 +54,7 @@ func (a *App) newLineage() *lineage.Check {
 	o := lineage.Options{Reader: a.reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, a.source), Since: a.sinceOf, Retry: a.querySource}
 	o.Most = func(ctx context.Context, stream string) uint64 {
 		for _, table := range cfg.Stream(stream).Tables {
-			if _, found, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table}); err != nil || !found {
+			if !a.knowsTable(ctx, store.Key{Stream: stream, Shard: table}) {
 				return mostMessages
 			}
 		}
@@ -75,6 +75,19 @@ func (a *App) newLineage() *lineage.Check {
 		}
 	}
 	return lineage.NewCheck(o)
+}
+
+// knowsTable reports whether the checkpoint has the progress of a table, and the list of the rows
+// published last: a standby that never worked has no list, and takes that of the bus.
+func (a *App) knowsTable(ctx context.Context, key store.Key) bool {
+	saved, found, err := a.store.Progress(ctx, key)
+	if err != nil || !found || saved.Position == 0 {
+		return err == nil && found
+	}
+	for _, err := range a.store.Parts(ctx, key, store.Published, 0) {
+		return err == nil
+	}
+	return false
 }
 
 // sinceOf returns the epochs below which messages of the tables of a stream do not count: by the

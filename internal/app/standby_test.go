@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,10 +15,14 @@ import (
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/standby"
 	standbymemory "example.org/bridge/internal/standby/memory"
 	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // group is a household whose bridges are a standby group.
@@ -162,6 +167,66 @@ func TestASupersededProcessGivesTheWorkUp(t *testing.T) {
 		g.works(c)
 		g.update("d_1", row, "N", "three")
 		g.published("N", "three")
+	})
+}
+
+// TestAStandbyThatNeverWorkedSeesIDsUsedAgain: the database fails over to a server that is behind,
+// and who takes over knows the progress of each stream, and has no list of the rows published last.
+func TestAStandbyThatNeverWorkedSeesIDsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// More streams than are compared at the same time.
+		const streams, survivor, rows = 7, 25, 40
+		env := configtest.Env{
+			"BRIDGE_SOURCE_URL": "sqlite:///none.db", "BRIDGE_SINK_URL": "kafka://none", "BRIDGE_CHECKPOINT_URL": "file:/none",
+			"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
+		}
+		var names []string
+		for i := range streams {
+			names = append(names, fmt.Sprint("facts", i))
+			prefix := fmt.Sprintf("BRIDGE_STREAM_FACTS%d_", i)
+			env[prefix+"TABLE"], env[prefix+"KIND"], env[prefix+"DESTINATION"] = names[i], "release", names[i]
+		}
+		env["BRIDGE_STREAMS"] = strings.Join(names, ",")
+		g := &group{household: &household{t: t, cfg: load(t, env), tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}}
+		g.cfg.Standby = config.Standby{Group: "g", Timeout: groupTimeout}
+		for i := range g.cfg.Streams {
+			table := g.cfg.Streams[i].Tables[0]
+			g.tables[table] = sourcememory.NewTable(g.cfg.Streams[i].Spec(table),
+				source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+			g.bus.Create(table)
+		}
+		insert := func(what string, n int) {
+			for name, table := range g.tables {
+				for i := range n {
+					table.Insert(fmt.Sprintf("%s row %d of %s", what, i, name))
+				}
+			}
+		}
+		published := func(n int) {
+			g.eventually("all is published", func() bool {
+				return !slices.ContainsFunc(names, func(topic string) bool { return len(g.bus.Messages(topic)) != n })
+			})
+		}
+		a := g.join(nil)
+		g.works(a)
+		b := g.join(nil)
+		g.waits(b)
+		insert("old", rows)
+		published(rows)
+		if a.stop(); a.err != nil {
+			t.Error(a.err)
+		}
+		for _, table := range g.tables {
+			table.Lose(survivor)
+			table.Move("second", false)
+		}
+		insert("new", 2*rows)
+		g.eventually("all streams stop", func() bool {
+			return !slices.ContainsFunc(b.Daemon().Status().Streams, func(s httpapi.StreamStatus) bool {
+				return s.Shards[0].LastError == nil || !strings.Contains(*s.Shards[0].LastError, "15 were others, from id 26 on")
+			})
+		})
+		published(rows)
 	})
 }
 

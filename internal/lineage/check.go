@@ -24,7 +24,8 @@ type Options struct {
 	Reader  sink.Reader
 	Streams []Stream
 	// Most returns how many messages of a TP may be read for a stream, at least Window: no more
-	// where the checkpoint knows its tables.
+	// where the checkpoint knows its tables and their rows published last. Streams of which it does
+	// not are read even if a row of another table has survived.
 	Most func(ctx context.Context, stream string) uint64
 	// Since returns, for each table of a stream, the epoch below which messages do not count.
 	Since func(ctx context.Context, stream string) (map[string]uint64, error)
