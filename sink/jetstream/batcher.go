@@ -1,30 +1,38 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/internal/backoff"
 	"example.org/bridge/sink"
 )
 
-// batchMessages is how many messages a server takes in an atomic batch.
-const batchMessages = 1000
+const (
+	// batchMessages is how many messages a server takes in an atomic batch.
+	batchMessages = 1000
+	// limitsAge is how old limits may be by which a message is refused.
+	limitsAge = 100 * time.Millisecond
+	// renewAgain is the pause behind a claim that could not be renewed.
+	renewAgain = time.Second
+)
 
 // batcher publishes to Options.Stream in atomic batches, one after the other, each conditional on
 // the claim of this process (decision 21). Its goroutine alone publishes.
 type batcher struct {
-	sink   *Sink
-	submit chan *job
-	fences chan chan error
+	queue
+	options *Options
+	conns   *connector
+	fences  chan chan error
 	// steps, when not nil, is told of each step of a batch: for tests.
 	steps func(step string)
 
@@ -34,7 +42,6 @@ type batcher struct {
 	// What follows belongs to the goroutine of serve.
 
 	claim  *claim
-	queue  []*job
 	fenced []chan error
 	// due: so much was stored that retention may soon remove the claim. looked is when that was
 	// last seen to, and seen the last sequence of then; fresh are the bytes sent since.
@@ -48,11 +55,10 @@ type batcher struct {
 	// wire is the connection in use, nil after a fault or before the first one.
 	wire *wire
 	env  *envelope
-	// limits and subjects of the stream are as they were at the time asked; zero: ask again.
-	limits   limits
-	subjects []string
-	kept     kept
-	asked    time.Time
+	// limits and config are those of the stream at the time asked; zero: ask again.
+	limits limits
+	config jetstream.StreamConfig
+	asked  time.Time
 	// batches and token count what was sent.
 	batches, token uint64
 	// explain has the next batch ask for an answer to each message. It is set behind a refusal.
@@ -60,61 +66,29 @@ type batcher struct {
 	pause   backoff.Backoff
 }
 
-func newBatcher(s *Sink) *batcher {
+func newBatcher(options *Options, conns *connector, faults *faults) *batcher {
 	return &batcher{
-		sink: s, submit: make(chan *job), fences: make(chan chan error), claim: newClaim(&s.options), env: newEnvelope(),
-		most: batchMessages, limit: batchMessages, taken: batchMessages, pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
+		queue: queue{stream: options.Stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns, fences: make(chan chan error),
+		claim: newClaim(options), env: newEnvelope(), most: batchMessages, limit: batchMessages, taken: batchMessages,
+		pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
 	}
-}
-
-// publish is Sink.Publish.
-func (b *batcher) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	j := newJob(batch)
-	life := b.sink.life
-	select {
-	case b.submit <- j:
-	case <-ctx.Done():
-		return j.leave(context.Cause(ctx))
-	case <-life.Done():
-		return j.leave(sink.ErrClosed)
-	}
-	select {
-	case <-j.done:
-		return j.leave(nil)
-	case <-life.Done():
-		return j.leave(sink.ErrClosed)
-	case <-ctx.Done():
-	}
-	if j.onTheWay() {
-		// It is most likely stored: to know it spares reading back.
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-j.done:
-		case <-timer.C:
-		case <-life.Done():
-		}
-	}
-	return j.leave(context.Cause(ctx))
 }
 
 // fence is Sink.Fence.
-func (b *batcher) fence(ctx context.Context) error {
+func (b *batcher) fence(ctx, life context.Context) error {
 	done := make(chan error, 1)
-	select {
-	case b.fences <- done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-b.sink.life.Done():
-		return sink.ErrClosed
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-b.sink.life.Done():
-		return sink.ErrClosed
+	fences := b.fences
+	for {
+		select {
+		case fences <- done:
+			fences = nil
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-life.Done():
+			return sink.ErrClosed
+		}
 	}
 }
 
@@ -126,7 +100,7 @@ func (b *batcher) serve(ctx context.Context) {
 			b.renew(ctx)
 			b.claimed.Store(b.claim.last())
 		}
-		if len(b.queue)+len(b.fenced) == 0 {
+		if len(b.calls)+len(b.fenced) == 0 {
 			continue
 		}
 		err := b.ready(ctx)
@@ -139,13 +113,10 @@ func (b *batcher) serve(ctx context.Context) {
 		}
 		b.fenced = b.fenced[:0]
 		if err != nil {
-			for _, j := range b.queue {
-				j.finish(err)
+			for _, c := range b.calls {
+				c.fail(err)
 			}
-			b.prune()
-			continue
-		}
-		if list := b.pick(ctx); len(list) > 0 && !b.transmit(ctx, list) && b.pause.Wait(ctx) != nil {
+		} else if list := b.pick(ctx); len(list) > 0 && !b.transmit(ctx, list) && b.pause.Wait(ctx) != nil {
 			return
 		}
 		b.prune()
@@ -158,8 +129,8 @@ func (b *batcher) await(ctx context.Context) bool {
 	timer := time.NewTimer(b.rest(time.Now()))
 	defer timer.Stop()
 	select {
-	case j := <-b.submit:
-		b.queue = append(b.queue, j)
+	case c := <-b.submit:
+		b.calls = append(b.calls, c)
 	case done := <-b.fences:
 		b.fenced = append(b.fenced, done)
 	case <-timer.C:
@@ -168,8 +139,8 @@ func (b *batcher) await(ctx context.Context) bool {
 	}
 	for {
 		select {
-		case j := <-b.submit:
-			b.queue = append(b.queue, j)
+		case c := <-b.submit:
+			b.calls = append(b.calls, c)
 		case done := <-b.fences:
 			b.fenced = append(b.fenced, done)
 		default:
@@ -184,62 +155,28 @@ func (b *batcher) rest(now time.Time) time.Duration {
 		return 0
 	}
 	wait := max(0, b.renewal()-now.Sub(b.looked))
-	for _, j := range b.queue {
-		if j.fault == "" {
+	for _, c := range b.calls {
+		if c.fault == "" {
 			return 0
 		}
-		wait = min(wait, max(0, j.until.Sub(now)))
+		wait = min(wait, max(0, c.until.Sub(now)))
 	}
 	return wait
 }
 
-// prune removes the jobs that are over.
-func (b *batcher) prune() {
-	b.queue = slices.DeleteFunc(b.queue, func(j *job) bool {
-		if !j.left() {
-			return false
-		}
-		b.letGo(j, j.abandoned())
-		return true
-	})
-}
-
-// postpone keeps a job back for a while.
-func (b *batcher) postpone(j *job, fault string, err error) {
-	if fault != j.fault {
-		b.release(j)
-		j.fault = fault
-	}
-	j.until = time.Now().Add(j.pause.Next())
-	b.sink.faults.fail(b.sink.options.Stream, fault, err)
-}
-
-// release notes that a job does not wait any more.
-func (b *batcher) release(j *job) { b.letGo(j, false) }
-
-// letGo ends the fault of a job, or with abandoned forgets it, unless another job has it.
-func (b *batcher) letGo(j *job, abandoned bool) {
-	fault := j.fault
-	j.fault = ""
-	if fault != "" && !slices.ContainsFunc(b.queue, func(other *job) bool { return other.fault == fault }) {
-		b.sink.faults.gone(fault, abandoned)
-	}
-}
-
-// fail notes that batches are refused, until one is stored.
-func (b *batcher) fail(err error) {
+// report notes that batches are refused, until one is stored.
+func (b *batcher) report(err error) {
 	if b.wire != nil && b.wire.alive() {
-		b.sink.faults.fail(b.sink.options.Stream, b.fault(), err)
+		b.faults.fail(b.stream, b.fault(), err)
 	}
 }
 
 // fault names what keeps batches from being stored.
-func (b *batcher) fault() string { return b.sink.options.Stream + " batches" }
+func (b *batcher) fault() string { return b.stream + " batches" }
 
 // ready returns when there is a connection and the claim is held. The error is that of ctx, or says
 // that the claim is lost.
 func (b *batcher) ready(ctx context.Context) error {
-	name := b.sink.options.Stream
 	var pause backoff.Backoff
 	for {
 		if b.claim.lost != nil {
@@ -255,17 +192,24 @@ func (b *batcher) ready(ctx context.Context) error {
 		switch {
 		case err == nil:
 			b.describe(info)
-			b.sink.faults.end(name)
+			b.faults.end(b.stream)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, sink.ErrFenced):
-			b.sink.faults.end(name)
+			b.faults.end(b.stream)
 			return err
 		case errors.Is(err, errOtherClaim):
-			b.sink.options.Logger.Debug("another claim was stored first", "stream", name)
+			b.options.Logger.Debug("another claim was stored first", "stream", b.stream)
 		case b.wire.alive():
-			b.sink.faults.fail(name, name, b.explained(err))
+			select {
+			case denied := <-b.wire.denied:
+				if strings.Contains(denied.Error(), strconv.Quote(b.options.Claim)) {
+					err = fmt.Errorf("publish to %s: grant the user the right to publish on it: %w", b.options.Claim, denied)
+				}
+			default:
+			}
+			b.faults.fail(b.stream, b.stream, err)
 		}
 		if err := pause.Wait(ctx); err != nil {
 			return err
@@ -273,24 +217,11 @@ func (b *batcher) ready(ctx context.Context) error {
 	}
 }
 
-// explained returns the refusal that explains why a claim has no answer, else err.
-func (b *batcher) explained(err error) error {
-	claim := b.sink.options.Claim
-	select {
-	case denied := <-b.wire.denied:
-		if strings.Contains(denied.Error(), strconv.Quote(claim)) {
-			return fmt.Errorf("publish to %s: grant the user the right to publish on it: %w", claim, denied)
-		}
-	default:
-	}
-	return err
-}
-
 // connect returns when there is a connection, with an inbox for answers.
 func (b *batcher) connect(ctx context.Context) error {
 	for b.wire == nil || !b.wire.alive() {
 		b.disconnect()
-		s, err := b.sink.conns.get(ctx)
+		s, err := b.conns.get(ctx)
 		if err != nil {
 			return err
 		}
@@ -301,7 +232,7 @@ func (b *batcher) connect(ctx context.Context) error {
 		}
 		// It may be another stream by now.
 		b.asked = time.Time{}
-		b.sink.options.Session(b.sink.options.Stream)
+		b.options.Session(b.stream)
 	}
 	return nil
 }
@@ -313,116 +244,376 @@ func (b *batcher) disconnect() {
 	}
 }
 
-// pick returns the jobs of the next batch, in the order of their coming. It ends those with
+// pick returns the calls of the next batch, in the order of their coming. It ends those with
 // messages that the stream does not take.
-func (b *batcher) pick(ctx context.Context) (list []*job) {
-	if b.asked.IsZero() {
-		info, err := describe(ctx, b.wire.session, b.sink.options.Stream)
-		if err != nil {
-			b.fail(err)
-			// What ends the wait is seen by serve.
-			_ = b.pause.Wait(ctx)
-			return nil
-		}
-		if b.describe(info); b.claim.lost != nil {
-			return nil
-		}
+func (b *batcher) pick(ctx context.Context) (list []*call) {
+	err := b.refresh(ctx, 0)
+	if err == nil {
+		b.limits.line, err = b.wire.lines.limit(ctx, b.calls...)
+	}
+	if err != nil {
+		b.report(err)
+		// What ends the wait is seen by serve.
+		_ = b.pause.Wait(ctx)
+		return nil
 	}
 	now, n := time.Now(), 0
-	for _, j := range b.queue {
-		if j.fault != "" && now.Before(j.until) || !b.check(ctx, j) {
+	for _, c := range b.calls {
+		if b.claim.lost != nil {
+			return nil
+		}
+		if c.fault != "" && now.Before(c.until) || !b.check(ctx, c) {
 			continue
 		}
-		list = append(list, j)
-		if n += j.n - j.next; n >= b.most {
+		list = append(list, c)
+		if n += c.limit - c.low; n >= b.most {
 			break
 		}
 	}
 	return list
 }
 
-// check reports whether the stream takes the messages of a job.
-func (b *batcher) check(ctx context.Context, j *job) bool {
-	if j.checked.Equal(b.asked) && j.fault == "" {
+// refresh asks for the stream where that is due, or was longer ago than age.
+func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
+	if !b.asked.IsZero() && (age == 0 || time.Since(b.asked) <= age) {
+		return nil
+	}
+	info, err := describe(ctx, b.wire.session, b.stream)
+	if err == nil {
+		b.describe(info)
+	}
+	return err
+}
+
+// describe notes what the stream takes and keeps. It loses the claim where the stream is not the
+// one that was claimed: another process may have a claim there with the same sequence.
+func (b *batcher) describe(info *jetstream.StreamInfo) {
+	b.config, b.asked = info.Config, time.Now()
+	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)), line: b.limits.line}
+	// A batch alone must not push the claim out.
+	b.limit = eighth(b.config.MaxMsgs, b.taken)
+	b.most = min(b.most, b.limit)
+	b.claim.compare(info)
+}
+
+// check reports whether the stream takes the messages of a call.
+func (b *batcher) check(ctx context.Context, c *call) bool {
+	rejected, foreign := c.refusals(b.limits), c.foreign(b.config.Subjects)
+	if len(rejected) > 0 || foreign != "" {
+		// They may be other ones by now. What does not answer is met again.
+		if err := b.refresh(ctx, limitsAge); err == nil {
+			rejected, foreign = c.refusals(b.limits), c.foreign(b.config.Subjects)
+		}
+	}
+	switch {
+	case len(rejected) > 0 && c.low > 0:
+		// A limit was lowered meanwhile. A part is stored: it is read back.
+		c.fail(fmt.Errorf("%w: a part is stored, and then %s", sink.ErrUnknownOutcome, rejected[0].Reason))
+	case len(rejected) > 0:
+		c.rejectAll(rejected)
+	case foreign != "" && c.low > 0:
+		c.fail(fmt.Errorf("%w: a part is stored, and the stream does not take the subject %s any more", sink.ErrUnknownOutcome, foreign))
+	case foreign != "":
+		b.postpone(c, b.stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.stream, foreign))
+	default:
 		return true
 	}
-	if longest := j.longest(); longest > b.limits.line && (b.limits.guess || time.Since(b.asked) > limitsAge) {
-		if err := b.limits.measure(ctx, b.wire.session, longest); err != nil {
-			return false
-		}
+	return false
+}
+
+// eighth returns an eighth of a limit, from 1 to most; most where there is no limit.
+func eighth(limit int64, most int) int {
+	if limit <= 0 {
+		return most
 	}
-	rejected, foreign := j.screen(b.limits, b.subjects)
-	if (len(rejected) > 0 || foreign != "") && time.Since(b.asked) > limitsAge {
-		// They may be other ones by now.
-		if info, err := describe(ctx, b.wire.session, b.sink.options.Stream); err == nil {
-			b.describe(info)
-			rejected, foreign = j.screen(b.limits, b.subjects)
-		}
+	return int(min(max(limit/8, 1), int64(most)))
+}
+
+// renewal is how often it is looked whether the claim ages.
+func (b *batcher) renewal() time.Duration {
+	if b.config.MaxAge > 0 {
+		return min(b.options.renewEvery, b.config.MaxAge/8)
 	}
-	j.checked = b.asked
+	return b.options.renewEvery
+}
+
+// renew makes a new claim where retention may remove ours before long. What keeps it from that is
+// met again by the next batch, or by the next renewal, which comes soon.
+func (b *batcher) renew(ctx context.Context) {
+	b.due, b.looked = false, time.Now()
+	if !b.claim.held() || b.wire == nil || !b.wire.alive() {
+		return
+	}
+	info, err := describe(ctx, b.wire.session, b.stream)
+	if err == nil && b.claim.ages(info) {
+		info, err = b.claim.acquire(ctx, b.wire.session)
+	}
+	if err != nil {
+		b.looked = time.Now().Add(min(renewAgain, b.renewal()) - b.renewal())
+		b.options.Logger.Debug("the claim was not renewed", "stream", b.stream, "error", err)
+		return
+	}
+	b.seen, b.fresh = info.State.LastSeq, 0
+	b.describe(info)
+}
+
+// Errors of a batch that has no answer.
+var (
+	errConnectionLost = errors.New("the connection was lost before the answer")
+	errOtherAnswer    = errors.New("the answer is not that of the batch")
+)
+
+// atomicBatch is a batch on its way. It is answered as a whole. A single message has the condition
+// alone: for each batch of a stream with one replica the server syncs a folder.
+type atomicBatch struct {
+	*batcher
+	id    string
+	parts []share
+	// n is the number of messages, size about their bytes, and first the token of the first one.
+	n, size int
+	first   uint64
+	// commit is the last message.
+	commit *nats.Msg
+	// why is the first refusal of a message before the last one, and culprit its index, -1 without
+	// one.
+	why     error
+	culprit int
+}
+
+// share is what a call has in a batch: so many messages from its first one that is not stored.
+type share struct {
+	*call
+	count int
+}
+
+// transmit sends a batch of messages of calls, and notes what became of it. It returns false where
+// nothing is stored, and the same is to be sent again.
+func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
+	b.step("TransactionAdded")
+	t := &atomicBatch{batcher: b, id: b.claim.id + strconv.FormatUint(b.batches, 36), first: b.token, culprit: -1}
+	b.batches++
+	err := t.stage(list)
+	if t.n == 0 {
+		return true
+	}
+	if err != nil {
+		// Without its last message nothing is stored.
+		t.refused(err)
+		return false
+	}
+	b.step("TransactionSent")
+	b.step("TransactionEnds")
+	if err := b.wire.nc.PublishMsg(t.commit); err != nil {
+		t.unknown(err)
+		return true
+	}
+	a, err := t.answer(ctx)
+	b.step("TransactionEnded")
 	switch {
-	case len(rejected) > 0 && j.next > 0:
-		// A limit was lowered meanwhile. A part is stored: it is read back.
-		j.finish(fmt.Errorf("%w: a part is stored, and then %s", sink.ErrUnknownOutcome, rejected[0].Reason))
+	case ctx.Err() != nil:
+		t.end(sink.ErrClosed)
+	case err != nil:
+		t.unknown(err)
+	case a.err == nil && (a.stream != b.stream || max(a.count, 1) != t.n || a.duplicate):
+		t.unknown(errOtherAnswer)
+	case a.err == nil:
+		t.stored(a.seq)
+	case a.notStored(), t.n == 1 && a.full():
+		if a.code == codeBatchTooLarge {
+			// Servers may take smaller ones only.
+			b.taken = max(1, t.n/2)
+			b.limit = min(b.limit, b.taken)
+			b.most = b.limit
+		}
+		t.refused(a.err)
 		return false
-	case len(rejected) > 0:
-		j.reject(rejected)
-		return false
-	case foreign != "" && j.next > 0:
-		j.finish(fmt.Errorf("%w: a part is stored, and the stream does not take the subject %s any more", sink.ErrUnknownOutcome, foreign))
-		return false
-	case foreign != "":
-		b.postpone(j, b.sink.options.Stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.sink.options.Stream, foreign))
-		return false
+	default:
+		if a.full() {
+			// One message alone is stored where there is room for it, and refused without a doubt.
+			b.most = 1
+		}
+		t.unknown(a.err)
 	}
 	return true
 }
 
-// wire is what a worker uses of a session: an inbox for the answers to what it publishes.
-type wire struct {
-	*session
-	inbox string
-	sub   *nats.Subscription
-	// acks has room for every answer that can be under way.
-	acks  chan *nats.Msg
-	since time.Time
-	// denied holds the last refusal that belongs to no answer.
-	denied chan error
-}
-
-// open subscribes an inbox. room is the number of messages that may wait for an answer.
-func (s *session) open(room int) (*wire, error) {
-	w := &wire{
-		session: s, since: time.Now(), inbox: s.nc.NewInbox() + ".", acks: make(chan *nats.Msg, 4*room), denied: make(chan error, 1),
+// step passes a point of a batch.
+func (b *batcher) step(at string) {
+	if b.steps != nil {
+		b.steps(at)
 	}
-	var err error
-	if w.sub, err = s.nc.ChanSubscribe(w.inbox+"*", w.acks); err != nil {
-		return nil, err
+}
+
+// stage sends all messages but the last one. The callers stay meanwhile.
+func (t *atomicBatch) stage(list []*call) error {
+	most := eighth(t.config.MaxBytes, t.options.WindowBytes)
+	for _, c := range list {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p := share{call: c}
+		for i := c.low; !c.stopped && i < c.limit && t.n < t.most; i++ {
+			size := len(c.batch[i].Value) + 1024
+			if t.n > 0 && t.size+size > most {
+				break
+			}
+			t.size += size
+			p.count, t.n = p.count+1, t.n+1
+		}
+		if p.count > 0 {
+			c.open = p.count
+			t.parts = append(t.parts, p)
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wires[w] = struct{}{}
-	return w, nil
-}
-
-func (w *wire) close() {
-	w.mu.Lock()
-	delete(w.wires, w)
-	w.mu.Unlock()
-	// A connection that is gone has taken the subscription with it.
-	_ = w.sub.Unsubscribe()
-}
-
-// reply is the subject for the answer to the message with this token.
-func (w *wire) reply(token uint64) string {
-	return string(strconv.AppendUint(append(make([]byte, 0, 48), w.inbox...), token, 10))
-}
-
-// token returns the number in the subject of an answer.
-func (w *wire) token(subject string) (uint64, bool) {
-	if len(subject) <= len(w.inbox) {
-		return 0, false
+	t.token += uint64(t.n)
+	number := 0
+	for _, p := range t.parts {
+		for i := range p.count {
+			number++
+			if err := t.send(&p.batch[p.low+i], number); err != nil {
+				return err
+			}
+		}
 	}
-	n, err := strconv.ParseUint(subject[len(w.inbox):], 10, 64)
-	return n, err == nil
+	return nil
+}
+
+// send sends the message with a number, 1 for the first one; the last one it keeps.
+func (t *atomicBatch) send(m *sink.Message, number int) error {
+	last, reply := number == t.n, ""
+	if last || t.explain {
+		reply = t.wire.reply(t.first + uint64(number-1))
+	}
+	out := t.env.fill(m, reply)
+	if number == 1 {
+		t.env.set(headerStream, t.stream)
+		t.env.set(headerSubjectOfSequence, t.options.Claim)
+		t.env.set(headerLastSubjectSequence, strconv.FormatUint(t.claim.seq, 10))
+	}
+	if t.n > 1 {
+		t.env.set(headerBatchID, t.id)
+		t.env.set(headerBatchSequence, strconv.Itoa(number))
+		if last {
+			t.env.set(headerBatchCommit, "1")
+		}
+	}
+	if !last {
+		return t.wire.nc.PublishMsg(out)
+	}
+	t.commit = &nats.Msg{Subject: out.Subject, Reply: out.Reply, Header: make(nats.Header, len(out.Header)), Data: bytes.Clone(out.Data)}
+	for name, values := range out.Header {
+		t.commit.Header[name] = []string{values[0]}
+	}
+	return nil
+}
+
+// answer waits for the answer to the last message. The error says why there is none.
+func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
+	timer := time.NewTimer(ackWait)
+	defer timer.Stop()
+	for {
+		select {
+		case m := <-t.wire.acks:
+			token, ok := t.wire.token(m.Subject)
+			switch {
+			case !ok || token < t.first || token >= t.first+uint64(t.n):
+			case token == t.first+uint64(t.n-1):
+				return parseAck(m), nil
+			case t.why == nil && (len(m.Data) > 0 || m.Header.Get("Status") != ""):
+				if a := parseAck(m); a.err != nil {
+					t.why, t.culprit = a.err, int(token-t.first)
+				}
+			}
+		case err := <-t.wire.denied:
+			t.deny(err)
+		case <-timer.C:
+			if err := t.wire.nc.FlushTimeout(2 * time.Second); err != nil {
+				t.wire.drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
+			}
+			return ack{}, errNoAnswer
+		case <-t.wire.gone:
+			return ack{}, errConnectionLost
+		case <-ctx.Done():
+			return ack{}, context.Cause(ctx)
+		}
+	}
+}
+
+// deny notes a refusal of the server that belongs to no answer. It may be that of a former batch,
+// so it proves nothing.
+func (t *atomicBatch) deny(err error) {
+	at := 0
+	for _, p := range t.parts {
+		for i := range p.count {
+			subject, _ := p.message(p.low + i)
+			if t.why == nil && subject != "" && strings.Contains(err.Error(), strconv.Quote(subject)) {
+				t.why, t.culprit = fmt.Errorf("publish to %s: grant the user the right to publish on it: %w", subject, err), at+i
+			}
+		}
+		at += p.count
+	}
+}
+
+// stored notes that the batch is stored, its last message at a sequence. The claim is looked at
+// where a quarter of what the stream keeps has come since.
+func (t *atomicBatch) stored(last uint64) {
+	b := t.batcher
+	seq := last - uint64(t.n)
+	for _, p := range t.parts {
+		for range p.count {
+			seq++
+			p.acked(p.low, ack{seq: seq}, b.claim.ref, false)
+		}
+		b.release(p.call, false)
+		p.pause.Reset()
+		p.answered(p.count)
+	}
+	b.fresh += int64(t.size)
+	b.due = b.config.MaxMsgs > 0 && int64(last-max(b.seen, b.claim.seq)) >= b.config.MaxMsgs/4 || b.config.MaxBytes > 0 && b.fresh >= b.config.MaxBytes/4
+	b.most = min(b.limit, 2*b.most)
+	b.faults.end(b.fault())
+	b.explain = false
+	b.pause.Reset()
+}
+
+// refused notes that nothing of the batch is stored.
+func (t *atomicBatch) refused(err error) {
+	b := t.batcher
+	// The stream may take other messages by now.
+	b.asked = time.Time{}
+	at := t.culprit
+	for _, p := range t.parts {
+		switch {
+		case at < 0 || at >= p.count:
+		case p.low > 0:
+			// Others may wait for the outcome of the part that is stored.
+			p.fail(fmt.Errorf("%w: a part is stored, and then %w", sink.ErrUnknownOutcome, t.why))
+		default:
+			b.postpone(p.call, b.stream+" refuses a message", t.why)
+		}
+		p.answered(p.count)
+		at -= p.count
+	}
+	if b.explain && t.culprit < 0 {
+		b.report(err)
+	}
+	b.explain = t.culprit < 0
+}
+
+// unknown notes that the batch may be stored or not: a new claim shuts it out, and what is there is
+// read back.
+func (t *atomicBatch) unknown(err error) {
+	if t.why != nil {
+		err = t.why
+	}
+	t.claim.doubtful, t.explain = true, false
+	t.report(err)
+	t.end(fmt.Errorf("%w: %w", sink.ErrUnknownOutcome, err))
+}
+
+// end ends the calls of the batch.
+func (t *atomicBatch) end(err error) {
+	for _, p := range t.parts {
+		p.fail(err)
+		p.answered(p.count)
+	}
 }

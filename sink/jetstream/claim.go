@@ -75,7 +75,7 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 	}
 	last, err := getMessage(ctx, s, c.options.Stream, messageQuery{LastFor: c.options.Claim})
 	if err != nil {
-		if denied := s.denialOfMessages(); denied != nil {
+		if denied := s.deniedBy(getMessages, getDirect); denied != nil {
 			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.api("STREAM.MSG.GET."+c.options.Stream), denied)
 		}
 		return nil, err
@@ -94,7 +94,7 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 		return nil, err
 	}
 	c.seq, c.at, c.doubtful = seq, time.Now(), false
-	c.ref = sink.TPRef{Name: c.options.Stream, Incarnation: createdAt(info)}
+	c.ref = refOf(info)
 	return info, nil
 }
 
@@ -168,7 +168,7 @@ func (c *claim) publish(ctx context.Context, s *session, expected uint64) (uint6
 	if err != nil {
 		return 0, fmt.Errorf("publish a claim on %s: %w", c.options.Claim, err)
 	}
-	a := parseAck(reply, c.options.Stream)
+	a := parseAck(reply)
 	switch {
 	case a.fenceBroken():
 		return 0, errOtherClaim

@@ -14,10 +14,10 @@
 //
 // Publish (sink.go) looks up the stream of each message (route.go) and gives each worker a call
 // (call.go) with what is for its stream. The worker (worker.go, attend) begins each series with a
-// look at the stream (series_loop.go) and sends what its calls have (series.go, and fly in
-// series_loop.go).
-// Answers come by the wire (batcher.go) and are noted in the call; what has none is a suspect, of
-// which the next begin finds out. Exactly once goes by claim.go, batcher.go and atomic.go instead.
+// look at the stream (begin) and sends what its calls have (series.go). Answers come by the wire
+// (connect.go) and are noted in the call; what has none is a suspect, of which the next begin finds
+// out. Exactly once goes by claim.go and batcher.go instead. message.go has headers, answers and
+// limits.
 //
 // # Guarantees
 //
@@ -70,16 +70,14 @@
 // The same holds for an answer: where a message of a fenced series is stored at its sequence, so
 // are all messages before it of that series, and they are acknowledged with it. Such a series
 // therefore asks for eight answers a window and one for the last message of a batch; the others
-// cost an answer less on both sides. A series whose fence is shut while some have no answer does
-// not know why: the next one tells by what the stream ends with whether somebody else has written
-// to it, and begins slowly, so that a refusal meets a message that asks. Where nobody is left to
-// send a message that asks, the stream is looked at.
+// cost an answer less on both sides.
 //
-// # When others publish to the stream
+// # Without fences
 //
-// Their messages shut fences as well. After three such series with little progress the worker goes
-// over to unfenced series, in which at most one message per key is under way on a stream. Order
-// per entity then needs no fence: the next message of a key is sent when the one before it has been
+// A message of somebody else shuts a fence as well, and so does one that was refused without being
+// asked for an answer. After each refusal the worker goes over to unfenced series, in which each
+// message asks for an answer and at most one per key is under way on a stream. Order per entity
+// then needs no fence: the next message of a key is sent when the one before it has been
 // acknowledged, and all messages behind it wait as well. Messages of different keys that are under
 // way together may be stored in another order. The copies of a lost connection are dropped by their
 // id, so the duplicate window should be at least 10 s. An outage longer than the duplicate window
@@ -88,8 +86,8 @@
 // Repeats are published unfenced, too: each would end a fenced series. Since bridge reads the bus
 // before it publishes, few are left: messages of a former process that are stored behind the end
 // that was read, rows of a release stream that bridge checkpoint set or reset has published again,
-// and what was not saved where bridge may not read the stream. When nobody else has written for 5 s
-// and no repeat has come for a while, fences are taken up again.
+// and what was not saved where bridge may not read the stream. Fences are taken up again when no
+// repeat has come for a while, and 5 s after the last shut fence or message of somebody else.
 //
 // # Streams with several replicas
 //
@@ -109,9 +107,9 @@
 // at all. Batches have no message ids: repeats are stored. docs/decisions/021 has what the server
 // checks where, and what is refused.
 //
-// A job is one Publish under way. Jobs share batches of up to 1,000 messages and
+// Calls share batches of up to 1,000 messages and
 // Options.WindowBytes, and larger ones go in parts. What the server refuses before it stores
-// anything is tried again. A lost connection, a missing answer or another claim ends the jobs of
+// anything is tried again. A lost connection, a missing answer or another claim ends the calls of
 // the batch with sink.ErrUnknownOutcome; the next claim comes before the next batch.
 //
 // # Faults

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,15 +25,6 @@ type faults struct {
 func (f *faults) fail(tp, what string, err error) {
 	f.log.Fail(what, err)
 	f.hook(tp, err)
-}
-
-// leave is end for who was asking under ctx, and says nothing of the fault when that has given up.
-func (f *faults) leave(ctx context.Context, what string) {
-	if ctx.Err() != nil {
-		f.log.Forget(what)
-		return
-	}
-	f.log.OK(what)
 }
 
 // gone is end for a fault that nobody meets any more; abandoned says that it was not overcome.
@@ -147,4 +137,33 @@ func tooOld(version string) bool {
 // covered reports whether one of patterns covers a subject.
 func covered(patterns []string, subject string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return sink.Covers(pattern, subject) })
+}
+
+// usable returns why a stream cannot acknowledge what is published to it, or has it where it is not
+// found again.
+func usable(o *Options, info *jetstream.StreamInfo) error {
+	name := info.Config.Name
+	switch {
+	case info.Config.NoAck:
+		return fmt.Errorf("the stream %s acknowledges nothing (no_ack): allow acknowledgements", name)
+	case info.Config.Sealed:
+		return fmt.Errorf("the stream %s is sealed", name)
+	case info.Config.Mirror != nil:
+		return fmt.Errorf("the stream %s is a mirror: publish to the one that it copies", name)
+	case transforms(o, info.Config.SubjectTransform):
+		return fmt.Errorf("the stream %s stores messages under other subjects (subject_transform), where bridge does not find them again: use a stream without that, or let it leave alone the subjects of bridge", name)
+	}
+	return nil
+}
+
+// transforms reports whether a stream stores messages of bridge under other subjects.
+func transforms(o *Options, t *jetstream.SubjectTransformConfig) bool {
+	if t == nil || t.Source == t.Destination {
+		return false
+	}
+	subjects := o.Published
+	if o.Claim != "" {
+		subjects = append(slices.Clone(subjects), o.Claim)
+	}
+	return t.Source == "" || len(subjects) == 0 || slices.ContainsFunc(subjects, func(s string) bool { return meets(t.Source, s) })
 }

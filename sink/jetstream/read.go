@@ -50,7 +50,7 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 		return max(span.From, min(r.next, span.To)), context.Cause(ctx)
 	}
 	what := "read " + span.TP
-	defer func() { s.faults.leave(ctx, what) }()
+	defer func() { s.faults.gone(what, ctx.Err() != nil) }()
 	var pause backoff.Backoff
 	for {
 		err := r.once(ctx)
@@ -144,10 +144,10 @@ func (r *reading) once(ctx context.Context) error {
 	if err == nil || r.refused != nil {
 		return err
 	}
-	if denied := session.denial(); denied != nil {
+	if denied := session.deniedBy(readConsumers); denied != nil {
 		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("CONSUMER.>"), denied)
 	}
-	if denied := session.denialOfMessages(); denied != nil {
+	if denied := session.deniedBy(getMessages, getDirect); denied != nil {
 		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("STREAM.MSG.GET."+r.span.TP), denied)
 	}
 	return err
@@ -201,6 +201,12 @@ func (r *reading) describe(ctx context.Context, session *session) (*jetstream.St
 	return info, nil
 }
 
+func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }
+
+func refOf(info *jetstream.StreamInfo) sink.TPRef {
+	return sink.TPRef{Name: info.Config.Name, Incarnation: createdAt(info)}
+}
+
 // boundsOf returns the first sequence that is left and the next one.
 func boundsOf(info *jetstream.StreamInfo) (first, end uint64) {
 	end = info.State.LastSeq + 1
@@ -245,7 +251,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	const what = "look for streams"
-	defer func() { s.faults.leave(ctx, what) }()
+	defer func() { s.faults.gone(what, ctx.Err() != nil) }()
 	r := reading{sink: s}
 	var pause backoff.Backoff
 	for {

@@ -1,20 +1,32 @@
 package jetstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"example.org/bridge/sink"
+	"github.com/nats-io/nats.go"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"example.org/bridge/sink"
 )
 
-// ackWait is how long the worker waits for any answer before it takes the messages under way for
-// lost.
-const ackWait = 5 * time.Second
+const (
+	// ackWait is how long the worker waits for any answer before it takes the messages under way
+	// for lost.
+	ackWait = 5 * time.Second
+	// seriesFor is how long a series may last: a stream that is given replicas must not be sent
+	// fences for long, and one that was created again is to be noticed.
+	seriesFor = 30 * time.Second
+	// answersPerWindow is how many answers are asked for while a window is sent with fences.
+	answersPerWindow = 8
+)
+
+// errNoAnswer is the fault of a server that is there and does not answer to messages.
+var errNoAnswer = errors.New("no acknowledgement within " + ackWait.String())
 
 // inFlight is one message on its way.
 type inFlight struct {
@@ -48,15 +60,14 @@ const (
 // series is an uninterrupted run of messages on one wire. It ends at its first refusal, loss or
 // timeout; what is not acknowledged then is sent again by the next series.
 type series struct {
-	worker *worker
-	wire   *wire
-	stream jetstream.Stream
+	*worker
+	wire *wire
 	// fenced: each message names the one before it as a condition. Else the worker keeps one
 	// message a key under way.
 	fenced bool
-	// limits hold as they were at the time asked.
+	// limits hold as they were when the series began.
 	limits limits
-	asked  time.Time
+	begun  time.Time
 
 	// flights holds those with the tokens from head to tail, at token modulo its length.
 	flights    []inFlight
@@ -71,41 +82,80 @@ type series struct {
 	window int
 	// busy has the order keys under way of an unfenced series.
 	busy map[string]struct{}
-
 	// last and lastID are what the stream ends with when all that is under way has been stored.
 	last   uint64
 	lastID string
 
 	// over: nothing more is sent in this series.
 	over bool
-	// shut: the server has refused a message because of its fence.
-	shut bool
-	// sawDup: the series ended because a message was a repeat.
-	sawDup bool
+	// broken: a message was refused, by its fence where shut, or is a repeat.
+	broken, shut bool
 	// moved: the series ends to change over to a fenced one.
 	moved bool
-	// stored counts the messages that this series has stored.
-	stored int
 	// heard is when the last answer came, or the first of those under way was sent.
 	heard time.Time
 	// err is why messages that have no answer are given up.
 	err error
 }
 
-func (r *series) at(token uint64) *inFlight { return &r.flights[token%uint64(len(r.flights))] }
-
-// room reports whether one more message of this size may be under way.
-func (r *series) room(size int) bool {
-	n := int(r.tail - r.head)
-	return n == 0 || n < min(r.window, len(r.flights)) && r.bytes+size <= r.worker.options.WindowBytes
+// run sends and takes answers until the series is over and everything under way is answered, or the
+// connection goes, or no answer comes any more.
+func (r *series) run(ctx context.Context) {
+	timer := time.NewTimer(ackWait)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		for len(r.wire.acks) > 0 {
+			r.answered(<-r.wire.acks, now)
+		}
+		r.prune()
+		more, wake := false, time.Time{}
+		if !r.over {
+			if more, wake = r.send(now); more {
+				continue
+			}
+		}
+		switch {
+		case r.waiting == 0 && (r.over || r.silent > 0):
+			// The call whose message would ask for an answer was cancelled, where some are silent.
+			return
+		case r.waiting > 0 && now.Sub(r.heard) >= ackWait:
+			r.giveUp()
+			return
+		case r.waiting > 0 && (wake.IsZero() || r.heard.Add(ackWait).Before(wake)):
+			wake = r.heard.Add(ackWait)
+		}
+		var alarm <-chan time.Time
+		if !wake.IsZero() {
+			timer.Reset(max(0, time.Until(wake)))
+			alarm = timer.C
+		}
+		select {
+		case m := <-r.wire.acks:
+			r.answered(m, time.Now())
+		case c := <-r.submit:
+			// The next series looks at limits that refuse a message: they may be higher now.
+			r.calls = append(r.calls, c)
+			r.over = r.over || time.Since(r.begun) > seriesFor || len(c.refusals(r.limits)) > 0
+		case err := <-r.wire.denied:
+			r.deny(err, time.Now())
+		case <-alarm:
+		case <-r.wire.gone:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
+
+func (r *series) at(token uint64) *inFlight { return &r.flights[token%uint64(len(r.flights))] }
 
 // send publishes up to a burst of messages and reports whether there may be more to send now. wake
 // is when the first of the calls that are held up is to be tried again.
 func (r *series) send(now time.Time) (more bool, wake time.Time) {
 	const burst = 128
 	n := 0
-	for _, c := range r.worker.calls {
+	for _, c := range r.calls {
 		if c.fault != "" && now.Before(c.until) {
 			if wake.IsZero() || c.until.Before(wake) {
 				wake = c.until
@@ -137,155 +187,132 @@ func (r *series) send(now time.Time) (more bool, wake time.Time) {
 func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.next < c.limit && c.status[c.next] != sink.Pending {
+	for c.next < c.limit && c.out.Status[c.next] != sink.Pending {
 		c.next++
 	}
 	if c.stopped || c.next >= c.limit || c.fault != "" && c.open > 0 {
 		return false, false
 	}
 	m := &c.batch[c.next]
-	size := len(m.Value) + 512
-	if !r.room(size) {
+	f := inFlight{call: c, index: c.next, id: m.DedupID(), size: len(m.Value) + 512, predicted: r.last + 1, first: c.next >= c.unsure}
+	if n := int(r.tail - r.head); n > 0 && (n >= min(r.window, len(r.flights)) || r.bytes+f.size > r.options.WindowBytes) {
 		return false, true
 	}
-	key := ""
 	if !r.fenced {
 		// Invariant 3: without a fence, a message waits for the one before it about the same
 		// entity, whatever its type and so its subject.
-		key = m.Stream + "\x00" + string(m.Key)
-		if _, taken := r.busy[key]; taken {
+		f.key = m.Stream + "\x00" + string(m.Key)
+		if _, taken := r.busy[f.key]; taken {
 			return false, true
 		}
-		r.busy[key] = struct{}{}
+		r.busy[f.key] = struct{}{}
 	}
-	r.launch(c, inFlight{call: c, index: c.next, id: m.DedupID(), size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
 	c.next++
 	c.open++
+	r.launch(c, f, now)
 	return true, false
 }
 
 // launch publishes the message of f. c.mu is held, so the batch stays.
 func (r *series) launch(c *call, f inFlight, now time.Time) {
-	cond := fence{id: f.id}
-	if !r.fenced || r.lastID == "" {
-		cond.stream = r.worker.name
-	}
-	if r.fenced {
-		cond.sequenced, cond.last, cond.lastID = true, r.last, r.lastID
-	}
+	// In a fenced series an answer speaks for all before it, and each costs both sides as much as a
+	// message. The last of a call always asks, and so does what was refused before.
+	pending := !c.stopped && slices.Contains(c.out.Status[min(c.next, c.limit):c.limit], sink.Pending)
+	f.silent = r.fenced && c.fault == "" && pending &&
+		(r.mute+1)*answersPerWindow < r.window && (r.muteBytes+f.size)*answersPerWindow < r.options.WindowBytes
 	token, reply := r.tail, ""
-	if f.silent = !r.asks(c, &f); f.silent {
+	if f.silent {
 		r.silent++
 		r.mute, r.muteBytes = r.mute+1, r.muteBytes+f.size
 	} else {
+		if r.waiting++; r.waiting == 1 {
+			r.heard = now
+		}
 		reply = r.wire.reply(token)
-		r.waiting++
 		r.mute, r.muteBytes = 0, 0
+	}
+	m := r.env.fill(&c.batch[f.index], reply)
+	r.env.set(headerMsgID, f.id)
+	if !r.fenced || r.lastID == "" {
+		r.env.set(headerStream, r.stream)
+	}
+	if r.fenced {
+		r.env.set(headerLastSequence, strconv.FormatUint(r.last, 10))
+		if r.lastID != "" {
+			r.env.set(headerLastID, r.lastID)
+		}
 	}
 	*r.at(token) = f
 	r.tail++
 	r.bytes += f.size
 	r.last, r.lastID = r.last+1, f.id
-	if r.waiting == 1 && !f.silent {
-		r.heard = now
-	}
-	if err := r.wire.nc.PublishMsg(r.worker.env.fill(&c.batch[f.index], reply, cond)); err != nil {
+	if err := r.wire.nc.PublishMsg(m); err != nil {
 		// Nothing of it will be heard; what comes before it may still be answered.
 		r.refuse(token, ack{err: err, unsure: true})
 	}
 }
 
-// answersPerWindow is how many answers are asked for while a window is sent.
-const answersPerWindow = 8
-
-// asks reports whether the message of f, of the call c, has to ask for an answer. In a fenced
-// series an answer speaks for all before it, and each costs both sides as much as a message. The
-// last of a call always asks, and so does what was refused before. c.mu is held.
-func (r *series) asks(c *call, f *inFlight) bool {
-	return !r.fenced || c.fault != "" || !c.pendingBehind(f.index) ||
-		(r.mute+1)*answersPerWindow >= r.window || (r.muteBytes+f.size)*answersPerWindow >= r.worker.options.WindowBytes
-}
-
-// receive notes an answer.
-func (r *series) receive(token uint64, a ack, now time.Time) {
-	if token < r.head || token >= r.tail || r.at(token).state != waiting {
+// answered notes an answer.
+func (r *series) answered(m *nats.Msg, now time.Time) {
+	token, ok := r.wire.token(m.Subject)
+	if !ok || token < r.head || token >= r.tail || r.at(token).state != waiting {
 		return
 	}
 	r.heard = now
-	f := r.at(token)
+	f, a := r.at(token), parseAck(m)
 	switch {
 	case a.err != nil:
 		r.refuse(token, a)
 		return
-	case a.stream != r.worker.name:
-		r.refuse(token, ack{err: fmt.Errorf("the subject belongs to the stream %s, not to %s", a.stream, r.worker.name)})
+	case a.stream != r.stream:
+		r.refuse(token, ack{err: fmt.Errorf("the subject belongs to the stream %s, not to %s", a.stream, r.stream)})
 		return
 	}
 	if r.fenced && !a.duplicate && a.seq == f.predicted {
-		r.storedBefore(token)
-	}
-	r.noteStored(f, a)
-	r.follow(f, a)
-	r.advance()
-}
-
-// storedBefore notes what was sent before a message that is stored where it was to be: its fence
-// was open, so all of it is stored, too, each at its sequence.
-func (r *series) storedBefore(token uint64) {
-	for before := r.head; before < token; before++ {
-		if f := r.at(before); f.state == waiting {
-			r.noteStored(f, ack{seq: f.predicted})
+		// Its fence was open, so all that was sent before it is stored, too, each at its sequence.
+		for before := r.head; before < token; before++ {
+			if f := r.at(before); f.state == waiting {
+				r.noteStored(f, ack{seq: f.predicted})
+			}
 		}
 	}
-}
-
-// noteStored notes that a message is stored.
-func (r *series) noteStored(f *inFlight, a ack) {
-	r.close(f, stored)
-	if !a.duplicate {
-		r.stored++
+	r.noteStored(f, a)
+	switch {
+	case !a.duplicate && a.seq <= r.base:
+		// It is not the stream that the series began with.
+		r.over = true
+	case !r.fenced:
+		if r.cleared(a, now) {
+			r.moved, r.over = true, true
+		}
+	case a.duplicate:
+		// It was not stored now, so what follows it finds its fence shut.
+		r.broken, r.over = true, true
+	case a.seq != f.predicted:
+		r.over = true
 	}
-	r.window = min(r.window+1, len(r.flights))
-	f.call.acked(f.index, a, r.worker.ref, f.first)
-	f.call.answered()
-	r.worker.progress(f.call)
-}
-
-// advance lets go of what is stored at the front of the window.
-func (r *series) advance() {
 	for r.head < r.tail && r.at(r.head).state == stored {
 		*r.at(r.head) = inFlight{state: stored}
 		r.head++
 	}
 }
 
-// follow keeps the prediction after an acknowledgement.
-func (r *series) follow(f *inFlight, a ack) {
-	switch {
-	case !a.duplicate && a.seq <= r.worker.base:
-		// It is not the stream that the series began with.
-		r.over = true
-	case !r.fenced:
-		if r.worker.pace.acked(a, r.heard) && !r.worker.replicated {
-			r.moved, r.over = true, true
-		}
-	case a.duplicate:
-		// It was not stored now, so what follows it finds its fence shut.
-		r.sawDup, r.over = true, true
-	case a.seq != f.predicted:
-		r.over = true
-	}
+// noteStored notes that a message is stored.
+func (r *series) noteStored(f *inFlight, a ack) {
+	r.close(f, stored)
+	r.window = min(r.window+1, len(r.flights))
+	f.call.acked(f.index, a, r.ref, f.first)
+	f.call.answered(1)
+	r.progress(f.call)
 }
 
-// refuse notes that a message was not stored.
+// refuse notes that a message was not stored. The end of the series tells the call, which is locked
+// in launch.
 func (r *series) refuse(token uint64, a ack) {
 	f := r.at(token)
 	r.close(f, refused)
 	f.answer = a
-	r.over = true
-	r.shut = r.shut || a.fenceBroken()
-	// In launch the call is locked and not counted yet: the end of the series answers for all that
-	// was refused.
+	r.over, r.broken, r.shut = true, true, r.shut || a.fenceBroken()
 }
 
 // close takes f off the window.
@@ -310,7 +337,7 @@ func (r *series) deny(err error, now time.Time) {
 		if f.state != waiting {
 			continue
 		}
-		if subject := f.call.destination(f.index); subject != "" && strings.Contains(err.Error(), strconv.Quote(subject)) {
+		if subject, _ := f.call.message(f.index); subject != "" && strings.Contains(err.Error(), strconv.Quote(subject)) {
 			r.heard = now
 			// A later message may have been meant.
 			r.refuse(token, ack{err: fmt.Errorf("grant the user the right to publish on it: %w", err), unsure: true})
@@ -319,5 +346,64 @@ func (r *series) deny(err error, now time.Time) {
 	}
 }
 
-// errNoAnswer is the fault of a server that is there and does not answer to messages.
-var errNoAnswer = errors.New("no acknowledgement within " + ackWait.String())
+// giveUp ends the wait for answers. A connection that does not answer to a ping either is given up
+// with them.
+func (r *series) giveUp() {
+	r.err = errNoAnswer
+	if err := r.wire.nc.FlushTimeout(2 * time.Second); err != nil {
+		r.wire.drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
+	}
+}
+
+// end ends the series: what was not stored is left for the next one, and the first of that decides
+// what happens until then.
+func (r *series) end() {
+	r.token = r.tail
+	var cause *inFlight
+	certain := true
+	for token := r.head; token < r.tail; token++ {
+		f := r.at(token)
+		if f.state == stored {
+			continue
+		}
+		// After a refused message no fence can have opened.
+		if certain = certain && f.state == waiting; certain && r.fenced {
+			r.suspects = append(r.suspects, *f)
+		}
+		if cause == nil {
+			cause = f
+		}
+		// What asked for no answer was on the stream before a shut fence told, or is not.
+		told := f.silent && r.shut && r.err == nil && r.wire.alive()
+		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
+		f.call.answered(1)
+	}
+	r.worker.ended(r)
+	if cause != nil {
+		r.blame(cause)
+	}
+	clear(r.flights)
+	r.prune()
+}
+
+// blame draws the conclusions from the first message that was not stored.
+func (r *series) blame(f *inFlight) {
+	subject, size := f.call.message(f.index)
+	err := f.answer.err
+	switch {
+	case f.state == waiting:
+		err = r.err
+	case f.answer.tooLarge():
+		f.call.reject(sink.Rejection{Index: f.index, Reason: fmt.Sprintf("%d bytes with its headers are more than the stream %s takes (max_msg_size %d when last read): %v",
+			size, r.stream, r.limits.message, err)})
+		return
+	case f.answer.fenceBroken():
+		return
+	case r.wire.alive() && r.options.Stream == "" && (f.answer.code == codeStreamMismatch || errors.Is(err, errNoStream)):
+		f.call.fail(errMoved)
+		return
+	}
+	if err != nil && subject != "" && r.wire.alive() {
+		r.postpone(f.call, r.stream+" "+subject, fmt.Errorf("publish to %s: %w", subject, err))
+	}
+}

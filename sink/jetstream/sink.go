@@ -6,24 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
-	"example.org/bridge/internal/backoff"
-	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
 )
 
 var _ sink.Transactional = (*Sink)(nil)
-
-// grace is how long a cancelled Publish waits for the answers to what it has sent.
-const grace = 500 * time.Millisecond
 
 // errMoved ends a call whose messages belong to another stream by now.
 var errMoved = errors.New("the subject belongs to another stream")
@@ -33,7 +23,6 @@ type Sink struct {
 	options Options
 	conns   *connector
 	faults  *faults
-	routes  routes
 	// batcher publishes where Options.Claim is set, else workers do.
 	batcher *batcher
 	// seen says that the streams that messages are for were there.
@@ -49,9 +38,10 @@ type Sink struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
+	// routes are the subjects of the streams that were found. Streams never share a subject.
+	routes map[string][]string
 	// looked are the streams that TPs has returned.
 	looked map[string]bool
-	closed bool
 }
 
 // Open starts a sink and returns at once, whether or not a server can be reached. Its errors are
@@ -61,14 +51,13 @@ func Open(options Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: options, workers: make(map[string]*worker), looked: make(map[string]bool)}
+	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string][]string), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
-	s.conns = newConnector(&s.options, s.faults)
-	s.conns.connected = s.reconnected
+	s.conns = newConnector(&s.options, s.faults, s.reconnected)
 	s.running.Go(func() { s.conns.run(s.life) })
 	if options.Claim != "" {
-		s.batcher = newBatcher(s)
+		s.batcher = newBatcher(&s.options, s.conns, s.faults)
 		s.running.Go(func() { s.batcher.serve(s.life) })
 	}
 	return s, nil
@@ -79,23 +68,26 @@ func Open(options Options) (*Sink, error) {
 // back all that follow it to that stream. Of a batch of more than 1,000 messages or
 // Options.WindowBytes a part may be stored: that is an unknown outcome.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	none := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	if s.life.Err() != nil {
-		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
+		return none, sink.ErrClosed
 	}
 	if len(batch) == 0 {
-		return sink.Outcome{}, nil
+		return none, nil
 	}
 	sink.NoteFirst(batch)
-	if s.batcher != nil {
-		return s.batcher.publish(ctx, batch)
-	}
-	if s.options.Stream != "" {
-		w, err := s.worker(s.options.Stream)
+	switch {
+	case s.batcher != nil:
+		out, err := s.batcher.publish(ctx, s.life, batch)
 		if err != nil {
-			return sink.Outcome{Status: make([]sink.Status, len(batch))}, err
+			return none, err
 		}
-		return s.publish(ctx, w, batch)
+		return out, nil
+	case s.options.Stream != "":
+		return s.publish(ctx, s.options.Stream, batch)
 	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
 	return s.publishRouted(ctx, batch)
 }
 
@@ -105,66 +97,23 @@ func (s *Sink) Fence(ctx context.Context) error {
 	if s.batcher == nil {
 		return nil
 	}
-	return s.batcher.fence(ctx)
+	return s.batcher.fence(ctx, s.life)
 }
 
-// publish sends batch through one worker.
-func (s *Sink) publish(ctx context.Context, w *worker, batch []sink.Message) (sink.Outcome, error) {
-	c := newCall(batch)
-	err := s.wait(ctx, w, c)
-	out, failed := c.leave()
-	if failed != nil {
-		return out, failed
-	}
-	if err != nil && out.AllAcked() {
-		return out, nil
-	}
-	return out, err
-}
-
-// wait hands c to w and blocks until it is through or the caller has to leave.
-func (s *Sink) wait(ctx context.Context, w *worker, c *call) error {
-	select {
-	case w.submit <- c:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.life.Done():
-		return sink.ErrClosed
-	}
-	select {
-	case <-c.done:
-		return nil
-	case <-s.life.Done():
-		return sink.ErrClosed
-	case <-ctx.Done():
-	}
-	// What is under way is most likely stored: to know it spares repeats.
-	c.stop()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-	case <-timer.C:
-	case <-s.life.Done():
-		return sink.ErrClosed
-	}
-	return context.Cause(ctx)
-}
-
-// worker returns the worker of a stream and starts it when it is new.
-func (s *Sink) worker(stream string) (*worker, error) {
+// publish sends batch through the worker of a stream, which it starts when it is new.
+func (s *Sink) publish(ctx context.Context, stream string, batch []sink.Message) (sink.Outcome, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, sink.ErrClosed
-	}
 	w := s.workers[stream]
-	if w == nil {
+	if w == nil && s.life.Err() == nil {
 		w = newWorker(stream, &s.options, s.conns, s.faults)
 		s.workers[stream] = w
 		s.running.Go(func() { w.serve(s.life) })
 	}
-	return w, nil
+	s.mu.Unlock()
+	if w == nil {
+		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
+	}
+	return w.publish(ctx, s.life, batch)
 }
 
 // reconnected tells of a new connection that all streams which were looked at may have other
@@ -178,20 +127,6 @@ func (s *Sink) reconnected() {
 	}
 }
 
-// session returns the connection, or waits for one until ctx or the sink ends.
-func (s *Sink) session(ctx context.Context) (*session, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	return s.conns.get(ctx)
-}
-
-// pause waits until ctx or the sink ends.
-func (s *Sink) pause(ctx context.Context, d time.Duration) error {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	return backoff.Pause(ctx, d)
-}
-
 // within returns a context that ends with ctx and, with the cause sink.ErrClosed, with the sink.
 func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -202,15 +137,13 @@ func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// over returns why nothing more is to be tried, nil when it is.
+// over returns why nothing more is to be tried, nil when it is. That the sink was closed may not
+// have reached ctx yet.
 func (s *Sink) over(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return sink.ErrClosed
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s
@@ -257,20 +190,15 @@ func (s *Sink) missing(ctx context.Context) error {
 	if s.options.CreateStream || s.seen.Load() {
 		return nil
 	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
 	if name := s.options.Stream; name != "" {
-		session, err := s.session(ctx)
+		session, err := s.conns.get(ctx)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
-		defer cancel()
-		if _, err := session.js.Stream(ctx, name); errors.Is(err, jetstream.ErrStreamNotFound) {
-			return option.Errorf("stream %s: %w: create it, or set %s=true", name, err, option.NATSCreateStream)
-		} else if err != nil {
-			if ctx.Err() != nil {
-				err = session.explained(context.Cause(ctx))
-			}
-			return fmt.Errorf("ask for the stream %s: %w", name, err)
+		if _, err := lookup(ctx, session.js, &s.options, name); err != nil {
+			return session.explained(err)
 		}
 	} else {
 		for _, subject := range s.options.Published {
@@ -287,74 +215,9 @@ func (s *Sink) missing(ctx context.Context) error {
 // called again.
 func (s *Sink) Close() error {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.end()
+	s.mu.Unlock()
 	s.running.Wait()
 	s.faults.log.Close()
 	return nil
-}
-
-// othersWithin is how many of the last messages of a stream are looked at for those of others.
-const othersWithin = 1000
-
-// checkOthers finds events of other domains whose streams are named as ours: where their tables
-// have the same rows, the events have the same ids.
-func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
-	state := stream.CachedInfo().State
-	if i.options.Origin.Domain == "" || state.Msgs == 0 {
-		return
-	}
-	// alone are the domains on subjects of their own, mixed those on subjects of ours.
-	alone, mixed := make(map[string]bool), make(map[string]bool)
-	_, err := request(ctx, i, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, lastMessages(ctx, stream, state, func(m jetstream.Msg) {
-			domain, name := m.Headers().Get(sink.HeaderDomain), m.Headers().Get(sink.HeaderStream)
-			switch {
-			case domain == "" || domain == i.options.Origin.Domain || !slices.Contains(i.options.Origin.Streams, name):
-			case covered(i.options.Published, m.Subject()):
-				mixed[domain] = true
-			default:
-				alone[domain] = true
-			}
-		})
-	})
-	if err != nil {
-		// Who may not read gets a finding about that.
-		return
-	}
-	subject := "stream " + stream.CachedInfo().Config.Name
-	const why = ", of a bridge stream of the same name: two events of different domains may have one id, and only domain and id together are unique"
-	if len(mixed) > 0 {
-		i.Add(inspect.Warning, inspect.StreamDomains, subject, "has events of the domain "+names(mixed)+" on subjects of this bridge"+why).
-			Says("tell them apart by the header %s, or put {domain} into DESTINATION", sink.HeaderDomain)
-	} else if len(alone) > 0 {
-		i.Add(inspect.Note, inspect.StreamDomains, subject, "has events of the domain "+names(alone)+why).
-			Says("let consumers of several domains remember %s and %s together", sink.HeaderDomain, sink.HeaderID)
-	}
-}
-
-func names(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
-
-// lastMessages calls each with the headers of the last messages of a stream.
-func lastMessages(ctx context.Context, stream jetstream.Stream, state jetstream.StreamState, each func(jetstream.Msg)) error {
-	first := state.FirstSeq
-	if state.LastSeq-first >= othersWithin {
-		first = state.LastSeq - othersWithin + 1
-	}
-	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, AckPolicy: jetstream.AckNonePolicy,
-		HeadersOnly: true, InactiveThreshold: requestTimeout, MemoryStorage: true, Replicas: 1,
-	})
-	if err != nil {
-		return fmt.Errorf("make a consumer: %w", err)
-	}
-	messages, err := consumer.FetchNoWait(othersWithin)
-	if err != nil {
-		return err
-	}
-	for m := range messages.Messages() {
-		each(m)
-	}
-	return messages.Error()
 }

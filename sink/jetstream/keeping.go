@@ -1,0 +1,149 @@
+package jetstream
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+)
+
+// Keeping is how a stream keeps messages. What is zero is not given.
+type Keeping struct {
+	// Replicas of a stream are 1 where they are not given, those of a bucket 3, or 1 where there
+	// are fewer servers.
+	Replicas int
+	// File or Memory, at most one of them, is where messages are kept. Defaults to File.
+	File, Memory bool
+	// MaxAge and MaxBytes are limits at which the oldest messages are removed. There is none by
+	// default.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// Duplicates is the time for which message ids are remembered. Defaults to 2 minutes.
+	Duplicates time.Duration
+}
+
+// config returns the configuration of the stream to create.
+func (k *Keeping) config(o *Options) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: o.Stream, Subjects: o.Subjects, Storage: k.storage(), Replicas: max(k.Replicas, 1), MaxAge: k.MaxAge,
+		MaxBytes: cmp.Or(k.MaxBytes, -1), Duplicates: k.window(), AllowAtomicPublish: o.Claim != "",
+	}
+}
+
+func (k *Keeping) window() time.Duration { return cmp.Or(max(k.Duplicates, 0), 2*time.Minute) }
+
+func (k *Keeping) storage() jetstream.StorageType {
+	if k.Memory {
+		return jetstream.MemoryStorage
+	}
+	return jetstream.FileStorage
+}
+
+// flags are those of nats stream add and edit for a stream that is kept in this way.
+func (k *Keeping) flags() string {
+	text := fmt.Sprintf(" --dupe-window %s", brief(k.window()))
+	if k.Replicas > 1 {
+		text += fmt.Sprintf(" --replicas %d", k.Replicas)
+	}
+	if k.MaxAge > 0 {
+		text += " --max-age " + brief(k.MaxAge)
+	}
+	if k.MaxBytes > 0 {
+		text += fmt.Sprintf(" --max-bytes %d", k.MaxBytes)
+	}
+	return text
+}
+
+// brief is a duration without what is 0, as people write it.
+func brief(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return d.String()
+}
+
+// difference is what a stream has otherwise than it is given.
+type difference struct {
+	setting option.Name
+	// is and wanted follow on "has" and on "not".
+	is, wanted string
+	// flag is that of nats stream edit, empty where that cannot change it.
+	flag string
+	// removes says that the change removes messages.
+	removes bool
+}
+
+// differences compares what is given with a stream.
+func (k *Keeping) differences(c *jetstream.StreamConfig) (list []difference) {
+	if k.Replicas > 0 && c.Replicas != k.Replicas {
+		list = append(list, difference{
+			setting: option.NATSStreamReplicas, is: fmt.Sprintf("%d replicas", c.Replicas), wanted: fmt.Sprint(k.Replicas), flag: fmt.Sprintf("--replicas %d", k.Replicas),
+		})
+	}
+	if (k.File || k.Memory) && c.Storage != k.storage() {
+		list = append(list, difference{setting: option.NATSStreamStorage, is: "the storage " + storageName(c.Storage), wanted: storageName(k.storage())})
+	}
+	if k.MaxAge > 0 && c.MaxAge != k.MaxAge {
+		list = append(list, difference{
+			setting: option.NATSStreamMaxAge, is: "max_age " + limitText(c.MaxAge > 0, brief(c.MaxAge)), wanted: brief(k.MaxAge), flag: "--max-age " + brief(k.MaxAge),
+			removes: c.MaxAge <= 0 || c.MaxAge > k.MaxAge,
+		})
+	}
+	if k.MaxBytes > 0 && c.MaxBytes != k.MaxBytes {
+		list = append(list, difference{
+			setting: option.NATSStreamMaxBytes, is: "max_bytes " + limitText(c.MaxBytes > 0, fmt.Sprint(c.MaxBytes)), wanted: fmt.Sprint(k.MaxBytes), flag: fmt.Sprintf("--max-bytes %d", k.MaxBytes),
+			removes: c.MaxBytes <= 0 || c.MaxBytes > k.MaxBytes,
+		})
+	}
+	if k.Duplicates > 0 && c.Duplicates != k.Duplicates {
+		list = append(list, difference{
+			setting: option.NATSStreamDuplicateWindow, is: "a duplicate window of " + brief(c.Duplicates), wanted: brief(k.Duplicates), flag: "--dupe-window " + brief(k.Duplicates),
+		})
+	}
+	return list
+}
+
+func storageName(s jetstream.StorageType) string {
+	if s == jetstream.MemoryStorage {
+		return "memory"
+	}
+	return "file"
+}
+
+func limitText(limited bool, text string) string {
+	if limited {
+		return text
+	}
+	return "unlimited"
+}
+
+// bucketReplicas is how many replicas a bucket has where there are so many servers.
+const bucketReplicas = 3
+
+// checkKeeping finds how a stream differs from what is given. Nobody but a person changes it.
+func (i *inspection) checkKeeping(c *jetstream.StreamConfig) {
+	subject, keeps := "stream "+c.Name, i.options.Keeps
+	if i.options.Bucket != "" && keeps.Replicas == 0 && len(i.nc.Servers()) >= bucketReplicas {
+		// One was away when the bucket was made, or they are new.
+		keeps.Replicas = bucketReplicas
+	}
+	for _, d := range keeps.differences(c) {
+		found := i.Add(inspect.Warning, inspect.StreamDiffers, subject, fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted))
+		switch {
+		case d.flag == "":
+			found.Says("the storage of a stream cannot be changed: correct %s, or make a new one", d.setting).Types("%s", i.create(c.Name+"_2", c.Subjects))
+		case d.removes:
+			found.Says("correct %s, or change the stream, which removes the messages beyond the limit", d.setting).
+				Types("nats --server %s stream edit %s %s -f", i.at, c.Name, d.flag)
+		default:
+			found.Says("correct %s, or change the stream", d.setting).Types("nats --server %s stream edit %s %s -f", i.at, c.Name, d.flag)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"example.org/bridge/sink"
+)
+
+// Headers that the server acts on (ADR-22 and ADR-50 of NATS).
+const (
+	headerMsgID        = "Nats-Msg-Id"
+	headerStream       = "Nats-Expected-Stream"
+	headerLastSequence = "Nats-Expected-Last-Sequence"
+	headerLastID       = "Nats-Expected-Last-Msg-Id"
+
+	headerLastSubjectSequence = "Nats-Expected-Last-Subject-Sequence"
+	headerSubjectOfSequence   = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerBatchID             = "Nats-Batch-Id"
+	headerBatchSequence       = "Nats-Batch-Sequence"
+	headerBatchCommit         = "Nats-Batch-Commit"
+)
+
+// envelope turns messages into those of NATS, one at a time, in the same memory. The library copies
+// what it is given before PublishMsg returns.
+type envelope struct {
+	msg nats.Msg
+	// prefix stands before each subject.
+	prefix  string
+	headers sink.Headers
+	// values has memory for the value of each header.
+	values map[string][]string
+}
+
+func newEnvelope() *envelope {
+	return &envelope{headers: sink.Headers{Keyless: true}, msg: nats.Msg{Header: make(nats.Header, 16)}, values: make(map[string][]string)}
+}
+
+// fill makes e the message m that is answered at reply.
+func (e *envelope) fill(m *sink.Message, reply string) *nats.Msg {
+	e.msg.Subject, e.msg.Reply, e.msg.Data = e.prefix+m.Destination, reply, m.Value
+	clear(e.msg.Header)
+	e.headers.Each(m, e.set)
+	return &e.msg
+}
+
+// set sets a header of the message.
+func (e *envelope) set(name, value string) {
+	v := e.values[name]
+	if v == nil {
+		v = make([]string, 1)
+		e.values[name] = v
+	}
+	v[0] = value
+	e.msg.Header[name] = v
+}
+
+// Error codes of JetStream (server/errors.json of nats-server) that this package tells apart.
+const (
+	codeExceedsMaximum     = 10054
+	codeStreamMismatch     = 10060
+	codeWrongLastID        = 10070
+	codeWrongLastSequence  = 10071
+	codeStoreFailed        = 10077
+	codeHeaderTooLarge     = 10097
+	codeSealed             = 10109
+	codeWrongSequenceConst = 10164
+	codeBatchDisabled      = 10174
+	codeBatchNoSequence    = 10175
+	codeBatchIncomplete    = 10176
+	codeBatchHeader        = 10177
+	codeBatchID            = 10179
+	codeBatchTooLarge      = 10199
+	codeBatchCommit        = 10200
+	codeBatchDuplicate     = 10201
+	codeTooManyBatches     = 10210
+)
+
+// Status codes of answers without a body: nobody listens on the subject, and the stream takes in
+// more than it can store.
+const (
+	statusNobody = 503
+	statusFull   = 429
+)
+
+// ack is the server's answer to one message.
+type ack struct {
+	stream    string
+	seq       uint64
+	duplicate bool
+	// count is how many messages the batch has that was stored, 0 for a single message.
+	count int
+	// err is not nil when the message was refused.
+	err error
+	// code is the error code of a refusal by JetStream, or the status of an answer without a body,
+	// else 0.
+	code int
+	// unsure: the refusal is not the server's, the message may be stored all the same.
+	unsure bool
+}
+
+// errNoStream is the refusal of a server on which nobody listens on the subject.
+var errNoStream = errors.New("no stream takes this subject: add it to a stream's subjects, or JetStream is still starting")
+
+// fenceBroken says that the message was refused because the one before it is not the last of the
+// stream.
+func (a *ack) fenceBroken() bool {
+	return a.code == codeWrongLastID || a.code == codeWrongLastSequence || a.code == codeWrongSequenceConst
+}
+
+// tooLarge says that the message will be refused whatever happens.
+func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
+
+// full says that the stream has no room and discards what is new. Nothing of a single message is
+// stored then.
+func (a *ack) full() bool {
+	return a.code == codeStoreFailed && strings.Contains(a.err.Error(), "maximum")
+}
+
+// notStored says of an answer to the last message of an atomic batch that nothing of it is stored,
+// and that it may be sent again. Other refusals may come while a batch is being stored; a wrong
+// sequence says that the claim is not the last one any more.
+func (a *ack) notStored() bool {
+	switch a.code {
+	case codeWrongSequenceConst, codeBatchIncomplete, codeTooManyBatches, statusNobody, statusFull,
+		codeBatchDisabled, codeBatchNoSequence, codeBatchHeader, codeBatchID, codeBatchTooLarge, codeBatchCommit, codeBatchDuplicate,
+		codeExceedsMaximum, codeHeaderTooLarge, codeStreamMismatch, codeSealed:
+		return true
+	}
+	return false
+}
+
+// parseAck reads an answer.
+func parseAck(m *nats.Msg) ack {
+	if len(m.Data) == 0 {
+		switch status := m.Header.Get("Status"); status {
+		case "503":
+			return ack{code: statusNobody, err: errNoStream}
+		case "429":
+			return ack{code: statusFull, err: errors.New("the stream takes in more than it can store (429)")}
+		default:
+			return ack{err: fmt.Errorf("empty answer with status %q", status)}
+		}
+	}
+	var answer struct {
+		Stream    string `json:"stream"`
+		Seq       uint64 `json:"seq"`
+		Duplicate bool   `json:"duplicate"`
+		Count     int    `json:"count"`
+		Error     *struct {
+			Code        int    `json:"err_code"`
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return ack{err: fmt.Errorf("read the answer to a message: %w", err)}
+	}
+	if e := answer.Error; e != nil {
+		return ack{stream: answer.Stream, code: e.Code, err: advised(e.Code, fmt.Errorf("%s (%d)", e.Description, e.Code))}
+	}
+	if answer.Seq == 0 {
+		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", m.Data)}
+	}
+	return ack{stream: answer.Stream, seq: answer.Seq, duplicate: answer.Duplicate, count: answer.Count}
+}
+
+// limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less
+// means none.
+type limits struct {
+	// payload is max_payload of the server, message is max_msg_size of the stream.
+	payload, message int64
+	// condition is the length of the subject of the claim, where there is one.
+	condition int64
+	// line is the length of the longest line of the protocol.
+	line int
+}
+
+// maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
+const maxHeaders, maxSubject = 1<<16 - 1, 1<<16 - 1
+
+// refusal returns why m will never be taken, or "".
+func (l limits) refusal(m *sink.Message) string {
+	switch {
+	case m.ID == "":
+		return "the message has no id"
+	case !validSubject(m.Destination):
+		return fmt.Sprintf("invalid NATS subject %.200q: use tokens without blanks and wildcards", m.Destination)
+	case len(m.Destination) > maxSubject:
+		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
+	}
+	if n := lineOf(m); l.line > 0 && n > l.line {
+		return fmt.Sprintf("its subject makes a line of %d bytes, more than the NATS server takes (max_control_line)", n)
+	}
+	lowest := int64(math.MaxInt64)
+	for _, limit := range []int64{l.payload, l.message} {
+		if limit > 0 {
+			lowest = min(lowest, limit)
+		}
+	}
+	// Far from the limits the exact size does not matter.
+	rough := 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + len(m.Key) + len(m.State.Key)
+	if rough <= maxHeaders && int64(rough+len(m.Value)) <= lowest {
+		return ""
+	}
+	size := wireSize(m)
+	if l.condition > 0 {
+		// What the headers of a batch have beyond those that wireSize counts.
+		const id, digits, names = 40, 20, len(headerBatchID + headerBatchSequence + headerBatchCommit + headerLastSubjectSequence + headerSubjectOfSequence + headerStream)
+		size += int64(id+3*digits+names+6*len(": \r\n")) + l.condition
+	}
+	if headers := size - int64(len(m.Value)); headers > maxHeaders {
+		return fmt.Sprintf("its headers have %d bytes, and JetStream takes %d: the key is one of them, with %d bytes", headers, maxHeaders, len(m.Key))
+	}
+	if l.payload > 0 && size > l.payload {
+		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)
+	}
+	if l.message > 0 && size > l.message {
+		return fmt.Sprintf("%d bytes with its headers are more than max_msg_size of the stream, %d bytes", size, l.message)
+	}
+	return ""
+}
+
+// wireSize is the size of m with the most headers that it can be sent with.
+func wireSize(m *sink.Message) int64 {
+	const digits, hash, stamp = 20, len("/") + 11, len("/") + 16 + len(".") + 16
+	size := len("NATS/1.0\r\n") + len("\r\n") + len(m.Value)
+	add := func(name string, value int) { size += len(name) + len(": ") + value + len("\r\n") }
+	headers := sink.Headers{Keyless: true}
+	headers.Each(m, func(name, value string) { add(name, len(value)) })
+	add(headerMsgID, len(m.DedupID()))
+	// The message before may be a repair.
+	add(headerLastID, len(m.ID)+hash+stamp)
+	add(headerLastSequence, digits)
+	return int64(size)
+}
+
+// validSubject reports whether s can be published to: tokens that are not empty, no wildcard, no
+// white space.
+func validSubject(s string) bool {
+	if strings.ContainsAny(s, " \t\r\n\x00") {
+		return false
+	}
+	for token := range strings.SplitSeq(s, ".") {
+		if token == "" || token == "*" || token == ">" {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// shortLine is a length of lines that every server takes: CONNECT needs about as much.
+	shortLine = 256
+	// usualLine is max_control_line of a server by default.
+	usualLine = 4096
+	// linesFor is how long it is believed that a server refuses a line: the limit may be changed.
+	linesFor = time.Minute
+	// probes that end without an answer prove that the server refuses the line: it may close the
+	// connection before its reason is read.
+	probes = 3
+)
+
+// lines finds out how long a line of the protocol may be (max_control_line). The server does not
+// tell, and closes a connection with a longer one, which all streams share: it is asked over
+// another connection.
+type lines struct {
+	dial func(ctx context.Context) (*nats.Conn, error)
+
+	mu sync.Mutex
+	// taken is the length of the longest line that the server is known to take, refused that of the
+	// shortest that it refused at the time asked, 0 without one.
+	taken, refused int
+	asked          time.Time
+}
+
+// limit returns the length of the longest line of calls that may be sent. Where no second
+// connection can be made the server counts as one with the default.
+func (l *lines) limit(ctx context.Context, calls ...*call) (int, error) {
+	var lengths []int
+	for _, c := range calls {
+		lengths = append(lengths, c.longLines()...)
+	}
+	slices.Sort(lengths)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.asked) >= linesFor {
+		l.refused = 0
+	}
+	for _, n := range lengths {
+		if n <= l.taken {
+			continue
+		}
+		if l.refused > 0 && n >= l.refused {
+			break
+		}
+		takes, err := l.probe(ctx, n)
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case err != nil:
+			return max(l.taken, usualLine), nil
+		case takes:
+			l.taken = n
+		default:
+			l.refused, l.asked = n, time.Now()
+		}
+	}
+	return l.taken, nil
+}
+
+// probe reports whether the server takes a line of n bytes. An error says that it cannot be asked.
+func (l *lines) probe(ctx context.Context, n int) (takes bool, err error) {
+	for range probes {
+		nc, err := l.dial(ctx)
+		if err != nil {
+			return false, err
+		}
+		// A line without effect: subject, an empty group, and the number 1.
+		subject := nc.NewInbox() + "."
+		subject += strings.Repeat("x", max(n-len("  1")-len(subject), 1))
+		_, err = nc.SubscribeSync(subject)
+		answers := err == nil && nc.FlushTimeout(requestTimeout) == nil
+		reason := nc.LastError()
+		nc.Close()
+		if answers || reason != nil && strings.Contains(reason.Error(), "control line") {
+			return answers, nil
+		}
+	}
+	return false, nil
+}
+
+// lineOf returns the length of the line with which m is published, at most.
+func lineOf(m *sink.Message) int {
+	const inbox, token, headers, all = 7 + 22 + 1, 20, 5, 8
+	return len(m.Destination) + inbox + token + headers + all + len("   ")
+}
