@@ -73,8 +73,7 @@ func (o *Options) dial(ctx context.Context, servers []string, more ...nats.Optio
 	return nc, nil
 }
 
-// login returns what a server asks of a client. Where it does not stand in o it is that of the first
-// URL that has one.
+// login returns what a server asks of a client: where o has none, that of the first URL with one.
 func (o *Options) login() (options []nats.Option, err error) {
 	if o.TLS != nil {
 		config, err := o.TLS()
