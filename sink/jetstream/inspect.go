@@ -34,12 +34,23 @@ func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	i.Summary = "NATS at " + i.at
 	var err error
 	i.nc, err = s.options.dial(ctx, servers, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
-	if err != nil {
-		i.unreached(ctx, err)
-		return i.Report
+	text := strings.ToLower(fmt.Sprint(err))
+	switch {
+	case err == nil:
+		defer i.nc.Close()
+		i.run(ctx)
+	case strings.Contains(text, "authorization"), strings.Contains(text, "authentication"):
+		i.Add(inspect.Unsafe, inspect.SinkLogin, "login", "is refused: "+err.Error()).
+			Says("correct the login in %s, %s or %s; to try it by hand", option.SinkURL, option.NATSCreds, option.NATSNKey).
+			Types("nats --server %s --user <user> --password <password> account info", i.at)
+	default:
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "cannot be asked: "+err.Error()).
+			Says("see to the hosts in %s, to %s where the server speaks TLS, and to firewalls; to try it by hand", option.SinkURL, option.NATSTLSCA).
+			Types("nats --server %s server check connection", i.at)
 	}
-	defer i.nc.Close()
-	i.run(ctx)
 	return i.Report
 }
 
@@ -80,24 +91,6 @@ func (i *inspection) better(err error) error {
 	return err
 }
 
-// unreached turns the error of the connection into a finding.
-func (i *inspection) unreached(ctx context.Context, err error) {
-	text := strings.ToLower(err.Error())
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
-		strings.Contains(text, "authorization") || strings.Contains(text, "authentication") {
-		i.Add(inspect.Unsafe, inspect.SinkLogin, "login", "is refused: "+err.Error()).
-			Says("correct the login in %s, %s or %s; to try it by hand", option.SinkURL, option.NATSCreds, option.NATSNKey).
-			Types("nats --server %s --user <user> --password <password> account info", i.at)
-		return
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "cannot be asked: "+err.Error()).
-		Says("see to the hosts in %s, to %s where the server speaks TLS, and to firewalls; to try it by hand", option.SinkURL, option.NATSTLSCA).
-		Types("nats --server %s server check connection", i.at)
-}
-
 // run asks for the streams and judges them.
 func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
@@ -131,10 +124,6 @@ func (i *inspection) run(ctx context.Context) {
 	}
 	i.streams(ctx)
 }
-
-// smallLimit is a limit of messages below which ordinary rows may not fit; it is the servers'
-// default.
-const smallLimit = 1 << 20
 
 // request runs one request with a time limit of its own. It ends when the login is refused.
 func request[T any](ctx context.Context, i *inspection, ask func(context.Context) (T, error)) (T, error) {
@@ -195,6 +184,14 @@ func (i *inspection) unanswered(subject string, err error) {
 		Says("see to the servers; to try it by hand").Types("nats --server %s stream ls", i.at)
 }
 
+// found adds a finding where it holds. What is said of another is forgotten.
+func (i *inspection) found(holds bool, severity inspect.Severity, code inspect.Code, subject, what string) *inspect.Finding {
+	if !holds {
+		return new(inspect.Finding)
+	}
+	return i.Add(severity, code, subject, what)
+}
+
 // stream judges one stream that is to take subjects.
 func (i *inspection) stream(ctx context.Context, name string, subjects []string) {
 	subject := "stream " + name
@@ -222,197 +219,132 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot be published to: "+err.Error()).
 			Says("use another stream").Types("nats --server %s stream info %s", i.at, name)
 	}
-	i.checkBatches(&info.Config)
 	i.checkSubjects(&info.Config, subjects)
 	i.checkKeeping(&info.Config)
-	i.checkRetention(&info.Config)
-	i.checkReading(ctx, &info.Config)
-	i.checkRoom(info)
+	i.checkConfig(info)
+	i.checkReading(ctx, info)
 	i.checkOthers(ctx, stream)
 }
 
-// checkBatches finds what keeps the stream from being published to once.
-func (i *inspection) checkBatches(c *jetstream.StreamConfig) {
-	if i.options.Claim == "" {
-		return
+// checkSubjects finds what keeps the stream from being published to once, and subjects that it does
+// not take. Of a subject with a wildcard it may take the part that is used.
+func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string) {
+	if i.options.Claim != "" {
+		for _, u := range unfitFor(i.options, c, i.nc.ConnectedServerVersion()) {
+			// A stream that is unreadable is found in each mode.
+			f := i.found(u.code != inspect.StreamUnreadable, inspect.Unsafe, u.code, "stream "+c.Name, u.what+": exactly-once is refused")
+			if u.flags == "" {
+				f.Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
+			} else {
+				f.Says("%s", u.remedy).Types("nats --server %s stream edit %s %s -f", i.at, c.Name, u.flags)
+			}
+		}
 	}
-	for _, u := range unfitFor(i.options, c, i.nc.ConnectedServerVersion()) {
-		if u.code == inspect.StreamUnreadable {
-			// That is found in each mode.
-			continue
+	for _, subject := range subjects {
+		severity, what := inspect.Unsafe, "does not take the subject "+subject
+		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return meets(pattern, subject) }) {
+			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
 		}
-		what := u.what + ": exactly-once is refused"
-		if u.flags == "" {
-			i.Add(inspect.Unsafe, u.code, "stream "+c.Name, what).Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
-			continue
-		}
-		i.Add(inspect.Unsafe, u.code, "stream "+c.Name, what).Says("%s", u.remedy).
-			Types("nats --server %s stream edit %s %s -f", i.at, c.Name, u.flags)
+		i.found(!covered(c.Subjects, subject), severity, inspect.StreamSubject, "stream "+c.Name, what).
+			Says("add it to the stream's subjects").
+			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, c.Name, strings.Join(append(slices.Clone(c.Subjects), subject), ","))
 	}
 }
 
-// checkReading finds what keeps bridge from reading back what it has published.
-func (i *inspection) checkReading(ctx context.Context, c *jetstream.StreamConfig) {
-	subject := "stream " + c.Name
-	const why = ": bridge reads there what its checkpoint lacks"
-	if c.Retention != jetstream.LimitsPolicy {
-		i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
-			Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
+const (
+	// smallLimit is a limit of messages below which ordinary rows may not fit; it is the servers'
+	// default.
+	smallLimit = 1 << 20
+	// roomFor is how many bytes a message needs, about.
+	roomFor = 1024
+)
+
+// checkConfig looks at how long and how safely the stream keeps messages, and whether it takes
+// them.
+func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
+	c, state, subject := &info.Config, &info.State, "stream "+info.Config.Name
+	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
+	another := i.create(c.Name+"_2", c.Subjects)
+	var limits []string
+	limit := func(name string, is bool, value any) {
+		if is {
+			limits = append(limits, fmt.Sprintf("%s %v", name, value))
+		}
 	}
+	limit("max_msgs", c.MaxMsgs > 0, c.MaxMsgs)
+	limit("max_bytes", c.MaxBytes > 0, c.MaxBytes)
+	limit("max_msgs_per_subject", c.MaxMsgsPerSubject > 0, c.MaxMsgsPerSubject)
+	limit("max_age", c.MaxAge > 0, c.MaxAge)
+	ends := strings.Join(limits, " and ")
+
+	i.found(c.Storage != jetstream.FileStorage, inspect.Note, inspect.StreamStorage, subject, "is kept in memory: a restart of its servers loses what was acknowledged").
+		Says("the storage of a stream cannot be changed: make a new one").Types("%s", another)
+	i.found(c.PersistMode == jetstream.AsyncPersistMode, inspect.Note, inspect.StreamPersistence, subject, "acknowledges messages before they are written (persist_mode async): a crash may lose them").
+		Says("make a stream without it").Types("%s", another)
+	i.found(c.Duplicates < 2*time.Minute, inspect.Note, inspect.StreamDuplicates, subject, fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
+		Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
+	i.found(ends != "" && c.Discard == jetstream.DiscardOld, inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+ends+": a consumer that lags loses them").
+		Says("nothing where that is meant; otherwise lift the limits").
+		Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
+	i.found(c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit, inspect.Note, inspect.StreamMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
+		Says("a larger row goes to %s or stops its stream; to lift the limit", option.DeadLetter).Types("%s--max-msg-size=-1 -f", edit)
+
+	i.found(c.DiscardNewPerSubject && i.options.Claim == "", inspect.Unsafe, inspect.StreamUnusable, subject,
+		fmt.Sprintf("refuses further messages of a subject that has %d (discard_new_per_subject)", c.MaxMsgsPerSubject)).
+		Says("make a stream without that").Types("%s", another)
+	const why = " and refuses what is new (discard new)"
+	severity, what := inspect.Note, "is full one day, at "+ends+","+why+": bridge then waits"
+	if c.MaxMsgs > 0 && int64(state.Msgs) >= c.MaxMsgs || c.MaxBytes > 0 && int64(state.Bytes)+roomFor >= c.MaxBytes {
+		severity, what = inspect.Unsafe, "is full"+why
+	}
+	i.found(ends != "" && c.Discard == jetstream.DiscardNew && !c.DiscardNewPerSubject, severity, inspect.StreamFull, subject, what).
+		Says("increase the limits, purge the stream, or let it discard old").Types("%s--max-msgs=-1 --max-bytes=-1 -f", edit)
+}
+
+// checkReading finds what keeps bridge from reading back what it has published.
+func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInfo) {
+	c, subject := &info.Config, "stream "+info.Config.Name
+	const why = ": bridge reads there what its checkpoint lacks"
+	i.found(c.Retention != jetstream.LimitsPolicy, inspect.Unsafe, inspect.StreamUnreadable, subject, fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
+		Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
 	for _, right := range []struct{ subject, body, grant string }{
 		{i.options.api("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.api("STREAM.MSG.GET." + c.Name)},
 		// There is no such consumer. The right to ask for one comes with that to make one.
 		{i.options.api("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.api("CONSUMER.>")},
 	} {
-		if denied := i.denial(ctx, right.subject, right.body); denied != nil {
-			i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, "may not be read by this login"+why+": "+denied.Error()).
+		_, err := request(ctx, i, func(ctx context.Context) (*nats.Msg, error) {
+			return i.nc.RequestWithContext(ctx, right.subject, []byte(right.body))
+		})
+		if err = i.better(err); errors.Is(err, nats.ErrPermissionViolation) {
+			i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, "may not be read by this login"+why+": "+err.Error()).
 				Says("let the login publish to %s", right.grant)
 		}
 	}
+	i.found(c.MaxConsumers > 0 && info.State.Consumers >= c.MaxConsumers, inspect.Unsafe, inspect.StreamConsumers, subject,
+		fmt.Sprintf("has %d consumers and takes no more (max_consumers): bridge cannot read what its checkpoint lacks", info.State.Consumers)).
+		Says("remove consumers; the limit of a stream cannot be changed").Types("nats --server %s consumer ls %s", i.at, c.Name)
 }
-
-// denial asks for something and returns the refusal of the login, nil where there is none.
-func (i *inspection) denial(ctx context.Context, subject, body string) error {
-	_, err := request(ctx, i, func(ctx context.Context) (*nats.Msg, error) {
-		return i.nc.RequestWithContext(ctx, subject, []byte(body))
-	})
-	if err == nil {
-		return nil
-	}
-	if err = i.better(err); errors.Is(err, nats.ErrPermissionViolation) {
-		return err
-	}
-	return nil
-}
-
-// checkSubjects finds subjects that the stream does not take. Of a subject with a wildcard it may
-// take the part that is used.
-func (i *inspection) checkSubjects(config *jetstream.StreamConfig, subjects []string) {
-	for _, subject := range subjects {
-		if covered(config.Subjects, subject) {
-			continue
-		}
-		severity, what := inspect.Unsafe, "does not take the subject "+subject
-		if slices.ContainsFunc(config.Subjects, func(pattern string) bool { return meets(pattern, subject) }) {
-			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
-		}
-		i.Add(severity, inspect.StreamSubject, "stream "+config.Name, what).
-			Says("add it to the stream's subjects").
-			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, config.Name, strings.Join(append(slices.Clone(config.Subjects), subject), ","))
-	}
-}
-
-// meets reports whether some subject is covered by both patterns.
-func meets(a, b string) bool {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for n := range min(len(as), len(bs)) {
-		if as[n] == ">" || bs[n] == ">" {
-			return true
-		}
-		if as[n] != bs[n] && as[n] != "*" && bs[n] != "*" {
-			return false
-		}
-	}
-	return len(as) == len(bs)
-}
-
-// checkRetention looks at how long and how safely the stream keeps messages.
-func (i *inspection) checkRetention(c *jetstream.StreamConfig) {
-	subject := "stream " + c.Name
-	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
-	if c.Storage != jetstream.FileStorage {
-		i.Add(inspect.Note, inspect.StreamStorage, subject, "is kept in memory: a restart of its servers loses what was acknowledged").
-			Says("the storage of a stream cannot be changed: make a new one").Types("%s", i.create(c.Name+"_2", c.Subjects))
-	}
-	if c.PersistMode == jetstream.AsyncPersistMode {
-		i.Add(inspect.Note, inspect.StreamPersistence, subject, "acknowledges messages before they are written (persist_mode async): a crash may lose them").
-			Says("make a stream without it").Types("%s", i.create(c.Name+"_2", c.Subjects))
-	}
-	if c.Duplicates < 2*time.Minute {
-		i.Add(inspect.Note, inspect.StreamDuplicates, subject, fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
-			Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
-	}
-	if limits := limitsOf(c); len(limits) > 0 && c.Discard == jetstream.DiscardOld {
-		i.Add(inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+strings.Join(limits, " and ")+": a consumer that lags loses them").
-			Says("nothing where that is meant; otherwise lift the limits").
-			Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
-	}
-	if c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit {
-		i.Add(inspect.Note, inspect.StreamMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
-			Says("a larger row goes to %s or stops its stream; to lift the limit", option.DeadLetter).Types("%s--max-msg-size=-1 -f", edit)
-	}
-}
-
-func limitsOf(c *jetstream.StreamConfig) []string {
-	var limits []string
-	for _, limit := range []struct {
-		name  string
-		value int64
-	}{{"max_msgs", c.MaxMsgs}, {"max_bytes", c.MaxBytes}, {"max_msgs_per_subject", c.MaxMsgsPerSubject}} {
-		if limit.value > 0 {
-			limits = append(limits, fmt.Sprintf("%s %d", limit.name, limit.value))
-		}
-	}
-	if c.MaxAge > 0 {
-		limits = append(limits, fmt.Sprintf("max_age %s", c.MaxAge))
-	}
-	return limits
-}
-
-// checkRoom finds what keeps a stream from taking messages, or from being read.
-func (i *inspection) checkRoom(info *jetstream.StreamInfo) {
-	c, state := &info.Config, &info.State
-	subject := "stream " + c.Name
-	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
-	if c.DiscardNewPerSubject && i.options.Claim == "" {
-		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, fmt.Sprintf("refuses further messages of a subject that has %d (discard_new_per_subject)", c.MaxMsgsPerSubject)).
-			Says("make a stream without that").Types("%s", i.create(c.Name+"_2", c.Subjects))
-	}
-	if limits := limitsOf(c); len(limits) > 0 && c.Discard == jetstream.DiscardNew && !c.DiscardNewPerSubject {
-		const why = " and refuses what is new (discard new)"
-		full := c.MaxMsgs > 0 && int64(state.Msgs) >= c.MaxMsgs || c.MaxBytes > 0 && int64(state.Bytes)+roomFor >= c.MaxBytes
-		severity, what := inspect.Note, "is full one day, at "+strings.Join(limits, " and ")+","+why+": bridge then waits"
-		if full {
-			severity, what = inspect.Unsafe, "is full"+why
-		}
-		i.Add(severity, inspect.StreamFull, subject, what).
-			Says("increase the limits, purge the stream, or let it discard old").Types("%s--max-msgs=-1 --max-bytes=-1 -f", edit)
-	}
-	if c.MaxConsumers > 0 && state.Consumers >= c.MaxConsumers {
-		i.Add(inspect.Unsafe, inspect.StreamConsumers, subject, fmt.Sprintf("has %d consumers and takes no more (max_consumers): bridge cannot read what its checkpoint lacks", state.Consumers)).
-			Says("remove consumers; the limit of a stream cannot be changed").Types("nats --server %s consumer ls %s", i.at, c.Name)
-	}
-}
-
-// roomFor is how many bytes a message needs, about.
-const roomFor = 1024
 
 // checkAccount finds limits of the account that bridge meets.
 func (i *inspection) checkAccount(account *jetstream.AccountInfo) {
 	if i.account = account.Tier; len(account.Tiers) > 0 {
 		i.account = account.Tiers[fmt.Sprintf("R%d", max(i.options.Keeps.Replicas, 1))]
 	}
-	used := i.account
-	limits := used.Limits
-	report := func(code inspect.Code, what, remedy string, args ...any) {
-		i.Add(inspect.Unsafe, code, "account", what).Says(remedy, args...).Types("nats --server %s account info", i.at)
+	used, limits, most, where := i.account.Store, i.account.Limits, i.account.Limits.MaxStore, ""
+	if i.options.Keeps.Memory {
+		used, most, where = i.account.Memory, limits.MaxMemory, " in memory"
 	}
-	const storage = ": its limit for storage is used up"
-	switch {
-	case limits.MaxStore > 0 && used.Store+roomFor >= uint64(limits.MaxStore) && !i.options.Keeps.Memory:
-		report(inspect.StreamFull, "takes no more messages"+storage, "increase the limit of the account, or remove messages")
-	case limits.MaxMemory > 0 && used.Memory+roomFor >= uint64(limits.MaxMemory) && i.options.Keeps.Memory:
-		report(inspect.StreamFull, "takes no more messages in memory"+storage, "increase the limit of the account, or remove messages")
-	}
-	if limits.MaxConsumers > 0 && used.Consumers >= limits.MaxConsumers {
-		report(inspect.StreamConsumers, fmt.Sprintf("has %d consumers and takes no more: bridge cannot read what its checkpoint lacks", used.Consumers), "increase the limit of the account, or remove consumers")
-	}
+	info := fmt.Sprintf("nats --server %s account info", i.at)
+	i.found(most > 0 && used+roomFor >= uint64(most), inspect.Unsafe, inspect.StreamFull, "account", "takes no more messages"+where+": its limit for storage is used up").
+		Says("increase the limit of the account, or remove messages").Types("%s", info)
+	i.found(limits.MaxConsumers > 0 && i.account.Consumers >= limits.MaxConsumers, inspect.Unsafe, inspect.StreamConsumers, "account",
+		fmt.Sprintf("has %d consumers and takes no more: bridge cannot read what its checkpoint lacks", i.account.Consumers)).
+		Says("increase the limit of the account, or remove consumers").Types("%s", info)
 }
 
 // checkCreation finds limits of the account that keep a stream from being created.
 func (i *inspection) checkCreation(subject string) {
-	keeps, used := i.options.Keeps, i.account
-	limits := used.Limits
+	keeps, limits := i.options.Keeps, i.account.Limits
 	most := limits.StoreMaxStreamBytes
 	if keeps.Memory {
 		most = limits.MemoryMaxStreamBytes
@@ -421,8 +353,8 @@ func (i *inspection) checkCreation(subject string) {
 		i.Add(inspect.Unsafe, inspect.StreamCreation, subject, "cannot be created: "+what).Says(remedy, args...).Types("nats --server %s account info", i.at)
 	}
 	switch {
-	case limits.MaxStreams > 0 && used.Streams >= limits.MaxStreams:
-		report(fmt.Sprintf("the account has %d streams and takes no more", used.Streams), "increase the limit of the account, or remove streams")
+	case limits.MaxStreams > 0 && i.account.Streams >= limits.MaxStreams:
+		report(fmt.Sprintf("the account has %d streams and takes no more", i.account.Streams), "increase the limit of the account, or remove streams")
 	case i.options.Bucket != "":
 	case limits.MaxBytesRequired && keeps.MaxBytes == 0:
 		report("the account wants a limit of bytes for each stream", "set %s", option.NATSStreamMaxBytes)
@@ -460,6 +392,7 @@ func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
 		return
 	}
 	subject := "stream " + stream.CachedInfo().Config.Name
+	names := func(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 	const why = ", of a bridge stream of the same name: two events of different domains may have one id, and only domain and id together are unique"
 	if len(mixed) > 0 {
 		i.Add(inspect.Warning, inspect.StreamDomains, subject, "has events of the domain "+names(mixed)+" on subjects of this bridge"+why).
@@ -469,8 +402,6 @@ func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
 			Says("let consumers of several domains remember %s and %s together", sink.HeaderDomain, sink.HeaderID)
 	}
 }
-
-func names(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
 // lastMessages calls each with the headers of the last messages of a stream.
 func lastMessages(ctx context.Context, stream jetstream.Stream, state jetstream.StreamState, each func(jetstream.Msg)) error {
