@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -148,6 +150,68 @@ func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
 	}
 	if out := publish(t, s, series("one", "k", 10, 5, 2)); out.At[0].Marker || out.At[0].Offset != 12 {
 		t.Errorf("the first message is at %+v, want 12 and no marker", out.At[0])
+	}
+}
+
+// amend has a cluster do what requests of a kind ask for, and change its answers.
+func amend(t *testing.T, c *kfake.Cluster, key kmsg.Key, change func(kmsg.Request, kmsg.Response)) {
+	client := newClient(t, c.ListenAddrs())
+	var within atomic.Bool
+	c.ControlKey(int16(key), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if within.Load() {
+			return nil, nil, false
+		}
+		within.Store(true)
+		defer within.Store(false)
+		var answer kmsg.Response
+		var err error
+		version := request.GetVersion()
+		c.SleepControl(func() { answer, err = client.Request(deadline(t), request) })
+		if err == nil {
+			answer.SetVersion(version)
+			change(request, answer)
+		}
+		return answer, err, true
+	})
+}
+
+// TestACoordinatorThatInitialisesAndDeniesIt answers NOT_COORDINATOR to what it has done: to a claim,
+// to its confirmation, and behind a transaction of unknown outcome. The process goes on.
+func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
+	t.Parallel()
+	for name, denied := range map[string][]int{
+		"a claim": {1}, "its confirmation": {2}, "both": {1, 3}, "three in succession": {2, 3, 4}, "behind a doubt": {3, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fake(t, kfake.SeedTopics(1, "one"))
+			requests, limit := 0, int32(0)
+			amend(t, c, kmsg.InitProducerID, func(request kmsg.Request, answer kmsg.Response) {
+				limit = request.(*kmsg.InitProducerIDRequest).TransactionTimeoutMillis
+				if requests++; slices.Contains(denied, requests) {
+					res := answer.(*kmsg.InitProducerIDResponse)
+					res.ErrorCode, res.ProducerID, res.ProducerEpoch = kerr.NotCoordinator.Code, -1, -1
+				}
+			})
+			// A real coordinator takes over the time limit of a confirmation, too.
+			amend(t, c, kmsg.DescribeTransactions, func(_ kmsg.Request, answer kmsg.Response) {
+				answer.(*kmsg.DescribeTransactionsResponse).TransactionStates[0].TimeoutMillis = limit
+			})
+			s := fenced(t, transactional(t, c.ListenAddrs()))
+			sent := series("one", "before", 0, 5, 2)
+			publish(t, s, sent)
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.InvalidTxnState})
+			if _, err := s.Publish(deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
+				t.Errorf("the batch in doubt ends with %v", err)
+			}
+			mustFence(t, s)
+			after := series("one", "after", 0, 5, 2)
+			publish(t, s, after)
+			if n := compare(t, append(sent, after...), committed(t, "one", c.ListenAddrs())); n > 0 || requests < slices.Max(denied) {
+				t.Errorf("%d messages are there twice, after %d requests", n, requests)
+			}
+		})
 	}
 }
 
