@@ -21,8 +21,8 @@ const (
 	// produceTimeout is how long the leader waits for its replicas; the answer must come before the
 	// client gives up.
 	produceTimeout = 10 * time.Second
-	// connectWithin bounds connecting, TLS and the first answer included: what is wrong with an
-	// address is known within 5 s.
+	// connectWithin bounds connecting, TLS and the first answers included, but for a login: what is
+	// wrong with an address is known within 5 s.
 	connectWithin = 4 * time.Second
 	// layoutAge is how old the transport lets its view of the cluster become at most.
 	layoutAge = 5 * time.Second
@@ -64,18 +64,14 @@ func newCluster(life context.Context, opts *Options) *cluster {
 
 // newTransport allocates a transport that knows the leaders of c.topics.
 func (c *cluster) newTransport() *kafkago.Transport {
-	t := &kafkago.Transport{
+	return &kafkago.Transport{
 		Dial:           c.dial,
-		DialTimeout:    connectWithin,
+		DialTimeout:    answerWithin,
 		MetadataTTL:    layoutAge,
 		MetadataTopics: slices.Clone(c.topics),
 		ClientID:       c.options.ClientID,
 		Context:        c.life,
 	}
-	if c.options.SASL != nil {
-		t.SASL = c.options.SASL.mechanism()
-	}
-	return t
 }
 
 // roundTrip sends a request to the broker it belongs to. It also returns the generation of the view
@@ -111,11 +107,11 @@ func (c *cluster) current() (*kafkago.Transport, int) {
 	return c.transport, c.generation
 }
 
-// lasts notes how long a session lasts.
+// lasts has the connections replaced when four fifths of a session are over.
 func (c *cluster) lasts(lifetime time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := time.Now().Add(renewalOf(lifetime)); c.renewAt.IsZero() || at.Before(c.renewAt) {
+	if at := time.Now().Add(max(lifetime*4/5, shortestSession)); c.renewAt.IsZero() || at.Before(c.renewAt) {
 		c.renewAt = at
 	}
 }
@@ -167,11 +163,7 @@ func (c *cluster) close() {
 // Dialer returns what connects kafka-go's own clients, by TLS and SASL of the options. Close drops
 // these connections, too.
 func (r *Requester) Dialer() *kafkago.Dialer {
-	d := &kafkago.Dialer{ClientID: r.cluster.options.ClientID, Timeout: connectWithin, DialFunc: r.cluster.dial}
-	if r.cluster.options.SASL != nil {
-		d.SASLMechanism = r.cluster.options.SASL.mechanism()
-	}
-	return d
+	return &kafkago.Dialer{ClientID: r.cluster.options.ClientID, Timeout: answerWithin, DialFunc: r.cluster.dial}
 }
 
 // Requester sends requests to the brokers of a configuration, over connections of its own. It is

@@ -9,40 +9,56 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 )
 
-// dial connects to a broker, with TLS where that is configured.
+// dial connects to a broker, with TLS and a login where these are configured.
 func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := new(net.Dialer).DialContext(ctx, network, address)
+	connecting, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	raw, err := new(net.Dialer).DialContext(connecting, network, address)
 	if err != nil {
 		return nil, c.advertised(address, err)
 	}
-	if c.options.TLS != nil {
-		secure, err := c.handshake(ctx, raw, address)
-		if err != nil {
-			err = option.Errorf("TLS with broker %s: %w: see that this listener speaks TLS (%s), with a certificate that %s trusts", address, err, option.KafkaTLS, option.KafkaTLSCA)
-			return nil, errors.Join(c.advertised(address, err), raw.Close())
-		}
-		raw = secure
-	}
-	wrapped := &conn{Conn: raw, cluster: c, address: address, login: loginWatch{over: c.options.SASL == nil}}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
+	held := &conn{Conn: raw, cluster: c}
+	if !c.hold(held) {
 		return nil, errors.Join(sink.ErrClosed, raw.Close())
 	}
-	c.conns[wrapped] = struct{}{}
-	return wrapped, nil
+	ready := net.Conn(held)
+	if c.options.TLS != nil {
+		if ready, err = c.handshake(connecting, held, address); err != nil {
+			err = option.Errorf("TLS with broker %s: %w: see that this listener speaks TLS (%s), with a certificate that %s trusts", address, err, option.KafkaTLS, option.KafkaTLSCA)
+		}
+	}
+	w := &wire{ReadWriter: ready, clientID: c.options.ClientID, longest: largestFirst}
+	if err == nil {
+		until, _ := connecting.Deadline()
+		if err = ready.SetDeadline(until); err == nil {
+			err = c.greet(w, address)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(c.advertised(address, err), held.Close())
+	}
+	err = ready.SetDeadline(time.Time{})
+	if err == nil && c.options.SASL != nil {
+		err = c.logIn(ctx, w, address)
+	}
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return ready, nil
 }
 
 // advertised adds to an error about a broker where its address comes from, unless that was
@@ -83,19 +99,102 @@ func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 	return secure, secure.HandshakeContext(ctx)
 }
 
-// conn is a connection that the cluster can close, that never waits without a deadline (kafka-go
-// sets none while it logs in), and that tells when what it talks to is no broker.
+// greet exchanges the first two requests. Their errors say where no broker answers with this
+// configuration: any other server than Kafka sends what would be a huge size, and a broker that
+// wants a login tells its versions, and closes the connection at the next request.
+func (c *cluster) greet(w *wire, address string) error {
+	next := kmsg.Request(&kmsg.MetadataRequest{Version: 7, Topics: []kmsg.MetadataRequestTopic{}})
+	if c.options.SASL != nil {
+		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.mechanism().Name()}
+	}
+	res, err := w.exchange(kmsg.NewPtrApiVersionsRequest())
+	if err == nil {
+		for _, k := range res.(*kmsg.ApiVersionsResponse).ApiKeys {
+			if k.ApiKey == next.Key() {
+				next.SetVersion(min(next.GetVersion(), k.MaxVersion))
+			}
+		}
+		w.head = nil
+		res, err = w.exchange(next)
+	}
+	late, timed := errors.AsType[net.Error](err)
+	switch {
+	case err == nil:
+	case len(w.head) >= sizePrefix && binary.BigEndian.Uint32(w.head) > largestFirst:
+		if w.head[0] == tlsAlert && w.head[1] == tlsMajor {
+			return option.Errorf("the listener %s speaks TLS: set %s=true", address, option.KafkaTLS)
+		}
+		// What cannot be read of it is not shown.
+		more := make([]byte, 60)
+		n, _ := w.Read(more)
+		line, _, _ := strings.Cut(string(append(w.head, more[:n]...)), "\n")
+		return option.Errorf("what listens at %s is not Kafka: it answers %q: correct %s", address, strings.TrimSpace(line), option.SinkURL)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return option.Errorf("what listens at %s closes the connection without an answer (%v): unless it is just starting or stopping, it wants TLS (%s) or a login (%s), or is not Kafka", address, err, option.KafkaTLS, option.KafkaSASLMechanism)
+	case timed && late.Timeout() && len(w.head) == 0:
+		return fmt.Errorf("what listens at %s takes the connection and does not answer: the broker hangs, or it is not Kafka: %w", address, err)
+	}
+	if shaken, ok := res.(*kmsg.SASLHandshakeResponse); ok && err == nil {
+		return answer(shaken.ErrorCode, "")
+	}
+	return err
+}
+
+const (
+	// largestFirst bounds the answers of a broker about versions or a login.
+	largestFirst = 16 << 20
+	// tlsAlert and tlsMajor begin the record by which TLS refuses what is not TLS.
+	tlsAlert, tlsMajor = 0x15, 0x03
+	// shortestSession bounds how often connections are replaced when sessions are short, maxSession
+	// stands for all longer sessions.
+	shortestSession = time.Second
+	maxSession      = 365 * 24 * time.Hour
+)
+
+// logIn authenticates a connection behind the handshake, and has the cluster connect again before
+// the session ends (KIP-368): a broker closes the connection at the first request behind that.
+// kafka-go's own login does not tell how long it lasts.
+func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	login, text, err := c.options.SASL.mechanism().Start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number}))
+	for done := false; err == nil && !done; {
+		var res kmsg.Response
+		res, err = w.exchange(&kmsg.SASLAuthenticateRequest{Version: 1, SASLAuthBytes: text})
+		if errors.Is(err, io.EOF) {
+			return kafkago.SASLAuthenticationFailed
+		}
+		if err != nil {
+			return err
+		}
+		r := res.(*kmsg.SASLAuthenticateResponse)
+		message := ""
+		if r.ErrorMessage != nil {
+			message = *r.ErrorMessage
+		}
+		if err := answer(r.ErrorCode, message); err != nil {
+			return err
+		}
+		if ms := r.SessionLifetimeMillis; ms > 0 {
+			c.lasts(time.Duration(min(ms, maxSession.Milliseconds())) * time.Millisecond)
+		}
+		done, text, err = login.Next(ctx, r.SASLAuthBytes)
+	}
+	return err
+}
+
+// conn is a connection that the cluster can close, and that never waits without a deadline:
+// kafka-go sets none for some requests of consumer groups.
 type conn struct {
 	net.Conn
 	cluster *cluster
-	address string
 	limited atomic.Bool
-	login   loginWatch
-	// head are the first bytes of the first answer: its size. wrote says that a request has gone
-	// out since the last answer, answers counts these.
-	head    []byte
-	wrote   atomic.Bool
-	answers int
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -109,65 +208,18 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n, err := c.Conn.Read(b)
-	if n > 0 && c.wrote.Swap(false) {
-		c.answers++
-	}
-	if unfit := c.unfit(b[:n], err); unfit != nil {
-		return 0, c.cluster.advertised(c.address, unfit)
-	}
-	if !c.login.over {
-		if lifetime := c.login.read(b[:n]); lifetime > 0 {
-			c.cluster.lasts(lifetime)
-		}
-	}
-	return n, err
+	return c.Conn.Read(b)
 }
 
-// unfit returns an error where what was read first, or that nothing was, shows that no broker
-// answers with this configuration. Any other server than Kafka sends what would be a huge size. A
-// broker that wants a login tells its versions, and closes the connection at the next request.
-func (c *conn) unfit(b []byte, err error) error {
-	if missing := sizePrefix - len(c.head); missing > 0 {
-		c.head = append(c.head, b[:min(len(b), missing)]...)
+// hold has close drop a connection. It returns false behind that.
+func (c *cluster) hold(held *conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return false
 	}
-	switch {
-	case c.answers > 1:
-		return nil
-	case len(c.head) == sizePrefix && binary.BigEndian.Uint32(c.head) > largestFirst:
-		if c.head[0] == tlsAlert && c.head[1] == tlsMajor {
-			return option.Errorf("the listener %s speaks TLS: set %s=true", c.address, option.KafkaTLS)
-		}
-		return option.Errorf("what listens at %s is not Kafka: it answers %q: correct %s", c.address, firstLine(b), option.SinkURL)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return option.Errorf("what listens at %s closes the connection without an answer (%v): unless it is just starting or stopping, it wants TLS (%s) or a login (%s), or is not Kafka", c.address, err, option.KafkaTLS, option.KafkaSASLMechanism)
-	}
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && len(c.head) == 0 {
-		return fmt.Errorf("what listens at %s takes the connection and does not answer: the broker hangs, or it is not Kafka: %w", c.address, err)
-	}
-	return nil
-}
-
-const (
-	// largestFirst bounds the first answer of a broker, which is about versions or a login.
-	largestFirst = 16 << 20
-	// tlsAlert and tlsMajor begin the record by which TLS refuses what is not TLS.
-	tlsAlert, tlsMajor = 0x15, 0x03
-)
-
-// firstLine returns what can be shown of an answer that is not understood.
-func firstLine(b []byte) string {
-	const most = 60
-	line, _, _ := strings.Cut(string(b[:min(len(b), most)]), "\n")
-	return strings.TrimSpace(line)
-}
-
-func (c *conn) Write(b []byte) (int, error) {
-	if !c.login.over {
-		c.login.wrote(b)
-	}
-	c.wrote.Store(true)
-	return c.Conn.Write(b)
+	c.conns[held] = struct{}{}
+	return true
 }
 
 func (c *conn) Close() error {
@@ -175,66 +227,4 @@ func (c *conn) Close() error {
 	delete(c.cluster.conns, c)
 	c.cluster.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// shortestSession bounds how often connections are replaced when sessions are short.
-const shortestSession = time.Second
-
-// renewalOf returns after what time of a session to connect again. Brokers close a connection at
-// the first request after its end.
-func renewalOf(lifetime time.Duration) time.Duration { return max(lifetime*4/5, shortestSession) }
-
-// loginWatch reads from the bytes of a login how long the session lasts (KIP-368), which kafka-go
-// does not tell. A login has one request on the way at a time.
-type loginWatch struct {
-	// request is the beginning of the request on its way: size, key and version. answer is what has
-	// come of its answer.
-	request, answer []byte
-	// over says that the login has ended, or is none that can be read.
-	over bool
-}
-
-const (
-	// longestLogin bounds the bytes of one answer.
-	longestLogin = 64 << 10
-	// maxSession stands for all longer sessions.
-	maxSession = 365 * 24 * time.Hour
-)
-
-// wrote notes bytes of a request.
-func (w *loginWatch) wrote(b []byte) {
-	if w.answer != nil {
-		w.request, w.answer = nil, nil
-	}
-	w.request = append(w.request, b[:min(len(b), 8-len(w.request))]...)
-}
-
-// read notes bytes of an answer and returns the lifetime of the session, 0 where they do not tell.
-func (w *loginWatch) read(b []byte) time.Duration {
-	if w.over || len(b) == 0 {
-		return 0
-	}
-	w.answer = append(w.answer, b...)
-	var key protocol.ApiKey
-	if len(w.request) == 8 {
-		key = protocol.ApiKey(binary.BigEndian.Uint16(w.request[4:]))
-	}
-	switch key {
-	case protocol.SaslAuthenticate, protocol.ApiVersions, protocol.SaslHandshake:
-		w.over = len(w.answer) > longestLogin
-	default:
-		w.over = true
-	}
-	if w.over {
-		w.request, w.answer = nil, nil
-	}
-	if key != protocol.SaslAuthenticate || len(w.answer) < 8 || uint64(binary.BigEndian.Uint32(w.answer)) != uint64(len(w.answer)-4) {
-		return 0
-	}
-	// Behind the size comes the correlation id. Only version 1 tells.
-	res := kmsg.SASLAuthenticateResponse{Version: int16(binary.BigEndian.Uint16(w.request[6:]))}
-	if res.Version != 1 || res.ReadFrom(w.answer[8:]) != nil || res.ErrorCode != 0 {
-		return 0
-	}
-	return time.Duration(min(uint64(res.SessionLifetimeMillis), uint64(maxSession.Milliseconds()))) * time.Millisecond
 }

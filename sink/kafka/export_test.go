@@ -45,16 +45,6 @@ func EndSessions(s *Sink) {
 	s.cluster.renewAt = time.Now().Add(-time.Second)
 }
 
-// WatchLogin returns the lifetime that a login with one request and one answer tells.
-func WatchLogin(request, answer []byte, split int) (lifetime time.Duration) {
-	var w loginWatch
-	w.wrote(request)
-	for _, part := range [][]byte{answer[:split], answer[split:]} {
-		lifetime = max(lifetime, w.read(part))
-	}
-	return lifetime
-}
-
 // ExpiryOf is when a token expires by its own account.
 func ExpiryOf(token string) time.Time { return expiryOf(token) }
 

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -98,54 +97,6 @@ func FuzzToken(f *testing.F) {
 		kafka.ExpiryOf(token)
 		if !errors.Is(kafka.RefusalOf([]byte(token)), kafkago.SASLAuthenticationFailed) {
 			t.Error("a refusal is none")
-		}
-	})
-}
-
-// login returns a request and its answer as they go over the wire.
-func login(key kmsg.Key, version int16, code int16, lifetime time.Duration) (request, answer []byte) {
-	r := kmsg.SASLAuthenticateResponse{Version: version, ErrorCode: code, SASLAuthBytes: []byte("v=abc"), SessionLifetimeMillis: lifetime.Milliseconds()}
-	body := r.AppendTo([]byte{0, 0, 0, 7})
-	answer = append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
-	request = binary.BigEndian.AppendUint16([]byte{0, 0, 0, 20}, uint16(key))
-	return binary.BigEndian.AppendUint16(request, uint16(version)), answer
-}
-
-func TestALoginTellsHowLongItLasts(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		key      kmsg.Key
-		version  int16
-		code     int16
-		lifetime time.Duration
-		want     time.Duration
-	}{
-		{"a minute", kmsg.SASLAuthenticate, 1, 0, time.Minute, time.Minute},
-		{"for ever", kmsg.SASLAuthenticate, 1, 0, 0, 0},
-		{"longer than a lifetime", kmsg.SASLAuthenticate, 1, 0, -time.Millisecond, 365 * 24 * time.Hour},
-		{"a former version", kmsg.SASLAuthenticate, 0, 0, time.Minute, 0},
-		{"a refusal", kmsg.SASLAuthenticate, 1, 58, time.Minute, 0},
-		{"another answer", kmsg.SASLHandshake, 1, 0, time.Minute, 0},
-		{"an answer behind the login", kmsg.Produce, 1, 0, time.Minute, 0},
-	} {
-		request, answer := login(c.key, c.version, c.code, c.lifetime)
-		for split := range answer {
-			if got := kafka.WatchLogin(request, answer, split); got != c.want {
-				t.Fatalf("%s, in two parts at %d: %v, want %v", c.name, split, got, c.want)
-			}
-		}
-	}
-}
-
-func FuzzALogin(f *testing.F) {
-	request, answer := login(kmsg.SASLAuthenticate, 1, 0, time.Minute)
-	f.Add(request, answer, 5)
-	f.Fuzz(func(t *testing.T, request, answer []byte, split int) {
-		if split < 0 || split > len(answer) {
-			return
-		}
-		if got := kafka.WatchLogin(request, answer, split); got < 0 {
-			t.Errorf("it lasts %v", got)
 		}
 	})
 }

@@ -119,13 +119,14 @@ func (r *request) Required(versions map[protocol.ApiKey]int16) bool {
 
 // RawExchange implements protocol.RawExchanger.
 func (r *request) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	newest := r.GetVersion()
+	newest, w := r.GetVersion(), &wire{ReadWriter: rw, clientID: r.clientID, memory: r.memory, longest: longestAnswer}
+	defer func() { r.memory = w.memory }()
 	if !r.supported {
 		return nil, fmt.Errorf("%s: %w", kmsg.NameForKey(r.Key()), errTooOld)
 	}
 	if r.version < newest && r.version == r.ApiKey().MaxVersion() {
 		// kafka-go knows no later version; the broker may.
-		res, err := r.exchange(rw, kmsg.NewPtrApiVersionsRequest())
+		res, err := w.exchange(kmsg.NewPtrApiVersionsRequest())
 		if err != nil {
 			return nil, err
 		}
@@ -136,33 +137,45 @@ func (r *request) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		}
 	}
 	r.SetVersion(min(r.version, newest))
-	res, err := r.exchange(rw, r.Request)
+	res, err := w.exchange(r.Request)
 	if err != nil {
 		return nil, err
 	}
 	return response{res}, nil
 }
 
-// exchange sends a request and reads the answer. It has the connection to itself.
-func (r *request) exchange(rw io.ReadWriter, req kmsg.Request) (kmsg.Response, error) {
+// wire exchanges requests over a connection that it has to itself.
+type wire struct {
+	io.ReadWriter
+	clientID string
+	// memory is used for each answer, longest bounds it.
+	memory  []byte
+	longest uint32
+	// head is what has come of the size and the id of an answer.
+	head []byte
+}
+
+// exchange sends a request and reads the answer.
+func (w *wire) exchange(req kmsg.Request) (kmsg.Response, error) {
 	const correlation = 1
-	sent := kmsg.NewRequestFormatter(kmsg.FormatterClientID(r.clientID)).AppendRequest(nil, req, correlation)
-	if _, err := rw.Write(sent); err != nil {
+	sent := kmsg.NewRequestFormatter(kmsg.FormatterClientID(w.clientID)).AppendRequest(nil, req, correlation)
+	if _, err := w.Write(sent); err != nil {
 		return nil, err
 	}
 	var head [8]byte
-	if _, err := io.ReadFull(rw, head[:]); err != nil {
+	n, err := io.ReadFull(w, head[:])
+	if w.head = head[:n]; err != nil {
 		return nil, err
 	}
 	size, got := binary.BigEndian.Uint32(head[:4]), binary.BigEndian.Uint32(head[4:])
-	if size < 4 || size > longestAnswer || got != correlation {
+	if size < 4 || size > w.longest || got != correlation {
 		return nil, fmt.Errorf("the broker answers request %d with %d bytes to request %d", correlation, size, got)
 	}
-	r.memory = slices.Grow(r.memory[:0], int(size-4))[:size-4]
-	if _, err := io.ReadFull(rw, r.memory); err != nil {
+	w.memory = slices.Grow(w.memory[:0], int(size-4))[:size-4]
+	if _, err := io.ReadFull(w, w.memory); err != nil {
 		return nil, err
 	}
-	body := kbin.Reader{Src: r.memory}
+	body := kbin.Reader{Src: w.memory}
 	if req.IsFlexible() {
 		kmsg.SkipTags(&body)
 	}
