@@ -12,6 +12,7 @@ import (
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/sink"
@@ -169,13 +170,13 @@ func lastOf(b *kmsg.RecordBatch) int64 { return b.FirstOffset + int64(b.LastOffs
 
 // endOfTransaction returns the type of the control record of a control batch, -1 if it has none.
 func endOfTransaction(b *kmsg.RecordBatch) int16 {
-	w := recordReader{rest: b.Records}
-	w.varint()
-	w.next(1)
-	w.varint()
-	w.varint()
-	key := w.bytes()
-	if w.short || len(key) < 4 {
+	r := kbin.Reader{Src: b.Records}
+	r.Varint()
+	r.Int8()
+	r.Varlong()
+	r.Varint()
+	key := r.VarintBytes()
+	if len(key) < 4 {
 		return -1
 	}
 	return int16(binary.BigEndian.Uint16(key[2:]))
@@ -187,32 +188,31 @@ func (d *decoder) records(b *kmsg.RecordBatch) error {
 	if err != nil {
 		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
 	}
-	w := recordReader{rest: body}
+	all := kbin.Reader{Src: body}
 	for range b.NumRecords {
-		size := w.varint()
-		one := recordReader{rest: w.next(int(size))}
-		one.next(1)
-		made := b.FirstTimestamp + one.varint()
+		one := kbin.Reader{Src: all.Span(int(all.Varint()))}
+		one.Int8()
+		made := b.FirstTimestamp + one.Varlong()
 		if b.Attributes&appendTimeIs != 0 {
 			made = b.MaxTimestamp
 		}
-		at := b.FirstOffset + one.varint()
-		if at < d.next && !w.short && !one.short {
+		at := b.FirstOffset + int64(one.Varint())
+		if at < d.next && one.Ok() {
 			continue
 		}
 		if at >= d.to {
 			return nil
 		}
-		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made,
+		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.VarintBytes(), Value: one.VarintBytes(), Headers: d.message.Headers[:0], Time: made,
 			Transactional: b.Attributes&transactionalIs != 0}
-		for range one.varint() {
-			name, value := one.bytes(), one.bytes()
-			if one.short {
+		for range one.Varint() {
+			name, value := one.VarintBytes(), one.VarintBytes()
+			if !one.Ok() {
 				break
 			}
 			d.message.Headers = append(d.message.Headers, sink.Header{Name: d.name(name), Value: value})
 		}
-		if w.short || one.short {
+		if !one.Ok() {
 			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
 		}
 		if err := d.hand(); err != nil {
@@ -290,39 +290,4 @@ func (d *decoder) old(set []byte) error {
 		}
 	}
 	return nil
-}
-
-// recordReader takes values off the front of records. Once one is cut off, short is set.
-type recordReader struct {
-	rest  []byte
-	short bool
-}
-
-func (r *recordReader) next(n int) []byte {
-	if n < 0 || n > len(r.rest) {
-		r.rest, r.short = nil, true
-		return nil
-	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *recordReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.rest, r.short = nil, true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-// bytes returns nil for null.
-func (r *recordReader) bytes() []byte {
-	n := r.varint()
-	if n < 0 {
-		return nil
-	}
-	return r.next(int(n))
 }

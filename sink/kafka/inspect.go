@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -241,7 +242,14 @@ func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *km
 	}
 	slices.Sort(leads)
 	leads = slices.Compact(leads)
-	_, errs := sendEach[*kmsg.ApiVersionsResponse](ctx, s.cluster, leads, func() kmsg.Request { return new(kmsg.ApiVersionsRequest) })
+	errs := make([]error, len(leads))
+	var asking sync.WaitGroup
+	for i, id := range leads {
+		asking.Go(func() {
+			_, _, errs[i] = send[kmsg.Response](ctx, s.cluster, toBroker{s.cluster.request(new(kmsg.ApiVersionsRequest)), brokerOf(id)})
+		})
+	}
+	asking.Wait()
 	for _, b := range found.Brokers {
 		i, asked := slices.BinarySearch(leads, b.NodeID)
 		if !asked || errs[i] == nil {

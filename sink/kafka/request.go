@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -198,17 +197,6 @@ func send[R kmsg.Response](ctx context.Context, c *cluster, req protocol.Message
 		answer = res.(response).Response.(R)
 	}
 	return answer, generation, err
-}
-
-// sendEach sends a request to brokers at the same time, and returns what each answers.
-func sendEach[R kmsg.Response](ctx context.Context, c *cluster, brokers []int32, req func() kmsg.Request) ([]R, []error) {
-	answers, errs := make([]R, len(brokers)), make([]error, len(brokers))
-	var asking sync.WaitGroup
-	for i, id := range brokers {
-		asking.Go(func() { answers[i], _, errs[i] = send[R](ctx, c, toBroker{c.request(req()), brokerOf(id)}) })
-	}
-	asking.Wait()
-	return answers, errs
 }
 
 // metadata asks a broker for topics, in any order in the answer, and for what the login may do with

@@ -277,7 +277,7 @@ func TestAForeignTransaction(t *testing.T) {
 	go func() { found <- readBack(t, s, topic) }()
 	until(t, "the open transaction is reported", func() bool {
 		err := log.at(topic + "/0")
-		return err != nil && strings.Contains(err.Error(), "transactional id somebody") && strings.Contains(err.Error(), "abort --topic "+topic+" --partition 0 --start-offset 0")
+		return err != nil && strings.Contains(err.Error(), "kafka-transactions.sh find-hanging")
 	})
 	until(t, "readiness says so", func() bool { return errors.Is(s.Ready(deadline(t)), sink.ErrHeldUp) })
 	select {
