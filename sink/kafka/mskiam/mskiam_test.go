@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,15 +33,19 @@ func static(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "ACCESS_KEY", SecretAccessKey: "SECRET_KEY"}, nil
 }
 
+// at returns a context that says which broker it is.
+func at(ctx context.Context) context.Context {
+	return sasl.WithMetadata(ctx, &sasl.Metadata{Host: "localhost", Port: 9098})
+}
+
 // start returns what a login sends first.
-func start(t *testing.T, m *mskiam.Mechanism) map[string]string {
+func start(t *testing.T, m sasl.Mechanism) map[string]string {
 	t.Helper()
-	ctx := sasl.WithMetadata(t.Context(), &sasl.Metadata{Host: "localhost", Port: 9098})
-	session, text, err := m.Start(ctx)
+	session, text, err := m.Start(at(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, answer, err := session.Next(ctx, nil); !done || len(answer) > 0 || err != nil {
+	if done, answer, err := session.Next(t.Context(), nil); !done || len(answer) > 0 || err != nil {
 		t.Errorf("behind it comes %q, %v", answer, err)
 	}
 	var members map[string]string
@@ -53,7 +57,11 @@ func start(t *testing.T, m *mskiam.Mechanism) map[string]string {
 
 // TestPayload compares with the form that aws-msk-iam-auth documents.
 func TestPayload(t *testing.T) {
-	got := start(t, mskiam.New(mskiam.Options{Region: "us-east-1", Load: static, Now: func() time.Time { return signedAt }}))
+	var got map[string]string
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(signedAt))
+		got = start(t, mskiam.New(mskiam.Options{Region: "us-east-1", Load: static}))
+	})
 	if !strings.Contains(got["user-agent"], "kafka-go") {
 		t.Errorf("user agent %q", got["user-agent"])
 	}
@@ -69,46 +77,46 @@ func TestPayload(t *testing.T) {
 	}
 }
 
+// TestCredentials keeps lasting ones for a minute, temporary ones while they are fresh.
 func TestCredentials(t *testing.T) {
-	now := signedAt
-	calls := 0
-	var found aws.Credentials
-	var err error
-	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time { return now }, Load: func(context.Context) (aws.Credentials, error) {
-		calls++
-		return found, err
-	}})
-	login := func(key string) {
-		t.Helper()
-		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") {
-			t.Errorf("logged in as %s, want %s", got, key)
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		var found aws.Credentials
+		var err error
+		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
+			calls++
+			return found, err
+		}})
+		for n, step := range []struct {
+			after   time.Duration
+			found   string
+			expires time.Duration
+			want    string
+			calls   int
+		}{
+			{0, "A", 0, "A", 1},
+			{time.Second, "B", 0, "A", 1},
+			{time.Minute, "B", 0, "B", 2},
+			{time.Minute, "C", time.Hour, "C", 3},
+			{time.Minute, "D", time.Hour, "C", 3},
+			{54 * time.Minute, "D", 2 * time.Minute, "D", 4},
+			{59 * time.Second, "E", time.Second, "D", 4},
+			{time.Second, "E", time.Second, "E", 5},
+			{time.Second, "F", time.Second, "F", 6},
+		} {
+			time.Sleep(step.after)
+			found = aws.Credentials{AccessKeyID: step.found, SecretAccessKey: "s", SessionToken: "t", CanExpire: step.expires > 0, Expires: time.Now().Add(step.expires)}
+			got := start(t, m)
+			if !strings.HasPrefix(got["x-amz-credential"], step.want+"/") || got["x-amz-security-token"] != "t" || calls != step.calls {
+				t.Errorf("step %d: logged in as %s behind %d lookups, want %s behind %d", n, got["x-amz-credential"], calls, step.want, step.calls)
+			}
 		}
-	}
-	found = aws.Credentials{AccessKeyID: "A", SecretAccessKey: "s"}
-	login("A")
-	found.AccessKeyID = "B"
-	login("A")
-	now = now.Add(time.Minute)
-	login("B")
-	now = now.Add(time.Minute)
-	found = aws.Credentials{AccessKeyID: "C", SecretAccessKey: "s", SessionToken: "t", CanExpire: true, Expires: now.Add(time.Hour)}
-	login("C")
-	before := calls
-	found.AccessKeyID = "D"
-	login("C")
-	if calls != before {
-		t.Error("fresh credentials are asked for again")
-	}
-	now = now.Add(56 * time.Minute)
-	login("D")
-	if got := start(t, m)["x-amz-security-token"]; got != "t" {
-		t.Errorf("the session's token is %q", got)
-	}
-	now = now.Add(time.Minute)
-	err = errors.New("nobody knows any")
-	if _, _, got := m.Start(t.Context()); !errors.Is(got, err) {
-		t.Errorf("without credentials: %v", got)
-	}
+		time.Sleep(time.Minute)
+		err = errors.New("nobody knows any")
+		if _, _, got := m.Start(at(t.Context())); !errors.Is(got, err) {
+			t.Errorf("without credentials: %v", got)
+		}
+	})
 }
 
 // TestALookupOutlivesTheConnect: logins share it, and one that comes later has its result.
@@ -127,7 +135,7 @@ func TestALookupOutlivesTheConnect(t *testing.T) {
 		var logins sync.WaitGroup
 		for range 3 {
 			logins.Go(func() {
-				if _, _, err := m.Start(connect); !errors.Is(err, context.DeadlineExceeded) {
+				if _, _, err := m.Start(at(connect)); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("behind the end of the connect: %v", err)
 				}
 			})
@@ -148,7 +156,7 @@ func TestALookupIsBounded(t *testing.T) {
 			return aws.Credentials{}, ctx.Err()
 		}})
 		begun := time.Now()
-		_, _, err := m.Start(t.Context())
+		_, _, err := m.Start(at(t.Context()))
 		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "no credentials within 30s") || took != 30*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -156,7 +164,9 @@ func TestALookupIsBounded(t *testing.T) {
 }
 
 // TestTheDefaultChain reads a shared file again after a minute.
-func TestTheDefaultChain(t *testing.T) {
+func TestTheDefaultChain(t *testing.T) { synctest.Test(t, theDefaultChain) }
+
+func theDefaultChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials")
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
 		t.Setenv(name, "")
@@ -164,8 +174,7 @@ func TestTheDefaultChain(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
 	t.Setenv("AWS_CONFIG_FILE", path+".config")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	now := signedAt
-	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time { return now }})
+	m := mskiam.New(mskiam.Options{Region: "us-east-1"})
 	for _, key := range []string{"FIRST", "SECOND"} {
 		if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -173,12 +182,12 @@ func TestTheDefaultChain(t *testing.T) {
 		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
 			t.Errorf("logged in as %s", got)
 		}
-		now = now.Add(time.Minute)
+		time.Sleep(time.Minute)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
+	if _, _, err := m.Start(at(t.Context())); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -190,8 +199,6 @@ func TestExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	var mu sync.Mutex
-	var users []string
 	c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		res := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
@@ -205,46 +212,24 @@ func TestExchange(t *testing.T) {
 		res := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
 		var members map[string]string
 		err := json.Unmarshal(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, &members)
-		user, _, _ := strings.Cut(members["x-amz-credential"], "/")
-		if err != nil || members["host"] != "127.0.0.1" || user == "STRANGER" {
+		if user, _, _ := strings.Cut(members["x-amz-credential"], "/"); err != nil || members["host"] != "127.0.0.1" || user != "KNOWN" {
 			res.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		users = append(users, user)
 		return res, nil, true
 	})
-	key, now := "STRANGER", time.Now()
-	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		return now
-	}, Load: func(context.Context) (aws.Credentials, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
-	}})
-	s, err := kafka.Open(kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := s.Ready(ctx); err == nil || !strings.Contains(err.Error(), "login is refused") {
-		t.Errorf("a stranger: %v", err)
-	}
-	mu.Lock()
-	key, now = "KNOWN", now.Add(time.Minute)
-	mu.Unlock()
-	for err = s.Ready(ctx); err != nil && ctx.Err() == nil; err = s.Ready(ctx) {
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if !slices.Contains(users, "STRANGER") || users[len(users)-1] != "KNOWN" {
-		t.Errorf("logins %q", users)
+	for key, want := range map[string]string{"STRANGER": "login is refused", "KNOWN": "<nil>"} {
+		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
+		}})
+		s, err := kafka.Open(kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(t.Context()); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
