@@ -64,7 +64,8 @@ const (
 	reroute
 	// inspect: find out what the view of the cluster lacks, then as again.
 	inspect
-	// restart: the broker has another idea of the sequence; begin a new one.
+	// restart: the broker has another idea of the producer or its sequence; begin a new one. A
+	// transaction is lost.
 	restart
 	// split: the broker refuses the batch for what is in it; send less of it, a single record not
 	// at all.
@@ -73,85 +74,102 @@ const (
 	done
 )
 
-// remedyFor judges why a batch was not acknowledged. What is not known to be for good is taken as
-// transient.
-func remedyFor(err error) remedy {
-	var code kafkago.Error
-	if !errors.As(err, &code) {
-		if errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, protocol.ErrNoLeader) {
-			return inspect
-		}
-		return reroute
-	}
-	switch code {
-	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge, kafkago.InvalidRecord:
-		return split
-	case kafkago.DuplicateSequenceNumber:
-		return done
-	case kafkago.OutOfOrderSequenceNumber, kafkago.UnknownProducerId, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
-		kafkago.InvalidProducerIDMapping:
-		return restart
-	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.UnknownTopicOrPartition, kafkago.BrokerNotAvailable,
-		kafkago.ReplicaNotAvailable, kafkago.NetworkException, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
-		kafkago.KafkaStorageError, kafkago.ListenerNotFound, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState:
-		return reroute
-	default:
-		return again
-	}
+// reach is how much of the cluster a fault concerns.
+type reach int
+
+const (
+	onePartition reach = iota
+	oneTopic
+	allTopics
+)
+
+// verdict is what follows from an answer: advice is for an operator, with %s for the topic.
+type verdict struct {
+	remedy remedy
+	reach  reach
+	advice string
 }
 
-// scope tells how much of the cluster a fault concerns: everywhere, a topic, or one partition of
+// verdicts are those of answers that are not merely tried again: what is not known to be for good
+// is taken as transient.
+var verdicts = map[kafkago.Error]verdict{
+	kafkago.MessageSizeTooLarge:     {remedy: split},
+	kafkago.RecordListTooLarge:      {remedy: split},
+	kafkago.InvalidRecord:           {remedy: split},
+	kafkago.DuplicateSequenceNumber: {remedy: done},
+
+	kafkago.OutOfOrderSequenceNumber:     {remedy: restart},
+	kafkago.UnknownProducerId:            {remedy: restart},
+	kafkago.InvalidProducerEpoch:         {remedy: restart},
+	kafkago.ProducerFenced:               {remedy: restart},
+	kafkago.InvalidProducerIDMapping:     {remedy: restart},
+	kafkago.InvalidTransactionState:      {remedy: restart},
+	kafkago.TransactionCoordinatorFenced: {remedy: restart},
+
+	kafkago.NotLeaderForPartition: {remedy: reroute},
+	kafkago.LeaderNotAvailable:    {remedy: reroute},
+	kafkago.ReplicaNotAvailable:   {remedy: reroute},
+	kafkago.NetworkException:      {remedy: reroute},
+	kafkago.FencedLeaderEpoch:     {remedy: reroute},
+	kafkago.UnknownLeaderEpoch:    {remedy: reroute},
+	kafkago.KafkaStorageError:     {remedy: reroute},
+	kafkago.ListenerNotFound:      {remedy: reroute},
+	kafkago.BrokerNotAvailable:    {reroute, allTopics, ""},
+	kafkago.UnknownTopicOrPartition: {reroute, oneTopic,
+		"topic %s does not exist, or DESCRIBE on it is not granted: create it (bridge creates no topics)"},
+	kafkago.SASLAuthenticationFailed: {reroute, allTopics,
+		"the login is refused, check the mechanism, and user name and password, or the token"},
+	kafkago.IllegalSASLState: {remedy: reroute, reach: allTopics},
+
+	kafkago.InvalidTopic:               {reach: oneTopic},
+	kafkago.TopicAuthorizationFailed:   {again, oneTopic, "grant WRITE and DESCRIBE on topic %s to the user of bridge"},
+	kafkago.ClusterAuthorizationFailed: {again, allTopics, "grant WRITE on topic %s, or IDEMPOTENT_WRITE on the cluster, to the user of bridge"},
+	kafkago.SecurityDisabled:           {reach: allTopics},
+	kafkago.UnsupportedSASLMechanism:   {again, allTopics, "the broker does not offer this SASL mechanism"},
+	kafkago.UnsupportedCompressionType: {again, oneTopic, "topic %s does not take this compression, choose another"},
+	kafkago.InvalidTimestamp:           {again, oneTopic, "topic %s refuses the time of the records, compare the clocks of this host and the broker"},
+	// kafka-go's text is about groups; what answers is the coordinator of producer ids.
+	kafkago.GroupLoadInProgress:          {advice: "the broker has just started and cannot hand out producer ids yet"},
+	kafkago.NotEnoughReplicas:            {advice: "too few replicas of topic %s are in sync (min.insync.replicas)"},
+	kafkago.NotEnoughReplicasAfterAppend: {advice: "too few replicas of topic %s are in sync (min.insync.replicas)"},
+}
+
+// judge returns what follows from an error.
+func judge(err error) verdict {
+	var code kafkago.Error
+	switch {
+	case errors.As(err, &code):
+		return verdicts[code]
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
+		return verdict{remedy: inspect}
+	}
+	return verdict{remedy: reroute, reach: allTopics}
+}
+
+func remedyFor(err error) remedy { return judge(err).remedy }
+
+// scope names how much of the cluster a fault concerns: everywhere, a topic, or one partition of
 // it.
 func scope(topic string, partition int32, err error) string {
-	var code kafkago.Error
-	if !errors.As(err, &code) {
-		if remedyFor(err) == inspect {
-			return tp(topic, partition)
-		}
+	switch judge(err).reach {
+	case allTopics:
 		return everywhere
-	}
-	switch code {
-	case kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.UnsupportedSASLMechanism, kafkago.SecurityDisabled,
-		kafkago.ClusterAuthorizationFailed, kafkago.BrokerNotAvailable:
-		return everywhere
-	case kafkago.UnknownTopicOrPartition, kafkago.TopicAuthorizationFailed, kafkago.InvalidTopic,
-		kafkago.UnsupportedCompressionType, kafkago.InvalidTimestamp:
+	case oneTopic:
 		return topic
-	default:
-		return tp(topic, partition)
 	}
+	return tp(topic, partition)
 }
 
 // explain adds what an operator can do about a fault.
 func explain(topic string, err error) error {
-	var code kafkago.Error
-	if !errors.As(err, &code) {
+	advice := judge(err).advice
+	switch {
+	case errors.Is(err, kafkago.IllegalSASLState):
+		return option.Errorf("this listener asks for no login: unset %s, or name the listener that does in %s: %w", option.KafkaSASLMechanism, option.SinkURL, err)
+	case advice == "":
 		return err
 	}
-	switch code {
-	case kafkago.UnknownTopicOrPartition:
-		return fmt.Errorf("topic %s does not exist, or DESCRIBE on it is not granted: create it (bridge creates no topics): %w", topic, err)
-	case kafkago.TopicAuthorizationFailed:
-		return fmt.Errorf("grant WRITE and DESCRIBE on topic %s to the user of bridge: %w", topic, err)
-	case kafkago.ClusterAuthorizationFailed:
-		return fmt.Errorf("grant WRITE on topic %s, or IDEMPOTENT_WRITE on the cluster, to the user of bridge: %w", topic, err)
-	case kafkago.SASLAuthenticationFailed:
-		return fmt.Errorf("the login is refused, check the mechanism, and user name and password, or the token: %w", err)
-	case kafkago.IllegalSASLState:
-		return option.Errorf("this listener asks for no login: unset %s, or name the listener that does in %s: %w", option.KafkaSASLMechanism, option.SinkURL, err)
-	case kafkago.UnsupportedSASLMechanism:
-		return fmt.Errorf("the broker does not offer this SASL mechanism: %w", err)
-	case kafkago.UnsupportedCompressionType:
-		return fmt.Errorf("topic %s does not take this compression, choose another: %w", topic, err)
-	case kafkago.InvalidTimestamp:
-		return fmt.Errorf("topic %s refuses the time of the records, compare the clocks of this host and the broker: %w", topic, err)
-	case kafkago.GroupLoadInProgress:
-		// kafka-go's text is about groups; what answers is the coordinator of producer ids.
-		return fmt.Errorf("the broker has just started and cannot hand out producer ids yet: %w", code)
-	case kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
-		return fmt.Errorf("too few replicas of topic %s are in sync (min.insync.replicas): %w", topic, err)
-	}
-	return err
+	return fmt.Errorf("%s: %w", strings.Replace(advice, "%s", topic, 1), err)
 }
 
 // faults turns the faults of many workers into few: what concerns the cluster or a topic begins
@@ -176,7 +194,7 @@ func (f *faults) fail(who, scope string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.scopeOf[who] != scope {
-		f.leave(who)
+		f.end(who, f.log.OK)
 		f.scopeOf[who] = scope
 		f.waiting[scope]++
 	}
@@ -211,8 +229,6 @@ func (f *faults) endAll(prefix string, gaveUp bool) {
 		}
 	}
 }
-
-func (f *faults) leave(who string) { f.end(who, f.log.OK) }
 
 func (f *faults) end(who string, how func(tp string)) {
 	scope, held := f.scopeOf[who]

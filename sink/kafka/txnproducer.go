@@ -334,27 +334,12 @@ func (p *txnProducer) explain(err error) error {
 		return fmt.Errorf("the former transaction of %s is not through: each of its partitions needs a leader: %w", id, err)
 	case errors.Is(err, kafkago.GroupCoordinatorNotAvailable), errors.Is(err, kafkago.GroupLoadInProgress), errors.Is(err, kafkago.NotCoordinatorForGroup):
 		// kafka-go's texts are about groups.
-		return fmt.Errorf("the coordinator of transactional id %s cannot be asked yet (topic __transaction_state): error %d", id, codeOf(err))
+		var code kafkago.Error
+		errors.As(err, &code)
+		return fmt.Errorf("the coordinator of transactional id %s cannot be asked yet (topic __transaction_state): error %d", id, int(code))
 	}
 	return fmt.Errorf("transactional id %s: %w", id, err)
 }
 
-func codeOf(err error) int {
-	var code kafkago.Error
-	errors.As(err, &code)
-	return int(code)
-}
-
 // lost reports whether an answer says that a transaction is not that of the producer any more.
-func lost(err error) bool {
-	var code kafkago.Error
-	if !errors.As(err, &code) {
-		return false
-	}
-	switch code {
-	case kafkago.ProducerFenced, kafkago.InvalidProducerEpoch, kafkago.InvalidTransactionState, kafkago.InvalidProducerIDMapping,
-		kafkago.TransactionCoordinatorFenced, kafkago.OutOfOrderSequenceNumber, kafkago.UnknownProducerId:
-		return true
-	}
-	return false
-}
+func lost(err error) bool { return remedyFor(err) == restart }
