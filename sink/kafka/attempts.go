@@ -264,6 +264,7 @@ const (
 	cleanupPolicy   = "cleanup.policy"
 	compact         = "compact"
 	deleteRetention = "delete.retention.ms"
+	resourceTopic   = 2
 )
 
 // Compaction implements [sink.Compactor] by the configuration of a topic, which shows to a login
@@ -290,38 +291,53 @@ func (s *Sink) Compaction(ctx context.Context, topic string) (found sink.Compact
 // compaction asks once.
 func (c *cluster) compaction(ctx context.Context, topic string) (found sink.Compaction, generation int, err error) {
 	found.Tombstones = tombstonesStay
-	answered, generation, err := c.roundTrip(ctx, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
-		{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy, deleteRetention}},
-	}})
+	all, generation, err := c.configs(ctx, []string{topic}, cleanupPolicy, deleteRetention)
 	if err != nil {
 		return found, generation, err
 	}
-	for _, resource := range answered.(*describeconfigs.Response).Resources {
-		if resource.ResourceName != topic {
-			continue
-		}
-		code := answer(resource.ErrorCode, resource.ErrorMessage)
-		if errors.Is(code, kafkago.TopicAuthorizationFailed) {
-			return found, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, code)
-		}
-		if code != nil {
-			return found, generation, code
-		}
-		told := false
-		for _, entry := range resource.ConfigEntries {
-			switch entry.ConfigName {
-			case cleanupPolicy:
-				told, found.On = true, strings.Contains(entry.ConfigValue, compact)
-			case deleteRetention:
-				if ms, err := strconv.ParseInt(entry.ConfigValue, 10, 64); err == nil {
-					found.Tombstones = time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
-				}
-			}
-		}
-		if !told {
-			return found, generation, fmt.Errorf("%w: the broker does not tell the cleanup.policy of topic %s", sink.ErrHidden, topic)
-		}
-		return found, generation, nil
+	config, told := all[topic]
+	policy, shown := config.values[cleanupPolicy]
+	switch {
+	case !told:
+		return found, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
+	case errors.Is(config.err, kafkago.TopicAuthorizationFailed):
+		return found, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, config.err)
+	case config.err != nil:
+		return found, generation, config.err
 	}
-	return found, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
+	if ms, err := strconv.ParseInt(config.values[deleteRetention], 10, 64); err == nil {
+		found.Tombstones = time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+	}
+	if !shown {
+		return found, generation, fmt.Errorf("%w: the broker does not tell the cleanup.policy of topic %s", sink.ErrHidden, topic)
+	}
+	found.On = strings.Contains(policy, compact)
+	return found, generation, nil
+}
+
+// topicConfig is what a broker tells of a topic's configuration, or why it does not.
+type topicConfig struct {
+	values map[string]string
+	err    error
+}
+
+// configs asks for settings of topics.
+func (c *cluster) configs(ctx context.Context, topics []string, settings ...string) (map[string]topicConfig, int, error) {
+	request := &describeconfigs.Request{}
+	for _, topic := range topics {
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: settings})
+	}
+	answered, generation, err := c.roundTrip(ctx, request)
+	if err != nil {
+		return nil, generation, err
+	}
+	all := make(map[string]topicConfig, len(topics))
+	for _, resource := range answered.(*describeconfigs.Response).Resources {
+		config := topicConfig{make(map[string]string), answer(resource.ErrorCode, resource.ErrorMessage)}
+		for _, entry := range resource.ConfigEntries {
+			config.values[entry.ConfigName] = entry.ConfigValue
+		}
+		all[resource.ResourceName] = config
+	}
+	return all, generation, nil
 }

@@ -158,14 +158,8 @@ func (c *call) end(err error) {
 	close(c.done)
 }
 
-// torn reports whether some of the call was sent and some was not, because its caller has left.
-func (c *call) torn() bool {
-	cut, sent := false, false
-	for _, r := range c.portions {
-		cut, sent = cut || r.cut, sent || len(r.index) > 0
-	}
-	return cut && sent
-}
+// torn reports whether some of the call was not sent, because its caller has left.
+func (c *call) torn() bool { return c.any(func(r *portion) bool { return r.cut }) }
 
 // any reports whether a portion of the call has a property.
 func (c *call) any(has func(*portion) bool) bool { return slices.ContainsFunc(c.portions, has) }

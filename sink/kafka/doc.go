@@ -12,7 +12,7 @@
 // Publish looks up the partitions of its messages (topics.go), gives each worker its portion
 // (call.go) and waits until all of them have ended. A worker has a goroutine while it has portions
 // (worker.go, drain): it fills a wire batch (wirebatch.go, batch.go), has it sent and tried again
-// (send.go, produce.go), and notes in the call where each message lies, or why it was refused.
+// (deliver, produce.go), and notes in the call where each message lies, or why it was refused.
 //
 // Requests that kafka-go lacks are those of franz-go's kmsg, over kafka-go's connections
 // (request.go).

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	// inspect is a remedy of this package.
@@ -34,7 +33,6 @@ const (
 	operationWrite = 4
 	// operationsUnknown stands for operations that a broker does not tell (Integer.MIN_VALUE).
 	operationsUnknown = -1 << 31
-	resourceTopic     = 2
 )
 
 // Inspect looks at the cluster and at the topics of [Options.Topics] as [sink.Inspector] says. The
@@ -114,43 +112,43 @@ func (c *cluster) server() string {
 
 // inspectTopic reports whether a topic can be used.
 func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) bool {
-	name := nameOf(t)
-	server, subject := s.cluster.server(), "topic "+name
-	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), name)
+	name, server := nameOf(t), s.cluster.server()
+	unsafe := func(code findings.Code, text, remedy, command string, args ...any) {
+		r.Add(findings.Unsafe, code, "topic "+name, text).Says("%s", remedy).Types(command, args...)
+	}
+	granted := func(code findings.Code, text string) {
+		unsafe(code, text, "let an administrator run",
+			"kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), name)
+	}
+	leader := func(text, remedy string) {
+		unsafe(findings.TopicLeader, text, remedy, "kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
+	}
+	const missing = "does not exist, or this login may not DESCRIBE it"
 	err := answer(t.ErrorCode, "")
 	switch {
 	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.options.Table:
-		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
-			Says("create it").Types("%s", CreateTable(server, name))
-		return false
+		unsafe(findings.NoTopic, missing, "create it", "%s", CreateTable(server, name))
 	case errors.Is(err, kafkago.UnknownTopicOrPartition):
-		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
-			Says("bridge creates no topics: create it, with as many partitions as consumers are to share the work").
-			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 3", server, name)
-		return false
+		unsafe(findings.NoTopic, missing, "bridge creates no topics: create it, with as many partitions as consumers are to share the work",
+			"kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 3", server, name)
 	case errors.Is(err, kafkago.TopicAuthorizationFailed):
-		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be described by this login").
-			Says("let an administrator run").Types("%s", grant)
-		return false
+		granted(findings.TopicGrant, "may not be described by this login")
 	case err != nil:
-		r.Add(findings.Unsafe, findings.TopicLeader, subject, "cannot be used: "+err.Error()).
-			Says("see to the brokers").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
+		leader("cannot be used: "+err.Error(), "see to the brokers")
+	}
+	if err != nil {
 		return false
 	}
-	if operations := t.AuthorizedOperations; operations != operationsUnknown && operations != 0 {
-		// One command grants both.
-		switch {
-		case operations&(1<<operationWrite) == 0:
-			r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be written to by this login").
-				Says("let an administrator run").Types("%s", grant)
-		case operations&(1<<operationRead) == 0:
-			r.Add(findings.Unsafe, findings.TopicUnreadable, subject, "may not be read by this login: bridge reads there what its checkpoint lacks").
-				Says("let an administrator run").Types("%s", grant)
-		}
+	// One command grants both.
+	switch may := t.AuthorizedOperations; {
+	case may == operationsUnknown, may == 0:
+	case may&(1<<operationWrite) == 0:
+		granted(findings.TopicGrant, "may not be written to by this login")
+	case may&(1<<operationRead) == 0:
+		granted(findings.TopicUnreadable, "may not be read by this login: bridge reads there what its checkpoint lacks")
 	}
 	if n := len(t.Partitions); s.options.Table && n > 1 {
-		r.Add(findings.Unsafe, findings.TopicPartitions, subject, "has "+partitions(n)+": one holds the last message of each key in order").
-			Says("make it again with one").Types("%s", CreateTable(server, name))
+		unsafe(findings.TopicPartitions, "has "+partitions(n)+": one holds the last message of each key in order", "make it again with one", "%s", CreateTable(server, name))
 	}
 	without := 0
 	for _, p := range t.Partitions {
@@ -159,8 +157,7 @@ func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) b
 		}
 	}
 	if without > 0 {
-		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).
-			Says("see to the brokers that keep its replicas").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
+		leader(fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions))), "see to the brokers that keep its replicas")
 	}
 	return true
 }
@@ -175,53 +172,44 @@ func (s *Sink) user() string {
 
 // inspectConfigs looks at the limits of topics, where they show.
 func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []string) {
-	const size, cleanup = "max.message.bytes", cleanupPolicy
+	const size = "max.message.bytes"
 	if len(topics) == 0 {
 		return
 	}
-	request := &describeconfigs.Request{}
-	for _, topic := range topics {
-		request.Resources = append(request.Resources, describeconfigs.RequestResource{
-			ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{size, cleanup},
-		})
-	}
-	answered, _, err := s.cluster.roundTrip(ctx, request)
+	all, _, err := s.cluster.configs(ctx, topics, size, cleanupPolicy)
 	if err != nil {
 		r.Summary += "; their limits do not show"
 		return
 	}
-	server, hidden := s.cluster.server(), 0
-	for _, topic := range answered.(*describeconfigs.Response).Resources {
-		subject := "topic " + topic.ResourceName
-		if topic.ErrorCode != 0 {
+	hidden := 0
+	for _, topic := range topics {
+		config, subject := all[topic], "topic "+topic
+		if config.err != nil {
 			hidden++
-			if slices.Contains(s.options.Asked, topic.ResourceName) {
+			if slices.Contains(s.options.Asked, topic) {
 				r.Add(findings.Note, findings.TopicHidden, subject, "does not show its cleanup.policy to this login: deleted events are published without tombstones").
 					Says("set %s to on or off, or let an administrator run", option.KafkaTombstones).
-					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", server, s.user(), topic.ResourceName)
+					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", s.cluster.server(), s.user(), topic)
 			}
+			continue
 		}
-		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", server, topic.ResourceName)
-		for _, entry := range topic.ConfigEntries {
-			limit, err := strconv.Atoi(entry.ConfigValue)
-			switch {
-			case entry.ConfigName == size && err == nil && limit < smallLimit:
-				r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
-					Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
-			case entry.ConfigName == cleanup && s.options.Table:
-				if entry.ConfigValue != "compact" {
-					r.Add(findings.Unsafe, findings.TopicUncompacted, subject, fmt.Sprintf("is not compacted (cleanup.policy=%s): what it holds expires", entry.ConfigValue)).
-						Says("have it compacted").Types("%s%s=compact", alter, cleanup)
-				}
-			case entry.ConfigName == cleanup && strings.Contains(entry.ConfigValue, "compact"):
-				if why := s.options.Uncompactable[topic.ResourceName]; why != "" {
-					r.Add(findings.Warning, findings.TopicCompacted, subject, "is compacted, which loses events to late consumers, because "+why).
-						Says("to keep all").Types("%s%s=delete", alter, cleanup)
-					continue
-				}
-				r.Add(findings.Note, findings.TopicCompacted, subject, "is compacted: in the end it holds only the newest event of each entity").
-					Says("nothing where that is meant; to keep all").Types("%s%s=delete", alter, cleanup)
-			}
+		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", s.cluster.server(), topic)
+		if limit, err := strconv.Atoi(config.values[size]); err == nil && limit < smallLimit {
+			r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
+				Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
+		}
+		policy, why := config.values[cleanupPolicy], s.options.Uncompactable[topic]
+		switch {
+		case policy == "", s.options.Table && policy == compact, !s.options.Table && !strings.Contains(policy, compact):
+		case s.options.Table:
+			r.Add(findings.Unsafe, findings.TopicUncompacted, subject, fmt.Sprintf("is not compacted (cleanup.policy=%s): what it holds expires", policy)).
+				Says("have it compacted").Types("%scleanup.policy=compact", alter)
+		case why != "":
+			r.Add(findings.Warning, findings.TopicCompacted, subject, "is compacted, which loses events to late consumers, because "+why).
+				Says("to keep all").Types("%scleanup.policy=delete", alter)
+		default:
+			r.Add(findings.Note, findings.TopicCompacted, subject, "is compacted: in the end it holds only the newest event of each entity").
+				Says("nothing where that is meant; to keep all").Types("%scleanup.policy=delete", alter)
 		}
 	}
 	if hidden > 0 {

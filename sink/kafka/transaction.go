@@ -287,24 +287,33 @@ func (x *transaction) fill(partitions []*worker) (batches []*wireBatch, limit ti
 func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit time.Duration) error {
 	began := time.Now()
 	pause := backoff.Backoff{First: 5 * time.Millisecond, Max: time.Second}
+	note := func(r *portion, do func()) { r.call.present(do) }
 	for left := batches; ; {
 		until := began.Add(max(time.Since(began)+leastWait, limit))
 		generation := x.produce(ctx, until, left)
 		var failure error
 		again := left[:0:0]
 		for _, b := range left {
-			// What was refused may have arrived before, too.
-			x.open = x.open || b.lent && remedyFor(b.fault) == split
-			err := b.answered()
+			w := b.worker
 			switch {
-			case err == nil:
-			case errors.Is(err, errRefused), lost(err):
-				if failure == nil || lost(err) {
-					failure = err
+			case b.stored():
+				b.taken(note)
+				w.held, w.stalls = false, 0
+			case remedyFor(b.fault) == split:
+				// It may have arrived before, too.
+				x.open = x.open || b.lent
+				if b.refused(note) && failure == nil {
+					failure = errRefused
 				}
+			case lost(b.fault):
+				failure = b.fault
+				continue
 			default:
 				again = append(again, b)
+				continue
 			}
+			w.calm()
+			b.release()
 		}
 		if failure == nil && len(again) == 0 {
 			return nil
@@ -341,13 +350,8 @@ func (x *transaction) mend(ctx context.Context, generation int, again []*wireBat
 	s := x.t.sink
 	var failure error
 	for _, b := range again {
-		w, err := b.worker, b.fault
-		switch remedyFor(err) {
-		case reroute:
-			s.cluster.renew(generation)
-		case inspect:
-			err = w.inspect(ctx, generation, err)
-		}
+		w := b.worker
+		err := w.mend(ctx, generation, b.fault)
 		if took > verifiedWithin || !errors.Is(err, kafkago.NotEnoughReplicas) {
 			w.fault(err)
 		}
@@ -362,48 +366,4 @@ func (x *transaction) mend(ctx context.Context, generation int, again []*wireBat
 		}
 	}
 	return failure
-}
-
-// answered notes the answer about a batch of a transaction. The error says why that cannot be
-// committed, or that the batch is to be sent again.
-func (b *wireBatch) answered() error {
-	w, err := b.worker, b.fault
-	switch {
-	case b.stored():
-		b.acknowledge()
-		err = nil
-	case remedyFor(err) == split:
-		limit, ok := b.halved()
-		if !ok {
-			r := b.parts[0].portion
-			r.call.present(func() { r.reject(b.reason(err)) })
-			err = errRefused
-			break
-		}
-		w.limit, err = limit, nil
-	default:
-		return err
-	}
-	w.calm()
-	b.release()
-	return err
-}
-
-// acknowledge notes that a batch of a transaction was taken. One that lies just behind a marker of
-// ours covers that.
-func (b *wireBatch) acknowledge() {
-	w, base := b.worker, b.base
-	marker := w.follow(base, b.count)
-	next := w.id.advance(b.count)
-	w.id, w.held, w.stalls = &next, false, 0
-	for _, one := range b.parts {
-		r, n := one.portion, one.count
-		if !r.call.present(func() { r.acknowledge(n, base, marker) }) {
-			r.next += n
-		}
-		if base >= 0 {
-			base += int64(n)
-		}
-		marker = false
-	}
 }

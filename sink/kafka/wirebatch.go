@@ -128,6 +128,35 @@ func (f *wireBatch) stamp(id identity) {
 // stored reports whether the broker has the batch.
 func (f *wireBatch) stored() bool { return f.fault == nil || remedyFor(f.fault) == done }
 
+// taken notes, by note, that the broker has the batch. One that lies just behind a marker of ours
+// covers that.
+func (f *wireBatch) taken(note func(r *portion, do func())) {
+	w, base := f.worker, f.base
+	marker := w.follow(base, f.count)
+	next := w.id.advance(f.count)
+	w.id = &next
+	for _, p := range f.parts {
+		note(p.portion, func() { p.portion.acknowledge(p.count, base, marker) })
+		if base >= 0 {
+			base += int64(p.count)
+		}
+		marker = false
+	}
+}
+
+// refused has the next batch be smaller than this one, or notes that a single record is rejected,
+// and reports that.
+func (f *wireBatch) refused(note func(r *portion, do func())) (rejected bool) {
+	limit, ok := f.halved()
+	if ok {
+		f.worker.limit = limit
+		return false
+	}
+	r := f.parts[0].portion
+	note(r, func() { r.reject(f.reason(f.fault)) })
+	return true
+}
+
 // reason says why a single record was refused.
 func (f *wireBatch) reason(refusal error) string {
 	w := f.worker

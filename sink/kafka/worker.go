@@ -1,12 +1,20 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
 	"slices"
 	"sync"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"example.org/bridge/internal/backoff"
 )
+
+// errMoved says that the partition does not exist any more.
+var errMoved = errors.New("the topic has fewer partitions now")
 
 // worker sends to one partition, one batch at a time. Portions that arrive while a batch is in
 // flight share the next one. A goroutine drains it while there is something to send; with
@@ -124,35 +132,123 @@ func (w *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 	return w.inFlight
 }
 
-// deliver sends a batch to the broker and notes the results of its portions.
+// deliver sends a batch, however long that takes, and notes the results of its portions: until the
+// broker has it or refuses it for good, the partition is gone, or ctx ends.
 func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 	defer f.release()
 	if f.count == 0 {
 		// The callers left in this moment.
 		return
 	}
-	base, err := w.send(ctx, f)
-	switch {
-	case err == nil:
-		w.calm()
-		w.follow(base, f.count)
-		for _, p := range f.parts {
-			w.note(p.portion, func() { p.portion.acknowledge(p.count, base, false) })
-			if base >= 0 {
-				base += int64(p.count)
-			}
-		}
-	case errors.Is(err, errMoved):
-		w.move()
-	case remedyFor(err) == split && ctx.Err() == nil:
-		w.calm()
-		if limit, ok := f.halved(); ok {
-			w.limit = limit
+	var pause backoff.Backoff
+	for f.fault = f.seal(w.sink); remedyFor(f.fault) != split; {
+		generation := w.attempt(ctx, f)
+		if f.stored() {
+			w.calm()
+			f.taken(w.note)
 			return
 		}
-		r := f.parts[0].portion
-		w.note(r, func() { r.reject(f.reason(err)) })
+		if ctx.Err() != nil {
+			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming after
+			// what follows.
+			w.broken = w.broken || f.stamped != nil
+			return
+		}
+		if remedyFor(f.fault) == split {
+			break
+		}
+		err := w.mend(ctx, generation, f.fault)
+		if errors.Is(err, errMoved) {
+			w.broken = true
+			w.move()
+			return
+		}
+		w.fault(err)
+		if pause.Wait(ctx) != nil {
+			w.broken = w.broken || f.stamped != nil
+			return
+		}
 	}
+	w.calm()
+	f.refused(w.note)
+}
+
+// attempt sends the batch once.
+func (w *worker) attempt(ctx context.Context, f *wireBatch) (generation int) {
+	if generation, f.fault = w.identify(ctx); f.fault != nil {
+		return generation
+	}
+	if f.stamped == nil || *f.stamped != *w.id {
+		if f.lent {
+			f.wire = bytes.Clone(f.wire)
+		}
+		f.stamp(*w.id)
+	}
+	return w.sink.cluster.produce(ctx, "", f)
+}
+
+// identify sees to it that the worker has an identity that goes on where the broker expects it.
+func (w *worker) identify(ctx context.Context) (int, error) {
+	if w.id != nil && !w.broken {
+		return 0, nil
+	}
+	if w.id != nil {
+		if next, ok := w.id.nextEpoch(); ok {
+			w.id, w.broken = &next, false
+			return 0, nil
+		}
+	}
+	fresh, generation, err := w.sink.producers.other(ctx, w.id)
+	if err != nil {
+		return generation, err
+	}
+	w.id, w.broken = &fresh, false
+	return generation, nil
+}
+
+// mend does what can be done about a fault before the next attempt, and returns the fault, better
+// understood.
+func (w *worker) mend(ctx context.Context, generation int, err error) error {
+	switch remedyFor(err) {
+	case restart:
+		w.broken = true
+		if w.id != nil && (errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ProducerFenced)) {
+			w.id = &identity{producer: w.id.producer, epoch: lastEpoch}
+		}
+	case reroute:
+		w.sink.cluster.renew(generation)
+	case inspect:
+		return w.inspect(ctx, generation, err)
+	}
+	return err
+}
+
+// inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a
+// leader or a topic that does not exist is not sought by dropping everybody's connections.
+func (w *worker) inspect(ctx context.Context, generation int, err error) error {
+	found, seen, asked := w.sink.cluster.metadata(ctx, []string{w.topic})
+	if asked != nil {
+		w.sink.cluster.renew(seen)
+		return asked
+	}
+	if len(found.Topics) != 1 {
+		return err
+	}
+	t := &found.Topics[0]
+	if code := answer(t.ErrorCode, ""); code != nil {
+		return code
+	}
+	for _, p := range t.Partitions {
+		if p.Partition != w.partition {
+			continue
+		}
+		if p.Leader < 0 {
+			return kafkago.LeaderNotAvailable
+		}
+		w.sink.cluster.renew(generation)
+		return err
+	}
+	return errMoved
 }
 
 // move gives all portions back to their calls, to find another worker.
