@@ -32,7 +32,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, c.advertised(address, err)
 	}
 	held := &conn{Conn: raw, cluster: c}
-	if !c.hold(held) {
+	if !c.register(held) {
 		return nil, errors.Join(sink.ErrClosed, raw.Close())
 	}
 	ready := net.Conn(held)
@@ -45,7 +45,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err == nil {
 		until, _ := connecting.Deadline()
 		if err = ready.SetDeadline(until); err == nil {
-			err = c.greet(w, address)
+			err = c.negotiate(w, address)
 		}
 	}
 	if err != nil {
@@ -99,10 +99,10 @@ func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 	return secure, secure.HandshakeContext(ctx)
 }
 
-// greet exchanges the first two requests. Their errors say where no broker answers with this
+// negotiate exchanges the first two requests. Their errors say where no broker answers with this
 // configuration: any other server than Kafka sends what would be a huge size, and a broker that
 // wants a login tells its versions, and closes the connection at the next request.
-func (c *cluster) greet(w *wire, address string) error {
+func (c *cluster) negotiate(w *wire, address string) error {
 	next := kmsg.Request(&kmsg.MetadataRequest{Version: 7, Topics: []kmsg.MetadataRequestTopic{}})
 	if c.options.SASL != nil {
 		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.mechanism().Name()}
@@ -211,8 +211,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// hold has close drop a connection. It returns false behind that.
-func (c *cluster) hold(held *conn) bool {
+// register has close drop a connection. It returns false behind that.
+func (c *cluster) register(held *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {

@@ -176,8 +176,8 @@ func amend(t *testing.T, c *kfake.Cluster, key kmsg.Key, change func(kmsg.Reques
 	})
 }
 
-// TestACoordinatorThatInitialisesAndDeniesIt answers NOT_COORDINATOR to what it has done: to a claim,
-// to its confirmation, and behind a transaction of unknown outcome. The process goes on.
+// TestACoordinatorThatInitialisesAndDeniesIt answers NOT_COORDINATOR to what it has done: to a
+// claim, to its confirmation, and behind a transaction of unknown outcome. The process goes on.
 func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
 	t.Parallel()
 	for name, denied := range map[string][]int{

@@ -164,9 +164,7 @@ func TestALookupIsBounded(t *testing.T) {
 }
 
 // TestTheDefaultChain reads a shared file again after a minute.
-func TestTheDefaultChain(t *testing.T) { synctest.Test(t, theDefaultChain) }
-
-func theDefaultChain(t *testing.T) {
+func TestTheDefaultChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials")
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
 		t.Setenv(name, "")
@@ -174,22 +172,24 @@ func theDefaultChain(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
 	t.Setenv("AWS_CONFIG_FILE", path+".config")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	m := mskiam.New(mskiam.Options{Region: "us-east-1"})
-	for _, key := range []string{"FIRST", "SECOND"} {
-		if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		m := mskiam.New(mskiam.Options{Region: "us-east-1"})
+		for _, key := range []string{"FIRST", "SECOND"} {
+			if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
+				t.Errorf("logged in as %s", got)
+			}
+			time.Sleep(time.Minute)
+		}
+		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
-			t.Errorf("logged in as %s", got)
+		if _, _, err := m.Start(at(t.Context())); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
+			t.Errorf("without credentials: %v", err)
 		}
-		time.Sleep(time.Minute)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := m.Start(at(t.Context())); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
-		t.Errorf("without credentials: %v", err)
-	}
+	})
 }
 
 // TestExchange logs in to a broker, over each of its connections.
