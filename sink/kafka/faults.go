@@ -134,8 +134,8 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.NotEnoughReplicasAfterAppend: {advice: "too few replicas of topic %s are in sync (min.insync.replicas)"},
 }
 
-// judge returns what follows from an error.
-func judge(err error) verdict {
+// verdictOf returns what follows from an error.
+func verdictOf(err error) verdict {
 	var code kafkago.Error
 	switch {
 	case errors.As(err, &code):
@@ -146,12 +146,12 @@ func judge(err error) verdict {
 	return verdict{remedy: reroute, reach: allTopics}
 }
 
-func remedyFor(err error) remedy { return judge(err).remedy }
+func remedyFor(err error) remedy { return verdictOf(err).remedy }
 
 // scope names how much of the cluster a fault concerns: everywhere, a topic, or one partition of
 // it.
 func scope(topic string, partition int32, err error) string {
-	switch judge(err).reach {
+	switch verdictOf(err).reach {
 	case allTopics:
 		return everywhere
 	case oneTopic:
@@ -162,7 +162,7 @@ func scope(topic string, partition int32, err error) string {
 
 // explain adds what an operator can do about a fault.
 func explain(topic string, err error) error {
-	advice := judge(err).advice
+	advice := verdictOf(err).advice
 	switch {
 	case errors.Is(err, kafkago.IllegalSASLState):
 		return option.Errorf("this listener asks for no login: unset %s, or name the listener that does in %s: %w", option.KafkaSASLMechanism, option.SinkURL, err)
