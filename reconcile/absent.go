@@ -16,6 +16,7 @@ import (
 
 // candidate notes an entity that has no row under the id of its entry.
 func (p *pass) candidate(entry *store.Change) {
+	p.countLive(entry)
 	switch {
 	case p.unjudged != "":
 	case p.beyond:
@@ -93,18 +94,6 @@ func (p *pass) recount(ctx context.Context) error {
 	})
 }
 
-// logGuard logs that the guard has tripped: as an error when that is new.
-func (p *pass) logGuard() {
-	switch {
-	case p.mode.DryRun:
-		p.log.Info("reconcile guard would trip", "why", p.guard)
-	case p.run.Guard != "":
-		p.log.Warn("reconcile guard is still tripped", "why", p.guard)
-	default:
-		p.log.Error("reconcile guard tripped", "why", p.guard)
-	}
-}
-
 // nominateAbsent nominates the entities that wait, unless the guard trips.
 func (p *pass) nominateAbsent(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
@@ -126,8 +115,14 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 	}
 	// Invariant 5: no delete until a person agrees.
 	if p.guard != "" {
-		p.tripped = true
-		p.logGuard()
+		switch {
+		case p.mode.DryRun:
+			p.log.Info("reconcile guard would trip", "why", p.guard)
+		case p.run.Guard != "":
+			p.log.Warn("reconcile guard is still tripped", "why", p.guard)
+		default:
+			p.log.Error("reconcile guard tripped", "why", p.guard)
+		}
 		return nil
 	}
 	if p.mode.DryRun {
@@ -138,7 +133,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
-		if err := p.rows.nominateNow(ctx, Nomination{Entities: entities}); err != nil {
+		if err := p.rows.nominate(ctx, Nomination{Entities: entities}); err != nil {
 			return err
 		}
 		p.run.Judged += uint64(len(entities))
@@ -230,20 +225,13 @@ func (p *pass) finish(ctx context.Context) error {
 	if !p.wish.due {
 		return nil
 	}
-	// That the guard tripped is on record. What another server lacks may be a row that was missed.
-	whole := p.opts.Kind != event.Release || p.unjudged == ""
-	return p.answer(ctx, p.wish, whole)
-}
-
-// answer notes that a run which answers a wish has ended, and tells the owner if it has compared
-// the whole table.
-func (r *Reconciler) answer(ctx context.Context, w wish, whole bool) error {
-	r.answered = w
-	if !whole {
+	p.answered = p.wish
+	if p.opts.Kind == event.Release && p.unjudged != "" {
+		// What another server lacks may be a row that was missed.
 		return nil
 	}
-	if err := r.opts.Owner.Reconciled(ctx, w.number); err != nil {
-		return fmt.Errorf("record that %s was reconciled: %w", r.opts.Shard, err)
+	if err := p.opts.Owner.Reconciled(ctx, p.wish.number); err != nil {
+		return fmt.Errorf("record that %s was reconciled: %w", p.opts.Shard, err)
 	}
 	return nil
 }
@@ -270,7 +258,7 @@ func (p *pass) forget(ctx context.Context) error {
 // aside, has been compared with what was published, and the tail has come to where the table ended.
 // A busy tail is given the time for that.
 func (p *pass) verify(ctx context.Context) error {
-	if p.tripped || p.unjudged != "" {
+	if p.guard != "" || p.unjudged != "" {
 		return nil
 	}
 	if there, err := p.awaitTail(ctx, 2*p.opts.Window+2*time.Second); err != nil || !there {

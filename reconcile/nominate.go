@@ -27,8 +27,7 @@ type nominator struct {
 
 	ranges, spare []source.Range
 	ids           int
-	// silent are rows of the page that is being compared, which are looked up before.
-	silent silent
+	// flying is the nomination that the owner has not decided yet.
 	flying chan outcome
 }
 
@@ -62,20 +61,29 @@ func (n *nominator) send(ctx context.Context) error {
 	named := Nomination{Rows: n.ranges}
 	// Invariant 7: two lists of rows, one with the owner and one being filled.
 	n.ranges, n.spare, n.ids = n.spare[:0], n.ranges, 0
-	if n.alone {
-		return n.nominateNow(ctx, named)
-	}
+	n.flying = n.begin(ctx, named)
+	return nil
+}
+
+// begin begins a nomination.
+func (n *nominator) begin(ctx context.Context, named Nomination) chan outcome {
 	flying := make(chan outcome, 1)
-	n.flying = flying
-	go func() {
+	run := func() {
+		ctx, cancel := context.WithTimeoutCause(ctx, n.timeout, errTimeout)
+		defer cancel()
 		var o outcome
 		o.err = panics.Guard(func() (err error) {
-			o.verdict, err = n.nominate(ctx, named)
+			o.verdict, err = n.owner.Nominate(ctx, named)
 			return err
 		})
 		flying <- o
-	}()
-	return nil
+	}
+	if n.alone {
+		run()
+	} else {
+		go run()
+	}
+	return flying
 }
 
 // wait blocks until the nomination in flight has been judged.
@@ -97,17 +105,10 @@ func (n *nominator) flush(ctx context.Context) error {
 	return n.wait()
 }
 
-// nominateNow makes a nomination and blocks until the owner has decided.
-func (n *nominator) nominateNow(ctx context.Context, named Nomination) error {
-	verdict, err := n.nominate(ctx, named)
-	n.count(verdict)
-	return err
-}
-
-func (n *nominator) nominate(ctx context.Context, named Nomination) (Verdict, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.timeout, errTimeout)
-	defer cancel()
-	return n.owner.Nominate(ctx, named)
+// nominate makes a nomination and blocks until the owner has decided.
+func (n *nominator) nominate(ctx context.Context, named Nomination) error {
+	n.flying = n.begin(ctx, named)
+	return n.wait()
 }
 
 var errTimeout = errors.New("what differs could not be published for long: is the bus away?")
@@ -118,12 +119,11 @@ type dryRun struct {
 	*pass
 	differences []Difference
 	seen        []dryRow
-	entities    [][]byte
-	known       []store.Entry
 	// floor is that of the shard.
 	floor uint64
 }
 
+// dryRow is a row that was read, as far as it is compared with the view.
 type dryRow struct {
 	event.Digest
 	row uint64
@@ -172,7 +172,7 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 		}
 		return nil
 	}
-	d.seen, d.entities = d.seen[:0], d.entities[:0]
+	d.seen = d.seen[:0]
 	for i := range d.page.Rows {
 		seen, err := digest(d.encoder, d.page.Columns, &d.page.Rows[i])
 		if err != nil {
@@ -182,20 +182,24 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 		d.seen = append(d.seen, dryRow{seen, d.page.Rows[i].ID})
 	}
 	slices.SortFunc(d.seen, func(a, b dryRow) int { return bytes.Compare(a.Key, b.Key) })
-	for i := range d.seen {
-		d.entities = append(d.entities, d.seen[i].Key)
+	known, err := d.lookup(ctx, d.seen)
+	for i := range known {
+		d.countRow(verdict, &d.seen[i], &known[i])
 	}
-	err := d.retry(ctx, "look up the view", func() (err error) {
-		d.known, err = d.opts.View.Lookup(ctx, d.opts.Shard, d.entities, d.known[:0])
+	return err
+}
+
+// lookup returns what the view has of the entities of rows.
+func (r *Reconciler) lookup(ctx context.Context, rows []dryRow) (known []store.Entry, err error) {
+	entities := make([][]byte, len(rows))
+	for i := range rows {
+		entities[i] = rows[i].Key
+	}
+	err = r.retry(ctx, "look up the view", func() (err error) {
+		known, err = r.opts.View.Lookup(ctx, r.opts.Shard, entities, known[:0])
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for i := range d.seen {
-		d.countRow(verdict, &d.seen[i], &d.known[i])
-	}
-	return nil
+	return known, err
 }
 
 // countRow counts the event that the owner would publish for a row.
@@ -247,34 +251,19 @@ func (d *dryRun) example(difference Difference) {
 // deleted is what a Difference says of an entity that is gone.
 const deleted = "deleted"
 
-// silent are rows that are news only of an entity that is there, without an entry under their id.
-type silent struct {
-	rows     []uint64
-	entities [][]byte
-	known    []store.Entry
-}
-
-func (s *silent) add(row uint64, entity []byte) {
-	s.rows, s.entities = append(s.rows, row), append(s.entities, slices.Clone(entity))
-}
-
 // compareSilent nominates those silent rows whose entity was published with another row: it is
 // looked up, as most of them have no entity.
-func compareSilent(ctx context.Context, p *pass) error {
-	s := &p.rows.silent
-	if len(s.rows) == 0 {
+func (p *pass) compareSilent(ctx context.Context) error {
+	if len(p.silent) == 0 {
 		return nil
 	}
-	err := p.retry(ctx, "look up the view", func() (err error) {
-		s.known, err = p.opts.View.Lookup(ctx, p.opts.Shard, s.entities, s.known[:0])
-		return err
-	})
+	known, err := p.lookup(ctx, p.silent)
 	if err != nil {
 		return err
 	}
 	begun := false
-	for i := range s.known {
-		if s.known[i].State == store.Unknown || s.known[i].State == store.Absent && !s.known[i].Disputed {
+	for i := range known {
+		if known[i].State == store.Unknown || known[i].State == store.Absent && !known[i].Disputed {
 			continue
 		}
 		if !begun || p.rows.full() {
@@ -284,9 +273,9 @@ func compareSilent(ctx context.Context, p *pass) error {
 			}
 		}
 		begun = true
-		p.rows.row(s.rows[i])
+		p.rows.row(p.silent[i].row)
 	}
-	clear(s.entities)
-	s.rows, s.entities = s.rows[:0], s.entities[:0]
+	clear(p.silent)
+	p.silent = p.silent[:0]
 	return nil
 }

@@ -37,7 +37,10 @@ type pass struct {
 	spent bool
 
 	rows nominator
-	view viewCursor
+	// silent are rows of the page that is compared, that are news only of an entity that is there
+	// and have no entry under their id.
+	silent []dryRow
+	view   viewCursor
 	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
 	// looked up by key.
 	candidates candidates
@@ -50,10 +53,9 @@ type pass struct {
 	// beyond says that the guard will trip whatever is still to be read.
 	beyond bool
 
-	dry   dryRun
+	dry dryRun
+	// guard says why the guard tripped in this run.
 	guard string
-	// tripped says that the guard tripped in this run.
-	tripped bool
 }
 
 // rowReads are what reads by key and by id need.
@@ -201,7 +203,7 @@ func (p *pass) count(v Verdict) {
 // commit has the owner decide about all nominations up to reached, and saves the progress of the
 // run.
 func (p *pass) commit(ctx context.Context) error {
-	if err := compareSilent(ctx, p); err != nil {
+	if err := p.compareSilent(ctx); err != nil {
 		return err
 	}
 	if err := p.rows.flush(ctx); err != nil {
@@ -228,10 +230,8 @@ func (p *pass) reported(err error) Report {
 		Gone:        p.gone,
 		Unjudged:    p.unjudged,
 		Verified:    p.run.Verified,
+		Guard:       p.guard,
 		Differences: p.dry.differences,
-	}
-	if p.tripped {
-		report.Guard = p.guard
 	}
 	if err != nil {
 		report.Ended = time.Time{}

@@ -357,9 +357,7 @@ func (o Options) newLimiter() *limiter {
 	if o.Rate > 0 {
 		limit = rate.Limit(o.Rate)
 	}
-	l := &limiter{Limiter: rate.NewLimiter(limit, o.PageRows)}
-	l.AllowN(time.Now(), l.Burst())
-	return l
+	return &limiter{Limiter: rate.NewLimiter(limit, o.PageRows), owed: o.PageRows}
 }
 
 // wait blocks before a read until the rows of the read before are permitted. So no page grows old

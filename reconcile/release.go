@@ -26,11 +26,9 @@ const (
 // longer polled: rows under them are all that a release stream can have missed. It skips stretches
 // of which everything was published. Rows that are gone are no event.
 func (p *pass) release(ctx context.Context) error {
-	var (
-		unpolled = unpolled{pass: p}
-		ids      source.IDs
-		limiter  = p.opts.newLimiter()
-	)
+	var ranges []source.Range
+	var ids source.IDs
+	limiter := p.opts.newLimiter()
 	defer func() {
 		// A nomination in flight ends by itself or with ctx; an error that ends the run is told
 		// already.
@@ -40,11 +38,12 @@ func (p *pass) release(ctx context.Context) error {
 		if err := limiter.wait(ctx); err != nil {
 			return err
 		}
-		through, err := unpolled.read(ctx, p.reached+1)
-		if err != nil {
+		var through uint64
+		var err error
+		if ranges, through, err = p.unpolled(ctx, ranges[:0], p.reached+1); err != nil {
 			return err
 		}
-		if err := p.compareIDs(ctx, unpolled.ranges, through, &ids); err != nil {
+		if err := p.compareIDs(ctx, ranges, through, &ids); err != nil {
 			return err
 		}
 		limiter.read(len(ids.List))
@@ -58,72 +57,53 @@ func (p *pass) release(ctx context.Context) error {
 	return p.commit(ctx)
 }
 
-// unpolled reads which ids were not published and are no longer polled, a few parts of the ledger
-// at once. Invariant 7: it takes the same memory however many they are.
-type unpolled struct {
-	*pass
-	parts  []ledger.Chunk
-	ranges []source.Range
-}
-
-// read reads the ranges of such ids from an id on, and returns through which id they are all there,
-// at most the bound of the run.
-func (u *unpolled) read(ctx context.Context, from uint64) (through uint64, err error) {
-	u.ranges, through = u.ranges[:0], u.run.Bound
-	if through, err = u.readParts(ctx, from, through); err != nil {
-		return 0, err
-	}
-	slices.SortFunc(u.ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
-	u.ranges = source.RangesThrough(source.RangesAbove(source.JoinRanges(u.ranges, 0), from-1), through)
-	return through, nil
-}
-
-// readParts adds what the ledger says.
-func (u *unpolled) readParts(ctx context.Context, from, through uint64) (uint64, error) {
-	err := u.retry(ctx, "read the gap ledger", func() (err error) {
-		if u.parts, err = u.appendParts(ctx, u.parts[:0], 0, 1); err != nil || len(u.parts) == 0 {
-			return err
+// unpolled appends to dst the ranges of ids from an id on that were not published and are no longer
+// polled, and returns through which id they are all there, at most the bound of the run. Invariant
+// 7: it reads a few parts of the ledger at once, and takes the same memory however many they are.
+func (p *pass) unpolled(ctx context.Context, dst []source.Range, from uint64) (_ []source.Range, through uint64, err error) {
+	var head, parts []ledger.Chunk
+	err = p.retry(ctx, "read the gap ledger", func() (err error) {
+		if head, err = p.parts(ctx, 0, 1); err == nil && len(head) > 0 {
+			parts, err = p.parts(ctx, from, partsAtOnce)
 		}
-		u.parts, err = u.appendParts(ctx, u.parts, from, partsAtOnce)
 		return err
 	})
-	if err != nil || len(u.parts) == 0 {
-		return through, err
+	through = p.run.Bound
+	if err != nil || len(head) == 0 {
+		return dst, through, err
 	}
-	saved, err := ledger.ReadSaved(u.parts[0].Bytes)
+	saved, err := ledger.ReadSaved(head[0].Bytes)
 	if err != nil {
-		return 0, err
+		return dst, 0, err
 	}
-	parts := u.parts[1:]
 	if n := len(parts); n == partsAtOnce {
 		// What lies between this part and the next one is not known.
 		through, parts = min(through, parts[n-1].Key-1), parts[:n-1]
 	}
-	u.ranges = saved.Wide(u.ranges)
+	dst = saved.Wide(dst)
 	for _, part := range parts {
 		if part.Key == 0 {
 			continue
 		}
-		if u.ranges, err = saved.Unpolled(u.ranges, part); err != nil {
-			return 0, err
+		if dst, err = saved.Unpolled(dst, part); err != nil {
+			return dst, 0, err
 		}
 	}
-	return through, nil
+	slices.SortFunc(dst, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+	return source.RangesThrough(source.RangesAbove(source.JoinRanges(dst, 0), from-1), through), through, nil
 }
 
-// appendParts appends up to limit parts of the gap ledger to dst, beginning with the last one at or
-// below from.
-func (u *unpolled) appendParts(ctx context.Context, dst []ledger.Chunk, from uint64, limit int) ([]ledger.Chunk, error) {
-	for part, err := range u.opts.Store.Parts(ctx, u.key(), store.Gaps, from) {
+// parts returns up to limit parts of the gap ledger, beginning with the last one at or below from.
+func (r *Reconciler) parts(ctx context.Context, from uint64, limit int) (parts []ledger.Chunk, err error) {
+	for part, err := range r.opts.Store.Parts(ctx, r.key(), store.Gaps, from) {
 		if err != nil {
-			return dst, err
+			return nil, err
 		}
-		dst = append(dst, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-		if limit--; limit == 0 {
+		if parts = append(parts, ledger.Chunk{Key: part.Number, Bytes: part.Bytes}); len(parts) == limit {
 			break
 		}
 	}
-	return dst, nil
+	return parts, nil
 }
 
 // compareIDs nominates the rows that exist in ranges, and moves reached to through, or to the last

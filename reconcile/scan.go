@@ -55,26 +55,33 @@ func (p *pass) beyondBound(ctx context.Context) error {
 	return p.commit(ctx)
 }
 
-// scanTable reads the table up to the bound side by side with the view.
+// scanTable reads the table up to the bound side by side with the view, a page ahead of what is
+// compared.
 func (p *pass) scanTable(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ahead := p.readAhead(ctx)
+	limiter := p.opts.newLimiter()
+	// Invariant 7: two pages, one being read and one being compared.
+	pages := [2]source.Page{}
+	next := p.readAhead(ctx, limiter, &pages[0], p.reached)
 	defer func() {
 		cancel()
-		for range ahead.pages {
-			// Until the reader has ended.
+		if next != nil {
+			<-next
 		}
 		// A nomination in flight ends with ctx; the error that ends the scan is told already.
 		_ = p.rows.wait()
 	}()
-	for read := range ahead.pages {
-		if read.err != nil {
+	for i := 1; next != nil; i++ {
+		read := <-next
+		if next = nil; read.err != nil {
 			return read.err
+		}
+		if !read.last {
+			next = p.readAhead(ctx, limiter, &pages[i%2], read.through)
 		}
 		if err := p.compare(ctx, read); err != nil {
 			return err
 		}
-		ahead.free <- read.page
 		p.tracker.progress(p)
 		if p.saveDue() {
 			if err := p.commit(ctx); err != nil {
@@ -82,10 +89,41 @@ func (p *pass) scanTable(ctx context.Context) error {
 			}
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	return p.commit(ctx)
+}
+
+// readPage is a page of the scan, or why there is none.
+type readPage struct {
+	page *source.Page
+	// through is the id up to which the page holds all rows; last says that it is the bound.
+	through uint64
+	last    bool
+	err     error
+}
+
+// readAhead begins to read the page after an id, as soon as the limiter permits.
+func (p *pass) readAhead(ctx context.Context, limiter *limiter, page *source.Page, after uint64) <-chan readPage {
+	ahead, bound := make(chan readPage, 1), p.run.Bound
+	go func() {
+		read := readPage{page: page, through: bound, last: true}
+		read.err = panics.Guard(func() error {
+			if err := limiter.wait(ctx); err != nil {
+				return err
+			}
+			q := source.Query{After: after, Through: bound, Limit: p.opts.PageRows, MaxBytes: p.opts.PageBytes}
+			if err := p.read(ctx, q, page); err != nil {
+				return err
+			}
+			limiter.read(len(page.Rows))
+			if n := len(page.Rows); n > 0 && page.More {
+				read.through = page.Rows[n-1].ID
+				read.last = read.through == bound
+			}
+			return nil
+		})
+		ahead <- read
+	}()
+	return ahead
 }
 
 // compare compares the rows of a page, and the view up to where the page reaches.
@@ -111,7 +149,7 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 	if err := p.passOver(ctx, read.through); err != nil {
 		return err
 	}
-	return compareSilent(ctx, p)
+	return p.compareSilent(ctx)
 }
 
 // passOver goes through the entries of the view up to the id through, none of which has a row, and
@@ -131,7 +169,6 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 				return err
 			}
 		}
-		p.countLive(entry)
 		p.candidate(entry)
 		p.reached = entry.Entry.Row
 		p.view.advance()
@@ -153,8 +190,8 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 		if entry == nil || entry.Entry.Row != row.ID {
 			break
 		}
-		p.countLive(entry)
 		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless {
+			p.countLive(entry)
 			known, same = true, agrees(&entry.Entry, &seen)
 		} else {
 			// The row is about another entity now.
@@ -167,7 +204,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 	switch {
 	case same, seen.Keyless, !known && p.young(page, row):
 	case seen.Silent && !known:
-		p.rows.silent.add(row.ID, seen.Key)
+		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key)}, row.ID})
 	default:
 		p.rows.row(row.ID)
 	}
@@ -224,81 +261,6 @@ func (p *pass) young(page *source.Page, row *source.Row) bool {
 	return age < p.opts.Window+resolution && age > -p.opts.Window-resolution
 }
 
-// readPage is a page of the scan, or why there is none.
-type readPage struct {
-	page *source.Page
-	// through is the id up to which the page holds all rows; last says that it is the bound.
-	through uint64
-	last    bool
-	err     error
-}
-
-// pagesAhead is a reader that is a page ahead of who compares.
-type pagesAhead struct {
-	// pages is closed when the reader has ended, free takes pages back.
-	pages chan readPage
-	free  chan *source.Page
-}
-
-// readAhead starts a reader of the rows after reached, which ends with ctx. Its pages must be read
-// until they are closed.
-func (p *pass) readAhead(ctx context.Context) pagesAhead {
-	// Invariant 7: two pages, one being read and one being compared.
-	ahead := pagesAhead{pages: make(chan readPage), free: make(chan *source.Page, 2)}
-	ahead.free <- new(source.Page)
-	ahead.free <- new(source.Page)
-	after, bound := p.reached, p.run.Bound
-	go func() {
-		defer close(ahead.pages)
-		limiter := p.opts.newLimiter()
-		for after < bound {
-			var read readPage
-			err := panics.Guard(func() error {
-				read = p.readPage(ctx, limiter, ahead.free, source.Query{
-					After: after, Through: bound, Limit: p.opts.PageRows, MaxBytes: p.opts.PageBytes,
-				})
-				return read.err
-			})
-			if err != nil {
-				read = readPage{err: err}
-			}
-			select {
-			case ahead.pages <- read:
-			case <-ctx.Done():
-				return
-			}
-			if read.err != nil || read.last {
-				return
-			}
-			after = read.through
-		}
-	}()
-	return ahead
-}
-
-// readPage reads the next page as soon as the limiter permits.
-func (p *pass) readPage(ctx context.Context, limiter *limiter, free <-chan *source.Page, q source.Query) readPage {
-	var page *source.Page
-	select {
-	case page = <-free:
-	case <-ctx.Done():
-		return readPage{err: context.Cause(ctx)}
-	}
-	if err := limiter.wait(ctx); err != nil {
-		return readPage{err: err}
-	}
-	if err := p.read(ctx, q, page); err != nil {
-		return readPage{err: err}
-	}
-	n := len(page.Rows)
-	limiter.read(n)
-	if n == 0 || !page.More {
-		return readPage{page: page, through: q.Through, last: true}
-	}
-	through := page.Rows[n-1].ID
-	return readPage{page: page, through: through, last: through == q.Through}
-}
-
 // missing sorts entities and returns those without a row in any table of the stream. The result
 // reuses entities.
 func (p *pass) missing(ctx context.Context, entities []store.Change) ([]store.Change, error) {
@@ -312,25 +274,21 @@ func (p *pass) missing(ctx context.Context, entities []store.Change) ([]store.Ch
 
 // without returns the entities that have no row in the table. entities are in order. A page that
 // does not hold all of their rows proves no absence, so it reads fewer at a time.
-func (p *pass) without(ctx context.Context, entities []store.Change) ([]store.Change, error) {
-	var rest []store.Change
+func (p *pass) without(ctx context.Context, entities []store.Change) (rest []store.Change, err error) {
 	for len(entities) > 0 {
 		part := entities[:min(len(entities), source.MaxKeys)]
-		for {
-			found, whole, err := p.present(ctx, part)
-			if err != nil {
-				return nil, err
+		found, whole, err := p.present(ctx, part)
+		for err == nil && !whole && len(part) > 1 {
+			part = part[:len(part)/2]
+			found, whole, err = p.present(ctx, part)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			if !found[i] {
+				rest = append(rest, part[i])
 			}
-			if !whole && len(part) > 1 {
-				part = part[:len(part)/2]
-				continue
-			}
-			for i := range part {
-				if !found[i] {
-					rest = append(rest, part[i])
-				}
-			}
-			break
 		}
 		entities = entities[len(part):]
 	}

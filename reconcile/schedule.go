@@ -95,7 +95,8 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 			t.setRequests(append(t.asked, request{mode: mode, since: now, from: now}))
 		}
 	}
-	s.stir()
+	close(s.changed)
+	s.changed = make(chan struct{})
 	return shards
 }
 
@@ -111,54 +112,47 @@ func (t *turn) setDue(due time.Time) {
 	t.tracker.update(func(s *Status) { s.Next = due })
 }
 
-// stir wakes the goroutines that wait for a run. The caller holds mu.
-func (s *Scheduler) stir() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // Run runs the reconciles that are due, one at a time in each database, until ctx ends. It returns
 // nil once all runs have ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
-	for _, name := range s.sources() {
-		workers.Go(func() { s.runSource(ctx, name) })
+	bySource := map[string][]*turn{}
+	for _, t := range s.turns {
+		bySource[t.Source] = append(bySource[t.Source], t)
+	}
+	for _, turns := range bySource {
+		workers.Go(func() { s.runSource(ctx, turns) })
 	}
 	workers.Wait()
 	return nil
 }
 
-func (s *Scheduler) sources() []string {
-	var names []string
-	for _, t := range s.turns {
-		names = append(names, t.Source)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // runSource runs the shards of one database.
-func (s *Scheduler) runSource(ctx context.Context, name string) {
-	for _, t := range s.turns {
-		if t.Source == name {
-			s.open(ctx, t)
-		}
+func (s *Scheduler) runSource(ctx context.Context, turns []*turn) {
+	for _, t := range turns {
+		s.open(ctx, t)
 	}
 	for ctx.Err() == nil {
-		t, asked, wait := s.next(name)
+		t, asked, wait, changed := s.next(turns)
 		if t == nil {
-			wait(ctx)
+			timer := time.NewTimer(wait)
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-timer.C:
+			}
+			timer.Stop()
 			continue
 		}
 		mode := Mode{}
 		if asked != nil {
-			mode = asked.mode
+			mode = *asked
 		}
 		report, err := t.Run(ctx, mode)
 		if ctx.Err() != nil {
 			return
 		}
-		s.done(t, asked, report, err)
+		s.done(t, asked != nil, report, err)
 	}
 }
 
@@ -170,19 +164,16 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 		last = Run{}
 	}
 	t.tracker.update(func(s *Status) { s.restore(last) })
+	due, began := last.Ended.Add(jitter(t.Interval)), !last.Started.IsZero()
+	switch {
+	case began && (last.Ended.IsZero() || time.Since(last.Ended) >= t.Interval), !began && t.AtOnce:
+		due = time.Now()
+	case !began:
+		due = time.Now().Add(jitter(t.Interval))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	switch {
-	case !last.Started.IsZero() && last.Ended.IsZero(), last.Started.IsZero() && t.AtOnce:
-		t.setDue(now)
-	case last.Started.IsZero():
-		t.setDue(now.Add(jitter(t.Interval)))
-	case now.Sub(last.Ended) >= t.Interval:
-		t.setDue(now)
-	default:
-		t.setDue(last.Ended.Add(jitter(t.Interval)))
-	}
+	t.setDue(due)
 }
 
 // jitter returns a random time between half and all of interval, so that shards that began together
@@ -191,47 +182,35 @@ func jitter(interval time.Duration) time.Duration {
 	return interval/2 + rand.N(interval/2+1)
 }
 
-// next returns the shard of a database to run now and the request that this answers, nil if its
-// time has come without one. If there is no shard to run, it returns how to wait for one. Requests
-// go first.
-func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(context.Context)) {
+// next returns the shard to run now and what its first request asks for, nil if its time has come
+// without one. If there is no shard to run, it returns how long to wait, unless the schedule
+// changes. Requests go first.
+func (s *Scheduler) next(turns []*turn) (now *turn, asked *Mode, wait time.Duration, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var asks, dues *turn
-	var first time.Time
-	for _, t := range s.turns {
-		if t.Source != name {
-			continue
-		}
+	var asks *turn
+	wait = wishPoll
+	for _, t := range turns {
 		if len(t.asked) > 0 && (asks == nil || t.asked[0].from.Before(asks.asked[0].from)) {
 			asks = t
 		}
-		if at := t.begins(); dues == nil || at.Before(first) {
-			dues, first = t, at
+		if until := time.Until(t.begins()); now == nil || until < wait {
+			now, wait = t, min(until, wishPoll)
 		}
 	}
-	until := min(time.Until(first), wishPoll)
 	if asks != nil {
-		if time.Until(asks.asked[0].from) <= 0 {
+		if until := time.Until(asks.asked[0].from); until <= 0 {
 			asks.asked[0].taken = true
-			r := asks.asked[0]
-			return asks, &r, nil
-		}
-		until = min(until, time.Until(asks.asked[0].from))
-	}
-	if until <= 0 {
-		return dues, nil, nil
-	}
-	changed := s.changed
-	return nil, nil, func(ctx context.Context) {
-		timer := time.NewTimer(until)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-timer.C:
+			mode := asks.asked[0].mode
+			return asks, &mode, 0, nil
+		} else if wait > 0 {
+			wait = min(wait, until)
 		}
 	}
+	if wait > 0 {
+		now = nil
+	}
+	return now, nil, wait, s.changed
 }
 
 // begins returns when the next run begins that nobody has asked for. The caller holds mu.
@@ -248,45 +227,42 @@ func (t *turn) begins() time.Time {
 	return t.hold
 }
 
-// done records how a run ended and when the next one begins.
-func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
+// done records how a run ended and when the next one begins. asked says that it answers the first
+// request: that stays where the run only finished an earlier one, or the shard is still starting.
+func (s *Scheduler) done(t *turn, asked bool, report Report, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if asked != nil {
-		s.answer(t, asked, report, err)
+	now, notRunning := time.Now(), errors.Is(err, ErrNotRunning)
+	if asked {
+		r := &t.asked[0]
+		switch r.taken = false; {
+		case notRunning && time.Since(r.since) < startTime:
+			r.from = now.Add(startPoll)
+		case err == nil && report.Resumed:
+		default:
+			t.setRequests(t.asked[1:])
+		}
+	}
+	pause := t.Interval
+	switch {
+	case notRunning:
+		pause = 10 * startPoll
+	case err != nil:
+		pause = againAfter
 	}
 	switch {
-	case asked != nil && asked.mode.DryRun:
-	case errors.Is(err, ErrNotRunning):
-		t.setDue(now.Add(jitter(10 * startPoll)))
-		t.hold = t.due
-	case err != nil:
-		t.setDue(now.Add(jitter(againAfter)))
-		t.hold = t.due
-	case report.Resumed && now.Sub(report.Started) > t.Interval:
+	case report.DryRun:
+	case err == nil && report.Resumed && now.Sub(report.Started) > t.Interval:
 		t.setDue(now)
 	default:
-		t.setDue(now.Add(jitter(t.Interval)))
+		if t.setDue(now.Add(jitter(pause))); err != nil {
+			t.hold = t.due
+		}
 	}
 	if err == nil {
 		t.failure = ""
-	} else if !errors.Is(err, ErrNotRunning) && (err.Error() != t.failure || now.Sub(t.logged) >= logEvery) {
+	} else if !notRunning && (err.Error() != t.failure || now.Sub(t.logged) >= logEvery) {
 		t.failure, t.logged = err.Error(), now
 		s.log.Warn("reconcile was cut short", "stream", t.opts.Stream, "shard", t.opts.Shard, "error", err)
-	}
-}
-
-// answer removes a request that was answered. It keeps one whose run only finished an earlier run,
-// or whose shard is still starting.
-func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
-	i := slices.IndexFunc(t.asked, func(r request) bool { return r.taken })
-	t.asked[i].taken = false
-	switch {
-	case errors.Is(err, ErrNotRunning) && time.Since(asked.since) < startTime:
-		t.asked[i].from = time.Now().Add(startPoll)
-	case err == nil && report.Resumed:
-	default:
-		t.setRequests(slices.Delete(t.asked, i, i+1))
 	}
 }
