@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"example.org/bridge/internal/option"
 )
 
 // maxFilter bounds a condition, in bytes.
@@ -51,15 +49,6 @@ func CheckFilter(condition string) error {
 		}
 	}
 	return nil
-}
-
-// AcceptedFilter returns the filter of s once the database has accepted it for the table; fault is
-// what the database finds wrong with it, and makes the table unfit.
-func (s *Spec) AcceptedFilter(fault string, err error) (string, error) {
-	if fault != "" {
-		return "", option.Errorf("%w: the condition %s does not fit %s: %s", ErrUnfit, option.Filter, s.Table, fault)
-	}
-	return s.Filter, err
 }
 
 // forbiddenParts begin comments, parameters or variables, or end the statement. A bracket quotes a

@@ -103,13 +103,6 @@ func (c *Columns) Keyless(values [][]byte) int {
 	return -1
 }
 
-// SetNullKey sets NullKey to the columns with these names.
-func (c *Columns) SetNullKey(names []string) {
-	for _, name := range names {
-		c.NullKey = append(c.NullKey, slices.IndexFunc(c.List, func(column Column) bool { return column.Name == name }))
-	}
-}
-
 // Row is one row as read.
 type Row struct {
 	// ID is the row's id.

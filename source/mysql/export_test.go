@@ -70,7 +70,7 @@ func ChangesCost(ctx context.Context, reader source.Shard, q source.ChangeQuery,
 // InspectWhile reads the columns of a table, calls meanwhile, and returns what is found about the
 // columns that spec names.
 func InspectWhile(ctx context.Context, s *Source, spec source.Spec, meanwhile func()) ([]inspect.Finding, error) {
-	t := &tableInspection{shard: s.newShard(spec)}
+	t := s.newShard(spec).inspection(source.Expected{Spec: spec})
 	err := s.do(ctx, s.db, func(ctx context.Context, c conn) error {
 		if err := t.readColumns(ctx, c); err != nil {
 			return err
@@ -78,7 +78,7 @@ func InspectWhile(ctx context.Context, s *Source, spec source.Spec, meanwhile fu
 		meanwhile()
 		complete, err := t.checkColumns(ctx, c)
 		if complete {
-			t.checkTimes()
+			t.CheckTimes()
 		}
 		return err
 	})

@@ -223,13 +223,13 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 		spec             source.Spec
 		want             string
 	}{
-		{"the id is a text", "id VARCHAR(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
+		{"the id is a text", "id VARCHAR(20) PRIMARY KEY", source.Spec{}, "not an integer"},
 		{"the id has no index", "id INT", source.Spec{}, "name another column with X_ID, or let"},
 		{"the id is unique with another column, which comes first", "id INT AUTO_INCREMENT, b INT, PRIMARY KEY (b, id), KEY (id)", source.Spec{}, "ADD UNIQUE KEY (`id`)"},
-		{"the id's index is ignored", "pk INT PRIMARY KEY, id INT NOT NULL, UNIQUE KEY u (id) " + hidden, source.Spec{}, "no unique index of its own"},
+		{"the id's index is ignored", "pk INT PRIMARY KEY, id INT NOT NULL, UNIQUE KEY u (id) " + hidden, source.Spec{}, "no unique index over its id"},
 		{"the id may be NULL", "id INT NULL, UNIQUE KEY (id)", source.Spec{}, "NOT NULL"},
-		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "X_CREATED must name"},
-		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
+		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "correct X_CREATED"},
+		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "correct X_MODIFIED"},
 		{"the KEY of states has no index", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL", states("a", "b"), "ADD UNIQUE KEY (`a`, `b`)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

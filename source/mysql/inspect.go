@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 var _ source.Inspector = (*Source)(nil)
@@ -112,105 +115,165 @@ func (f *serverFacts) queryClock(ctx context.Context, c conn) error {
 	return nil
 }
 
-// tableFault turns an error that keeps a table from being looked at into a finding.
-func (s *shard) tableFault(err error) inspect.Finding {
-	err = s.explain(err)
-	f := inspect.Finding{Severity: inspect.Unsafe, Subject: s.spec.Table}
-	switch {
-	case errors.Is(err, source.ErrDenied):
-		f.Code, f.What = inspect.NoGrant, "may not be read by this login, or is not there"
-		f.Says("check %s, and let an administrator run", option.Table).Types("%s;", s.grant())
-	case errors.Is(err, source.ErrMissing):
-		f.Code, f.What = inspect.NoTable, "does not exist"
-		f.Says("create the table, or correct %s or the database in %s", option.Table, option.SourceURL)
-	default:
-		f.Code, f.What = inspect.NotInspected, "could not be looked at: "+err.Error()
-		f.Says("see to the cause, then run bridge check again")
+// inspectTable looks at one table.
+func (s *Source) inspectTable(ctx context.Context, expected source.Expected, server serverFacts) (found source.TableInspection) {
+	t := s.newShard(expected.Spec).inspection(expected)
+	t.server = server
+	err := errNoDatabase
+	if t.table.database != "" {
+		err = s.do(ctx, s.db, t.inspect)
 	}
-	return f
+	switch err = t.explain(err); {
+	case errors.Is(err, source.ErrDenied):
+		t.Found(inspect.Unsafe, inspect.NoGrant, "may not be read by this login, or is not there").
+			Says("check %s, and let an administrator run", option.Table).Types("%s;", t.grant())
+	case err != nil:
+		t.Fault(err, "the database")
+	case !t.isView:
+		found.Order, found.Why = t.order()
+	}
+	deleted, _ := t.Table.Column(t.Spec.Deleted)
+	found.DeletedType, found.Findings = deleted.Type, t.Findings
+	return found
+}
+
+// inspect reads the facts, as far as they can be read, and adds the findings.
+func (t *inspection) inspect(ctx context.Context, c conn) error {
+	if err := t.readColumns(ctx, c); err != nil {
+		return err
+	}
+	// Any privilege shows the columns.
+	if err := c.query(ctx, "SELECT 1 FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
+		return err
+	}
+	complete, err := t.checkColumns(ctx, c)
+	if err == nil && complete {
+		err = t.checkHidden(ctx, c)
+	}
+	if err == nil {
+		err = t.readIndexes(ctx, c)
+	}
+	if err == nil {
+		err = t.readDetails(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	index := t.checkTable(complete)
+	if t.isView {
+		return nil
+	}
+	// TiDB and OceanBase call theirs InnoDB.
+	if t.engine != "" && !strings.EqualFold(t.engine, "InnoDB") {
+		t.Found(inspect.Warning, inspect.Engine, "is kept by %s: only InnoDB has transactions whose uncommitted rows show, and pages that are one moment", t.engine).
+			Says("let an administrator move it").Types("ALTER TABLE %s ENGINE = InnoDB;", t.table.quoted())
+	}
+	if index != nil {
+		if err := t.checkIDs(ctx, c); err != nil {
+			return err
+		}
+	}
+	if !complete {
+		return nil
+	}
+	if err := t.checkFilter(ctx, c); err != nil {
+		return err
+	}
+	t.checkClocks()
+	t.CheckModified()
+	return t.checkOffsets(ctx, c)
+}
+
+// checkHidden tells of columns that the login may not read. One that EXCLUDE names may be the only
+// one: the server does not tell whether there are others.
+func (t *inspection) checkHidden(ctx context.Context, c conn) error {
+	if t.Spec.Fields != nil {
+		return nil
+	}
+	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+	if number(err) != erColAccessDenied && number(err) != erTableAccessDenied {
+		return err
+	}
+	if slices.ContainsFunc(t.Spec.Exclude, func(name string) bool { return t.Table.At(name) < 0 }) {
+		t.Found(inspect.Note, inspect.HiddenColumns, "has columns that this login may not read, which %s names; "+
+			"others, if there are any, are left out too, as if they were not there: it may read %s", option.Exclude, t.Table.Names()).
+			Says("if columns to publish are missing, let an administrator run").Types("%s;", t.grant())
+		return nil
+	}
+	t.Found(inspect.Warning, inspect.HiddenColumns, "has columns that this login may not read, which are left out as if they were not there: it may read %s", t.Table.Names()).
+		Says("name the columns to publish with %s, or those to leave out with %s; or let an administrator run", option.Fields, option.Exclude).Types("%s;", t.grant())
+	return nil
+}
+
+// checkIDs reads both ends of the id's index.
+func (t *inspection) checkIDs(ctx context.Context, c conn) error {
+	id := quoteName(t.Spec.ID)
+	var highest uint64
+	var malformed error
+	err := c.query(ctx, "SELECT MIN("+id+") AS lowest, MAX("+id+") AS highest FROM "+t.table.quoted(), func(get func(string) string) {
+		if lowest := get("lowest"); strings.HasPrefix(lowest, "-") || lowest == "0" {
+			t.Found(inspect.Warning, inspect.IDNegative, "has rows with ids from %s: rows below id 1 are not read", lowest).
+				Says("give these rows ids above 0 if they are to be published")
+		}
+		if text := get("highest"); text != "" && !strings.HasPrefix(text, "-") {
+			highest, malformed = strconv.ParseUint(text, 10, 64)
+		}
+	})
+	t.CheckPosition(highest, t.next, "truncated")
+	return errors.Join(err, malformed)
 }
 
 // order returns how ids are taken to be handed out, and adds what contradicts that.
-func (t *tableInspection) order() (source.IDOrder, string) {
-	traits := order(t.server.variables, t.facts.create)
-	taken, why := t.expected.Order, "by ID_ORDER"
+func (t *inspection) order() (source.IDOrder, string) {
+	traits := order(t.server.variables, t.create)
+	taken, why := t.Expected.Order, "by ID_ORDER"
 	if taken == "" {
 		taken, why = traits.Order, traits.OrderWhy
-		t.checkIssuer()
 	}
+	t.CheckIssuer()
 	switch {
-	case taken == source.OrderNone && t.expected.Order == "":
-		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, "has ids without an order: "+traits.OrderWhy).
+	case taken == source.OrderNone && t.Expected.Order == "":
+		t.Found(inspect.Warning, inspect.IDOrder, "has ids without an order: %s", traits.OrderWhy).
 			Says("nothing is tailed; every change waits for the next reconcile")
 	case traits.Order == source.OrderSegmented && (taken == source.OrderStrict || taken == source.OrderStrided):
-		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, fmt.Sprintf("gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken)).
+		t.Found(inspect.Warning, inspect.IDOrder, "gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken).
 			Says("set %s=segmented, or auto", option.IDOrder)
 	}
-	if taken == source.OrderSegmented && t.expected.Hold {
-		t.Add(inspect.Unsafe, inspect.IDOrder, t.spec.Table, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
+	if taken == source.OrderSegmented && t.Expected.Hold {
+		t.Found(inspect.Unsafe, inspect.IDOrder, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
 			Says("set GAP_POLICY=late for this stream")
 	}
 	return taken, why
 }
 
-// checkIssuer warns of ids that the database does not hand out: who does, and in which order, does
-// not show.
-func (t *tableInspection) checkIssuer() {
-	if _, ok := t.facts.column(t.spec.ID); ok && !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) {
-		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
-			Says("say so with %s: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out", option.IDOrder)
-	}
-}
-
-// checkTimes looks at the columns with the times of a row.
-func (t *tableInspection) checkTimes() {
+// checkClocks notes times that have no fraction of a second, or no zone.
+func (t *inspection) checkClocks() {
 	zoneless := ""
-	for _, r := range []source.Role{{Setting: option.Created, Column: t.spec.Created}, {Setting: option.Modified, Column: t.spec.Modified}} {
-		column, ok := t.facts.column(r.Column)
-		if r.Column == "" || !ok {
-			continue
+	for _, r := range t.TimeRoles() {
+		column, _ := t.Table.Column(r.Column)
+		if resolution := column.Resolution(); resolution >= time.Second {
+			what := "two changes within one step look alike until they are read"
+			if r.Setting == option.Created {
+				what = "the stability window grows by as much, up to the time since a row was first seen"
+			}
+			f := t.Found(inspect.Note, inspect.SecondPrecision, "keeps %s (%s) in steps of %s: %s", r.Setting, column.Name, strings.TrimSuffix(resolution.String(), "0m0s"), what).
+				Says("nothing has to be done; for microseconds let an administrator run")
+			if statement := t.modify(finer(definitionOf(t.create, column.Name))); statement != "" {
+				f.Types("%s;", statement)
+			}
 		}
-		kind, precision := parseType(column.columnType)
-		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
-		case resolution == 0:
-			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.Setting)).
-				Says("correct %s", r.Setting)
-		case resolution >= time.Second:
-			t.checkPrecision(r, column, resolution)
-		}
-		if kind == source.DateTime {
-			zoneless = column.name
+		if column.Kind == source.DateTime {
+			zoneless = column.Name
 		}
 	}
-	if zoneless != "" {
-		t.checkZone(zoneless)
-	}
-}
-
-func (t *tableInspection) checkPrecision(r source.Role, column tableColumn, resolution time.Duration) {
-	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.Setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
-	if r.Setting == option.Created {
-		what += "the stability window grows by as much, up to the time since a row was first seen"
-	} else {
-		what += "two changes within one step look alike until they are read"
-	}
-	f := t.Add(inspect.Note, inspect.SecondPrecision, t.spec.Table, what).Says("nothing has to be done; for microseconds let an administrator run")
-	if definition := finer(definitionOf(t.facts.create, column.name)); definition != "" {
-		f.Types("ALTER TABLE %s MODIFY %s;", t.table.quoted(), definition)
-	}
-}
-
-// checkZone compares the zone in which the server writes times with the one that the stream takes
-// them for.
-func (t *tableInspection) checkZone(column string) {
-	zone := t.expected.Zone
-	zone = cmp.Or(zone, time.UTC)
+	zone := cmp.Or(t.Expected.Zone, time.UTC)
 	_, want := time.Now().In(zone).Zone()
-	if t.server.zone == nil || t.server.zone.Abs() > 15*time.Hour || *t.server.zone == time.Duration(want)*time.Second {
-		return
+	// The zone in which the server writes times is compared with the one that the stream takes them
+	// for.
+	if written := t.server.zone; zoneless != "" && written != nil && written.Abs() <= 15*time.Hour && *written != time.Duration(want)*time.Second {
+		t.Found(inspect.Note, inspect.TimeZone, "has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", zoneless, *written, zone).
+			Says("set %s to the zone in which the column is filled; nothing where the application fills it in %s", option.TimeZone, zone)
 	}
-	t.Add(inspect.Note, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", column, *t.server.zone, zone)).
-		Says("set %s to the zone in which the column is filled; nothing where the application fills it in %s", option.TimeZone, zone)
 }
 
 const (
@@ -228,63 +291,44 @@ type rowTimes struct{ created, modified time.Time }
 // checkOffsets looks for a MODIFIED that is hours off, as sessions in another time zone write it
 // into a DATETIME: the second cursor sees a change of the future when its time comes, and one of
 // long ago not at all.
-func (t *tableInspection) checkOffsets(ctx context.Context, c conn) error {
-	column, ok := t.facts.column(t.spec.Modified)
-	if t.spec.Modified == "" || !ok || !t.expected.Updates {
+func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
+	modified, ok := t.Table.Column(t.Spec.Modified)
+	if !ok || !t.Expected.Updates {
 		return nil
 	}
-	now, newest, rows, err := t.readTimes(ctx, c, column)
+	var now, newest time.Time
+	var rows []rowTimes
+	timeOf := func(column sqltable.Column, value string) time.Time {
+		at, _ := column.Time([]byte(value), t.Expected.Zone)
+		return at
+	}
+	clock := sqltable.Column{Column: source.Column{Kind: source.Timestamp}}
+	err := c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now", func(get func(string) string) { now = timeOf(clock, get("now")) })
+	if err == nil && t.Table.Modified(t.Spec) != nil {
+		query := "SELECT MAX(" + quoteName(modified.Name) + ") AS newest FROM " + t.table.quoted()
+		err = c.query(ctx, query, func(get func(string) string) { newest = timeOf(modified, get("newest")) })
+	}
+	if created, ok := t.Table.Column(t.Spec.Created); err == nil && ok {
+		query := fmt.Sprintf("SELECT %s AS created, %s AS modified FROM %s ORDER BY %s DESC LIMIT %d",
+			quoteName(created.Name), quoteName(modified.Name), t.table.quoted(), quoteName(t.Spec.ID), offsetRows)
+		err = c.query(ctx, query, func(get func(string) string) {
+			rows = append(rows, rowTimes{timeOf(created, get("created")), timeOf(modified, get("modified"))})
+		})
+	}
 	if err != nil {
 		return err
 	}
 	what := ""
 	if ahead := newest.Sub(now); ahead > offsetSlack {
-		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", column.name, ahead.Round(time.Minute))
+		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", modified.Name, ahead.Round(time.Minute))
 	} else if behind := behindCreated(rows); behind > 0 {
-		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", column.name, behind)
+		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", modified.Name, behind)
 	}
 	if what != "" {
-		t.Add(inspect.Warning, inspect.TimeOffset, t.spec.Table, what).
+		t.Found(inspect.Warning, inspect.TimeOffset, "%s", what).
 			Says("let all sessions that write have one time zone, and set %s to it; or make the column a TIMESTAMP, which has none", option.TimeZone)
 	}
 	return nil
-}
-
-// readTimes reads the database's clock, the newest MODIFIED where an index has it, and the times of
-// the newest rows.
-func (t *tableInspection) readTimes(ctx context.Context, c conn, modified tableColumn) (now, newest time.Time, rows []rowTimes, err error) {
-	err = c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now", func(get func(string) string) { now = t.timeOf("datetime(6)", get("now"), time.UTC) })
-	if err != nil {
-		return now, newest, nil, err
-	}
-	if modifiedIndex(t.facts.indexes, t.spec) != "" {
-		query := "SELECT MAX(" + quoteName(modified.name) + ") AS newest FROM " + t.table.quoted()
-		err = c.query(ctx, query, func(get func(string) string) { newest = t.timeOf(modified.columnType, get("newest"), t.expected.Zone) })
-		if err != nil {
-			return now, newest, nil, err
-		}
-	}
-	created, ok := t.facts.column(t.spec.Created)
-	if t.spec.Created == "" || !ok {
-		return now, newest, nil, nil
-	}
-	query := fmt.Sprintf("SELECT %s AS created, %s AS modified FROM %s ORDER BY %s DESC LIMIT %d",
-		quoteName(created.name), quoteName(modified.name), t.table.quoted(), quoteName(t.spec.ID), offsetRows)
-	err = c.query(ctx, query, func(get func(string) string) {
-		rows = append(rows, rowTimes{t.timeOf(created.columnType, get("created"), t.expected.Zone), t.timeOf(modified.columnType, get("modified"), t.expected.Zone)})
-	})
-	return now, newest, rows, err
-}
-
-// timeOf reads a value of a column; zero where it is none.
-func (t *tableInspection) timeOf(columnType, value string, zone *time.Location) time.Time {
-	zone = cmp.Or(zone, time.UTC)
-	kind, precision := parseType(columnType)
-	at, ok := source.Column{Kind: kind, Precision: precision}.Time([]byte(value), zone)
-	if !ok {
-		return time.Time{}
-	}
-	return at
 }
 
 // behindCreated returns by how much MODIFIED lies before CREATED, where it does so by the same

@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)",
@@ -115,12 +116,6 @@ func fits(c source.Column, asked bool, name string, scale int64) bool {
 	}
 	times := map[source.Kind]string{source.Clock: "TIME", source.DateTime: "DATETIME", source.Timestamp: "TIMESTAMP"}
 	return name == times[c.Kind] && scale == int64(c.Precision)
-}
-
-// isFloat reports whether a column holds approximate numbers.
-func isFloat(columnType string) bool {
-	kind, _ := parseType(columnType)
-	return kind == source.Float
 }
 
 // appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there
@@ -296,10 +291,6 @@ type documents struct {
 	answer  string
 }
 
-func (d documents) equal(other documents) bool {
-	return d.answer == other.answer && slices.Equal(d.columns, other.columns)
-}
-
 // expression is the SQL of the question, for a SELECT FROM the table WHERE FALSE. JSON_ARRAY takes
 // a document as it is and quotes a text. COALESCE of a column and a document is a document only
 // where the column is JSON. No row is read, and SELECT on the columns will do; their CHECK shows
@@ -316,9 +307,9 @@ func (d documents) expression() string {
 }
 
 // findDocuments makes the columns of list that hold JSON in MariaDB of that kind.
-func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Column, table []tableColumn) (d documents, err error) {
+func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Column, table *sqltable.Table) (d documents, err error) {
 	for _, column := range list {
-		if table[find(table, column.Name)].columnType == "longtext" {
+		if c, _ := table.Column(column.Name); c.Type == "longtext" {
 			d.columns = append(d.columns, column.Name)
 		}
 	}

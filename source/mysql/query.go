@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // tableName is a table with its database; the database is empty when none is known.
@@ -34,7 +34,7 @@ func (t tableName) quoted() string {
 	return quoteName(t.database) + "." + quoteName(t.table)
 }
 
-func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+func quoteName(name string) string { return sqltable.Quote("`", name) }
 
 // pageQuery is the statement of a page in the pieces between its numbers. It is composed for each
 // statement: thousands of shards would keep more text than rows.
@@ -376,21 +376,17 @@ func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err e
 }
 
 // checkFilter adds what is wrong with the condition on rows.
-func (t *tableInspection) checkFilter(ctx context.Context, c conn) error {
+func (t *inspection) checkFilter(ctx context.Context, c conn) error {
 	fault, err := t.filterFault(ctx, c)
-	switch number(err) {
-	case erColAccessDenied, erTableAccessDenied:
-		t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, "has a condition on columns that this login may not read: "+err.Error()).
+	if denied := number(err); denied == erColAccessDenied || denied == erTableAccessDenied {
+		t.Found(inspect.Unsafe, inspect.NoGrant, "has a condition on columns that this login may not read: %v", err).
 			Says("let an administrator run").Types("%s;", t.grant())
 		return nil
-	}
-	if fault != "" {
-		t.Add(inspect.Unsafe, inspect.BadFilter, t.spec.Table, "does not fit the condition on its rows: "+fault).Says("correct %s", option.Filter)
 	}
 	if err == nil && fault == "" {
 		t.checkFilterClock()
 	}
-	return err
+	return t.CheckFilter(fault, err)
 }
 
 // filterClock are the functions that read the clock in the zone of the session.
@@ -398,8 +394,8 @@ var filterClock = regexp.MustCompile(`(?i)\b(NOW|SYSDATE|CURDATE|CURTIME|UNIX_TI
 
 // checkFilterClock warns of a condition that reads the clock, which is UTC, where the columns or
 // the other sessions of the server have another zone.
-func (t *tableInspection) checkFilterClock() {
-	zone := cmp.Or(t.expected.Zone, time.UTC)
+func (t *inspection) checkFilterClock() {
+	zone := cmp.Or(t.Expected.Zone, time.UTC)
 	_, offset := time.Now().In(zone).Zone()
 	// It was accepted.
 	bare, _ := source.Unquoted(t.spec.Filter)
@@ -407,6 +403,6 @@ func (t *tableInspection) checkFilterClock() {
 	if word == "" || offset == 0 && (t.server.zone == nil || *t.server.zone == 0) {
 		return
 	}
-	t.Add(inspect.Warning, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has a condition on its rows with %s, which is the time in UTC in the sessions of bridge, where TIME_ZONE is %s", word, zone)).
+	t.Found(inspect.Warning, inspect.TimeZone, "has a condition on its rows with %s, which is the time in UTC in the sessions of bridge, where TIME_ZONE is %s", word, zone).
 		Says("nothing where %s compares it with a TIMESTAMP; compare a DATETIME of another zone with UTC_TIMESTAMP() and the difference, such as UTC_TIMESTAMP() + INTERVAL 8 HOUR", option.Filter)
 }

@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 func TestTablesThatAreAlikeShareAShape(t *testing.T) {
@@ -159,14 +160,13 @@ func TestServersAreCheckedWithSelectAlone(t *testing.T) {
 	}
 }
 
-// inspected is an inspection of a table t with the columns of a healthy one.
-func inspected(expected source.Expected, server map[string]string) *tableInspection {
+// inspected is an inspection of a table t that numbers its rows.
+func inspected(expected source.Expected, server map[string]string) *inspection {
 	expected.Spec.Table, expected.Spec.ID = "t", "id"
-	return &tableInspection{
-		shard:    &shard{tableSpec: tableSpec{expected.Spec, tableName{"db", "t"}}},
-		expected: expected, server: serverFacts{variables: server},
-		facts: tableFacts{columns: []tableColumn{{name: "id", columnType: "bigint unsigned"}}, autoIncrement: "ID", create: "CREATE TABLE `t`"},
-	}
+	t := new(Source).newShard(expected.Spec).inspection(expected)
+	t.server, t.create = serverFacts{variables: server}, "CREATE TABLE `t`"
+	t.Table.Columns = []sqltable.Column{{Column: source.Column{Name: "id", Kind: source.Int}, Type: "bigint unsigned", Numbered: true}}
+	return t
 }
 
 func TestTheOrderOfIDsIsTheServersOrAsConfigured(t *testing.T) {
@@ -188,7 +188,7 @@ func TestTheOrderOfIDsIsTheServersOrAsConfigured(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := inspected(c.expected, c.server)
-			table.facts.create += c.create
+			table.create += c.create
 			if order, why := table.order(); order != c.order || why == "" || !slices.Equal(codes(table.Findings), c.want) {
 				t.Errorf("%s because %s, found %v, want %s, %q", order, why, table.Findings, c.order, c.want)
 			}
@@ -196,47 +196,16 @@ func TestTheOrderOfIDsIsTheServersOrAsConfigured(t *testing.T) {
 	}
 	t.Run("an issuer that is not the database", func(t *testing.T) {
 		table := inspected(source.Expected{}, nil)
-		table.facts.autoIncrement = ""
+		table.Table.Columns[0].Numbered = false
 		if table.order(); !slices.Equal(codes(table.Findings), []string{"warning id-issuer"}) {
 			t.Errorf("found %v", table.Findings)
 		}
 		table = inspected(source.Expected{Order: source.OrderSegmented}, nil)
-		table.facts.autoIncrement = ""
+		table.Table.Columns[0].Numbered = false
 		if table.order(); len(table.Findings) > 0 {
 			t.Errorf("found %v although ID_ORDER says it", table.Findings)
 		}
 	})
-}
-
-func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
-	over := func(columns ...string) (list []indexColumn) {
-		for _, column := range columns {
-			list = append(list, indexColumn{name: column})
-		}
-		return list
-	}
-	for _, c := range []struct {
-		name    string
-		indexes []tableIndex
-		key     []string
-		want    []string
-	}{
-		{"a unique index", []tableIndex{{name: "u", unique: true, columns: over("a")}}, []string{"a"}, nil},
-		{"a hash", []tableIndex{{name: "u", unique: true, unordered: true, columns: over("a")}}, []string{"a"}, []string{"warning key-index"}},
-		{"an ignored index", []tableIndex{{name: "u", unique: true, ignored: true, columns: over("a")}}, []string{"a"}, []string{"warning key-index"}},
-		{"an ignored index beside a better one", []tableIndex{{name: "u", unique: true, ignored: true, columns: over("a")}, {name: "v", unique: true, columns: over("b", "a")}}, []string{"a", "b"}, nil},
-		{"an approximate number", []tableIndex{{name: "u", unique: true, columns: over("f")}}, []string{"f"}, []string{"unsafe key-type"}},
-		{"no index", nil, []string{"a"}, []string{"unsafe key-not-unique"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			table := inspected(source.Expected{Spec: source.Spec{Key: c.key, UniqueKey: true}}, nil)
-			table.facts.columns = append(table.facts.columns, tableColumn{name: "a", columnType: "int"}, tableColumn{name: "b", columnType: "int"}, tableColumn{name: "f", columnType: "double"})
-			table.facts.indexes = c.indexes
-			if table.checkKeyIndex(); !slices.Equal(codes(table.Findings), c.want) {
-				t.Errorf("found %v, want %q", table.Findings, c.want)
-			}
-		})
-	}
 }
 
 func TestDefinitionsAreRewritten(t *testing.T) {

@@ -10,37 +10,12 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
 )
-
-// modifiedOrder is how rows are read in the order of MODIFIED.
-type modifiedOrder struct {
-	// by is the clause for the index, "" when no index begins with MODIFIED.
-	by string
-	// column is its name as SQL, with the collation of the index.
-	column string
-}
-
-// modifiedIndex finds the index that MODIFIED leads.
-func (s *shard) modifiedIndex(indexes []tableIndex) modifiedOrder {
-	for _, index := range indexes {
-		if s.spec.Modified != "" && !index.partial && upper(index.columns[0]) == upper(s.spec.Modified) && isKnownCollation(index.collations[0]) {
-			return modifiedOrder{by: index.by(), column: quoteName(s.spec.Modified) + " COLLATE " + quoteName(index.collations[0])}
-		}
-	}
-	return modifiedOrder{}
-}
-
-// createModifiedIndex returns the statement that makes the index that updates are found by.
-func (s *shard) createModifiedIndex() string {
-	return fmt.Sprintf("CREATE INDEX %s ON %s (%s, %s);", quoteName(s.table.table+"_"+s.spec.Modified+"_"+s.spec.ID),
-		quoteName(s.table.table), quoteName(s.spec.Modified), quoteName(s.spec.ID))
-}
 
 // ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. SQLite
 // orders times as they are stored, as the greatest value shows: as texts with a T or a space in the
@@ -72,7 +47,7 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 			return fmt.Errorf("%w: SQLite shows nothing uncommitted", source.ErrUnfit)
 		case order.by == "":
 			return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let the application run: %s",
-				source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex())
+				source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex(s.spec.Modified))
 		}
 		c.Now, c.Server = time.Now().UTC().Round(0), session.identity
 		greatest, err := session.value(ctx, s.query.greatest)
@@ -261,106 +236,4 @@ func (f valueForm) storedLayout(stored string) (layout string, step time.Duratio
 		return time.DateOnly + string(separator) + "15:04", time.Minute, zone
 	}
 	return time.DateOnly + string(separator) + "15:04:05", 0, zone
-}
-
-// uniqueIndexes returns, for every column that is unique by itself, the index that says so, by the
-// column's name as upper writes it. It is "" for the primary key of a table that is its own index.
-// Partial indexes and those on expressions do not count.
-func (s *shard) uniqueIndexes(ctx context.Context, c *session, table tableInfo) (map[string]string, error) {
-	// The columns of an index with their positions; expressions have no name.
-	const query = `SELECT l.name AS "index", l.origin AS origin, x.name AS "column"
-		FROM pragma_index_list(?1, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x
-		WHERE l."unique" AND NOT l.partial AND x.key`
-	type index struct {
-		columns        int
-		column, origin string
-	}
-	indexes := make(map[string]*index)
-	var names []string
-	err := c.query(ctx, query, func(get func(string) string) {
-		name := get("index")
-		if indexes[name] == nil {
-			indexes[name] = &index{origin: get("origin")}
-			names = append(names, name)
-		}
-		indexes[name].columns++
-		indexes[name].column = get("column")
-	}, table.name)
-	if err != nil {
-		return nil, err
-	}
-	unique := make(map[string]string)
-	primary := false
-	for _, name := range names {
-		found := indexes[name]
-		primary = primary || found.origin == "pk"
-		if found.columns != 1 || found.column == "" {
-			continue
-		}
-		column := upper(found.column)
-		switch {
-		case found.origin == "pk" && table.withoutRowID:
-			unique[column] = ""
-		case unique[column] == "" || found.origin == "pk":
-			unique[column] = name
-		}
-	}
-	// INTEGER PRIMARY KEY has no index because it is the table's own number of the row (the rowid).
-	if alias := table.primaryKey(); alias != nil && !primary && !table.withoutRowID {
-		unique[upper(alias.name)] = ""
-	}
-	return unique, nil
-}
-
-// primaryKey returns the column that is the primary key by itself, nil if there is none.
-func (t tableInfo) primaryKey() (key *tableColumn) {
-	for i := range t.columns {
-		if !t.columns[i].primary {
-			continue
-		}
-		if key != nil {
-			return nil
-		}
-		key = &t.columns[i]
-	}
-	return key
-}
-
-// hasKeyword reports whether a statement holds an upper-case keyword outside of quotes and
-// comments. AUTOINCREMENT cannot stand there as a name.
-func hasKeyword(statement, keyword string) bool {
-	for rest := statement; rest != ""; {
-		switch c := rest[0]; {
-		case c == '\'' || c == '"' || c == '`':
-			// A doubled quote opens the next quote at once.
-			rest = behind(rest[1:], string(c))
-		case c == '[':
-			rest = behind(rest, "]")
-		case strings.HasPrefix(rest, "--"):
-			rest = behind(rest, "\n")
-		case strings.HasPrefix(rest, "/*"):
-			rest = behind(rest[2:], "*/")
-		case isWordByte(c):
-			end := 1
-			for end < len(rest) && isWordByte(rest[end]) {
-				end++
-			}
-			if upper(rest[:end]) == keyword {
-				return true
-			}
-			rest = rest[end:]
-		default:
-			rest = rest[1:]
-		}
-	}
-	return false
-}
-
-func behind(text, end string) string {
-	_, rest, _ := strings.Cut(text, end)
-	return rest
-}
-
-func isWordByte(c byte) bool {
-	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

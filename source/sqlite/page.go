@@ -13,10 +13,9 @@ import (
 
 	codes "modernc.org/sqlite/lib"
 
-	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // readPage runs the statement of a page and reads its result into p.
@@ -150,7 +149,7 @@ func nameTable(table string) tableName {
 // quoted returns the name as SQL.
 func (t tableName) quoted() string { return quoteName(t.database) + "." + quoteName(t.table) }
 
-func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 
 // queries are the statements of a shard.
 type queries struct {
@@ -168,7 +167,7 @@ const keysSlot = "\x00"
 
 func newQueries(t tableName, sh *shape) queries {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
-	from := t.quoted() + " " + sh.by()
+	from := t.quoted() + " " + sh.by
 	// The ranges come in order and are looked up one after the other: nothing is sorted.
 	each := "(SELECT value AS bridge_range FROM json_each(?1)) CROSS JOIN " + from +
 		" WHERE " + id + " BETWEEN bridge_range ->> 0 AND bridge_range ->> 1 LIMIT ?2"
@@ -219,15 +218,6 @@ func selected(column source.Column) string {
 	}
 	return "CASE WHEN typeof(" + name + ") = 'blob' AND NOT json_valid(CAST(" + name + " AS TEXT)) AND json_valid(" + name + ", 8) " +
 		"THEN json(" + name + ") ELSE " + name + " END"
-}
-
-// by returns the clause that keeps the planner to the index of the id.
-func (sh *shape) by() string {
-	if sh.index == "" {
-		// By the primary key, which is the table itself.
-		return "NOT INDEXED"
-	}
-	return "INDEXED BY " + quoteName(sh.index)
 }
 
 // pageArgs returns the parameters for q. No id lies above 2^63-1, and the upper bound keeps texts
@@ -288,7 +278,7 @@ func (m malformedHead) Error() string {
 }
 
 // filterFault returns what is wrong with the condition on rows.
-func (s *shard) filterFault(ctx context.Context, c *session, columns []tableColumn) (fault string, err error) {
+func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Table) (fault string, err error) {
 	if s.spec.Filter == "" {
 		return "", nil
 	}
@@ -296,7 +286,7 @@ func (s *shard) filterFault(ctx context.Context, c *session, columns []tableColu
 		return "it " + err.Error(), nil
 	}
 	for _, name := range source.DoubleQuoted(s.spec.Filter) {
-		if find(columns, name) < 0 && upper(name) != upper(s.table.table) {
+		if table.At(name) < 0 && upper(name) != upper(s.table.table) {
 			// SQLite would take it for a text, without an error where it is a column misspelt.
 			return fmt.Sprintf("it has %q in double quotes, which is not a column: write texts in single quotes", name), nil
 		}
@@ -307,13 +297,4 @@ func (s *shard) filterFault(ctx context.Context, c *session, columns []tableColu
 		return err.Error(), nil
 	}
 	return "", err
-}
-
-// checkFilter adds what is wrong with the condition on rows.
-func (t *tableInspection) checkFilter(ctx context.Context, c *session) error {
-	fault, err := t.filterFault(ctx, c, t.info.columns)
-	if fault != "" {
-		t.Add(inspect.Unsafe, inspect.BadFilter, t.spec.Table, "does not fit the condition on its rows: "+fault).Says("correct %s", option.Filter)
-	}
-	return err
 }

@@ -17,15 +17,15 @@ func TestUnfitTables(t *testing.T) {
 		spec         source.Spec
 		want         string
 	}{
-		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
+		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "not an integer"},
 		{"the id has no type", "CREATE TABLE t (id PRIMARY KEY NOT NULL)", source.Spec{}, "of no type"},
 		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "name another column with X_ID, or let"},
-		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index of its own"},
-		{"the primary key is not the rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
-		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "X_CREATED must name"},
-		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
+		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index over its id"},
+		{"the primary key is not the rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "may be NULL"},
+		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "correct X_CREATED"},
+		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "correct X_MODIFIED"},
 		{"a view", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT id FROM b", source.Spec{}, "is a view"},
-		{"a full-text table", "CREATE VIRTUAL TABLE t USING fts5(id)", source.Spec{}, "must be an integer"},
+		{"a full-text table", "CREATE VIRTUAL TABLE t USING fts5(id)", source.Spec{}, "not an integer"},
 		{"an id is a text", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), ('x')", source.Spec{}, "highest id is a text"},
 		{"an id is beyond the integers", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (1e30)", source.Spec{}, "highest id is a real"},
 		{"an id between others is not an integer", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (2.5), (4)", source.Spec{}, "id 2.5"},

@@ -1,0 +1,99 @@
+package sqltable_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
+)
+
+func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
+	for _, c := range []struct {
+		position, highest, next uint64
+		want                    []string
+	}{
+		{0, 0, 1, nil},
+		{0, 0, 0, nil},
+		{9, 9, 10, nil},
+		{9, 5, 10, nil},
+		{9, 9, 9, []string{"unsafe ids-reused"}},
+		{1<<64 - 1, 3, 4, []string{"unsafe ids-reused"}},
+		{9, 9, 0, nil},
+		{9, 8, 0, []string{"warning position-ahead"}},
+		{9 + inspect.StrayAbove, 9, 10 + inspect.StrayAbove, nil},
+		{10 + inspect.StrayAbove, 9, 11 + inspect.StrayAbove, []string{"warning stray-id"}},
+	} {
+		r := sqltable.Inspection{Expected: source.Expected{Position: &c.position, Stream: "orders", Shard: "t"}}
+		r.CheckPosition(c.highest, c.next, "truncated")
+		var codes []string
+		for _, f := range r.Findings {
+			codes = append(codes, fmt.Sprintf("%s %s", f.Severity, f.Code))
+			want := fmt.Sprintf("bridge checkpoint set orders t %d", c.highest)
+			if f.Code != inspect.StrayID {
+				want = "bridge checkpoint set orders t 0\n" + want
+			}
+			if f.Statement != want {
+				t.Errorf("to type is %q, want %q", f.Statement, want)
+			}
+			if f.Code == inspect.IDsReused && !strings.Contains(f.Do, "was truncated or restored") {
+				t.Errorf("%q lacks the word of the database", f.Do)
+			}
+		}
+		if !slices.Equal(codes, c.want) {
+			t.Errorf("position %d, highest %d, next %d: found %v, want %q", c.position, c.highest, c.next, r.Findings, c.want)
+		}
+	}
+	var r sqltable.Inspection
+	if r.CheckPosition(9, 9, "truncated"); len(r.Findings) > 0 {
+		t.Errorf("found %v without a checkpoint", r.Findings)
+	}
+}
+
+func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
+	over := func(index sqltable.Index, columns ...string) sqltable.Index {
+		index.Name, index.Unique = "u", true
+		for _, column := range columns {
+			index.Columns = append(index.Columns, sqltable.IndexColumn{Name: column})
+		}
+		return index
+	}
+	for _, c := range []struct {
+		name    string
+		indexes []sqltable.Index
+		key     []string
+		want    []string
+	}{
+		{"a unique index", []sqltable.Index{over(sqltable.Index{}, "a")}, []string{"a"}, nil},
+		{"a hash", []sqltable.Index{over(sqltable.Index{Unordered: true}, "a")}, []string{"a"}, []string{"warning key-index"}},
+		{"an ignored index", []sqltable.Index{over(sqltable.Index{Ignored: true}, "a")}, []string{"a"}, []string{"warning key-index"}},
+		{"an ignored index beside a better one", []sqltable.Index{over(sqltable.Index{Ignored: true}, "a"), over(sqltable.Index{}, "b", "a")}, []string{"a", "b"}, nil},
+		{"a column that may be NULL beside one that is not", []sqltable.Index{over(sqltable.Index{}, "null"), over(sqltable.Index{}, "b")}, []string{"null", "b"}, nil},
+		{"a column that may be NULL", []sqltable.Index{over(sqltable.Index{}, "null")}, []string{"null", "b"}, []string{"note key-null"}},
+		{"a collation of the application's own", []sqltable.Index{over(sqltable.Index{Foreign: true}, "a")}, []string{"a"}, []string{"unsafe key-not-unique"}},
+		{"an approximate number", []sqltable.Index{over(sqltable.Index{}, "f")}, []string{"f"}, []string{"unsafe key-type"}},
+		{"no index", nil, []string{"a"}, []string{"unsafe key-not-unique"}},
+	} {
+		var table sqltable.Table
+		for _, name := range []string{"a", "b", "null", "f"} {
+			column := sqltable.Column{Column: source.Column{Name: name, Kind: source.Int}, Nullable: name == "null"}
+			if name == "f" {
+				column.Kind = source.Float
+			}
+			table.Columns = append(table.Columns, column)
+		}
+		table.Indexes = c.indexes
+		r := sqltable.Inspection{Table: table, Spec: source.Spec{Key: c.key, UniqueKey: true}, Dialect: sqltable.Dialect{AddUnique: func(...string) string { return "" }}}
+		r.CheckKey()
+		var codes []string
+		for _, f := range r.Findings {
+			codes = append(codes, fmt.Sprintf("%s %s", f.Severity, f.Code))
+		}
+		if !slices.Equal(codes, c.want) {
+			t.Errorf("%s: found %v, want %q", c.name, r.Findings, c.want)
+		}
+	}
+}

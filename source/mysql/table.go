@@ -1,0 +1,483 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
+)
+
+// shape is what the statements of a shard depend on. It is immutable.
+type shape struct {
+	columns *source.Columns
+	// single tells which columns hold single-precision numbers.
+	single []bool
+	// selected is the list of columns as SQL, with a comma in front; empty is a list of NULLs with
+	// which a UNION keeps their types.
+	selected, empty string
+	// documents are the columns that may hold JSON though the type does not say so.
+	documents documents
+	// index is the unique index of the id.
+	index string
+	// masks are those of the columns; nil where none has one.
+	masks source.Masks
+	// filter is the condition on rows, which the server accepts; "" for none.
+	filter string
+	// key is how rows are found by their keys.
+	key lookup
+	// modified is the index that MODIFIED leads, "" when there is none.
+	modified string
+	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
+	whole bool
+	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
+	starred int
+	// idType is the type of the id.
+	idType string
+	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
+	// keeps an id from coming twice.
+	counted, unproved bool
+}
+
+// watched says that pages name `SELECT *`, which a login with grants on single columns may not say.
+func (sh *shape) watched() bool { return sh.whole || sh.starred > 0 }
+
+func (sh *shape) equal(other *shape) bool {
+	// Masks belong to the spec, and have memory of their own.
+	a, b := *sh, *other
+	a.masks, b.masks = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// shapes are those that were read last: tables that are alike share one, and with it what is made
+// of its columns. It is safe for concurrent use.
+type shapes struct {
+	mu   sync.Mutex
+	last []*shape
+}
+
+// sharedShapes is how many are kept: more than most sources have streams.
+const sharedShapes = 16
+
+// share returns sh, or the shape that is its equal and was there before. Masks have memory of their
+// own, so a shape with masks is not shared.
+func (s *shapes) share(sh *shape) *shape {
+	if sh.masks != nil {
+		return sh
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.IndexFunc(s.last, sh.equal); at >= 0 {
+		sh = s.last[at]
+		s.last = slices.Delete(s.last, at, at+1)
+	}
+	s.last = slices.Insert(s.last, 0, sh)
+	s.last = s.last[:min(len(s.last), sharedShapes)]
+	return sh
+}
+
+// readShape asks the server for the columns of the table and checks them against the spec.
+func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, error) {
+	t := s.inspection(source.Expected{Spec: s.spec})
+	if err := t.readColumns(ctx, c); err != nil {
+		return nil, err
+	}
+	if complete, err := t.checkColumns(ctx, c); err != nil || !complete {
+		return nil, t.refusal(err)
+	}
+	if err := t.readIndexes(ctx, c); err != nil {
+		return nil, err
+	}
+	index := t.checkTable(true)
+	if t.Refusal() != nil {
+		// What to do about it depends on more of the table.
+		t.Findings = nil
+		err := t.readDetails(ctx, c)
+		t.checkTable(true)
+		return nil, t.refusal(err)
+	}
+	if err := t.checkFilter(ctx, c); err != nil || t.Refusal() != nil {
+		return nil, t.refusal(err)
+	}
+	sh := t.compose(index)
+	if server.isMariaDB() {
+		var err error
+		if sh.documents, err = s.findDocuments(ctx, c, sh.columns.List, &t.Table); err != nil {
+			return nil, err
+		}
+	}
+	sh.masks = s.spec.Mask(sh.columns.List)
+	return sh, nil
+}
+
+// compose makes the shape of a table that the stream can be read from.
+func (t *inspection) compose(index *sqltable.Index) *shape {
+	sh := &shape{index: index.Name, filter: t.Spec.Filter, counted: t.counted, unproved: t.unproved}
+	var from []int
+	sh.columns, from = t.Table.Pick(t.Spec)
+	id, _ := t.Table.Column(t.Spec.ID)
+	sh.idType = id.Type
+	var starred []int
+	for i, column := range t.Table.Columns {
+		if !column.Hidden {
+			starred = append(starred, i)
+		}
+	}
+	if sh.whole = slices.Equal(from, starred); !sh.whole && t.Spec.Fields == nil {
+		sh.starred = len(starred)
+	}
+	for _, at := range from {
+		column := t.Table.Columns[at]
+		sh.single = append(sh.single, isSingle(column.Type))
+		sh.empty += emptyValue(column.Type, column.Kind)
+	}
+	sh.selected, sh.key = sh.selection(), findByKey(sh, &t.Table)
+	if modified := t.Table.Modified(t.Spec); modified != nil {
+		sh.modified = modified.Name
+	}
+	return sh
+}
+
+// inspection judges one table, with what a login with SELECT can see of it.
+type inspection struct {
+	*shard
+	sqltable.Inspection
+	server serverFacts
+	listed
+	// create is what SHOW CREATE TABLE says, "" where the login may not ask, or nobody has asked.
+	create string
+	// counted says that the id is the AUTO_INCREMENT column, unproved that nothing else keeps ids
+	// unique.
+	counted, unproved bool
+}
+
+func (s *shard) inspection(expected source.Expected) *inspection {
+	t := &inspection{shard: s}
+	t.Inspection = sqltable.Inspection{Spec: s.spec, Expected: expected, Dialect: sqltable.Dialect{
+		Who: "an administrator", Counter: "AUTO_INCREMENT", Times: "DATETIME or TIMESTAMP", MakeNotNull: "make it NOT NULL",
+		IsID:      func(c sqltable.Column) bool { return isID(c.Type) },
+		IsTime:    func(c sqltable.Column) bool { return c.Kind == source.DateTime || c.Kind == source.Timestamp },
+		AddUnique: s.addUnique, AddModified: s.createModifiedIndex,
+		SetNotNull: func(column string) string { return t.modify(notNull(definitionOf(t.create, column))) },
+	}}
+	return t
+}
+
+// refusal returns err, or else why the table is not read.
+func (t *inspection) refusal(err error) error {
+	if err != nil {
+		return err
+	}
+	return t.Refusal()
+}
+
+// modify returns the statement that gives a column another definition, "" for none.
+func (t *inspection) modify(definition string) string {
+	if definition == "" {
+		return ""
+	}
+	return "ALTER TABLE " + t.table.quoted() + " MODIFY " + definition
+}
+
+// addUnique returns the statement that makes columns unique. Columns that may be NULL have to be
+// made NOT NULL besides.
+func (s tableSpec) addUnique(columns ...string) string {
+	return "ALTER TABLE " + s.table.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
+}
+
+// createModifiedIndex returns the statement that makes the index that updates are found by.
+func (s tableSpec) createModifiedIndex(modified string) string {
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(modified+"_"+s.spec.ID), s.table.quoted(), sqltable.Quote("`", modified, s.spec.ID))
+}
+
+// readColumns reads the columns that the login may SELECT: one that it may only write is as one
+// that it does not see.
+func (t *inspection) readColumns(ctx context.Context, c conn) error {
+	t.Table.Columns, t.counted = nil, false
+	return c.query(ctx, "SHOW FULL COLUMNS FROM "+t.table.quoted(), func(get func(string) string) {
+		if privileges := strings.ToLower(get("Privileges")); privileges != "" && !strings.Contains(privileges, "select") {
+			return
+		}
+		extra := strings.ToLower(get("Extra"))
+		kind, precision := parseType(get("Type"))
+		column := sqltable.Column{
+			Column: source.Column{Name: get("Field"), Kind: kind, Precision: precision, NotNull: get("Null") != "YES"},
+			Type:   get("Type"), Collation: get("Collation"), Nullable: get("Null") == "YES",
+			Hidden: strings.Contains(extra, "invisible"), Moves: strings.Contains(extra, "on update"),
+			Numbered: strings.Contains(extra, "auto_increment") || strings.Contains(extra, "auto_random"),
+		}
+		t.counted = t.counted || strings.EqualFold(column.Name, t.Spec.ID) && strings.Contains(extra, "auto_increment")
+		t.Table.Columns = append(t.Table.Columns, column)
+	})
+}
+
+// checkColumns reports whether every column that the stream names is there and may be read.
+func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, err error) {
+	complete = true
+	seen := make(map[source.Role]bool)
+	for _, r := range t.Spec.Named() {
+		if seen[r] || t.Table.At(r.Column) >= 0 {
+			continue
+		}
+		seen[r] = true
+		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
+		// missing one.
+		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		if err == nil {
+			// One that was added since the columns were read is listed by now.
+			err = t.readColumns(ctx, c)
+		}
+		switch code := number(err); {
+		case err == nil && t.Table.At(r.Column) >= 0:
+			continue
+		case err == nil:
+			// MariaDB's row_start is one.
+			t.Found(inspect.Unsafe, inspect.NoColumn, "has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting).
+				Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, t.Table.Names())
+		case code == erBadField:
+			t.Found(inspect.Unsafe, inspect.NoColumn, "has no column %q, which %s names", r.Column, r.Setting).
+				Says("correct %s: the columns are %s", r.Setting, t.Table.Names())
+		case code != erColAccessDenied && code != erTableAccessDenied:
+			return false, err
+		case r.Setting == option.Exclude:
+			// What the login may not read is left out anyway.
+			continue
+		default:
+			t.Found(inspect.Unsafe, inspect.NoGrant, "has a column %q, which %s names, that this login may not read", r.Column, r.Setting).
+				Says("let an administrator run").Types("%s;", t.grant())
+		}
+		complete = false
+	}
+	return complete, nil
+}
+
+// readIndexes reads the indexes of the table, the primary key first, and cuts that to the id where
+// the id begins it.
+func (t *inspection) readIndexes(ctx context.Context, c conn) error {
+	var indexes []sqltable.Index
+	err := c.query(ctx, "SHOW INDEX FROM "+t.table.quoted(), func(get func(string) string) {
+		name := get("Key_name")
+		if n := len(indexes); n == 0 || indexes[n-1].Name != name {
+			indexes = append(indexes, sqltable.Index{
+				Name: name, Unique: get("Non_unique") == "0",
+				Ignored:   get("Ignored") == "YES" || get("Visible") == "NO",
+				Unordered: get("Index_type") == "HASH",
+			})
+		}
+		last := &indexes[len(indexes)-1]
+		last.Columns = append(last.Columns, sqltable.IndexColumn{Name: get("Column_name"), Prefix: get("Sub_part") != ""})
+	})
+	t.Table.Indexes = indexes
+	t.cutPrimary()
+	return err
+}
+
+// No index proves that an id comes once where the primary key has another column besides: PRIMARY
+// KEY (id, day) takes (7, Monday) and (7, Tuesday). A partitioned table cannot have a better one if
+// its partitions do not go by the id: every unique index of it holds their columns. AUTO_INCREMENT
+// hands out each id once, but does not keep anybody from writing one of his own choice. Such a
+// table is read on the word of its counter, and whatever reads it looks whether an id comes twice:
+// within a page, across the end of a page, and by key. What comes twice stops the reader with an
+// error. An id that is written again below the position is found by the next reconcile, which reads
+// all pages.
+
+// cutPrimary cuts the primary key to the id where that is the first of its columns, and the id is
+// unique by another index or counted. unproved says that nothing but the counter keeps it unique.
+func (t *inspection) cutPrimary() {
+	at := slices.IndexFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" })
+	unique := t.Table.Unique(t.Spec.ID) != nil
+	t.unproved = false
+	if at < 0 || !unique && !t.counted {
+		return
+	}
+	primary := &t.Table.Indexes[at]
+	if first := primary.Columns[0]; !first.Prefix && strings.EqualFold(first.Name, t.Spec.ID) {
+		primary.Columns, t.unproved = primary.Columns[:1], !unique
+	}
+}
+
+// readDetails reads what the server keeps about the table.
+func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
+	id, _ := t.Table.Column(t.Spec.ID)
+	if t.listed, err = t.list(ctx, c, id.Type); err != nil {
+		return err
+	}
+	t.create, err = t.readCreate(ctx, c)
+	return err
+}
+
+// readCreate returns what SHOW CREATE TABLE says, "" where the login may not ask.
+func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err error) {
+	err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+	if number(err) != 0 {
+		return "", nil
+	}
+	return create, err
+}
+
+// checkTable adds what keeps the stream from being read, if its columns are complete. It returns
+// the index that the id is read by, nil where there is none.
+func (t *inspection) checkTable(complete bool) (index *sqltable.Index) {
+	if t.isView {
+		t.Found(inspect.Unsafe, inspect.IDNotUnique, "is a view, which has no unique index over its id").
+			Says("name the table behind it with %s; %s and %s choose among its columns and rows", option.Table, option.Fields, option.Filter)
+		return nil
+	}
+	if t.Table.At(t.Spec.ID) >= 0 {
+		index = t.checkID()
+	}
+	if complete {
+		t.checkKey()
+		t.CheckTimes()
+	}
+	return index
+}
+
+// checkID looks at the id, and at the index that proves it unique.
+func (t *inspection) checkID() *sqltable.Index {
+	refused := refusesUnique(t.create, t.Spec.ID)
+	index := t.CheckID(refused)
+	id := t.Spec.ID
+	switch {
+	case index == nil:
+	case t.unproved:
+		const nothing = "nothing where the database numbers all rows; an id that comes twice stops the stream, or its reconcile where it is below the position"
+		f := t.Found(inspect.Warning, inspect.IDUnproved, "has no unique index over its id column %s alone, so that nothing but AUTO_INCREMENT keeps ids from coming twice: "+
+			"a row that is written with an id of its own may have that of another one", id).Says(nothing)
+		if refused == "" && t.create != "" {
+			f.Says(nothing+". To be sure let an administrator run").Types("%s;", t.addUnique(id))
+		}
+	case index.Name != "PRIMARY":
+		f := t.Found(inspect.Warning, inspect.IDNotPrimary, "has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id).
+			Says("nothing has to be done; %s", timeDecides)
+		if refused == "" && !slices.ContainsFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" }) {
+			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.table.quoted(), quoteName(id))
+		}
+	}
+	return index
+}
+
+// checkKey looks whether every entity is a single row, and what makes it one.
+func (t *inspection) checkKey() {
+	f := t.CheckKey()
+	if f == nil {
+		return
+	}
+	if refused := refusesUnique(t.create, t.Spec.Key...); refused != "" {
+		f.What += ", and " + refused
+		f.Says("name these columns with %s, too, or those of another unique index", option.Key).Statement = ""
+	} else if f.Statement = t.addUniqueKey(); f.Statement == "" {
+		f.Says("name the columns of a unique index with %s, or let an administrator add one; TEXT and BLOB columns need a length there", option.Key)
+	}
+}
+
+// addUniqueKey returns the statement that makes KEY identify single rows, "" when none can be
+// given.
+func (t *inspection) addUniqueKey() string {
+	var clauses []string
+	for _, key := range t.Spec.Key {
+		column, _ := t.Table.Column(key)
+		kind := strings.ToLower(column.Type)
+		if strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") || kind == "json" {
+			return ""
+		}
+		if column.Nullable {
+			definition := notNull(definitionOf(t.create, column.Name))
+			if definition == "" {
+				return ""
+			}
+			clauses = append(clauses, "MODIFY "+definition)
+		}
+	}
+	clauses = append(clauses, "ADD UNIQUE KEY ("+sqltable.Quote("`", t.Spec.Key...)+")")
+	return "ALTER TABLE " + t.table.quoted() + " " + strings.Join(clauses, ", ") + ";"
+}
+
+var (
+	partitionClause = regexp.MustCompile(`(?m)^\s*(?:/\*!\d+ )?(?:SUB)?PARTITION BY (.*)$`)
+	quotedName      = regexp.MustCompile("`(?:[^`]|``)+`")
+)
+
+// refusesUnique says why the server refuses a unique index over columns of a table, by what SHOW
+// CREATE TABLE says; "" where it does not. Every unique index of a partitioned table must have the
+// columns of its partitioning.
+func refusesUnique(create string, columns ...string) string {
+	clauses := partitionClause.FindAllStringSubmatch(create, -1)
+	var by []string
+	for _, clause := range clauses {
+		for _, name := range quotedName.FindAllString(clause[1], -1) {
+			by = append(by, strings.ReplaceAll(name[1:len(name)-1], "``", "`"))
+		}
+	}
+	missing := slices.ContainsFunc(by, func(column string) bool {
+		return !slices.ContainsFunc(columns, func(c string) bool { return strings.EqualFold(c, column) })
+	})
+	switch {
+	case len(clauses) == 0 || len(by) > 0 && !missing:
+		return ""
+	case len(by) == 0:
+		return "a unique index of this partitioned table must have the columns of its partitioning"
+	}
+	return fmt.Sprintf("a unique index of this partitioned table must have %s, the columns of its partitioning", strings.Join(by, ", "))
+}
+
+// definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not
+// there.
+func definitionOf(create, column string) string {
+	for line := range strings.Lines(create) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		if strings.HasPrefix(line, quoteName(column)+" ") {
+			return line
+		}
+	}
+	return ""
+}
+
+var (
+	timeType    = regexp.MustCompile("(?i)^(`(?:[^`]|``)+` (?:datetime|timestamp))(\\(\\d\\))?")
+	currentTime = regexp.MustCompile(`(?i)\bcurrent_timestamp(\(\d?\))?`)
+	nullDefault = regexp.MustCompile(` NULL DEFAULT NULL| DEFAULT NULL| NULL`)
+	// attributes are where NOT NULL can stand before.
+	attributes = regexp.MustCompile(` (?:DEFAULT|AUTO_INCREMENT|COMMENT|CHECK)(?: |$)|$`)
+)
+
+// rewrite changes a definition before its comment.
+func rewrite(definition string, change func(string) string) string {
+	definition, comment, commented := strings.Cut(definition, " COMMENT '")
+	definition = change(definition)
+	if commented {
+		definition += " COMMENT '" + comment
+	}
+	return definition
+}
+
+// finer returns the definition of a time column with microseconds, "" when it is none.
+func finer(definition string) string {
+	if !timeType.MatchString(definition) {
+		return ""
+	}
+	return rewrite(definition, func(d string) string {
+		return currentTime.ReplaceAllString(timeType.ReplaceAllString(d, "${1}(6)"), "CURRENT_TIMESTAMP(6)")
+	})
+}
+
+// notNull returns the definition of a column that may be NULL as one that may not, "" for none.
+func notNull(definition string) string {
+	if definition == "" {
+		return ""
+	}
+	return rewrite(definition, func(d string) string {
+		if null := nullDefault.FindStringIndex(d); null != nil {
+			d = d[:null[0]] + d[null[1]:]
+		}
+		at := attributes.FindStringIndex(d)[0]
+		return d[:at] + " NOT NULL" + d[at:]
+	})
+}

@@ -1,0 +1,444 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
+)
+
+// shape is what the statements of a shard depend on. It is immutable.
+type shape struct {
+	columns *source.Columns
+	// values are the forms of the columns.
+	values []valueForm
+	// masks are those of the columns; nil where none has one.
+	masks source.Masks
+	// filter is the condition on rows, which SQLite accepts; "" for none.
+	filter string
+	// by is the clause that keeps the planner to the index of the id.
+	by string
+	// key is how rows are found by their keys.
+	key lookup
+	// modified is how changes are found; its by is "" when no index begins with MODIFIED.
+	modified modifiedOrder
+	// counter is the table's name in sqlite_sequence, "" when the id is not AUTOINCREMENT.
+	counter string
+}
+
+// modifiedOrder is how rows are read in the order of MODIFIED: by is the clause for the index,
+// column the column's name as SQL, with the collation of the index.
+type modifiedOrder struct{ by, column string }
+
+func (sh *shape) equal(other *shape) bool {
+	// Masks belong to the spec, and have memory of their own.
+	a, b := *sh, *other
+	a.masks, b.masks = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// inspection judges one table, with what the schema says of it.
+type inspection struct {
+	*shard
+	sqltable.Inspection
+	// name is as the schema spells it.
+	name                                string
+	withoutRowID, autoIncrement, strict bool
+	// kind is "table", or what has no index of its own: "view", "virtual", "shadow".
+	kind string
+}
+
+func (s *shard) inspection(expected source.Expected) *inspection {
+	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Dialect: sqltable.Dialect{
+		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
+		IsID: func(c sqltable.Column) bool {
+			return strings.Contains(upper(c.Type), "INT") && parseType(c.Type) == source.Int
+		},
+		IsTime:    func(c sqltable.Column) bool { return c.Kind == source.Timestamp || mayBeTime(c.Kind, c.Type) },
+		AddUnique: s.createUnique, AddModified: s.createModifiedIndex,
+		MakeNotNull: "recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT", SetNotNull: func(string) string { return "" },
+	}}}
+}
+
+// createUnique returns the statement that makes columns unique.
+func (s *shard) createUnique(columns ...string) string {
+	// Another index may have the plain name.
+	name := quoteName(s.table.table + "_" + strings.Join(columns, "_") + "_unique")
+	return "CREATE UNIQUE INDEX " + name + " ON " + quoteName(s.table.table) + " (" + sqltable.Quote(`"`, columns...) + ")"
+}
+
+// createModifiedIndex returns the statement that makes the index that updates are found by.
+func (s *shard) createModifiedIndex(modified string) string {
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(s.table.table+"_"+modified+"_"+s.spec.ID),
+		quoteName(s.table.table), sqltable.Quote(`"`, modified, s.spec.ID))
+}
+
+// readShape asks for the columns of the table and checks them against the spec.
+func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
+	t := s.inspection(source.Expected{Spec: s.spec})
+	if err := t.read(ctx, c); err != nil {
+		return nil, err
+	}
+	index, err := t.checkTable(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Refusal(); err != nil {
+		return nil, err
+	}
+	sh := &shape{filter: s.spec.Filter, by: by(index)}
+	columns, from := t.Table.Pick(s.spec)
+	sh.columns = columns
+	for _, at := range from {
+		sh.values = append(sh.values, s.form(t.Table.Columns[at]))
+	}
+	sh.masks = s.spec.Mask(columns.List)
+	if index.Name == "" && t.autoIncrement {
+		sh.counter = t.name
+	}
+	sh.key = t.findByKey(sh)
+	if modified := t.Table.Modified(s.spec); modified != nil {
+		sh.modified = modifiedOrder{by(modified), quoteName(s.spec.Modified) + " COLLATE " + quoteName(modified.Columns[0].Collation)}
+	}
+	return sh, nil
+}
+
+// by returns the clause that keeps the planner to an index.
+func by(index *sqltable.Index) string {
+	if index.Name == "" {
+		// By the primary key, which is the table itself.
+		return "NOT INDEXED"
+	}
+	return "INDEXED BY " + quoteName(index.Name)
+}
+
+// form returns the form of a column's values.
+func (s *shard) form(column sqltable.Column) valueForm {
+	f := valueForm{kind: column.Kind, boolean: isBoolean(column.Type), zone: time.UTC, epoch: s.source.options.Epoch}
+	// Times without a zone are in the zone of the options, as against UTC.
+	if name := typeName(column.Type); strings.Contains(name, "DATETIME") && name != "DATETIMEOFFSET" {
+		f.zone = s.source.options.TimeZone
+	}
+	return f
+}
+
+// read reads the table from the schema.
+func (t *inspection) read(ctx context.Context, c *session) error {
+	if upper(t.table.database) != "MAIN" {
+		return option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, t.table.database, option.Table)
+	}
+	const tables = `SELECT l.name AS name, l.type AS type, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
+		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
+	err := c.query(ctx, tables, func(get func(string) string) {
+		t.name, t.withoutRowID, t.strict = get("name"), get("wr") == "1", get("strict") == "1"
+		t.kind, t.autoIncrement = get("type"), hasKeyword(get("sql"), "AUTOINCREMENT")
+	}, t.table.table)
+	if err != nil {
+		return err
+	}
+	if t.name == "" {
+		return option.Errorf("%w: no table %q in %s: create the table, or correct %s or the path in %s",
+			source.ErrMissing, t.table.table, t.source.options.Path, option.Table, option.SourceURL)
+	}
+	if err := t.readColumns(ctx, c); err != nil {
+		return err
+	}
+	return t.readIndexes(ctx, c)
+}
+
+func (t *inspection) readColumns(ctx context.Context, c *session) error {
+	t.Table.Columns = nil
+	const columns = `SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?1, 'main') ORDER BY cid`
+	var primary []int
+	err := c.query(ctx, columns, func(get func(string) string) {
+		notNull := get("notnull") == "1"
+		if get("pk") != "0" {
+			primary = append(primary, len(t.Table.Columns))
+			notNull = notNull || t.withoutRowID
+		}
+		column := sqltable.Column{Type: get("type"), Nullable: !notNull}
+		// Else a column that is NOT NULL may hold a text that is no number.
+		column.Column = source.Column{Name: get("name"), Kind: parseType(column.Type), NotNull: get("notnull") == "1" && t.strict}
+		// SQLite has no type for times: CREATED and MODIFIED may be texts or numbers.
+		if (upper(column.Name) == upper(t.Spec.Created) || upper(column.Name) == upper(t.Spec.Modified)) && mayBeTime(column.Kind, column.Type) {
+			column.Kind = source.Timestamp
+		}
+		if column.Kind == source.Timestamp {
+			column.Precision = precision
+		}
+		// 1 is a virtual table's; 2 and 3 are generated columns, which are read.
+		column.Hidden = get("hidden") == "1"
+		t.Table.Columns = append(t.Table.Columns, column)
+	}, t.name)
+	// What readIndexes finds an index of is not the number of the row.
+	if len(primary) == 1 && !t.withoutRowID {
+		t.Table.Columns[primary[0]].Numbered = true
+	}
+	return err
+}
+
+// readIndexes reads the indexes of the table, the primary key first.
+func (t *inspection) readIndexes(ctx context.Context, c *session) error {
+	t.Table.Indexes = nil
+	const query = `SELECT l.name AS "index", l.origin AS origin, l."unique" AS uniq, x.name AS "column", x.coll AS coll
+		FROM pragma_index_list(?1, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x WHERE x.key AND NOT l.partial ORDER BY l.origin <> 'pk', l.seq, x.seqno`
+	primary, last := false, ""
+	err := c.query(ctx, query, func(get func(string) string) {
+		if name := get("index"); name != last {
+			last = name
+			isPrimary := get("origin") == "pk"
+			primary = primary || isPrimary
+			if isPrimary && t.withoutRowID {
+				name = ""
+			}
+			t.Table.Indexes = append(t.Table.Indexes, sqltable.Index{Name: name, Unique: get("uniq") == "1"})
+		}
+		index := &t.Table.Indexes[len(t.Table.Indexes)-1]
+		index.Columns = append(index.Columns, sqltable.IndexColumn{Name: get("column"), Collation: get("coll")})
+		index.Foreign = index.Foreign || !slices.Contains([]string{"BINARY", "NOCASE", "RTRIM"}, upper(get("coll")))
+	}, t.name)
+	for i := range t.Table.Columns {
+		column := &t.Table.Columns[i]
+		column.Numbered = column.Numbered && !primary
+		if column.Numbered {
+			// INTEGER PRIMARY KEY has no index: it is the table's own number of the row (the
+			// rowid).
+			column.Nullable = false
+			rowID := sqltable.Index{Unique: true, Columns: []sqltable.IndexColumn{{Name: column.Name, Collation: "BINARY"}}}
+			t.Table.Indexes = slices.Insert(t.Table.Indexes, 0, rowID)
+		}
+	}
+	return err
+}
+
+// checkTable adds what keeps the stream from being read. It returns the index that the id is read
+// by, nil where there is none.
+func (t *inspection) checkTable(ctx context.Context, c *session) (index *sqltable.Index, err error) {
+	complete := true
+	for _, r := range t.Spec.Named() {
+		if t.Table.At(r.Column) < 0 {
+			complete = false
+			t.Found(inspect.Unsafe, inspect.NoColumn, "has no column %q, which %s names", r.Column, r.Setting).
+				Says("correct %s: the columns are %s", r.Setting, t.Table.Names())
+		}
+	}
+	switch id, ok := t.Table.Column(t.Spec.ID); {
+	case !ok:
+	case t.kind != "table" && t.Dialect.IsID(id) && t.Table.Unique(id.Name) == nil:
+		what := "view"
+		if t.kind != what {
+			what = t.kind + " table"
+		}
+		t.Found(inspect.Unsafe, inspect.IDNotUnique, "is a %s, which takes no unique index over its id", what).
+			Says("name the table behind it with %s; %s and %s choose among its columns and rows", option.Table, option.Fields, option.Filter)
+	default:
+		index = t.CheckID("")
+	}
+	if !complete {
+		return nil, nil
+	}
+	if err := t.CheckFilter(t.filterFault(ctx, c, &t.Table)); err != nil {
+		return nil, err
+	}
+	if t.kind == "table" || index != nil {
+		t.CheckKey()
+	}
+	t.CheckTimes()
+	return index, nil
+}
+
+var _ source.Inspector = (*Source)(nil)
+
+// Inspect looks at the file and at tables as [source.Inspector] says.
+func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce int) source.Inspection {
+	var found source.Inspection
+	var version, journal string
+	err := s.do(ctx, func(ctx context.Context, c *session) error {
+		err := c.query(ctx, "SELECT sqlite_version() AS version", func(get func(string) string) { version = get("version") })
+		if err != nil {
+			return err
+		}
+		return c.query(ctx, "PRAGMA main.journal_mode", func(get func(string) string) { journal = get("journal_mode") })
+	})
+	found.Server.Summary = fmt.Sprintf("SQLite %s, %s, journal %s", version, s.options.Path, journal)
+	if err != nil {
+		found.Server.Summary = "SQLite, " + s.options.Path
+		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "file", "cannot be read: "+explain(err).Error()).
+			Says("correct the path in %s, or see to the file; to try it by hand", option.SourceURL).Types("sqlite3 -readonly %s .tables", s.options.Path)
+		return found
+	}
+	found.Tables = source.InspectTables(tables, atOnce, s.options.Logger, func(expected source.Expected) (found source.TableInspection) {
+		shard := &shard{source: s, spec: expected.Spec, table: nameTable(expected.Spec.Table)}
+		var t *inspection
+		err := s.do(ctx, func(ctx context.Context, c *session) error {
+			// Again after a lock, from the beginning.
+			t = shard.inspection(expected)
+			return t.inspect(ctx, c)
+		})
+		if t == nil {
+			t = shard.inspection(expected)
+		}
+		if err != nil {
+			t.Fault(explain(err), "the path")
+		} else if found.Order, found.Why = source.OrderStrict, "SQLite has one writer at a time"; expected.Order != "" {
+			found.Order, found.Why = expected.Order, "by ID_ORDER"
+		}
+		found.Findings = t.Findings
+		return found
+	})
+	return found
+}
+
+// inspect reads the schema and adds the findings.
+func (t *inspection) inspect(ctx context.Context, c *session) error {
+	if err := t.read(ctx, c); err != nil {
+		return err
+	}
+	index, err := t.checkTable(ctx, c)
+	if err != nil {
+		return err
+	}
+	if id, _ := t.Table.Column(t.Spec.ID); index != nil && !id.Nullable {
+		if id.Numbered && !t.autoIncrement {
+			t.Found(inspect.Warning, inspect.IDReuse, "gives the id of a deleted newest row to the next row (%s is not AUTOINCREMENT): that row would not be seen by the tail", id.Name).
+				Says("nothing where the newest rows are never deleted; otherwise let the application recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
+		}
+		t.CheckIssuer()
+	}
+	t.CheckModified()
+	if t.Expected.Position == nil || t.Refusal() != nil {
+		return nil
+	}
+	next, err := t.nextID(ctx, c)
+	if err != nil {
+		return err
+	}
+	var highest uint64
+	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.Spec.ID)+"), 0) AS highest FROM "+t.table.quoted(), func(get func(string) string) {
+		// A highest id below 1 is none.
+		if n, err := strconv.ParseUint(get("highest"), 10, 64); err == nil {
+			highest = n
+		}
+	})
+	t.CheckPosition(highest, next, "emptied")
+	return err
+}
+
+// namedKinds are the types that go by their name, whatever their affinity.
+var namedKinds = map[string]source.Kind{
+	"BOOL": source.Int, "BOOLEAN": source.Int, "BIT": source.Int, "YEAR": source.Int, "LONG": source.Int, "SERIAL": source.Int,
+	"DEC": source.Decimal, "DECIMAL": source.Decimal, "FIXED": source.Decimal, "NUM": source.Decimal, "NUMBER": source.Decimal,
+	"NUMERIC": source.Decimal, "MONEY": source.Decimal, "SMALLMONEY": source.Decimal, "CURRENCY": source.Decimal,
+	"INTERVAL": source.Text, "POINT": source.Text,
+	"BINARY": source.Binary, "VARBINARY": source.Binary, "BYTEA": source.Binary, "IMAGE": source.Binary,
+	"JSON": source.JSON, "JSONB": source.JSON,
+	"DATE": source.Date,
+	"TIME": source.Clock, "TIMETZ": source.Clock,
+	"DATETIME": source.Timestamp, "DATETIME2": source.Timestamp, "SMALLDATETIME": source.Timestamp, "DATETIMEOFFSET": source.Timestamp,
+	"TIMESTAMP": source.Timestamp, "TIMESTAMPTZ": source.Timestamp,
+}
+
+// affinities are the kinds of SQLite's rule of affinity, in its order.
+var affinities = []struct {
+	part string
+	kind source.Kind
+}{
+	{"INT", source.Int},
+	{"CHAR", source.Text}, {"CLOB", source.Text}, {"TEXT", source.Text},
+	{"BLOB", source.Binary},
+	{"REAL", source.Float}, {"FLOA", source.Float}, {"DOUB", source.Float},
+}
+
+// typeName returns the first word of a declared type in upper case: "VARCHAR" of "varchar(20)".
+func typeName(declared string) string {
+	name := upper(declared)
+	if i := strings.IndexAny(name, " \t\r\n("); i >= 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// parseType returns the kind of a declared type. A type that is not known is text: it holds a value
+// of any class.
+func parseType(declared string) source.Kind {
+	if kind, ok := namedKinds[typeName(declared)]; ok {
+		return kind
+	}
+	name := upper(declared)
+	for _, affinity := range affinities {
+		if strings.Contains(name, affinity.part) {
+			return affinity.kind
+		}
+	}
+	return source.Text
+}
+
+func isBoolean(declared string) bool { return strings.HasPrefix(typeName(declared), "BOOL") }
+
+// mayBeTime reports whether a column of this kind can hold times although its type does not say so.
+func mayBeTime(kind source.Kind, declared string) bool {
+	switch kind {
+	case source.Int:
+		return !isBoolean(declared)
+	case source.Text, source.Float, source.Decimal:
+		return true
+	}
+	return false
+}
+
+// upper folds ASCII only, as SQLite does.
+func upper(name string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, name)
+}
+
+// hasKeyword reports whether a statement holds an upper-case keyword outside of quotes and
+// comments. AUTOINCREMENT cannot stand there as a name.
+func hasKeyword(statement, keyword string) bool {
+	for rest := statement; rest != ""; {
+		switch c := rest[0]; {
+		case c == '\'' || c == '"' || c == '`':
+			// A doubled quote opens the next quote at once.
+			rest = behind(rest[1:], string(c))
+		case c == '[':
+			rest = behind(rest, "]")
+		case strings.HasPrefix(rest, "--"):
+			rest = behind(rest, "\n")
+		case strings.HasPrefix(rest, "/*"):
+			rest = behind(rest[2:], "*/")
+		case isWordByte(c):
+			end := 1
+			for end < len(rest) && isWordByte(rest[end]) {
+				end++
+			}
+			if upper(rest[:end]) == keyword {
+				return true
+			}
+			rest = rest[end:]
+		default:
+			rest = rest[1:]
+		}
+	}
+	return false
+}
+
+func behind(text, end string) string {
+	_, rest, _ := strings.Cut(text, end)
+	return rest
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
