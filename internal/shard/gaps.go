@@ -286,12 +286,13 @@ func (g *gaps) warnOfStrays() {
 	}
 }
 
-// holdsTime reports whether an id can be one of Snowflake's kind: milliseconds above 22 bits,
-// since an epoch that lies between three days and twenty years back.
+// holdsTime reports whether an id can be one of Snowflake's kind, milliseconds above 22 bits, or of
+// Baidu's uid-generator, seconds above 35, since an epoch that lies between three days and twenty
+// years back.
 func holdsTime(id uint64) bool {
-	const day = 24 * 60 * 60 * 1000
-	since := id >> 22
-	return since > 3*day && since < 20*365*day
+	const day = 24 * 60 * 60
+	within := func(since, second uint64) bool { return since > 3*day*second && since < 20*365*day*second }
+	return within(id>>22, 1000) || within(id>>35, 1)
 }
 
 // unpublished reports whether the row with this id was not published, as far as the ledger tells.
