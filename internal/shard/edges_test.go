@@ -94,6 +94,24 @@ func TestEdges(t *testing.T) {
 		b.expectSaid(t, "Added a=1")
 	})
 
+	t.Run("rows that START=latest passed over are known to consumers, and one that was deleted then never was", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Start = shard.Start{Latest: true}
+		b.table.Insert("changed", "1", "0")
+		marked := b.table.Insert("marked", "1", "0")
+		purged := b.table.Insert("purged", "1", "0")
+		never := b.table.Insert("never", "1", "1")
+		s, _ := b.run(t)
+		b.saved(t, never)
+		eventually(t, "running", func() bool { return s.Status().State == shard.Running })
+		b.table.Update(1, "changed", "2", "0")
+		b.table.Update(marked, "marked", "1", "1")
+		b.table.Delete(purged)
+		b.table.Delete(never)
+		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: never}}, Entities: [][]byte{entity("purged"), entity("never")}})
+		b.expectSaid(t, "Modified changed=2", "Deleted marked", "Deleted purged")
+	})
+
 	t.Run("an agreement holds for the accident that it was asked for", func(t *testing.T) {
 		b := newViewBench(t, false)
 		for i := range 5 {
