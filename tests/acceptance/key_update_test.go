@@ -49,8 +49,26 @@ func TestUpdatesOfAKey(t *testing.T) {
 				t.Errorf("%s, which never was", text)
 			}
 		}
+		mustNotReconcile(t, k.daemon)
+		k.daemon.Reconcile("ns")
+		if n := k.daemon.Metric(reconciledRows); n == 0 {
+			t.Errorf("%s is 0 after a reconcile", reconciledRows)
+		}
 		mustVerify(t, k.daemon.Env)
 	})
+}
+
+// reconciledRows is the metric of the rows that reconciles have read.
+const reconciledRows = "bridge_reconcile_rows"
+
+// mustNotReconcile fails the test if a reconcile has begun since the start of a daemon. The
+// interval of one hour has the first one begin half an hour later at the earliest: what is on the
+// bus by now was found without it.
+func mustNotReconcile(t testing.TB, d *world.Daemon) {
+	t.Helper()
+	if n, interval := d.Metric(reconciledRows), d.Metric("bridge_reconcile_interval_seconds"); n != 0 || interval < time.Hour.Seconds() {
+		t.Errorf("a reconcile has read %v rows, at an interval of %v s", n, interval)
+	}
 }
 
 // keyUpdates is a table whose soft deletes update its key, and the program that publishes it.
@@ -71,7 +89,7 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 		T timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, UNIQUE (Name, DeletedAt), KEY (T))`)
 	topic := w.Name + "_ns"
 	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "ns", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms",
+		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "ns", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_RECONCILE_INTERVAL": "1h",
 		"BRIDGE_STREAM_NS_TABLE": "ns", "BRIDGE_STREAM_NS_KIND": "capability", "BRIDGE_STREAM_NS_ID": "Id", "BRIDGE_STREAM_NS_KEY": "Name,DeletedAt",
 		"BRIDGE_STREAM_NS_DELETED": "IsDeleted", "BRIDGE_STREAM_NS_MODIFIED": "T", "BRIDGE_STREAM_NS_DESTINATION": b.Open(t, topic),
 	})

@@ -33,6 +33,7 @@ func TestSchemasOfOthers(t *testing.T) {
 			s.daemon.Start()
 			s.published()
 			s.softDelete()
+			mustNotReconcile(t, s.daemon)
 			if r := world.Verify(t, s.daemon.Env); !r.Good {
 				t.Errorf("bridge verify: %+v", r)
 			}
