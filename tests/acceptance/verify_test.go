@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
@@ -178,4 +179,35 @@ func swap(messages []world.Message, i, j int) []world.Message {
 	messages = slices.Clone(messages)
 	messages[i], messages[j] = messages[j], messages[i]
 	return messages
+}
+
+// TestVerifyAfterABusLoss puts an older state of the bus back. What bridge has published since is
+// healed, and told apart from faults.
+func TestVerifyAfterABusLoss(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := world.NATSBus(testenv.StartNATS(t))
+	w := newRows(t, testenv.MariaDB(t), workload.Options{})
+	p := w.Publish(b, world.Publishing{Streams: twoStreams[:1]})
+	write := func(version int) {
+		t.Helper()
+		for i := range 10 {
+			w.Exec("REPLACE INTO orders (entity, token, body, created) VALUES (?, uuid(), ?, now() - interval 1 hour)", fmt.Sprint("e-", i), fmt.Sprint("version-", version))
+		}
+		p.Drained()
+	}
+	p.Start()
+	write(1)
+	before := b.Snapshot(t)
+	write(2)
+	write(3)
+	b.Restore(t, before)
+	p.Drained()
+	write(4)
+	world.Eventually(t, time.Minute, "bridge has noticed", func() bool { return strings.Contains(p.Log.String(), "a topic or stream is not as it was") })
+	write(5)
+	r := mustVerify(t, p.Env)
+	if n := r.Healed("lost"); n != 20 {
+		t.Errorf("healed: %d lost, want 20: %+v", n, r.Streams[0].Healed)
+	}
 }
