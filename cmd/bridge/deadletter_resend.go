@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
 )
 
 func deadLetterResend(p *process) *cobra.Command {
@@ -73,25 +74,29 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	if err != nil && !alone {
 		return nil, err
 	}
-	send := func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-		for _, stream := range status.Streams {
-			if stream.Name == request.Stream && slices.ContainsFunc(stream.Shards, func(s httpapi.ShardStatus) bool { return s.Shard == request.Shard }) {
-				return bridge.Resend(ctx, request)
+	sendTo := func(bridge interface {
+		Resend(context.Context, httpapi.ResendRequest) ([]shard.ResendOutcome, error)
+	}) app.Resend {
+		return func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+			if shardOf(&status, request.Stream, request.Shard) == nil {
+				return nil, httpapi.ErrNoStream
 			}
+			return bridge.Resend(ctx, request)
 		}
-		return nil, httpapi.ErrNoStream
 	}
 	// Only the streams that have dead letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
 		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
 	})
 	if !alone || len(some.Streams) == 0 {
-		return app.ResendEach(ctx, found, job.dryRun, send)
+		return app.ResendEach(ctx, found, job.dryRun, sendTo(bridge))
 	}
 	line := p.newLine(!job.json)
 	defer line.Stop()
-	err = p.alone(some, line).DeadLetters(ctx, job.dryRun, func(ctx context.Context, send app.Resend) (err error) {
-		sent, err = app.ResendEach(ctx, found, job.dryRun, send)
+	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge app.Inside) (err error) {
+		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, line); err == nil {
+			sent, err = app.ResendEach(ctx, found, job.dryRun, sendTo(bridge))
+		}
 		return err
 	})
 	return sent, err

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,10 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.org/bridge/event"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
 )
@@ -66,16 +70,18 @@ or a reconcile failed, 2 wrong usage or configuration.
 	return c
 }
 
-// reconcile has the running bridge reconcile, or does so itself where nobody listens there.
-func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []app.Outcome, err error) {
+// reconcile has the running bridge reconcile, or one inside this process where nobody listens there.
+func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []outcomeOf, err error) {
 	bridge, err := p.newClient()
 	if err != nil {
 		return nil, err
 	}
+	show := p.newLine(!job.json)
+	defer show.Stop()
 	status, err := bridge.Working(ctx)
 	switch {
 	case err == nil:
-		outcomes, err = p.reconcileThere(ctx, bridge, status, job)
+		outcomes, err = p.request(ctx, bridge, status, job, show)
 		return outcomes, interrupted(ctx, err, "the bridge that was asked goes on")
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
@@ -88,8 +94,38 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []a
 		// The events are printed there.
 		p.stdout = p.stderr
 	}
-	outcomes, err = p.reconcileAlone(ctx, cfg, job)
+	chosen, err := choose(job.streams, cfg.StreamNames())
+	if err != nil {
+		return nil, err
+	}
+	if !job.mode.DryRun {
+		if _, err := fmt.Fprintln(p.stderr, p.secrets.Clean(insideBegins(cfg))); err != nil {
+			return nil, err
+		}
+	}
+	o := app.InsideOptions{Config: app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), Logger: p.waitLog(cfg), DryRun: job.mode.DryRun}
+	after, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) (err error) {
+		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, show); err == nil {
+			outcomes, err = p.request(ctx, bridge, status, job, show)
+		}
+		return err
+	})
+	for i := range outcomes {
+		o := &outcomes[i]
+		if s := shardOf(&after, o.Stream, o.Shard); s != nil {
+			o.Published = &s.Published.Rows
+		}
+	}
 	return outcomes, interrupted(ctx, err, "the next reconcile goes on where this one stopped")
+}
+
+// insideBegins says what a bridge inside this process does before it compares.
+func insideBegins(cfg *config.Config) string {
+	text := fmt.Sprintf("no bridge runs at %s: this command reads the bus, publishes what the tables have that was not published, and reconciles", cfg.HTTPAddr)
+	if _, err := os.Stat(cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) && cfg.CheckpointTopic == "" {
+		text += fmt.Sprintf("; there is no checkpoint at %s: where the bus has nothing of a table, it is published from its START on", cfg.CheckpointPath)
+	}
+	return text
 }
 
 // interrupted replaces an error that a signal caused by what becomes of the work.
@@ -113,12 +149,90 @@ func choose(wanted, there []string) ([]string, error) {
 	return wanted, nil
 }
 
-// askEvery is how often a status is looked at.
-const askEvery = 250 * time.Millisecond
+const (
+	// askEvery is how often a status is looked at.
+	askEvery = 250 * time.Millisecond
+	// stillTimeout is how long nothing may get on until a bridge inside is asked as it is.
+	stillTimeout = 30 * time.Second
+)
 
-// reconcileThere has a running bridge reconcile, and waits until it has. status is what that bridge
-// is like.
-func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, status httpapi.Status, job reconcileJob) ([]app.Outcome, error) {
+// asked is a bridge that reconciles: one that runs, or one inside this process.
+type asked interface {
+	Working(ctx context.Context) (httpapi.Status, error)
+	Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error)
+}
+
+// shardOf returns a table of a stream, nil where there is none.
+func shardOf(status *httpapi.Status, stream, table string) *httpapi.ShardStatus {
+	for i := range status.Streams {
+		for j := range status.Streams[i].Shards {
+			if s := &status.Streams[i].Shards[j]; s.Shard == table && status.Streams[i].Name == stream {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// stays reports whether a table is stopped and stays so in a mode: ids that are used again are
+// accepted with the deletes.
+func stays(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, mode reconcile.Mode) bool {
+	accepts := mode.AllowDeletes && !mode.DryRun && stream.Kind != string(event.Release) && one.Cause != nil && *one.Cause == string(shard.CauseIDsReused)
+	return one.State == string(shard.Stopped) && !accepts
+}
+
+// awaitTails waits until the streams of a bridge inside have caught up from the bus, and the tail of
+// each table has reached the end that the table had at its first read, stays stopped, or makes no
+// progress.
+func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, show *terminal.Line) (status httpapi.Status, err error) {
+	ends, moved, last := make(map[string]uint64), time.Now(), ""
+	for {
+		if status, err = bridge.Working(ctx); err != nil {
+			return status, err
+		}
+		line, where, reads := "", "", true
+		for i := range status.Streams {
+			stream := &status.Streams[i]
+			where += fmt.Sprintln(stream.CatchUp.Messages, stream.CatchUp.Left)
+			for j := range stream.Shards {
+				one, name := &stream.Shards[j], terminal.Visible(stream.Name+" "+stream.Shards[j].Shard)
+				where += fmt.Sprintln(one.State, one.Position)
+				if end, known := ends[name]; one.LastPoll != nil && (!known || end == 0) {
+					ends[name] = one.Highest
+				}
+				switch {
+				case stays(stream, one, mode), stream.CatchUp.Ready && one.LastPoll != nil && one.State != string(shard.Stopped) && (one.NoTail || one.Position >= ends[name]):
+					continue
+				case stream.CatchUp.Error != nil:
+					return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, *stream.CatchUp.Error)
+				}
+				if reads = reads && one.LastPoll != nil && one.State != string(shard.Stopped); line != "" {
+					continue
+				}
+				if line = fmt.Sprintf("%s: catching up, id %d of %d", name, one.Position, one.Highest); !stream.CatchUp.Ready {
+					line = fmt.Sprintf("%s: reading the bus, %d messages, %d offsets left", terminal.Visible(stream.Name), stream.CatchUp.Messages, stream.CatchUp.Left)
+				}
+			}
+		}
+		switch {
+		case line == "":
+			return status, nil
+		case where != last:
+			moved, last = time.Now(), where
+		case time.Since(moved) > stillTimeout && reads:
+			return status, nil
+		case time.Since(moved) > stillTimeout:
+			return status, fmt.Errorf("nothing has moved for %s: %s: %s", stillTimeout, line, cmp.Or(waitsFor(status), "the bus answers, and tells no reason"))
+		}
+		show.Show(line)
+		if err := backoff.Pause(ctx, askEvery/5); err != nil {
+			return status, err
+		}
+	}
+}
+
+// request has a bridge reconcile, and waits until it has. status is what that bridge is like.
+func (p *process) request(ctx context.Context, bridge asked, status httpapi.Status, job reconcileJob, show *terminal.Line) ([]outcomeOf, error) {
 	var there []string
 	for _, s := range status.Streams {
 		there = append(there, s.Name)
@@ -127,21 +241,30 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range chosen {
-		asked, err := bridge.Reconcile(ctx, name, job.mode)
+	began := status.Started
+	for i := range status.Streams {
+		stream := &status.Streams[i]
+		runs := slices.ContainsFunc(stream.Shards, func(s httpapi.ShardStatus) bool { return !stays(stream, &s, job.mode) })
+		if !runs || !slices.Contains(chosen, stream.Name) {
+			continue
+		}
+		accepted, err := bridge.Reconcile(ctx, stream.Name, job.mode)
 		if err != nil {
 			return nil, err
 		}
-		status.Started = asked.Started
+		began = accepted.Started
 	}
-	show := p.newLine(!job.json)
-	defer show.Stop()
-	w := watch{streams: chosen, mode: job.mode}
-	var away time.Time
-	for began := status.Started; ; {
-		if err := backoff.Pause(ctx, askEvery); err != nil {
+	goesOn := ", the bridge that was asked goes on once it can"
+	if inside, is := bridge.(app.Inside); is {
+		goesOn = ""
+		// A table whose ids are used again is read from its beginning.
+		if _, err := p.awaitTails(ctx, bridge, job.mode, show); err != nil {
 			return nil, err
 		}
+		inside.Begin(ctx)
+	}
+	w := watch{streams: chosen, mode: job.mode}
+	for away := (time.Time{}); ; {
 		if status, err = bridge.Working(ctx); err != nil {
 			return nil, err
 		}
@@ -157,116 +280,17 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 		case away.IsZero():
 			away = time.Now()
 		case time.Since(away) > p.awayLimit():
-			return nil, fmt.Errorf("gave up after %s, the bridge that was asked goes on once it can: it waits for %s", p.awayLimit(), waits)
+			return nil, fmt.Errorf("gave up after %s%s: it waits for %s", p.awayLimit(), goesOn, waits)
 		}
 		show.Show(line)
-	}
-}
-
-// awayLimit is how long a running bridge may wait for something until a command gives up.
-func (p *process) awayLimit() time.Duration { return cmp.Or(p.away, 30*time.Second) }
-
-// reconcileAlone reconciles without a running bridge. The lines of the log that matter go to
-// stderr.
-func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job reconcileJob) ([]app.Outcome, error) {
-	chosen, err := choose(job.streams, cfg.StreamNames())
-	if err != nil {
-		return nil, err
-	}
-	line := p.newLine(!job.json)
-	defer line.Stop()
-	alone := p.alone(app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), line)
-	if !job.mode.DryRun {
-		if _, err := fmt.Fprintln(p.stderr, p.secrets.Clean(alone.Begins())); err != nil {
+		if err := backoff.Pause(ctx, askEvery); err != nil {
 			return nil, err
 		}
 	}
-	return alone.Reconcile(ctx, job.mode)
 }
 
-// alone returns what stands in for a running bridge, with the lines of its log that matter on
-// stderr.
-func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
-	return &app.Alone{
-		Config: cfg,
-		Logger: p.waitLog(cfg),
-		Show: func(s app.Step) {
-			if s.Run != nil {
-				line.Show(progressLine(s.Stream+" "+s.Shard, s.Run, s.Done, s.Tables))
-				return
-			}
-			if c := s.CatchUp; c != nil {
-				line.Show(fmt.Sprintf("%s: reading the bus, %d messages, %d offsets left", terminal.Visible(s.Stream), c.Messages, c.Left))
-				return
-			}
-			line.Show(fmt.Sprintf("%s %s: catching up, id %d of %d", terminal.Visible(s.Stream), terminal.Visible(s.Shard), s.Position, s.Highest))
-		},
-	}
-}
-
-// watch waits for the requests of some streams to be answered.
-type watch struct {
-	streams []string
-	mode    reconcile.Mode
-	done    []app.Outcome
-}
-
-// observe adds to done what has ended. The line says how far the rest is; it is empty once
-// everything has ended.
-func (w *watch) observe(status httpapi.Status) (line string) {
-	tables, name, running := 0, "", (*httpapi.ReconcileStatus)(nil)
-	for _, stream := range status.Streams {
-		if !slices.Contains(w.streams, stream.Name) {
-			continue
-		}
-		for _, shard := range stream.Shards {
-			tables++
-			switch r := shard.Reconcile; {
-			case r == nil || slices.ContainsFunc(w.done, func(o app.Outcome) bool { return o.Stream == stream.Name && o.Shard == shard.Shard }):
-			case r.Waiting == 0:
-				w.done = append(w.done, app.Outcome{Stream: stream.Name, Shard: shard.Shard, Compared: app.ComparedOf(stream.Kind), ReconcileReport: w.report(r)})
-			case r.Running && running == nil:
-				name, running = stream.Name+" "+shard.Shard, r
-			}
-		}
-	}
-	switch waits := waitsFor(status); {
-	case len(w.done) == tables:
-		return ""
-	case running != nil:
-		return progressLine(name, running, len(w.done), tables)
-	case waits != "":
-		return "waiting for " + waits
-	case tables > 1:
-		return fmt.Sprintf("waiting, %d of %d tables done", len(w.done), tables)
-	}
-	return "waiting"
-}
-
-// report is that of the run that answered the request.
-func (w *watch) report(r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
-	report := r.LastRun
-	if w.mode.DryRun {
-		report = r.LastDryRun
-	}
-	if report == nil {
-		text := "the bridge says nothing of the run"
-		return httpapi.ReconcileReport{DryRun: w.mode.DryRun, Error: &text}
-	}
-	if !w.mode.DryRun && report.Guard == nil {
-		// Tripped before, and not passed by this run.
-		report.Guard = r.Guard
-	}
-	return *report
-}
-
-// outcomes are those of all shards, in the order of their names.
-func (w *watch) outcomes() []app.Outcome {
-	slices.SortFunc(w.done, func(a, b app.Outcome) int {
-		return cmp.Or(strings.Compare(a.Stream, b.Stream), strings.Compare(a.Shard, b.Shard))
-	})
-	return w.done
-}
+// awayLimit is how long a bridge may wait for something until a command gives up.
+func (p *process) awayLimit() time.Duration { return cmp.Or(p.away, 30*time.Second) }
 
 // waitsFor returns what keeps the bridge from reconciling, empty where nothing does.
 func waitsFor(status httpapi.Status) string {

@@ -1,19 +1,118 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"example.org/bridge/internal/app"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
 )
+
+// outcomeOf is the result of the reconcile of one table.
+type outcomeOf struct {
+	Stream string `json:"stream"`
+	Shard  string `json:"shard"`
+	// Compared is what of the table was compared: allRows, or of a release stream unpolledIDs.
+	Compared string `json:"compared"`
+	// Published counts the rows that were published meanwhile, those of the tail among them. It is
+	// nil where a running bridge was asked.
+	Published *uint64 `json:"published,omitempty"`
+	httpapi.ReconcileReport
+}
+
+const (
+	allRows     = "rows"
+	unpolledIDs = "unpolledIds"
+)
+
+// watch waits for the requests of some streams to be answered.
+type watch struct {
+	streams []string
+	mode    reconcile.Mode
+	done    []outcomeOf
+}
+
+// observe adds to done what has ended. The line says how far the rest is; it is empty once
+// everything has ended.
+func (w *watch) observe(status httpapi.Status) (line string) {
+	tables, name, running := 0, "", (*httpapi.ReconcileStatus)(nil)
+	for i := range status.Streams {
+		stream := &status.Streams[i]
+		if !slices.Contains(w.streams, stream.Name) {
+			continue
+		}
+		for j := range stream.Shards {
+			one := &stream.Shards[j]
+			tables++
+			switch r := one.Reconcile; {
+			case r == nil || slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
+			case stays(stream, one, w.mode):
+				w.end(stream, one, httpapi.ReconcileReport{Error: one.Reason})
+			case r.Waiting == 0:
+				w.end(stream, one, w.report(r))
+			case r.Running && running == nil:
+				name, running = stream.Name+" "+one.Shard, r
+			}
+		}
+	}
+	switch waits := waitsFor(status); {
+	case len(w.done) == tables:
+		return ""
+	case running != nil:
+		return progressLine(name, running, len(w.done), tables)
+	case waits != "":
+		return "waiting for " + waits
+	case tables > 1:
+		return fmt.Sprintf("waiting, %d of %d tables done", len(w.done), tables)
+	}
+	return "waiting"
+}
+
+// end notes the outcome of a table.
+func (w *watch) end(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, report httpapi.ReconcileReport) {
+	compared := allRows
+	if stream.Kind == string(event.Release) {
+		compared = unpolledIDs
+	}
+	if report.DryRun = w.mode.DryRun; report.Differences == nil {
+		report.Differences = []httpapi.DifferenceStatus{}
+	}
+	if !w.mode.DryRun && report.Guard == nil {
+		// Tripped before, and not passed by this run.
+		report.Guard = one.Reconcile.Guard
+	}
+	w.done = append(w.done, outcomeOf{Stream: stream.Name, Shard: one.Shard, Compared: compared, ReconcileReport: report})
+}
+
+// report is that of the run that answered the request.
+func (w *watch) report(r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
+	report := r.LastRun
+	if w.mode.DryRun {
+		report = r.LastDryRun
+	}
+	if report == nil {
+		return httpapi.ReconcileReport{Error: httpapi.Given("the bridge says nothing of the run")}
+	}
+	return *report
+}
+
+// outcomes are those of all shards, in the order of their names.
+func (w *watch) outcomes() []outcomeOf {
+	slices.SortFunc(w.done, func(a, b outcomeOf) int {
+		return cmp.Or(strings.Compare(a.Stream, b.Stream), strings.Compare(a.Shard, b.Shard))
+	})
+	return w.done
+}
 
 // printOutcomes prints what became of the shards. The error says that deletes were held back or a
 // run failed.
-func (p *process) printOutcomes(outcomes []app.Outcome, job reconcileJob) (err error) {
+func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err error) {
 	bad := badOutcomes(outcomes)
 	if !job.json {
 		return errors.Join(p.print(outcomesText(outcomes, job.mode.DryRun)), bad)
@@ -24,15 +123,15 @@ func (p *process) printOutcomes(outcomes []app.Outcome, job reconcileJob) (err e
 		}
 	}
 	return errors.Join(p.printJSON(struct {
-		Good         bool          `json:"good"`
-		DryRun       bool          `json:"dryRun"`
-		AllowDeletes bool          `json:"allowDeletes"`
-		Shards       []app.Outcome `json:"shards"`
+		Good         bool        `json:"good"`
+		DryRun       bool        `json:"dryRun"`
+		AllowDeletes bool        `json:"allowDeletes"`
+		Shards       []outcomeOf `json:"shards"`
 	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}), bad)
 }
 
 // badOutcomes counts what was held back or failed.
-func badOutcomes(outcomes []app.Outcome) error {
+func badOutcomes(outcomes []outcomeOf) error {
 	guarded, failed := 0, 0
 	for _, o := range outcomes {
 		switch {
@@ -53,8 +152,8 @@ func badOutcomes(outcomes []app.Outcome) error {
 
 // outcomesText is a table of the differences, then what there is to say about single shards. What a
 // release stream cannot have is "-": a zero would say that it was compared.
-func outcomesText(outcomes []app.Outcome, dryRun bool) string {
-	alone := slices.ContainsFunc(outcomes, func(o app.Outcome) bool { return o.Published != nil })
+func outcomesText(outcomes []outcomeOf, dryRun bool) string {
+	alone := slices.ContainsFunc(outcomes, func(o outcomeOf) bool { return o.Published != nil })
 	columns := []any{"STREAM", "SHARD", "ROWS", "ADDED", "MODIFIED", "DELETED", "MISSED", "ABSENT"}
 	if alone {
 		columns = append(columns, "PUBLISHED")
@@ -63,7 +162,7 @@ func outcomesText(outcomes []app.Outcome, dryRun bool) string {
 	for i := range outcomes {
 		o := &outcomes[i]
 		cells := []any{o.Stream, o.Shard, o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent}
-		if o.Compared == app.UnpolledIDs {
+		if o.Compared == unpolledIDs {
 			cells[3], cells[4], cells[5], cells[7] = "-", "-", "-", "-"
 			if name := terminal.Visible(o.Stream); !slices.Contains(release, name) {
 				release = append(release, name)
@@ -92,7 +191,7 @@ func outcomesText(outcomes []app.Outcome, dryRun bool) string {
 }
 
 // took is how long the run took, "-" where it was cut short.
-func took(o *app.Outcome) string {
+func took(o *outcomeOf) string {
 	if o.StartedAt == nil || o.EndedAt == nil {
 		return "-"
 	}
@@ -100,7 +199,7 @@ func took(o *app.Outcome) string {
 }
 
 // writeRemarks writes what the numbers do not say.
-func writeRemarks(text *strings.Builder, o *app.Outcome) {
+func writeRemarks(text *strings.Builder, o *outcomeOf) {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(text, "%s %s: %s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), terminal.Visible(fmt.Sprintf(format, args...)))
 	}

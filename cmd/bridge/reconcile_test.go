@@ -20,8 +20,9 @@ type reconciling struct {
 	// looks is how many there are to go until the requests are answered.
 	looks  int
 	report httpapi.ReconcileReport
-	// restarts says that the process is another one by then.
+	// restarts says that the process is another one by then, stopped why t_0 is stopped.
 	restarts bool
+	stopped  string
 }
 
 func (d *reconciling) Status() httpapi.Status {
@@ -35,6 +36,10 @@ func (d *reconciling) Status() httpapi.Status {
 	d.State.Streams = []httpapi.StreamStatus{
 		{Name: "orders", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "t_0", Reconcile: r}}},
 		{Name: "bills", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "b", Reconcile: r}}},
+	}
+	if d.stopped != "" {
+		s := &d.State.Streams[0].Shards[0]
+		s.State, s.Reason, s.Reconcile = string(shard.Stopped), &d.stopped, &httpapi.ReconcileStatus{Waiting: 1}
 	}
 	return d.State
 }
@@ -96,6 +101,8 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		"ends with status 1 when a run failed": {func(d *reconciling) {
 			d.report = httpapi.ReconcileReport{StartedAt: &begun, Error: httpapi.Given("the table is away")}
 		}, "reconcile orders", "orders t_0: failed: the table is away\n", "1 table failed"},
+		"waits for no table that is stopped": {func(d *reconciling) { d.stopped = "no grant" }, "reconcile",
+			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: no grant\n", "1 table failed"},
 		"says what the bridge says when it refuses":                          {func(d *reconciling) { d.Refuses = errors.New("t_0 is stopped") }, "reconcile", "", "bridge: t_0 is stopped"},
 		"does not take a bridge that was restarted for one that has done it": {func(d *reconciling) { d.restarts = true }, "reconcile", "", "restarted"},
 		"names the streams there are":                                        {func(*reconciling) {}, "reconcile order", "", "there are orders, bills"},

@@ -237,12 +237,3 @@ func OpenStore(ctx context.Context, path string, log *slog.Logger) (store.Store,
 	}
 	return s, nil
 }
-
-// openToRead opens the store in the folder at path without changing anything.
-func openToRead(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
-	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}

@@ -2,6 +2,6 @@
 // or makes shards, reconcilers and the HTTP server.
 //
 // [Open] makes an [App] from a configuration and Run runs it: for the daemon, for the demo and for
-// tests. [Alone] reconciles and sends dead letters again without a running bridge. The other
-// functions open single parts for commands that only read.
+// tests. [RunInside] runs one inside a command that has found none to ask. The other functions open
+// single parts for commands that only read.
 package app

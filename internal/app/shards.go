@@ -206,8 +206,11 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 }
 
 // savedPosition is the owner of a shard in a dry run without a tail. Its reach is the position in
-// the checkpoint.
-type savedPosition struct{ id uint64 }
+// the checkpoint, once that is loaded.
+type savedPosition struct {
+	id     uint64
+	loaded bool
+}
 
 var _ reconcile.Owner = (*savedPosition)(nil)
 
@@ -230,14 +233,14 @@ func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p *parts, 
 		}
 		order = traits.Order
 	}
-	if o.id = saved.Position; order == source.OrderNone {
+	if o.id, o.loaded = saved.Position, true; order == source.OrderNone {
 		o.id = math.MaxUint64
 	}
 	return nil
 }
 
 // Reach implements reconcile.Owner.
-func (o *savedPosition) Reach() (uint64, bool) { return o.id, true }
+func (o *savedPosition) Reach() (uint64, bool) { return o.id, o.loaded }
 
 // Nominate implements reconcile.Owner. A dry run nominates nothing.
 func (o *savedPosition) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, error) {

@@ -277,12 +277,6 @@ func (a *App) waiting() *standby.Status {
 	return &s
 }
 
-// othersWork reports whether another process of the group works.
-func (a *App) othersWork() bool {
-	s := a.waiting()
-	return s != nil && s.Working.Member != ""
-}
-
 // refusal returns why a process that waits would not take over, though it is ready.
 func refusal(s *standby.Status) []httpapi.Reason {
 	if len(s.Differing) == 0 {

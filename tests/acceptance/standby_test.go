@@ -150,8 +150,8 @@ func TestStandbyCommands(t *testing.T) {
 			t.Errorf("by HTTP: %d %s", status, body)
 		}
 		alone := waits.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + t.TempDir() + "/other.db", "BRIDGE_HTTP_ADDR": "127.0.0.1:1"})
-		if status, stdout, stderr := world.Command(t, alone, "reconcile"); status != 1 || !strings.Contains(stdout, "run the command where a process of the group runs") {
-			t.Errorf("where no process runs: status %d, %s%s", status, stdout, stderr)
+		if status, _, stderr := world.Command(t, alone, "reconcile"); status != 1 || !strings.Contains(stderr, "run the command where a process of the group runs") {
+			t.Errorf("where no process runs: status %d, %s", status, stderr)
 		}
 		if status, _, stderr := world.Command(t, alone, "reconcile", "--dry-run"); status != 1 || !strings.Contains(stderr, "type a dry run where a process of the group runs") {
 			t.Errorf("a dry run where no process runs: status %d, %s", status, stderr)
