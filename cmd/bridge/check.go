@@ -40,12 +40,10 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		if err != nil {
 			return err
 		}
-		var progress *terminal.Progress
-		if !*asJSON && p.animated() {
-			progress = terminal.NewProgress(p.stderr)
-		}
-		groups := p.examine(c.Context(), cfg, progress)
-		progress.Stop()
+		line := p.newBar(!*asJSON)
+		line.Show("looking at source, sink and checkpoint")
+		groups := p.examine(c.Context(), cfg)
+		line.Stop()
 		if c.Context().Err() != nil {
 			return errors.New("the check was interrupted")
 		}

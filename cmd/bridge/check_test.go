@@ -13,14 +13,13 @@ import (
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/terminal"
 )
 
 // examined runs bridge check on groups as if they had been found.
 func examined(env settingsOf, groups []check.Group, args ...string) outcome {
 	var out, errs bytes.Buffer
 	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, secrets: &config.Redactor{}}
-	p.examine = func(context.Context, *config.Config, *terminal.Progress) []check.Group { return groups }
+	p.examine = func(context.Context, *config.Config) []check.Group { return groups }
 	status := p.run(context.Background(), append([]string{"check"}, args...))
 	return outcome{status: status, out: out.String(), err: errs.String()}
 }

@@ -55,8 +55,10 @@ func (p *process) demo(ctx context.Context, length time.Duration, keep bool) (er
 		return fmt.Errorf("make a temporary folder, set TMPDIR to one with room and the right to write: %w", err)
 	}
 	if !keep {
-		leftovers.add(dir)
-		defer func() { err = errors.Join(err, leftovers.clear()) }()
+		leftover.Lock()
+		leftover.dir = dir
+		leftover.Unlock()
+		defer func() { err = errors.Join(err, removeLeftover()) }()
 	}
 	// A terminal that goes away ends the demo like Ctrl-C, so that the folder is removed.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
@@ -158,39 +160,22 @@ func demoEnviron(dir string) []string {
 	)
 }
 
-// leftovers are the temporary folders of this process, which are to go when it ends, by a second
+// leftover is the temporary folder of the demo, which is to go when the process ends, by a second
 // signal, too.
-var leftovers folders
-
-// folders is a list of folders to remove. It is safe for concurrent use.
-type folders struct {
-	mu   sync.Mutex
-	dirs []string
+var leftover struct {
+	sync.Mutex
+	dir string
 }
 
-func (f *folders) add(dir string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dirs = append(f.dirs, dir)
-}
-
-// clear removes all folders. Files that are made in one meanwhile are removed, too, within reason.
-func (f *folders) clear() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var errs []error
-	for _, dir := range f.dirs {
-		err := os.RemoveAll(dir)
-		for range 20 {
-			if err == nil {
-				break
-			}
-			err = os.RemoveAll(dir)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove the temporary folder %s: %w", dir, err))
+// removeLeftover removes it. Files that are made in it meanwhile are removed, too, within reason.
+func removeLeftover() (err error) {
+	leftover.Lock()
+	defer leftover.Unlock()
+	for range 20 {
+		if err = os.RemoveAll(leftover.dir); err == nil {
+			leftover.dir = ""
+			return nil
 		}
 	}
-	f.dirs = nil
-	return errors.Join(errs...)
+	return fmt.Errorf("remove the temporary folder %s: %w", leftover.dir, err)
 }

@@ -14,7 +14,7 @@ func main() {
 	ctx, stop := untilSignal(context.Background(), func() {
 		_, _ = fmt.Fprintln(os.Stderr, "bridge: stopped at once by a second signal; nothing is lost: the next start reads from the bus what was not saved")
 		// It may not be possible; what ends at once says nothing more.
-		_ = leftovers.clear()
+		_ = removeLeftover()
 		os.Exit(exitFailed)
 	})
 	stopProfile := profile()

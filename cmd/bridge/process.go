@@ -29,7 +29,7 @@ type process struct {
 	// daemon is runDaemon, save in tests.
 	daemon func(context.Context, *config.Config, *slog.Logger) error
 	// examine is app.Examine, save in tests.
-	examine func(context.Context, *config.Config, *terminal.Progress) []check.Group
+	examine func(context.Context, *config.Config) []check.Group
 	// away is that of awayLimit, save in tests.
 	away time.Duration
 	// secrets are kept out of everything that is logged.

@@ -70,7 +70,7 @@ or a reconcile failed, 2 wrong usage or configuration.
 	return c
 }
 
-// reconcile has the running bridge reconcile, or one inside this process where nobody listens there.
+// reconcile has the running bridge reconcile, or one inside this process where nobody listens.
 func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []outcomeOf, err error) {
 	bridge, err := p.newClient()
 	if err != nil {
@@ -181,9 +181,9 @@ func stays(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, mode reconcil
 	return one.State == string(shard.Stopped) && !accepts
 }
 
-// awaitTails waits until the streams of a bridge inside have caught up from the bus, and the tail of
-// each table has reached the end that the table had at its first read, stays stopped, or makes no
-// progress.
+// awaitTails waits until the streams of a bridge inside have caught up from the bus, and the tail
+// of each table has reached the end that the table had at its first read, stays stopped, or makes
+// no progress.
 func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, show *terminal.Line) (status httpapi.Status, err error) {
 	ends, moved, last := make(map[string]uint64), time.Now(), ""
 	for {

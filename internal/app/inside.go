@@ -55,7 +55,7 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 	case none && (o.DryRun || o.Kept && cfg.CheckpointTopic == ""):
 		return after, option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", cfg.CheckpointPath, option.CheckpointURL)
 	case o.DryRun:
-		return after, look(ctx, o, do)
+		return after, runDry(ctx, o, do)
 	}
 	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger})
 	if err != nil {
@@ -168,8 +168,8 @@ func (l *looking) Resend(ctx context.Context, request httpapi.ResendRequest) ([]
 	return nil, httpapi.ErrNoStream
 }
 
-// look calls do with a bridge that changes nothing.
-func look(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (err error) {
+// runDry calls do with a bridge that changes nothing.
+func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (err error) {
 	cfg := o.Config
 	p := newParts(cfg, prometheus.NewRegistry(), o.Logger)
 	if p.source, err = OpenSource(cfg, o.Logger); err != nil {

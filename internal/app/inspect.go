@@ -20,14 +20,13 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/standby"
-	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/embedded"
 	"example.org/bridge/source"
 )
 
 // Examine inspects everything that cfg names.
-func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progress) []check.Group {
+func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 	return check.Examine(ctx, cfg, check.Subjects{
 		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
 			return inspectSource(ctx, cfg, tables)
@@ -46,7 +45,7 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 		},
 		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },
 		HTTP:  func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
-	}, progress)
+	})
 }
 
 func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expected) (found source.Inspection) {

@@ -6,16 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/terminal"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -51,31 +49,35 @@ type Subjects struct {
 }
 
 // Examine inspects everything that cfg names, source and sink at the same time.
-func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progress *terminal.Progress) []Group {
+func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
 	defer cancel()
 	kept := subjects.Store(ctx)
 	inspectOthers(&kept, cfg)
-	positions := make(map[store.Key]uint64)
+	positions, since := make(map[store.Key]uint64), make(map[store.Key]uint64)
 	for _, one := range kept.Shards {
-		positions[one.Key] = one.Progress.Position
+		positions[one.Key], since[one.Key] = one.Progress.Position, one.Progress.Since
 	}
 
 	var from source.Inspection
 	var to inspect.Report
 	var now map[store.Key]*store.Schema
 	var lineage inspect.Report
-	var both errgroup.Group
-	both.Go(progress.During("source", func() { from = subjects.Source(ctx, Expectations(cfg, positions)) }))
-	both.Go(progress.During("sink", func() { to = subjects.Sink(ctx) }))
-	both.Go(func() error { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)); return nil })
-	both.Go(func() error { lineage = subjects.Lineage(ctx, sinceOf(kept.Shards)); return nil })
-	// Failures are findings.
-	_ = both.Wait()
+	var asked sync.WaitGroup
+	asked.Go(func() { from = subjects.Source(ctx, Expectations(cfg, positions)) })
+	asked.Go(func() { to = subjects.Sink(ctx) })
+	asked.Go(func() { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)) })
+	asked.Go(func() { lineage = subjects.Lineage(ctx, since) })
+	asked.Wait()
 
 	from.Server.Findings = append(from.Server.Findings, lineage.Findings...)
 	var groups []Group
-	if warnings := warningsOf(cfg); len(warnings.Findings) > 0 {
+	if len(cfg.Warnings) > 0 {
+		// bridge run logs them.
+		warnings := inspect.Report{Summary: "from the environment"}
+		for _, w := range cfg.Warnings {
+			warnings.Add(inspect.Warning, inspect.Setting, w.Variable, w.Text)
+		}
 		groups = append(groups, Group{Kind: "configuration", Report: warnings})
 	}
 	groups = append(groups, Group{Kind: "source", Report: from.Server})
@@ -90,24 +92,6 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 		groups[i].Findings = inspect.Named(groups[i].Findings, config.Naming(groups[i].Name))
 	}
 	return groups
-}
-
-// sinceOf returns the epochs below which messages of shards do not count.
-func sinceOf(shards []store.ShardState) map[store.Key]uint64 {
-	since := make(map[store.Key]uint64)
-	for _, one := range shards {
-		since[one.Key] = one.Progress.Since
-	}
-	return since
-}
-
-// warningsOf returns the warnings that bridge run logs about the configuration.
-func warningsOf(cfg *config.Config) inspect.Report {
-	r := inspect.Report{Summary: "from the environment"}
-	for _, w := range cfg.Warnings {
-		r.Add(inspect.Warning, inspect.Setting, w.Variable, w.Text)
-	}
-	return r
 }
 
 // Expectations returns what the configuration expects of every table, in the order of streams and

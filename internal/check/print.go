@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,10 +10,8 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-const (
-	// MostStatements is how many statements of like findings are printed; --json has all.
-	MostStatements = 4
-)
+// MostStatements is how many statements of like findings are printed; --json has all.
+const MostStatements = 4
 
 // colours are escape sequences by label.
 var colours = map[string]string{"ok": "\x1b[32m", "note": "\x1b[36m", "warning": "\x1b[33m", "unsafe": "\x1b[1;31m", "blocks": "\x1b[1;31m"}
@@ -132,24 +129,14 @@ func (o *findingPrinter) wrap(text string, column int) {
 	o.text.WriteString(terminal.Wrap(terminal.Visible(text), column) + "\n")
 }
 
-// findingView is a finding as --json shows it.
-type findingView struct {
-	Severity  inspect.Severity `json:"severity"`
-	Code      inspect.Code     `json:"code"`
-	Subject   string           `json:"subject"`
-	What      string           `json:"what"`
-	Do        string           `json:"do,omitempty"`
-	Statement string           `json:"statement,omitempty"`
-}
-
 // groupView is a group as --json shows it.
 type groupView struct {
 	Group  string `json:"group"`
 	Stream string `json:"stream,omitempty"`
 	// Severity is "skipped" if the subject could not be inspected because something else is away.
-	Severity string        `json:"severity"`
-	Summary  string        `json:"summary"`
-	Findings []findingView `json:"findings"`
+	Severity string            `json:"severity"`
+	Summary  string            `json:"summary"`
+	Findings []inspect.Finding `json:"findings"`
 }
 
 // Report is what --json prints.
@@ -163,15 +150,16 @@ func NewReport(groups []Group, clean func(string) string) Report {
 	worst := inspect.OK
 	views := make([]groupView, 0, len(groups))
 	for _, g := range groups {
-		view := groupView{Group: g.Kind, Stream: g.Name, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []findingView{}}
+		view := groupView{Group: g.Kind, Stream: g.Name, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []inspect.Finding{}}
 		if g.Skipped {
 			view.Severity = "skipped"
 		}
 		worst = max(worst, inspect.Worst(g.Findings))
 		for _, f := range g.Findings {
-			view.Findings = append(view.Findings, findingView{f.Severity, f.Code, f.Subject, clean(f.What), clean(f.Do), clean(f.Statement)})
+			f.What, f.Do, f.Statement = clean(f.What), clean(f.Do), clean(f.Statement)
+			view.Findings = append(view.Findings, f)
 		}
 		views = append(views, view)
 	}
-	return Report{worst, slices.Clip(views)}
+	return Report{worst, views}
 }

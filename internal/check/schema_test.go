@@ -8,7 +8,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/terminal"
 	"example.org/bridge/source"
 )
 
@@ -54,7 +53,7 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}
 				},
 				HTTP: func(context.Context) inspect.Report { return inspect.Report{} },
-			}, new(terminal.Progress))
+			})
 			if len(asked) != 1 || asked[0] != key {
 				t.Errorf("asked for %v", asked)
 			}

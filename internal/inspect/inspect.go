@@ -31,18 +31,18 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 
 // Finding is one result of an inspection.
 type Finding struct {
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Code names the kind of finding, for programs and for docs/findings.md.
-	Code Code
+	Code Code `json:"code"`
 	// Subject is the object that was inspected: a table, a topic, a file.
-	Subject string
+	Subject string `json:"subject"`
 	// What describes the state of the subject, without naming it.
-	What string
+	What string `json:"what"`
 	// Do is the remedy.
-	Do string
+	Do string `json:"do,omitempty"`
 	// Statement is SQL or a shell command for a person to type, several on a line each. It is empty
 	// where there is none.
-	Statement string
+	Statement string `json:"statement,omitempty"`
 
 	// says and args are what Do was made of. cause ends What.
 	says  string

@@ -8,31 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-func TestProgress(t *testing.T) {
-	var out bytes.Buffer
-	shown := make(chan struct{})
-	p := NewProgress(writerFunc(func(b []byte) (int, error) {
-		defer func() {
-			select {
-			case shown <- struct{}{}:
-			default:
-			}
-		}()
-		return out.Write(b)
-	}))
-	if err := p.During("the sink", func() { <-shown })(); err != nil {
-		t.Error(err)
-	}
-	p.Stop()
-	if got := out.String(); !strings.Contains(got, "looking at the sink") || !strings.HasSuffix(got, "\r\x1b[K") {
-		t.Errorf("printed %q", got)
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
 func TestLine(t *testing.T) {
 	var out bytes.Buffer
 	l := NewLine(&out, true)

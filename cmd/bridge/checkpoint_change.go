@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/terminal"
+)
+
+func checkpointSet(p *process) *cobra.Command {
+	c := newCommand("set <stream> <shard> <id>", "make a shard go on after an id", checkpointDetails+`
+Rows up to the id count as published, except for the gaps: ids that were not
+seen yet stay missing, and a row that appears there is published. Rows above the
+id are published, a second time if need be: what the bus has of them does not
+count any more. With the id 0 all rows are published. The stream need not be
+configured. After a kill only a part may be done: type the command again. A
+release stream goes on with the KEY and the database that are configured then.
+Type it where the checkpoint is: a pod without a volume forgets it, unless the
+checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, key := c.Context(), store.Key{Stream: args[0], Shard: args[1]}
+		id, err := strconv.ParseUint(args[2], 10, 64)
+		if err != nil {
+			return usageErrorf("invalid ID %q: use a whole number from 0 to 18446744073709551615", args[2])
+		}
+		if key.Stream == "" || key.Shard == "" {
+			return usageErrorf("the names of stream and shard must not be empty")
+		}
+		var said string
+		err = p.withStore(ctx, true, key.Stream, func(k *kept) error {
+			kind, err := p.kindOf(ctx, k, key.Stream)
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			set := progress.Set{Key: key, Kind: kind, ID: id, Epoch: progress.NextEpoch(&k.image, now), Now: now}
+			batch, moved, err := set.Batch(ctx, k)
+			if err != nil {
+				return err
+			}
+			if err := k.Apply(ctx, batch); err != nil {
+				return err
+			}
+			if said = fmt.Sprintf("had no checkpoint, is now at id %d", id); k.image.Shards[key].Started {
+				said = fmt.Sprintf("id %d is now id %d, %s", moved.From, id, missing(moved))
+			}
+			return progress.Dispute(ctx, k, key, id, set.Epoch)
+		})
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("%s %s: %s\n", key.Stream, key.Shard, said))
+	}
+	return c
+}
+
+// missing says what stays missing of a shard that was put at an id.
+func missing(moved progress.Moved) string {
+	switch {
+	case moved.Damaged != nil:
+		return fmt.Sprintf("its gaps are dropped: %v", moved.Damaged)
+	case moved.Missing == 0:
+		return "no gaps"
+	case moved.Missing == 1:
+		return "1 id up to there stays missing"
+	}
+	return fmt.Sprintf("%d ids up to there stay missing", moved.Missing)
+}
+
+func checkpointReset(p *process) *cobra.Command {
+	c := newCommand("reset <stream>", "forget a stream: it begins again where START says", checkpointDetails+`
+All shards of the stream lose their checkpoint and begin again where
+BRIDGE_STREAM_<NAME>_START says. What the bus has of the stream does not count
+any more.
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stream := c.Context(), args[0]
+		reset := progress.Reset{Stream: stream, Now: time.Now()}
+		if one := p.configured(stream); one != nil {
+			reset.Shards = one.Tables
+		}
+		removed := 0
+		err := p.withStore(ctx, false, stream, func(k *kept) error {
+			shards, err := k.shardsOf(stream)
+			switch {
+			case len(shards) > 0 || len(reset.Shards) > 0:
+			case err != nil:
+				return err
+			default:
+				return fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
+			}
+			for _, key := range shards {
+				if k.image.Shards[key].Started {
+					removed++
+				}
+			}
+			if _, err := p.kindOf(ctx, k, stream); err != nil {
+				return err
+			}
+			reset.Epoch = progress.NextEpoch(&k.image, reset.Now)
+			return k.Apply(ctx, reset.Batch(&k.image))
+		})
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("%s: removed the checkpoint of %s\n", stream, terminal.Count(removed, "shard")))
+	}
+	return c
+}
+
+func checkpointRebuild(p *process) *cobra.Command {
+	c := newCommand("rebuild <stream>", "have the next start read a stream from the bus again", checkpointDetails+`
+What is kept of the stream is dropped, and the next start makes it again from
+all that the bus has. Rows that are on the bus are not published again; START
+and former set and reset commands hold. A reconcile follows at once.
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		stream := args[0]
+		if cfg, err := p.load(); err == nil && cfg.Sink.Scheme == "stdout" {
+			return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
+		}
+		var shards []store.Key
+		err := p.withStore(c.Context(), false, stream, func(k *kept) (err error) {
+			if shards, err = k.shardsOf(stream); err != nil {
+				return err
+			}
+			return k.Apply(c.Context(), progress.Rebuild(&k.image, stream, time.Now()))
+		})
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("%s: the next start reads the bus from the beginning for %s\n", stream, terminal.Count(len(shards), "shard")))
+	}
+	return c
+}
