@@ -9,6 +9,7 @@ import (
 	"hash"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -321,6 +322,25 @@ func (s *stateHash) of(p *plan, row [][]byte) [16]byte {
 	s.hash.Write(pending)
 	s.pending = pending
 	return [16]byte(s.hash.Sum(s.sum[:0])[:16])
+}
+
+// NamedValue is the value of a column, nil for NULL.
+type NamedValue struct {
+	Column string
+	Value  []byte
+}
+
+// DigestOf returns the digest of these columns, which it sorts.
+func DigestOf(list []NamedValue) [16]byte {
+	slices.SortFunc(list, func(a, b NamedValue) int { return strings.Compare(a.Column, b.Column) })
+	var text []byte
+	for _, one := range list {
+		if one.Value != nil {
+			text = appendSized(appendSized(text, one.Column), one.Value)
+		}
+	}
+	sum := sha256.Sum256(text)
+	return [16]byte(sum[:16])
 }
 
 // errNoEntities is the error of an absent fact: a log may lose its old rows.

@@ -209,10 +209,10 @@ func (v VersionNumbers) String() string {
 	return strconv.Itoa(int(v[0])) + "." + strconv.Itoa(int(v[1])) + "." + strconv.Itoa(int(v[2]))
 }
 
-// memberName returns the member of a column without a name of its own: the words of the column's
+// MemberName returns the member of a column without a name of its own: the words of the column's
 // name in lower camel case ("app_name" makes appName, "DataChange_CreatedTime"
 // dataChangeCreatedTime, "URL_path" urlPath). A name without a letter or digit stays as it is.
-func memberName(column string) string {
+func MemberName(column string) string {
 	list := words(column)
 	if len(list) == 0 {
 		return column

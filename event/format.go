@@ -109,7 +109,7 @@ func (e *Encoder) writeEiffel(dst []byte, f *finding, id [16]byte) ([]byte, writ
 	dst = append(dst, f.kind.head...)
 	dst = strconv.AppendInt(dst, f.moment().UnixMilli(), 10)
 	dst = append(dst, e.origin...)
-	dst, err := e.appendMembers(dst, &w.bad, f.kind.op, f.row)
+	dst, err := e.appendMembers(dst, &w.bad, f)
 	if err != nil {
 		return dst, w, err
 	}
@@ -153,7 +153,7 @@ func (e *Encoder) writeRow(dst []byte, f *finding, id [16]byte) ([]byte, written
 	dst = appendUUID(dst, id)
 	w := written{id: e.identity.texts.Of(dst[at:])}
 	dst = append(dst[:at], '{')
-	dst, err := e.appendMembers(dst, &w.bad, f.kind.op, f.row)
+	dst, err := e.appendMembers(dst, &w.bad, f)
 	if err != nil {
 		return dst, w, err
 	}
@@ -232,6 +232,8 @@ type finding struct {
 	reason string
 	// key is that of the event.
 	key []byte
+	// said are the members of an event that is written again, nil for those of the row.
+	said []RawMember
 }
 
 // encode appends the event of a finding, whose row has the shape of the plan, to buf.
@@ -279,9 +281,15 @@ func check(row Row, ev Event) error {
 
 // appendMembers appends the members of data that are columns, each with a comma after it, and adds
 // the values that became null to bad.
-func (e *Encoder) appendMembers(dst []byte, bad *int, op Op, row Row) ([]byte, error) {
-	members := e.plan.members
-	if op == Deleted {
+func (e *Encoder) appendMembers(dst []byte, bad *int, f *finding) ([]byte, error) {
+	for _, m := range f.said {
+		dst = append(append(append(append(dst, m.Name...), ':'), m.Value...), ',')
+	}
+	members, row := e.plan.members, &f.row
+	switch {
+	case f.said != nil:
+		return dst, nil
+	case f.kind.op == Deleted:
 		members = e.plan.keys
 	}
 	for i := range members {
@@ -298,6 +306,57 @@ func (e *Encoder) appendMembers(dst []byte, bad *int, op Op, row Row) ([]byte, e
 		dst = append(dst, ',')
 	}
 	return dst, nil
+}
+
+// RawMember is a member of data that is a column: its name and its value as they stand in JSON.
+type RawMember struct{ Name, Value []byte }
+
+// Said is what an event on a bus says.
+type Said struct {
+	ID [16]byte
+	Op Op
+	// Reason is data.reason of a deleted event, Time is meta.time.
+	Reason string
+	Time   time.Time
+	// Key is the text of the key, Row data.row.id, Predecessor the meta.id that the link leads to.
+	Key         []byte
+	Row         uint64
+	Predecessor string
+	Members     []RawMember
+}
+
+// Rewrite appends the value of a message that says s, in the form that the encoder writes.
+func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
+	kind := &e.live
+	switch s.Op {
+	case Modified:
+		kind = &e.changed
+	case Deleted:
+		kind = &e.dead
+	}
+	f := finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key, said: s.Members}
+	if f.said == nil {
+		f.said = []RawMember{}
+	}
+	dst, _, _ = e.write(dst, &f, s.ID) // values that stand there cannot be bad
+	return dst
+}
+
+// IDOf returns the meta.id of s, of a row with these values and the digest. Of the values those of
+// the key count. The encoder must be bound.
+func (e *Encoder) IDOf(s *Said, values [][]byte, digest [16]byte) [16]byte {
+	op := s.Op
+	if op == Deleted && s.Reason == filtered {
+		op = filtered
+	}
+	return e.identity.id(fact{columns: e.plan.columns.Key, values: values, row: s.Row, op: op, state: digest, predecessor: s.Predecessor})
+}
+
+// AppendValue appends a value of a column as the member that events have of it: null where it has
+// no form in JSON.
+func (e *Encoder) AppendValue(dst []byte, c *source.Column, v []byte) []byte {
+	dst, _ = e.values.append(dst, c, v)
+	return dst
 }
 
 // formVersion is that of the digest. Increase it where the same row has another one.

@@ -38,9 +38,6 @@ func (e *Encoder) appendKeyColumn(dst []byte, kind source.Kind, v []byte) []byte
 	return AppendKeyText(dst, v)
 }
 
-// KeyOf returns the text of the key of a row of the bound shape, as Event.Key has it.
-func (e *Encoder) KeyOf(values [][]byte) string { return string(e.appendKey(nil, values)) }
-
 // KeyValues appends the values of the key columns in key, which is as Event.Key has it, to dst: in
 // the order of the key, in the normal form of their columns, nil for NULL; bits have no zero bytes
 // in front, for a key does not tell the width of their column. They may lie in key. It fails, with

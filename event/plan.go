@@ -1,17 +1,11 @@
 package event
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
@@ -99,7 +93,7 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 func (o Options) members(columns *source.Columns) (members []member, faults []error) {
 	add := func(index int, name string) {
 		column := columns.List[index]
-		name = cmp.Or(name, memberName(column.Name))
+		name = cmp.Or(name, MemberName(column.Name))
 		encoded, _ := appendString(nil, []byte(name))
 		members = append(members, member{index: index, column: column, null: o.nullable(columns, index), text: name, name: append(encoded, ':')})
 	}
@@ -215,96 +209,10 @@ func (e *Encoder) Members(deleted bool) []Member {
 	return list
 }
 
-// MemberName returns the member of a column without a name of its own: its name in lower camel
-// case.
-func MemberName(column string) string { return memberName(column) }
-
-// With returns an encoder under the same options, but for the members, which are those of fields,
-// bound to columns.
-func (e *Encoder) With(fields []Field, columns *source.Columns) (*Encoder, error) {
-	o := e.options
-	o.Fields, o.Exclude = fields, nil
-	other, err := NewEncoder(o)
-	if err != nil {
-		return nil, err
-	}
-	return other, other.Bind(columns)
-}
-
 // Shape returns what the events look like. It is empty until a Bind has succeeded.
 func (e *Encoder) Shape() Shape {
 	if e.plan == nil {
 		return nil
 	}
 	return e.plan.shape
-}
-
-// Invert returns the value of a column in its normal form that a member was made of. exact is false
-// where the member does not tell it: a JSON document has lost its blanks, a bit field its width. ok
-// is false for a member that no such column makes.
-//
-// Numbers and texts are taken for one another, because a column may have changed its type since the
-// event.
-func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, ok bool) {
-	if string(v) == "null" {
-		return nil, true, true
-	}
-	switch c.Kind {
-	case source.JSON:
-		return v, false, true
-	case source.Bit:
-		if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
-			// A DELETED of zero bits does not say that its row is deleted.
-			b := binary.BigEndian.AppendUint64(nil, n)
-			v = b[min(7, len(b)-len(bytes.TrimLeft(b, "\x00"))):]
-		}
-		return v, false, true
-	}
-	text, quoted := unquoted(v)
-	if !quoted {
-		if len(v) == 0 || v[0] == '{' || v[0] == '[' {
-			return nil, false, false
-		}
-		return v, true, true
-	}
-	switch c.Kind {
-	case source.Binary:
-		value, err := base64.StdEncoding.AppendDecode([]byte{}, text)
-		return value, err == nil, err == nil
-	case source.DateTime:
-		value, ok = wallClock(text, zone)
-		return value, ok, ok
-	case source.Timestamp:
-		value, ok = wallClock(text, time.UTC)
-		return value, ok, ok
-	}
-	return text, true, true
-}
-
-// wallClock turns RFC 3339 in UTC into the wall clock of zone, with the digits of the fraction as
-// they stand.
-func wallClock(text []byte, zone *time.Location) ([]byte, bool) {
-	zone = cmp.Or(zone, time.UTC)
-	t, err := time.Parse(time.RFC3339Nano, string(text))
-	if err != nil {
-		return nil, false
-	}
-	layout := time.DateTime
-	if i := bytes.IndexByte(text, '.'); i >= 0 {
-		layout += "." + strings.Repeat("0", len(text)-i-len(".Z"))
-	}
-	return t.In(zone).AppendFormat(nil, layout), true
-}
-
-// unquoted returns the text of a JSON string; ok is false for a value that is none.
-func unquoted(v []byte) (text []byte, ok bool) {
-	if len(v) < 2 || v[0] != '"' {
-		return nil, false
-	}
-	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return inner, true
-	}
-	var s string
-	err := json.Unmarshal(v, &s)
-	return []byte(s), err == nil
 }

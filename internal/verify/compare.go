@@ -21,8 +21,8 @@ type facts struct {
 	// was published late.
 	newestOf map[uint64]uint64
 	strays   strays
-	// shapes are those of the facts, by their number from 1.
-	facted []*shape
+	// made are readings of facts that are not as the table makes them now, by number from 1.
+	made []*reading
 }
 
 // fact is the event of one row.
@@ -40,6 +40,8 @@ const (
 	// isUnusual: no row makes its members. isStated: the digest in bridge-state fits its meta.id.
 	// hasRow: a row with its id was read.
 	isUnusual, shapeShift, isStated, hasRow, timeBits = 1 << 2, 3, 1 << 8, 1 << 9, 10
+	// manyShapes is the number of a fact whose columns have no number of their own.
+	manyShapes = 1<<5 - 1
 	// byKey is the bit of an identity that comes from the key, not from CREATED.
 	byKey = 1
 )
@@ -53,24 +55,57 @@ func (f fact) unusual() bool { return f.time&isUnusual != 0 }
 func (f fact) millis() int64 { return f.time >> timeBits }
 func (f fact) shape() int    { return int(f.time >> shapeShift & manyShapes) }
 
-// number returns the number of a shape: 0 for that of the table, manyShapes where there are too
-// many.
-func (s *table) numberOf(v *shape) int {
-	n := slices.Index(s.facted, v) + 1
-	if v != s.live && n == 0 {
-		if n = len(s.facted) + 1; n >= manyShapes {
+// numberOf returns the number of those readings that have the same members of the same columns: 0
+// for what the table makes now, manyShapes where there are too many.
+func (s *table) numberOf(r *reading) int {
+	if r.usual {
+		return 0
+	}
+	sameName := func(a, b event.RawMember) bool { return bytes.Equal(a.Name, b.Name) }
+	n := 1 + slices.IndexFunc(s.made, func(o *reading) bool {
+		return slices.Equal(o.at, r.at) && slices.Equal(o.columns, r.columns) && slices.EqualFunc(o.members, r.members, sameName)
+	})
+	if n == 0 {
+		if n = len(s.made) + 1; n >= manyShapes {
 			return manyShapes
 		}
-		s.facted = append(s.facted, v)
+		kept := *r
+		kept.members = make([]event.RawMember, len(r.members))
+		for i, m := range r.members {
+			kept.members[i].Name = bytes.Clone(m.Name)
+		}
+		s.made = append(s.made, &kept)
 	}
 	return n
 }
 
-// foldFact takes in an event of a release stream that was spread last.
+// makeAs returns the beginning of the meta.id and the digest of the members that a row would have
+// had with the columns of a reading.
+func (s *table) makeAs(r *reading, row source.Row) (id, body uint64) {
+	values, members := make([][]byte, len(row.Values)), slices.Clone(r.members)
+	for i, c := range r.at {
+		members[i].Value = []byte("null")
+		if c < len(values) {
+			members[i].Value = s.Encoder.AppendValue(nil, &r.columns[i], row.Values[c])
+			// A time may have had fewer digits.
+			exact := false
+			if values[c], exact, _ = invert(r.columns[i], s.Zone, members[i].Value); !exact {
+				values[c] = row.Values[c]
+			}
+		}
+	}
+	for _, c := range s.columns.Key {
+		values[c] = row.Values[c]
+	}
+	said := event.Said{Row: row.ID, Op: event.Published}
+	return short(s.Encoder.IDOf(&said, values, s.digest(r.at, values, nil))), s.bodyOf(members)
+}
+
+// foldFact takes in an event of a release stream.
 func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
-	number := s.numberOf(v.shape)
-	this := fact{id: short(e.uuid), body: s.bodyOf(e.members), time: e.time<<timeBits | int64(number)<<shapeShift | int64(v.proof), identity: s.identityOf(v.key)}
-	if v.shape.strange || v.shape.encoder == nil || number == manyShapes {
+	number := s.numberOf(v.reading)
+	this := fact{id: short(e.uuid), body: s.bodyOf(e.members), time: e.time<<timeBits | int64(number)<<shapeShift | int64(v.proof), identity: s.identityOf(&v.body, v.key)}
+	if v.strange || number == manyShapes {
 		this.time |= isUnusual
 	}
 	if stamp.epoch != 0 {
@@ -112,12 +147,10 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 
 func (s *schema) keyIsID() bool { return len(s.columns.Key) == 1 && s.columns.Key[0] == s.columns.ID }
 
-// identityOf digests what tells the row whose event was spread last from another one under its id:
-// CREATED, unless an update changes that, else the key unless that is the id; 0 where there is
-// nothing.
-func (s *schema) identityOf(key []byte) uint64 {
-	if c := s.columns.Created; c >= 0 && !s.columns.CreatedMoves && s.raws[c] != nil && string(s.raws[c]) != "null" {
-		created := s.raws[c]
+// identityOf digests what tells the row of an event from another one under its id: CREATED, unless
+// an update changes that, else the key unless that is the id; 0 where there is nothing.
+func (s *schema) identityOf(b *body, key []byte) uint64 {
+	if created := b.of(s.columns.Created); created != nil && !s.columns.CreatedMoves && string(created) != "null" {
 		if isMoment(created) {
 			created = created[:len(created)-2]
 			if len(created) > 20 {
@@ -216,15 +249,9 @@ func (s *table) compare(row source.Row, now time.Time) comparison {
 // compareFact compares a row of a release with its event, by the columns that the event has.
 func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *comparison) {
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
-	id, body := short(ev.UUID), s.bodyOf(s.members)
+	id, body := short(ev.UUID), s.bodyOf(s.row.members)
 	if n := f.shape(); n > 0 && n < manyShapes {
-		then := s.facted[n-1]
-		if old, ok := then.row(row, s.columns); ok {
-			if buf, again, err := then.encoder.Append(s.encoded[:0], event.Row{Row: old, Read: epoch}); err == nil {
-				s.encoded = buf
-				id, body = short(again.UUID), s.bodyOf(membersOf(nil, again.Body))
-			}
-		}
+		id, body = s.makeAs(s.made[n-1], row)
 	}
 	switch same := id == f.id; {
 	case f.proof() == refuted:
@@ -242,7 +269,7 @@ func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *compari
 		// Only its times have changed.
 	case same:
 		l.fault, l.what = altered, "its meta.id is that of the row, but its bytes are not"
-	case isAnother(f.identity, s.identityOf(ev.Key)):
+	case isAnother(f.identity, s.identityOf(&s.row, ev.Key)):
 		l.fault, l.what = altered, "its id belongs to another row now: ids are used again, and this row has no event"
 	case f.proof() == proven || later || f.time&isStated != 0 && !f.unusual():
 		l.reason, l.what = changed, "the row was changed after its event"
@@ -256,7 +283,7 @@ func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *compari
 // isAnother reports whether two identities are those of different rows.
 func isAnother(a, b uint64) bool { return a != 0 && b != 0 && a&byKey == b&byKey && a != b }
 
-// compareEntity compares the row whose event was spread last with the last event of its entity.
+// compareEntity compares the row that was encoded last with the last event of its entity.
 func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 	at, known := s.index[keyOf(ev.Key)]
 	if !known {
@@ -321,7 +348,7 @@ func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *compariso
 
 // compareState compares the states of a row and of an event that both live.
 func (s *table) compareState(row source.Row, n *entity, l *comparison) {
-	same := s.stateOf() == n.state
+	same := s.stateOf(&s.row) == n.state
 	if same && n.flags.proof() == proven {
 		return
 	}
@@ -341,7 +368,7 @@ func (s *table) compareState(row source.Row, n *entity, l *comparison) {
 	}
 }
 
-// confirm notes that the row, whose event was spread last, proves the last event.
+// confirm notes that the row that was encoded last proves the last event.
 func (s *table) confirm(n *entity, id string) {
 	if n.flags.proof() == doubted {
 		s.acquit(id)
@@ -354,17 +381,20 @@ func (s *table) confirm(n *entity, id string) {
 // makes reports whether the row's state, with the last event's predecessor, has that event's
 // meta.id, and returns that.
 func (s *schema) makes(row source.Row, n *entity) (id string, fits bool) {
-	row.ID = n.row
-	for _, op := range []event.Op{event.Added, event.Modified} {
-		buf, ev, err := s.Encoder.Append(s.encoded[:0], event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link), Op: op})
-		if err != nil {
-			return "", false
-		}
-		s.encoded = buf
+	digest, err := s.Encoder.Digest(row)
+	if err != nil {
+		return "", false
+	}
+	said := event.Said{Row: n.row, Predecessor: event.FormatID(n.link)}
+	for i, op := range [...]event.Op{event.Added, event.Modified, event.Deleted, event.Deleted} {
+		said.Op, said.Reason = op, [...]string{"", "", tombstone, filtered}[i]
 		// A type that several operations share does not tell which one it was.
-		told := len(s.operations[ev.Type]) < 2
-		if (!told || (op == event.Modified) == (n.flags&modified != 0)) && short(ev.UUID) == n.last {
-			return ev.ID, true
+		told := len(s.operations[s.Encoder.Type(said.Op)]) < 2
+		if (said.Op == event.Deleted) != (n.flags&dead != 0) || told && (said.Op == event.Modified) != (n.flags&modified != 0) {
+			continue
+		}
+		if uuid := s.Encoder.IDOf(&said, row.Values, digest.Sum); short(uuid) == n.last {
+			return event.FormatID(uuid), true
 		}
 	}
 	return "", false

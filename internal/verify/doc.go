@@ -4,9 +4,10 @@
 // with the program that publishes and nothing else: no checkpoint, no view, and a reader of the bus
 // of its own, in the subpackage.
 //
-// An event is judged by itself first: its members are turned back into a row by a shape, and that
-// row is encoded again. Bytes and meta.id must be the same. Where the members do not tell the row
-// (a JSON column, a tombstone, a column that is gone), the row proves the event, or nothing does.
+// An event is judged by itself first: its members are turned back into values of columns, and
+// digest, meta.id and bytes are made of these again. They must be the same. Where the members do
+// not tell the values (a JSON column, a tombstone, a column that is gone), the row proves the
+// event, or nothing does.
 //
 // Then it is folded. The last event of an entity, of whichever table, is compared with its row: in
 // a partition that with the highest offset, across partitions that with the highest stamp (rule 6

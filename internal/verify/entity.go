@@ -195,7 +195,7 @@ func (e *entity) follow(o occurrence, op event.Op) {
 	}
 }
 
-// foldEntity takes in an event of a capability stream that was spread last, and reports whether it
+// foldEntity takes in an event of a capability stream, and reports whether it
 // is the last one of its entity, which it returns.
 func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (at uint32, isLast bool) {
 	k, id, link := keyOf(v.key), short(e.uuid), short(e.link)
@@ -361,7 +361,7 @@ func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict) {
 	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.At, 0
 	n.partition, n.shard = uint16(m.Partition), s.number
 	n.flags = n.flags&^(proofBits|dead|modified|isStrange) | flags(v.proof)
-	if v.shape.strange && v.proof != refuted && v.proof != proven {
+	if v.strange && v.proof != refuted && v.proof != proven {
 		n.flags |= isStrange
 	}
 	switch v.op {
@@ -371,7 +371,7 @@ func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict) {
 	case event.Modified:
 		n.flags |= modified
 	}
-	n.state = s.stateOf()
+	n.state = s.stateOf(&v.body)
 }
 
 // countLive counts the entities that live by the bus.

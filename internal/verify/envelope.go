@@ -22,7 +22,7 @@ type envelope struct {
 	uri    []byte
 	former bool
 	// members are the columns in data; reason says why it is a deleted event.
-	members []member
+	members []event.RawMember
 	reason  string
 	// database, table and row are data.row.
 	database, table []byte
@@ -32,13 +32,12 @@ type envelope struct {
 	uuid, link  [16]byte
 }
 
-// member is a column in data: its name and its value as JSON.
-type member struct{ name, value []byte }
-
-// text returns the name of a member.
-func (m *member) text() string {
-	name, _ := unquote(m.name)
-	return string(name)
+// textOf returns the text of a string in JSON, or what stands there.
+func textOf(v []byte) string {
+	if text, ok := unquote(v); ok {
+		return string(text)
+	}
+	return string(v)
 }
 
 var (
@@ -104,7 +103,7 @@ func (e *envelope) readDocument(document []byte, stream string, release bool) er
 			reason, _ := unquote(value)
 			e.reason = string(reason)
 		default:
-			e.members = append(e.members, member{name, value})
+			e.members = append(e.members, event.RawMember{Name: name, Value: value})
 		}
 	})
 	e.database, e.table = getText(row, "source"), getText(row, "table")
@@ -161,8 +160,8 @@ func (e *envelope) parseIDs() (err error) {
 }
 
 // membersOf appends the members of an object to list.
-func membersOf(list []member, object []byte) []member {
-	eachMember(object, func(name, value []byte) { list = append(list, member{name, value}) })
+func membersOf(list []event.RawMember, object []byte) []event.RawMember {
+	eachMember(object, func(name, value []byte) { list = append(list, event.RawMember{Name: name, Value: value}) })
 	return list
 }
 

@@ -253,9 +253,9 @@ func (s *table) doubt(m *Message, e *envelope, v *verdict, of *strangers) {
 	found.add(s.tally.most, 1, s.example(m, e, v, v.why))
 }
 
-// acquit withdraws the doubt about the event that was spread last, which its row has proven.
+// acquit withdraws the doubt about an event, which the row that was encoded last has proven.
 func (s *table) acquit(id string) {
-	if found := s.doubts[doubt{s.present(), nil}]; found != nil && found.Count > 0 {
+	if found := s.doubts[doubt{s.present(&s.row), nil}]; found != nil && found.Count > 0 {
 		found.Count--
 		found.Examples = slices.DeleteFunc(found.Examples, func(e Example) bool { return e.Event == id })
 	}
@@ -263,17 +263,16 @@ func (s *table) acquit(id string) {
 
 // noteShape takes in an event that may be of another shape than the table's.
 func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
-	of := v.shape
-	if of == s.live && v.op != "" {
+	if v.usual && v.op != "" && e.reason == "" {
 		s.usual[m.Partition] = true
 	}
-	if of == s.live || of == s.dead || v.proof == refuted || !of.strange && !(of.retyped && v.proof == proven) {
+	if v.usual || v.proof == refuted || !v.strange && !(v.retyped && v.proof == proven) {
 		return
 	}
 	d := s.scratch[:0]
 	for _, m := range e.members {
-		if d = append(append(d, m.name...), 0); !of.strange {
-			d = append(d, m.value[0])
+		if d = append(append(d, m.Name...), 0); !v.strange {
+			d = append(d, m.Value[0])
 		}
 	}
 	s.scratch = d
@@ -281,10 +280,10 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	found := s.strangers[kind]
 	if found == nil {
 		what := "it has a member of no column"
-		if !of.strange {
+		if !v.strange {
 			what = "a member has another type than its column makes"
 		}
-		found = &strangers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !of.strange}
+		found = &strangers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !v.strange}
 		s.strangers[kind] = found
 	}
 	found.count++

@@ -3,8 +3,8 @@ package verify
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
-	"example.org/bridge/event"
 	"example.org/bridge/source"
 )
 
@@ -32,8 +32,8 @@ func FuzzParse(f *testing.F) {
 			t.Skip("a document whose members have other types")
 		}
 		for _, m := range e.members {
-			if !json.Valid(m.name) || !json.Valid(m.value) {
-				t.Errorf("member %s is %s", m.name, m.value)
+			if !json.Valid(m.Name) || !json.Valid(m.Value) {
+				t.Errorf("member %s is %s", m.Name, m.Value)
 			}
 		}
 	})
@@ -49,7 +49,7 @@ func FuzzInvert(f *testing.F) {
 			return
 		}
 		c := source.Column{Kind: source.Kind(kind%11 + 1)}
-		if value, exact, ok := event.Invert(c, nil, []byte(member)); exact && !ok || !ok && value != nil && len(value) > len(member) {
+		if value, exact, ok := invert(c, time.UTC, []byte(member)); exact && !ok || !ok && value != nil && len(value) > len(member) {
 			t.Errorf("%s as %v is %q, %v, %v", member, c.Kind, value, exact, ok)
 		}
 	})

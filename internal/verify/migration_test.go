@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -134,4 +135,15 @@ func TestAZoneOfATypeThatChanged(t *testing.T) {
 	w.table.Insert("a", "2026-03-01 02:20:30")
 	w.table.Insert("b", "2026-03-01 02:20:30")
 	want(t, w.check(func(o *verify.Options) { o.Shards[0].Zone = w.options.Zone }), " | changed 2")
+}
+
+// TestATimeThatIsNoMember has meta.time from a MODIFIED that FIELDS leaves out.
+func TestATimeThatIsNoMember(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	times := []source.Column{{Name: "created", Kind: source.Timestamp}, {Name: "modified", Kind: source.Timestamp}}
+	w.table = memory.NewTable(source.Spec{ID: "id", Key: []string{"name"}, Created: "created", Modified: "modified"}, append(slices.Clone(list[:2]), times...)...)
+	w.options.Fields = []event.Field{{Column: "name"}, {Column: "created"}}
+	w.encoder = w.newEncoder()
+	w.publish(w.table.Insert("a", "2026-03-01 02:20:30", "2026-03-02 02:20:30"))
+	want(t, w.check(), "")
 }

@@ -31,17 +31,16 @@ const (
 
 // verdict is what was found about one event by itself.
 type verdict struct {
+	*reading
 	proof proof
 	op    event.Op
-	// digest is that of a proven event of a row that is there.
+	// digest is that of its members.
 	digest [16]byte
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string
 	doubt columns
-	// unread says that its members cannot be read as the shape has them.
+	// unread says that its members cannot have been made as the reading has them.
 	unread bool
-	shape  *shape
-	values [][]byte
 	// key is the text of the entity's key, nil where the event does not tell it.
 	key []byte
 }
@@ -53,16 +52,15 @@ const (
 	filtered  = "FILTERED"
 )
 
-// prove judges an event by itself, and spreads it.
+// prove judges an event by itself.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	key := m.Key
 	if key == nil && stamp.state.Key != "" {
 		key = []byte(stamp.state.Key)
 	}
 	v := s.proveBody(m, e, key)
-	s.spread(v.shape, e.members)
 	if v.proof != proven && v.proof != refuted {
-		v.doubt = s.present()
+		v.doubt = s.present(&v.body)
 	}
 	if v.key == nil {
 		v.key = key
@@ -110,32 +108,48 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 	switch {
 	case stamp.state.Kind != want:
 		return "its header bridge-state does not say, as its body does, whether its row is there"
-	case want != sink.StateLive || v.shape.encoder == nil, v.proof == proven && v.digest == digest:
+	case want != sink.StateLive, v.proof == proven && v.digest == digest:
 		return ""
 	case v.proof != proven:
-		for _, op := range s.operations[string(e.kind)] {
-			if ev, err := s.encodeAgain(e, v, op, digest); err != nil || ev.ID == string(e.id) {
-				return ""
-			}
+		if _, fits := s.fits(e, v, digest, s.operations[string(e.kind)]); fits {
+			return ""
 		}
 	}
 	return "the digest in its header bridge-state is not that of its body and its meta.id"
 }
 
-// proveBody encodes the event again from its own members, in each way in which these may have been
-// made of columns.
-func (s *schema) proveBody(m *Message, e *envelope, key []byte) verdict {
-	first, ops := s.shapeOf(e, 0), s.operations[string(e.kind)]
-	if len(ops) == 0 {
-		return verdict{proof: refuted, shape: first, why: "no event of the stream has its type " + strconv.Quote(string(e.kind))}
+// said returns what the event says.
+func (v *verdict) said(e *envelope, op event.Op) *event.Said {
+	return &event.Said{
+		ID: e.uuid, Op: op, Reason: e.reason, Time: time.UnixMilli(e.time), Key: v.key, Row: e.row, Predecessor: string(e.predecessor), Members: e.members,
 	}
-	if (ops[0] == event.Deleted) != (e.reason != "") {
-		return verdict{proof: refuted, shape: first, why: "its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together"}
+}
+
+// fits reports with which of the operations a digest makes the meta.id of the event, if any.
+func (s *schema) fits(e *envelope, v *verdict, digest [16]byte, ops []event.Op) (event.Op, bool) {
+	for _, op := range ops {
+		if s.Encoder.IDOf(v.said(e, op), v.values, digest) == e.uuid {
+			return op, true
+		}
+	}
+	return ops[0], false
+}
+
+// proveBody computes the digest and meta.id again from the event's own members, in each way in
+// which these may have been made of columns.
+func (s *schema) proveBody(m *Message, e *envelope, key []byte) verdict {
+	first, ops := s.read(e, 0), s.operations[string(e.kind)]
+	if len(ops) == 0 {
+		return verdict{reading: first, proof: refuted, why: "no event of the stream has its type " + strconv.Quote(string(e.kind))}
+	}
+	isReason := e.reason == absent || e.reason == tombstone || e.reason == filtered
+	if (ops[0] == event.Deleted) != isReason {
+		return verdict{reading: first, proof: refuted, why: "its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together"}
 	}
 	v := s.proveAs(first, m, e, key, ops)
 	for guess := 1; guess < guesses && (v.proof == doubted || v.unread || v.proof == unproven && first.strange); guess++ {
-		other := s.shapeOf(e, guess)
-		if other == s.live || other == s.dead {
+		other := s.read(e, guess)
+		if other.usual {
 			continue
 		}
 		switch w := s.proveAs(other, m, e, key, ops); {
@@ -149,46 +163,27 @@ func (s *schema) proveBody(m *Message, e *envelope, key []byte) verdict {
 	return v
 }
 
-// proveAs encodes the event again by a shape.
-func (s *schema) proveAs(of *shape, m *Message, e *envelope, key []byte, ops []event.Op) verdict {
-	values, exact, ok := s.invert(of, e)
-	v := verdict{op: ops[0], shape: of, values: values}
+// proveAs judges one reading of an event. The state of a row that was deleted by a column is not
+// among its members, so its meta.id proves nothing.
+func (s *schema) proveAs(r *reading, m *Message, e *envelope, key []byte, ops []event.Op) verdict {
+	v := verdict{reading: r, op: ops[0], key: key}
 	refute := func(why string) verdict {
 		v.proof, v.why = refuted, why
 		return v
 	}
-	switch {
-	case !ok:
+	if !r.fits {
 		v.op, v.unread = "", true
 		return refute("a member holds what its column does not")
-	case of.encoder == nil:
-		return v
 	}
-	of.encoder.As(s.formOf(m, e))
-	defer of.encoder.As(s.plain)
-	// A key that is no text is null in the event, and whole in the message.
-	isNull := slices.ContainsFunc(of.columns.Key, func(c int) bool { return values[c] == nil })
-	if v.key = key; !isNull || of.keyed && key == nil {
-		v.key = []byte(of.encoder.KeyOf(values))
+	if own, whole := s.keyOf(r, key); whole || key == nil {
+		v.key = own
 	}
-	var ev event.Event
-	fits := false
-	for _, op := range ops {
-		var err error
-		if ev, err = s.encodeAgain(e, &v, op, [16]byte{}); err != nil {
-			return v
-		}
-		if fits = ev.ID == string(e.id); fits {
-			v.op = op
-			break
-		}
+	if e.reason == "" {
+		v.digest = s.digest(r.at, r.values, r.columns)
 	}
-	body := ev.Body
-	if !fits {
-		// A CloudEvent has it twice.
-		body = bytes.ReplaceAll(body, []byte(ev.ID), e.id)
-	}
-	switch same := bytes.Equal(body, m.Value); {
+	var fits bool
+	v.op, fits = s.fits(e, &v, v.digest, ops)
+	switch same := s.isWritten(m, e, &v); {
 	case fits && !same && (e.reason == "" || e.reason == absent):
 		return refute("its meta.id fits, but its bytes are not those of that event")
 	case key != nil && !bytes.Equal(v.key, key) && (fits || v.op == event.Deleted):
@@ -199,38 +194,74 @@ func (s *schema) proveAs(of *shape, m *Message, e *envelope, key []byte, ops []e
 		v.unread = true
 		return refute("its bytes are not those of an event")
 	case fits && (e.reason == "" || e.reason == absent):
-		v.proof, v.digest = proven, ev.Digest
-	case exact && e.reason == "":
+		v.proof = proven
+	case r.exact && e.reason == "":
 		v.why = "its meta.id does not fit what it says"
-		if !of.strange {
+		if !r.strange {
 			v.proof = doubted
 		}
 	}
 	return v
 }
 
-// encodeAgain encodes an event from its values. The state of a row that was deleted by a column is
-// not among these, so its meta.id proves nothing.
-func (s *schema) encodeAgain(e *envelope, v *verdict, op event.Op, digest [16]byte) (ev event.Event, err error) {
-	encoder, read := v.shape.encoder, time.UnixMilli(e.time)
-	buf := s.encoded[:0]
-	if op == event.Deleted {
-		buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: v.key, ID: e.row, Read: read, Predecessor: string(e.predecessor)})
-		if reason := tombstone; e.reason != absent {
-			if e.reason == filtered {
-				reason = filtered
-			}
-			ev.Body = bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+reason+`"`), 1)
+// keyOf returns the text of the key by the members of an event, nil where these lack a column of
+// it, and whether they tell all of it. A value that is no text is null in the event, and whole in
+// the key of the message: then the values are taken from that.
+func (s *schema) keyOf(r *reading, key []byte) (own []byte, whole bool) {
+	own, whole = []byte{}, true
+	lacks := false
+	for n, c := range s.columns.Key {
+		if n > 0 {
+			own = append(own, '+')
 		}
-	} else {
-		row := event.Row{Row: source.Row{ID: e.row, Values: v.values}, Read: read, Predecessor: string(e.predecessor), Op: op, State: digest}
-		if op == event.Published {
-			row.Op = ""
+		v, i := r.values[c], slices.Index(r.at, c)
+		lacks = lacks || i < 0 && c != s.columns.ID
+		if whole = whole && v != nil; v != nil && i >= 0 && (r.columns[i].Kind == source.Binary || r.columns[i].Kind == source.Bit) {
+			// It stands there as in the member.
+			v = []byte(textOf(r.members[i].Value))
 		}
-		buf, ev, err = encoder.Append(buf, row)
+		own = event.AppendKeyText(own, v)
 	}
-	s.encoded = buf
-	return ev, err
+	if values, err := s.Encoder.KeyValues(key, nil); err == nil && key != nil && !whole {
+		for i, c := range s.columns.Key {
+			if r.values[c] == nil {
+				r.values[c], r.exact = values[i], r.exact && s.columns.List[c].Kind != source.Bit
+			}
+		}
+	}
+	if lacks {
+		own = nil
+	}
+	return own, whole
+}
+
+// isWritten reports whether a message is, byte for byte, how its event is written.
+func (s *schema) isWritten(m *Message, e *envelope, v *verdict) bool {
+	s.Encoder.As(s.formOf(m, e))
+	s.encoded = s.Encoder.Rewrite(s.encoded[:0], v.said(e, v.op))
+	s.Encoder.As(s.plain)
+	if !bytes.Equal(s.encoded, m.Value) {
+		return false
+	}
+	for i := range v.members {
+		s.encoded = s.Encoder.AppendValue(s.encoded[:0], &v.columns[i], v.values[v.at[i]])
+		if !bytes.Equal(s.encoded, v.members[i].Value) {
+			return false
+		}
+	}
+	// meta.time is MODIFIED, else CREATED, else any moment.
+	for _, c := range [...]int{s.columns.Modified, s.columns.Created} {
+		i := slices.Index(v.at, c)
+		if c >= 0 && i < 0 {
+			return true
+		}
+		if c >= 0 && e.reason == "" {
+			if t, ok := v.columns[i].Time(v.values[c], s.Zone); ok {
+				return t.UnixMilli() == e.time
+			}
+		}
+	}
+	return true
 }
 
 // formOf returns the form of a message whose event is e. A message without bridge-state and

@@ -1,0 +1,391 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"example.org/bridge/event"
+	"example.org/bridge/source"
+)
+
+// schema turns rows of a table into events, and events into rows.
+type schema struct {
+	Shard
+	// domain is that of the events.
+	domain string
+	// columns, and what follows from them, are set by bind. columnOf finds the column of a member,
+	// as its name is now or would be by default.
+	columns  *source.Columns
+	columnOf map[string]int
+	// live and dead are the columns of the members of events, in the order of these, names the
+	// members by column.
+	live, dead []int
+	names      []string
+	// uri, database and table are in every event of the table.
+	uri, database, table string
+	// operations are those that a type of events may have. plain is the form in which rows are
+	// encoded that are compared by their members.
+	operations map[string][]event.Op
+	plain      event.Form
+	lossy      columns
+
+	// row are the members of the row that was encoded last.
+	row body
+	// Memory that is used again.
+	scratch, encoded, rowBody []byte
+}
+
+// body are the members of an event with their columns: indexes in the table, or from its number of
+// columns on for members of no column.
+type body struct {
+	at      []int
+	members []event.RawMember
+}
+
+// of returns the member of a column, nil where there is none.
+func (b *body) of(column int) []byte {
+	if i := slices.Index(b.at, column); i >= 0 {
+		return b.members[i].Value
+	}
+	return nil
+}
+
+func newSchema(o Shard, domain string) schema {
+	o.Zone = cmp.Or(o.Zone, time.UTC)
+	s := schema{Shard: o, domain: domain, operations: make(map[string][]event.Op), plain: event.Form{Format: event.FormatRow, Version: o.Encoder.Version()}}
+	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
+		if kind := o.Encoder.Type(op); kind != "" {
+			s.operations[kind] = append(s.operations[kind], op)
+		}
+	}
+	return s
+}
+
+// columns are columns of an event, by what does not tell their value: null, or another member. The
+// last bit of either half stands for the columns from the 32nd on.
+type columns uint64
+
+func bit(column int, null bool) columns {
+	if column = min(column, 31); null {
+		return 1 << column
+	}
+	return 1 << (column + 32)
+}
+
+var seed = maphash.MakeSeed()
+
+// bind takes over the columns of the table.
+func (s *schema) bind(columns *source.Columns) error {
+	if s.columns == columns {
+		return nil
+	}
+	if err := s.Encoder.Bind(columns); err != nil {
+		return err
+	}
+	s.columns, s.columnOf, s.live, s.dead = columns, make(map[string]int), nil, nil
+	s.names = make([]string, len(columns.List))
+	// A member with the name that a column has by default may be from before FIELDS or EXCLUDE.
+	for i, c := range columns.List {
+		s.columnOf[event.MemberName(c.Name)] = i
+	}
+	for _, m := range s.Encoder.Members(false) {
+		s.columnOf[m.Name], s.names[m.Column] = m.Column, m.Name
+		s.live = append(s.live, m.Column)
+	}
+	for _, m := range s.Encoder.Members(true) {
+		s.dead = append(s.dead, m.Column)
+	}
+	// An empty row shows what all events of the shard have in common.
+	s.Encoder.As(event.Form{Format: event.FormatEiffel, Version: s.plain.Version})
+	defer s.Encoder.As(s.plain)
+	_, ev, err := s.Encoder.Append(nil, event.Row{Row: source.Row{ID: 1, Values: make([][]byte, len(columns.List))}, Read: epoch})
+	if err != nil {
+		return fmt.Errorf("encode an empty row: %w", err)
+	}
+	var e envelope
+	if err := e.readDocument(ev.Body, s.Stream, true); err != nil {
+		return fmt.Errorf("read an event of an empty row: %w", err)
+	}
+	s.uri, s.database, s.table = string(e.uri), string(e.database), string(e.table)
+	return nil
+}
+
+// guesses is how many ways there are to read the types of members, from the likeliest on.
+const guesses = 3
+
+// reading is one way in which the members of an event may have been made of columns: those of the
+// table, or others, since columns have come, gone or changed, or FIELDS, EXCLUDE or MASK.
+type reading struct {
+	body
+	// columns are those of the members as they were by then. values are those of the columns of the
+	// table, NULL where they are no members, and behind them those of others.
+	columns []source.Column
+	values  [][]byte
+	// exact says that the members tell the values, fits that these columns make such members.
+	exact, fits bool
+	// usual says that the event has the members that the table makes now, strange that a member of
+	// no column is not null, retyped that a column had another type.
+	usual, strange, retyped bool
+}
+
+// read reads the members of an event by one of the guesses. What is not a member is NULL, save the
+// id, which is data.row's.
+func (s *schema) read(e *envelope, guess int) *reading {
+	list := s.columns.List
+	r := &reading{values: make([][]byte, len(list)), exact: true, fits: true, usual: true}
+	r.members = e.members
+	for _, m := range e.members {
+		name := textOf(m.Name)
+		c, known := s.columnOf[name]
+		column := source.Column{}
+		if known = known && !slices.Contains(r.at, c); known {
+			column = list[c]
+		} else {
+			r.strange = r.strange || string(m.Value) != "null"
+			column.Name, c = s.columnName(name, guess), len(r.values)
+			r.values = append(r.values, nil)
+		}
+		written := s.asWritten(column, m.Value, guess, c)
+		value, exact, fits := invert(written, s.Zone, m.Value)
+		r.values[c], r.exact, r.fits = value, r.exact && exact, r.fits && fits
+		r.at, r.columns = append(r.at, c), append(r.columns, written)
+		r.usual = r.usual && known && written == column && s.names[c] == name
+		r.retyped = r.retyped || known && written.Kind != column.Kind
+	}
+	now := s.live
+	if e.reason != "" {
+		now = s.dead
+	}
+	r.usual = r.usual && slices.Equal(r.at, now)
+	id := strconv.AppendUint(nil, e.row, 10)
+	if r.values[s.columns.ID] == nil {
+		r.values[s.columns.ID] = id
+	}
+	r.fits = r.fits && bytes.Equal(r.values[s.columns.ID], id)
+	return r
+}
+
+// columnName guesses the name that the column of a member had.
+func (s *schema) columnName(member string, guess int) string {
+	name := member
+	if guess > 0 {
+		var words strings.Builder
+		for _, r := range member {
+			if unicode.IsUpper(r) {
+				words.WriteByte('_')
+			}
+			words.WriteRune(unicode.ToLower(r))
+		}
+		name = words.String()
+	}
+	if slices.ContainsFunc(s.columns.List, func(c source.Column) bool { return strings.EqualFold(c.Name, name) }) {
+		// The table has that name for another member.
+		return name + "\x00"
+	}
+	return name
+}
+
+// asWritten returns a column, the one with this index, as it was when it made a member. What
+// meta.time is taken from was a time.
+func (s *schema) asWritten(c source.Column, v []byte, guess, index int) source.Column {
+	isTime := c.Kind == source.DateTime || c.Kind == source.Timestamp
+	switch {
+	case len(v) == 0 || v[0] == 'n' || v[0] == 't' || v[0] == 'f' || c.Kind == source.JSON:
+	case v[0] == '{' || v[0] == '[':
+		c.Kind, c.Mask = source.JSON, ""
+	case v[0] != '"':
+		whole := !bytes.ContainsAny(v, ".eE")
+		if c.Kind != source.Bit && c.Kind != source.Float && (c.Kind != source.Int || !whole) {
+			c.Kind, c.Mask = source.Float, ""
+			if whole {
+				c.Kind = source.Int
+			}
+		}
+	case isMoment(v):
+		// A text may look like one, so that is the first guess where the column is no time.
+		switch {
+		case isTime && guess < 2:
+		case c.Kind == source.DateTime || !isTime && guess == 2:
+			c.Kind = source.Timestamp
+		case c.Kind == source.Timestamp || guess == 1:
+			c.Kind = source.DateTime
+		case c.Kind != source.Text:
+			c.Kind, c.Precision = source.Text, 0
+		}
+		if c.Kind == source.DateTime || c.Kind == source.Timestamp {
+			if c.Precision = 0; v[20] == '.' {
+				c.Precision = len(v) - len(`"2006-01-02T15:04:05.Z"`)
+			}
+		}
+	case isTime && len(v) == len(`"2006-01-02"`):
+		c.Kind, c.Precision = source.Date, 0
+	case index == s.columns.Created || index == s.columns.Modified:
+	case c.Kind == 0 || c.Kind == source.Int || c.Kind == source.Float || c.Kind == source.Bit || isTime,
+		c.Kind == source.Date && len(v) != len(`"2006-01-02"`), c.Kind == source.Binary && guess > 0:
+		c.Kind, c.Precision = source.Text, 0
+	}
+	return c
+}
+
+// isMoment reports whether a member is a string like "2006-01-02T15:04:05.000Z".
+func isMoment(v []byte) bool {
+	return len(v) >= len(`"2006-01-02T15:04:05Z"`) && v[5] == '-' && v[8] == '-' && v[11] == 'T' && v[14] == ':' && v[len(v)-2] == 'Z'
+}
+
+// invert returns the value of a column in its normal form that a member was made of. exact is false
+// where the member does not tell it: a JSON document has lost its blanks, a bit field its width.
+// fits is false for a member that no such column makes.
+//
+// Numbers and texts are taken for one another, because a column may have changed its type since the
+// event.
+func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, fits bool) {
+	if string(v) == "null" {
+		return nil, true, true
+	}
+	switch c.Kind {
+	case source.JSON:
+		return v, false, true
+	case source.Bit:
+		if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
+			// A DELETED of zero bits does not say that its row is deleted.
+			b := binary.BigEndian.AppendUint64(nil, n)
+			v = b[min(7, len(b)-len(bytes.TrimLeft(b, "\x00"))):]
+		}
+		return v, false, true
+	}
+	text, quoted := unquote(v)
+	if !quoted {
+		fits := len(v) > 0 && v[0] != '{' && v[0] != '['
+		return v, fits, fits
+	}
+	switch c.Kind {
+	case source.Binary:
+		value, err := base64.StdEncoding.AppendDecode([]byte{}, text)
+		return value, err == nil, err == nil
+	case source.Timestamp:
+		zone = time.UTC
+	case source.DateTime:
+	default:
+		return text, true, true
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(text))
+	if err != nil {
+		return nil, false, false
+	}
+	// The digits of the fraction are those that stand there.
+	layout := time.DateTime
+	if i := bytes.IndexByte(text, '.'); i >= 0 {
+		layout += "." + strings.Repeat("0", len(text)-i-len(".Z"))
+	}
+	return t.In(zone).AppendFormat(nil, layout), true, true
+}
+
+// digest returns that of an event whose members were made of the values of these columns. more are
+// the columns that the table does not have.
+func (s *schema) digest(at []int, values [][]byte, more []source.Column) [16]byte {
+	named := make([]event.NamedValue, 0, len(at))
+	for i, c := range at {
+		switch {
+		case c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified || c >= len(values):
+		case c < len(s.columns.List):
+			named = append(named, event.NamedValue{Column: s.columns.List[c].Name, Value: values[c]})
+		default:
+			named = append(named, event.NamedValue{Column: more[i].Name, Value: values[c]})
+		}
+	}
+	return event.DigestOf(named)
+}
+
+// encode makes the event of a row of the table, whose members are in s.row then.
+func (s *schema) encode(row event.Row) (event.Event, error) {
+	buf, ev, err := s.Encoder.Append(s.rowBody[:0], row)
+	if err != nil {
+		return ev, err
+	}
+	s.rowBody, s.row = buf, body{s.live, membersOf(s.row.members[:0], ev.Body)}
+	if ev.Op == event.Deleted {
+		s.row.at = s.dead
+	}
+	// Which columns of a row its event does not tell shows which events cannot be judged.
+	for i, c := range s.row.at {
+		if c == s.columns.ID {
+			continue
+		}
+		got, exact, fits := invert(s.columns.List[c], s.Zone, s.row.members[i].Value)
+		switch {
+		case got == nil && row.Values[c] != nil:
+			s.lossy |= bit(c, true)
+		case exact && fits && !bytes.Equal(got, row.Values[c]):
+			s.lossy |= bit(c, false)
+		}
+	}
+	return ev, nil
+}
+
+// present returns the columns that could explain why an event does not fit.
+func (s *schema) present(b *body) (of columns) {
+	for i, c := range b.at {
+		if c < len(s.columns.List) {
+			of |= bit(c, string(b.members[i].Value) == "null")
+		}
+	}
+	return of
+}
+
+// stateOf digests what is compared of an event: neither the id nor CREATED and MODIFIED, and no
+// nulls. A member of no column is part of the state.
+func (s *schema) stateOf(b *body) uint64 {
+	d := s.scratch[:0]
+	for c := range s.columns.List {
+		v := b.of(c)
+		if v == nil || string(v) == "null" || c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified {
+			continue
+		}
+		d = strconv.AppendInt(d, int64(c), 10)
+		d = append(append(append(d, ':'), v...), 0)
+	}
+	for i, m := range b.members {
+		if b.at[i] >= len(s.columns.List) && string(m.Value) != "null" {
+			d = append(append(append(d, m.Name...), m.Value...), 0)
+		}
+	}
+	s.scratch = d
+	return maphash.Bytes(seed, d)
+}
+
+// bodyOf digests members.
+func (s *schema) bodyOf(members []event.RawMember) uint64 {
+	d := s.scratch[:0]
+	for _, m := range members {
+		d = append(append(append(d, m.Name...), m.Value...), 0)
+	}
+	s.scratch = d
+	return maphash.Bytes(seed, d)
+}
+
+// adopt returns a row of another table of the stream as it would stand in this one, its members in
+// s.row. ok is false where the row says something that this table has no column for.
+func (s *schema) adopt(from *schema, row event.Row) (adopted event.Row, ok bool) {
+	adopted = row
+	adopted.Values = make([][]byte, len(s.columns.List))
+	for c, v := range row.Values {
+		to := slices.IndexFunc(s.columns.List, func(own source.Column) bool { return strings.EqualFold(own.Name, from.columns.List[c].Name) })
+		switch {
+		case to >= 0:
+			adopted.Values[to] = v
+		case v != nil && slices.Contains(from.live, c) && c != from.columns.ID && c != from.columns.Created && c != from.columns.Modified:
+			return adopted, false
+		}
+	}
+	_, err := s.encode(adopted)
+	return adopted, err == nil
+}
