@@ -81,7 +81,7 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 		}
 		l.MoveTo(c.ID)
 		l.Unpublished(func(r source.Range) bool { moved.Missing += r.Last - r.First + 1; return true })
-		for _, chunk := range l.All() {
+		for _, chunk := range l.Changed() {
 			change.Parts = append(change.Parts, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
 		}
 	}

@@ -73,9 +73,9 @@ func BenchmarkLedgerStride3(b *testing.B) {
 
 // burned returns a ledger with a million ids burned at random among a hundred million, passed at
 // 20,000 ids a second.
-func burned(b *testing.B) (*ledger.Ledger, time.Time) {
+func burned(t testing.TB) (*ledger.Ledger, time.Time) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	l := mustLedger(b, ledger.Options{}, 0)
+	l := mustLedger(t, ledger.Options{}, 0)
 	now := base
 	var page []uint64
 	for id := uint64(1); id <= 100_000_000; id++ {

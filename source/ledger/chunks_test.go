@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -33,21 +34,49 @@ func stride(t testing.TB, opts ledger.Options, n int) *ledger.Ledger {
 	return l
 }
 
-// restore returns the ledger whose saved parts are chunks, in any order.
-func restore(opts ledger.Options, position uint64, chunks []ledger.Chunk) (*ledger.Ledger, error) {
+// disk keeps the parts of a ledger or a set.
+type disk map[uint64][]byte
+
+func (d disk) save(chunks []ledger.Chunk) {
+	for _, c := range chunks {
+		if d[c.Key] = c.Bytes; c.Bytes == nil {
+			delete(d, c.Key)
+		}
+	}
+}
+
+func (d disk) load(key uint64) ([]byte, error) { return d[key], nil }
+
+func (d disk) chunks() (list []ledger.Chunk) {
+	for key, b := range d {
+		list = append(list, ledger.Chunk{Key: key, Bytes: b})
+	}
+	return list
+}
+
+// inOrder yields chunks in the order of their keys.
+func inOrder(chunks []ledger.Chunk) iter.Seq2[ledger.Chunk, error] {
 	chunks = slices.Clone(chunks)
 	slices.SortFunc(chunks, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
-	var head []byte
-	if len(chunks) > 0 && chunks[0].Key == 0 {
-		head, chunks = chunks[0].Bytes, chunks[1:]
-	}
-	return ledger.RestoreParts(opts, position, head, func(yield func(ledger.Chunk, error) bool) {
+	return func(yield func(ledger.Chunk, error) bool) {
 		for _, c := range chunks {
 			if !yield(c, nil) {
 				return
 			}
 		}
+	}
+}
+
+// restore returns the ledger whose saved parts are chunks, in any order.
+func restore(opts ledger.Options, position uint64, chunks []ledger.Chunk) (*ledger.Ledger, error) {
+	var head []byte
+	rest := slices.DeleteFunc(slices.Clone(chunks), func(c ledger.Chunk) bool {
+		if c.Key == 0 {
+			head = c.Bytes
+		}
+		return c.Key == 0
 	})
+	return ledger.RestoreParts(opts, position, head, inOrder(rest))
 }
 
 func mustRestore(t testing.TB, opts ledger.Options, position uint64, chunks []ledger.Chunk) *ledger.Ledger {

@@ -47,32 +47,3 @@ func Example() {
 	// read [{7 7}] late row true
 	// gaps 0
 }
-
-// A rolled back id is polled for the hot time, then swept once a minute, and for a day.
-func ExampleLedger_Sweep() {
-	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	l, err := ledger.New(ledger.Options{}, 6)
-	if err != nil {
-		panic(err)
-	}
-	l.Advance(8, []uint64{8}, start)
-	for _, age := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour, 26 * time.Hour} {
-		now := start.Add(age)
-		probe := l.Hot(now)
-		l.Observe(ledger.Evidence{Ranges: probe.IDs, Now: now})
-		fmt.Println(age, "hot", probe.IDs)
-		for part := l.Sweep(now); len(part) > 0; part = l.Sweep(now) {
-			fmt.Println(age, "cold", part)
-			l.Swept(ledger.Evidence{Ranges: part, Now: now})
-		}
-	}
-	fmt.Println("missing", l.Missing(7))
-	// Output:
-	// 0s hot [{7 7}]
-	// 2m0s hot []
-	// 2m0s cold [{7 7}]
-	// 25h0m0s hot []
-	// 25h0m0s cold [{7 7}]
-	// 26h0m0s hot []
-	// missing true
-}

@@ -1,6 +1,10 @@
 package ledger
 
-import "example.org/bridge/source"
+import (
+	"slices"
+
+	"example.org/bridge/source"
+)
 
 // SavedBytes is the size of the parts of l in a checkpoint, without its head.
 func (l *Ledger) SavedBytes() (n int) {
@@ -9,6 +13,18 @@ func (l *Ledger) SavedBytes() (n int) {
 		n += b.size
 	}
 	return n
+}
+
+// All returns the parts of the whole ledger, for a store that has none of it, as Changed does.
+func (l *Ledger) All() []Chunk {
+	m := l.state.missing
+	m.seal()
+	for i := range m.list {
+		if !m.list[i].wide {
+			m.changed[m.list[i].key] = struct{}{}
+		}
+	}
+	return slices.DeleteFunc(l.Changed(), func(c Chunk) bool { return c.Bytes == nil })
 }
 
 // All calls yield for the ranges of the set, ascending, until it returns false.

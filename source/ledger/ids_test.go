@@ -1,9 +1,6 @@
 package ledger_test
 
 import (
-	"cmp"
-	"errors"
-	"iter"
 	"slices"
 	"testing"
 
@@ -13,34 +10,6 @@ import (
 	"example.org/bridge/source/ledger"
 	"example.org/bridge/tests/testall"
 )
-
-// disk keeps the parts of a set.
-type disk map[uint64][]byte
-
-func (d disk) save(chunks []ledger.Chunk) {
-	for _, c := range chunks {
-		if d[c.Key] = c.Bytes; c.Bytes == nil {
-			delete(d, c.Key)
-		}
-	}
-}
-
-func (d disk) load(key uint64) ([]byte, error) { return d[key], nil }
-
-func (d disk) parts() iter.Seq2[ledger.Chunk, error] {
-	var list []ledger.Chunk
-	for key, b := range d {
-		list = append(list, ledger.Chunk{Key: key, Bytes: b})
-	}
-	slices.SortFunc(list, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
-	return func(yield func(ledger.Chunk, error) bool) {
-		for _, c := range list {
-			if !yield(c, nil) {
-				return
-			}
-		}
-	}
-}
 
 // TestIDsAgreeWithAPlainSet compares them with a map, through parts that are only on the disk, and
 // kills.
@@ -106,7 +75,7 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 			},
 			"kill": func(t *rapid.T) {
 				var err error
-				if s, err = ledger.RestoreIDs(1000, d.load, d.parts()); err != nil {
+				if s, err = ledger.RestoreIDs(1000, d.load, inOrder(d.chunks())); err != nil {
 					t.Fatal(err)
 				}
 				clear(plain)
@@ -138,68 +107,5 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 				}
 			},
 		})
-	})
-}
-
-func TestPartsOfIDsThatDoNotFit(t *testing.T) {
-	d := disk{}
-	s := ledger.NewIDs(1000, d.load)
-	s.Add([]source.Range{{First: 5, Last: 9}})
-	d.save(s.Changed())
-	part := ledger.Chunk{Key: 5, Bytes: d[5]}
-	for name, parts := range map[string][]ledger.Chunk{
-		"damaged":   {{Key: 5, Bytes: []byte("damaged")}},
-		"twice":     {part, part},
-		"too low":   {{Key: 6, Bytes: part.Bytes}},
-		"no longer": {{Key: 5, Bytes: nil}},
-	} {
-		_, err := ledger.RestoreIDs(1000, d.load, func(yield func(ledger.Chunk, error) bool) {
-			for _, c := range parts {
-				if !yield(c, nil) {
-					return
-				}
-			}
-		})
-		if !errors.Is(err, ledger.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// FuzzIDs restores a part with any bytes.
-func FuzzIDs(f *testing.F) {
-	d := disk{}
-	s := ledger.NewIDs(1000, d.load)
-	s.Add([]source.Range{{First: 5, Last: 9}, {First: 11, Last: 11}, {First: 1 << 40, Last: 1 << 50}})
-	d.save(s.Changed())
-	f.Add(d[5])
-	s.Add([]source.Range{{First: 20, Last: 20}, {First: 22, Last: 22}, {First: 24, Last: 29}})
-	s.DropThrough(10)
-	s.PopThrough(11)
-	d.save(s.Changed())
-	f.Add(d[5])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		d := disk{5: b}
-		s, err := ledger.RestoreIDs(1000, d.load, d.parts())
-		if err != nil {
-			return
-		}
-		s.Add([]source.Range{{First: 3, Last: 4}, {First: 1 << 30, Last: 1 << 31}})
-		d.save(s.Changed())
-		s.Trim()
-		again, err := ledger.RestoreIDs(1000, d.load, d.parts())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a, o []source.Range
-		for r := range s.All {
-			a = append(a, r)
-		}
-		for r := range again.All {
-			o = append(o, r)
-		}
-		if !slices.Equal(a, o) {
-			t.Fatal("restored otherwise")
-		}
 	})
 }

@@ -229,8 +229,8 @@ func (l *Ledger) Swept(e Evidence) []Unpolled {
 // MoveTo puts the position at an id, on behalf of a person who overrides the checkpoint. Ids that
 // are missing at or below both positions stay missing. Those above are forgotten: rows after a
 // lower position are read again, and rows that a higher one skips count as handed over. Pending ids
-// are forgotten too; the next evidence shows them. Save All afterwards: every part may have
-// changed.
+// are forgotten too; the next evidence shows them. Afterwards Changed returns all parts: those that
+// were saved before are to be removed.
 func (l *Ledger) MoveTo(id uint64) {
 	s := &l.state
 	last, missed := min(id, s.position), int64(-1<<63)

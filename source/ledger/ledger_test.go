@@ -212,46 +212,39 @@ func TestLedgerOptions(t *testing.T) {
 }
 
 func TestArriving(t *testing.T) {
-	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const last = 10_000
-	open := func(t *testing.T) (l *ledger.Ledger, all []uint64) {
-		t.Helper()
-		l, err := ledger.New(ledger.Options{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.See(last+1, begin)
-		l.Advance(last+1, []uint64{last + 1}, begin)
-		for id := range uint64(last) {
-			all = append(all, id+1)
-		}
-		probe := l.Hot(begin)
-		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all, Now: begin})
-		return l, all
+	var all []uint64
+	for id := range uint64(last) {
+		all = append(all, id+1)
 	}
-	t.Run("rows arrive until the evidence shows ids of which no row has appeared", func(t *testing.T) {
-		l, all := open(t)
-		l.Appeared(1)
-		if !l.Arriving() {
-			t.Fatal("not arriving though a row has appeared")
-		}
-		l.Fill(1, begin)
-		for range 2 {
-			probe := l.Hot(begin)
-			l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all[1:], Now: begin})
-		}
-		if s := l.Stats(begin); l.Arriving() || s.Pending != last-1 {
-			t.Errorf("landing %v, %+v", l.Arriving(), s)
-		}
-	})
-	t.Run("all have arrived once no id is missing", func(t *testing.T) {
-		l, all := open(t)
-		for _, id := range all {
-			l.Appeared(id)
-			l.Fill(id, begin)
-		}
-		if l.Arriving() {
-			t.Error("still arriving")
-		}
-	})
+	for name, appear := range map[string]func(l *ledger.Ledger){
+		"until the evidence shows ids of which no row has appeared": func(l *ledger.Ledger) {
+			l.Appeared(1)
+			if !l.Arriving() {
+				t.Fatal("not arriving though a row has appeared")
+			}
+			l.Fill(1, base)
+			for range 2 {
+				pollWith(l, base, all[1:]...)
+			}
+			if s := l.Stats(base); s.Pending != last-1 {
+				t.Errorf("%+v", s)
+			}
+		},
+		"until no id is missing": func(l *ledger.Ledger) {
+			for _, id := range all {
+				l.Appeared(id)
+				l.Fill(id, base)
+			}
+		},
+	} {
+		t.Run("rows arrive "+name, func(t *testing.T) {
+			l := mustLedger(t, ledger.Options{}, 0)
+			l.Advance(last+1, []uint64{last + 1}, base)
+			pollWith(l, base, all...)
+			if appear(l); l.Arriving() {
+				t.Error("still arriving")
+			}
+		})
+	}
 }

@@ -12,18 +12,22 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// naive is a plain set of missing ids: ascending ranges with published ids between them.
+// naive is a plain set of missing ids: ascending, disjoint ranges, joined where they touch but for
+// those that put has added.
 type naive []source.Range
 
 func (n *naive) add(r source.Range) {
-	if r.First > r.Last {
-		return
-	}
-	if k := len(*n) - 1; k >= 0 && (*n)[k].Last+1 == r.First {
+	if k := len(*n) - 1; k >= 0 && !r.Empty() && (*n)[k].Last+1 == r.First {
 		(*n)[k].Last = r.Last
 		return
 	}
-	*n = append(*n, r)
+	n.put(r)
+}
+
+func (n *naive) put(r source.Range) {
+	if !r.Empty() {
+		*n = append(*n, r)
+	}
 }
 
 func (n *naive) remove(id uint64) bool {
@@ -36,14 +40,9 @@ func (n *naive) remove(id uint64) bool {
 	if i == len(*n) || (*n)[i].First > id {
 		return false
 	}
-	r := (*n)[i]
-	var left []source.Range
-	if r.First < id {
-		left = append(left, source.Range{First: r.First, Last: id - 1})
-	}
-	if id < r.Last {
-		left = append(left, source.Range{First: id + 1, Last: r.Last})
-	}
+	var left naive
+	left.put(source.Range{First: (*n)[i].First, Last: id - 1})
+	left.put(source.Range{First: id + 1, Last: (*n)[i].Last})
 	*n = slices.Replace(*n, i, i+1, left...)
 	return true
 }
@@ -56,8 +55,7 @@ type model struct {
 	missing naive
 	top     uint64
 	now     time.Time
-	disk    map[uint64][]byte
-	calls   uint64
+	disk    disk
 	broken  error
 	// saved is what was missing, and position where, when the store was saved last.
 	saved    naive
@@ -65,7 +63,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{Rand: newRand(seed), now: base, disk: map[uint64][]byte{}}
+	m := &model{Rand: newRand(seed), now: base, disk: disk{}}
 	m.opts = ledger.Options{Away: time.Hour, MaxBytes: 1, GapTTL: time.Hour, Load: func(key uint64) ([]byte, error) {
 		return m.disk[key], m.broken
 	}}
@@ -75,13 +73,8 @@ func newModel(t *testing.T, seed uint64) *model {
 }
 
 func (m *model) save(chunks []ledger.Chunk) {
-	for _, c := range chunks {
-		if m.disk[c.Key] = c.Bytes; c.Bytes == nil {
-			delete(m.disk, c.Key)
-		}
-	}
-	m.calls = m.l.Calls()
-	m.l.Saved(m.calls)
+	m.disk.save(chunks)
+	m.l.Saved(m.l.Calls())
 	m.saved, m.position = slices.Clone(m.missing), m.top
 }
 
@@ -177,13 +170,6 @@ func (m *model) fillRanges() {
 	m.missing = left
 }
 
-// put appends r, which may begin where the range before ends.
-func (n *naive) put(r source.Range) {
-	if !r.Empty() {
-		*n = append(*n, r)
-	}
-}
-
 // low holds Low against the missing ids.
 func (m *model) low(t *testing.T) {
 	least := m.top + 1
@@ -237,11 +223,7 @@ func (m *model) poll() {
 
 // crash restores the ledger that was saved last.
 func (m *model) crash(t *testing.T) {
-	var chunks []ledger.Chunk
-	for key, b := range m.disk {
-		chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
-	}
-	m.l = mustRestore(t, m.opts, m.position, chunks)
+	m.l = mustRestore(t, m.opts, m.position, m.disk.chunks())
 	m.missing, m.top = slices.Clone(m.saved), m.position
 }
 
@@ -260,7 +242,7 @@ func (m *model) move(t *testing.T) {
 	}
 	m.missing, m.top = left, last
 	clear(m.disk)
-	m.save(m.l.All())
+	m.save(m.l.Changed())
 	m.crash(t)
 }
 

@@ -357,10 +357,11 @@ func (p *prober) choose(list []candidate, budget int) ([]source.Range, int) {
 		if over <= 0 {
 			return 0, cost
 		}
-		distance = nth(distances, over-1)
+		slices.Sort(distances)
+		distance = distances[over-1]
 		for _, d := range distances {
 			if d > distance {
-				continue
+				break
 			}
 			if cost += d; cost < d {
 				return distance, 1<<64 - 1
@@ -379,34 +380,4 @@ func (p *prober) choose(list []candidate, budget int) ([]source.Range, int) {
 	}
 	distance, _ := merge(few)
 	return source.JoinRanges(ranges, distance), few
-}
-
-// nth returns the value that would stand at index i if list were sorted. It reorders list.
-func nth(list []uint64, i int) uint64 {
-	for low, high := 0, len(list)-1; low < high; {
-		pivot := list[low+(high-low)/2]
-		a, b := low, high
-		for a <= b {
-			for list[a] < pivot {
-				a++
-			}
-			for list[b] > pivot {
-				b--
-			}
-			if a <= b {
-				list[a], list[b] = list[b], list[a]
-				a++
-				b--
-			}
-		}
-		switch {
-		case i <= b:
-			high = b
-		case i >= a:
-			low = a
-		default:
-			return list[i]
-		}
-	}
-	return list[i]
 }

@@ -31,18 +31,6 @@ func (l *Ledger) Changed() []Chunk {
 	return l.state.missing.appendChanged(append(chunks, Chunk{Bytes: appendHead(nil, &l.state, &l.clock)}))
 }
 
-// All returns the parts of the whole ledger, for a store that has none of it, as Changed does.
-func (l *Ledger) All() []Chunk {
-	m := l.state.missing
-	m.seal()
-	for i := range m.list {
-		if !m.list[i].wide {
-			m.changed[m.list[i].key] = struct{}{}
-		}
-	}
-	return slices.DeleteFunc(l.Changed(), func(c Chunk) bool { return c.Bytes == nil })
-}
-
 // Calls returns how often Changed was called.
 func (l *Ledger) Calls() uint64 { return l.state.missing.calls }
 

@@ -144,7 +144,7 @@ type owner struct {
 
 	// sent are batches on their way to the bus, disk the state saved last.
 	sent []batch
-	disk map[uint64][]byte
+	disk disk
 	at   uint64
 
 	published []uint64
@@ -168,7 +168,7 @@ func newOwner(w *table, opts ledger.Options) *owner {
 	if err != nil {
 		panic(err)
 	}
-	return &owner{world: w, opts: opts, l: l, evidence: true, limit: 200, disk: map[uint64][]byte{}, late: map[uint64]time.Time{}, between: func() {}}
+	return &owner{world: w, opts: opts, l: l, evidence: true, limit: 200, disk: disk{}, late: map[uint64]time.Time{}, between: func() {}}
 }
 
 // poll is one turn of the owner.
@@ -264,13 +264,7 @@ func (o *owner) ack(n int) {
 	}
 	for _, b := range o.sent[:n] {
 		o.published = append(o.published, b.ids...)
-		for _, c := range b.chunks {
-			if c.Bytes == nil {
-				delete(o.disk, c.Key)
-			} else {
-				o.disk[c.Key] = c.Bytes
-			}
-		}
+		o.disk.save(b.chunks)
 	}
 	o.at = o.sent[n-1].position
 	o.sent = o.sent[n:]
@@ -293,11 +287,7 @@ func (o *owner) crash(away time.Duration) (repeated []uint64) {
 	if len(o.disk) == 0 {
 		o.l, err = ledger.New(opts, 0)
 	} else {
-		var chunks []ledger.Chunk
-		for key, b := range o.disk {
-			chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
-		}
-		o.l, err = restore(opts, o.at, chunks)
+		o.l, err = restore(opts, o.at, o.disk.chunks())
 		o.low = 0
 	}
 	if err != nil {
