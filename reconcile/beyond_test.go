@@ -50,24 +50,6 @@ func TestRunLooksForWhatLiesAboveAPositionThatWasSetBack(t *testing.T) {
 	}
 }
 
-func TestRunLeavesWhatWasPublishedMeanwhileToTheNextOne(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 10)
-	w.atRead(2, func() {
-		w.touch("late")
-		w.table.Insert("late", "1", "0")
-		w.tail(100)
-		w.table.Delete(11)
-	})
-	if report := w.run(reconcile.Mode{}); report.Deleted != 0 || report.Entities != 10 {
-		t.Errorf("report %+v", report)
-	}
-	if report := w.run(reconcile.Mode{}); report.Deleted != 1 {
-		t.Errorf("the next report %+v", report)
-	}
-	w.compare()
-}
-
 func TestGuardIsAnErrorInTheLogOncePerTrip(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, event.Capability)

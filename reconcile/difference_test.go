@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/source"
 )
 
 // play plays a script on the table: steps between semicolons, of a name and its words.
@@ -25,8 +26,13 @@ func (w *world) play(script string) {
 			w.table.Insert(words...)
 		case "put": // ID NAME VALUE DELETED
 			w.table.InsertAt(w.id(words[0]), words[1:]...)
-		case "replace":
+		case "replace": // NAME VALUE DELETED
 			w.table.Replace(words...)
+		case "replace-all": // PREFIX FIRST-LAST
+			first, last, _ := strings.Cut(words[1], "-")
+			for id := w.id(first); id <= w.id(last); id++ {
+				w.table.Replace(fmt.Sprint(words[0], id), "1", "0")
+			}
 		case "update": // ID NAME VALUE DELETED
 			w.table.Update(w.id(words[0]), words[1:]...)
 		case "delete": // ID or FIRST-LAST
@@ -62,10 +68,72 @@ func (w *world) play(script string) {
 			w.tail(int(w.id(words[0])))
 		case "run":
 			w.run(reconcile.Mode{})
+		case "want", "want-allowed": // what a run reports, see summary
+			if got, want := summary(w.run(reconcile.Mode{AllowDeletes: name != "want"})), strings.Join(words, " "); got != want {
+				w.t.Errorf("%s: it reports %q", step, got)
+			}
+		case "cut": // SAVE: a run is cut short by this save
+			whole, saves := w.options.Committer, 0
+			w.options.Committer = cut{w.store, &saves, int(w.id(words[0])), false}
+			if report, err := reconcile.New(w.options).Run(w.t.Context(), reconcile.Mode{AllowDeletes: len(words) > 1}); err == nil {
+				w.t.Errorf("%s: not cut: %+v", step, report)
+			}
+			w.options.Committer = whole
+		case "before": // READ STEP: the step is played before this read of the next runs
+			w.atRead(int(w.id(words[0])), func() { w.play(strings.Join(words[1:], " ")) })
+		case "server": // NAME, or NAME replica
+			w.table.Move(words[0], len(words) > 1)
+		case "fill": // PREFIX N
+			w.fill(words[0], int(w.id(words[1])))
+		case "page": // BYTES
+			w.options.PageBytes = int(w.id(words[0]))
+		case "compare":
+			w.compare()
+		case "late-row": // is published, and goes
+			id := w.table.Insert("late", "1", "0")
+			w.tail(100)
+			w.table.Delete(id)
+		case "truncate":
+			w.table.Truncate()
+		case "nominate":
+			id := w.id(words[0])
+			if _, err := w.Nominate(w.t.Context(), reconcile.Nomination{Rows: []source.Range{{First: id, Last: id}}}); err != nil {
+				w.t.Error(err)
+			}
+		case "wish":
+			w.mu.Lock()
+			w.wish = w.id(words[0])
+			w.mu.Unlock()
+		case "answered": // the wishes that were, in all
+			if got := strings.Trim(fmt.Sprint(w.answered), "[]"); got != strings.Join(words, " ") {
+				w.t.Errorf("the wishes %s were answered, want %v", got, words)
+			}
 		default:
 			w.t.Fatalf("unknown step %q", step)
 		}
 	}
+}
+
+// summary says in words what a run reports.
+func summary(r reconcile.Report) string {
+	var words []string
+	for _, c := range []struct {
+		name string
+		n    uint64
+	}{{"scanned", r.Scanned}, {"added", r.Added}, {"modified", r.Modified}, {"deleted", r.Deleted}, {"missed", r.Missed}, {"gone", r.Gone}} {
+		if c.n > 0 {
+			words = append(words, fmt.Sprint(c.name, "=", c.n))
+		}
+	}
+	for _, c := range []struct {
+		name string
+		is   bool
+	}{{"guard", r.Guard != ""}, {"unjudged", r.Unjudged != ""}, {"resumed", r.Resumed}, {"unverified", r.Verified.IsZero()}} {
+		if c.is {
+			words = append(words, c.name)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (w *world) id(text string) uint64 {

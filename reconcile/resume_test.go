@@ -86,22 +86,6 @@ func change(w *world) {
 	w.table.InsertAt(13, "new", "1", "0")
 }
 
-func TestAllowedRunStaysAllowedWhenItIsCutShort(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 60)
-	w.play("gone a 3-60; delete 3-60")
-	saves := 0
-	whole := w.options
-	w.options.Committer = cut{w.store, &saves, 3, false}
-	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{AllowDeletes: true}); err == nil {
-		t.Fatal("the run was not cut")
-	}
-	w.options = whole
-	if report := w.run(reconcile.Mode{}); report.Deleted != 58 || !report.Resumed {
-		t.Errorf("report %+v", report)
-	}
-}
-
 func TestRunWaitsForWhatIsAway(t *testing.T) {
 	t.Run("a source that fails for a while", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
@@ -134,40 +118,15 @@ func TestRunWaitsForWhatIsAway(t *testing.T) {
 	})
 }
 
-func TestRunThatIsCutShortRemembers(t *testing.T) {
-	t.Run("that another server answered", func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.fill("a", 60)
-		w.table.Delete(50)
-		saves := 0
-		whole := w.options
-		w.atRead(3, func() { w.table.Move("other", false) })
-		w.options.Committer = cut{w.store, &saves, 6, false}
-		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); err == nil {
-			t.Fatal("the run was not cut")
-		}
-		w.table.Move("memory", false)
-		w.options = whole
-		report := w.run(reconcile.Mode{})
-		if !report.Resumed || report.Unjudged == "" || report.Deleted != 0 || !report.Verified.IsZero() {
-			t.Errorf("report %+v", report)
-		}
-	})
-	t.Run("that the guard tripped in the run before", func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.fill("a", 60)
-		w.record(reconcile.Run{Guard: "tripped"})
-		saves := 0
-		w.options.Committer = cut{w.store, &saves, 4, false}
-		r := reconcile.New(w.options)
-		if _, err := r.Run(t.Context(), reconcile.Mode{}); err == nil {
-			t.Fatal("the run was not cut")
-		}
-		again := reconcile.New(w.options)
-		if err := again.Restore(t.Context()); err != nil || again.Status().Guard == "" || r.Status().Guard == "" {
-			t.Errorf("status %+v and %+v, %v", r.Status(), again.Status(), err)
-		}
-	})
+func TestRunThatIsCutShortRemembersThatTheGuardTripped(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 60)
+	w.record(reconcile.Run{Guard: "tripped"})
+	w.play("cut 4")
+	again := reconcile.New(w.options)
+	if err := again.Restore(t.Context()); err != nil || again.Status().Guard == "" {
+		t.Errorf("status %+v, %v", again.Status(), err)
+	}
 }
 
 func TestARunDropsWhatIsLeftOfAnotherOne(t *testing.T) {

@@ -65,7 +65,7 @@ func gapsAt20(t *testing.T, published ...uint64) []store.Part {
 	}
 	l.Advance(20, published, saved)
 	var parts []store.Part
-	for _, chunk := range l.All() {
+	for _, chunk := range l.Changed() {
 		parts = append(parts, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
 	return parts
