@@ -94,11 +94,6 @@ func (x *transaction) send(ctx context.Context, list []*call) error {
 // join adds the partitions of batches that are not in the transaction yet, and returns the batches
 // that have joined: those whose topic is missing or not granted wait.
 func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
-	t := x.t.producer.tries(ctx)
-	defer func() {
-		x.vague = x.vague || t.unanswered > 0
-		t.ended()
-	}()
 	for {
 		var more []*worker
 		for _, c := range list {
@@ -112,7 +107,7 @@ func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
 		if len(more) == 0 {
 			return list, nil
 		}
-		generation, err := x.t.producer.add(ctx, x.id, more)
+		err := x.request(ctx, func() (int, error) { return x.t.producer.add(ctx, x.id, more) })
 		var topic *topicError
 		switch {
 		case err == nil:
@@ -120,14 +115,22 @@ func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
 			return list, nil
 		case errors.As(err, &topic):
 			list = x.withoutTopic(list, topic)
-		case lost(err):
-			return list, err
 		default:
-			if err := t.failed(generation, err); err != nil {
-				return list, err
-			}
+			return list, err
 		}
 	}
+}
+
+// request sends a request to the coordinator until that does it, finds that the transaction is lost, or
+// that a topic cannot be in it.
+func (x *transaction) request(ctx context.Context, do func() (generation int, err error)) error {
+	final := func(err error) bool {
+		var topic *topicError
+		return lost(err) || errors.As(err, &topic)
+	}
+	unanswered, err := x.t.producer.retry(ctx, final, do)
+	x.vague = x.vague || unanswered
+	return err
 }
 
 // withoutTopic lets the batches wait that go to a topic.
@@ -146,20 +149,7 @@ func (x *transaction) withoutTopic(list []*call, topic *topicError) []*call {
 // end ends the transaction at the coordinator. The error is that of ctx, or says that the outcome
 // is unknown.
 func (x *transaction) end(ctx context.Context, commit bool) error {
-	t := x.t.producer.tries(ctx)
-	defer func() {
-		x.vague = x.vague || t.unanswered > 0
-		t.ended()
-	}()
-	for {
-		generation, err := x.t.producer.end(ctx, x.id, commit)
-		if err == nil || lost(err) {
-			return err
-		}
-		if err := t.failed(generation, err); err != nil {
-			return err
-		}
-	}
+	return x.request(ctx, func() (int, error) { return x.t.producer.end(ctx, x.id, commit) })
 }
 
 // commit commits the transaction, and ends its batches.

@@ -82,22 +82,19 @@ func (p *txnProducer) ready(ctx context.Context) error {
 	if p.over != nil || p.fresh {
 		return p.over
 	}
-	t := p.tries(ctx)
-	defer t.ended()
-	for {
-		id, generation, err := p.next(ctx)
-		switch {
-		case err == nil:
-			p.id, p.fresh = id, true
-			return nil
-		case errors.Is(err, sink.ErrFenced):
-			p.over = err
-			return err
-		}
-		if err := t.failed(generation, err); err != nil {
-			return err
-		}
+	var id identity
+	fenced := func(err error) bool { return errors.Is(err, sink.ErrFenced) }
+	_, err := p.retry(ctx, fenced, func() (generation int, err error) {
+		id, generation, err = p.next(ctx)
+		return generation, err
+	})
+	switch {
+	case err == nil:
+		p.id, p.fresh = id, true
+	case fenced(err):
+		p.over = err
 	}
+	return err
 }
 
 // next takes an epoch that nobody else was given. A process takes over in two requests: it claims
@@ -271,55 +268,44 @@ func (p *txnProducer) end(ctx context.Context, of identity, commit bool) (int, e
 	return generation, answer(res.(*endtxn.Response).ErrorCode, "")
 }
 
-// tries retries requests to the coordinator. It serves one goroutine.
-type tries struct {
-	ctx   context.Context
-	p     *txnProducer
-	pause backoff.Backoff
-	// brief is between two requests while another transaction ends.
-	brief backoff.Backoff
-	began time.Time
-	// unanswered counts requests without an answer.
-	unanswered int
-}
-
-func (p *txnProducer) tries(ctx context.Context) *tries {
-	return &tries{ctx: ctx, p: p, began: time.Now(), brief: backoff.Backoff{First: 2 * time.Millisecond, Max: 10 * time.Millisecond}}
-}
-
-// failed pauses behind a request that was not done, and returns an error once it is not to be tried
-// again: that of ctx.
-func (t *tries) failed(generation int, err error) error {
-	if t.ctx.Err() != nil {
-		return context.Cause(t.ctx)
-	}
-	var code kafkago.Error
-	answered := errors.As(err, &code)
-	switch {
-	case errors.Is(err, errClaimed):
-		t.p.faults.fail(aboutTransactions, everywhere, t.p.explain(err))
-		return t.pause.Wait(t.ctx)
-	case !answered:
-		t.unanswered++
-	case code == kafkago.ConcurrentTransactions || lost(err):
-		if time.Since(t.began) < concurrentAfter {
-			return t.brief.Wait(t.ctx)
+// retry calls do, which sends a request to the coordinator, until that succeeds. The error is a
+// final one, or that of ctx. It reports whether a request had no answer, so that it may arrive late.
+func (p *txnProducer) retry(ctx context.Context, final func(error) bool, do func() (generation int, err error)) (unanswered bool, err error) {
+	var pause backoff.Backoff
+	// While another transaction ends the answer is soon another one.
+	brief := backoff.Backoff{First: 2 * time.Millisecond, Max: 10 * time.Millisecond}
+	defer func() {
+		if ctx.Err() != nil {
+			p.faults.drop(aboutTransactions)
+			return
+		}
+		p.faults.ok(aboutTransactions)
+	}()
+	for began := time.Now(); ; {
+		generation, err := do()
+		var code kafkago.Error
+		answered := errors.As(err, &code) || errors.Is(err, errClaimed)
+		switch {
+		case err == nil, final(err):
+			return unanswered, err
+		case ctx.Err() != nil:
+			return unanswered, context.Cause(ctx)
+		case !answered:
+			unanswered = true
+		case (code == kafkago.ConcurrentTransactions || lost(err)) && time.Since(began) < concurrentAfter:
+			if err := brief.Wait(ctx); err != nil {
+				return unanswered, err
+			}
+			continue
+		}
+		if !errors.Is(err, errClaimed) && remedyFor(err) == reroute {
+			p.cluster.renew(generation)
+		}
+		p.faults.fail(aboutTransactions, everywhere, p.explain(err))
+		if err := pause.Wait(ctx); err != nil {
+			return unanswered, err
 		}
 	}
-	if remedyFor(err) == reroute {
-		t.p.cluster.renew(generation)
-	}
-	t.p.faults.fail(aboutTransactions, everywhere, t.p.explain(err))
-	return t.pause.Wait(t.ctx)
-}
-
-// ended notes that nothing is tried any more.
-func (t *tries) ended() {
-	if t.ctx.Err() != nil {
-		t.p.faults.drop(aboutTransactions)
-		return
-	}
-	t.p.faults.ok(aboutTransactions)
 }
 
 // explain adds what an operator can do about a fault.
