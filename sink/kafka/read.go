@@ -93,8 +93,17 @@ type reading struct {
 // run reads to the end.
 func (r *reading) run(ctx context.Context) (err error) {
 	defer func() { r.ended(ctx, err) }()
-	var ahead *fetching
-	defer func() { ahead.stop() }()
+	fetching, cancel := context.WithCancel(ctx)
+	// ahead brings the answer that is asked for while the one before is handed out.
+	var ahead <-chan fetched
+	stop := func() {
+		if ahead != nil {
+			<-ahead
+		}
+		ahead = nil
+	}
+	defer stop()
+	defer cancel()
 	for sure := false; ; {
 		if !sure {
 			// Between two looks at the same id it was the same topic.
@@ -108,9 +117,9 @@ func (r *reading) run(ctx context.Context) (err error) {
 		}
 		begun := time.Now()
 		if ahead == nil {
-			ahead = r.fetch(ctx, r.decoder.next)
+			ahead = r.fetch(fetching, r.decoder.next)
 		}
-		found := ahead.wait()
+		found := <-ahead
 		ahead = nil
 		if found.err != nil {
 			sure = false
@@ -125,7 +134,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 		if end > r.decoder.next {
 			r.hole, r.idle = -1, time.Time{}
 			if end < r.decoder.to {
-				ahead = r.fetch(ctx, end)
+				ahead = r.fetch(fetching, end)
 			}
 			err = r.decoder.decode(found.answer)
 		} else {
@@ -139,8 +148,8 @@ func (r *reading) run(ctx context.Context) (err error) {
 			return err
 		}
 		if err != nil {
-			ahead.stop()
-			ahead, sure = nil, false
+			stop()
+			sure = false
 			if err := r.faulty(ctx, fetched{err: err, generation: found.generation}); err != nil {
 				return err
 			}
@@ -151,13 +160,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 	}
 }
 
-// fetching is a request under way.
-type fetching struct {
-	cancel context.CancelFunc
-	done   chan fetched
-}
-
-// fetched is what has come of it. The answer lies in memory.
+// fetched is what has come of a request. The answer lies in memory.
 type fetched struct {
 	answer     *kmsg.FetchResponseTopicPartition
 	memory     []byte
@@ -167,7 +170,7 @@ type fetched struct {
 
 // fetch asks the leader for the batches from an offset on, as they lie in its log: kafka-go's own
 // request hides control batches, and decodes into single allocations.
-func (r *reading) fetch(ctx context.Context, from int64) *fetching {
+func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 	partition := kmsg.NewFetchRequestTopicPartition()
 	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = r.partition, from, fetchBytes
 	req := kmsg.NewPtrFetchRequest()
@@ -175,8 +178,7 @@ func (r *reading) fetch(ctx context.Context, from int64) *fetching {
 	req.Topics = []kmsg.FetchRequestTopic{{Topic: r.topic, Partitions: []kmsg.FetchRequestTopicPartition{partition}}}
 	sent := r.cluster.request(req)
 	sent.memory, r.spare = r.spare, nil
-	ctx, cancel := context.WithCancel(ctx)
-	f := &fetching{cancel: cancel, done: make(chan fetched, 1)}
+	done := make(chan fetched, 1)
 	go func() {
 		res, generation, err := send[*kmsg.FetchResponse](ctx, r.cluster, toBroker{sent, leaderOf(r.topic, r.partition)})
 		found := fetched{generation: generation, err: err}
@@ -184,9 +186,9 @@ func (r *reading) fetch(ctx context.Context, from int64) *fetching {
 			found.memory = sent.memory
 			found.answer, found.err = r.answered(res)
 		}
-		f.done <- found
+		done <- found
 	}()
-	return f
+	return done
 }
 
 // answered returns what an answer says of the partition.
@@ -201,20 +203,6 @@ func (r *reading) answered(res *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPar
 	}
 	p := &res.Topics[0].Partitions[0]
 	return p, answer(p.ErrorCode, "")
-}
-
-// wait returns the answer.
-func (f *fetching) wait() fetched {
-	defer f.cancel()
-	return <-f.done
-}
-
-// stop gives the request up.
-func (f *fetching) stop() {
-	if f != nil {
-		f.cancel()
-		<-f.done
-	}
 }
 
 // faulty judges a fault. It returns nil after a pause when it is worth trying again.
