@@ -23,10 +23,9 @@ var balancer = kafkago.Murmur2Balancer{Consistent: true}
 type topic struct {
 	route   route
 	checked time.Time
-	stale   bool
-	// doubted: others have written to the topic, or it was created again. It is believed for
-	// layoutAge.
-	doubted bool
+	// believed is for how long from checked on: topicAge, less where others have written to the
+	// topic or it was created again. 0: the number of its partitions is wrong.
+	believed time.Duration
 }
 
 // route leads from keys to the workers of a topic. It is never changed once it is made.
@@ -46,9 +45,9 @@ func (r route) worker(key []byte) *worker {
 
 // resolve returns the routes of topics by name, waiting for what is missing.
 func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, error) {
-	unknown, old := s.unresolved(names)
+	routes, unknown, old := s.lookup(names)
 	if len(unknown)+len(old) == 0 {
-		return s.routes(names), nil
+		return routes, nil
 	}
 	var pause backoff.Backoff
 	who := fmt.Sprintf("call %d ", s.calls.Add(1))
@@ -56,9 +55,9 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 	for {
 		s.cluster.follow(unknown)
 		err := s.describe(ctx, who, append(old, unknown...))
-		if unknown, old = s.unresolved(names); len(unknown) == 0 {
+		if routes, unknown, old = s.lookup(names); len(unknown) == 0 {
 			// Whether what is merely old was seen again does not matter.
-			return s.routes(names), nil
+			return routes, nil
 		}
 		if err == nil {
 			err = fmt.Errorf("no broker tells of topics %q", unknown)
@@ -70,29 +69,23 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 	}
 }
 
-// unresolved tells the topics that must be asked for, and those that should be asked for again.
-func (s *Sink) unresolved(names []string) (unknown, old []string) {
+// lookup returns the routes of topics, those that must be asked for, and those that should be asked
+// for again.
+func (s *Sink) lookup(names []string) (routes map[string]route, unknown, old []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	routes = make(map[string]route, len(names))
 	for _, name := range names {
-		switch t := s.topics[name]; {
-		case t == nil || t.stale:
+		t := s.topics[name]
+		if t == nil || t.believed == 0 {
 			unknown = append(unknown, name)
-		case time.Since(t.checked) > topicAge, t.doubted && time.Since(t.checked) > layoutAge:
+			continue
+		}
+		if routes[name] = t.route; time.Since(t.checked) > t.believed {
 			old = append(old, name)
 		}
 	}
-	return unknown, old
-}
-
-func (s *Sink) routes(names []string) map[string]route {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	routes := make(map[string]route, len(names))
-	for _, name := range names {
-		routes[name] = s.topics[name].route
-	}
-	return routes
+	return routes, unknown, old
 }
 
 // describe asks the cluster for topics and notes what it finds and, for the call who, what is
@@ -152,7 +145,10 @@ func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 		remade = t.route.id != "" && t.route.id != id
 		t.route.id = id
 	}
-	t.checked, t.stale, t.doubted = time.Now(), false, remade
+	t.checked, t.believed = time.Now(), topicAge
+	if remade {
+		t.believed = layoutAge
+	}
 	former := len(t.route.workers)
 	if former == partitions {
 		return remade
@@ -180,20 +176,11 @@ func (s *Sink) worker(topic string, partition int32) *worker {
 	return w
 }
 
-// doubt has a topic asked for soon, which may be another one of the same name.
-func (s *Sink) doubt(name string) {
+// believe has a topic asked for again at most so long behind the last time; 0: before its next use.
+func (s *Sink) believe(name string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.topics[name]; t != nil {
-		t.doubted = true
-	}
-}
-
-// forgetTopic has the number of a topic's partitions asked for again before its next use.
-func (s *Sink) forgetTopic(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.topics[name]; t != nil {
-		t.stale = true
+		t.believed = min(t.believed, d)
 	}
 }

@@ -135,7 +135,7 @@ func (x *transaction) request(ctx context.Context, do func() (generation int, er
 
 // withoutTopic lets the batches wait that go to a topic.
 func (x *transaction) withoutTopic(list []*call, topic *topicError) []*call {
-	x.t.sink.forgetTopic(topic.topic)
+	x.t.sink.believe(topic.topic, 0)
 	return slices.DeleteFunc(list, func(c *call) bool {
 		i := slices.IndexFunc(c.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
 		if i >= 0 {
@@ -347,7 +347,7 @@ func (x *transaction) mend(ctx context.Context, generation int, again []*wireBat
 		}
 		switch {
 		case errors.Is(err, errMoved):
-			s.forgetTopic(w.topic)
+			s.believe(w.topic, 0)
 			w.failure, failure = errMoved, errMoved
 		case took >= limit:
 			w.held = true

@@ -174,10 +174,9 @@ func (t *transactions) giveBack(list []*call) {
 }
 
 // dequeue returns what may be in one transaction, up to so many bytes and one batch more: batches
-// without a partition that did not answer, or one with such a partition.
+// without a partition that did not answer, or with held one that has such a partition. The caller
+// has locked mu.
 func (t *transactions) dequeue(held bool, room int) []*call {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	var free, waiting, later []*call
 	for _, c := range t.queue {
 		switch {
@@ -200,29 +199,24 @@ func (t *transactions) dequeue(held bool, room int) []*call {
 	return free
 }
 
-// first returns the batches of the next transaction; nil when there are none, and nobody drains the
+// next returns the batches of the next transaction; nil when there are none, and nobody drains the
 // queue any more.
-func (t *transactions) first() []*call {
+func (t *transactions) next() []*call {
 	if len(t.again) > 0 {
 		return t.again
 	}
-	if list := t.dequeue(true, t.room); len(list) > 0 && t.life.Err() == nil {
-		return list
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.busy = len(t.queue) > 0 && t.life.Err() == nil; t.busy {
-		return []*call{}
+	if len(t.queue) == 0 || t.life.Err() != nil {
+		t.busy = false
+		return nil
 	}
-	return nil
+	return t.dequeue(true, t.room)
 }
 
 func (t *transactions) drain() {
 	defer t.sink.drains.Done()
-	for list := t.first(); list != nil; list = t.first() {
-		if len(list) == 0 {
-			continue
-		}
+	for list := t.next(); list != nil; list = t.next() {
 		release, err := backoff.Acquire(t.life, t.producer.turn)
 		if err != nil {
 			// Publish sees for itself that the sink is closed.
@@ -267,7 +261,10 @@ func (t *transactions) transact(ctx context.Context, list []*call) {
 		if alone || !time.Now().Before(until) {
 			break
 		}
-		if list = t.dequeue(false, room); len(list) == 0 {
+		t.mu.Lock()
+		list = t.dequeue(false, room)
+		t.mu.Unlock()
+		if len(list) == 0 {
 			break
 		}
 	}

@@ -254,7 +254,7 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 // move gives all portions back to their calls, to find another worker.
 func (w *worker) move() {
 	w.calm()
-	w.sink.forgetTopic(w.topic)
+	w.sink.believe(w.topic, 0)
 	w.mu.Lock()
 	portions := slices.Clone(w.queue)
 	w.mu.Unlock()
@@ -270,7 +270,7 @@ func (w *worker) follow(base int64, count int) (marker bool) {
 	w.limit = bolder(w.limit)
 	marker = w.ended && base >= 0 && base == w.next+1
 	if w.next > 0 && base != w.next && !marker {
-		w.sink.doubt(w.topic)
+		w.sink.believe(w.topic, layoutAge)
 	}
 	w.next, w.ended = base+int64(count), false
 	if base < 0 {
@@ -301,7 +301,7 @@ func (w *worker) calm() {
 	if w.reported {
 		w.reported = false
 		w.sink.faults.ok(w.tp)
-		w.sink.doubt(w.topic)
+		w.sink.believe(w.topic, layoutAge)
 		w.sink.options.Session(w.tp)
 	}
 }
