@@ -105,7 +105,7 @@ func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 func (c *cluster) negotiate(w *wire, address string) error {
 	next := kmsg.Request(&kmsg.MetadataRequest{Version: 7, Topics: []kmsg.MetadataRequestTopic{}})
 	if c.options.SASL != nil {
-		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.mechanism().Name()}
+		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.name()}
 	}
 	res, err := w.exchange(kmsg.NewPtrApiVersionsRequest())
 	if err == nil {
@@ -163,7 +163,7 @@ func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
 	if err != nil {
 		return err
 	}
-	login, text, err := c.options.SASL.mechanism().Start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number}))
+	login, text, err := c.options.SASL.start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number}))
 	for done := false; err == nil && !done; {
 		var res kmsg.Response
 		res, err = w.exchange(&kmsg.SASLAuthenticateRequest{Version: 1, SASLAuthBytes: text})

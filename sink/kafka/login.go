@@ -56,16 +56,46 @@ func (s *SASL) check() error {
 	return nil
 }
 
-// mechanism returns what logs in each connection.
-func (s *SASL) mechanism() sasl.Mechanism {
+// name returns the name of the mechanism.
+func (s *SASL) name() string {
+	if s.Custom != nil {
+		return s.Custom.Name()
+	}
+	return s.Mechanism
+}
+
+// start begins the login of a connection, and returns what to send first.
+func (s *SASL) start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	switch {
 	case s.Custom != nil:
-		return s.Custom
+		return s.Custom.Start(ctx)
 	case s.Mechanism == OAuthBearer:
-		return bearer{s.Token}
-	default:
-		return password{*s}
+		token, err := s.Token()
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the SASL token: %w", err)
+		}
+		if !IsToken(token) {
+			return nil, nil, errors.New("the SASL token holds white space or a character that no token has: write the token alone")
+		}
+		return &bearerLogin{}, []byte("n,,\x01auth=Bearer " + token + "\x01\x01"), nil
 	}
+	password, err := s.Password()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the SASL password: %w", err)
+	}
+	if s.Mechanism == Plain {
+		return plain.Mechanism{Username: s.Username, Password: password}.Start(ctx)
+	}
+	algorithm := scram.SHA256
+	if s.Mechanism == ScramSHA512 {
+		algorithm = scram.SHA512
+	}
+	login, err := scram.Mechanism(algorithm, s.Username, password)
+	if err != nil {
+		// The library's error quotes a character of the password.
+		return nil, nil, errors.New("the SASL user name or password holds a character that SCRAM does not allow")
+	}
+	return login.Start(ctx)
 }
 
 // explain adds to the refusal of a login that the token has expired, where it says so.
@@ -83,58 +113,13 @@ func (s *SASL) explain(err error) error {
 	return err
 }
 
-// password is a sasl.Mechanism that asks for the password at the start of every login.
-type password struct{ SASL }
-
-var _ sasl.Mechanism = password{}
-
-func (m password) Name() string { return m.Mechanism }
-
-func (m password) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	password, err := m.Password()
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the SASL password: %w", err)
-	}
-	if m.Mechanism == Plain {
-		return plain.Mechanism{Username: m.Username, Password: password}.Start(ctx)
-	}
-	algorithm := scram.SHA256
-	if m.Mechanism == ScramSHA512 {
-		algorithm = scram.SHA512
-	}
-	login, err := scram.Mechanism(algorithm, m.Username, password)
-	if err != nil {
-		// The library's error quotes a character of the password.
-		return nil, nil, errors.New("the SASL user name or password holds a character that SCRAM does not allow")
-	}
-	return login.Start(ctx)
-}
-
-// bearer is the mechanism OAUTHBEARER of RFC 7628, as Kafka has it (KIP-255).
-type bearer struct{ token func() (string, error) }
-
-var _ sasl.Mechanism = bearer{}
-
-func (bearer) Name() string { return OAuthBearer }
-
-func (b bearer) Start(context.Context) (sasl.StateMachine, []byte, error) {
-	token, err := b.token()
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the SASL token: %w", err)
-	}
-	if !IsToken(token) {
-		return nil, nil, errors.New("the SASL token holds white space or a character that no token has: write the token alone")
-	}
-	return &bearerLogin{}, []byte("n,,\x01auth=Bearer " + token + "\x01\x01"), nil
-}
-
 // IsToken reports whether text has the form of a bearer token (RFC 6750, b64token).
 func IsToken(text string) bool {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(allowed, r) })
 }
 
-// bearerLogin is one exchange.
+// bearerLogin is one exchange of OAUTHBEARER (RFC 7628), as Kafka has it (KIP-255).
 type bearerLogin struct{ refusal error }
 
 // Next implements sasl.StateMachine. A refusal comes as a message of the server, which goes on with
