@@ -89,10 +89,10 @@ func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, ti
 	// Until the assignment of the next generation is known, heartbeats say nothing about who works.
 	g.joined = false
 	heard, err := g.join(ctx, self)
-	if removed(err) {
+	switch {
+	case removed(err):
 		return g.forget(self), heard, nil
-	}
-	if err != nil {
+	case err != nil:
 		return standby.Claim{}, heard, g.explain(err)
 	}
 	return g.working, heard, nil
@@ -126,7 +126,7 @@ func (g *Group) beat(ctx context.Context) error {
 // members have joined.
 func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, err error) {
 	res, err := g.enter(ctx, &kmsg.JoinGroupRequest{
-		Version: joinVersion, Group: g.name, SessionTimeoutMillis: milliseconds(g.timeout), RebalanceTimeoutMillis: milliseconds(g.rebalance()),
+		Version: joinVersion, Group: g.name, SessionTimeoutMillis: int32(g.timeout.Milliseconds()), RebalanceTimeoutMillis: int32(g.rebalance().Milliseconds()),
 		MemberID: g.member, ProtocolType: protocolType, Protocols: []kmsg.JoinGroupRequestProtocol{{Name: protocolName, Metadata: self.Encode()}},
 	})
 	if err != nil {
@@ -136,7 +136,8 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	sync := &kmsg.SyncGroupRequest{Version: syncVersion, Group: g.name, Generation: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
 		all := claims(res.Members)
-		text := encode(assignment{choose(all, g.working.Member), all})
+		// Nothing in it can fail to be encoded.
+		text, _ := json.Marshal(assignment{choose(all, g.working.Member), all})
 		for _, m := range res.Members {
 			sync.GroupAssignment = append(sync.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m.MemberID, MemberAssignment: text})
 		}
@@ -165,12 +166,6 @@ type assignment struct {
 	Members []standby.Claim `json:"members,omitempty"`
 }
 
-func encode(a assignment) []byte {
-	// Nothing in it can fail to be encoded.
-	text, _ := json.Marshal(a)
-	return text
-}
-
 // Members implements standby.Elector.
 func (g *Group) Members() []standby.Claim { return g.members }
 
@@ -193,8 +188,6 @@ func (g *Group) enter(ctx context.Context, req *kmsg.JoinGroupRequest) (*kmsg.Jo
 }
 
 func (g *Group) rebalance() time.Duration { return min(g.timeout/2, longestRebalance) }
-
-func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }
 
 // claims returns those of the members, in the order of the coordinator. One that cannot be read is
 // that of another program, and is left out.
@@ -289,16 +282,13 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 // Check implements standby.Checker: the coordinator is shown a member that it does not know. It
 // waits for a coordinator that is about to be another one.
 func (g *Group) Check(ctx context.Context) error {
-	err := new(backoff.Backoff).Retry(ctx, func() error { return g.beat(ctx) }, moves)
+	err := new(backoff.Backoff).Retry(ctx, func() error { return g.beat(ctx) }, func(err error) bool {
+		return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable) || errors.Is(err, kafkago.GroupLoadInProgress)
+	})
 	if err == nil || removed(err) {
 		return nil
 	}
 	return g.explain(err)
-}
-
-// moves reports whether the group has no coordinator for the moment.
-func moves(err error) bool {
-	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable) || errors.Is(err, kafkago.GroupLoadInProgress)
 }
 
 // Close implements standby.Elector.
