@@ -33,19 +33,13 @@ const (
 // A handler that goes on for more than 30 s after its context has ended may still run while
 // another process has the partition.
 func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) (err error) {
-	options := b.options(s.Opening)
-	requester, err := kafka.NewRequester(options)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, requester.Close()) }()
-	reader, err := kafka.Open(options)
+	reader, err := kafka.Open(b.options(s.Opening))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: s.Group, Brokers: b.o.Brokers, Dialer: requester.Dialer(), Topics: s.Destinations, StartOffset: kafkago.FirstOffset,
+		ID: s.Group, Brokers: b.o.Brokers, Dialer: reader.Dialer(), Topics: s.Destinations, StartOffset: kafkago.FirstOffset,
 		GroupBalancers:    []kafkago.GroupBalancer{kafkago.RangeGroupBalancer{}, kafkago.RoundRobinGroupBalancer{}},
 		HeartbeatInterval: heartbeatEvery, SessionTimeout: sessionTimeout, JoinGroupBackoff: joinPause,
 		WatchPartitionChanges: true, PartitionWatchInterval: partitionCheck,

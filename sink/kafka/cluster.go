@@ -162,8 +162,8 @@ func (c *cluster) close() {
 
 // Dialer returns what connects kafka-go's own clients, by TLS and SASL of the options. Close drops
 // these connections, too.
-func (r *Requester) Dialer() *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: r.cluster.options.ClientID, Timeout: answerWithin, DialFunc: r.cluster.dial}
+func (s *Sink) Dialer() *kafkago.Dialer {
+	return &kafkago.Dialer{ClientID: s.options.ClientID, Timeout: answerWithin, DialFunc: s.cluster.dial}
 }
 
 // Requester sends requests to the brokers of a configuration, over connections of its own. It is

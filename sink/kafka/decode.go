@@ -102,17 +102,11 @@ func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
 // endOf returns the offset behind the last whole batch of an answer, -1 if there is none.
 func endOf(batches []byte) int64 {
 	end := int64(-1)
-	for rest := batches; len(rest) > batchHead; {
-		size := int64(binary.BigEndian.Uint32(rest[lengthAt-sizePrefix:])) + batchHead
-		if size > int64(len(rest)) || size <= batchHead {
-			break
+	for one, rest, err := splitBatch(batches); err == nil && one != nil; one, rest, err = splitBatch(rest) {
+		end = int64(binary.BigEndian.Uint64(one)) + 1
+		if len(one) >= headerBytes && one[magicAt-sizePrefix] >= 2 {
+			end += int64(int32(binary.BigEndian.Uint32(one[lastDeltaAt-sizePrefix:])))
 		}
-		first := int64(binary.BigEndian.Uint64(rest))
-		end = first + 1
-		if size >= headerBytes && rest[magicAt-sizePrefix] >= 2 {
-			end = first + int64(int32(binary.BigEndian.Uint32(rest[lastDeltaAt-sizePrefix:]))) + 1
-		}
-		rest = rest[size:]
 	}
 	return end
 }
