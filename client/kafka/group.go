@@ -49,14 +49,15 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 	}
 	// It waits for all that the group has started.
 	defer func() { err = errors.Join(err, group.Close()) }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	m := &member{s: s, reader: reader, each: each, end: cancel}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	m := &member{s: s, reader: reader, each: each, fail: fail}
 	for {
 		generation, err := group.Next(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return m.failed()
+			failed, _ := errors.AsType[handlerError](context.Cause(ctx))
+			return failed.error
 		case err != nil:
 			// The group tries again by itself.
 			s.Fault("group "+s.Group, fmt.Errorf("consumer group %s: %w", s.Group, err))
@@ -67,29 +68,15 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 	}
 }
 
-// member is this process in the group.
+// handlerError is why Consume ends.
+type handlerError struct{ error }
+
+// member is this process in the group. fail ends Consume.
 type member struct {
 	s      client.Subscription
 	reader *kafka.Sink
 	each   func(context.Context, string, *sink.Stored) error
-	end    context.CancelCauseFunc
-
-	mu  sync.Mutex
-	err error
-}
-
-// fail ends Consume with an error.
-func (m *member) fail(err error) {
-	m.mu.Lock()
-	m.err = errors.Join(m.err, err)
-	m.mu.Unlock()
-	m.end(err)
-}
-
-func (m *member) failed() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
+	fail   context.CancelCauseFunc
 }
 
 // serve begins to consume what a generation assigns. Its functions end with the generation.
@@ -183,7 +170,7 @@ func (p *partition) from(ctx context.Context) error {
 	})
 	if refused {
 		if ctx.Err() == nil {
-			p.fail(err)
+			p.fail(handlerError{err})
 		}
 		return err
 	}
