@@ -121,8 +121,8 @@ func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
 	}
 }
 
-// request sends a request to the coordinator until that does it, finds that the transaction is lost, or
-// that a topic cannot be in it.
+// request sends a request to the coordinator until that does it, finds that the transaction is
+// lost, or that a topic cannot be in it.
 func (x *transaction) request(ctx context.Context, do func() (generation int, err error)) error {
 	final := func(err error) bool {
 		var topic *topicError

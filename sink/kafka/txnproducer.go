@@ -269,7 +269,7 @@ func (p *txnProducer) end(ctx context.Context, of identity, commit bool) (int, e
 }
 
 // retry calls do, which sends a request to the coordinator, until that succeeds. The error is a
-// final one, or that of ctx. It reports whether a request had no answer, so that it may arrive late.
+// final one, or that of ctx. It reports whether a request had no answer: it may arrive late.
 func (p *txnProducer) retry(ctx context.Context, final func(error) bool, do func() (generation int, err error)) (unanswered bool, err error) {
 	var pause backoff.Backoff
 	// While another transaction ends the answer is soon another one.
