@@ -163,7 +163,6 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 	return tps, nil
 }
 
-// describe returns the partitions of the topic.
 func (t *attempts) describe(ctx context.Context) (tps []sink.TP, err error) {
 	var id string
 	var partitions []int32
@@ -288,7 +287,6 @@ func (s *Sink) Compaction(ctx context.Context, topic string) (found sink.Compact
 	return found, hidden
 }
 
-// compaction asks once.
 func (c *cluster) compaction(ctx context.Context, topic string) (found sink.Compaction, generation int, err error) {
 	found.Tombstones = tombstonesStay
 	all, generation, err := c.configs(ctx, []string{topic}, cleanupPolicy, deleteRetention)
@@ -321,7 +319,6 @@ type topicConfig struct {
 	err    error
 }
 
-// configs asks for settings of topics.
 func (c *cluster) configs(ctx context.Context, topics []string, settings ...string) (map[string]topicConfig, int, error) {
 	request := &describeconfigs.Request{}
 	for _, topic := range topics {

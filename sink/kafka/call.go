@@ -59,7 +59,6 @@ func newCall(batch []sink.Message) *call {
 	return &call{batch: batch, status: make([]sink.Status, len(batch)), at: make([]sink.At, len(batch))}
 }
 
-// enter hands the portions to their workers.
 func (c *call) enter(portions []*portion) {
 	c.portions = append(c.portions, portions...)
 	c.done = make(chan struct{})
@@ -101,7 +100,6 @@ func (r *portion) reject(reason string) {
 	r.rejection = &sink.Rejection{Index: i, Reason: reason}
 }
 
-// finish closes a portion.
 func (c *call) finish() {
 	if c.open.Add(-1) == 0 {
 		close(c.done)
@@ -152,7 +150,6 @@ func (c *call) outcome(rejected []sink.Rejection) sink.Outcome {
 	return sink.Outcome{Status: c.status, Rejected: rejected, At: c.at, TPs: c.tps}
 }
 
-// end ends the wait for a call of a transaction.
 func (c *call) end(err error) {
 	c.err = err
 	close(c.done)

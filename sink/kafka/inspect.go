@@ -104,7 +104,6 @@ func (s *Sink) unreached(r *findings.Report, err error) {
 		Types("kafka-broker-api-versions.sh --bootstrap-server %s", s.cluster.server())
 }
 
-// server is the broker that commands name.
 func (c *cluster) server() string {
 	first, _, _ := strings.Cut(c.addr.String(), ",")
 	return first
@@ -162,7 +161,6 @@ func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) b
 	return true
 }
 
-// user returns the principal of this login as far as it is known here.
 func (s *Sink) user() string {
 	if s.cluster.options.SASL != nil && s.cluster.options.SASL.Username != "" {
 		return s.cluster.options.SASL.Username

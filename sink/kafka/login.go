@@ -56,7 +56,6 @@ func (s *SASL) check() error {
 	return nil
 }
 
-// name returns the name of the mechanism.
 func (s *SASL) name() string {
 	if s.Custom != nil {
 		return s.Custom.Name()

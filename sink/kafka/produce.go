@@ -53,7 +53,6 @@ func (c *cluster) produce(ctx context.Context, transaction string, batches ...*w
 	return generation
 }
 
-// produceRequest is a produce request to several leaders.
 type produceRequest struct {
 	transaction string
 	batches     []*wireBatch
@@ -62,7 +61,6 @@ type produceRequest struct {
 	groups [][]*wireBatch
 }
 
-// produceResponse says that the batches have their answers.
 type produceResponse struct{}
 
 var _ protocol.Splitter = (*produceRequest)(nil)
@@ -95,7 +93,6 @@ func (r *produceRequest) Split(cluster protocol.Cluster) ([]protocol.Message, pr
 	return messages, r, nil
 }
 
-// addBatch adds a batch to a request.
 func addBatch(req *rawproduce.Request, b *wireBatch) {
 	w := b.worker
 	i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == w.topic })

@@ -72,7 +72,6 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 	return uint64(r.decoder.next), err
 }
 
-// reading is one Read.
 type reading struct {
 	attempts
 	tp string

@@ -40,7 +40,6 @@ type request struct {
 	version   int16
 }
 
-// response is the answer to a request.
 type response struct{ kmsg.Response }
 
 // Requests to one broker, and to the coordinators of a transactional id and of a group.
@@ -66,22 +65,16 @@ var (
 	_ protocol.GroupMessage         = toGroup{}
 )
 
-// ApiKey implements protocol.Message.
 func (r *request) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
 
-// ApiKey implements protocol.Message.
 func (r response) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
 
-// Broker implements protocol.BrokerMessage.
 func (r toBroker) Broker(c protocol.Cluster) (protocol.Broker, error) { return r.find(c) }
 
-// Transaction implements protocol.TransactionalMessage.
 func (r toTransaction) Transaction() string { return r.id }
 
-// Group implements protocol.GroupMessage.
 func (r toGroup) Group() string { return r.id }
 
-// leaderOf finds the leader of a partition.
 func leaderOf(topic string, partition int32) func(protocol.Cluster) (protocol.Broker, error) {
 	return func(c protocol.Cluster) (protocol.Broker, error) {
 		t, known := c.Topics[topic]
@@ -100,7 +93,6 @@ func leaderOf(topic string, partition int32) func(protocol.Cluster) (protocol.Br
 	}
 }
 
-// brokerOf finds a broker by its id.
 func brokerOf(id int32) func(protocol.Cluster) (protocol.Broker, error) {
 	return func(c protocol.Cluster) (protocol.Broker, error) {
 		if b, known := c.Brokers[id]; known {
@@ -185,7 +177,6 @@ func (w *wire) exchange(req kmsg.Request) (kmsg.Response, error) {
 	return res, nil
 }
 
-// request returns a request for this cluster.
 func (c *cluster) request(r kmsg.Request) *request {
 	return &request{Request: r, clientID: c.options.ClientID}
 }
@@ -212,7 +203,6 @@ func (c *cluster) metadata(ctx context.Context, topics []string) (*kmsg.Metadata
 	return send[*kmsg.MetadataResponse](ctx, c, c.request(req))
 }
 
-// nameOf returns the name of a topic.
 func nameOf(t *kmsg.MetadataResponseTopic) string {
 	if t.Topic == nil {
 		return ""

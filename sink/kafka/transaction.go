@@ -36,7 +36,7 @@ var (
 	errTorn = errors.New("nobody waits for the rest of a batch")
 )
 
-// transaction is one transaction. It serves one goroutine.
+// transaction serves one goroutine.
 type transaction struct {
 	t  *transactions
 	id identity

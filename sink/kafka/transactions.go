@@ -143,7 +143,6 @@ func (t *transactions) dropFaults(c *call) {
 	}
 }
 
-// fence is Sink.Fence.
 func (t *transactions) fence(ctx context.Context) error {
 	release, err := backoff.Acquire(ctx, t.producer.turn)
 	if err != nil {

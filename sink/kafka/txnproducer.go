@@ -191,7 +191,6 @@ type transactionState struct {
 	epoch     int16
 }
 
-// describe asks for the state of the transactional id.
 func (p *txnProducer) describe(ctx context.Context) (*transactionState, int, error) {
 	req := &kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{p.transactionalID}}
 	res, generation, err := send[*kmsg.DescribeTransactionsResponse](ctx, p.cluster, toTransaction{p.cluster.request(req), p.transactionalID})
@@ -257,7 +256,6 @@ func (p *txnProducer) add(ctx context.Context, of identity, partitions []*worker
 	return generation, fault
 }
 
-// end ends the transaction of a producer.
 func (p *txnProducer) end(ctx context.Context, of identity, commit bool) (int, error) {
 	res, generation, err := p.cluster.roundTrip(ctx, &endtxn.Request{
 		TransactionalID: p.transactionalID, ProducerID: of.producer, ProducerEpoch: of.epoch, Committed: commit,

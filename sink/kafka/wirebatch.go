@@ -119,7 +119,6 @@ func (f *wireBatch) seal(s *Sink) error {
 	return nil
 }
 
-// stamp puts an identity on the batch.
 func (f *wireBatch) stamp(id identity) {
 	stamp(f.wire, id)
 	f.stamped = &id

@@ -173,7 +173,6 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 	f.refused(w.note)
 }
 
-// attempt sends the batch once.
 func (w *worker) attempt(ctx context.Context, f *wireBatch) (generation int) {
 	if generation, f.fault = w.identify(ctx); f.fault != nil {
 		return generation
@@ -306,7 +305,6 @@ func (w *worker) calm() {
 	}
 }
 
-// fault reports what holds the worker up.
 func (w *worker) fault(err error) {
 	w.reported = true
 	w.sink.faults.fail(w.tp, scope(w.topic, w.partition, err), explain(w.topic, err))
