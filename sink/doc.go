@@ -27,6 +27,6 @@
 // # Adding a sink
 //
 // Write a subpackage named after the technology with an Open function that returns a type which
-// implements [Sink], run the suite in sink/sinktest against it, and add its URL scheme to the
-// switches in internal/config and internal/app.
+// implements [Sink], run the suite in sink/sinktest against it, and write a driver
+// (internal/driver) for its URL and settings.
 package sink

@@ -20,6 +20,5 @@
 //
 // Write a subpackage named after the technology, with an Open function that returns a type which
 // implements [Source]. Deliver values in the normal form of their [Kind], pass the suite in
-// source/sourcetest, and add the URL scheme to the switches in
-// internal/config and internal/app.
+// source/sourcetest, and write a driver (internal/driver) for its URL.
 package source

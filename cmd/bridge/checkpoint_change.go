@@ -122,8 +122,8 @@ and former set and reset commands hold. A reconcile follows at once.
 `)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		stream := args[0]
-		if cfg, err := p.load(); err == nil && cfg.Sink.Scheme == "stdout" {
-			return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
+		if cfg, err := p.load(); err == nil && !cfg.Sink.Readable() {
+			return fmt.Errorf("stream %q cannot be rebuilt: events that went to %s: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, cfg.Sink.Scheme, stream)
 		}
 		var shards []store.Key
 		err := p.withStore(c.Context(), false, stream, func(k *kept) (err error) {

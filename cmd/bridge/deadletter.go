@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
@@ -71,7 +72,8 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	}
 	bar := p.newBar(!job.json)
 	defer bar.Stop()
-	bus, err := app.OpenReading(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command, Logger: p.waitLog(cfg)})
+	what := app.Reading{Reading: driver.Reading{Destinations: destinations, Command: command}, Logger: p.waitLog(cfg)}
+	bus, err := app.OpenReading(ctx, cfg, what)
 	if err != nil {
 		return nil, found, interrupted(ctx, fmt.Errorf("read the dead letters at %s: %w", strings.Join(destinations, ", "), err), "nothing was done")
 	}

@@ -90,7 +90,7 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 			return fmt.Errorf("keep the configuration: %w", err)
 		}
 	}
-	if stage.DB, err = demo.OpenDatabase(ctx, cfg.Source.SQLite.Path); err != nil {
+	if stage.DB, err = demo.OpenDatabase(ctx, cfg.Source.Addr); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.DB.Close()) }()
@@ -101,9 +101,7 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 	defer func() { err = errors.Join(err, bridge.Close()) }()
 	stage.Bridge = bridge
 	stage.Verify = func(ctx context.Context) (*verify.Report, error) {
-		running := *cfg
-		running.Sink.Embedded.Listen = strings.TrimPrefix(bridge.NATSURL(), "nats://")
-		return app.Verify(ctx, &running, nil, 10, nil)
+		return bridge.Verify(ctx, 10)
 	}
 	report, err := stage.Run(ctx)
 	if err == nil && !report.Good {

@@ -106,7 +106,7 @@ func TestComposeFile(t *testing.T) {
 			t.Errorf("%s: the checkpoint is %s, the volume %s; warnings: %v", name, cfg.CheckpointPath, volume, cfg.Warnings)
 		}
 		needed := slices.Collect(maps.Keys(service.get("depends_on")))
-		for _, host := range slices.Concat(needed, cfg.Sink.Kafka.Brokers, cfg.Sink.NATS.Servers) {
+		for _, host := range slices.Concat(needed, cfg.Sink.Servers) {
 			if host, _, _ := strings.Cut(host, ":"); services[host] == nil {
 				t.Errorf("%s: no service %s", name, host)
 			}

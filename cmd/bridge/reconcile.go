@@ -90,7 +90,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Sink.Scheme == "stdout" && !job.mode.DryRun {
+	if !cfg.Sink.Readable() && !job.mode.DryRun {
 		// The events are printed there.
 		p.stdout = p.stderr
 	}

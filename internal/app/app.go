@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -14,7 +15,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
-	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
@@ -22,8 +22,6 @@ import (
 	"example.org/bridge/internal/tracing"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
-	"example.org/bridge/sink/embedded"
-	"example.org/bridge/source"
 )
 
 // Options configure an App.
@@ -35,19 +33,8 @@ type Options struct {
 	// Serve makes Run serve HTTP at the configured address and log findings about the source.
 	Serve bool
 
-	// ends defaults to those of the configuration; tests have others.
-	ends *ends
-}
-
-// ends opens source, store and sink.
-type ends struct {
-	source func(*config.Config, *slog.Logger) (source.Source, error)
-	store  func(context.Context, string, *slog.Logger) (store.Store, error)
-	sink   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error)
-	// elector is not called where the process works alone.
-	elector func(*config.Config, *slog.Logger) (standby.Elector, error)
-	// bucket is not called unless progress is kept on the bus.
-	bucket func(*config.Config, *slog.Logger, time.Duration) (buscopy.Bucket, error)
+	// openStore defaults to OpenStore; tests have another one.
+	openStore func(context.Context, string, *slog.Logger) (store.Store, error)
 }
 
 // Build is a version of bridge.
@@ -82,8 +69,8 @@ type App struct {
 // Open opens source, store and sink and makes the shards of the configuration. ctx is only for
 // opening the store and binding the port.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	if o.ends == nil {
-		o.ends = &ends{OpenSource, OpenStore, openSink, openElector, openBucket}
+	if o.openStore == nil {
+		o.openStore = OpenStore
 	}
 	a := &App{opts: o, registry: prometheus.NewRegistry(), superseded: make(chan error, 1)}
 	defer func() {
@@ -130,7 +117,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 		if a.member != nil {
-			a.member.Listens(advertised(ctx, a.server.Addr(), busHosts(cfg)), cfg.HTTPTLS.Cert != "")
+			a.member.Listens(advertised(ctx, a.server.Addr(), cfg.Sink.Servers), cfg.HTTPTLS.Cert != "")
 		}
 	}
 	return a, nil
@@ -139,12 +126,12 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 // openEnds opens source, store and sink, in that order.
 func (a *App) openEnds(ctx context.Context) error {
 	cfg := a.opts.Config
-	src, err := a.opts.ends.source(cfg, a.logger)
+	src, err := OpenSource(cfg, a.logger)
 	if err != nil {
 		return err
 	}
 	a.source, a.closers = src, append(a.closers, src.Close)
-	kept, err := a.opts.ends.store(ctx, cfg.CheckpointPath, a.logger)
+	kept, err := a.opts.openStore(ctx, cfg.CheckpointPath, a.logger)
 	if err != nil {
 		return err
 	}
@@ -152,7 +139,7 @@ func (a *App) openEnds(ctx context.Context) error {
 	if err := a.use(ctx, kept); err != nil {
 		return err
 	}
-	bus, err := a.opts.ends.sink(cfg, a.logger, hooks{
+	bus, err := openSink(cfg, a.logger, hooks{
 		fault: a.metrics.Retry,
 		// A session begins with a publish, which is behind Open.
 		session: func(tp string) { a.recovery.NewSession(tp) },
@@ -203,8 +190,8 @@ func (a *App) Metrics() prometheus.Gatherer { return a.registry }
 
 // NATSURL returns the URL of the server of embedded:, empty if others cannot reach it.
 func (a *App) NATSURL() string {
-	if s, ok := a.sink.(*embedded.Sink); ok {
-		return embeddedURL(s)
+	if server, ok := a.sink.(interface{ Addr() net.Addr }); ok && server.Addr() != nil {
+		return "nats://" + server.Addr().String()
 	}
 	return ""
 }

@@ -10,14 +10,10 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/internal/buscopy"
-	buscopyjetstream "example.org/bridge/internal/buscopy/jetstream"
-	buscopykafka "example.org/bridge/internal/buscopy/kafka"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/progress"
-	"example.org/bridge/sink"
-	"example.org/bridge/sink/jetstream"
-	"example.org/bridge/sink/kafka"
 )
 
 // copiesDependency is what outages of the copies of progress are named.
@@ -26,36 +22,8 @@ const copiesDependency = "progress on the bus"
 // openBucket opens what has the copies of progress, with connections of its own. giveUp bounds the
 // wait for a bus that does not answer; 0 waits for ever.
 func openBucket(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) (buscopy.Bucket, error) {
-	bus, err := openCopyBus(cfg, logger, giveUp)
-	if err != nil {
-		return nil, err
-	}
-	if purges, ok := bus.(buscopyjetstream.Bus); ok {
-		return buscopyjetstream.New(purges, cfg.CheckpointTopic), nil
-	}
-	return buscopykafka.New(bus, cfg.CheckpointTopic, kafka.CreateTable(cfg.Sink.Kafka.Brokers[0], cfg.CheckpointTopic)), nil
-}
-
-// openCopyBus opens a sink for copies, whatever the delivery of events: an older copy is safe, so
-// they need no transaction.
-func openCopyBus(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) (copyBus, error) {
-	if cfg.Sink.Scheme == "kafka" {
-		o := kafkaOptions(cfg, logger, hooks{})
-		o.Topics, o.Table, o.ClientID, o.GiveUpAfter = []string{cfg.CheckpointTopic}, true, "bridge-progress", giveUp
-		o.TransactionalID, o.Uncompactable, o.Asked, o.Compression = "", nil, nil, kafka.None
-		return kafka.Open(o)
-	}
-	o := natsOptions(cfg, logger, hooks{})
-	o.Name, o.Bucket, o.CreateStream, o.GiveUpAfter = "bridge progress", cfg.CheckpointTopic, true, giveUp
-	o.Keeps = jetstream.Keeping{Replicas: o.Keeps.Replicas}
-	o.Published, o.Readable, o.Claim = nil, nil, ""
-	return jetstream.Open(o)
-}
-
-// copyBus is a bus for copies that can be inspected.
-type copyBus interface {
-	buscopy.Bus
-	sink.Inspector
+	bucket, _, err := cfg.Sink.Driver.(driver.Shared).Progress(cfg.CheckpointTopic, giveUp, useOf(cfg, logger))
+	return bucket, err
 }
 
 func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logger) buscopy.Options {
@@ -76,7 +44,7 @@ func (a *App) openCopies() error {
 		return nil
 	}
 	// What it waits for is copiesDependency, in the log once.
-	bucket, err := a.opts.ends.bucket(cfg, slog.New(slog.DiscardHandler), 0)
+	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), 0)
 	if err != nil {
 		return err
 	}
@@ -127,12 +95,12 @@ type Copies struct {
 // OpenCopies puts into a store what it lacks of the copies on the bus, where cfg has progress kept
 // there. A process that runs must not use the store.
 func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *slog.Logger) (_ *Copies, err error) {
-	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), giveUpAfter)
+	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), driver.GiveUpAfter)
 	if err != nil {
 		return nil, err
 	}
 	var last error
-	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	ctx, cancel := context.WithTimeout(ctx, driver.GiveUpAfter)
 	defer cancel()
 	o := keeperOptions(cfg, bucket, logger)
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
@@ -186,7 +154,7 @@ func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stre
 
 // Write writes the progress of a stream to the bus, in place of all that is there.
 func (c *Copies) Write(ctx context.Context, stream string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, giveUpAfter, fmt.Errorf("the bus did not take it in %s", giveUpAfter))
+	ctx, cancel := context.WithTimeoutCause(ctx, driver.GiveUpAfter, fmt.Errorf("the bus did not take it in %s", driver.GiveUpAfter))
 	defer cancel()
 	return c.keeper.Write(ctx, stream)
 }

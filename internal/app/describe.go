@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -13,8 +12,10 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/contract"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -79,26 +80,9 @@ func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, ta
 
 // ServersOf returns the servers of the bus as AsyncAPI names them; none where it has no address.
 func ServersOf(cfg *config.Config) []contract.Server {
-	var hosts []string
-	protocol := cfg.Sink.Scheme
-	switch cfg.Sink.Scheme {
-	case "kafka":
-		hosts = cfg.Sink.Kafka.Brokers
-		if cfg.Sink.Kafka.UseTLS {
-			protocol = "kafka-secure"
-		}
-	case "nats":
-		hosts = cfg.Sink.NATS.Servers
-	case "embedded":
-		if protocol = "nats"; cfg.Sink.Embedded.Listen != "" {
-			hosts = []string{cfg.Sink.Embedded.Listen}
-		}
-	}
 	var servers []contract.Server
-	for _, host := range hosts {
-		// A token stands before the first one.
-		host = host[strings.LastIndex(host, "@")+1:]
-		servers = append(servers, contract.Server{Host: host, Protocol: protocol})
+	for _, host := range cfg.Sink.Servers {
+		servers = append(servers, contract.Server{Host: host, Protocol: cfg.Sink.Protocol})
 	}
 	return servers
 }
@@ -137,13 +121,24 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 }
 
 // Verify opens source and bus, and compares them. What it waits for is logged.
-func Verify(ctx context.Context, cfg *config.Config, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
+func Verify(ctx context.Context, cfg *config.Config, logger *slog.Logger, examples int, progress func(verify.Step)) (*verify.Report, error) {
+	return verifyBeside(ctx, cfg, nil, logger, examples, progress)
+}
+
+// Verify is [Verify] beside what the app publishes.
+func (a *App) Verify(ctx context.Context, examples int) (*verify.Report, error) {
+	return verifyBeside(ctx, a.opts.Config, a.sink, nil, examples, nil)
+}
+
+// verifyBeside is Verify with the open sink of this process, nil where there is none.
+func verifyBeside(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
 	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	bus, err := OpenReading(ctx, cfg, Reading{cfg.Topics(), cfg.Readable(), "bridge verify", logger})
+	what := Reading{driver.Reading{Destinations: cfg.Readable(), Command: "bridge verify", Running: running}, logger}
+	bus, err := OpenReading(ctx, cfg, what)
 	if err != nil {
 		return nil, err
 	}

@@ -165,8 +165,7 @@ func (h health) Status() httpapi.Status {
 	}
 	status := statusOf(h.streams, h.recovery.Progress(), shards)
 	for i := range status.Streams {
-		// What is printed cannot be read again.
-		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Scheme != "stdout"
+		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)

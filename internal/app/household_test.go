@@ -15,11 +15,12 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
-	"example.org/bridge/internal/buscopy"
 	buscopymemory "example.org/bridge/internal/buscopy/memory"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
+	standbymemory "example.org/bridge/internal/standby/memory"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
@@ -58,21 +59,35 @@ type household struct {
 	unreadable bool
 	// bucket has the progress on the bus, where cfg says so.
 	bucket buscopymemory.Bucket
-	log    sharedLog
+	// entries are those of the standby group, where cfg has one.
+	entries standbymemory.Entries
+	log     sharedLog
 
 	app  *App
 	stop func()
 }
 
+// emptyHousehold returns one without tables and topics, with the variables of streams.
+func emptyHousehold(t *testing.T, env configtest.Env) (h *household) {
+	h = &household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
+	maps.Copy(env, configtest.Env{
+		"BRIDGE_SOURCE_URL": "toytables:none", "BRIDGE_SINK_URL": "toybus:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "none"),
+		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
+	})
+	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{h}}}
+	var err error
+	if h.cfg, err = drivers.Load(env.Environ(), &config.Redactor{}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 // newHousehold begins a life with a bridge that runs. topic may name the table.
 func newHousehold(t *testing.T, topic string) *household {
-	env := configtest.Env{
-		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(t.TempDir(), "none.db"), "BRIDGE_SINK_URL": "kafka://none", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "none"),
+	h := emptyHousehold(t, configtest.Env{
 		"BRIDGE_STREAMS": "moves", "BRIDGE_STREAM_MOVES_TABLE": "d_{0..1}", "BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name",
 		"BRIDGE_STREAM_MOVES_MODIFIED": "modified", "BRIDGE_STREAM_MOVES_DESTINATION": topic, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
-		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
-	}
-	h := &household{t: t, cfg: load(t, env), tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
+	})
 	s := &h.cfg.Streams[0]
 	for _, table := range s.Tables {
 		h.tables[table] = sourcememory.NewTable(s.Spec(table),
@@ -90,25 +105,14 @@ func newHousehold(t *testing.T, topic string) *household {
 
 func (h *household) start() {
 	h.t.Helper()
-	a, err := Open(h.t.Context(), Options{Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)), ends: &ends{
-		source: func(*config.Config, *slog.Logger) (source.Source, error) { return h.tables, nil },
-		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
-		sink: func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) {
-			if h.unreadable {
-				return struct{ sink.Sink }{keptSink{h.bus}}, nil
-			}
-			return keptSink{h.bus}, nil
-		},
-		bucket: h.openBucket,
-	}})
+	a, err := Open(h.t.Context(), Options{
+		Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)),
+		openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.app, h.stop = a, start(h.t, a)
-}
-
-func (h *household) openBucket(*config.Config, *slog.Logger, time.Duration) (buscopy.Bucket, error) {
-	return &h.bucket, nil
 }
 
 // restart stops the bridge, which drops what the bus does not take, and starts another one.

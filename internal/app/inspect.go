@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/lineage"
@@ -21,7 +22,6 @@ import (
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/sink"
-	"example.org/bridge/sink/embedded"
 	"example.org/bridge/source"
 )
 
@@ -82,9 +82,8 @@ func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []so
 }
 
 func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
-	if cfg.Sink.Scheme == "embedded" {
-		// Opening it would start a server.
-		return embedded.Inspect(ctx, embeddedOptions(cfg, slog.New(slog.DiscardHandler)))
+	if unopened, ok := cfg.Sink.Driver.(driver.Inspector); ok {
+		return unopened.Inspect(ctx, useOf(cfg, slog.New(slog.DiscardHandler)))
 	}
 	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), hooks{})
 	if err != nil {
@@ -154,13 +153,13 @@ func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
 	if cfg.CheckpointTopic == "" || slices.ContainsFunc(r.Findings, unreached) {
 		return
 	}
-	bus, err := openCopyBus(cfg, slog.New(slog.DiscardHandler), 0)
+	bucket, bus, err := cfg.Sink.Driver.(driver.Shared).Progress(cfg.CheckpointTopic, 0, useOf(cfg, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "progress on the bus", "cannot be opened: "+config.Text(err)).Says("correct %s", option.CheckpointURL)
 		return
 	}
 	// Nothing was written that a failing close could lose.
-	defer func() { _ = bus.Close() }()
+	defer func() { _ = bucket.Close() }()
 	found := bus.Inspect(ctx)
 	r.Findings = append(r.Findings, found.Findings...)
 	r.Summary += "; progress in " + cfg.CheckpointTopic
@@ -183,9 +182,8 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 	}
 	found := r.Add(inspect.Unsafe, inspect.StandbyGrant, "standby group "+standbyGroup(cfg), "cannot be joined: "+config.Text(err)).
 		Says("see to the rights of the login, or unset %s", option.Standby)
-	if cfg.Sink.Scheme == "kafka" {
-		found.Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --group %s",
-			cfg.Sink.Kafka.Brokers[0], kafkaUser(cfg), standbyGroup(cfg))
+	if grant := cfg.Sink.Driver.(driver.Shared).Grant(groupOf(cfg)); grant != "" {
+		found.Types("%s", grant)
 	}
 }
 
@@ -199,19 +197,10 @@ func checkElector(ctx context.Context, cfg *config.Config, e standby.Elector) er
 	return errors.Join(err, e.Close())
 }
 
-// kafkaUser returns the user of the login for a command.
-func kafkaUser(cfg *config.Config) string {
-	if cfg.Sink.Kafka.Username == "" {
-		return "<user>"
-	}
-	return cfg.Sink.Kafka.Username
-}
-
 // inspectLineage compares the tables of the source with what the bus has of them, as a start does.
 // It says nothing about what cannot be read: the inspections of source and bus do.
 func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key]uint64) (r inspect.Report) {
-	if cfg.Sink.Scheme == "embedded" {
-		// Opening it would start a server.
+	if _, ok := cfg.Sink.Driver.(driver.Inspector); ok {
 		return r
 	}
 	quiet := slog.New(slog.DiscardHandler)

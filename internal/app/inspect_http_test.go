@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/driver/nats"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/inspect"
 )
@@ -55,8 +57,8 @@ func TestAMissingTokenIsANote(t *testing.T) {
 	}{
 		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"[::1]:0", "", false}, {":0", "", true}, {"0.0.0.0:0", "", true}, {"127.0.0.1:0", "g", true},
 	} {
-		for _, token := range []config.Secret{nil, func() (string, error) { return "", nil }} {
-			cfg := &config.Config{HTTPAddr: c.addr, HTTPToken: token, Standby: config.Standby{Group: c.group}}
+		for _, token := range []driver.Secret{nil, func() (string, error) { return "", nil }} {
+			cfg := &config.Config{HTTPAddr: c.addr, HTTPToken: token, Standby: config.Standby{Group: c.group}, Sink: config.Sink{Driver: new(nats.Driver)}}
 			found := slices.DeleteFunc(inspectHTTP(t.Context(), cfg).Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
 			noted := len(found) == 1
 			if noted != (c.want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {

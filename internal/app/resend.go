@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/deadletter"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
-	"example.org/bridge/sink/embedded"
-	"example.org/bridge/sink/jetstream"
 )
 
 // Fates of dead letters besides those of the shard.
@@ -156,17 +153,6 @@ func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found
 
 // openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
 func (h health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
-	what := Reading{Topics: []string{destination}, Subjects: []string{destination}, Command: "resend"}
-	inside, ok := h.sink.(*embedded.Sink)
-	if !ok {
-		return OpenReading(ctx, h.opts.Config, what)
-	}
-	reader, err := jetstream.Open(jetstream.Options{
-		InProcess: inside, Stream: h.opts.Config.Sink.Embedded.Stream, Name: "bridge resend", Published: what.Subjects, Readable: what.Subjects,
-		GiveUpAfter: giveUpAfter, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: h.opts.Config.Sink.Embedded.Stream})
+	what := Reading{Reading: driver.Reading{Destinations: []string{destination}, Command: "resend", Running: h.sink}}
+	return OpenReading(ctx, h.opts.Config, what)
 }

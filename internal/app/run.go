@@ -182,8 +182,6 @@ var errSlowProbe = fmt.Errorf("no answer within %v", watchWithin)
 // hangs without an error, and what nobody has met yet.
 func (a *App) watch(ctx context.Context) error {
 	bus := a.opts.Config.Sink.Scheme + outage.Probed
-	// These log themselves what they meet in Ready.
-	own := a.opts.Config.Sink.Scheme == "kafka" || a.opts.Config.Sink.Scheme == "nats"
 	for {
 		asking, cancel := context.WithTimeoutCause(ctx, watchWithin, errSlowProbe)
 		fromSource, fromBus := a.probe(asking)
@@ -192,7 +190,7 @@ func (a *App) watch(ctx context.Context) error {
 			return nil
 		}
 		a.note(shard.SourceDependency+outage.Probed, fromSource)
-		if !own {
+		if !a.opts.Config.Sink.LogsOutages {
 			a.note(bus, fromBus)
 		}
 		if backoff.Pause(ctx, watchEvery) != nil {

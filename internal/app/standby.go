@@ -11,16 +11,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/standby"
-	standbyjetstream "example.org/bridge/internal/standby/jetstream"
-	standbykafka "example.org/bridge/internal/standby/kafka"
-	"example.org/bridge/sink/jetstream"
-	"example.org/bridge/sink/kafka"
 )
 
 // slot is the part of all shards that a group shares: there is one.
@@ -31,37 +27,19 @@ const standbyDependency = "standby group"
 
 // openElector opens what tells which process of a group works.
 func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, error) {
-	if cfg.Sink.Scheme == "kafka" {
-		r, err := kafka.NewRequester(kafkaOptions(cfg, logger, hooks{}))
-		if err != nil {
-			return nil, err
-		}
-		return standbykafka.New(r, standbyGroup(cfg), silence(cfg)), nil
-	}
-	return standby.NewLease(standbyjetstream.New(registerOptions(cfg, logger)), silence(cfg)), nil
+	return cfg.Sink.Driver.(driver.Shared).Elector(groupOf(cfg), silence(cfg), useOf(cfg, logger))
 }
 
 // silence returns how long the process that works may not be heard of. The rest of the timeout is
 // for the next one to be elected and to begin.
 func silence(cfg *config.Config) time.Duration { return cfg.Standby.Timeout * 9 / 10 }
 
-// standbyGroup returns the name of the consumer group, or of the entry of a bucket.
-func standbyGroup(cfg *config.Config) string {
-	if cfg.Sink.Scheme == "kafka" {
-		return "bridge-standby." + cfg.Standby.Group + "." + slot
-	}
-	return cfg.Standby.Group + "." + slot
-}
+// groupOf returns the name of the group, and of the part that it shares.
+func groupOf(cfg *config.Config) string { return cfg.Standby.Group + "." + slot }
 
-func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.Options {
-	o := natsOptions(cfg, logger, hooks{})
-	return standbyjetstream.Options{
-		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
-			return jetstream.Connect(ctx, o, more...)
-		},
-		JetStream: o.New,
-		Key:       standbyGroup(cfg), Replicas: cfg.Sink.NATS.Keeps.Replicas, Timeout: silence(cfg) / 4,
-	}
+// standbyGroup returns the name of the group on the bus.
+func standbyGroup(cfg *config.Config) string {
+	return cfg.Sink.Driver.(driver.Shared).Group(groupOf(cfg))
 }
 
 // openStandby makes the process a member of its standby group, where it has one.
@@ -70,7 +48,7 @@ func (a *App) openStandby() error {
 	if cfg.Standby.Group == "" {
 		return nil
 	}
-	elector, err := a.opts.ends.elector(cfg, a.logger)
+	elector, err := openElector(cfg, a.logger)
 	if err != nil {
 		return err
 	}
@@ -187,12 +165,4 @@ func localIP(ctx context.Context, hosts []string) string {
 func onlyOwnHost(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback()
-}
-
-// busHosts returns the servers of the bus.
-func busHosts(cfg *config.Config) []string {
-	if cfg.Sink.Scheme == "kafka" {
-		return cfg.Sink.Kafka.Brokers
-	}
-	return cfg.Sink.NATS.Servers
 }

@@ -18,18 +18,12 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/standby"
-	standbymemory "example.org/bridge/internal/standby/memory"
-	"example.org/bridge/sink"
-	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // group is a household whose bridges are a standby group.
-type group struct {
-	*household
-	entries standbymemory.Entries
-}
+type group struct{ *household }
 
 // groupTimeout is short: the election in memory takes no time.
 const groupTimeout = 2 * time.Second
@@ -59,15 +53,7 @@ func (g *group) join(change func(*config.Config)) *process {
 	}
 	p := &process{ended: make(chan struct{})}
 	kept := storememory.New()
-	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), ends: &ends{
-		source: func(*config.Config, *slog.Logger) (source.Source, error) { return g.tables, nil },
-		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
-		sink:   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return keptSink{g.bus}, nil },
-		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
-			return standby.NewLease(standbymemory.New(&g.entries), silence(&cfg)), nil
-		},
-		bucket: g.openBucket,
-	}})
+	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil }})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -176,10 +162,7 @@ func TestAStandbyThatNeverWorkedSeesIDsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// More streams than are compared at the same time.
 		const streams, survivor, rows = 7, 25, 40
-		env := configtest.Env{
-			"BRIDGE_SOURCE_URL": "sqlite:///none.db", "BRIDGE_SINK_URL": "kafka://none", "BRIDGE_CHECKPOINT_URL": "file:/none",
-			"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
-		}
+		env := make(configtest.Env)
 		var names []string
 		for i := range streams {
 			names = append(names, fmt.Sprint("facts", i))
@@ -187,7 +170,7 @@ func TestAStandbyThatNeverWorkedSeesIDsUsedAgain(t *testing.T) {
 			env[prefix+"TABLE"], env[prefix+"KIND"], env[prefix+"DESTINATION"] = names[i], "release", names[i]
 		}
 		env["BRIDGE_STREAMS"] = strings.Join(names, ",")
-		g := &group{household: &household{t: t, cfg: load(t, env), tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}}
+		g := &group{household: emptyHousehold(t, env)}
 		g.cfg.Standby = config.Standby{Group: "g", Timeout: groupTimeout}
 		for i := range g.cfg.Streams {
 			table := g.cfg.Streams[i].Tables[0]

@@ -122,10 +122,10 @@ func severity(s shard.State) int {
 func (h health) addDependencies(status *httpapi.Status) {
 	src, bus := &h.opts.Config.Source, &h.opts.Config.Sink
 	status.Source = &httpapi.DependencyStatus{Kind: src.Scheme, Address: src.Addr}
-	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
+	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: strings.Join(bus.Servers, ",")}
 	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.opts.Config.CheckpointPath}
 	if h.copies != nil {
-		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
+		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: strings.Join(bus.Servers, ",")}
 	}
 	h.used(status)
 	for _, fault := range h.faults.Outages() {
@@ -154,19 +154,6 @@ func (h health) addDependencies(status *httpapi.Status) {
 // ofSource reports whether an outage is that of the source as a whole.
 func ofSource(o outage.Outage) bool {
 	return o.Dependency == shard.SourceDependency || o.Dependency == shard.SourceDependency+outage.Probed
-}
-
-// busAddress returns where the bus is, empty for one without an address.
-func busAddress(s *config.Sink) string {
-	switch s.Scheme {
-	case "kafka":
-		return strings.Join(s.Kafka.Brokers, ",")
-	case "nats":
-		return strings.Join(s.NATS.Servers, ",")
-	case "embedded":
-		return s.Embedded.Listen
-	}
-	return ""
 }
 
 // used notes what has answered at least once.

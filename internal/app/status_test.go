@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/outage"
@@ -127,7 +128,7 @@ func (b waitingBus) Outages() []outage.Outage { return b.log.Outages() }
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
-	h := health{&App{opts: Options{Config: &config.Config{Source: config.Source{Scheme: "mysql", Addr: "db:3306"}, Sink: config.Sink{Scheme: "kafka", Kafka: config.Kafka{Brokers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper)}}}
+	h := health{&App{opts: Options{Config: &config.Config{Source: config.Source{DatabaseTraits: driver.DatabaseTraits{Addr: "db:3306"}}, Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper)}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
 		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}

@@ -71,7 +71,7 @@ func addSchemaFindings(groups []Group, cfg *config.Config, shards []store.ShardS
 // resolveUnreadable says what it means that a destination cannot be read back: a capability stream
 // needs that, a release stream goes on by its checkpoint.
 func resolveUnreadable(r *inspect.Report, cfg *config.Config) {
-	if cfg.Sink.Scheme == "stdout" {
+	if !cfg.Sink.Readable() {
 		r.Summary += ", for looking: what is printed cannot be read back"
 		return
 	}

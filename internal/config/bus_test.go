@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.org/bridge/internal/driver"
 )
 
 func TestProgressOnTheBus(t *testing.T) {
@@ -107,11 +109,11 @@ func TestDelivery(t *testing.T) {
 	t.Run("exactly-once on Kafka has the domain's transactional id, or its own", func(t *testing.T) {
 		env := with("BRIDGE_DELIVERY", "exactly-once", "BRIDGE_DOMAIN_ID", "shop")
 		s := load(t, env).Sink
-		if k := s.Kafka; !s.ExactlyOnce || s.Delivery() != ExactlyOnce || k.TransactionalID != "bridge.shop" || k.TransactionInterval.Milliseconds() != 100 {
+		if k := kafkaOf(s); !s.ExactlyOnce || s.Delivery() != ExactlyOnce || k.TransactionalID != "bridge.shop" || k.TransactionInterval.Milliseconds() != 100 {
 			t.Errorf("got %+v", s)
 		}
 		env["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "mine"
-		if id := load(t, env).Sink.Kafka.TransactionalID; id != "mine" {
+		if id := kafkaOf(load(t, env).Sink).TransactionalID; id != "mine" {
 			t.Errorf("got %q", id)
 		}
 	})
@@ -119,11 +121,11 @@ func TestDelivery(t *testing.T) {
 		env := with("BRIDGE_SINK_URL", "nats://host", "BRIDGE_DELIVERY", "exactly-once", "BRIDGE_DOMAIN_ID", "shop.eu west")
 		wantFault(t, env, "BRIDGE_NATS_STREAM", "exactly-once")
 		env["BRIDGE_NATS_STREAM"] = "EVENTS"
-		if s := load(t, env).Sink; !s.ExactlyOnce || s.NATS.Claim != "bridge.claim.shop.eu%20west" {
+		if s := load(t, env).Sink; !s.ExactlyOnce || natsOf(s).Claim != "bridge.claim.shop.eu%20west" {
 			t.Errorf("got %+v", s)
 		}
 		env["BRIDGE_NATS_CLAIM_SUBJECT"] = "events.claim"
-		if claim := load(t, env).Sink.NATS.Claim; claim != "events.claim" {
+		if claim := natsOf(load(t, env).Sink).Claim; claim != "events.claim" {
 			t.Errorf("got %q", claim)
 		}
 		delete(env, "BRIDGE_DELIVERY")
@@ -243,11 +245,11 @@ func TestTrace(t *testing.T) {
 		"has defaults": {nil, Trace{Endpoint: "http://localhost:4318/v1/traces", Timeout: 10 * time.Second}},
 		"reads the variables of all signals": {
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://c.example/otlp/", "OTEL_EXPORTER_OTLP_TIMEOUT=2500", "OTEL_EXPORTER_OTLP_CERTIFICATE=/ca", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
-			Trace{Endpoint: "https://c.example/otlp/v1/traces", Timeout: 2500 * time.Millisecond, TLS: TLS{CA: "/ca"}},
+			Trace{Endpoint: "https://c.example/otlp/v1/traces", Timeout: 2500 * time.Millisecond, TLS: driver.TLS{CA: "/ca"}},
 		},
 		"those of traces win, and have the whole path": {
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://a", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://b/in", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=/c", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY=/k"},
-			Trace{Endpoint: "http://b/in", Timeout: 10 * time.Second, TLS: TLS{Cert: "/c", Key: "/k"}},
+			Trace{Endpoint: "http://b/in", Timeout: 10 * time.Second, TLS: driver.TLS{Cert: "/c", Key: "/k"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

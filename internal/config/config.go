@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
-	"example.org/bridge/source/mysql"
-	"example.org/bridge/source/sqlite"
 )
 
 // Config is everything that the environment says, checked and ready for wiring. Defaults are filled
@@ -29,8 +28,8 @@ type Config struct {
 	HTTPAddr string
 	// HTTPToken is nil where none is set; ask it at each request. HTTPTLS names no certificate
 	// where the HTTP server does not speak TLS.
-	HTTPToken Secret
-	HTTPTLS   TLS
+	HTTPToken driver.Secret
+	HTTPTLS   driver.TLS
 	// Serve has the HTTP server show the entities of capability streams.
 	Serve bool
 	// MetricsByShard has each table show series of its own.
@@ -65,103 +64,6 @@ type Standby struct {
 
 // Warning is one remark about a variable.
 type Warning struct{ Variable, Text string }
-
-// Secret returns a secret as it is now. Where the variable names a file, every call reads it. The
-// error never holds the secret.
-type Secret func() (string, error)
-
-// Source says which database to read. Scheme is "mysql" or "sqlite"; the struct named after it is
-// set.
-type Source struct {
-	Scheme string
-	// Addr is host:port, or the path of the file, for the log.
-	Addr string
-	// Database is data.row.source of tables without a database: the one of the URL, or the base
-	// name of the file.
-	Database string
-	// MySQL and SQLite hold what the URL says; the rest of them has its zero value.
-	MySQL  mysql.Options
-	SQLite sqlite.Options
-}
-
-// Sink says which bus to publish to. Scheme is "kafka", "nats", "embedded" or "stdout"; the struct
-// named after it is set.
-type Sink struct {
-	Scheme string
-	// ExactlyOnce tells whether each batch is on the bus as a whole and once. Only some buses can.
-	ExactlyOnce bool
-	Kafka       Kafka
-	NATS        NATS
-	Embedded    Embedded
-}
-
-// Kafka says how to reach the brokers.
-type Kafka struct {
-	// Brokers are host:port.
-	Brokers []string
-	// Compression is "none", "gzip", "snappy", "lz4" or "zstd".
-	Compression string
-	// TransactionalID and TransactionInterval count with Sink.ExactlyOnce.
-	TransactionalID     string
-	TransactionInterval time.Duration
-	// UseTLS tells whether connections are encrypted; only then TLS counts.
-	UseTLS bool
-	TLS    TLS
-	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
-	// or "AWS_MSK_IAM".
-	Mechanism string
-	Username  string
-	// Password and Token are set when Mechanism uses them; ask them at each connect.
-	Password, Token Secret
-	// AWSRegion counts with AWS_MSK_IAM.
-	AWSRegion string
-}
-
-// NATS says how to reach the servers and how to log in, in at most one of the ways.
-type NATS struct {
-	// Servers are host:port; a token, where the URL has one, stands before the first as
-	// token@host:port.
-	Servers []string
-	// Login returns user and password of the URL, nil when it has none. Ask it at each connect.
-	Login func() (user, password string, err error)
-	// Creds returns the contents of a credentials file, NKey a seed; nil when not set. Ask them at
-	// each connect.
-	Creds, NKey Secret
-	// TLS names no file where none is set; the server then says whether connections are encrypted.
-	// HandshakeFirst says that they begin with TLS.
-	TLS            TLS
-	HandshakeFirst bool
-	// Domain is the JetStream domain, empty for that of the servers.
-	Domain string
-	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
-	Stream string
-	Create bool
-	// Keeps is how a stream that is created keeps messages.
-	Keeps Keeping
-	// Claim is the subject of claims. It counts with Sink.ExactlyOnce.
-	Claim string
-}
-
-// Embedded says where the NATS server inside the process keeps its data and whether others reach
-// it.
-type Embedded struct {
-	// Dir is a folder; it need not exist.
-	Dir string
-	// Listen is host:port, empty for no listener; port 0 is a free one.
-	Listen string
-	// Stream is the JetStream stream, which is created. Keeps is how it keeps messages.
-	Stream string
-	Keeps  Keeping
-}
-
-// Keeping is how a JetStream stream that is created keeps messages. What is zero is not set.
-type Keeping struct {
-	Replicas        int
-	File, Memory    bool
-	MaxAge          time.Duration
-	MaxBytes        int64
-	DuplicateWindow time.Duration
-}
 
 // Stream is one stream.
 type Stream struct {
@@ -207,9 +109,9 @@ func Naming(stream string) option.Naming {
 	return func(name option.Name) string {
 		global, own := prefix+string(name), StreamPrefix(stream)+string(name)
 		switch {
-		case stream != "" && slices.Contains(known([]string{stream}), own):
+		case stream != "" && slices.Contains(NewDrivers().known([]string{stream}), own):
 			return own
-		case slices.Contains(known(nil), global):
+		case slices.Contains(NewDrivers().known(nil), global):
 			return global
 		}
 		return streamPrefix + referenceStream + "_" + string(name)

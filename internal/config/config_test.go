@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/sink/kafka"
 )
 
 // faultsOf returns the faults of a configuration.
@@ -47,14 +48,14 @@ func TestConfig(t *testing.T) {
 			cfg.CheckpointPath, cfg.HTTPAddr, cfg.LogLevel.String(), cfg.LogFormat, cfg.DomainID, cfg.MaxInflightBytes, cfg.ShutdownTimeout,
 			s.PollInterval, s.BatchRows, s.StabilityWindow, s.GapPolicy, s.GapTTL, s.IDOrder,
 			s.ReconcileInterval, s.ReconcileRate, s.ReconcileMaxDeletes, s.DeadLetter, s.DeadLetterLimit, s.OnBadValue, s.TimeZone.Location.String(),
-			cfg.Sink.Kafka.Compression, cfg.Sink.Kafka.UseTLS, s.ID, s.Start, s.Destination, strings.Join(cfg.Sink.Kafka.Brokers, " "),
+			kafkaOf(cfg.Sink).Compression, kafkaOf(cfg.Sink).TLS == nil, s.ID, s.Start, s.Destination, strings.Join(kafkaOf(cfg.Sink).Brokers, " "),
 			load(t, with("BRIDGE_SINK_URL", "nats://n1")).Streams[0].Destination,
 		}
 		want := []any{
 			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", int64(32 << 20), 10 * time.Second,
 			200 * time.Millisecond, 2000, time.Second, "late", 24 * time.Hour, "auto",
 			30 * time.Minute, int64(0), Percent(0.1), "", 100, "null", "UTC",
-			"none", false, "id", Start{}, "{stream}", "k1:9093 k2:9092",
+			kafka.None, true, "id", Start{}, "{stream}", "k1:9093 k2:9092",
 			"eiffel.{family}.{type}.{tag}.{domain}",
 		}
 		for i := range want {
@@ -116,14 +117,14 @@ func TestConfig(t *testing.T) {
 
 	t.Run("takes a variable that is empty for one that is not set", func(t *testing.T) {
 		cfg := load(t, with("BRIDGE_POLL_INTERVAL", "", "BRIDGE_KAFKA_TLS", " ", "BRIDGE_STREAM_ORDERS_START", "", "BRIDGE_SOMETHING", ""))
-		if cfg.Streams[0].PollInterval != 200*time.Millisecond || cfg.Sink.Kafka.UseTLS {
+		if cfg.Streams[0].PollInterval != 200*time.Millisecond || kafkaOf(cfg.Sink).TLS != nil {
 			t.Errorf("%+v", cfg)
 		}
 	})
 
 	t.Run("does not mind the letter case of a value that is one of a list", func(t *testing.T) {
 		cfg := load(t, with("BRIDGE_LOG_LEVEL", "DEBUG", "BRIDGE_KAFKA_COMPRESSION", "ZSTD", "BRIDGE_STREAM_ORDERS_KIND", "Capability"))
-		if cfg.LogLevel.String() != "DEBUG" || cfg.Sink.Kafka.Compression != "zstd" || cfg.Streams[0].Kind != event.Capability {
+		if cfg.LogLevel.String() != "DEBUG" || kafkaOf(cfg.Sink).Compression != kafka.Zstd || cfg.Streams[0].Kind != event.Capability {
 			t.Errorf("%+v", cfg)
 		}
 	})

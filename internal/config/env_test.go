@@ -8,7 +8,11 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/config/configtest"
+	kafkadriver "example.org/bridge/internal/driver/kafka"
+	natsdriver "example.org/bridge/internal/driver/nats"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/kafka"
 )
 
 // The environments of tests.
@@ -25,6 +29,10 @@ func load(t *testing.T, env settingsOf) *Config {
 	}
 	return cfg
 }
+
+// kafkaOf and natsOf return the options with which the bus is opened.
+func kafkaOf(s Sink) kafka.Options    { return s.Driver.(*kafkadriver.Driver).Options }
+func natsOf(s Sink) jetstream.Options { return s.Driver.(*natsdriver.Driver).Options }
 
 func TestStreamLoggerNamesTheVariablesOfItsStream(t *testing.T) {
 	var log strings.Builder

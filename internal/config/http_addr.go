@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.org/bridge/internal/driver"
 )
 
 // HTTPVariable is the variable with the address of the HTTP server.
@@ -25,8 +27,8 @@ type HTTP struct {
 	// Addr is host:port.
 	Addr string
 	// Token is nil where none is set. TLS names no file where the bridge does not speak TLS.
-	Token Secret
-	TLS   TLS
+	Token driver.Secret
+	TLS   driver.TLS
 }
 
 // LoadHTTP reads BRIDGE_HTTP_ADDR, BRIDGE_HTTP_TOKEN and BRIDGE_HTTP_TLS_*, and nothing else. A
@@ -43,7 +45,7 @@ func LoadHTTP(environ []string) (HTTP, error) {
 		l.add(HTTPVariable, "lets the system choose the port, so nobody can ask there: write a port, as in 127.0.0.1:8080")
 	}
 	file := func(name string) string { return l.env[prefix+httpTLS+name] }
-	h := HTTP{Addr: Reachable(text), Token: httpSecret(l), TLS: TLS{file("CA"), file("CERT"), file("KEY")}}
+	h := HTTP{Addr: Reachable(text), Token: httpSecret(l), TLS: driver.TLS{CA: file("CA"), Cert: file("CERT"), Key: file("KEY")}}
 	return h, l.err()
 }
 
@@ -52,7 +54,7 @@ func LoadHTTP(environ []string) (HTTP, error) {
 const shortestToken = 16
 
 // httpToken returns the token of the HTTP server, nil where none is set, and checks it.
-func httpToken(l *loader) Secret {
+func httpToken(l *loader) driver.Secret {
 	if l.has(HTTPTokenVariable, HTTPTokenVariable+fileSuffix) {
 		return nil
 	}
@@ -68,7 +70,7 @@ func httpToken(l *loader) Secret {
 
 // httpSecret returns the token of the HTTP server, nil where none is set. One that is not fit for
 // use is an error at each call: no request passes by it.
-func httpSecret(l *loader) Secret {
+func httpSecret(l *loader) driver.Secret {
 	if l.env[HTTPTokenVariable] == "" && l.env[HTTPTokenVariable+fileSuffix] == "" {
 		return nil
 	}
@@ -83,6 +85,7 @@ func httpSecret(l *loader) Secret {
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 			return "", fmt.Errorf("%s has characters that a header cannot carry: use letters, digits and any of -._~+/=", HTTPTokenVariable)
 		}
+		l.secrets.add(text)
 		return text, nil
 	}
 }
@@ -116,7 +119,7 @@ type Trace struct {
 	Headers map[string]string
 	// Timeout bounds a request.
 	Timeout time.Duration
-	TLS     TLS
+	TLS     driver.TLS
 }
 
 // The variables of OpenTelemetry have names of their own, each with a form for spans alone, which
@@ -132,9 +135,9 @@ const (
 
 // traceOf reads where spans go. Values may hold secrets: they are not shown, and no log has the
 // headers.
-func traceOf(l *loader, environ []string) *Trace {
+func traceOf(l *loader) *Trace {
 	set := map[string]string{}
-	for _, entry := range environ {
+	for _, entry := range l.environ {
 		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, otlp) && strings.TrimSpace(value) != "" {
 			set[name] = strings.TrimSpace(value)
 		}

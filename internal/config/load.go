@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/caarlos0/env/v11"
+
+	"example.org/bridge/internal/driver"
 )
 
 // loader turns the environment into a Config and collects the faults on the way. A step goes on
@@ -21,21 +23,36 @@ type loader struct {
 	faults
 	warnings []Warning
 	secrets  *Redactor
-	// region is that of AWS, where the environment names one for all programs.
-	region string
+	// environ has the variables of other programs, too.
+	environ []string
+	*Drivers
 }
 
 // Load reads the configuration from "NAME=value" entries. The error is a *Error with everything
 // that is wrong. What must not be shown is made known to secrets, now and whenever a file is read
 // again.
 func Load(environ []string, secrets *Redactor) (*Config, error) {
-	l := &loader{env: parseEnvironment(environ), secrets: secrets, region: lookup(environ, awsRegion)}
+	return NewDrivers().Load(environ, secrets)
+}
+
+// Load is [Load] with these drivers, which serve this configuration alone.
+func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
+	var spaced []string
+	for _, v := range d.globalVariables() {
+		if v.spaces {
+			spaced = append(spaced, v.Name)
+		}
+	}
+	l := &loader{env: parseEnvironment(environ, spaced...), secrets: secrets, environ: environ, Drivers: d}
 	names, all := l.streamNames()
 	l.refuseUnknown(names, all)
 	l.readSecretFiles()
 
 	var settings globalSettings
 	l.parse(&settings, prefix)
+	for _, one := range d.settings() {
+		l.parse(one.Fields, prefix)
+	}
 	cfg := &Config{
 		HTTPAddr:         settings.Process.HTTPAddr,
 		Serve:            settings.Process.Serve,
@@ -49,15 +66,15 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
 	l.checkProcess(cfg)
 	cfg.HTTPToken = httpToken(l)
-	cfg.HTTPTLS = l.tls(httpTLS, TLS{settings.Process.HTTPTLSCA, settings.Process.HTTPTLSCert, settings.Process.HTTPTLSKey})
+	cfg.HTTPTLS = l.tls(httpTLS, driver.TLS{CA: settings.Process.HTTPTLSCA, Cert: settings.Process.HTTPTLSCert, Key: settings.Process.HTTPTLSKey})
 	if settings.Process.Trace == "on" {
-		cfg.Trace = traceOf(l, environ)
+		cfg.Trace = traceOf(l)
 	}
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
-	cfg.Sink = l.sink(&settings)
-	cfg.setCheckpoint(l, &settings, names)
-	cfg.warnMemory(l)
-	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
+	path, onBus := l.checkpoint(settings.Ends.CheckpointURL)
+	cfg.CheckpointPath = path
+	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, settings.Ends.Delivery)
+	cfg.setProgress(l, onBus, settings.Process.CheckpointTopic, names)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
 	}
@@ -162,7 +179,7 @@ func isAlpha(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' 
 
 // checkProcess checks what the tags cannot.
 func (l *loader) checkProcess(cfg *Config) {
-	if _, port, err := net.SplitHostPort(cfg.HTTPAddr); err != nil || !isPort(port) {
+	if _, port, err := net.SplitHostPort(cfg.HTTPAddr); err != nil || !driver.IsPort(port) {
 		l.add(prefix+"HTTP_ADDR", "invalid address: write host:port, as in 127.0.0.1:8080, or :8080 for all interfaces")
 	}
 	switch id := cfg.DomainID; {
@@ -172,12 +189,6 @@ func (l *loader) checkProcess(cfg *Config) {
 		// It is a header of each message. Blanks at its ends, which NATS trims, are gone already.
 		l.add(prefix+"DOMAIN_ID", "has control characters: leave them out")
 	}
-}
-
-// isPort reports whether text is a port number; 0 lets the system choose one.
-func isPort(text string) bool {
-	_, err := strconv.ParseUint(text, 10, 16)
-	return err == nil
 }
 
 // warn adds a warning for the log at start.

@@ -91,7 +91,7 @@ func TestEveryOptionHasAVariable(t *testing.T) {
 		t.Fatal("no options")
 	}
 	for _, name := range names {
-		if variable := Naming("orders")(option.Name(name[1])); !slices.Contains(known([]string{"orders"}), variable) {
+		if variable := Naming("orders")(option.Name(name[1])); !slices.Contains(NewDrivers().known([]string{"orders"}), variable) {
 			t.Errorf("%s is not a variable", variable)
 		}
 	}

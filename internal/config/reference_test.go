@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/driver/mysql"
 )
 
 var update = flag.Bool("update", false, "write the reference files")
@@ -181,13 +184,18 @@ func TestReferenceExample(t *testing.T) {
 	set, defaults, examples := readExample(t)
 	t.Run("has every variable that the code reads, and no other", func(t *testing.T) {
 		var read []string
-		for _, settings := range []struct {
+		type settingsIn struct {
 			prefix string
 			in     any
-		}{
-			{prefix, &endSettings{}}, {prefix, &processSettings{}}, {prefix, &Tuning{}}, {prefix, &kafkaSettings{}}, {prefix, &natsSettings{}},
+		}
+		all := []settingsIn{
+			{prefix, &endSettings{}}, {prefix, &processSettings{}}, {prefix, &Tuning{}},
 			{"BRIDGE_STREAM_ORDERS_", &streamSettings{}}, {"BRIDGE_STREAM_ORDERS_", &Tuning{}},
-		} {
+		}
+		for _, ofBus := range NewDrivers().settings() {
+			all = append(all, settingsIn{prefix, ofBus.Fields})
+		}
+		for _, settings := range all {
 			params, err := env.GetFieldParamsWithOptions(settings.in, env.Options{Prefix: settings.prefix})
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +238,9 @@ func TestReferenceExample(t *testing.T) {
 		}
 		out.Warnings = nil
 		// Functions cannot be compared.
-		as.Source.MySQL.Password, out.Source.MySQL.Password = nil, nil
+		for _, cfg := range []*Config{as, out} {
+			cfg.Source.Driver.(*mysql.Driver).Options.Password, cfg.Sink.Destinations = nil, driver.Destinations{}
+		}
 		if !reflect.DeepEqual(out, as) {
 			t.Errorf("%+v\n%+v", out, as)
 		}

@@ -13,15 +13,8 @@ import (
 // template returns the template of a stream's destination and how values are written into it. The
 // configuration has checked it.
 func (c *Config) template(s *Stream) (*sink.Template, sink.Escape, error) {
-	parse, escape := sink.ParseSubject, sink.EscapeToken
-	switch c.Sink.Scheme {
-	case "kafka":
-		parse, escape = sink.ParseTopic, sink.EscapeNone
-	case "stdout":
-		parse, escape = func(text string) (*sink.Template, error) { return sink.ParseTemplate(text) }, sink.EscapeNone
-	}
-	t, err := parse(s.Destination)
-	return t, escape, err
+	t, err := c.Sink.Destinations.Parse(s.Destination)
+	return t, c.Sink.Destinations.Escape, err
 }
 
 // vars are the values that are the same for all events of a shard.
@@ -85,7 +78,7 @@ func (c *Config) Address(s *Stream, table, eventType string) string {
 func (c *Config) Destinations(s *Stream) []string {
 	one := *c
 	one.Streams = []Stream{*s}
-	if c.Sink.Scheme == "kafka" {
+	if c.Sink.Destinations.Topics {
 		return one.Topics()
 	}
 	return one.Published()
@@ -144,9 +137,12 @@ func (c *Config) Published() []string {
 	return withoutCovered(wildcards(c.destinationsOf(open, c.types)))
 }
 
-// Readable returns the subjects that events may lie on: those of published, and those of versions
-// for which a domain was one token.
+// Readable returns the topics or subjects that events may lie on: those of published, and those of
+// versions for which a domain was one token.
 func (c *Config) Readable() []string {
+	if c.Sink.Destinations.Topics {
+		return c.Topics()
+	}
 	former := wildcards(c.filled(open, c.types, (*sink.Template).OneTokenDomain))
 	all := slices.Concat(c.Published(), former)
 	slices.Sort(all)
@@ -283,7 +279,7 @@ func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
 		return
 	}
 	switch {
-	case cfg.Sink.Scheme != "kafka":
+	case !cfg.Sink.Tombstones:
 		l.warn(variable, "has no effect: only Kafka has tombstones")
 	case s.Kind == event.Release:
 		l.warn(variable, "has no effect on a release stream: it has no deleted events")
@@ -294,7 +290,7 @@ func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
 // there are none, and for auto where other entities may have the same keys there, which a tombstone
 // would delete.
 func (c *Config) Tombstones() func(s *Stream, topic string) string {
-	if c.Sink.Scheme != "kafka" {
+	if !c.Sink.Tombstones {
 		return func(*Stream, string) string { return tombstonesOff }
 	}
 	shared := c.Uncompactable()

@@ -3,9 +3,11 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"example.org/bridge/internal/driver/mysql"
 	"example.org/bridge/tests/testall"
 )
 
@@ -40,7 +42,7 @@ func TestATokenIsReadAgain(t *testing.T) {
 	}
 	for _, token := range []string{"first.token.x", "second.token.x", "third.token.x"} {
 		rewrite(t, path, token+"\n")
-		if got, err := cfg.Sink.Kafka.Token(); err != nil || got != token {
+		if got, err := kafkaOf(cfg.Sink).SASL.Token(); err != nil || got != token {
 			t.Fatalf("%q, %v", got, err)
 		}
 		if got := secrets.Clean("Bearer " + token); got != "Bearer "+redacted {
@@ -55,7 +57,7 @@ func TestATokenIsReadAgain(t *testing.T) {
 func TestSecretFiles(t *testing.T) {
 	t.Run("a password is read again at each call, without its line end", func(t *testing.T) {
 		path := secretFile(t, " hunter2 \r\n")
-		password := load(t, scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", path)).Sink.Kafka.Password
+		password := kafkaOf(load(t, scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", path)).Sink).SASL.Password
 		if got, err := password(); err != nil || got != " hunter2 " {
 			t.Fatalf("%q, %v", got, err)
 		}
@@ -74,35 +76,39 @@ func TestSecretFiles(t *testing.T) {
 	t.Run("so is the password in the URL of the source", func(t *testing.T) {
 		path := secretFile(t, "mysql://u:p%40ss@h/d\n")
 		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Source
-		if got, err := source.MySQL.Password(); err != nil || got != "p@ss" || source.MySQL.Host != "h" || source.Addr != "h:3306" {
+		options := &source.Driver.(*mysql.Driver).Options
+		if got, err := options.Password(); err != nil || got != "p@ss" || options.Host != "h" || source.Addr != "h:3306" {
 			t.Fatalf("%q, %v, %+v", got, err, source)
 		}
 		rewrite(t, path, "mysql://u:other@h/d")
-		if got, err := source.MySQL.Password(); err != nil || got != "other" {
+		if got, err := options.Password(); err != nil || got != "other" {
 			t.Fatalf("%q, %v", got, err)
 		}
 		rewrite(t, path, "mysql://u:hunter2#@h/d")
-		if _, err := source.MySQL.Password(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := options.Password(); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Fatalf("error %v", err)
 		}
 	})
 
 	t.Run("and the login in the URL of NATS", func(t *testing.T) {
 		path := secretFile(t, "nats://u:p%2Cq@n1,n2:4333\n")
-		nats := load(t, with("BRIDGE_SINK_URL", "-", "BRIDGE_SINK_URL_FILE", path)).Sink.NATS
-		if user, password, err := nats.Login(); err != nil || user != "u" || password != "p,q" || strings.Join(nats.Servers, " ") != "n1:4222 n2:4333" {
-			t.Fatalf("%q %q, %v, %v", user, password, err, nats.Servers)
+		nats := natsOf(load(t, with("BRIDGE_SINK_URL", "-", "BRIDGE_SINK_URL_FILE", path)).Sink)
+		if user, password, err := nats.Password(); err != nil || user != "u" || password != "p,q" || strings.Join(nats.URLs, " ") != "nats://n1:4222 nats://n2:4333" {
+			t.Fatalf("%q %q, %v, %v", user, password, err, nats.URLs)
 		}
 		rewrite(t, path, "nats://u:r@n1")
-		if _, password, err := nats.Login(); err != nil || password != "r" {
+		if _, password, err := nats.Password(); err != nil || password != "r" {
 			t.Fatalf("%q, %v", password, err)
 		}
 	})
 
-	t.Run("a token stays before its server", func(t *testing.T) {
-		nats := load(t, with("BRIDGE_SINK_URL", "nats://tok%2Fen@n1,n2")).Sink.NATS
-		if nats.Login != nil || nats.Servers[0] != "tok%2Fen@n1:4222" || nats.Servers[1] != "n2:4222" {
-			t.Errorf("%v", nats.Servers)
+	t.Run("a token stays before its server, and shows nowhere", func(t *testing.T) {
+		sink := load(t, with("BRIDGE_SINK_URL", "nats://tok%2Fen@n1,n2")).Sink
+		if o := natsOf(sink); o.Password != nil || !slices.Equal(o.URLs, []string{"nats://tok%2Fen@n1:4222", "nats://n2:4222"}) {
+			t.Errorf("%v", o.URLs)
+		}
+		if !slices.Equal(sink.Servers, []string{"n1:4222", "n2:4222"}) {
+			t.Errorf("people see %q", sink.Servers)
 		}
 	})
 
@@ -114,7 +120,7 @@ func TestSecretFiles(t *testing.T) {
 			with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_NKEY", path),
 			with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_NKEY_FILE", path),
 		} {
-			if got, err := load(t, env).Sink.NATS.NKey(); err != nil || got != seed {
+			if got, err := natsOf(load(t, env).Sink).NkeySeed(); err != nil || got != seed {
 				t.Errorf("%q, %v", got, err)
 			}
 		}

@@ -1,13 +1,13 @@
 package config
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"time"
+
+	"example.org/bridge/internal/driver"
 )
 
-// The structs of this file are the one list of variables. Their tags say:
+// The structs of this file, and those of the drivers of buses, are the one list of variables. Their
+// tags say:
 //
 //   - env: the name after BRIDGE_ or BRIDGE_STREAM_<NAME>_
 //   - envDefault: the default
@@ -15,14 +15,13 @@ import (
 //   - example: a value for the reference
 //   - oneof: the values allowed, whatever their letter case; min and max: the bounds, inclusive
 //   - secret: the value is never shown, and NAME_FILE may name a file that holds it
+//   - spaces: the value may begin or end with white space
 
 // globalSettings are the variables that hold for the whole process.
 type globalSettings struct {
 	Ends    endSettings     `group:"Source and sink"`
 	Process processSettings `group:"The process"`
 	Tuning  Tuning          `group:"Defaults for all streams"`
-	Kafka   kafkaSettings   `group:"Kafka"`
-	NATS    natsSettings    `group:"NATS JetStream"`
 }
 
 type endSettings struct {
@@ -47,7 +46,7 @@ type processSettings struct {
 	Trace            string        `env:"TRACE" envDefault:"off" oneof:"on,off" doc:"on makes a span of each batch, sends it by OTLP over HTTP to where OTEL_EXPORTER_OTLP_ENDPOINT says (http://localhost:4318), and gives each message the header traceparent. See docs/operations.md."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
 	MaskKey          string        `env:"MASK_KEY" secret:"true" example:"16-characters-or-more" doc:"The key of the form sha256 of MASK: at least 16 characters. With another one, every masked value is another one."`
-	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
+	MaxInflightBytes driver.Size   `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
 	CheckpointTopic  string        `env:"CHECKPOINT_TOPIC" envDefault:"bridge-progress" doc:"With BRIDGE_CHECKPOINT_URL=bus:, the compacted topic of Kafka, of one partition, or the KV bucket of NATS, which bridge makes. Bridges of several domains may share it."`
 	Standby          string        `env:"STANDBY" example:"orders" doc:"Name of a standby group: of all processes with this name on one bus, one works and the others wait, ready to take over. Each has a checkpoint of its own. Variables that decide what is published must be the same. For Kafka and NATS. See docs/operations.md."`
@@ -73,39 +72,6 @@ type Tuning struct {
 	TimeZone            Zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The time zone of DATETIME columns, by its IANA name."`
 }
 
-type kafkaSettings struct {
-	KafkaCompression         string        `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/operations.md."`
-	KafkaTransactionalID     string        `env:"KAFKA_TRANSACTIONAL_ID" example:"bridge.orders" doc:"With BRIDGE_DELIVERY=exactly-once, the transactional id: the process that began last under it is the one that publishes. Default: bridge. and BRIDGE_DOMAIN_ID. Bridges of one domain with different streams need different ones."`
-	KafkaTransactionInterval time.Duration `env:"KAFKA_TRANSACTION_INTERVAL" envDefault:"100ms" min:"1ms" max:"10s" doc:"With BRIDGE_DELIVERY=exactly-once, how long a transaction takes in batches at most. It ends earlier when none is ready."`
-	KafkaTLS                 bool          `env:"KAFKA_TLS" envDefault:"false" doc:"Use TLS for connections to the brokers."`
-	KafkaTLSCA               string        `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
-	KafkaTLSCert             string        `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
-	KafkaTLSKey              string        `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
-	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" doc:"How to log in. Default: no login. OAUTHBEARER needs a token, AWS_MSK_IAM TLS, a region and credentials that the AWS SDK finds; the others a user and a password."`
-	KafkaSASLUsername        string        `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
-	KafkaSASLPassword        string        `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
-	KafkaSASLToken           string        `env:"KAFKA_SASL_TOKEN" secret:"true" example:"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJicmlkZ2UifQ.c2lnbmF0dXJl" doc:"With OAUTHBEARER, the access token. It expires: have a sidecar or an agent keep the file of the _FILE form fresh."`
-	KafkaSASLAWSRegion       string        `env:"KAFKA_SASL_AWS_REGION" example:"eu-west-1" doc:"With AWS_MSK_IAM, the region of the cluster. Default: AWS_REGION."`
-}
-
-type natsSettings struct {
-	NATSStream                string        `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it, and for exactly-once. With embedded: the default is BRIDGE."`
-	NATSCreateStream          bool          `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream if it is missing. embedded: always does."`
-	NATSStreamReplicas        int           `env:"NATS_STREAM_REPLICAS" min:"1" max:"5" example:"3" doc:"Replicas of a stream that bridge creates, and of its KV buckets. Default: 1, as with NATS; for buckets 3, or 1 where there are fewer servers. bridge never changes a stream that is there: bridge check compares it with what is set."`
-	NATSStreamMaxAge          time.Duration `env:"NATS_STREAM_MAX_AGE" min:"10m" max:"87600h" example:"168h" doc:"How long a stream that bridge creates keeps messages. Default: for ever. What has expired cannot be read back when the checkpoint is lost."`
-	NATSStreamMaxBytes        size          `env:"NATS_STREAM_MAX_BYTES" min:"16MiB" max:"1048576GiB" example:"10GiB" doc:"How many bytes a stream that bridge creates keeps: at that size it drops the oldest messages. Default: no limit but those of the account."`
-	NATSStreamStorage         string        `env:"NATS_STREAM_STORAGE" oneof:"file,memory" doc:"Where a stream that bridge creates keeps messages. Default: file. memory loses all that was acknowledged when its servers restart, and is refused with exactly-once."`
-	NATSStreamDuplicateWindow time.Duration `env:"NATS_STREAM_DUPLICATE_WINDOW" min:"10s" max:"24h" example:"5m" doc:"For how long a stream that bridge creates remembers message ids and drops repeats. Default: 2m, as with NATS. It costs the server about 114 bytes a message."`
-	NATSClaimSubject          string        `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
-	NATSDomain                string        `env:"NATS_DOMAIN" example:"hub" doc:"The JetStream domain that has the stream, where it is not that of the servers: of a hub behind leaf nodes, say."`
-	NATSCreds                 string        `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
-	NATSNKey                  string        `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
-	NATSTLSCA                 string        `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
-	NATSTLSCert               string        `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
-	NATSTLSKey                string        `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
-	NATSTLSHandshakeFirst     bool          `env:"NATS_TLS_HANDSHAKE_FIRST" envDefault:"false" doc:"Begin connections with TLS, for servers with handshake_first."`
-}
-
 // streamSettings are the variables of one stream besides its tuning.
 type streamSettings struct {
 	Table       string `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas. One shard each."`
@@ -127,133 +93,4 @@ type streamSettings struct {
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
 	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
-}
-
-// environment holds the BRIDGE_ variables that are set. One that is empty counts as not set.
-type environment map[string]string
-
-// parseEnvironment picks the variables of bridge out of "NAME=value" entries. White space around a
-// value is dropped, save around one that may be a secret.
-func parseEnvironment(environ []string) environment {
-	env := environment{}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) || isException(name) {
-			continue
-		}
-		if name != passwordVariable {
-			value = strings.TrimSpace(value)
-		}
-		if value != "" {
-			env[name] = value
-		}
-	}
-	return env
-}
-
-// lookup returns the value of a variable of other programs, empty where it is not set.
-func lookup(environ []string, name string) string {
-	for _, entry := range environ {
-		if value, found := strings.CutPrefix(entry, name+"="); found {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// passwordVariable is the one variable whose value may begin or end with white space.
-const passwordVariable = prefix + "KAFKA_SASL_PASSWORD"
-
-// isException reports whether a variable is none of ours: Kubernetes sets BRIDGE_SERVICE_* and
-// BRIDGE_PORT* for a Service named bridge, and the tests have variables of their own.
-func isException(name string) bool {
-	for _, begin := range []string{"TEST_", "SERVICE_", "PORT"} {
-		if strings.HasPrefix(name[len(prefix):], begin) {
-			return true
-		}
-	}
-	return false
-}
-
-// names returns the names of all variables that are set, sorted.
-func (e environment) names() []string { return slices.Sorted(maps.Keys(e)) }
-
-// known returns the names of all variables that there are with these streams.
-func known(streams []string) []string {
-	var all []string
-	for _, v := range globalVariables() {
-		all = append(all, v.names()...)
-	}
-	for _, stream := range streams {
-		for _, v := range streamVariables(stream) {
-			all = append(all, v.names()...)
-		}
-	}
-	return all
-}
-
-// globalVariables lists the variables of the process, streamVariables those of one stream.
-func globalVariables() []Variable { return variablesOf(&globalSettings{}, prefix) }
-
-func streamVariables(stream string) []Variable {
-	begin := StreamPrefix(stream)
-	return append(variablesOf(&streamSettings{}, begin), variablesOf(&Tuning{}, begin)...)
-}
-
-// StreamPrefix begins the names of a stream's variables.
-func StreamPrefix(stream string) string { return streamPrefix + strings.ToUpper(stream) + "_" }
-
-// defaultOf returns the default of a variable of the process, "" where it has none.
-func defaultOf(name string) string {
-	all := globalVariables()
-	if i := slices.IndexFunc(all, func(v Variable) bool { return v.Name == name }); i >= 0 {
-		return all[i].def
-	}
-	return ""
-}
-
-// names returns the name of the variable and, for a secret, that of its file.
-func (v *Variable) names() []string {
-	if v.secret {
-		return []string{v.Name, v.Name + fileSuffix}
-	}
-	return []string{v.Name}
-}
-
-// refuseUnknown adds a fault for every variable that nobody reads. Without knowing all streams,
-// those that may belong to one are let pass.
-func (l *loader) refuseUnknown(streams []string, allStreams bool) {
-	names := known(streams)
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	for _, name := range l.env.names() {
-		ofStream := strings.HasPrefix(name, streamPrefix)
-		if set[name] || ofStream && !allStreams && !hasStream(name, streams) {
-			continue
-		}
-		text := "is unknown" + Suggestion(name, "", names)
-		switch {
-		case ofStream && !hasStream(name, streams):
-			text += " It belongs to no stream of " + prefix + "STREAMS"
-		case isServiceLink(name):
-			text += " If Kubernetes sets it for a Service, put enableServiceLinks: false into the pod"
-		default:
-			text += " See bridge help variables"
-		}
-		l.add(name, "%s", text)
-	}
-}
-
-// hasStream reports whether the name of a variable begins as those of one of the streams do.
-func hasStream(name string, streams []string) bool {
-	return slices.ContainsFunc(streams, func(stream string) bool { return strings.HasPrefix(name, StreamPrefix(stream)) })
-}
-
-// isServiceLink reports whether Kubernetes may have set a variable for a Service whose name begins
-// with "bridge-".
-func isServiceLink(name string) bool {
-	return strings.Contains(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
-		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
 }

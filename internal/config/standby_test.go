@@ -53,8 +53,9 @@ var free = []string{
 
 // TestEveryVariableAgreesOrIsFree: whether a new variable may differ has to be decided.
 func TestEveryVariableAgreesOrIsFree(t *testing.T) {
-	cfg := load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_DELIVERY", "exactly-once"))
+	cfg := load(t, with("BRIDGE_STANDBY", "a"))
 	global, stream := cfg.agreed(), cfg.Streams[0].agreed()
+	maps.Copy(global, load(t, with("BRIDGE_SINK_URL", "nats://n")).agreed())
 	for _, v := range globalVariables() {
 		name := strings.TrimPrefix(v.Name, prefix)
 		_, ofProcess := global[name]

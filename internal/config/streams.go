@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -55,8 +56,8 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	checkFilter(l, begin, s.Filter)
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
-	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
-		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)
+	if cfg.Source.Alone && l.env[begin+"TIME_ZONE"] != "" {
+		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", cfg.Source.Scheme, prefix)
 	}
 	l.destination(begin, &s, cfg)
 	l.deadLetter(begin, &s, cfg)
@@ -174,22 +175,18 @@ func (l *loader) keyInFields(begin string, s *Stream) {
 // destination checks the template, or sets the default of the sink.
 func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 	variable := begin + "DESTINATION"
-	parse := func(text string) (*sink.Template, error) { return sink.ParseTemplate(text) }
-	fallback := "{stream}"
-	switch cfg.Sink.Scheme {
-	case "kafka":
-		parse = sink.ParseTopic
-	case "nats", "embedded":
-		parse = sink.ParseSubject
-		fallback = "eiffel.{family}.{type}.{tag}.{domain}"
+	to := cfg.Sink.Destinations
+	if to.Parse == nil {
+		// The sink is at fault.
+		to = driver.Labels
 	}
-	s.Destination = cmp.Or(s.Destination, fallback)
-	template, err := parse(s.Destination)
+	s.Destination = cmp.Or(s.Destination, to.Default)
+	template, err := to.Parse(s.Destination)
 	if err != nil {
 		l.add(variable, "%s", unquoted(err, s.Destination))
 		return
 	}
-	if cfg.Sink.Scheme == "kafka" {
+	if to.Topics {
 		l.topics(variable, template, s, cfg)
 	}
 }
@@ -219,15 +216,41 @@ func (l *loader) deadLetter(begin string, s *Stream, cfg *Config) {
 	if l.env[variable] == "" {
 		variable = prefix + "DEAD_LETTER"
 	}
-	var err error
-	switch cfg.Sink.Scheme {
-	case "kafka":
-		err = sink.CheckTopic(s.DeadLetter)
-	case "nats", "embedded":
-		err = sink.CheckSubject(s.DeadLetter)
+	if check := cfg.Sink.Destinations.Check; check != nil && s.DeadLetter != "" {
+		if err := check(s.DeadLetter); err != nil {
+			l.add(variable, "%s", unquoted(err, s.DeadLetter))
+		}
 	}
-	if s.DeadLetter != "" && err != nil {
-		l.add(variable, "%s", unquoted(err, s.DeadLetter))
+}
+
+// checkTables finds a table that a stream has twice under different names.
+func (l *loader) checkTables(cfg *Config) {
+	for _, s := range cfg.Streams {
+		known := make(map[string]bool)
+		for _, table := range s.Tables {
+			database, name := cfg.physical(table)
+			if full := database + "." + name; known[full] {
+				l.add(StreamPrefix(s.Name)+"TABLE", "names one table twice, with and without its database: name it once")
+				break
+			} else {
+				known[full] = true
+			}
+		}
+	}
+}
+
+// checkDatabase finds tables without a database where the URL names none either.
+func (l *loader) checkDatabase(cfg *Config) {
+	if cfg.Source.Driver == nil || l.has(sourceVariable) || cfg.Source.Alone || cfg.Source.Database != "" {
+		return
+	}
+	for _, s := range cfg.Streams {
+		for _, table := range s.Tables {
+			if !strings.Contains(table, ".") {
+				l.add(sourceVariable, "names no database, and %sTABLE has a table without one: write %s, or db.table", StreamPrefix(s.Name), cfg.Source.Example)
+				return
+			}
+		}
 	}
 }
 
@@ -237,7 +260,7 @@ func (c *Config) physical(table string) (database, name string) {
 	switch {
 	case !ok:
 		return c.Source.Database, table
-	case c.Source.Scheme == "sqlite":
+	case c.Source.Alone:
 		// Every file calls its database main.
 		return c.Source.Database, name
 	}

@@ -65,32 +65,6 @@ func (l *list) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// size is a number of bytes.
-type size int64
-
-var units = []struct {
-	name  string
-	bytes int64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
-}
-
-func (s *size) UnmarshalText(text []byte) error {
-	number, factor := string(text), int64(1)
-	for _, unit := range units {
-		if n := len(number) - len(unit.name); n > 0 && strings.EqualFold(number[n:], unit.name) {
-			number, factor = strings.TrimSpace(number[:n]), unit.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/factor {
-		return errors.New("invalid size: use a whole number of bytes or one with a unit (B, kB, MB, GB, KiB, MiB, GiB), as in 32MiB")
-	}
-	*s = size(n * factor)
-	return nil
-}
-
 // Percent is a share between 0 and 1.
 type Percent float64
 

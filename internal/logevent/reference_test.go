@@ -20,6 +20,7 @@ var explainedIn = map[string]string{
 	"checkpoint/store/pebble": "The checkpoint",
 	"cmd/bridge":              "Logs",
 	"internal/app":            "Logs",
+	"internal/driver/nats":    "Logs",
 	"internal/buscopy":        "Progress on the bus",
 	"internal/catchup":        "Catch-up",
 	"internal/httpapi":        "HTTP",

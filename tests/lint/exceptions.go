@@ -19,6 +19,11 @@ var (
 		"internal/shard/metrics.go":        "names a label of a metric that alerts rely on",
 		"docs/fault-matrix.md":             "is a record of a run, in the words of its day",
 	}
+	// schemes begin URLs of buses and databases, and kinds are the folders of one kind of them.
+	schemes = []string{"kafka", "nats", "embedded", "stdout", "mysql", "sqlite"}
+	kinds   = []string{
+		"internal/driver/", "sink/kafka/", "sink/jetstream/", "sink/embedded/", "sink/stdout/", "source/mysql/", "source/sqlite/", "examples/", "tests/",
+	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{
 		"internal/shard.nomination": "is a request that another goroutine serves until its caller leaves",

@@ -32,6 +32,10 @@ func TestCheck(t *testing.T) {
 		{"a/a_test.go", "package a\n\nfunc f() {\n\tsynctest.Test(t, func(t *testing.T) { <-time.After(1) })\n}\n", nil},
 		{"a/a.go", "package a\n\n// settles it in place.\nfunc openLane(deadLetter int) string { return \"whoever\" }\n",
 			[]string{`a/a.go:3: "settles" is a retired word`, `a/a.go:4: "lane" in the name openLane is a retired word`, `a/a.go:4: "whoever" is a retired word`}},
+		{"a/a.go", "package a\n\nconst bus = \"nats\"\n\nvar b = s == \"kafka\" || s == bus\n", []string{
+			`a/a.go:5: a decision by the scheme "kafka": have internal/driver say what differs`, `a/a.go:5: a decision by the scheme "nats": have internal/driver say what differs`,
+		}},
+		{"internal/driver/kafka/a.go", "package kafka\n\nvar b = s == \"kafka\"\n", nil},
 		{"a/a.go", "package a\n\nfunc takeAll() {}\n\nfunc lookup() {}\n", []string{`a/a.go:3: "take" begins the name takeAll: use the verb of the field`}},
 		{"a/a.go", "package a\n\nconst e = \"%q is no duration\"\n", []string{`a/a.go:3: "is no d…": say what is wrong and what to use`}},
 		{"docs/guarantees.md", "| | lost | test |\n|---|---|---|\n| a | nothing | `TestGone` |\n| b | nothing | |\n\n| c | d |\n",

@@ -75,6 +75,9 @@ func check(files map[string][]byte) ([]string, error) {
 			c.test(file)
 		}
 		c.types(path.Dir(name), file)
+		if product(name) {
+			c.schemes(file)
+		}
 		c.columns(name, text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.methods)) {
@@ -134,6 +137,43 @@ func (c *checker) types(dir string, file *ast.File) {
 			if all := s.Fields.NumFields(); all > mostFields && !fields.cover(name) {
 				c.add(s.Pos(), "%s has %d fields, at most %d: it is two types", name, all, mostFields)
 			}
+		}
+		return true
+	})
+}
+
+// product reports whether a file is a part of the program and of no single bus or database.
+func product(name string) bool {
+	return !strings.HasSuffix(name, "_test.go") && !slices.ContainsFunc(kinds, func(folder string) bool { return strings.HasPrefix(name, folder) })
+}
+
+// schemes finds decisions by the kind of a bus or database: comparisons and cases with a scheme. A
+// driver says what its kind can do.
+func (c *checker) schemes(file *ast.File) {
+	constants := make(map[string]ast.Expr)
+	refuse := func(all ...ast.Expr) {
+		for _, e := range all {
+			value := e
+			if name, ok := e.(*ast.Ident); ok {
+				value = constants[name.Name]
+			}
+			if literal, ok := value.(*ast.BasicLit); ok && slices.Contains(schemes, strings.Trim(literal.Value, "\"`")) {
+				c.add(e.Pos(), "a decision by the scheme %s: have internal/driver say what differs", literal.Value)
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for i, value := range n.Values {
+				constants[n.Names[i].Name] = value
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.EQL || n.Op == token.NEQ {
+				refuse(n.X, n.Y)
+			}
+		case *ast.CaseClause:
+			refuse(n.List...)
 		}
 		return true
 	})

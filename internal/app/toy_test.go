@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/standby"
+	standbymemory "example.org/bridge/internal/standby/memory"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/internal/verify/bus"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+)
+
+// toyDatabase and toyBus are drivers of what a household has in memory. They show what a new
+// database and a new bus take: nothing outside this file knows them but the lists of drivers.
+type (
+	toyDatabase struct{ *household }
+	toyBus      struct{ *household }
+)
+
+var (
+	_ driver.Database = toyDatabase{}
+	_ driver.Readable = toyBus{}
+	_ driver.Shared   = toyBus{}
+)
+
+func (toyDatabase) Scheme() string { return "toytables" }
+
+func (toyDatabase) Load(in *driver.Input) driver.DatabaseTraits {
+	_, name, _ := strings.Cut(in.URL, ":")
+	return driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
+}
+
+func (d toyDatabase) Open(int, *slog.Logger) (source.Source, error) { return d.tables, nil }
+
+func (toyBus) Scheme() string { return "toybus" }
+
+func (toyBus) Settings() []driver.Settings { return nil }
+
+func (toyBus) Load(in *driver.Input) driver.BusTraits {
+	if _, rest, _ := strings.Cut(in.URL, ":"); rest != "" {
+		in.Fault("SINK_URL", "has something after toybus: write toybus: alone")
+	}
+	return driver.BusTraits{Destinations: driver.Topics, Tombstones: true, LogsOutages: true}
+}
+
+func (b toyBus) Open(driver.Use) (sink.Sink, error) {
+	if b.unreadable {
+		return struct{ sink.Sink }{keptSink{b.bus}}, nil
+	}
+	return keptSink{b.bus}, nil
+}
+
+func (b toyBus) Read(ctx context.Context, _ driver.Use, what driver.Reading) (verify.Bus, error) {
+	return bus.Open(ctx, bus.Options{Reader: keptSink{b.bus}, Topics: what.Destinations})
+}
+
+func (toyBus) Group(name string) string { return name }
+
+func (toyBus) Grant(string) string { return "" }
+
+func (b toyBus) Elector(_ string, silence time.Duration, _ driver.Use) (standby.Elector, error) {
+	return standby.NewLease(standbymemory.New(&b.entries), silence), nil
+}
+
+func (b toyBus) Progress(string, time.Duration, driver.Use) (buscopy.Bucket, sink.Inspector, error) {
+	return &b.bucket, b, nil
+}
+
+func (toyBus) Inspect(context.Context) inspect.Report { return inspect.Report{} }

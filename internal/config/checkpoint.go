@@ -1,0 +1,202 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"example.org/bridge/internal/driver"
+)
+
+// topicName is what a topic of Kafka and a bucket of NATS may both be called.
+var topicName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+
+const (
+	checkpointVariable = prefix + "CHECKPOINT_URL"
+	topicVariable      = prefix + "CHECKPOINT_TOPIC"
+	checkpointExample  = "file:///var/lib/bridge/bridge.db"
+)
+
+// checkpoint checks BRIDGE_CHECKPOINT_URL and returns the path of the folder, and whether progress
+// is kept on the bus, too. The path is empty where bus: names none.
+func (l *loader) checkpoint(text string) (path string, onBus bool) {
+	if l.has(checkpointVariable) {
+		return "", false
+	}
+	scheme, rest, ok := l.cutScheme(checkpointVariable, text, []string{"file", "bus"}, checkpointExample)
+	if !ok {
+		return "", false
+	}
+	onBus = scheme == "bus"
+	if onBus && rest == "" {
+		return "", true
+	}
+	if local, isURL := strings.CutPrefix(rest, "//"); isURL && !strings.HasPrefix(local, "/") {
+		l.add(checkpointVariable, "names a host where the path should be: write %s with three slashes, or file:bridge.db for a relative path", checkpointExample)
+		return "", onBus
+	} else if isURL {
+		rest = local
+	}
+	path, err := url.PathUnescape(rest)
+	if err != nil || path == "" || strings.HasSuffix(path, "/") || strings.ContainsAny(rest, "?#\x00") || strings.Contains(path, "\x00") {
+		l.add(checkpointVariable, "names no folder: write %s, or file:bridge.db for a relative path, with ? as %%3F, # as %%23 and %% as %%25", checkpointExample)
+		return "", onBus
+	}
+	return path, onBus
+}
+
+// setProgress checks whether progress is kept on the bus, and finds a folder where none is named.
+func (cfg *Config) setProgress(l *loader, onBus bool, topic string, streams []string) {
+	_, shared := cfg.Sink.Driver.(driver.Shared)
+	switch {
+	case !onBus:
+		if topic != defaultOf(topicVariable) {
+			l.warn(topicVariable, "has no effect without %s=bus:", checkpointVariable)
+		}
+		return
+	case !shared && !l.has(sinkVariable):
+		l.add(checkpointVariable, "is bus:, and the sink %s: keeps no progress: use Kafka or NATS, or a folder, as in %s", cfg.Sink.Scheme, checkpointExample)
+	case !topicName.MatchString(topic):
+		l.add(topicVariable, "invalid name: use up to 200 letters, digits, - and _")
+	default:
+		cfg.CheckpointTopic = topic
+	}
+	if cfg.CheckpointPath == "" {
+		cfg.CheckpointPath = temporaryFolder(cfg, streams)
+	}
+}
+
+// temporaryFolder returns a folder that a process of this configuration finds again when it is
+// restarted in its container, and that no other process on the host has: two on one host have
+// different addresses.
+func temporaryFolder(cfg *Config, streams []string) string {
+	names := append([]string{cfg.DomainID, cfg.HTTPAddr}, slices.Sorted(slices.Values(streams))...)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return filepath.Join(os.TempDir(), "bridge-"+hex.EncodeToString(sum[:6]))
+}
+
+// checkTopics refuses a stream that publishes to the topic of the checkpoint.
+func (cfg *Config) checkTopics(l *loader) {
+	if cfg.CheckpointTopic == "" || !cfg.Sink.Destinations.Topics {
+		return
+	}
+	for i := range cfg.Streams {
+		if s := &cfg.Streams[i]; slices.Contains(cfg.Destinations(s), cfg.CheckpointTopic) {
+			l.add(topicVariable, "is a topic of the stream %s: use one of its own", s.Name)
+		}
+	}
+}
+
+// LoadCheckpointPath reads BRIDGE_CHECKPOINT_URL and nothing else, for the commands that need only
+// that. With bus: it returns an error that wraps ErrOnBus: Load says the rest.
+func LoadCheckpointPath(environ []string) (string, error) {
+	l := &loader{env: parseEnvironment(environ), secrets: &Redactor{}}
+	path, onBus := l.checkpoint(cmp.Or(l.env[checkpointVariable], defaultOf(checkpointVariable)))
+	if onBus {
+		return "", ErrOnBus
+	}
+	return path, l.err()
+}
+
+// ErrOnBus is returned where the folder of the checkpoint is not all of it.
+var ErrOnBus = errors.New("progress is kept on the bus")
+
+const standbyVariable = prefix + "STANDBY"
+
+// standbyName is what a name of a group may be: a part of the name of a group of Kafka, and of a
+// key of NATS.
+var standbyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// check checks the standby group, and says what its processes must agree on.
+func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
+	p := &settings.Process
+	_, shared := cfg.Sink.Driver.(driver.Shared)
+	*s = Standby{Group: p.Standby, Timeout: p.StandbyTimeout}
+	switch {
+	case p.Standby == "":
+		if timeout := standbyVariable + "_TIMEOUT"; l.env[timeout] != "" && l.env[timeout] != defaultOf(timeout) {
+			l.warn(timeout, "has no effect without %s", standbyVariable)
+		}
+		return
+	case !standbyName.MatchString(p.Standby):
+		l.add(standbyVariable, "invalid name: use up to 100 letters, digits, - and _")
+	case !shared && !l.has(sinkVariable):
+		l.add(standbyVariable, "is set, and the sink %s: cannot tell several processes which of them works: use Kafka or NATS, or unset this", cfg.Sink.Scheme)
+	}
+	for i := range cfg.Streams {
+		if stream := &cfg.Streams[i]; stream.Start.Latest && cfg.CheckpointTopic == "" {
+			l.add(StreamPrefix(stream.Name)+"START", "latest is decided by one process, and no other one of %s knows what it decided before a row is published: set %s=bus:, or use an id, or beginning", standbyVariable, checkpointVariable)
+		}
+	}
+	agreed := make(agreement)
+	agreed.add(prefix, l.globalVariables(), cfg.agreed())
+	for i := range cfg.Streams {
+		stream := &cfg.Streams[i]
+		agreed.add(StreamPrefix(stream.Name), streamVariables(stream.Name), stream.agreed())
+	}
+	s.Settings = agreed
+}
+
+// agreement has a hash of each variable.
+type agreement map[string]string
+
+// add adds the values of variables, whose names begin with begin, where they are not the defaults:
+// so one that a former version does not know differs only where it is set.
+func (a agreement) add(begin string, variables []Variable, values map[string]string) {
+	for _, v := range variables {
+		if value := values[strings.TrimPrefix(v.Name, begin)]; value != "" && value != v.def {
+			sum := sha256.Sum256([]byte(value))
+			a[v.Name] = base64.RawURLEncoding.EncodeToString(sum[:6])
+		}
+	}
+}
+
+// agreed returns the values of the variables of the process that decide what is published. How the
+// source and the bus are reached may differ.
+func (c *Config) agreed() map[string]string {
+	streams := make([]string, len(c.Streams))
+	for i := range c.Streams {
+		streams[i] = c.Streams[i].Name
+	}
+	slices.Sort(streams)
+	values := map[string]string{
+		"SOURCE_URL": c.Source.Scheme + "/" + c.Source.Database, "DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
+		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(),
+	}
+	// The folder is of each process.
+	values["CHECKPOINT_URL"], values["CHECKPOINT_TOPIC"] = "", c.CheckpointTopic
+	if c.CheckpointTopic != "" {
+		values["CHECKPOINT_URL"] = "bus:"
+	}
+	for name, value := range c.Sink.Agreed {
+		values[string(name)] = value
+	}
+	return values
+}
+
+// agreed returns the values of the variables of a stream that decide what is published.
+func (s *Stream) agreed() map[string]string {
+	text := func(v any, empty bool) string {
+		if empty {
+			return ""
+		}
+		return fmt.Sprint(v)
+	}
+	return map[string]string{
+		"TABLE": strings.Join(s.Tables, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
+		"EVENT_VERSION": s.Version, "EVENT_FORMAT": string(s.Format),
+		"FIELDS": text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
+		"DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag, "START": text(s.Start, s.Start == Start{}),
+		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder,
+		"KAFKA_TOMBSTONES": s.KafkaTombstones, "DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "ON_SCHEMA_CHANGE": s.OnSchemaChange, "TIME_ZONE": s.TimeZone.Location.String(),
+	}
+}

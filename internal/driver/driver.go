@@ -1,0 +1,214 @@
+// Package driver has what bridge knows of a kind of bus or database before it is opened: its URL,
+// its variables, what it can do, and how it is opened.
+//
+// # Terms
+//
+// A [Bus] is the driver of a kind of bus, a [Database] that of a kind of database. Both are made
+// for one configuration: Load checks what the environment says and keeps it, and all other methods
+// use what it has found.
+//
+// # Adding a driver
+//
+// Write a type that implements [Bus] or [Database], and add it to the lists in
+// internal/config/drivers.go. What a bus can do beyond being published to are interfaces of its
+// own: [Readable], [Shared], [Inspector].
+package driver
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+)
+
+// GiveUpAfter is how long a command waits for a bus that does not answer.
+const GiveUpAfter = 30 * time.Second
+
+// Bus is a kind of bus.
+type Bus interface {
+	// Scheme begins the URLs of the bus.
+	Scheme() string
+	// Settings are the variables of the bus. They are filled before Load is called.
+	Settings() []Settings
+	// Load checks the URL and the settings, and reports what is wrong. After a fault nothing else
+	// of the driver is used.
+	Load(in *Input) BusTraits
+	// Open opens the bus for publishing.
+	Open(u Use) (sink.Sink, error)
+}
+
+// Settings are variables of drivers. Two drivers may have the same: Fields are then equal.
+type Settings struct {
+	// Title is that of their group in the reference.
+	Title string
+	// Fields points to a struct with tags as in internal/config/settings.go.
+	Fields any
+}
+
+// BusTraits say what a bus is like.
+type BusTraits struct {
+	// Servers are host:port of those who serve it, without a login; none where it has no address.
+	// Protocol is what AsyncAPI calls it.
+	Servers  []string
+	Protocol string
+	// Destinations says how they are written.
+	Destinations Destinations
+	// Transactions: it can take each batch as a whole and once. Tombstones: messages without a body
+	// delete others.
+	Transactions, Tombstones bool
+	// LogsOutages: its sink itself logs what it meets in Ready.
+	LogsOutages bool
+	// Agreed are the values of variables of the bus that all processes of a standby group must
+	// agree on, by their names.
+	Agreed map[option.Name]string
+}
+
+// Destinations says how the destinations of a bus are written.
+type Destinations struct {
+	// Default is the template where none is set.
+	Default string
+	// Parse parses a template, and Escape writes a value into it. Check returns an error for a
+	// destination that cannot be.
+	Parse  func(text string) (*sink.Template, error)
+	Escape sink.Escape
+	Check  func(destination string) error
+	// Topics: a destination depends on no event, so all of them are known. Else they are subjects,
+	// of which wildcards stand for many.
+	Topics bool
+}
+
+// The ways to write destinations.
+var (
+	Topics   = Destinations{"{stream}", sink.ParseTopic, sink.EscapeNone, sink.CheckTopic, true}
+	Subjects = Destinations{"eiffel.{family}.{type}.{tag}.{domain}", sink.ParseSubject, sink.EscapeToken, sink.CheckSubject, false}
+	// Labels are printed, so they can be any text.
+	Labels = Destinations{
+		Default: "{stream}", Parse: func(text string) (*sink.Template, error) { return sink.ParseTemplate(text) },
+		Escape: sink.EscapeNone, Check: func(string) error { return nil },
+	}
+)
+
+// Use says what a bus is opened for.
+type Use struct {
+	// Topics are those of all streams, where the bus has topics. Uncompactable says why compaction
+	// would lose events on some of them, and of Asked depends on compaction what is published.
+	Topics        []string
+	Uncompactable map[string]string
+	Asked         []string
+	// Subjects are those of a stream that takes all messages, where the bus has subjects. Published
+	// are those to publish to, Readable also those that were published to once.
+	Subjects, Published, Readable []string
+	// Domain and Streams are whose events they are.
+	Domain  string
+	Streams []string
+
+	Logger *slog.Logger
+	// Fault and Session are called as the options of sinks say. Optional.
+	Fault   sink.Fault
+	Session func(tp string)
+}
+
+// Readable is a Bus that keeps messages, so that commands can read them.
+type Readable interface {
+	Bus
+	// Read opens destinations for reading, with connections of its own.
+	Read(ctx context.Context, u Use, what Reading) (verify.Bus, error)
+}
+
+// Reading says what a command reads: whole topics, or subjects.
+type Reading struct {
+	Destinations []string
+	// Command is the name of the command in errors.
+	Command string
+	// Running is the open sink of this process, nil in a process that publishes nothing.
+	Running sink.Sink
+}
+
+// Shared is a Bus by which several processes can share their work, and which can keep progress.
+type Shared interface {
+	Bus
+	// Group is the name on the bus of a standby group. Elector opens what tells which process of it
+	// works; silence is how long that one may not be heard of. Grant is the command that lets the
+	// login take part, empty where there is none.
+	Group(name string) string
+	Elector(name string, silence time.Duration, u Use) (standby.Elector, error)
+	Grant(name string) string
+	// Progress opens the topic or bucket that has copies of the progress, with connections of its
+	// own. giveUp bounds the wait for a bus that does not answer; 0 waits for ever.
+	Progress(topic string, giveUp time.Duration, u Use) (buscopy.Bucket, sink.Inspector, error)
+}
+
+// Inspector is a Bus that is not opened to be inspected, because that would start a server.
+type Inspector interface {
+	Bus
+	// Inspect looks at the bus as [sink.Inspector] says.
+	Inspect(ctx context.Context, u Use) inspect.Report
+}
+
+// Database is a kind of database.
+type Database interface {
+	// Scheme begins the URLs of the database.
+	Scheme() string
+	// Load checks the URL, and reports what is wrong.
+	Load(in *Input) DatabaseTraits
+	// Open opens the database with so many connections at most. It connects at the first read.
+	Open(conns int, logger *slog.Logger) (source.Source, error)
+}
+
+// DatabaseTraits say what a database is like.
+type DatabaseTraits struct {
+	// Addr is host:port, or the path of the file, for the log.
+	Addr string
+	// Database is data.row.source of tables without a database. Empty where the URL names none.
+	Database string
+	// Alone: there is one database, whatever tables call it, and it has one time zone.
+	Alone bool
+	// Example is a URL that names a database.
+	Example string
+}
+
+// Input is what the environment says to a driver.
+type Input struct {
+	// URL is the whole text of the variable that has the URL.
+	URL string
+	// TimeZone is that of DATETIME columns, DomainID meta.source.domainId.
+	TimeZone *time.Location
+	DomainID string
+	// ExactlyOnce and ProgressOnBus tell whether that was asked for.
+	ExactlyOnce, ProgressOnBus bool
+	// Checkpoint is the folder of the checkpoint, empty where it is chosen later.
+	Checkpoint string
+	Report
+	Files
+}
+
+// Report takes what is wrong. Names of settings among args are written out in full. No text may
+// hold a value of a variable, which may be a secret.
+type Report interface {
+	Fault(name option.Name, format string, args ...any)
+	// Warn is for what has no effect or is unwise.
+	Warn(name option.Name, format string, args ...any)
+	// Faulty reports whether something is wrong with a variable, or its file, already.
+	Faulty(names ...option.Name) bool
+}
+
+// Files reads what variables and the files that they name hold.
+type Files interface {
+	// Secret returns a function that returns the value of a variable as it is at each call: where
+	// the variable names a file, every call reads it. inFile tells whether it does.
+	Secret(name option.Name) (read Secret, inFile bool)
+	// Hide keeps a secret out of logs; Replace does so in place of a former one.
+	Hide(secret string)
+	Replace(former, secret string)
+	// TLS checks the PEM files that the variables named begin+"CA", "CERT" and "KEY" name.
+	TLS(begin option.Name, files TLS)
+	// Others returns a variable of other programs, empty where it is not set.
+	Others(variable string) string
+}

@@ -1,0 +1,37 @@
+// Package sqlite is the driver of sqlite:, a file of SQLite.
+package sqlite
+
+import (
+	"cmp"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sqlite"
+)
+
+// Driver implements [driver.Database].
+type Driver struct{ Options sqlite.Options }
+
+func (*Driver) Scheme() string { return "sqlite" }
+
+// Load parses sqlite:///path. The database has the base name of the file.
+func (d *Driver) Load(in *driver.Input) driver.DatabaseTraits {
+	options, err := sqlite.ParseURL(in.URL)
+	if err != nil {
+		in.Fault(option.SourceURL, "%v", err)
+	}
+	options.TimeZone = in.TimeZone
+	d.Options = options
+	file := filepath.Base(options.Path)
+	return driver.DatabaseTraits{Addr: options.Path, Database: cmp.Or(strings.TrimSuffix(file, filepath.Ext(file)), file), Alone: true}
+}
+
+func (d *Driver) Open(conns int, logger *slog.Logger) (source.Source, error) {
+	options := d.Options
+	options.MaxConns, options.Logger = conns, logger
+	return sqlite.Open(options)
+}
