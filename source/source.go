@@ -187,6 +187,10 @@ type Query struct {
 // becomes so counts as another.
 const ReadOnly = "read-only"
 
+// UID begins the word of the Server of a page that tells servers of the same names apart: digits
+// follow. Not every server has one, and former versions did not ask for it.
+const UID = "uid="
+
 // WithoutRole returns the Server of a page whether it is read-only or not.
 func WithoutRole(server string) string { return strings.TrimSuffix(server, " "+ReadOnly) }
 

@@ -223,6 +223,24 @@ func TestAnotherDatabase(t *testing.T) {
 	}
 }
 
+// TestServersOfTheSameNames: tables of states that were filled again on their server are no other
+// database, those of a server of the same names are; a former version did not tell them apart.
+func TestServersOfTheSameNames(t *testing.T) {
+	for was, stops := range map[string]bool{"db-0 uid=1": true, "db-0": false, "db-0 uid=2": false} {
+		s := newScene(t, event.Capability, event.FormatEiffel, 0)
+		for name, table := range s.tables {
+			table.Move(was, false)
+			s.fill(table, "old", 40)
+			s.publish(t, name, true)
+			s.replace(name, "other", 50)
+			s.tables[name].Move("db-0 uid=2", false)
+		}
+		if err := s.check(t); errors.Is(err, lineage.ErrOtherDatabase) != stops {
+			t.Errorf("%s: %v", was, err)
+		}
+	}
+}
+
 // TestColumnsThatRepeatTellNothing: half of the values that hardly repeat decide.
 func TestColumnsThatRepeatTellNothing(t *testing.T) {
 	s := &scene{kind: event.Release}

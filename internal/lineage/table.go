@@ -70,7 +70,7 @@ func (t *Table) compare(ctx context.Context, newest Newest, values func(context.
 	if v.Survived || !c.check.Moved {
 		return v, nil
 	}
-	if origin.Server == v.Here && t.Encoder.Kind() == event.Capability {
+	if published.SameName(origin.Server, v.Here) && t.Encoder.Kind() == event.Capability {
 		// Its server was started again, and a table of states may be filled again.
 		return v, nil
 	}

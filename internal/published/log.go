@@ -3,6 +3,7 @@ package published
 import (
 	"cmp"
 	"encoding/binary"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,17 @@ const startedWithin = 2 * time.Second
 // SameServer reports whether both are of one server that was not started in between.
 func (o Origin) SameServer(other Origin) bool {
 	apart := time.Duration(o.Started-other.Started) * time.Second
-	return o.Server == other.Server && (o.Started == 0 || other.Started == 0 || apart.Abs() <= startedWithin)
+	return SameName(o.Server, other.Server) && (o.Started == 0 || other.Started == 0 || apart.Abs() <= startedWithin)
+}
+
+// uid is the word of a server that source.UID begins.
+var uid = regexp.MustCompile(" " + source.UID + "[0-9]+")
+
+// SameName reports whether a server has the name of another one. One that was saved by a former
+// version has no uid.
+func SameName(a, b string) bool {
+	u, v := uid.FindString(a), uid.FindString(b)
+	return a == b || (u == "") != (v == "") && strings.Replace(a, u, "", 1) == strings.Replace(b, v, "", 1)
 }
 
 // ServerAndDatabase names where rows are read: by the Server of a page, whatever its role, and the

@@ -274,6 +274,25 @@ func TestAListOfTheFormerVersionIsRead(t *testing.T) {
 	}
 }
 
+// TestServersOfTheSameNames: the uid tells them apart, where both have one.
+func TestServersOfTheSameNames(t *testing.T) {
+	for _, c := range []struct {
+		was, is string
+		same    bool
+	}{
+		{"db-0 3306 1 uid=7/shop", "db-0 3306 1 uid=7/shop", true},
+		{"db-0 3306 1 uid=7/shop", "db-0 3306 1 uid=70/shop", false},
+		{"db-0 3306 1/shop", "db-0 3306 1 uid=7/shop", true},
+		{"db-0 3306 1 uid=7/shop", "db-0 3306 1/shop", true},
+		{"db-0 3306 1/shop", "db-0 3306 2 uid=7/shop", false},
+		{"db-0 3306 1/shop", "db-0 3306 1 uid=7/other", false},
+	} {
+		if got := (published.Origin{Server: c.is, Started: 5}).SameServer(published.Origin{Server: c.was, Started: 5}); got != c.same {
+			t.Errorf("%q and %q: %t", c.was, c.is, got)
+		}
+	}
+}
+
 func TestAStopOutlivesItsRows(t *testing.T) {
 	l := published.NewLog(16)
 	l.Stop("the next id is 1")

@@ -165,11 +165,16 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 // more words for it than ON.
 const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + source.ReadOnly + "')"
 
+// uid tells servers of MariaDB apart that have the same names, as in two namespaces of Kubernetes:
+// it is made of the address of the network card. Not every version has it.
+const uid = ", CONCAT('" + source.UID + "', CRC32(@@server_uid))"
+
 // identify returns the best identity that the server has. MariaDB has no @@server_uuid, a
 // compatible server may lack any. A server that becomes read-only becomes another one: what was
 // found out about the writer does not hold for a replica.
 func identify(ctx context.Context, session conn, s server) (string, error) {
-	candidates := []string{"@@server_uuid", "@@hostname, @@port, @@server_id", "@@hostname"}
+	const names = "@@hostname, @@port, @@server_id"
+	candidates := []string{"@@server_uuid", names + uid, names, "@@hostname"}
 	if s.isMariaDB() {
 		candidates = candidates[1:]
 	}

@@ -2,10 +2,12 @@ package mysql_test
 
 import (
 	"maps"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/tests/testenv"
 )
@@ -64,6 +66,19 @@ func testSession(t *testing.T, product testenv.Product) {
 		name := server.NewDatabase(t)
 		if _, err := s.Query(t.Context(), "CREATE TABLE "+name+".t (id INT)"); err == nil || !strings.Contains(err.Error(), "READ ONLY") {
 			t.Fatalf("error %v", err)
+		}
+	})
+	t.Run("tells servers of the same names apart", func(t *testing.T) {
+		b := newBase(t, server)
+		if _, err := b.admin.Exec("CREATE TABLE t (id int PRIMARY KEY)"); err != nil {
+			t.Fatal(err)
+		}
+		var page source.Page
+		if err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1, MaxBytes: 1 << 20}, &page); err != nil {
+			t.Fatal(err)
+		}
+		if has := regexp.MustCompile(` uid=[0-9]+$`).MatchString(page.Server); has == product.IsMySQL() {
+			t.Errorf("the server is %q", page.Server)
 		}
 	})
 }
