@@ -76,15 +76,6 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	return report, err
 }
 
-// Restore shows in the status how the last run on record ended. Run does that, too.
-func (r *Reconciler) Restore(ctx context.Context) error {
-	run, err := r.lastRun(ctx)
-	if err == nil {
-		r.tracker.update(func(s *Status) { s.restore(run) })
-	}
-	return err
-}
-
 // lastRun loads the run on record; the zero value is that there is none.
 func (r *Reconciler) lastRun(ctx context.Context) (run Run, err error) {
 	err = r.retry(ctx, "load the reconcile run", func() (err error) {

@@ -72,6 +72,16 @@ func (p *plant) start() {
 	}
 }
 
+// ran compares how often each shard ran.
+func (p *plant) ran(want ...int) {
+	p.t.Helper()
+	for i, n := range want {
+		if len(p.begun[i]) != n {
+			p.t.Errorf("ran: %v", p.begun)
+		}
+	}
+}
+
 // pass lets time pass.
 func (p *plant) pass(d time.Duration) {
 	_ = backoff.Pause(p.t.Context(), d)
@@ -105,18 +115,16 @@ func TestSchedulerRuns(t *testing.T) {
 		now := time.Now()
 		p := newPlant(t,
 			reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)},
-			reconcile.Run{Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute)},
+			reconcile.Run{Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Guard: "tripped"},
 			reconcile.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
 		p.start()
 		p.pass(10 * time.Second)
 		p.stop()
-		if len(p.begun[0]) != 1 || len(p.begun[1]) != 0 || len(p.begun[2]) != 1 {
-			t.Errorf("ran: %v", p.begun)
-		}
+		p.ran(1, 0, 1)
 		if s := p.shards[2].Status(); !s.Last.Resumed || s.Last.Scanned != 30 {
 			t.Errorf("status %+v", s)
 		}
-		if s := p.shards[1].Status(); !s.LastEnded.Equal(now.Add(-time.Minute)) {
+		if s := p.shards[1].Status(); !s.LastEnded.Equal(now.Add(-time.Minute)) || s.Guard != "tripped" {
 			t.Errorf("status %+v", s)
 		}
 	}))

@@ -80,9 +80,9 @@ func (r *Reconciler) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	status := t.status
-	for _, since := range t.tries {
-		if status.Trying.IsZero() || since.Before(status.Trying) {
-			status.Trying = since
+	for began := range t.tries {
+		if status.Trying.IsZero() || began.Before(status.Trying) {
+			status.Trying = *began
 		}
 	}
 	return status
@@ -107,10 +107,8 @@ type tracker struct {
 	// then.
 	began   bool
 	scanned uint64
-	// tries holds when each read and save under way began, by its number: one may read ahead. tried
-	// counts them.
-	tries map[int]time.Time
-	tried int
+	// tries holds when each read and save under way began: one may read ahead.
+	tries map[*time.Time]bool
 }
 
 // try records that a read or a save begins; the returned function records its end.
@@ -118,15 +116,14 @@ func (t *tracker) try() (ended func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.tries == nil {
-		t.tries = make(map[int]time.Time)
+		t.tries = make(map[*time.Time]bool)
 	}
-	t.tried++
-	this := t.tried
-	t.tries[this] = time.Now()
+	began := time.Now()
+	t.tries[&began] = true
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.tries, this)
+		delete(t.tries, &began)
 	}
 }
 

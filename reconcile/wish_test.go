@@ -41,15 +41,11 @@ func TestSchedulerRunsAtOnceWhatIsWished(t *testing.T) {
 		p.worlds[1].play("wish 1")
 		p.start()
 		p.pass(5 * time.Second)
-		if len(p.begun[0]) != 0 || len(p.begun[1]) != 1 {
-			t.Errorf("ran: %v", p.begun)
-		}
+		p.ran(0, 1)
 		p.worlds[1].play("wish 2")
 		p.pass(5 * time.Second)
 		p.stop()
-		if len(p.begun[0]) != 0 || len(p.begun[1]) != 2 {
-			t.Errorf("ran: %v", p.begun)
-		}
+		p.ran(0, 2)
 		p.worlds[1].play("answered 1 2")
 	}))
 	t.Run("and at its usual time where the wish stays", inBubble(func(t *testing.T) {
@@ -60,9 +56,7 @@ func TestSchedulerRunsAtOnceWhatIsWished(t *testing.T) {
 		p.start()
 		p.pass(10 * time.Minute)
 		p.stop()
-		if len(p.begun[0]) != 1 {
-			t.Errorf("ran: %v", p.begun)
-		}
+		p.ran(1)
 	}))
 	t.Run("and soon again where it was cut short", inBubble(func(t *testing.T) {
 		p := newPlant(t, recent())

@@ -72,35 +72,30 @@ func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, 
 // Parts returns the parts of one kind of a shard.
 func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
 	return func(yield func(store.Part, error) bool) {
-		list, err := s.partsOf(ctx, key, kind)
+		var list []store.Part
+		first := uint64(0)
+		s.mu.RLock()
+		for k, b := range s.parts {
+			if k.shard == key && k.kind == kind {
+				list = append(list, store.Part{Kind: kind, Number: k.number, Bytes: bytes.Clone(b)})
+				if k.number <= from {
+					first = max(first, k.number)
+				}
+			}
+		}
+		err := s.usable(ctx)
+		s.mu.RUnlock()
 		if err != nil {
 			yield(store.Part{}, err)
 			return
 		}
-		first, found := slices.BinarySearchFunc(list, from, func(p store.Part, n uint64) int { return cmp.Compare(p.Number, n) })
-		if !found && first > 0 {
-			first--
-		}
-		for _, p := range list[first:] {
-			if !yield(p, nil) {
+		slices.SortFunc(list, func(a, b store.Part) int { return cmp.Compare(a.Number, b.Number) })
+		for _, p := range list {
+			if p.Number >= first && !yield(p, nil) {
 				return
 			}
 		}
 	}
-}
-
-// partsOf returns copies of the parts, in the order of their numbers.
-func (s *Store) partsOf(ctx context.Context, key store.Key, kind store.Kind) ([]store.Part, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var list []store.Part
-	for k, b := range s.parts {
-		if k.shard == key && k.kind == kind {
-			list = append(list, store.Part{Kind: kind, Number: k.number, Bytes: bytes.Clone(b)})
-		}
-	}
-	slices.SortFunc(list, func(a, b store.Part) int { return cmp.Compare(a.Number, b.Number) })
-	return list, s.usable(ctx)
 }
 
 // Lookup appends the entries of entities to dst.
@@ -167,7 +162,10 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 		return err
 	}
 	for _, stream := range b.Forget {
-		s.forget(stream)
+		delete(s.views, stream)
+		maps.DeleteFunc(s.tps, func(_ uint32, r store.Registration) bool { return r.Stream == stream })
+		maps.DeleteFunc(s.shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
+		maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard.Stream == stream })
 	}
 	if b.Epoch > 0 {
 		s.epoch = b.Epoch
@@ -175,48 +173,35 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 	for _, r := range b.Registrations {
 		s.tps[r.Number] = r
 	}
-	for i := range b.Shards {
-		s.shard(&b.Shards[i])
+	for _, c := range b.Shards {
+		if c.Progress != nil {
+			p := *c.Progress
+			// As stores keep it.
+			p.Saved = time.UnixMicro(p.Saved.UnixMicro()).UTC()
+			s.shards[c.Key] = p
+		}
+		if len(c.Clear) > 0 {
+			maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard == c.Key && slices.Contains(c.Clear, k.kind) })
+		}
+		for _, p := range c.Parts {
+			if key := (partKey{c.Key, p.Kind, p.Number}); p.Bytes == nil {
+				delete(s.parts, key)
+			} else {
+				s.parts[key] = bytes.Clone(p.Bytes)
+			}
+		}
 	}
 	for _, v := range b.Views {
 		if s.views[v.Stream] == nil {
 			s.views[v.Stream] = map[string]store.Entry{}
 		}
 		for _, c := range v.Changes {
-			if c.Entry.State == store.Unknown {
+			if s.views[v.Stream][string(c.Entity)] = c.Entry; c.Entry.State == store.Unknown {
 				delete(s.views[v.Stream], string(c.Entity))
-			} else {
-				s.views[v.Stream][string(c.Entity)] = c.Entry
 			}
 		}
 	}
 	return nil
-}
-
-func (s *Store) forget(stream string) {
-	delete(s.views, stream)
-	maps.DeleteFunc(s.tps, func(_ uint32, r store.Registration) bool { return r.Stream == stream })
-	maps.DeleteFunc(s.shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
-	maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard.Stream == stream })
-}
-
-func (s *Store) shard(c *store.ShardChange) {
-	if p := c.Progress; p != nil {
-		rounded := *p
-		// As stores keep it.
-		rounded.Saved = time.UnixMicro(p.Saved.UnixMicro()).UTC()
-		s.shards[c.Key] = rounded
-	}
-	for _, kind := range c.Clear {
-		maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard == c.Key && k.kind == kind })
-	}
-	for _, p := range c.Parts {
-		if key := (partKey{c.Key, p.Kind, p.Number}); p.Bytes == nil {
-			delete(s.parts, key)
-		} else {
-			s.parts[key] = bytes.Clone(p.Bytes)
-		}
-	}
 }
 
 // ForgetAbsent removes entities that were found absent before the given time.
