@@ -1,8 +1,8 @@
 package pebble
 
 import (
-	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/internal/inspect"
 	"example.org/bridge/tests/testall"
 )
 
@@ -27,18 +28,6 @@ func filled(t *testing.T, n uint64) (path string) {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// wantSetAside opens a store, which is set aside, and opens it again, empty.
-func wantSetAside(t *testing.T, path, reason string) {
-	t.Helper()
-	_, err := Open(t.Context(), path, Options{})
-	if !errors.Is(err, store.ErrSetAside) || !strings.Contains(err.Error(), filepath.Join(path, asideFolder)) || !strings.Contains(err.Error(), reason) {
-		t.Fatalf("Open returns %v", err)
-	}
-	if n, err := storetest.Prefix(openTest(t, path), 1); n != 0 || err != nil {
-		t.Errorf("the new store has %d batches, %v", n, err)
-	}
 }
 
 // largest returns the largest of Pebble's files that match.
@@ -75,21 +64,48 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
+// TestWhatCannotBeOpened has a folder that Open does not take, or sets aside, as Inspect says
+// before, which changes nothing.
+func TestWhatCannotBeOpened(t *testing.T) {
 	whole := os.DirFS(filled(t, 25))
-	for name, damage := range map[string]func(t *testing.T, path string){
-		"a table is missing": func(t *testing.T, path string) {
-			if err := os.Remove(largest(t, path, "*.sst")); err != nil {
+	in := func(name, text string) func(*testing.T, string) {
+		return func(t *testing.T, path string) { write(t, filepath.Join(path, name), []byte(text)) }
+	}
+	without := func(pattern string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.RemoveAll(largest(t, path, pattern)); err != nil {
 				t.Fatal(err)
 			}
-		},
-		"the manifest is damaged": func(t *testing.T, path string) { flip(t, largest(t, path, "MANIFEST-*"), 10) },
-		"all files are missing": func(t *testing.T, path string) {
-			if err := os.RemoveAll(filepath.Join(path, dbFolder)); err != nil {
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(t *testing.T, path string)
+		// err is what Open returns, reason a part of it. Once it was set aside, a second Open
+		// makes an empty store.
+		err    error
+		reason string
+		code   inspect.Code
+	}{
+		"a table is missing":      {without("*.sst"), store.ErrSetAside, "", inspect.CheckpointCorrupt},
+		"the manifest is missing": {without("MANIFEST-*"), store.ErrSetAside, "", inspect.CheckpointCorrupt},
+		"the manifest is damaged": {func(t *testing.T, path string) { flip(t, largest(t, path, "MANIFEST-*"), 10) }, store.ErrSetAside, "", inspect.CheckpointCorrupt},
+		"all files are missing":   {without("."), store.ErrSetAside, "", inspect.CheckpointCorrupt},
+		"the format is damaged":   {in(formatFile, "bridge"), store.ErrSetAside, formatFile, inspect.CheckpointCorrupt},
+		"damage was seen":         {in(damagedFile, "by a test\n"), store.ErrSetAside, "damage was seen before: by a test", inspect.CheckpointCorrupt},
+		"an older format":         {in(formatFile, formatText(format-1)), store.ErrSetAside, "older", inspect.CheckpointOlder},
+		"a newer format":          {in(formatFile, formatText(format+1)), store.ErrNewer, "run the newer version", inspect.CheckpointNewer},
+		"a folder of others": {func(t *testing.T, path string) {
+			if err := os.Remove(filepath.Join(path, formatFile)); err != nil {
 				t.Fatal(err)
 			}
-		},
-		"the format is damaged": func(t *testing.T, path string) { write(t, filepath.Join(path, formatFile), []byte("bridge")) },
+			write(t, filepath.Join(path, "notes"), []byte("x"))
+		}, store.ErrForeign, "notes", inspect.CheckpointForeign},
+		"a file": {func(t *testing.T, path string) {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, []byte("a shopping list"))
+		}, store.ErrForeign, "move the file away", inspect.CheckpointForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,8 +113,27 @@ func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
 			if err := os.CopyFS(path, whole); err != nil {
 				t.Fatal(err)
 			}
-			damage(t, path)
-			wantSetAside(t, path, "")
+			c.make(t, path)
+			before := files(t, path)
+			if found := mustFind(t, path, c.code); found.Known != (c.code == inspect.CheckpointOlder) {
+				t.Errorf("found %+v", found)
+			}
+			_, err := Open(t.Context(), path, Options{})
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.reason) {
+				t.Fatalf("Open returns %v", err)
+			}
+			if c.err != store.ErrSetAside {
+				if !maps.Equal(files(t, path), before) {
+					t.Error("it was changed")
+				}
+				return
+			}
+			if !strings.Contains(err.Error(), filepath.Join(path, asideFolder)) {
+				t.Errorf("%v does not say where it is", err)
+			}
+			if n, err := storetest.Prefix(openTest(t, path), 1); n != 0 || err != nil {
+				t.Errorf("the new store has %d batches, %v", n, err)
+			}
 		})
 	}
 }
@@ -170,7 +205,7 @@ func TestDamageThatIsReadLaterIsNamedAndSetAsideAtTheNextOpen(t *testing.T) {
 		if err := s.Close(); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("a damaged store is closed: %v", err)
 		}
-		wantSetAside(t, path, "damage was seen before")
+		mustFind(t, path, inspect.CheckpointCorrupt)
 		return
 	}
 	// The names are in the damaged part: Open has read it.
@@ -179,42 +214,10 @@ func TestDamageThatIsReadLaterIsNamedAndSetAsideAtTheNextOpen(t *testing.T) {
 	}
 }
 
-func TestFormats(t *testing.T) {
-	path := filled(t, 3)
-	file := filepath.Join(path, formatFile)
-	write(t, file, []byte(formatText(format+1)))
-	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrNewer) {
-		t.Fatalf("a newer format: %v", err)
-	}
-	write(t, file, []byte(formatText(format)))
-	if n, err := storetest.Prefix(openTest(t, path), 20<<10); n != 3 || err != nil {
-		t.Fatalf("after a newer version: %d batches, %v", n, err)
-	}
-	path = filled(t, 3)
-	write(t, filepath.Join(path, formatFile), []byte(formatText(format-1)))
-	wantSetAside(t, path, "older")
-}
-
-func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "bridge.db")
-	write(t, file, []byte("x"))
-	long := filepath.Join(dir, "notes")
-	write(t, long, bytes.Repeat([]byte("x"), 99))
-	for _, path := range []string{file, long, dir} {
-		if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrForeign) {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	if !bytes.Equal(read(t, file), []byte("x")) {
-		t.Error("the file was changed")
-	}
-	if _, err := Open(t.Context(), filepath.Join(dir, "none", "store"), Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "create it") {
+func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "store"), Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without a parent: %v", err)
 	}
-}
-
-func TestAFolderThatCannotBeWrittenIsNamed(t *testing.T) {
 	// Not even root makes folders there.
 	_, err := Open(t.Context(), "/sys/bridge", Options{})
 	if err == nil || errors.Is(err, store.ErrSetAside) || !strings.Contains(err.Error(), "writable") {

@@ -169,29 +169,6 @@ func TestInspect(t *testing.T) {
 		}
 		mustFind(t, path, "")
 	})
-	t.Run("tells a damaged store from a newer one, one of an older version and what is of others", func(t *testing.T) {
-		path := withShards(t)
-		write(t, filepath.Join(path, formatFile), []byte(formatText(format+1)))
-		mustFind(t, path, inspect.CheckpointNewer)
-		write(t, filepath.Join(path, formatFile), []byte(formatText(format-1)))
-		mustFind(t, path, inspect.CheckpointOlder)
-		write(t, filepath.Join(path, formatFile), []byte(formatText(format)))
-		if err := os.Remove(largest(t, path, "MANIFEST-*")); err != nil {
-			t.Fatal(err)
-		}
-		before := files(t, path)
-		if found := mustFind(t, path, inspect.CheckpointCorrupt); found.Known || found.Findings[0].Severity != inspect.Warning {
-			t.Errorf("found %+v", found)
-		}
-		if !maps.Equal(files(t, path), before) {
-			t.Error("the folder was changed")
-		}
-		file := filepath.Join(filepath.Dir(path), "list")
-		write(t, file, []byte("a shopping list"))
-		for _, name := range []string{file, filepath.Dir(file)} {
-			mustFind(t, name, inspect.CheckpointForeign)
-		}
-	})
 }
 
 func TestReadOnly(t *testing.T) {
@@ -238,33 +215,29 @@ func TestReadOnly(t *testing.T) {
 func TestOpenOrReplace(t *testing.T) {
 	path := filled(t, 3)
 	var lines bytes.Buffer
-	opts := Options{Log: slog.New(slog.NewTextHandler(&lines, nil))}
-	// The second time the one before is replaced, too.
-	for range 2 {
-		write(t, filepath.Join(path, damagedFile), []byte("by a test\n"))
-		s, err := OpenOrReplace(context.Background(), path, opts)
+	reopen := func(held uint64) {
+		t.Helper()
+		s, err := OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := storetest.Prefix(s, 1); n != 0 || err != nil {
-			t.Errorf("the new store has %d batches, %v", n, err)
+		if n, err := storetest.Prefix(s, 20<<10); n != held || err != nil {
+			t.Errorf("the store has %d batches, %v", n, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		aside := filepath.Join(path, asideFolder)
-		if text := lines.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, aside) {
-			t.Errorf("logged %s, want %s", text, aside)
-		}
-		if _, err := os.Stat(aside); err != nil {
-			t.Error(err)
-		}
+	}
+	if reopen(3); lines.Len() > 0 {
+		t.Errorf("logged %s", &lines)
+	}
+	// The second time the one that was set aside before is replaced, too.
+	for range 2 {
 		lines.Reset()
-		if s, err = OpenOrReplace(context.Background(), path, opts); err != nil || lines.Len() > 0 {
-			t.Fatalf("%v, logged %s", err, lines.String())
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+		write(t, filepath.Join(path, damagedFile), []byte("by a test\n"))
+		reopen(0)
+		if text := lines.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, filepath.Join(path, asideFolder)) {
+			t.Errorf("logged %s", text)
 		}
 	}
 	// A store that was not finished is made again.
@@ -272,12 +245,8 @@ func TestOpenOrReplace(t *testing.T) {
 	if err := os.Remove(filepath.Join(path, formatFile)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := storetest.Prefix(openTest(t, path), 1); n != 0 || err != nil {
-		t.Errorf("%d batches, %v", n, err)
-	}
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "x"), nil)
-	s, err := OpenOrReplace(t.Context(), dir, Options{})
+	reopen(0)
+	s, err := OpenOrReplace(t.Context(), filepath.Dir(path), Options{})
 	if !errors.Is(err, store.ErrForeign) || !reflect.ValueOf(s).IsNil() {
 		t.Errorf("a folder of others: %v, %v", s, err)
 	}
