@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"example.org/bridge/internal/backoff"
@@ -25,15 +24,13 @@ type Events struct {
 	o      Options
 	group  string
 	handle Handler
-	counts eventCounts
 	faults faults
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	stats EventStats
 	// consumed are by TP. They outlive a change of hands: a TP may come back.
 	consumed map[string]*consumed
 }
-
-type eventCounts struct{ handled, repeated, foreign, failed, expired atomic.Uint64 }
 
 // EventStats describe what Events has done.
 type EventStats struct {
@@ -77,10 +74,16 @@ func (e *Events) Err() error { return e.faults.err() }
 
 // Stats returns counts.
 func (e *Events) Stats() EventStats {
-	c := &e.counts
-	return EventStats{
-		Handled: c.handled.Load(), Repeated: c.repeated.Load(), Failed: c.failed.Load(), Foreign: c.foreign.Load(), Expired: c.expired.Load(),
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats
+}
+
+// add adds to one of the counts.
+func (e *Events) add(count *uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	*count++
 }
 
 // consumed is one TP as this process consumes it, by one goroutine at a time.
@@ -114,18 +117,21 @@ func (e *Events) each(ctx context.Context, tp string, stored *sink.Stored) error
 	m := &c.parser.m
 	if whose == foreign || stored.Value == nil && stored.Key != nil {
 		// The event before a tombstone has said that the entity is deleted.
-		e.counts.foreign.Add(1)
+		e.add(&e.stats.Foreign)
 		return nil
 	}
-	event := m.event(e.o.Stream)
+	event := m.event(e.o.Stream, string(m.key), stored.Value)
+	if m.deleted {
+		event.Operation = Deleted
+	}
 	event.Repeat = c.repeats.has(m.id)
 	if err := e.retry(ctx, tp, &event); err != nil {
 		return err
 	}
 	c.repeats.add(m.id)
-	e.counts.handled.Add(1)
+	e.add(&e.stats.Handled)
 	if event.Repeat {
-		e.counts.repeated.Add(1)
+		e.add(&e.stats.Repeated)
 	}
 	return nil
 }
@@ -145,7 +151,7 @@ func (e *Events) retry(ctx context.Context, tp string, event *Event) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		e.counts.failed.Add(1)
+		e.add(&e.stats.Failed)
 		err = fmt.Errorf("handle event %s of %s: %w", event.ID, tp, err)
 		e.faults.fail(tp, err)
 		if !failed {
@@ -158,7 +164,7 @@ func (e *Events) retry(ctx context.Context, tp string, event *Event) error {
 }
 
 func (e *Events) expired(tp string, err error) {
-	e.counts.expired.Add(1)
+	e.add(&e.stats.Expired)
 	e.o.Logger.Warn("the bus has removed events before they were handled", "stream", e.o.Stream, "topic_partition", tp, "error", err)
 }
 

@@ -3,9 +3,6 @@ package client
 import (
 	"bytes"
 	"encoding/json"
-	"time"
-
-	"github.com/google/uuid"
 )
 
 // stamp orders the messages of a stream across TPs: epoch and seq of bridge-state.
@@ -26,22 +23,9 @@ type position struct {
 
 // entity is what the copy holds of one entity. It is never changed, only replaced.
 type entity struct {
-	kind      *kind
-	body      []byte
-	id        [16]byte
-	row       uint64
-	published int64
-	time      int64
-	at        position
-}
-
-func (e *entity) stale() bool { return e.at.tp == 0 }
-
-// event returns the last event of the entity.
-func (e *entity) event(key, stream string) Event {
-	event := Event{Key: key, Stream: stream, ID: uuid.UUID(e.id).String(), RowID: e.row, Published: time.UnixMilli(e.published).UTC(), Body: e.body, time: e.time}
-	e.kind.describe(&event)
-	return event
+	said
+	body []byte
+	at   position
 }
 
 // outcome says what became of a message.
@@ -54,6 +38,7 @@ const (
 	repeated
 	older
 	outdated
+	outcomes = iota
 )
 
 // fold makes a table of messages. It does no I/O and has no clock. Messages of one TP are to be
@@ -180,7 +165,7 @@ func (f *fold) put(m *message, e *entity, at position, body []byte) outcome {
 		f.entities[string(m.key)] = &same
 		return repeated
 	}
-	next := &entity{kind: m.kind, body: body, id: m.id, row: m.row, published: m.published, time: m.time, at: at}
+	next := &entity{m.said, body, at}
 	name := string(m.key)
 	f.deleted.remove(name)
 	f.entities[name] = next
@@ -223,7 +208,7 @@ func (f *fold) replace(before *fold) (stale int) {
 func (f *fold) dropStale() (dropped int) {
 	f.rebuilding = false
 	for key, e := range f.entities {
-		if e.stale() {
+		if e.at.tp == 0 {
 			delete(f.entities, key)
 			f.changed(key, e, nil)
 			dropped++
@@ -231,9 +216,6 @@ func (f *fold) dropStale() (dropped int) {
 	}
 	return dropped
 }
-
-// copyBody returns a copy of a value, nil for null.
-func copyBody(value []byte) []byte { return bytes.Clone(value) }
 
 // kindIn returns meta.type and meta.version of the document in a value, nil where it cannot be
 // read. They are parts of the value where the document begins as bridge writes it.

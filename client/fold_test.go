@@ -54,7 +54,7 @@ func (f *folding) add(m told) outcome {
 
 func (m told) message(offset uint64) *message {
 	parsed := &message{
-		stored: &sink.Stored{Offset: offset}, kind: &kind{}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
+		said: said{kind: &kind{}}, stored: &sink.Stored{Offset: offset}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
 	}
 	// As meta.id: the same for the same fact.
 	copy(parsed.id[:], m.key+"="+m.says)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -266,49 +267,30 @@ func (r *following) each(stored *sink.Stored) error {
 	t := r.t
 	t.faults.end()
 	whose, err := r.parser.parse(stored)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.unread = fmt.Errorf("read %s at offset %d: %w", r.tp.Name, stored.Offset, err)
 		return r.unread
-	case whose == foreign:
-		t.counts.foreign.Add(1)
-		return nil
-	case whose == stateless:
-		t.stateless(r.tp.Name, stored.Offset)
-		return nil
 	}
 	m := &r.parser.m
 	var body []byte
-	if !m.deleted {
-		body = copyBody(stored.Value)
+	if whose == ours && !m.deleted {
+		body = bytes.Clone(stored.Value)
 	}
 	now := int64(time.Since(t.began) / time.Second)
 	t.mu.Lock()
-	what := r.fold.apply(m, r.number, body, now)
-	t.mu.Unlock()
-	t.count(what)
+	defer t.mu.Unlock()
+	switch whose {
+	case ours:
+		t.counts[r.fold.apply(m, r.number, body, now)]++
+	case foreign:
+		t.foreign++
+	case stateless:
+		if t.stateless++; t.stateless == 1 {
+			t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
+				"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset)
+		}
+	}
 	return nil
-}
-
-// stateless counts a message without bridge-state.
-func (t *Table) stateless(tp string, offset uint64) {
-	if t.counts.stateless.Add(1) == 1 {
-		t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
-			"stream", t.o.Stream, "topic_partition", tp, "offset", offset)
-	}
-}
-
-func (t *Table) count(what outcome) {
-	switch what {
-	case applied:
-		t.counts.applied.Add(1)
-	case repeated:
-		t.counts.repeated.Add(1)
-	case older:
-		t.counts.older.Add(1)
-	case outdated:
-		t.counts.outdated.Add(1)
-	}
 }
 
 // repeats has the ids that were handled last, so many as it has room for. It serves one goroutine

@@ -13,17 +13,28 @@ import (
 	"example.org/bridge/sink"
 )
 
+// said is what a message says about its event. Its kind is shared by many.
+type said struct {
+	kind *kind
+	id   [16]byte
+	row  uint64
+	// published is in ms since 1970, and so is time, which is meta.time where a header has it.
+	published, time int64
+}
+
+// event returns the event with a key and a body.
+func (s *said) event(stream, key string, body []byte) Event {
+	return Event{
+		Key: key, ID: uuid.UUID(s.id).String(), Type: s.kind.typ, Version: s.kind.version, Operation: s.kind.operation, Stream: stream, Shard: s.kind.shard,
+		RowID: s.row, Published: time.UnixMilli(s.published).UTC(), Format: s.kind.format, Body: body, time: s.time,
+	}
+}
+
 // message is what a stored message says, in the memory of that one.
 type message struct {
-	stored *sink.Stored
-	kind   *kind
-	key    []byte
-	id     [16]byte
-	row    uint64
-	// published is in ms since 1970.
-	published int64
-	// time is meta.time in ms where a header has it.
-	time    int64
+	said
+	stored  *sink.Stored
+	key     []byte
 	stamp   stamp
 	hash    uint32
 	deleted bool
@@ -137,22 +148,6 @@ func formatOf(f *sink.Fields) Format {
 		return FormatRow
 	}
 	return FormatEiffel
-}
-
-// event returns the message as an event. The body is that of the message.
-func (m *message) event(stream string) Event {
-	e := Event{Key: string(m.key), Stream: stream, Body: m.stored.Value}
-	m.kind.describe(&e)
-	e.ID, e.RowID, e.Published, e.time = uuid.UUID(m.id).String(), m.row, time.UnixMilli(m.published).UTC(), m.time
-	if m.deleted {
-		e.Operation = Deleted
-	}
-	return e
-}
-
-// describe sets what k says of an event.
-func (k *kind) describe(e *Event) {
-	e.Type, e.Version, e.Shard, e.Format, e.Operation = k.typ, k.version, k.shard, k.format, k.operation
 }
 
 // Bus is where a stream is published: a client/kafka.Bus or a client/jetstream.Bus. It holds no

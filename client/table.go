@@ -23,14 +23,11 @@ type Table struct {
 	// current is what is served. next is a copy that is being made of a bus that was made again.
 	current, next *fold
 	watchers      map[*watcher]struct{}
+	// counts are those of messages, by what became of them.
+	counts                       [outcomes]uint64
+	foreign, stateless, rebuilds uint64
 
-	counts counts
 	faults faults
-}
-
-// counts are those of Stats.
-type counts struct {
-	applied, repeated, older, foreign, stateless, outdated, rebuilds atomic.Uint64
 }
 
 // Stats describe a table.
@@ -72,7 +69,7 @@ func (t *Table) Get(key string) (Event, bool) {
 	if e == nil {
 		return Event{}, false
 	}
-	return e.event(key, t.o.Stream), true
+	return e.event(t.o.Stream, key, e.body), true
 }
 
 // Len returns how many entities there are.
@@ -97,7 +94,7 @@ func (t *Table) All() iter.Seq[Event] {
 		}
 		t.mu.RUnlock()
 		for _, i := range items {
-			if !yield(i.entity.event(i.key, t.o.Stream)) {
+			if !yield(i.entity.event(t.o.Stream, i.key, i.entity.body)) {
 				return
 			}
 		}
@@ -110,14 +107,13 @@ func (t *Table) Err() error { return t.faults.err() }
 
 // Stats returns counts.
 func (t *Table) Stats() Stats {
-	s := Stats{
-		Applied: t.counts.applied.Load(), Repeated: t.counts.repeated.Load(), Older: t.counts.older.Load(), Outdated: t.counts.outdated.Load(),
-		Foreign: t.counts.foreign.Load(), Stateless: t.counts.stateless.Load(), Rebuilds: t.counts.rebuilds.Load(),
-	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	s.Entities, s.Deletions, s.Forgotten = len(t.current.entities), len(t.current.deleted.last), t.current.deleted.forgotten
-	return s
+	return Stats{
+		Entities: len(t.current.entities), Deletions: len(t.current.deleted.last), Forgotten: t.current.deleted.forgotten,
+		Applied: t.counts[applied], Repeated: t.counts[repeated], Older: t.counts[older], Outdated: t.counts[outdated],
+		Foreign: t.foreign, Stateless: t.stateless, Rebuilds: t.rebuilds,
+	}
 }
 
 // errAgain says that the bus was made again, or has lost what was not read yet.
@@ -142,7 +138,9 @@ func (t *Table) Run(ctx context.Context) (err error) {
 		if !errors.Is(err, errAgain) {
 			return err
 		}
-		t.counts.rebuilds.Add(1)
+		t.mu.Lock()
+		t.rebuilds++
+		t.mu.Unlock()
 		t.o.Logger.Warn("the table is made again from the beginning", "stream", t.o.Stream, "reason", err)
 		if time.Since(begun) > time.Minute {
 			pause.Reset()
@@ -218,13 +216,14 @@ func (t *Table) Watch(ctx context.Context, present bool) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		w := t.watch(present)
 		defer t.unwatch(w)
-		stop := context.AfterFunc(ctx, w.wake)
-		defer stop()
 		for ctx.Err() == nil {
 			change, found, news := t.nextChange(w)
 			switch {
 			case !found:
-				w.wait(ctx)
+				select {
+				case <-w.woken:
+				case <-ctx.Done():
+				}
 			case news && !yield(change):
 				return
 			}
@@ -232,35 +231,8 @@ func (t *Table) Watch(ctx context.Context, present bool) iter.Seq[Change] {
 	}
 }
 
-// nextChange returns the next change for a watcher, if there is one; news is false where it need
-// not be told, as the entity came and went.
-func (t *Table) nextChange(w *watcher) (c Change, found, news bool) {
-	// The key is taken and the entity looked up in one step, or a change between would be told
-	// twice.
-	t.mu.RLock()
-	key, before, found := w.pop()
-	e := t.current.entities[key]
-	t.mu.RUnlock()
-	if !found {
-		return Change{}, false, false
-	}
-	c.Key = key
-	switch {
-	case e == nil:
-		c.Operation = Deleted
-		return c, true, before
-	case before:
-		c.Operation = Modified
-	default:
-		c.Operation = Added
-	}
-	c.Event = e.event(key, t.o.Stream)
-	return c, true, true
-}
-
-// watcher keeps the keys of what has changed since it was told last.
+// watcher keeps the keys of what has changed since it was told last. Table.mu guards it.
 type watcher struct {
-	mu    sync.Mutex
 	keys  []string
 	there map[string]bool // whether the entity was there when it was told last
 	woken chan struct{}
@@ -287,43 +259,39 @@ func (t *Table) unwatch(w *watcher) {
 
 // change notes that an entity has changed.
 func (w *watcher) change(key string, before bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if _, noted := w.there[key]; noted {
 		return
 	}
 	w.there[key] = before
 	w.keys = append(w.keys, key)
-	w.wake()
-}
-
-func (w *watcher) wake() {
 	select {
 	case w.woken <- struct{}{}:
 	default:
 	}
 }
 
-// wait waits until something may have changed, or ctx ends.
-func (w *watcher) wait(ctx context.Context) {
-	select {
-	case <-w.woken:
-	case <-ctx.Done():
-	}
-}
-
-// pop takes the key that changed first.
-func (w *watcher) pop() (key string, before, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// nextChange takes the key that changed first, if there is one; news is false where it need not be
+// told, as the entity came and went.
+func (t *Table) nextChange(w *watcher) (c Change, found, news bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(w.keys) == 0 {
 		w.keys = nil
-		return "", false, false
+		return Change{}, false, false
 	}
-	key = w.keys[0]
-	w.keys[0] = ""
+	c.Key, w.keys[0] = w.keys[0], ""
 	w.keys = w.keys[1:]
-	before = w.there[key]
-	delete(w.there, key)
-	return key, before, true
+	before, e := w.there[c.Key], t.current.entities[c.Key]
+	delete(w.there, c.Key)
+	switch {
+	case e == nil:
+		c.Operation = Deleted
+		return c, true, before
+	case before:
+		c.Operation = Modified
+	default:
+		c.Operation = Added
+	}
+	c.Event = e.event(t.o.Stream, c.Key, e.body)
+	return c, true, true
 }
