@@ -82,7 +82,7 @@ func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, ta
 func ServersOf(cfg *config.Config) []contract.Server {
 	var servers []contract.Server
 	for _, host := range cfg.Sink.Servers {
-		servers = append(servers, contract.Server{Host: host, Protocol: cfg.Sink.Protocol})
+		servers = append(servers, contract.Server{Host: host, Protocol: cfg.Sink.Protocol, KeyBinding: cfg.Sink.KeyBinding})
 	}
 	return servers
 }

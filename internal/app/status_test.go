@@ -14,6 +14,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
@@ -61,7 +62,8 @@ func TestWhatAShardNeeds(t *testing.T) {
 		DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
 	}
 	denied := shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "access denied", Cause: shard.CauseDenied}
-	streams := []*stream{{Stream: &config.Stream{Name: "orders", Kind: "capability"}}}
+	streams := []*stream{{Stream: &config.Stream{Name: "orders"}}}
+	streams[0].Kind = event.Capability
 	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []snapshot{
 		{Status: lost, traffic: traffic}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running}, traffic: traffic, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
 	})}

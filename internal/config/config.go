@@ -69,38 +69,23 @@ type Warning struct{ Variable, Text string }
 type Stream struct {
 	// Name is as BRIDGE_STREAMS spells it.
 	Name string
-	Kind event.Kind
-	// Tables are the physical tables, one shard each.
-	Tables []string
-	// Event is the stem of the event types, empty for the default.
-	Event string
-	// EventNames has the event types that differ from the default.
-	EventNames map[event.Op]string
-	// Version is meta.version.
-	Version string
-	// Format is how messages hold events.
-	Format event.Format
-	// Fields is nil for all columns; a field without Member has the default one.
-	Fields []event.Field
-	// Exclude are the columns that are no members, Masks those whose values are replaced.
-	Exclude []string
-	Masks   map[string]source.Mask
-	ID      string
-	// Key is nil for the id.
-	Key []string
-	// Created, Modified and Deleted are empty when not set.
-	Created, Modified, Deleted string
-	// Deletion says which values of Deleted say that a row is deleted.
-	Deletion event.Deletion
-	// Filter is an SQL condition on rows, empty for all.
-	Filter string
-	// Destination is the template, the sink's default when not set.
-	Destination string
-	Family, Tag string
-	Start       Start
+	streamSettings
 	// The settings of the tail and of reconcile: the stream's own where it has them, else the
 	// global ones.
 	Tuning
+
+	// Tables are the physical tables, one shard each.
+	Tables []string
+	// EventNames has the event types that differ from the default.
+	EventNames map[event.Op]string
+	// Fields is nil for all columns; a field without Member has the default one.
+	Fields []event.Field
+	// Masks are the columns whose values are replaced.
+	Masks map[string]source.Mask
+	// Deleted is a column, empty where there is none. Deletion says which of its values say that a
+	// row is deleted.
+	Deleted  string
+	Deletion event.Deletion
 }
 
 // Naming names a setting by its variable: that of the stream where the stream has one, else that of
@@ -124,14 +109,4 @@ func Text(err error) string { return option.Text(err, Naming("")) }
 // StreamText returns Text for the errors of one stream: it names the stream's own variables.
 func StreamText(stream string) func(error) string {
 	return func(err error) string { return option.Text(err, Naming(stream)) }
-}
-
-// checkFilter checks FILTER as far as that can be done without the database.
-func checkFilter(l *loader, begin, condition string) {
-	if condition == "" {
-		return
-	}
-	if err := source.CheckFilter(condition); err != nil {
-		l.add(begin+"FILTER", "%s", err)
-	}
 }

@@ -64,56 +64,41 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 // Address returns where the events of a shard with a type go; "{key}" stands for the key of an
 // entity.
 func (c *Config) Address(s *Stream, table, eventType string) string {
-	one := *c
-	// Dead letters are another destination.
-	stream := *s
-	stream.DeadLetter, stream.Tables, one.Streams = "", []string{table}, nil
-	one.Streams = append(one.Streams, stream)
-	const key = "{key}"
-	return one.destinationsOf(key, func(*Stream, string) []string { return []string{eventType} })[0]
+	return c.fill(nil, s, table, "{key}", eventType, false)[0]
 }
 
-// Destinations returns all topics, or subjects with a wildcard where they depend on the entity,
-// that a stream may publish to, with those of dead letters, each once and in order.
-func (c *Config) Destinations(s *Stream) []string {
-	one := *c
-	one.Streams = []Stream{*s}
-	if c.Sink.Destinations.Topics {
-		return one.Topics()
+// fill appends where the events of a shard with a type go. unknown stands for the key, and may be
+// the type; former has the form of versions for which a domain was one token.
+func (c *Config) fill(all []string, s *Stream, table, unknown, eventType string, former bool) []string {
+	template, escape, err := c.template(s)
+	if err != nil {
+		return all
 	}
-	return one.Published()
-}
-
-// destinations returns what all shards publish to, dead letters included, each once and in order.
-// Where a template depends on the event, unknown stands for what is not known before.
-func (c *Config) destinations(unknown string) []string {
-	return c.destinationsOf(unknown, func(*Stream, string) []string { return []string{unknown} })
-}
-
-// destinationsOf is destinations with the event types of each shard given.
-func (c *Config) destinationsOf(unknown string, types func(s *Stream, table string) []string) []string {
-	return c.filled(unknown, types, func(t *sink.Template) *sink.Template { return t })
-}
-
-// filled returns what the templates of all shards make, as adjust changes them.
-func (c *Config) filled(unknown string, types func(s *Stream, table string) []string, adjust func(*sink.Template) *sink.Template) []string {
-	var all []string
-	for i := range c.Streams {
-		s := &c.Streams[i]
-		template, escape, err := c.template(s)
-		if err != nil {
-			continue
+	if former {
+		template = template.OneTokenDomain()
+	}
+	vars := c.vars(s, table)
+	vars.Key, vars.Type = []byte(unknown), eventType
+	return append(all, string(template.Append(nil, vars, func(dst []byte, value string) []byte {
+		if value == unknown {
+			return append(dst, unknown...)
 		}
+		return escape(dst, value)
+	})))
+}
+
+// destinations returns what all shards of streams publish to, dead letters included, each once and
+// in order. unknown stands for what depends on an event; the types are known where typed says so.
+func (c *Config) destinations(streams []Stream, unknown string, typed, former bool) (all []string) {
+	for i := range streams {
+		s := &streams[i]
 		for _, table := range s.Tables {
-			vars := c.vars(s, table)
-			vars.Key = []byte(unknown)
-			for _, vars.Type = range types(s, table) {
-				all = append(all, string(adjust(template).Append(nil, vars, func(dst []byte, value string) []byte {
-					if value == unknown {
-						return append(dst, unknown...)
-					}
-					return escape(dst, value)
-				})))
+			types := []string{unknown}
+			if typed {
+				types = c.types(s, table)
+			}
+			for _, one := range types {
+				all = c.fill(all, s, table, unknown, one, former)
 			}
 		}
 		if s.DeadLetter != "" {
@@ -124,17 +109,28 @@ func (c *Config) filled(unknown string, types func(s *Stream, table string) []st
 	return slices.Compact(all)
 }
 
-// Topics returns the Kafka topics that must be there.
-func (c *Config) Topics() []string { return c.destinations("") }
+// Destinations returns all topics, or subjects with a wildcard where they depend on the entity,
+// that a stream may publish to, with those of dead letters, each once and in order.
+func (c *Config) Destinations(s *Stream) []string {
+	if c.Sink.Destinations.Topics {
+		return c.destinations([]Stream{*s}, "", false, false)
+	}
+	return withoutCovered(wildcards(c.destinations([]Stream{*s}, open, true, false)))
+}
+
+// Topics returns the topics that must be there.
+func (c *Config) Topics() []string { return c.destinations(c.Streams, "", false, false) }
 
 // Subjects returns the subjects of a JetStream stream that takes all messages: a token that depends
 // on the event is a wildcard.
-func (c *Config) Subjects() []string { return withoutCovered(wildcards(c.destinations(open))) }
+func (c *Config) Subjects() []string {
+	return withoutCovered(wildcards(c.destinations(c.Streams, open, false, false)))
+}
 
 // Published returns the subjects that the events of all streams, and their dead letters, will have:
 // the types are filled in, and only a token that depends on the entity is a wildcard.
 func (c *Config) Published() []string {
-	return withoutCovered(wildcards(c.destinationsOf(open, c.types)))
+	return withoutCovered(wildcards(c.destinations(c.Streams, open, true, false)))
 }
 
 // Readable returns the topics or subjects that events may lie on: those of published, and those of
@@ -143,8 +139,7 @@ func (c *Config) Readable() []string {
 	if c.Sink.Destinations.Topics {
 		return c.Topics()
 	}
-	former := wildcards(c.filled(open, c.types, (*sink.Template).OneTokenDomain))
-	all := slices.Concat(c.Published(), former)
+	all := slices.Concat(c.Published(), wildcards(c.destinations(c.Streams, open, true, true)))
 	slices.Sort(all)
 	return withoutCovered(slices.Compact(all))
 }

@@ -21,39 +21,26 @@ import (
 // own.
 func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	begin := StreamPrefix(name)
-	var settings streamSettings
-	l.parse(&settings, begin)
-	own := global
+	s := Stream{Name: name, Tuning: global}
+	l.parse(&s.streamSettings, begin)
 	// No field has that tag: what holds for all streams is the default.
-	l.parseOver(&own, begin, "streamDefault")
+	l.parseOver(&s.Tuning, begin, "streamDefault")
 
-	s := Stream{
-		Name:        name,
-		Kind:        event.Kind(settings.Kind),
-		Tables:      l.tables(begin+"TABLE", settings.Table),
-		Event:       settings.Event,
-		Version:     settings.Version,
-		Format:      event.Format(settings.Format),
-		Fields:      l.fields(begin+"FIELDS", settings.Fields, event.Kind(settings.Kind)),
-		Exclude:     settings.Exclude,
-		ID:          settings.ID,
-		Key:         settings.Key,
-		Created:     settings.Created,
-		Modified:    settings.Modified,
-		Filter:      settings.Filter,
-		Destination: settings.Destination,
-		Family:      settings.Family,
-		Tag:         settings.Tag,
-		Start:       settings.Start,
-		Tuning:      own,
+	s.Tables = l.tables(begin+"TABLE", s.Table)
+	s.Fields = l.fields(begin+"FIELDS", s.Members, s.Kind)
+	s.Deleted, s.Deletion = parseDeletion(l, begin+"DELETED", s.Gone)
+	l.eventTypes(begin, &s)
+	if _, ok := event.ParseVersion(s.Version); !ok {
+		l.add(begin+"EVENT_VERSION", "invalid version: use three numbers with dots, as in 1.0.0")
 	}
-	s.Deleted, s.Deletion = parseDeletion(l, begin+"DELETED", settings.Deleted)
-	l.eventTypes(begin, &s, settings.EventNames)
-	checkVersion(l, begin+"EVENT_VERSION", s.Version)
 	l.columns(begin, &s)
-	s.Masks = parseMasks(l, begin, settings.Mask)
+	s.Masks = parseMasks(l, begin, s.Mask)
 	checkHidden(l, begin, &s)
-	checkFilter(l, begin, s.Filter)
+	if s.Filter != "" {
+		if err := source.CheckFilter(s.Filter); err != nil {
+			l.add(begin+"FILTER", "%s", err)
+		}
+	}
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
 	if cfg.Source.Alone && l.env[begin+"TIME_ZONE"] != "" {
@@ -363,7 +350,7 @@ func deletionText(s *Stream) string {
 }
 
 // eventTypes checks EVENT and EVENT_NAMES and puts the names into s.
-func (l *loader) eventTypes(begin string, s *Stream, names list) {
+func (l *loader) eventTypes(begin string, s *Stream) {
 	variable := begin + "EVENT"
 	switch stem := s.Event; {
 	case stem != "":
@@ -378,18 +365,11 @@ func (l *loader) eventTypes(begin string, s *Stream, names list) {
 	if l.has(begin + "KIND") {
 		return
 	}
-	for i, item := range names {
+	for i, item := range s.Names {
 		l.eventName(begin+"EVENT_NAMES", item, i+1, s)
 	}
 	if deleted := s.EventNames[event.Deleted]; deleted != "" && (deleted == s.EventNames[event.Added] || deleted == s.EventNames[event.Modified]) {
 		l.add(begin+"EVENT_NAMES", "gives deleted the name of another operation, which consumers could not tell apart: choose another name")
-	}
-}
-
-// checkVersion checks EVENT_VERSION.
-func checkVersion(l *loader, variable, version string) {
-	if _, ok := event.ParseVersion(version); !ok {
-		l.add(variable, "invalid version: use three numbers with dots, as in 1.0.0")
 	}
 }
 

@@ -20,6 +20,9 @@ type Server struct {
 	Host string
 	// Protocol is an AsyncAPI name: kafka, kafka-secure, nats.
 	Protocol string
+	// KeyBinding is the AsyncAPI binding that describes the keys of messages, empty where messages
+	// have none.
+	KeyBinding string
 }
 
 // keyOrID describes the key of a message.
@@ -33,12 +36,16 @@ type document struct{ channels, operations, messages object }
 func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error) {
 	d := document{object{}, object{}, object{}}
 	var highest event.VersionNumbers
+	binding := ""
+	if len(servers) > 0 {
+		binding = servers[0].KeyBinding
+	}
 	for i := range streams {
 		// The encoder has checked it.
 		if one, _ := event.ParseVersion(streams[i].encoder().Version()); one.Compare(highest) > 0 {
 			highest = one
 		}
-		if err := d.add(&streams[i], len(servers) > 0 && strings.HasPrefix(servers[0].Protocol, "kafka")); err != nil {
+		if err := d.add(&streams[i], binding); err != nil {
 			return nil, fmt.Errorf("stream %s: %w", streams[i].Name, err)
 		}
 	}
@@ -63,7 +70,7 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error)
 }
 
 // add describes a stream: its messages, and a channel for each destination.
-func (d *document) add(s *Stream, hasKeys bool) error {
+func (d *document) add(s *Stream, binding string) error {
 	for _, op := range operations[s.Kind] {
 		schema, err := s.schema(op)
 		if err != nil {
@@ -78,8 +85,8 @@ func (d *document) add(s *Stream, hasKeys bool) error {
 			{"name", kind}, {"title", kind}, {"summary", schema.get("description")}, {"contentType", s.contentType()},
 			{"headers", headers(s, op)}, {"payload", schema.without("$schema", "$id")}, // names for schemas that stand alone
 		}
-		if hasKeys {
-			one.set(object{{"type", "string"}, {"description", keyOrID}}, "bindings", "kafka", "key")
+		if binding != "" {
+			one.set(object{{"type", "string"}, {"description", keyOrID}}, "bindings", binding, "key")
 		}
 		one.set([]any{object{{"payload", body}}}, "examples")
 		d.messages.set(one, name)

@@ -84,7 +84,7 @@ func TestTheDocumentSatisfiesItsParser(t *testing.T) {
 	deleted.List = append(deleted.List, source.Column{Name: "deleted", Kind: source.Int, NotNull: true})
 	states := stream(event.Capability,
 		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", deleted))
-	kafka := document(t, []contract.Server{{Host: "one:9092", Protocol: "kafka-secure"}, {Host: "two:9092", Protocol: "kafka-secure"}},
+	kafka := document(t, []contract.Server{{Host: "one:9092", Protocol: "kafka-secure", KeyBinding: "kafka"}, {Host: "two:9092", Protocol: "kafka-secure", KeyBinding: "kafka"}},
 		states, formatted(t, event.Release, event.FormatCloudEvents), formatted(t, event.Capability, event.FormatRow))
 	nats := document(t, []contract.Server{{Host: "bus:4222", Protocol: "nats"}},
 		formatted(t, event.Release, event.FormatEiffel), formatted(t, event.Capability, event.FormatCloudEvents), formatted(t, event.Release, event.FormatRow))

@@ -55,9 +55,10 @@ type Settings struct {
 // BusTraits say what a bus is like.
 type BusTraits struct {
 	// Servers are host:port of those who serve it, without a login; none where it has no address.
-	// Protocol is what AsyncAPI calls it.
-	Servers  []string
-	Protocol string
+	Servers []string
+	// Protocol is what AsyncAPI calls it, KeyBinding its name for what describes the keys of
+	// messages, empty where these have none.
+	Protocol, KeyBinding string
 	// Destinations says how they are written.
 	Destinations Destinations
 	// Transactions: it can take each batch as a whole and once. Tombstones: messages without a body

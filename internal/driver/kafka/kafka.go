@@ -82,7 +82,8 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	}
 	d.Options = kafka.Options{Brokers: a.Hosts, Compression: kafka.Compression(s.KafkaCompression), SASL: d.login(in)}
 	traits := driver.BusTraits{
-		Servers: a.Hosts, Protocol: "kafka", Destinations: driver.Topics, Transactions: true, Tombstones: true, LogsOutages: true,
+		Servers: a.Hosts, Protocol: "kafka", KeyBinding: "kafka", Destinations: driver.Topics,
+		Transactions: true, Tombstones: true, LogsOutages: true,
 		Agreed: map[option.Name]string{option.KafkaTransactionID: ""},
 	}
 	switch {
@@ -254,7 +255,8 @@ func (d *Driver) Grant(name string) string {
 	if login := d.Options.SASL; login != nil {
 		user = cmp.Or(login.Username, user)
 	}
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --group %s", d.Options.Brokers[0], user, d.Group(name))
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --group %s",
+		d.Options.Brokers[0], user, d.Group(name))
 }
 
 // Progress opens a topic, whatever the delivery of events: an older copy is safe, so copies need no
