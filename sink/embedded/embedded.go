@@ -44,9 +44,17 @@ type Options struct {
 // Conns makes connections to the server that do not leave the process.
 type Conns interface{ InProcessConn() (net.Conn, error) }
 
+// Bus is the sink on the server.
+type Bus interface {
+	sink.Sink
+	sink.Reader
+	sink.Inspector
+	Outages() []outage.Outage
+}
+
 // Sink publishes to the server inside the process.
 type Sink struct {
-	inner  sink.Sink
+	Bus
 	server *server.Server
 	gate   *gate
 	lock   *lock
@@ -60,15 +68,6 @@ type Sink struct {
 	err     error
 }
 
-var (
-	_ sink.Sink      = (*Sink)(nil)
-	_ sink.Inspector = (*Sink)(nil)
-	_ sink.Reader    = (*Sink)(nil)
-)
-
-// errNoReader is returned where the sink on the server reads nothing.
-var errNoReader = fmt.Errorf("%w: the sink on the server reads nothing", sink.ErrUnreadable)
-
 // startWithin bounds the start of the server, the reading of its files included.
 const startWithin = time.Minute
 
@@ -79,9 +78,9 @@ const maxStore = 1 << 60
 // recommends.
 const maxPayload = 8 << 20
 
-// Open takes the folder, starts the server and then open's sink on it. It returns when the server
-// answers.
-func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
+// Open takes the folder, starts the server and then open's sink on it. With nil there is the server
+// alone. It returns when the server answers.
+func Open(o Options, open func(Conns) (Bus, error)) (_ *Sink, err error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Sink{dir: o.Dir, log: &serverLog{logger: o.Logger, fatal: make(chan string, 1)}}
 	if s.lock, err = prepare(o.Dir); err != nil {
@@ -92,9 +91,13 @@ func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the NATS server inside the process: %w", err), s.Close())
 	}
-	s.gate = newGate(s.server)
-	if s.inner, err = open(s.gate); err != nil {
-		return nil, errors.Join(err, s.Close())
+	s.gate = &gate{server: s.server, conns: make(map[*gatedConn]struct{})}
+	if open != nil {
+		bus, err := open(s.gate)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Bus = bus
 	}
 	s.running.Go(func() { s.watch(ctx) })
 	return s, nil
@@ -127,86 +130,41 @@ func (s *Sink) start(ctx context.Context, o Options) error {
 	s.server = inner
 	inner.SetLoggerV2(s.log, false, false, false)
 	s.running.Go(inner.Start)
-	if err := s.started(o.Listen); err != nil {
-		return err
-	}
-	return widen(ctx, inner, o)
-}
-
-// started waits until the server answers or says why it does not.
-func (s *Sink) started(listen string) error {
 	const look = 20 * time.Millisecond
-	for begun := time.Now(); time.Since(begun) < startWithin; {
+	for begun := time.Now(); !inner.ReadyForConnections(look) || !inner.JetStreamEnabled(); {
 		select {
 		case why := <-s.log.fatal:
-			if listen != "" {
-				return fmt.Errorf("in %s, listening on %s: %s", s.dir, listen, why)
+			if o.Listen != "" {
+				return fmt.Errorf("in %s, listening on %s: %s", s.dir, o.Listen, why)
 			}
 			return fmt.Errorf("in %s: %s", s.dir, why)
 		default:
 		}
-		if s.server.ReadyForConnections(look) && s.server.JetStreamEnabled() {
-			return nil
+		if time.Since(begun) > startWithin {
+			return fmt.Errorf("in %s: it does not answer within %s", s.dir, startWithin)
 		}
 	}
-	return fmt.Errorf("in %s: it does not answer within %s", s.dir, startWithin)
+	return widen(ctx, inner, o)
 }
 
 // Addr returns the address that others reach the server on, nil without a listener.
 func (s *Sink) Addr() net.Addr { return s.server.Addr() }
 
-// Publish is that of the sink on the server.
-func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	return s.inner.Publish(ctx, batch)
-}
-
 // Ready says whether the server stores messages.
 func (s *Sink) Ready(ctx context.Context) error {
-	err := s.inner.Ready(ctx)
+	err := s.Bus.Ready(ctx)
 	if !s.stores() && !errors.Is(err, sink.ErrClosed) {
 		return errors.Join(fmt.Errorf("the NATS server inside the process stores nothing: see to room on the disk of %s", s.dir), err)
 	}
 	return err
 }
 
-// Outages is that of the sink on the server.
-func (s *Sink) Outages() []outage.Outage {
-	if inner, ok := s.inner.(interface{ Outages() []outage.Outage }); ok {
-		return inner.Outages()
-	}
-	return nil
-}
-
-// TPs is that of the sink on the server.
-func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	if reader, ok := s.inner.(sink.Reader); ok {
-		return reader.TPs(ctx, destinations)
-	}
-	return nil, errNoReader
-}
-
-// Read is that of the sink on the server.
-func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
-	if reader, ok := s.inner.(sink.Reader); ok {
-		return reader.Read(ctx, span, each)
-	}
-	return span.From, errNoReader
-}
-
-// Inspect is that of the sink on the server.
-func (s *Sink) Inspect(ctx context.Context) inspect.Report {
-	if inspector, ok := s.inner.(sink.Inspector); ok {
-		return inspector.Inspect(ctx)
-	}
-	return inspect.Report{Summary: "NATS inside the process, data in " + s.dir}
-}
-
 // Close closes the sink, ends the server and lets the folder go. It may be called again.
 func (s *Sink) Close() error {
 	s.once.Do(func() {
 		s.end()
-		if s.inner != nil {
-			s.err = s.inner.Close()
+		if s.Bus != nil {
+			s.err = s.Bus.Close()
 		}
 		if s.server != nil {
 			s.server.Shutdown()
@@ -291,16 +249,15 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 		return fmt.Errorf("look at the stream %s: %w", o.Stream, err)
 	}
 	config := stream.CachedInfo().Config
-	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool {
-		return slices.ContainsFunc(config.Subjects, func(pattern string) bool { return sink.Covers(pattern, s) })
-	})
+	covered := func(subject string, by []string) bool {
+		return slices.ContainsFunc(by, func(pattern string) bool { return sink.Covers(pattern, subject) })
+	}
+	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return covered(s, config.Subjects) })
 	if len(lacks) == 0 {
 		return nil
 	}
 	// Subjects of one stream must not overlap.
-	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool {
-		return slices.ContainsFunc(lacks, func(pattern string) bool { return sink.Covers(pattern, s) })
-	}), lacks...)
+	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool { return covered(s, lacks) }), lacks...)
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("add the subjects %s to the stream %s: %w", strings.Join(lacks, ", "), o.Stream, err)
 	}
@@ -328,7 +285,7 @@ func (s *Sink) watch(ctx context.Context) {
 		if s.stores() {
 			continue
 		}
-		err := s.room()
+		err := probe(s.lock.file)
 		if err == nil && s.server.JetStreamEnabled() {
 			err = s.server.ShutdownJetStream()
 		}
@@ -344,12 +301,4 @@ func (s *Sink) watch(ctx context.Context) {
 		}
 		s.log.logger.Info("the NATS server inside the process stores messages again")
 	}
-}
-
-// room returns an error while the disk is full.
-func (s *Sink) room() error {
-	if err := probe(s.lock.file); err != nil {
-		return fmt.Errorf("write to %s: %w", s.dir, err)
-	}
-	return nil
 }

@@ -103,10 +103,6 @@ type gatedConn struct {
 	gate *gate
 }
 
-func newGate(s *server.Server) *gate {
-	return &gate{server: s, conns: make(map[*gatedConn]struct{})}
-}
-
 // InProcessConn implements Conns. While the gate is shut it fails at once; who wants a connection
 // tries again.
 func (g *gate) InProcessConn() (net.Conn, error) {
@@ -138,31 +134,25 @@ const goneWithin = 2 * time.Second
 
 // quiet calls do while no connection of this process is open.
 func (g *gate) quiet(do func() error) error {
-	g.close()
-	defer g.open()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for begun := time.Now(); g.server.NumClients() > 0 && time.Since(begun) < goneWithin; {
-		<-tick.C
-	}
-	return do()
-}
-
-func (g *gate) close() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.shut = true
 	for c := range g.conns {
 		// The client notices it; there is nothing else to tell.
 		_ = c.Conn.Close()
 	}
 	clear(g.conns)
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = false
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.shut = false
+	}()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for begun := time.Now(); g.server.NumClients() > 0 && time.Since(begun) < goneWithin; {
+		<-tick.C
+	}
+	return do()
 }
 
 // serverLog hands what the server says to a logger; fatal takes the first reason for not starting.

@@ -47,23 +47,24 @@ type pulling struct {
 	large  bool
 }
 
-// consume reads over one consumer: to the end, or until another one is needed.
+// consume reads over one consumer: to the end, or until another one is needed. The server forgets
+// the consumer when it is told to, or by itself.
 func (r *reading) consume(ctx context.Context, session *session) error {
-	p := &pulling{reading: r, session: session}
-	pending, forget, err := p.create(ctx)
+	p := &pulling{reading: r, session: session, inbox: session.nc.NewInbox(), arrived: make(chan *nats.Msg, 2*pullBatch+16)}
+	info, err := p.create(ctx)
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", advisedAPI(err))
 	}
-	defer forget()
-	p.arrived = make(chan *nats.Msg, 2*pullBatch+16)
-	p.inbox = session.nc.NewInbox()
+	name := r.span.TP + "." + info.Name
+	p.pull = session.api("CONSUMER.MSG.NEXT." + name)
+	defer func() { _ = session.nc.Publish(session.api("CONSUMER.DELETE."+name), nil) }()
 	sub, err := session.nc.ChanSubscribe(p.inbox, p.arrived)
 	if err != nil {
 		return err
 	}
 	// A connection that is gone has taken the subscription with it.
 	defer func() { _ = sub.Unsubscribe() }()
-	caughtUp := pending == 0
+	caughtUp := info.NumPending == 0
 	for !r.span.Done(r.next) {
 		if caughtUp && r.span.To != sink.NoEnd {
 			if done, err := r.proveEnd(ctx, session); done || err != nil {
@@ -85,9 +86,8 @@ func (r *reading) consume(ctx context.Context, session *session) error {
 	return nil
 }
 
-// create makes a consumer of what is left; pending is how many messages it sees. The server forgets
-// it after forget, or by itself.
-func (p *pulling) create(ctx context.Context) (pending uint64, forget func(), err error) {
+// create makes a consumer of what is left.
+func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	config := jetstream.ConsumerConfig{
@@ -100,20 +100,15 @@ func (p *pulling) create(ctx context.Context) (pending uint64, forget func(), er
 		config.FilterSubjects, p.filtered = nil, false
 		consumer, err = p.session.js.CreateConsumer(ctx, p.span.TP, config)
 	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, errMissing
+	case err != nil:
+		return nil, err
 	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = errMissing
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	info := consumer.CachedInfo()
-	name := p.span.TP + "." + info.Name
-	p.pull = p.session.api("CONSUMER.MSG.NEXT." + name)
-	// Without an answer: what is not heard the server does by itself.
-	return info.NumPending, func() { _ = p.session.nc.Publish(p.session.api("CONSUMER.DELETE."+name), nil) }, nil
+	return consumer.CachedInfo(), nil
 }
 
 // request pulls when less than half a pull is under way.
@@ -144,27 +139,18 @@ func (p *pulling) receive(ctx context.Context) (caughtUp bool, err error) {
 	defer timer.Stop()
 	select {
 	case m := <-p.arrived:
-		if caughtUp, err = p.one(m); err != nil {
-			return false, err
-		}
+		caughtUp, err = p.one(m)
 	case <-p.session.gone:
-		return false, p.session.why()
+		err = p.session.why()
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case <-timer.C:
-		return false, fmt.Errorf("%w within %s", errSilent, pullExpires+pullGrace)
+		err = fmt.Errorf("%w within %s", errSilent, pullExpires+pullGrace)
 	}
-	for p.open > pullBatch/2 && !p.span.Done(p.next) {
-		select {
-		case m := <-p.arrived:
-			if caughtUp, err = p.one(m); err != nil {
-				return false, err
-			}
-		default:
-			return caughtUp, nil
-		}
+	for err == nil && len(p.arrived) > 0 && p.open > pullBatch/2 && !p.span.Done(p.next) {
+		caughtUp, err = p.one(<-p.arrived)
 	}
-	return caughtUp, nil
+	return caughtUp, err
 }
 
 // one takes a message or a status.
@@ -172,31 +158,32 @@ func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 	if m.Reply == "" {
 		return p.status(m)
 	}
-	at, err := parseDelivery(m.Reply)
+	meta, err := m.Metadata()
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("a message has the reply %q: %w", m.Reply, err)
 	}
-	if at.consumer != p.number+1 {
-		return false, fmt.Errorf("message %d of the consumer came after %d", at.consumer, p.number)
+	if meta.Sequence.Consumer != p.number+1 {
+		return false, fmt.Errorf("message %d of the consumer came after %d", meta.Sequence.Consumer, p.number)
 	}
-	p.number = at.consumer
+	at := meta.Sequence.Stream
+	p.number++
 	p.open--
 	p.pulled++
-	if at.stream > p.next && p.skipped == 0 {
+	if at > p.next && p.skipped == 0 {
 		p.skipped = p.next
 	}
-	if p.span.Done(at.stream) {
+	if p.span.Done(at) {
 		// What lies before it has been read.
 		p.next = p.span.To
 		return false, nil
 	}
-	if at.stream >= p.next {
-		if p.filtered || p.wanted(m.Subject) {
-			err = p.hand(at.stream, m.Subject, m.Header, m.Data, at.millis)
+	if at >= p.next {
+		if p.filtered || len(p.sink.options.Readable) == 0 || covered(p.sink.options.Readable, m.Subject) {
+			err = p.hand(at, m.Subject, m.Header, m.Data, meta.Timestamp.UnixMilli())
 		}
-		p.next = at.stream + 1
+		p.next = at + 1
 	}
-	return at.pending == 0, err
+	return meta.NumPending == 0, err
 }
 
 // status takes the end of a pull.
@@ -207,23 +194,15 @@ func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
 	}
 	switch {
 	case status == "408", status == "404":
-		p.open = max(p.open, 0)
 		return true, nil
 	case status == "409" && strings.Contains(strings.ToLower(description), "maxbytes"):
 		p.large = p.pulled == 0
 		return false, nil
-	case status == "409" && strings.EqualFold(description, "Batch Completed"):
-		// All its messages have come, and it had room for more bytes.
-		return false, nil
-	case status == "100":
+	case status == "409" && strings.EqualFold(description, "Batch Completed"), status == "100":
+		// All its messages have come, and it had room for more bytes; or the server is alive.
 		return false, nil
 	}
 	return false, fmt.Errorf("the server ends the pull: %s %s", status, description)
-}
-
-// wanted reports whether one of Options.Readable covers a subject.
-func (r *reading) wanted(subject string) bool {
-	return len(r.sink.options.Readable) == 0 || covered(r.sink.options.Readable, subject)
 }
 
 // hand hands out a message.
@@ -243,17 +222,25 @@ func (r *reading) hand(at uint64, subject string, header nats.Header, value []by
 // proveEnd asks the leader whether a message is left before the end of the span. A consumer may
 // live on a server that lags behind, so that it sees nothing proves nothing.
 func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, err error) {
-	subjects := r.sink.options.Readable
-	if len(subjects) == 0 {
-		subjects = []string{">"}
-	}
 	// Behind this no message is before the end of the span any more that was not there already.
 	info, err := r.describe(ctx, session)
 	if err != nil {
 		return false, err
 	}
 	if _, end := boundsOf(info); end < r.span.To {
-		return false, r.patient()
+		giveUp := r.sink.options.GiveUpAfter
+		if r.waiting.IsZero() {
+			r.waiting = time.Now()
+		}
+		if giveUp == 0 || time.Since(r.waiting) <= giveUp {
+			return false, nil
+		}
+		r.failing = r.waiting
+		return false, fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
+	}
+	subjects := r.sink.options.Readable
+	if len(subjects) == 0 {
+		subjects = []string{">"}
 	}
 	for _, subject := range subjects {
 		m, err := getMessage(ctx, session, r.span.TP, messageQuery{Seq: r.next, NextFor: subject})
@@ -269,19 +256,6 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 	}
 	r.next = r.span.To
 	return true, nil
-}
-
-// patient returns an error when the stream has ended before the span for too long.
-func (r *reading) patient() error {
-	giveUp := r.sink.options.GiveUpAfter
-	if r.waiting.IsZero() {
-		r.waiting = time.Now()
-	}
-	if giveUp == 0 || time.Since(r.waiting) <= giveUp {
-		return nil
-	}
-	r.failing = r.waiting
-	return fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
 }
 
 // messageQuery asks for the message at a sequence, the first one from it on with a subject, or the
@@ -343,44 +317,4 @@ func getMessage(ctx context.Context, session *session, stream string, query mess
 		}
 	}
 	return answer.Message, nil
-}
-
-// delivery is what the reply subject of a message tells. millis is when the message was stored, in
-// ms since 1970.
-type delivery struct {
-	stream, consumer, pending uint64
-	millis                    int64
-}
-
-// parseDelivery reads a reply subject: $JS.ACK.<stream>.<consumer>.<deliveries>.<stream
-// sequence>.<consumer sequence>.<time>.<pending>, or with a domain and a hash behind $JS.ACK and
-// more at the end.
-func parseDelivery(reply string) (d delivery, err error) {
-	const short, shortNumbers, longNumbers = 9, 5, 7
-	numbers := longNumbers
-	if strings.Count(reply, ".")+1 == short {
-		numbers = shortNumbers
-	}
-	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
-	for i := 2; ok; i++ {
-		var token string
-		token, rest, _ = strings.Cut(rest, ".")
-		switch i {
-		case numbers:
-			d.stream, err = strconv.ParseUint(token, 10, 64)
-		case numbers + 1:
-			d.consumer, err = strconv.ParseUint(token, 10, 64)
-		case numbers + 2:
-			d.millis, err = strconv.ParseInt(token, 10, 64)
-			d.millis /= int64(time.Millisecond)
-		case numbers + 3:
-			d.pending, err = strconv.ParseUint(token, 10, 64)
-			ok = err == nil
-			if ok {
-				return d, nil
-			}
-		}
-		ok = ok && err == nil && rest != ""
-	}
-	return d, fmt.Errorf("a message has the reply %q, which is none of JetStream", reply)
 }

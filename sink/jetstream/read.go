@@ -49,34 +49,11 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 	if span.Done(r.next) {
 		return max(span.From, min(r.next, span.To)), context.Cause(ctx)
 	}
-	what := "read " + span.TP
-	defer func() { s.faults.gone(what, ctx.Err() != nil) }()
-	var pause backoff.Backoff
-	for {
-		err := r.once(ctx)
-		if err == nil || r.refused != nil {
-			return r.next, err
-		}
-		if over := s.over(ctx); over != nil {
-			cancel() // that the sink was closed may not have reached ctx
-			return r.next, over
-		}
-		if r.moved {
-			r.moved, r.failing = false, time.Time{}
-			pause.Reset()
-		}
-		wait, err := r.outcome(err)
-		if err != nil {
-			return r.next, fmt.Errorf("read the stream %s from %d: %w", span.TP, r.next, err)
-		}
-		if wait == 0 {
-			s.faults.fail(span.TP, what, r.fault)
-			wait = pause.Next()
-		}
-		if err := backoff.Pause(ctx, wait); err != nil {
-			return r.next, err
-		}
+	err = r.retry(ctx, span.TP, "read "+span.TP, func() error { return r.once(ctx) })
+	if err != nil && r.refused == nil && r.sink.over(ctx) == nil {
+		err = fmt.Errorf("read the stream %s from %d: %w", span.TP, r.next, err)
 	}
+	return r.next, err
 }
 
 // reading is one Read: what is left of span begins at next.
@@ -101,6 +78,37 @@ type reading struct {
 	asked   time.Time
 	message sink.Stored
 	arena   []byte
+}
+
+// retry does something until it succeeds, for as long as that may help.
+func (r *reading) retry(ctx context.Context, tp, what string, once func() error) error {
+	faults := r.sink.faults
+	defer func() { faults.gone(what, r.sink.over(ctx) != nil) }()
+	var pause backoff.Backoff
+	for {
+		err := once()
+		if err == nil || r.refused != nil {
+			return err
+		}
+		if over := r.sink.over(ctx); over != nil {
+			return over
+		}
+		if r.moved {
+			r.moved, r.failing = false, time.Time{}
+			pause.Reset()
+		}
+		wait, err := r.outcome(err)
+		if err != nil {
+			return err
+		}
+		if wait == 0 {
+			faults.fail(tp, what, r.fault)
+			wait = pause.Next()
+		}
+		if err := backoff.Pause(ctx, wait); err != nil {
+			return err
+		}
+	}
 }
 
 // outcome returns the error to end with, or nil and how long to wait, 0 where err is a fault to be
@@ -134,43 +142,37 @@ func (r *reading) outcome(err error) (time.Duration, error) {
 	return 0, nil
 }
 
-// once reads over one connection.
+// once reads over one connection, and makes sure that it was one stream that did not lose what was
+// skipped.
 func (r *reading) once(ctx context.Context) error {
 	session, err := r.sink.reached(ctx)
 	if err != nil {
 		return err
 	}
-	err = r.over(ctx, session)
+	_, err = r.describe(ctx, session)
+	switch {
+	case err != nil:
+	case r.span.To == r.next+1:
+		err = r.single(ctx, session)
+	default:
+		for err == nil && !r.span.Done(r.next) {
+			err = r.consume(ctx, session)
+		}
+		if err == nil {
+			_, err = r.describe(ctx, session)
+		}
+	}
 	if err == nil || r.refused != nil {
 		return err
 	}
-	if denied := session.deniedBy(readConsumers); denied != nil {
-		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("CONSUMER.>"), denied)
+	denied, grant := session.deniedBy(readConsumers), "CONSUMER.>"
+	if denied == nil {
+		denied, grant = session.deniedBy(getMessages, getDirect), "STREAM.MSG.GET."+r.span.TP
 	}
-	if denied := session.deniedBy(getMessages, getDirect); denied != nil {
-		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api("STREAM.MSG.GET."+r.span.TP), denied)
+	if denied != nil {
+		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", sink.ErrUnreadable, session.api(grant), denied)
 	}
 	return err
-}
-
-// over reads over a connection, and makes sure that it was one stream that did not lose what was
-// skipped.
-func (r *reading) over(ctx context.Context, session *session) error {
-	if _, err := r.describe(ctx, session); err != nil {
-		return err
-	}
-	if r.span.To == r.next+1 {
-		return r.single(ctx, session)
-	}
-	for {
-		if r.span.Done(r.next) {
-			_, err := r.describe(ctx, session)
-			return err
-		}
-		if err := r.consume(ctx, session); err != nil {
-			return err
-		}
-	}
 }
 
 // describe asks the leader for the stream and compares it with what is to be read.
@@ -247,30 +249,18 @@ var errUnreached = errors.New("no connection to NATS")
 
 // TPs implements [sink.Reader]. Where Options.Stream is set it is the only one. It needs
 // $JS.API.STREAM.NAMES and $JS.API.STREAM.INFO.
-func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+func (s *Sink) TPs(ctx context.Context, destinations []string) (tps []sink.TP, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	const what = "look for streams"
-	defer func() { s.faults.gone(what, ctx.Err() != nil) }()
 	r := reading{sink: s}
-	var pause backoff.Backoff
-	for {
-		tps, err := s.tps(ctx, destinations)
-		if err == nil {
-			return tps, nil
-		}
-		if over := s.over(ctx); over != nil {
-			cancel() // that the sink was closed may not have reached ctx
-			return nil, over
-		}
-		if _, err := r.outcome(err); err != nil {
-			return nil, fmt.Errorf("look for the streams of %q: %w", destinations, err)
-		}
-		s.faults.fail(natsTP, what, err)
-		if err := pause.Wait(ctx); err != nil {
-			return nil, err
-		}
+	err = r.retry(ctx, natsTP, "look for streams", func() (err error) {
+		tps, err = s.tps(ctx, destinations)
+		return err
+	})
+	if err != nil && s.over(ctx) == nil {
+		err = fmt.Errorf("look for the streams of %q: %w", destinations, err)
 	}
+	return tps, err
 }
 
 func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, err error) {
