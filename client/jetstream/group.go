@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -72,9 +71,15 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	if err != nil {
 		return err
 	}
-	streams, err := b.streams(ctx, js, s.Destinations)
-	if err != nil {
-		return err
+	streams := []string{b.o.Stream}
+	if b.o.Stream == "" {
+		streams, err = sinkjetstream.StreamsOf(ctx, js, s.Destinations)
+		if err == nil && len(streams) == 0 {
+			err = fmt.Errorf("no stream takes the subjects %q", s.Destinations)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	consumers := make([]jetstream.Consumer, len(streams))
 	for i, name := range streams {
@@ -100,29 +105,6 @@ func durable(ctx context.Context, js jetstream.JetStream, stream string, s clien
 		return nil, fmt.Errorf("make the durable consumer %s of the stream %s: %w", s.Group, stream, err)
 	}
 	return consumer, nil
-}
-
-// streams returns the names of the streams to consume.
-func (b *Bus) streams(ctx context.Context, js jetstream.JetStream, subjects []string) (names []string, err error) {
-	if b.o.Stream != "" {
-		return []string{b.o.Stream}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	for _, subject := range subjects {
-		list := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
-		for name := range list.Name() {
-			names = append(names, name)
-		}
-		if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
-			return nil, fmt.Errorf("look for the stream of %s: %w", subject, err)
-		}
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("no stream takes the subjects %q", subjects)
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
 }
 
 // consume hands out the messages of a stream one by one.

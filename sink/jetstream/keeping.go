@@ -69,47 +69,6 @@ func brief(d time.Duration) string {
 	return d.String()
 }
 
-// difference is what a stream has otherwise than it is given.
-type difference struct {
-	setting option.Name
-	// is and wanted follow on "has" and on "not".
-	is, wanted string
-	// flag is that of nats stream edit, empty where that cannot change it.
-	flag string
-	// removes says that the change removes messages.
-	removes bool
-}
-
-// differences compares what is given with a stream.
-func (k *Keeping) differences(c *jetstream.StreamConfig) (list []difference) {
-	if k.Replicas > 0 && c.Replicas != k.Replicas {
-		list = append(list, difference{
-			setting: option.NATSStreamReplicas, is: fmt.Sprintf("%d replicas", c.Replicas), wanted: fmt.Sprint(k.Replicas), flag: fmt.Sprintf("--replicas %d", k.Replicas),
-		})
-	}
-	if (k.File || k.Memory) && c.Storage != k.storage() {
-		list = append(list, difference{setting: option.NATSStreamStorage, is: "the storage " + storageName(c.Storage), wanted: storageName(k.storage())})
-	}
-	if k.MaxAge > 0 && c.MaxAge != k.MaxAge {
-		list = append(list, difference{
-			setting: option.NATSStreamMaxAge, is: "max_age " + limitText(c.MaxAge > 0, brief(c.MaxAge)), wanted: brief(k.MaxAge), flag: "--max-age " + brief(k.MaxAge),
-			removes: c.MaxAge <= 0 || c.MaxAge > k.MaxAge,
-		})
-	}
-	if k.MaxBytes > 0 && c.MaxBytes != k.MaxBytes {
-		list = append(list, difference{
-			setting: option.NATSStreamMaxBytes, is: "max_bytes " + limitText(c.MaxBytes > 0, fmt.Sprint(c.MaxBytes)), wanted: fmt.Sprint(k.MaxBytes), flag: fmt.Sprintf("--max-bytes %d", k.MaxBytes),
-			removes: c.MaxBytes <= 0 || c.MaxBytes > k.MaxBytes,
-		})
-	}
-	if k.Duplicates > 0 && c.Duplicates != k.Duplicates {
-		list = append(list, difference{
-			setting: option.NATSStreamDuplicateWindow, is: "a duplicate window of " + brief(c.Duplicates), wanted: brief(k.Duplicates), flag: "--dupe-window " + brief(k.Duplicates),
-		})
-	}
-	return list
-}
-
 func storageName(s jetstream.StorageType) string {
 	if s == jetstream.MemoryStorage {
 		return "memory"
@@ -117,33 +76,53 @@ func storageName(s jetstream.StorageType) string {
 	return "file"
 }
 
-func limitText(limited bool, text string) string {
-	if limited {
-		return text
-	}
-	return "unlimited"
-}
-
 // bucketReplicas is how many replicas a bucket has where there are so many servers.
 const bucketReplicas = 3
 
 // checkKeeping finds how a stream differs from what is given. Nobody but a person changes it.
 func (i *inspection) checkKeeping(c *jetstream.StreamConfig) {
-	subject, keeps := "stream "+c.Name, i.options.Keeps
+	keeps := i.options.Keeps
 	if i.options.Bucket != "" && keeps.Replicas == 0 && len(i.nc.Servers()) >= bucketReplicas {
 		// One was away when the bucket was made, or they are new.
 		keeps.Replicas = bucketReplicas
 	}
-	for _, d := range keeps.differences(c) {
-		found := i.Add(inspect.Warning, inspect.StreamDiffers, subject, fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted))
+	limit := func(limited bool, text string) string {
+		if limited {
+			return text
+		}
+		return "unlimited"
+	}
+	for _, d := range []struct {
+		setting option.Name
+		differs bool
+		// is and wanted follow on "has" and on "not".
+		is, wanted string
+		// flag is that of nats stream edit, empty where that cannot change it.
+		flag string
+		// removes says that the change removes messages.
+		removes bool
+	}{
+		{option.NATSStreamReplicas, keeps.Replicas > 0 && c.Replicas != keeps.Replicas, fmt.Sprintf("%d replicas", c.Replicas), fmt.Sprint(keeps.Replicas), "--replicas", false},
+		{option.NATSStreamStorage, (keeps.File || keeps.Memory) && c.Storage != keeps.storage(), "the storage " + storageName(c.Storage), storageName(keeps.storage()), "", false},
+		{
+			option.NATSStreamMaxAge, keeps.MaxAge > 0 && c.MaxAge != keeps.MaxAge, "max_age " + limit(c.MaxAge > 0, brief(c.MaxAge)), brief(keeps.MaxAge), "--max-age",
+			c.MaxAge <= 0 || c.MaxAge > keeps.MaxAge,
+		},
+		{
+			option.NATSStreamMaxBytes, keeps.MaxBytes > 0 && c.MaxBytes != keeps.MaxBytes, "max_bytes " + limit(c.MaxBytes > 0, fmt.Sprint(c.MaxBytes)), fmt.Sprint(keeps.MaxBytes), "--max-bytes",
+			c.MaxBytes <= 0 || c.MaxBytes > keeps.MaxBytes,
+		},
+		{option.NATSStreamDuplicateWindow, keeps.Duplicates > 0 && c.Duplicates != keeps.Duplicates, "a duplicate window of " + brief(c.Duplicates), brief(keeps.Duplicates), "--dupe-window", false},
+	} {
+		f := i.found(d.differs, inspect.Warning, inspect.StreamDiffers, "stream "+c.Name, fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted)).
+			Types("nats --server %s stream edit %s %s %s -f", i.at, c.Name, d.flag, d.wanted)
 		switch {
 		case d.flag == "":
-			found.Says("the storage of a stream cannot be changed: correct %s, or make a new one", d.setting).Types("%s", i.create(c.Name+"_2", c.Subjects))
+			f.Says("the storage of a stream cannot be changed: correct %s, or make a new one", d.setting).Types("%s", i.create(c.Name+"_2", c.Subjects))
 		case d.removes:
-			found.Says("correct %s, or change the stream, which removes the messages beyond the limit", d.setting).
-				Types("nats --server %s stream edit %s %s -f", i.at, c.Name, d.flag)
+			f.Says("correct %s, or change the stream, which removes the messages beyond the limit", d.setting)
 		default:
-			found.Says("correct %s, or change the stream", d.setting).Types("nats --server %s stream edit %s %s -f", i.at, c.Name, d.flag)
+			f.Says("correct %s, or change the stream", d.setting)
 		}
 	}
 }

@@ -270,7 +270,7 @@ func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, e
 	}
 	names := []string{s.options.Stream}
 	if s.options.Stream == "" {
-		if names, err = streamsOf(ctx, session, destinations); err != nil {
+		if names, err = StreamsOf(ctx, session.js, destinations); err != nil {
 			return nil, session.explained(err)
 		}
 	}
@@ -297,12 +297,12 @@ func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, e
 // errOldLeader says that a server that was the leader does not know of our claim.
 var errOldLeader = errors.New("the stream ends before our claim, for the server that answers")
 
-// streamsOf returns the names of the streams whose subjects overlap with destinations, in order.
-func streamsOf(ctx context.Context, session *session, destinations []string) (names []string, err error) {
+// StreamsOf returns the names of the streams whose subjects overlap with destinations, in order.
+func StreamsOf(ctx context.Context, js jetstream.JetStream, destinations []string) (names []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	for _, subject := range destinations {
-		list := session.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		list := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
 		for name := range list.Name() {
 			names = append(names, name)
 		}
