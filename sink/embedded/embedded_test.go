@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/sink/embedded"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testenv"
 )
 
 // onFreePort has a server listen for the consumers of a test.
@@ -70,36 +71,14 @@ func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := deadline(t)
-	consumer, err := js.OrderedConsumer(ctx, "EVENTS", natsjs.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	stream, err := js.Stream(deadline(t), "EVENTS")
 	if errors.Is(err, natsjs.ErrStreamNotFound) {
 		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer messages.Stop()
-	var records []sinktest.Record
-	for range info.NumPending {
-		m, err := messages.Next(natsjs.NextContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
-		headers := make(map[string]string)
-		for name, values := range m.Headers() {
-			headers[name] = values[0]
-		}
-		records = append(records, sinktest.Record{ID: headers[sink.HeaderID], Value: m.Data(), Headers: headers})
-	}
-	return records
+	return testenv.Consume(t, stream, subject)
 }
 
 func TestConformance(t *testing.T) {

@@ -159,7 +159,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		if err != nil || len(out.Rejected) != 2 || out.Rejected[0].Index != 3 || out.Rejected[1].Index != 50 || out.Acked() != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
-		if n := len(read(t, stream, subject)); n != 0 {
+		if n := len(testenv.Consume(t, stream, subject)); n != 0 {
 			t.Errorf("%d messages are stored", n)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -97,65 +98,18 @@ func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Out
 	return out
 }
 
-// seen is one message as a consumer sees it.
-type seen struct {
-	subject, id string
-	headers     map[string]string
-	value       []byte
-}
-
-// read returns what the stream holds on subject (all of it when empty), in its order, as nats.go
-// reads it.
-func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
-	t.Helper()
-	ctx := deadline(t, 4*time.Minute)
-	config := natsjs.OrderedConsumerConfig{}
-	if subject != "" {
-		config.FilterSubjects = []string{subject}
-	}
-	consumer, err := stream.OrderedConsumer(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := make([]seen, 0, info.NumPending)
-	if info.NumPending == 0 {
-		return all
-	}
-	iter, err := consumer.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer iter.Stop()
-	for uint64(len(all)) < info.NumPending {
-		m, err := iter.Next(natsjs.NextContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
-		headers := make(map[string]string)
-		for name, values := range m.Headers() {
-			headers[name] = values[0]
-		}
-		all = append(all, seen{m.Subject(), m.Headers().Get(sink.HeaderID), headers, m.Data()})
-	}
-	return all
-}
-
 // wantWhole fails the test unless the stream holds what was sent, once and each key in its order,
 // whatever else it holds. Each batch has a series of its own.
-func wantWhole(t testing.TB, got []seen, sent ...[]sink.Message) {
+func wantWhole(t testing.TB, got []sinktest.Record, sent ...[]sink.Message) {
 	t.Helper()
 	missing, twice, inversions := 0, 0, 0
 	at := make(map[string]int, len(got))
 	for i, m := range got {
-		if _, again := at[m.id]; again {
+		if _, again := at[m.ID]; again {
 			twice++
 			continue
 		}
-		at[m.id] = i
+		at[m.ID] = i
 	}
 	for _, batch := range sent {
 		last := make(map[string]int)

@@ -182,7 +182,7 @@ func newConnector(options *Options, faults *faults, connected func()) *connector
 
 // run connects, waits for the end of the session and connects again until ctx ends.
 func (c *connector) run(ctx context.Context) {
-	servers := c.options.URLs
+	servers := bare(c.options.URLs)
 	var pause backoff.Backoff
 	for ctx.Err() == nil {
 		s, err := c.connect(ctx, servers)
@@ -199,7 +199,7 @@ func (c *connector) run(ctx context.Context) {
 		}
 		begun := time.Now()
 		// The cluster tells of further servers.
-		servers = slices.Clone(c.options.URLs)
+		servers = bare(c.options.URLs)
 		for _, known := range s.nc.Servers() {
 			if !slices.Contains(servers, known) {
 				servers = append(servers, known)

@@ -107,10 +107,10 @@
 // at all. Batches have no message ids: repeats are stored. docs/decisions/021 has what the server
 // checks where, and what is refused.
 //
-// Calls share batches of up to 1,000 messages and
-// Options.WindowBytes, and larger ones go in parts. What the server refuses before it stores
-// anything is tried again. A lost connection, a missing answer or another claim ends the calls of
-// the batch with sink.ErrUnknownOutcome; the next claim comes before the next batch.
+// Calls share batches of up to 1,000 messages and Options.WindowBytes, and larger ones go in parts.
+// What the server refuses before it stores anything is tried again. A lost connection, a missing
+// answer or another claim ends the calls of the batch with sink.ErrUnknownOutcome; the next claim
+// comes before the next batch.
 //
 // # Faults
 //

@@ -33,14 +33,14 @@ func TestOrder(t *testing.T) {
 			}
 			done <- out
 		}()
-		eventually(t, 3*time.Second, "the batch is stored", func() bool { return len(read(t, stream, "")) == 700 })
+		eventually(t, 3*time.Second, "the batch is stored", func() bool { return len(testenv.Consume(t, stream, "")) == 700 })
 		stored := time.Now()
 		eventually(t, 3*time.Second, "the ids are forgotten", func() bool { return time.Since(stored) > 300*time.Millisecond })
 		p.Heal()
 		if out := <-done; !out.AllAcked() || out.Duplicates != 0 || out.At[len(out.At)-1].Offset != 700 {
 			t.Errorf("%d acknowledged, %d duplicates, they lie at %+v", out.Acked(), out.Duplicates, out.At)
 		}
-		wantWhole(t, read(t, stream, ""), warm, batch)
+		wantWhole(t, testenv.Consume(t, stream, ""), warm, batch)
 	})
 
 	t.Run("a worker that is warm asks for few answers", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 		if n := answers.Load(); n == 0 || n > 100 {
 			t.Errorf("%d answers to %d messages", n, len(batch))
 		}
-		wantWhole(t, read(t, stream, ""), warm, batch)
+		wantWhole(t, testenv.Consume(t, stream, ""), warm, batch)
 	})
 
 	t.Run("nothing that follows a refused message of a batch is stored before it", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestOrder(t *testing.T) {
 		}
 		done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
 		eventually(t, 10*time.Second, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
-		if got := len(read(t, stream, "")) - len(warm); got != 15 {
+		if got := len(testenv.Consume(t, stream, "")) - len(warm); got != 15 {
 			t.Errorf("%d messages are stored, want the 15 before the sixth to the full subject", got)
 		}
 		stop := meanwhile(10*time.Millisecond, func() {
@@ -102,10 +102,10 @@ func TestOrder(t *testing.T) {
 		}
 		stop()
 		last := -1
-		for i, m := range read(t, stream, name+".free.*") {
+		for i, m := range testenv.Consume(t, stream, name+".free.*") {
 			var n int
-			if _, err := fmt.Sscanf(m.id, "full-%d", &n); err != nil || n < last {
-				t.Fatalf("message %d of the free subjects is %s, behind %d: %v", i, m.id, last, err)
+			if _, err := fmt.Sscanf(m.ID, "full-%d", &n); err != nil || n < last {
+				t.Fatalf("message %d of the free subjects is %s, behind %d: %v", i, m.ID, last, err)
 			}
 			last = n
 		}

@@ -41,7 +41,7 @@ func TestPublish(t *testing.T) {
 		other := broker.CreateStream(t, natsjs.StreamConfig{Subjects: []string{name + ".a"}})
 		after := messages(name+".a", "after", 100, 10)
 		mustPublish(t, s, after)
-		wantWhole(t, read(t, other, ""), after)
+		wantWhole(t, testenv.Consume(t, other, ""), after)
 	})
 
 	t.Run("a limit that changes under way is followed", func(t *testing.T) {
@@ -107,5 +107,5 @@ func TestHalfOpenConnectionIsNoticed(t *testing.T) {
 	if took := time.Since(begun); len(sessions) == 0 || took > 40*time.Second {
 		t.Errorf("%d new connections within %s", len(sessions), took)
 	}
-	wantWhole(t, read(t, stream, ""), before, during)
+	wantWhole(t, testenv.Consume(t, stream, ""), before, during)
 }

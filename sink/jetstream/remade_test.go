@@ -23,12 +23,12 @@ import (
 // now, is there. It returns how many are.
 func wantThere(t *testing.T, stream natsjs.Stream, batch []sink.Message, out sink.Outcome) (n int) {
 	t.Helper()
-	all := read(t, stream, "")
+	all := testenv.Consume(t, stream, "")
 	created := stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
 	for i, at := range out.At {
 		switch {
 		case out.TPs[at.TP].Incarnation != created:
-		case at.Offset == 0 || at.Offset > uint64(len(all)) || all[at.Offset-1].id != batch[i].ID:
+		case at.Offset == 0 || at.Offset > uint64(len(all)) || all[at.Offset-1].ID != batch[i].ID:
 			t.Fatalf("message %d is not at %+v, the stream has %d", i, at, len(all))
 		default:
 			n++
@@ -60,7 +60,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 			first, second := messages(config.Name+".a", "first", 100, 10), messages(config.Name+".a", "second", 100, 10)
 			mustPublish(t, s, first)
 			out := mustPublish(t, s, second)
-			wantWhole(t, read(t, stream, ""), first, second)
+			wantWhole(t, testenv.Consume(t, stream, ""), first, second)
 			if n := wantThere(t, stream, second, out); n != len(second) || len(out.TPs) != 1 {
 				t.Errorf("%d messages are said to lie on the stream as it is now, of %+v", n, out.TPs)
 			}
@@ -122,8 +122,8 @@ func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream,
 	// kept returns the headers of all messages of a stream that make the server expect something.
 	kept := func(t *testing.T, s natsjs.Stream) (n int) {
 		t.Helper()
-		for _, m := range read(t, s, "") {
-			for header := range m.headers {
+		for _, m := range testenv.Consume(t, s, "") {
+			for header := range m.Headers {
 				if strings.HasPrefix(header, "Nats-Expected-") || strings.HasPrefix(header, "Nats-Batch-") {
 					n++
 				}
@@ -139,9 +139,9 @@ func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream,
 	again := func(t *testing.T, keep func(header string) bool) (target natsjs.Stream, refused int) {
 		t.Helper()
 		target = server.CreateStream(t, natsjs.StreamConfig{})
-		for _, m := range read(t, stream, name+".a") {
-			copied := &nats.Msg{Subject: target.CachedInfo().Config.Name + ".b", Data: m.value, Header: nats.Header{}}
-			for header, value := range m.headers {
+		for _, m := range testenv.Consume(t, stream, name+".a") {
+			copied := &nats.Msg{Subject: target.CachedInfo().Config.Name + ".b", Data: m.Value, Header: nats.Header{}}
+			for header, value := range m.Headers {
 				if keep(header) {
 					copied.Header.Set(header, value)
 				}
@@ -167,7 +167,7 @@ func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream,
 		if refused > 0 || kept(t, target) > 0 {
 			t.Errorf("%d of %d messages are refused, %d headers are there", refused, rows, kept(t, target))
 		}
-		if got := read(t, target, "")[0].headers["eiffel-id"]; got != "row-0" {
+		if got := testenv.Consume(t, target, "")[0].Headers["eiffel-id"]; got != "row-0" {
 			t.Errorf("the first event is %q", got)
 		}
 	})
@@ -185,8 +185,8 @@ func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream,
 		if n := kept(t, copied); n > 0 {
 			t.Errorf("%d headers are there", n)
 		}
-		if m := read(t, copied, name+".a")[0]; m.headers["eiffel-id"] != "row-0" || options.Claim == "" && m.id != "row-0" {
-			t.Errorf("the first message has the headers %v", m.headers)
+		if m := testenv.Consume(t, copied, name+".a")[0]; m.Headers["eiffel-id"] != "row-0" || options.Claim == "" && m.ID != "row-0" {
+			t.Errorf("the first message has the headers %v", m.Headers)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestADomainOfJetStream(t *testing.T) {
 	}
 	bucket := open(t, jetstream.Options{URLs: []string{leaf.URL()}, Bucket: "b", CreateStream: true, JetStreamDomain: "hub"})
 	mustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
-	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(read(t, stream, "$KV.b.key")) != 1 {
+	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(testenv.Consume(t, stream, "$KV.b.key")) != 1 {
 		t.Errorf("the bucket has not the last message: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func fixture(t *testing.T, servers []*testenv.NATSServer, shared bool, replicas 
 			if replicas > 1 {
 				awaitReplica(t, s)
 			}
-			return records(read(t, s, destination))
+			return testenv.Consume(t, s, destination)
 		},
 		Stall: func(testing.TB) func() { p.Stall(); return sync.OnceFunc(p.Heal) },
 	}
@@ -104,15 +104,8 @@ func awaitReplica(t testing.TB, stream natsjs.Stream) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		before, err := stream.Info(ctx)
-		return err == nil && before.Cluster.Leader != "" && uint64(len(read(t, stream, ""))) >= before.State.Msgs
+		return err == nil && before.Cluster.Leader != "" && uint64(len(testenv.Consume(t, stream, ""))) >= before.State.Msgs
 	})
-}
-
-func records(all []seen) (records []sinktest.Record) {
-	for _, m := range all {
-		records = append(records, sinktest.Record{ID: m.id, Value: m.value, Headers: m.headers})
-	}
-	return records
 }
 
 // TestConformance leaves out in atomic batches what does not hold of batches that are whole or not
@@ -141,8 +134,10 @@ func TestConformance(t *testing.T) {
 			options.URLs = []string{"nats://" + p.Addr()}
 			return sinktest.Fixture{
 				Sink: open(t, options), Destinations: options.Readable, Features: sinktest.Features{Headers: true, Reads: true},
-				Cut:   func(testing.TB) { p.Drop() },
-				Read:  func(t testing.TB, destination string) []sinktest.Record { return records(read(t, stream, destination)) },
+				Cut: func(testing.TB) { p.Drop() },
+				Read: func(t testing.TB, destination string) []sinktest.Record {
+					return testenv.Consume(t, stream, destination)
+				},
 				Stall: func(testing.TB) func() { p.Stall(); return sync.OnceFunc(p.Heal) },
 			}
 		})

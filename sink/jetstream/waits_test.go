@@ -224,9 +224,9 @@ func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink
 	for _, batch := range sent {
 		n += len(batch)
 	}
-	var got []seen
+	var got []sinktest.Record
 	// The server that serves the reader may lag behind the others.
-	eventually(t, time.Minute, "all is there", func() bool { got = read(t, stream, subject); return len(got) >= n })
+	eventually(t, time.Minute, "all is there", func() bool { got = testenv.Consume(t, stream, subject); return len(got) >= n })
 	wantWhole(t, got, sent...)
 	if len(got) != n {
 		t.Errorf("%d messages are stored, %d were published", len(got), n)

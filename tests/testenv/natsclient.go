@@ -13,6 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
 )
 
 // InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder
@@ -111,4 +114,44 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 		return nil
 	})
 	return stream, err
+}
+
+// Consume returns what a stream holds on a subject, all of it where that is empty, in its order, as
+// nats.go reads it.
+func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinktest.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	config := jetstream.OrderedConsumerConfig{}
+	if subject != "" {
+		config.FilterSubjects = []string{subject}
+	}
+	consumer, err := stream.OrderedConsumer(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.NumPending == 0 {
+		return nil
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	for uint64(len(all)) < info.NumPending {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sinktest.Record{ID: m.Headers().Get(sink.HeaderID), Value: m.Data(), Headers: make(map[string]string)}
+		for name, values := range m.Headers() {
+			r.Headers[name] = values[0]
+		}
+		all = append(all, r)
+	}
+	return all
 }
