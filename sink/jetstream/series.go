@@ -237,7 +237,7 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 		r.env.set(headerStream, r.stream)
 	}
 	if r.fenced {
-		r.env.set(headerLastSequence, strconv.FormatUint(r.last, 10))
+		r.env.set(headerLastSequence, r.env.headers.Number(r.last))
 		if r.lastID != "" {
 			r.env.set(headerLastID, r.lastID)
 		}
