@@ -108,7 +108,7 @@ func (e *Embedded) server(u driver.Use) embedded.Options {
 
 // Open starts the server and the sink on it.
 func (e *Embedded) Open(u driver.Use) (sink.Sink, error) {
-	s, err := embedded.Open(e.server(u), func(conns embedded.Conns) (sink.Sink, error) {
+	s, err := embedded.Open(e.server(u), func(conns embedded.Conns) (embedded.Bus, error) {
 		return jetstream.Open(withUse(jetstream.Options{InProcess: conns, Stream: e.Server.Stream, CreateStream: true, Keeps: e.keeps}, u))
 	})
 	if err != nil {
@@ -135,11 +135,6 @@ type reading struct {
 
 func (r *reading) Close() error { return errors.Join(r.Bus.Close(), r.server.Close()) }
 
-// unused is the sink of a server that is only read.
-type unused struct{ sink.Sink }
-
-func (unused) Close() error { return nil }
-
 // Read reads from the server of this process, or from one that runs through its listener, or starts
 // one if none runs.
 func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) (verify.Bus, error) {
@@ -161,14 +156,12 @@ func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) 
 		return nil, fmt.Errorf("there is no folder %s: bridge has published nothing there yet", dir)
 	}
 	// Without a stream and a listener, nothing is changed and nobody else can connect.
-	server, err := embedded.Open(embedded.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, func(conns embedded.Conns) (sink.Sink, error) {
-		o.InProcess = conns
-		return unused{}, nil
-	})
+	server, err := embedded.Open(embedded.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil {
 		return nil, option.Errorf("%w (where that is bridge: stop it, or let %s in with ?listen=127.0.0.1:4222 in %s, after embedded:)",
 			err, what.Command, option.SinkURL)
 	}
+	o.InProcess = server
 	own, err := read(ctx, o, what.Destinations)
 	if errors.Is(err, bus.ErrNothing) {
 		err = fmt.Errorf("the server in %s has no stream %s: bridge has published nothing there yet", dir, o.Stream)
