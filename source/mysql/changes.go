@@ -17,28 +17,11 @@ import (
 // (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any other index the server sorts
 // what lies after the cursor. Rows of ranges are read by the index of the id.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	try := func() error { return s.tryChanges(ctx, q, c) }
-	if err := s.renewed(try(), try); err != nil {
-		return fmt.Errorf("read what changed in %s: %w", s.spec.Table, s.explain(err))
-	}
-	c.More = len(c.List) >= q.Limit
-	return nil
-}
-
-func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	if s.table.database == "" {
-		return errNoDatabase
-	}
-	pool := s.source.db
-	if q.Uncommitted {
-		pool = s.source.dirty
-	}
-	return s.source.do(ctx, pool, func(ctx context.Context, session conn) error {
-		if err := s.refreshIfDue(ctx, session); err != nil {
-			return err
-		}
+	err := s.run(ctx, s.source.pool(q.Uncommitted), "read what changed in "+s.spec.Table, func(ctx context.Context, session conn) error {
 		return s.readChanges(ctx, session, q, c)
 	})
+	c.More = len(c.List) >= q.Limit
+	return err
 }
 
 func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {

@@ -23,27 +23,11 @@ var _ source.IDReader = (*shard)(nil)
 // ReadIDs reads ids along the index of the id, in one statement. On the primary key of InnoDB that
 // shows uncommitted rows at READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
-	pool := s.source.db
-	if uncommitted {
-		pool = s.source.dirty
-	}
-	if s.table.database == "" {
-		return errNoDatabase
-	}
-	try := func() error {
-		return s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
-			if err := s.refreshIfDue(ctx, c); err != nil {
-				return err
-			}
-			// A row that moves to another partition while all are read may show in both, before it
-			// is committed.
-			return s.tryIDs(ctx, c, ranges, idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
-		})
-	}
-	if err := s.renewed(try(), try); err != nil {
-		return fmt.Errorf("read ids of %s: %w", s.spec.Table, s.explain(err))
-	}
-	return nil
+	return s.run(ctx, s.source.pool(uncommitted), "read ids of "+s.spec.Table, func(ctx context.Context, c conn) error {
+		// A row that moves to another partition while all are read may show in both, before it is
+		// committed.
+		return s.tryIDs(ctx, c, ranges, idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
+	})
 }
 
 // idList is where ids are read to: at most limit of them. again says that one may come twice.

@@ -67,6 +67,14 @@ func openPool(c *connector, conns int) *sql.DB {
 	return db
 }
 
+// pool returns the sessions that see uncommitted rows, or those that do not.
+func (s *Source) pool(uncommitted bool) *sql.DB {
+	if uncommitted {
+		return s.dirty
+	}
+	return s.db
+}
+
 // Shard returns the reader of one table.
 func (s *Source) Shard(spec source.Spec) source.Shard {
 	return s.newShard(spec)

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -45,10 +46,37 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page. When the columns are not what they were it reads them again and tries
-// once more.
+// Read fills p with one page.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	try := func() error { return s.try(ctx, q, p) }
+	err := s.run(ctx, s.source.db, "read "+s.spec.Table+" after "+strconv.FormatUint(q.After, 10), func(ctx context.Context, c conn) error {
+		p.Reset()
+		return s.readPage(ctx, c, q, p)
+	})
+	if err != nil {
+		p.Reset()
+		return err
+	}
+	s.answered = p.Server
+	return nil
+}
+
+// run runs read on a connection of pool, with the columns of the table at hand. Where an error may
+// come from columns that changed it reads them again and tries once more. What is done is for the
+// error.
+func (s *shard) run(ctx context.Context, pool *sql.DB, what string, read func(ctx context.Context, c conn) error) error {
+	try := func() error {
+		if s.table.database == "" {
+			return errNoDatabase
+		}
+		return s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
+			if s.refreshDue(1) {
+				if err := s.refresh(ctx, c); err != nil {
+					return err
+				}
+			}
+			return read(ctx, c)
+		})
+	}
 	err := try()
 	if denied := number(err); s.shape != nil && s.shape.watched() && (denied == erTableAccessDenied || denied == erColAccessDenied) {
 		// A login with grants on single columns may not say `SELECT *`.
@@ -56,40 +84,12 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 		s.refreshed = time.Time{}
 		err = try()
 	}
-	if err = s.renewed(err, try); err != nil {
-		p.Reset()
-		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, s.explain(err))
+	if s.shape != nil && mayBeStale(err) {
+		s.refreshed, s.types = time.Time{}, nil
+		err = try()
 	}
-	s.answered = p.Server
-	return nil
-}
-
-func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
-	if s.table.database == "" {
-		return errNoDatabase
-	}
-	return s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		if err := s.refreshIfDue(ctx, c); err != nil {
-			return err
-		}
-		p.Reset()
-		return s.readPage(ctx, c, q, p)
-	})
-}
-
-// renewed tries once more, with the columns as they are then, where err of the first try may come
-// from columns that changed.
-func (s *shard) renewed(err error, try func() error) error {
-	if s.shape == nil || !mayBeStale(err) {
-		return err
-	}
-	s.refreshed, s.types = time.Time{}, nil
-	return try()
-}
-
-func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
-	if s.refreshDue(1) {
-		return s.refresh(ctx, c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, s.explain(err))
 	}
 	return nil
 }
@@ -126,15 +126,8 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 }
 
 // NextID returns AUTO_INCREMENT of the table, 0 when the id is no such column.
-func (s *shard) NextID(ctx context.Context) (uint64, error) {
-	if s.table.database == "" {
-		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, errNoDatabase)
-	}
-	var next uint64
-	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		if err := s.refreshIfDue(ctx, c); err != nil {
-			return err
-		}
+func (s *shard) NextID(ctx context.Context) (next uint64, err error) {
+	err = s.run(ctx, s.source.db, "read the next id of "+s.spec.Table, func(ctx context.Context, c conn) error {
 		if !s.shape.counted {
 			// The table's counter, if it has one, is another column's.
 			return nil
@@ -143,10 +136,7 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 		next = t.next
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, s.explain(err))
-	}
-	return next, nil
+	return next, err
 }
 
 // listed is what the server lists of a table.

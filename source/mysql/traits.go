@@ -3,7 +3,6 @@ package mysql
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -21,19 +20,17 @@ const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'versi
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	var create string
 	var of *serverTraits
-	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		err := c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+	err := s.run(ctx, s.source.db, "ask about the ids of "+s.spec.Table, func(ctx context.Context, c conn) (err error) {
+		// A table that could not be asked about is not taken for one of InnoDB.
+		err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
 		if err != nil && number(err) != erTableAccessDenied {
-			return err
-		}
-		if err := s.refreshIfDue(ctx, c); err != nil {
 			return err
 		}
 		of, err = s.serverTraits(ctx, c)
 		return err
 	})
 	if err != nil {
-		return source.Traits{}, fmt.Errorf("ask about the ids of %s: %w", s.spec.Table, s.explain(err))
+		return source.Traits{}, err
 	}
 	t := order(of.variables, create)
 	t.Server = of.identity

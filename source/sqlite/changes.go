@@ -22,23 +22,8 @@ import (
 // middle and in which zone, as integers, or as reals. Rows that store theirs otherwise are left
 // out, as are those whose MODIFIED is not a time.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	err := s.tryChanges(ctx, q, c)
-	if err != nil && s.shape != nil && mayBeStale(err) {
-		s.stale = true
-		err = s.tryChanges(ctx, q, c)
-	}
-	if err != nil {
-		return fmt.Errorf("read what changed in %s: %w", s.spec.Table, explain(err))
-	}
-	return nil
-}
-
-func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	return s.source.do(ctx, func(ctx context.Context, session *session) error {
+	return s.run(ctx, "read what changed in "+s.spec.Table, func(ctx context.Context, session *session) error {
 		*c = source.Changes{List: c.List[:0]}
-		if err := s.refreshIfStale(ctx, session); err != nil {
-			return err
-		}
 		order := s.shape.modified
 		switch {
 		case s.spec.Modified == "":

@@ -31,34 +31,38 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page. When the columns are not what they were it reads them again and tries
-// once more.
+// Read fills p with one page.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	err := s.try(ctx, q, p)
-	if err != nil && s.shape != nil && mayBeStale(err) {
-		s.stale = true
-		err = s.try(ctx, q, p)
-	}
-	if err != nil {
-		p.Reset()
-		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, explain(err))
-	}
-	return nil
-}
-
-func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
-	return s.source.do(ctx, func(ctx context.Context, c *session) error {
-		if err := s.refreshIfStale(ctx, c); err != nil {
-			return err
-		}
+	err := s.run(ctx, "read "+s.spec.Table+" after "+strconv.FormatUint(q.After, 10), func(ctx context.Context, c *session) error {
 		p.Reset()
 		return s.readPage(ctx, c, q, p)
 	})
+	if err != nil {
+		p.Reset()
+	}
+	return err
 }
 
-func (s *shard) refreshIfStale(ctx context.Context, c *session) error {
-	if s.shape == nil || s.stale {
-		return s.refresh(ctx, c)
+// run runs read on a connection, with the columns of the table at hand. Where an error may come
+// from columns that changed it reads them again and tries once more. What is done is for the error.
+func (s *shard) run(ctx context.Context, what string, read func(ctx context.Context, c *session) error) error {
+	try := func() error {
+		return s.source.do(ctx, func(ctx context.Context, c *session) error {
+			if s.shape == nil || s.stale {
+				if err := s.refresh(ctx, c); err != nil {
+					return err
+				}
+			}
+			return read(ctx, c)
+		})
+	}
+	err := try()
+	if err != nil && s.shape != nil && mayBeStale(err) {
+		s.stale = true
+		err = try()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, explain(err))
 	}
 	return nil
 }
@@ -126,24 +130,16 @@ func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error)
 // ReadIDs reads ids by the index of the id. What is not committed is never seen: SQLite has one
 // writer at a time, and none of its rows can appear below one that is committed already.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limit int, ids *source.IDs) error {
-	*ids = source.IDs{List: ids.List[:0]}
-	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
-		if err := s.refreshIfStale(ctx, c); err != nil {
-			return err
-		}
-		ids.Now, ids.Server = time.Now().UTC().Round(0), c.identity
+	err := s.run(ctx, "read ids of "+s.spec.Table, func(ctx context.Context, c *session) error {
+		*ids = source.IDs{List: ids.List[:0], Now: time.Now().UTC().Round(0), Server: c.identity}
 		rows, err := c.QueryContext(ctx, s.query.ids, rangesArgs(ranges, limit))
 		if err != nil {
 			return err
 		}
 		return errors.Join(fillIDs(ctx, rows, ids), rows.Close())
 	})
-	if err != nil {
-		s.stale = s.stale || mayBeStale(err)
-		return fmt.Errorf("read ids of %s: %w", s.spec.Table, explain(err))
-	}
 	ids.Cut = len(ids.List) == limit
-	return nil
+	return err
 }
 
 func fillIDs(ctx context.Context, rows driver.Rows, ids *source.IDs) error {
@@ -173,16 +169,9 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		EvidenceWhy: "SQLite has one writer and needs none",
 		Writer:      true, WriterWhy: "the application writes to this file",
 	}
-	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
-		t.Server = c.identity
-		if s.spec.Modified == "" {
-			return nil
-		}
-		return s.refreshIfStale(ctx, c)
+	err := s.run(ctx, "ask about the indexes of "+s.spec.Table, func(_ context.Context, c *session) error {
+		t.Server, t.ModifiedIndexed = c.identity, s.shape.modified.by != ""
+		return nil
 	})
-	if err != nil {
-		return source.Traits{}, fmt.Errorf("ask about the indexes of %s: %w", s.spec.Table, explain(err))
-	}
-	t.ModifiedIndexed = s.spec.Modified != "" && s.shape.modified.by != ""
-	return t, nil
+	return t, err
 }
