@@ -64,20 +64,10 @@ func (s *Source) unreached(r *inspect.Report, err error) {
 	}
 }
 
-// inspectionVariables tell what concerns all tables of a server. A server lists those it has
-// to every login.
-const inspectionVariables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
-	"'auto_increment_offset', 'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
-	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode')"
-
 // queryServer collects the facts that findings about the server are made of.
-func (s *Source) queryServer(ctx context.Context) (serverFacts, error) {
-	f := serverFacts{variables: make(map[string]string)}
-	err := s.do(ctx, s.db, func(ctx context.Context, c conn) error {
-		err := c.query(ctx, inspectionVariables, func(get func(string) string) {
-			f.variables[get("Variable_name")] = get("Value")
-		})
-		if err != nil {
+func (s *Source) queryServer(ctx context.Context) (f *serverFacts, err error) {
+	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
+		if f, err = queryVariables(ctx, c); err != nil {
 			return err
 		}
 		if err := f.queryClock(ctx, c); err != nil {
@@ -116,7 +106,7 @@ func (f *serverFacts) queryClock(ctx context.Context, c conn) error {
 }
 
 // inspectTable looks at one table.
-func (s *Source) inspectTable(ctx context.Context, expected source.Expected, server serverFacts) (found source.TableInspection) {
+func (s *Source) inspectTable(ctx context.Context, expected source.Expected, server *serverFacts) (found source.TableInspection) {
 	t := s.newShard(expected.Spec).inspection(expected)
 	t.server = server
 	err := errNoDatabase
@@ -225,7 +215,7 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 
 // order returns how ids are taken to be handed out, and adds what contradicts that.
 func (t *inspection) order() (source.IDOrder, string) {
-	traits := order(t.server.variables, t.create)
+	traits := t.server.order(t.create)
 	taken, why := t.Expected.Order, "by ID_ORDER"
 	if taken == "" {
 		taken, why = traits.Order, traits.OrderWhy

@@ -146,9 +146,11 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if found.identity, err = identify(ctx, session, found); err != nil {
 		return err
 	}
-	if found.waiting, err = queryWaiting(ctx, session); err != nil {
+	facts, err := queryVariables(ctx, session)
+	if err != nil {
 		return err
 	}
+	found.waiting = facts.waiting()
 	if err := noteUptime(ctx, session, c.started); err != nil {
 		return err
 	}

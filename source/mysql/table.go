@@ -149,7 +149,7 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 type inspection struct {
 	*shard
 	sqltable.Inspection
-	server serverFacts
+	server *serverFacts
 	listed
 	// create is what SHOW CREATE TABLE says, "" where the login may not ask, or nobody has asked.
 	create string
@@ -159,7 +159,7 @@ type inspection struct {
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
-	t := &inspection{shard: s}
+	t := &inspection{shard: s, server: new(serverFacts)}
 	t.Inspection = sqltable.Inspection{Spec: s.spec, Expected: expected, Dialect: sqltable.Dialect{
 		Who: "an administrator", Counter: "AUTO_INCREMENT", Times: "DATETIME or TIMESTAMP", MakeNotNull: "make it NOT NULL",
 		IsID:      func(c sqltable.Column) bool { return isID(c.Type) },

@@ -10,11 +10,17 @@ import (
 	"example.org/bridge/source"
 )
 
-// traitVariables tell how ids are handed out and whose transactions the server can show. A server
-// lists those it has.
-const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
-	"'innodb_lock_wait_timeout', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'wsrep_cluster_address', " +
-	"'group_replication_group_name', 'group_replication_single_primary_mode')"
+// serverVariables tell how ids are handed out, whose transactions the server can show, and what a
+// crash may lose. A server lists those it has to every login.
+const serverVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
+	"'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
+	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode')"
+
+// queryVariables returns the facts that the variables of a server tell.
+func queryVariables(ctx context.Context, c conn) (*serverFacts, error) {
+	f := &serverFacts{variables: make(map[string]string)}
+	return f, c.query(ctx, serverVariables, func(get func(string) string) { f.variables[get("Variable_name")] = get("Value") })
+}
 
 // Traits asks the server.
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
@@ -32,13 +38,10 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	if err != nil {
 		return source.Traits{}, err
 	}
-	t := order(of.variables, create)
+	t := of.order(create)
 	t.Server = of.identity
-	t.Writer, t.WriterWhy = of.writer.writer()
-	t.Uncommitted, t.EvidenceWhy = uncommitted(of.variables, create, s.shape.index == "PRIMARY")
-	if t.Evidence = t.Uncommitted; t.Evidence {
-		t.Evidence, t.EvidenceWhy = evidence(of.variables, t)
-	}
+	t.Writer, t.WriterWhy = of.writer()
+	t.Uncommitted, t.Evidence, t.EvidenceWhy = of.evidence(create, s.shape.index == "PRIMARY")
 	t.ModifiedIndexed = s.shape.modified != ""
 	if seconds, err := strconv.Atoi(of.variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second
@@ -49,10 +52,9 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 // serverTraits are what a server says of itself. They are immutable.
 type serverTraits struct {
 	// identity is empty where several servers may have answered.
-	identity  string
-	variables map[string]string
-	writer    writerFacts
-	at        time.Time
+	identity string
+	*serverFacts
+	at time.Time
 }
 
 // shareTraitsFor is how long what one shard has read of the server serves others that begin. Its
@@ -72,19 +74,18 @@ func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error)
 	if last := s.source.traits.Load(); last != nil && last.identity == identity && s.answered == "" && begun.Sub(last.at) < shareTraitsFor {
 		return last, nil
 	}
-	t := &serverTraits{identity: identity, variables: make(map[string]string), at: begun}
-	err = c.query(ctx, traitVariables, func(get func(string) string) { t.variables[get("Variable_name")] = get("Value") })
-	if err != nil {
+	t := &serverTraits{identity: identity, at: begun}
+	if t.serverFacts, err = queryVariables(ctx, c); err != nil {
 		return nil, err
 	}
-	if t.writer, err = s.queryWriter(ctx, c, t.variables); err != nil {
+	if err := s.queryWriter(ctx, c, t.serverFacts); err != nil {
 		return nil, err
 	}
 	again, err := s.queryIdentity(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if again != identity || s.contradicts(identity, t.writer) {
+	if again != identity || s.contradicts(identity, t.serverFacts) {
 		// What was asked in between may hold for either.
 		t.identity = ""
 		return t, nil
@@ -95,38 +96,45 @@ func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error)
 
 func on(value string) bool { return value == "ON" || value == "1" }
 
-func isGalera(v map[string]string) bool {
-	return on(v["wsrep_on"]) && v["wsrep_cluster_address"] != ""
+func (f *serverFacts) isMariaDB() bool { return strings.Contains(f.variables["version"], "MariaDB") }
+
+func (f *serverFacts) isGalera() bool {
+	return on(f.variables["wsrep_on"]) && f.variables["wsrep_cluster_address"] != ""
 }
 
-func isMultiPrimary(v map[string]string) bool {
-	return v["group_replication_group_name"] != "" && !on(v["group_replication_single_primary_mode"])
+func (f *serverFacts) isMultiPrimary() bool {
+	return f.variables["group_replication_group_name"] != "" && !on(f.variables["group_replication_single_primary_mode"])
 }
 
-func isTiDB(v map[string]string) bool { return strings.Contains(v["version"], "TiDB") }
+func (f *serverFacts) isTiDB() bool { return strings.Contains(f.variables["version"], "TiDB") }
 
-func isOceanBase(v map[string]string) bool {
-	return strings.Contains(v["version"]+v["version_comment"], "OceanBase")
+func (f *serverFacts) isOceanBase() bool {
+	return strings.Contains(f.variables["version"]+f.variables["version_comment"], "OceanBase")
+}
+
+// stride returns auto_increment_increment, "" where that is 1.
+func (f *serverFacts) stride() string {
+	return strings.TrimSpace(strings.TrimPrefix(f.variables["auto_increment_increment"]+" ", "1 "))
 }
 
 // order tells how the server hands out ids.
-func order(v map[string]string, create string) source.Traits {
+func (f *serverFacts) order(create string) source.Traits {
 	say := func(o source.IDOrder, why string) source.Traits { return source.Traits{Order: o, OrderWhy: why} }
 	switch {
-	case isTiDB(v) && strings.Contains(create, "AUTO_RANDOM"):
+	case f.isTiDB() && strings.Contains(create, "AUTO_RANDOM"):
 		return say(source.OrderNone, "TiDB hands out AUTO_RANDOM ids")
-	case isTiDB(v) && strings.Contains(create, "AUTO_ID_CACHE=1 "):
+	case f.isTiDB() && strings.Contains(create, "AUTO_ID_CACHE=1 "):
 		return say(source.OrderStrict, "TiDB with AUTO_ID_CACHE=1 has one counter")
-	case isTiDB(v):
+	case f.isTiDB():
 		return say(source.OrderSegmented, "TiDB gives each server a block of ids")
-	case isOceanBase(v):
+	case f.isOceanBase():
 		return say(source.OrderSegmented, "OceanBase gives each node a block of ids")
-	case isGalera(v):
+	case f.isGalera():
 		return say(source.OrderStrided, "the nodes of a Galera cluster interleave their ids")
-	case isMultiPrimary(v):
+	case f.isMultiPrimary():
 		return say(source.OrderStrided, "the members of a multi-primary group interleave their ids")
-	case v["auto_increment_increment"] != "" && v["auto_increment_increment"] != "1":
-		return say(source.OrderStrided, "auto_increment_increment is "+v["auto_increment_increment"])
+	case f.stride() != "":
+		return say(source.OrderStrided, "auto_increment_increment is "+f.stride())
 	}
 	return say(source.OrderStrict, "auto_increment_increment is 1")
 }
@@ -142,37 +150,31 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 // contradicts reports whether an identity says that its server takes writes while other answers of
 // the same moment say that it is read-only: it was read-only in between, or another server gave
 // them.
-func (s *shard) contradicts(identity string, writer writerFacts) bool {
+func (s *shard) contradicts(identity string, f *serverFacts) bool {
 	told := strings.Contains(s.source.connector.server.Load().identity, role)
-	return told && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(writer.variables["read_only"]) || writer.pagesReadOnly)
+	return told && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
 }
 
-// uncommitted tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open
-// on the server itself.
-func uncommitted(v map[string]string, create string, primary bool) (bool, string) {
+// evidence tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open on
+// the server itself, and whether these are the rows of every open transaction that has inserted
+// one. Primary says that the id is the primary key.
+func (f *serverFacts) evidence(create string, primary bool) (uncommitted, evidence bool, why string) {
+	takesWrites, lags := f.writer()
 	switch {
-	case isTiDB(v), isOceanBase(v):
-		return false, "this database has no READ UNCOMMITTED"
+	case f.isTiDB(), f.isOceanBase():
+		return false, false, "this database has no READ UNCOMMITTED"
 	case create != "" && !strings.Contains(create, "ENGINE=InnoDB"):
-		return false, "only InnoDB shows uncommitted rows"
+		return false, false, "only InnoDB shows uncommitted rows"
 	case !primary:
-		return false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
+		return false, false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
+	case f.isGalera(), f.isMultiPrimary():
+		return true, false, "other members take writes that this one does not show before they commit"
+	case isSet(f.variables["read_only"]):
+		return true, false, "the server is read-only: a replica does not show what is open on its primary"
+	case !takesWrites:
+		return true, false, lags
 	}
-	return true, "InnoDB shows uncommitted rows"
-}
-
-// evidence tells whether these are the rows of every open transaction that has inserted one. t says
-// what is known of the server.
-func evidence(v map[string]string, t source.Traits) (bool, string) {
-	switch {
-	case isGalera(v), isMultiPrimary(v):
-		return false, "other members take writes that this one does not show before they commit"
-	case isSet(v["read_only"]):
-		return false, "the server is read-only: a replica does not show what is open on its primary"
-	case !t.Writer:
-		return false, t.WriterWhy
-	}
-	return t.Evidence, t.EvidenceWhy
+	return true, true, "InnoDB shows uncommitted rows"
 }
 
 // replicaStatements show what the server copies from; each server knows some of them, and wants a
@@ -210,7 +212,7 @@ func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
 			return err
 		}
 	}
-	if strings.Contains(f.variables["version"], "MariaDB") {
+	if f.isMariaDB() {
 		return nil
 	}
 	err = c.query(ctx, replicaChannels, func(get func(string) string) {
@@ -272,7 +274,7 @@ func (f *serverFacts) stoppedChannel() string {
 
 // removeChannels is the statement that makes a promoted server a replica no more.
 func (f *serverFacts) removeChannels() string {
-	if strings.Contains(f.variables["version"], "MariaDB") {
+	if f.isMariaDB() {
 		return "RESET SLAVE ALL;"
 	}
 	return "RESET REPLICA ALL;"
@@ -292,25 +294,15 @@ func (f *serverFacts) removeChannels() string {
 // waiting is a pair of statements around a read that must show what other members have committed.
 type waiting struct{ begin, end string }
 
-// waitingOf returns how to wait for the other members of the cluster, if there are any.
-func waitingOf(v map[string]string) waiting {
+// waiting returns how to wait for the other members of the cluster, if there are any.
+func (f *serverFacts) waiting() waiting {
 	switch {
-	case isGalera(v):
+	case f.isGalera():
 		return waiting{"SET SESSION wsrep_sync_wait = @@SESSION.wsrep_sync_wait | 1", "SET SESSION wsrep_sync_wait = @@GLOBAL.wsrep_sync_wait"}
-	case isMultiPrimary(v):
+	case f.isMultiPrimary():
 		return waiting{"SET SESSION group_replication_consistency = 'BEFORE'", "SET SESSION group_replication_consistency = DEFAULT"}
 	}
 	return waiting{}
-}
-
-const clusterVariables = "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_cluster_address', " +
-	"'group_replication_group_name', 'group_replication_single_primary_mode')"
-
-// queryWaiting asks whether the server is a member of a cluster.
-func queryWaiting(ctx context.Context, c conn) (waiting, error) {
-	variables := make(map[string]string)
-	err := c.query(ctx, clusterVariables, func(get func(string) string) { variables[get("Variable_name")] = get("Value") })
-	return waitingOf(variables), err
 }
 
 // around runs read while the session waits for other members. A server that refuses that is read
@@ -338,42 +330,27 @@ func (w waiting) accepted(ctx context.Context, c conn) (bool, error) {
 	return err == nil, err
 }
 
-// writerFacts are what tells whether absence can be judged.
-type writerFacts struct {
-	*serverFacts
-	// waits says that a read can wait for other members.
-	waits bool
-	// apart says that the server that answers pages is read-only although another one, asked for
-	// its variables, is not.
-	apart bool
-	// pagesReadOnly says that read_only is on where pages are answered.
-	pagesReadOnly bool
-	// severed is the state of a Galera node that is not in the primary component, else "".
-	severed string
-}
-
-// queryWriter collects them. variables are what the server says of itself.
-func (s *shard) queryWriter(ctx context.Context, c conn, variables map[string]string) (writerFacts, error) {
-	f := writerFacts{serverFacts: &serverFacts{variables: variables}}
+// queryWriter collects what tells whether absence can be proved.
+func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 	if err := f.queryReplication(ctx, c); err != nil {
-		return f, err
+		return err
 	}
-	if w := waitingOf(variables); w.begin != "" {
+	if w := f.waiting(); w.begin != "" {
 		var err error
 		if f.waits, err = w.accepted(ctx, c); err == nil && f.waits {
 			err = c.exec(ctx, w.end)
 		}
 		if err != nil {
-			return f, err
+			return err
 		}
 	}
 	err := c.query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_status'", func(get func(string) string) {
-		if isGalera(variables) && get("Value") != "Primary" {
+		if f.isGalera() && get("Value") != "Primary" {
 			f.severed = get("Value")
 		}
 	})
 	if err != nil && number(err) == 0 {
-		return f, err
+		return err
 	}
 	// In the form of a page, so that a proxy sends it where it sends pages.
 	err = c.query(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.table.quoted()+" LIMIT 0)",
@@ -384,9 +361,9 @@ func (s *shard) queryWriter(ctx context.Context, c conn, variables map[string]st
 			}
 		})
 	if err != nil && number(err) == 0 {
-		return f, err
+		return err
 	}
-	return f, nil
+	return nil
 }
 
 // isSet reports whether a variable that says whether a server is read-only says so: newer servers
@@ -394,8 +371,7 @@ func (s *shard) queryWriter(ctx context.Context, c conn, variables map[string]st
 func isSet(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
 // writer tells whether what a read by keys does not find is not there.
-func (f writerFacts) writer() (bool, string) {
-	v := f.variables
+func (f *serverFacts) writer() (bool, string) {
 	switch variable := f.readOnly(); {
 	case variable != "":
 		return false, "the server takes no writes (" + variable + " is on), and a replica may lag"
@@ -403,7 +379,7 @@ func (f writerFacts) writer() (bool, string) {
 		return false, "reads are sent to a server that takes no writes, which may lag"
 	case f.proxy() != "":
 		return false, f.proxy() + " may send reads to a server that lags"
-	case isTiDB(v), isOceanBase(v):
+	case f.isTiDB(), f.isOceanBase():
 		return true, "every server of this database reads what is committed on any"
 	case f.stoppedChannel() != "":
 		return false, "the server " + f.stoppedChannel() + ", so it may be a replica that lags; once it takes the writes: " + f.removeChannels()
@@ -411,11 +387,11 @@ func (f writerFacts) writer() (bool, string) {
 		return false, "the server copies from another one and may lag"
 	case f.severed != "":
 		return false, "the node is cut off from its cluster (wsrep_cluster_status is " + f.severed + ")"
-	case isGalera(v) && f.waits:
+	case f.isGalera() && f.waits:
 		return true, "a read by keys waits for what the other nodes have committed (wsrep_sync_wait)"
-	case isMultiPrimary(v) && f.waits:
+	case f.isMultiPrimary() && f.waits:
 		return true, "a read by keys waits for what the other members have committed (group_replication_consistency)"
-	case isGalera(v), isMultiPrimary(v):
+	case f.isGalera(), f.isMultiPrimary():
 		return false, "other members take writes that show here later, and the server does not let this login wait for them"
 	case f.sawReplication:
 		return true, "the server takes writes and copies from no other"

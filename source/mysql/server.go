@@ -22,17 +22,24 @@ type serverFacts struct {
 	// see it.
 	channel        channelState
 	sawReplication bool
+	// waits says that a read can wait for other members of its cluster, and severed is the state of
+	// a Galera node that is not in the primary component, else "".
+	waits   bool
+	severed string
+	// apart says that the server that answers pages is read-only although another one, asked for
+	// its variables, is not; pagesReadOnly that read_only is on where pages are answered.
+	apart, pagesReadOnly bool
 }
 
 // product names the server.
 func (f *serverFacts) product() string {
 	version := f.variables["version"]
 	switch {
-	case isTiDB(f.variables):
+	case f.isTiDB():
 		return "TiDB " + version
-	case isOceanBase(f.variables):
+	case f.isOceanBase():
 		return "OceanBase " + version
-	case strings.Contains(version, "MariaDB"):
+	case f.isMariaDB():
 		number, _, _ := strings.Cut(version, "-")
 		return "MariaDB " + number
 	}
@@ -48,7 +55,7 @@ func (f *serverFacts) role() string {
 		return "a replica"
 	case f.readOnly() != "":
 		return "read-only"
-	case isGalera(f.variables), isMultiPrimary(f.variables):
+	case f.isGalera(), f.isMultiPrimary():
 		return "one of several that take writes"
 	case f.sawReplication:
 		return "takes the writes"
@@ -90,7 +97,7 @@ func (f *serverFacts) checkFlush(r *inspect.Report) {
 	switch flush := v[variable]; flush {
 	case "":
 	case "1":
-		if v["log_bin"] == "OFF" && !isGalera(v) && !isTiDB(v) && !isOceanBase(v) && f.channel == channelNone {
+		if v["log_bin"] == "OFF" && !f.isGalera() && !f.isTiDB() && !f.isOceanBase() && f.channel == channelNone {
 			note("keeps no binary log, and shows a commit a moment before its own log has it: a crash may lose rows that bridge has read in that moment", "set log_bin and restart the server")
 		}
 	default:
@@ -103,24 +110,22 @@ func (f *serverFacts) checkFlush(r *inspect.Report) {
 }
 
 func (f *serverFacts) checkIDs(r *inspect.Report) {
-	v := f.variables
-	step := v["auto_increment_increment"]
 	switch {
-	case isTiDB(v), isOceanBase(v):
+	case f.isTiDB(), f.isOceanBase():
 		r.Add(inspect.Warning, inspect.Blocks, "server", "is "+f.product()+", whose servers may hold blocks of ids and does not show uncommitted rows").
 			Says("a row may come hours after higher ids; such ids are looked for until GAP_TTL. A table with AUTO_ID_CACHE=1 (TiDB, which takes it in " +
 				"CREATE TABLE and not in ALTER TABLE) or AUTO_INCREMENT_MODE='ORDER' (OceanBase) has one counter: set ID_ORDER=strict for it")
-		if isOceanBase(v) {
+		if f.isOceanBase() {
 			r.Findings[len(r.Findings)-1].Statement = "ALTER TABLE <table> AUTO_INCREMENT_MODE = 'ORDER';"
 		}
-	case isGalera(v):
+	case f.isGalera():
 		r.Add(inspect.Warning, inspect.Stride, "server", "is a node of a Galera cluster: the nodes interleave their ids, and this one does not show what is uncommitted on others").
 			Says("nothing has to be done; %s", timeDecides)
-	case isMultiPrimary(v):
+	case f.isMultiPrimary():
 		r.Add(inspect.Warning, inspect.Stride, "server", "is a member of a multi-primary group: the members interleave their ids, and this one does not show what is uncommitted on others").
 			Says("nothing has to be done; %s", timeDecides)
-	case step != "" && step != "1":
-		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(step)+" id (auto_increment_increment), which leaves a gap at each row").
+	case f.stride() != "":
+		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(f.stride())+" id (auto_increment_increment), which leaves a gap at each row").
 			Says("where no other server hands out the ids between, let an administrator run").
 			Types("SET GLOBAL auto_increment_increment = 1, GLOBAL auto_increment_offset = 1;")
 	}

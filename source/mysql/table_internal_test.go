@@ -1,0 +1,114 @@
+package mysql
+
+import (
+	"strconv"
+	"testing"
+
+	"example.org/bridge/source"
+)
+
+func TestTablesThatAreAlikeShareAShape(t *testing.T) {
+	made := func(change func(*shape)) *shape {
+		sh := &shape{columns: &source.Columns{List: []source.Column{{Name: "id", NotNull: true}, {Name: "v"}}}, single: make([]bool, 2), index: "PRIMARY"}
+		change(sh)
+		return sh
+	}
+	same := func(*shape) {}
+	var all shapes
+	first := all.share(made(same))
+	if all.share(made(same)) != first {
+		t.Error("two tables that are alike do not share")
+	}
+	for what, change := range map[string]func(*shape){
+		"filter": func(sh *shape) { sh.filter = "v > 1" },
+		"column": func(sh *shape) { sh.columns.List[1].Name = "w" },
+		"NULL":   func(sh *shape) { sh.columns.List[1].NotNull = true },
+		"index":  func(sh *shape) { sh.index = "other" },
+		"whole":  func(sh *shape) { sh.whole = true },
+	} {
+		if all.share(made(change)) == first {
+			t.Errorf("tables with another %s share", what)
+		}
+	}
+	for i := range sharedShapes {
+		all.share(made(func(sh *shape) { sh.index = strconv.Itoa(i) }))
+	}
+	if again := all.share(made(same)); again == first || len(all.last) != sharedShapes {
+		t.Errorf("%d shapes are kept, want the last %d", len(all.last), sharedShapes)
+	}
+}
+
+// TestParseType has the types that TestEveryTypeIsReadExactly cannot make on every server.
+func TestParseType(t *testing.T) {
+	for columnType, want := range map[string]source.Column{
+		"double unsigned": {Kind: source.Float}, "decimal(5,0)": {Kind: source.Decimal}, "geomcollection": {Kind: source.Binary}, "vector(3)": {Kind: source.Binary},
+		"INT(10) unsigned zerofill": {Kind: source.Int}, "enum('int','a(b)')": {Kind: source.Text}, "set('json')": {Kind: source.Text}, "": {Kind: source.Text},
+	} {
+		kind, precision := parseType(columnType)
+		if kind != want.Kind || precision != want.Precision {
+			t.Errorf("%q: kind %d precision %d, want %+v", columnType, kind, precision, want)
+		}
+	}
+}
+
+func TestCheckedJSON(t *testing.T) {
+	got := checkedJSON("CREATE TABLE `t` (\n" +
+		"  `id` int(11) NOT NULL,\n" +
+		"  `a` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL CHECK (json_valid(`a`)),\n" +
+		"  `b` longtext DEFAULT NULL COMMENT 'CHECK (json_valid(`b`))',\n" +
+		"  `c``d` longtext NOT NULL CHECK (json_valid(`c``d`)),\n" +
+		"  `e` longtext DEFAULT NULL CHECK (json_valid(`e`) or `id` > 1),\n" +
+		"  `f` longtext DEFAULT NULL,\n" +
+		"  CONSTRAINT `x` CHECK (json_valid(`f`))\n" +
+		") ENGINE=InnoDB")
+	for name, want := range map[string]bool{"a": true, "b": false, "c`d": true, "e": false, "f": true, "id": false} {
+		if got[name] != want {
+			t.Errorf("%s is JSON: %t, want %t", name, got[name], want)
+		}
+	}
+}
+
+func TestUnite(t *testing.T) {
+	page := func(rows ...string) *source.Page {
+		p := new(source.Page)
+		for _, v := range rows {
+			p.Append(uint64(v[0]-'0'), 1)
+			p.Set(0, []byte(v[1:]))
+		}
+		return p
+	}
+	t.Run("a row that two statements found comes once", func(t *testing.T) {
+		p := page("2b", "1a", "2b")
+		if err := unite(p); err != nil || len(p.Rows) != 2 || p.Bytes != 2 {
+			t.Errorf("%d rows of %d bytes, %v", len(p.Rows), p.Bytes, err)
+		}
+	})
+	t.Run("a row whose key was changed between two statements is read again", func(t *testing.T) {
+		if err := unite(page("2b", "1a", "2c")); err == nil {
+			t.Error("one of its keys would count as absent")
+		}
+	})
+}
+
+func TestDefinitionsAreRewritten(t *testing.T) {
+	create := "CREATE TABLE `t` (\n  `a` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp() COMMENT 'not current_timestamp()',\n" +
+		"  `a b``c` datetime(0) DEFAULT NULL,\n  `d` timestamp NULL DEFAULT CURRENT_TIMESTAMP,\n  `e` varchar(9) DEFAULT 'x' COMMENT 'DEFAULT NULL',\n" +
+		"  `f` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL CHECK (json_valid(`f`)),\n  `g` int(11),\n  KEY `h` (`a`)\n)"
+	for _, c := range []struct{ column, finer, notNull string }{
+		{"a", "`a` timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6) COMMENT 'not current_timestamp()'", ""},
+		{"a b`c", "`a b``c` datetime(6) DEFAULT NULL", "`a b``c` datetime(0) NOT NULL"},
+		{"d", "`d` timestamp(6) NULL DEFAULT CURRENT_TIMESTAMP(6)", "`d` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP"},
+		{"e", "", "`e` varchar(9) NOT NULL DEFAULT 'x' COMMENT 'DEFAULT NULL'"},
+		{"f", "", "`f` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL CHECK (json_valid(`f`))"},
+		{"g", "", "`g` int(11) NOT NULL"},
+		{"h", "", ""},
+	} {
+		definition := definitionOf(create, c.column)
+		if got := finer(definition); got != c.finer {
+			t.Errorf("finer is %q, want %q", got, c.finer)
+		}
+		if got := notNull(definition); c.notNull != "" && got != c.notNull || definition == "" && got != "" {
+			t.Errorf("not null is %q, want %q", got, c.notNull)
+		}
+	}
+}
