@@ -3,7 +3,6 @@ package mysql_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"log/slog"
 	"math"
 	"testing"
@@ -136,82 +135,9 @@ func TestSource(t *testing.T) {
 
 // conform runs the suite of sources on the bases that open makes.
 func conform(t *testing.T, open func(*testing.T) base) {
-	tables := 0
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		b := open(t)
-		insert := func(t *testing.T, db interface {
-			ExecContext(context.Context, string, ...any) (sql.Result, error)
-		}, table string, rows []sourcetest.Row) {
-			t.Helper()
-			for _, row := range rows {
-				if _, err := db.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, note) VALUES (?, ?, ?)", row.ID, row.Name, row.Note); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		return sourcetest.Fixture{
-			Source:    b.source,
-			Log:       b.log,
-			HighestID: math.MaxUint64,
-			NewTable: func(t *testing.T) string {
-				tables++
-				table := fmt.Sprintf("suite_%d", tables)
-				b.exec(t, "CREATE TABLE "+table+` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name LONGTEXT NOT NULL, note LONGTEXT,
-					created DATETIME(6) NOT NULL DEFAULT NOW(6))`)
-				return table
-			},
-			Insert: func(t *testing.T, table string, rows ...sourcetest.Row) { insert(t, b.admin, table, rows) },
-			NewKeyed: func(t *testing.T) string {
-				tables++
-				table := fmt.Sprintf("states_%d", tables)
-				b.exec(t, "CREATE TABLE "+table+` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(100) NOT NULL, part INT NOT NULL, ratio DOUBLE,
-					modified DATETIME(3), UNIQUE KEY (part, name), KEY (modified)) DEFAULT CHARSET utf8mb4`)
-				return table
-			},
-			InsertKeyed: func(t *testing.T, table string, rows ...sourcetest.KeyedRow) {
-				tx := begin(t, b)
-				for _, row := range rows {
-					if _, err := tx.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, part, modified) VALUES (?, ?, ?, NULLIF(?, ''))", row.ID, row.Name, row.Part, row.Modified); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := tx.Commit(); err != nil {
-					t.Fatal(err)
-				}
-			},
-			Touch: func(t *testing.T, table string, id uint64, modified string) {
-				b.exec(t, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id)
-			},
-			TouchOpen: func(t *testing.T, table string, id uint64, modified string) func(commit bool) {
-				tx := begin(t, b)
-				if _, err := tx.ExecContext(t.Context(), "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id); err != nil {
-					t.Fatal(err)
-				}
-				return func(commit bool) {
-					end := tx.Rollback
-					if commit {
-						end = tx.Commit
-					}
-					if err := end(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			},
-			AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
-			DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
-			Uncommitted: func(t *testing.T, table string, row sourcetest.Row) func() {
-				tx, err := b.admin.BeginTx(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = tx.Rollback() })
-				insert(t, tx, table, []sourcetest.Row{row})
-				return func() {
-					if err := tx.Commit(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			},
-		}
+		fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxUint64}
+		return sourcetest.SQL(fixture, b.admin, "BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY", "DATETIME(6) NOT NULL DEFAULT NOW(6)", true)
 	})
 }

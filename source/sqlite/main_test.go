@@ -111,67 +111,12 @@ func isTransient(t *testing.T, err error) {
 func TestSource(t *testing.T) {
 	for name, settings := range map[string]string{"with a write-ahead log": wal, "with a rollback journal": rollback} {
 		t.Run(name, func(t *testing.T) {
-			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return newFixture(t, newBase(t, settings)) })
+			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
+				b := newBase(t, settings)
+				fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxInt64}
+				return sourcetest.SQL(fixture, b.app, "INTEGER PRIMARY KEY AUTOINCREMENT", "DATETIME NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))", false)
+			})
 		})
-	}
-}
-
-func newFixture(t *testing.T, b base) sourcetest.Fixture {
-	t.Helper()
-	type execer interface {
-		ExecContext(context.Context, string, ...any) (sql.Result, error)
-	}
-	insert := func(t *testing.T, db execer, table string, rows []sourcetest.Row) {
-		t.Helper()
-		for _, row := range rows {
-			if _, err := db.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, note) VALUES (?, ?, ?)", int64(row.ID), row.Name, row.Note); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return sourcetest.Fixture{
-		Source:    b.source,
-		Log:       b.log,
-		HighestID: math.MaxInt64,
-		NewTable: func(t *testing.T) string {
-			b.exec(t, `CREATE TABLE suite (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, note TEXT,
-				created DATETIME NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')))`)
-			return "suite"
-		},
-		Insert: func(t *testing.T, table string, rows ...sourcetest.Row) {
-			tx, err := b.app.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			insert(t, tx, table, rows)
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		},
-		NewKeyed: func(t *testing.T) string {
-			b.exec(t, `CREATE TABLE states (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, part INT NOT NULL, ratio REAL, modified DATETIME, UNIQUE (part, name))`)
-			b.exec(t, `CREATE INDEX changes ON states (modified)`)
-			return "states"
-		},
-		InsertKeyed: func(t *testing.T, table string, rows ...sourcetest.KeyedRow) {
-			tx, err := b.app.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, row := range rows {
-				if _, err := tx.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, part, modified) VALUES (?, ?, ?, NULLIF(?, ''))", int64(row.ID), row.Name, row.Part, row.Modified); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		},
-		Touch: func(t *testing.T, table string, id uint64, modified string) {
-			b.exec(t, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, int64(id))
-		},
-		AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
-		DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
 	}
 }
 
