@@ -306,7 +306,8 @@ func (d documents) expression() string {
 	return b.String() + ")"
 }
 
-// findDocuments makes the columns of list that hold JSON in MariaDB of that kind.
+// findDocuments makes the columns of list that hold JSON in MariaDB of that kind. Before 10.5 they
+// stay text.
 func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Column, table *sqltable.Table) (d documents, err error) {
 	for _, column := range list {
 		if c, _ := table.Column(column.Name); c.Type == "longtext" {
@@ -318,56 +319,20 @@ func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Colu
 	}
 	query := "SELECT " + d.expression() + " AS documents FROM " + s.table.quoted() + " WHERE FALSE"
 	err = c.query(ctx, query, func(get func(string) string) { d.answer = get("documents") })
-	if err != nil && number(err) == 0 {
+	const erNoFunction = 1305
+	if err != nil && number(err) != erNoFunction {
+		// A statement that failed does not make a document a text.
 		return documents{}, err
 	}
 	said, ok := strings.CutPrefix(d.answer, "[{}")
-	if err != nil || !ok {
-		return documents{}, s.flagJSON(ctx, c, list, d.columns)
+	if !ok {
+		return documents{}, nil
 	}
 	answers := strings.Split(strings.TrimSuffix(said, "]"), ", ")[1:]
 	for i, name := range d.columns {
 		if i < len(answers) && answers[i] == "{}" {
-			flagColumn(list, name)
+			list[slices.IndexFunc(list, func(c source.Column) bool { return c.Name == name })].Kind = source.JSON
 		}
 	}
 	return d, nil
-}
-
-func flagColumn(list []source.Column, name string) {
-	list[slices.IndexFunc(list, func(c source.Column) bool { return c.Name == name })].Kind = source.JSON
-}
-
-// flagJSON finds the JSON columns of a MariaDB before 10.5 in what SHOW CREATE TABLE says. A login
-// with SELECT on single columns may not ask: there they stay text.
-func (s tableSpec) flagJSON(ctx context.Context, c conn, list []source.Column, names []string) error {
-	create, err := s.readCreate(ctx, c)
-	if err != nil {
-		return err
-	}
-	checked := checkedJSON(create)
-	for _, name := range names {
-		if checked[name] {
-			flagColumn(list, name)
-		}
-	}
-	return nil
-}
-
-// checkedJSON returns the columns that a CREATE TABLE of MariaDB checks with json_valid. The check
-// ends the line of its column or constraint; what a comment or default says is followed by a quote.
-func checkedJSON(create string) map[string]bool {
-	checked := make(map[string]bool)
-	for line := range strings.Lines(create) {
-		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), ",")
-		clause, ok := strings.CutSuffix(line, "`))")
-		if !ok {
-			continue
-		}
-		if i := strings.LastIndex(clause, "CHECK (json_valid(`"); i >= 0 {
-			name := clause[i+len("CHECK (json_valid(`"):]
-			checked[strings.ReplaceAll(name, "``", "`")] = true
-		}
-	}
-	return checked
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 func TestTablesThatAreAlikeShareAShape(t *testing.T) {
@@ -51,20 +52,12 @@ func TestParseType(t *testing.T) {
 	}
 }
 
-func TestCheckedJSON(t *testing.T) {
-	got := checkedJSON("CREATE TABLE `t` (\n" +
-		"  `id` int(11) NOT NULL,\n" +
-		"  `a` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL CHECK (json_valid(`a`)),\n" +
-		"  `b` longtext DEFAULT NULL COMMENT 'CHECK (json_valid(`b`))',\n" +
-		"  `c``d` longtext NOT NULL CHECK (json_valid(`c``d`)),\n" +
-		"  `e` longtext DEFAULT NULL CHECK (json_valid(`e`) or `id` > 1),\n" +
-		"  `f` longtext DEFAULT NULL,\n" +
-		"  CONSTRAINT `x` CHECK (json_valid(`f`))\n" +
-		") ENGINE=InnoDB")
-	for name, want := range map[string]bool{"a": true, "b": false, "c`d": true, "e": false, "f": true, "id": false} {
-		if got[name] != want {
-			t.Errorf("%s is JSON: %t, want %t", name, got[name], want)
-		}
+// A server that ends the statement about its LONGTEXT columns, as a time limit does, has not said
+// that they are no documents.
+func TestDocumentsThatCannotBeAskedAbout(t *testing.T) {
+	table := &sqltable.Table{Columns: []sqltable.Column{{Column: source.Column{Name: "doc", Kind: source.Text}, Type: "longtext"}}}
+	if _, err := (tableSpec{}).findDocuments(t.Context(), conn{clocked{}}, []source.Column{table.Columns[0].Column}, table); err == nil {
+		t.Error("they are taken for texts")
 	}
 }
 
