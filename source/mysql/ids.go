@@ -24,94 +24,94 @@ var _ source.IDReader = (*shard)(nil)
 // shows uncommitted rows at READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	return s.run(ctx, s.source.pool(uncommitted), "read ids of "+s.spec.Table, func(ctx context.Context, c conn) error {
-		// A row that moves to another partition while all are read may show in both, before it is
-		// committed.
-		return s.tryIDs(ctx, c, ranges, idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
+		*ids = source.IDs{List: ids.List[:0]}
+		id := s.shape.id()
+		head, cut, err := s.list(ctx, c, ranges, limit, listing{
+			columns: []string{id},
+			from: func(b []byte, part []source.Range) []byte {
+				b = appendRanges(append(b, forceIndex(s.shape.index)+" WHERE "...), id, part)
+				return append(b, " ORDER BY "+id...)
+			},
+			each: func(row []driver.Value) error {
+				id, err := rowID(row[0])
+				n := len(ids.List)
+				switch {
+				case err != nil:
+					return err
+				case n > 0 && id == ids.List[n-1] && uncommitted && s.shape.unproved:
+					// A row that moves to another partition may show in both before that is
+					// committed.
+					return nil
+				case n > 0 && id <= ids.List[n-1]:
+					return fmt.Errorf("%w: the id %d came after %d", source.ErrUnfit, id, ids.List[n-1])
+				}
+				ids.List = append(ids.List, id)
+				return nil
+			},
+		})
+		ids.Cut, ids.Now, ids.Server = cut, head.Now, head.Server
+		return err
 	})
 }
 
-// idList is where ids are read to: at most limit of them. again says that one may come twice.
-type idList struct {
-	ids   *source.IDs
-	limit int
-	again bool
+// listing is a read of a few columns, without a page. From appends the SQL behind the table's name,
+// for a part of the ranges.
+type listing struct {
+	columns []string
+	from    func(b []byte, part []source.Range) []byte
+	each    func(row []driver.Value) error
 }
 
-func (s *shard) tryIDs(ctx context.Context, c conn, ranges []source.Range, list idList) error {
-	*list.ids = source.IDs{List: list.ids.List[:0]}
-	for _, part := range s.parts(ranges, len(s.idsQuery(nil, list.limit))) {
-		rows, err := c.QueryContext(ctx, s.idsQuery(part, list.limit), nil)
+// list calls each for at most limit rows, in as few statements as the ranges take. It returns the
+// clock and the identity of the server, and whether limit ended the read.
+func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit int, l listing) (head source.Page, cut bool, err error) {
+	compose := func(part []source.Range) string {
+		b := make([]byte, 0, 512+len(part)*64)
+		b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "+s.source.connector.server.Load().identity+")"+strings.Repeat(", NULL", len(l.columns))+
+			") UNION ALL (SELECT NULL, "+strings.Join(l.columns, ", ")+" FROM "+s.table.quoted()...)
+		b = append(l.from(b, part), " LIMIT "...)
+		return string(append(strconv.AppendInt(b, int64(limit), 10), ')'))
+	}
+	for _, part := range s.parts(ranges, len(compose(nil))) {
+		rows, err := c.QueryContext(ctx, compose(part), nil)
 		if err != nil {
-			return err
+			return head, false, err
 		}
-		count, err := list.fill(rows)
-		if err := errors.Join(err, rows.Close()); err != nil || list.ids.Cut {
-			return err
+		of, count, err := l.read(rows)
+		if head.Now.IsZero() {
+			head = of
 		}
-		list.limit -= count
+		if err = errors.Join(err, rows.Close()); err == nil && of.Server != head.Server {
+			err = errMoved
+		}
+		if limit -= count; err != nil || limit == 0 {
+			return head, limit == 0, err
+		}
 	}
-	return nil
+	return head, false, nil
 }
 
-func (s *shard) idsQuery(ranges []source.Range, limit int) string {
-	id := s.shape.id()
-	b := make([]byte, 0, 256+len(ranges)*(len(id)+64))
-	b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "+s.source.connector.server.Load().identity+"), NULL) UNION ALL "+
-		"(SELECT NULL, "+id+" FROM "+s.table.quoted()+forceIndex(s.shape.index)+" WHERE "...)
-	b = appendRanges(b, id, ranges)
-	b = append(b, " ORDER BY "+id+" LIMIT "...)
-	b = strconv.AppendInt(b, int64(limit), 10)
-	return string(append(b, ')'))
-}
-
-// fill appends the ids of rows and returns how many rows there were.
-func (l idList) fill(rows driver.Rows) (count int, err error) {
-	ids := l.ids
-	head, err := readHeaded(rows, 2, func(row []driver.Value) error {
-		id, err := rowID(row[1])
-		if err != nil {
-			return err
-		}
-		count++
-		n := len(ids.List)
-		switch {
-		case n > 0 && id == ids.List[n-1] && l.again:
-			return nil
-		case n > 0 && id <= ids.List[n-1]:
-			return fmt.Errorf("%w: the id %d came after %d", source.ErrUnfit, id, ids.List[n-1])
-		}
-		ids.List = append(ids.List, id)
-		return nil
-	})
-	if ids.Cut = count == l.limit; ids.Server == "" {
-		ids.Now, ids.Server = head.Now, head.Server
-	}
-	if err == nil && head.Server != ids.Server {
-		err = errMoved
-	}
-	return count, err
-}
-
-// readHeaded calls each for every row but the one that tells about the server, whose clock and
-// identity it returns.
-func readHeaded(rows driver.Rows, width int, each func(row []driver.Value) error) (head source.Page, err error) {
-	row := make([]driver.Value, width)
+// read calls each for every row but the one that tells about the server, whose clock and identity
+// it returns.
+func (l listing) read(rows driver.Rows) (head source.Page, count int, err error) {
+	row := make([]driver.Value, 1+len(l.columns))
 	for {
 		switch err := rows.Next(row); {
 		case errors.Is(err, io.EOF) && head.Now.IsZero():
-			return head, errNoHead
+			return head, count, errNoHead
 		case errors.Is(err, io.EOF):
-			return head, nil
+			return head, count, nil
 		case err != nil:
-			return head, err
+			return head, count, err
 		}
 		if row[0] != nil {
 			err = parseHead(sqlconn.Text(row[0]), &head)
 		} else {
-			err = each(row)
+			count++
+			err = l.each(row[1:])
 		}
 		if err != nil {
-			return head, err
+			return head, count, err
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (s *shard) NextID(ctx context.Context) (next uint64, err error) {
 			// The table's counter, if it has one, is another column's.
 			return nil
 		}
-		t, err := s.list(ctx, c, s.shape.idType)
+		t, err := s.readListed(ctx, c, s.shape.idType)
 		next = t.next
 		return err
 	})
@@ -147,8 +147,8 @@ type listed struct {
 	next uint64
 }
 
-// list reads it, with the type of the id. A table that is missing or forbidden is an error.
-func (s *shard) list(ctx context.Context, c conn, idType string) (t listed, err error) {
+// readListed reads it, with the type of the id. A table that is missing or forbidden is an error.
+func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed, err error) {
 	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
 	// also tells what is missing or forbidden, about which information_schema is silent.
 	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {

@@ -306,7 +306,7 @@ func (t *inspection) cutPrimary() {
 // readDetails reads what the server keeps about the table.
 func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 	id, _ := t.Table.Column(t.Spec.ID)
-	if t.listed, err = t.list(ctx, c, id.Type); err != nil {
+	if t.listed, err = t.readListed(ctx, c, id.Type); err != nil {
 		return err
 	}
 	t.create, err = t.readCreate(ctx, c)
