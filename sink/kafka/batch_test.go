@@ -125,26 +125,20 @@ func TestBatchesAreBounded(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	t.Run("sequences go on from 2^31-1 to 0", func(t *testing.T) {
-		for _, test := range []struct{ from, n, want int32 }{
-			{0, 1, 1}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32 - 1, 5, 3},
-		} {
-			if got := (identity{sequence: test.from}).advance(int(test.n)).sequence; got != test.want {
-				t.Errorf("%d after %d records is %d, want %d", test.from, test.n, got, test.want)
-			}
+	for _, test := range []struct{ from, n, want int32 }{
+		{0, 1, 1}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32 - 1, 5, 3},
+	} {
+		if got := (identity{sequence: test.from}).advance(int(test.n)).sequence; got != test.want {
+			t.Errorf("sequence %d after %d records is %d, want %d", test.from, test.n, got, test.want)
 		}
-	})
-	t.Run("an epoch begins at sequence 0", func(t *testing.T) {
-		next, ok := identity{producer: 5, epoch: 2, sequence: 77}.nextEpoch()
-		if want := (identity{producer: 5, epoch: 3}); !ok || next != want {
-			t.Errorf("%+v, %v", next, ok)
-		}
-	})
-	t.Run("the last epoch has none after it", func(t *testing.T) {
-		if _, ok := (identity{epoch: lastEpoch}).nextEpoch(); ok {
-			t.Error("there is one")
-		}
-	})
+	}
+	next, ok := identity{producer: 5, epoch: 2, sequence: 77}.nextEpoch()
+	if want := (identity{producer: 5, epoch: 3}); !ok || next != want {
+		t.Errorf("the next epoch begins with %+v, %v", next, ok)
+	}
+	if _, ok := (identity{epoch: lastEpoch}).nextEpoch(); ok {
+		t.Error("the last epoch has one after it")
+	}
 }
 
 // The hashes are those of Kafka's own test, UtilsTest.testMurmur2.

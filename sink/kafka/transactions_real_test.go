@@ -327,6 +327,9 @@ func TestARefusedRecord(t *testing.T) {
 					t.Fatalf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
 				}
 				for _, r := range out.Rejected {
+					if !strings.Contains(r.Reason, "the record has 30") || !strings.Contains(r.Reason, "max.message.bytes") {
+						t.Errorf("row %d: %s", r.Index, r.Reason)
+					}
 					row := int(left[r.Index].RowID)
 					bad[row] = message(topic, string(bad[row].Key), row, 200)
 					left[r.Index] = bad[row]
