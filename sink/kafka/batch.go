@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 	"slices"
 	"sync"
@@ -197,15 +198,36 @@ type codec struct {
 }
 
 func newCodec(c Compression) (codec, error) {
+	through := func(open func(io.Writer) io.WriteCloser) func(dst, src []byte) ([]byte, error) {
+		return func(dst, src []byte) ([]byte, error) {
+			out := &appender{dst}
+			w := open(out)
+			_, err := w.Write(src)
+			err = errors.Join(err, w.Close())
+			return out.b, err
+		}
+	}
 	switch c {
 	case None:
 		return codec{}, nil
 	case Gzip:
-		return codec{1, streamed(&compress.GzipCodec)}, nil
+		return codec{1, through(compress.GzipCodec.NewWriter)}, nil
 	case Snappy:
-		return codec{2, streamed(&compress.SnappyCodec)}, nil
+		return codec{2, through(compress.SnappyCodec.NewWriter)}, nil
 	case LZ4:
-		return codec{3, appendLZ4}, nil
+		// As Java writes them: independent blocks of 64 KiB without checksums (KIP-57); the batch
+		// has its own.
+		options := []lz4.Option{lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1)}
+		pool := sync.Pool{New: func() any { return lz4.NewWriter(nil) }}
+		return codec{3, func(dst, src []byte) ([]byte, error) {
+			w := pool.Get().(*lz4.Writer)
+			defer pool.Put(w)
+			defer w.Reset(nil)
+			if err := w.Apply(options...); err != nil {
+				return dst, err
+			}
+			return through(func(out io.Writer) io.WriteCloser { w.Reset(out); return w })(dst, src)
+		}}, nil
 	case Zstd:
 		// Two encoders serve all workers; a window of the size of a batch keeps each below 4 MiB.
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
@@ -223,45 +245,4 @@ type appender struct{ b []byte }
 func (a *appender) Write(p []byte) (int, error) {
 	a.b = append(a.b, p...)
 	return len(p), nil
-}
-
-// streamed returns what compresses by a codec of kafka-go.
-func streamed(c compress.Codec) func(dst, src []byte) ([]byte, error) {
-	return func(dst, src []byte) ([]byte, error) {
-		out := &appender{dst}
-		w := c.NewWriter(out)
-		_, err := w.Write(src)
-		err = errors.Join(err, w.Close())
-		return out.b, err
-	}
-}
-
-type lz4State struct {
-	out    appender
-	writer *lz4.Writer
-	err    error
-}
-
-var lz4s = sync.Pool{New: func() any {
-	s := &lz4State{writer: lz4.NewWriter(nil)}
-	// As Java writes them: independent blocks of 64 KiB without checksums (KIP-57); the batch has
-	// its own.
-	s.err = s.writer.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
-	return s
-}}
-
-func appendLZ4(dst, src []byte) ([]byte, error) {
-	s := lz4s.Get().(*lz4State)
-	if s.err != nil {
-		return dst, s.err
-	}
-	defer lz4s.Put(s)
-	s.out.b = dst
-	defer func() { s.out.b = nil }()
-	s.writer.Reset(&s.out)
-	if _, err := s.writer.Write(src); err != nil {
-		return dst, err
-	}
-	err := s.writer.Close()
-	return s.out.b, err
 }
