@@ -1,13 +1,12 @@
 package progress
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math"
 	"slices"
 	"testing"
 
+	"example.org/bridge/internal/form"
 	"example.org/bridge/sink"
 )
 
@@ -52,7 +51,7 @@ func FuzzNotes(f *testing.F) {
 	f.Add(n.bytes)
 	f.Add([]byte{notesVersion, tailBit, 2, 2, commonBit})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, err := notesOf(t, binary.LittleEndian.AppendUint32(slices.Clone(b), crc32.Checksum(b, castagnoli)))
+		list, err := notesOf(t, form.Seal(slices.Clone(b)))
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
 				t.Fatal(err)

@@ -1,13 +1,13 @@
 package progress
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/form"
 	"example.org/bridge/sink"
 )
 
@@ -33,18 +33,13 @@ func noteOf(row uint64, origin sink.Origin, s *sink.State) note {
 	return note{row: row, tail: origin == sink.FromTail, seq: s.Seq, common: common{s.Epoch, s.Floor, s.Since, s.Low}}
 }
 
-const (
-	notesVersion = 1
-	notesSum     = 4
-)
+const notesVersion = 1
 
 const (
 	tailBit = 1 << iota
 	// commonBit: epoch, floor, since and low follow; else they are those of the note before.
 	commonBit
 )
-
-var errNotes = errors.New("a number of a note is cut off, or too long")
 
 // Empty reports whether nothing was added.
 func (n *Notes) Empty() bool { return len(n.bytes) == 0 }
@@ -68,9 +63,7 @@ func (n *Notes) Add(row uint64, origin sink.Origin, s *sink.State) {
 	n.bytes = binary.AppendVarint(append(n.bytes, bits), int64(row-n.last.row))
 	n.bytes = binary.AppendVarint(n.bytes, int64(s.Seq-n.last.seq))
 	if bits&commonBit != 0 {
-		for _, value := range []uint64{s.Epoch, s.Floor, s.Since, s.Low} {
-			n.bytes = binary.AppendUvarint(n.bytes, value)
-		}
+		n.bytes = form.AppendUints(n.bytes, s.Epoch, s.Floor, s.Since, s.Low)
 	}
 	n.last = next
 }
@@ -79,55 +72,33 @@ func (n *Notes) Add(row uint64, origin sink.Origin, s *sink.State) {
 // byte), the differences of row and seq from those before (varints) and, where they differ, epoch,
 // floor, since and low (unsigned varints); the CRC-32C over all before (4 bytes, little endian).
 func (n *Notes) Part(number uint64) store.Part {
-	b := make([]byte, 0, len(n.bytes)+notesSum)
-	b = append(b, n.bytes...)
-	return store.Part{Kind: store.Noted, Number: number, Bytes: binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))}
+	return store.Part{Kind: store.Noted, Number: number, Bytes: form.Seal(bytes.Clone(n.bytes))}
 }
 
 // parseNotes calls each for the notes of a part. The error wraps ErrDamaged; then each may have
 // been called for some.
 func parseNotes(b []byte, each func(*note)) error {
-	if len(b) < 1+notesSum || b[0] != notesVersion {
-		return fmt.Errorf("%w: notes of %d bytes", ErrDamaged, len(b))
-	}
-	body := b[:len(b)-notesSum]
-	if binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return fmt.Errorf("%w: the checksum of notes is wrong", ErrDamaged)
-	}
-	var last note
-	for body = body[1:]; len(body) > 0; {
-		var err error
-		if last, body, err = last.next(body); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
+	r, last := form.Open(b, notesVersion), note{}
+	for len(r.Rest) > 0 {
+		if last.read(&r); r.Err == nil {
+			each(&last)
 		}
-		each(&last)
+	}
+	if r.Err != nil {
+		return fmt.Errorf("%w: notes: %w", ErrDamaged, r.Err)
 	}
 	return nil
 }
 
-// next returns the note behind n, of which b is the form, and the rest of b.
-func (n note) next(b []byte) (next note, rest []byte, err error) {
-	bits := b[0]
-	b = b[1:]
-	for _, value := range []*uint64{&n.row, &n.seq} {
-		difference, size := binary.Varint(b)
-		if size <= 0 {
-			return note{}, nil, errNotes
-		}
-		*value += uint64(difference)
-		b = b[size:]
-	}
+// read makes n the next note.
+func (n *note) read(r *form.Reader) {
+	bits := r.Bytes(1)[0]
+	n.row += uint64(r.Int())
+	n.seq += uint64(r.Int())
 	n.tail = bits&tailBit != 0
 	if bits&commonBit != 0 {
-		for _, value := range []*uint64{&n.epoch, &n.floor, &n.since, &n.low} {
-			size := 0
-			if *value, size = binary.Uvarint(b); size <= 0 {
-				return note{}, nil, errNotes
-			}
-			b = b[size:]
-		}
+		n.epoch, n.floor, n.since, n.low = r.Uint(), r.Uint(), r.Uint(), r.Uint()
 	}
-	return n, b, nil
 }
 
 // ApplyNotes notes the messages of the notes in the store that were not applied before. The next

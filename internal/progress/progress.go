@@ -3,16 +3,15 @@ package progress
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/form"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -313,12 +312,7 @@ func (p *Progress) Err() error {
 // ErrDamaged is returned when a part of the progress is damaged. Test with errors.Is.
 var ErrDamaged = errors.New("progress is damaged")
 
-const (
-	headVersion = 1
-	headSum     = 4
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+const headVersion = 1
 
 // head is the part 0 of the ids that are ahead: what is kept beside store.Progress.
 type head struct {
@@ -347,33 +341,20 @@ func (h head) appendTo(dst []byte) []byte {
 	if h.trust {
 		bits |= trustBit
 	}
-	start := len(dst)
-	dst = append(dst, headVersion, bits)
-	dst = binary.AppendUvarint(dst, h.epoch)
-	dst = binary.AppendUvarint(dst, h.seq)
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+	return append(dst, form.Seal(form.AppendUints([]byte{headVersion, bits}, h.epoch, h.seq))...)
 }
 
 // parseHead reads what appendTo wrote, and nothing else. The error wraps ErrDamaged.
 func parseHead(b []byte) (head, error) {
-	if len(b) < 2+headSum {
-		return head{}, fmt.Errorf("%w: a head of %d bytes", ErrDamaged, len(b))
+	r := form.Open(b, headVersion)
+	bits := r.Bytes(1)
+	h := head{epoch: r.Uint(), seq: r.Uint()}
+	if err := r.End(); err != nil {
+		return head{}, fmt.Errorf("%w: its head: %w", ErrDamaged, err)
 	}
-	body := b[:len(b)-headSum]
-	if binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return head{}, fmt.Errorf("%w: the checksum of its head is wrong", ErrDamaged)
-	}
-	if body[0] != headVersion || body[1] > rebuildBit|trustBit {
-		return head{}, fmt.Errorf("%w: its head has the version %d and the bits %#x", ErrDamaged, body[0], body[1])
-	}
-	h := head{rebuild: body[1]&rebuildBit != 0, trust: body[1]&trustBit != 0}
-	var n, m int
-	h.epoch, n = binary.Uvarint(body[2:])
-	if n > 0 {
-		h.seq, m = binary.Uvarint(body[2+n:])
-	}
-	if m <= 0 || 2+n+m != len(body) || string(h.appendTo(nil)) != string(b) {
-		return head{}, fmt.Errorf("%w: the numbers of its head", ErrDamaged)
+	h.rebuild, h.trust = bits[0]&rebuildBit != 0, bits[0]&trustBit != 0
+	if string(h.appendTo(nil)) != string(b) {
+		return head{}, fmt.Errorf("%w: its head is written in another way", ErrDamaged)
 	}
 	return h, nil
 }

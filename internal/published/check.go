@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source/ledger"
 )
 
@@ -218,8 +219,7 @@ const (
 func (l *Log) appendHead(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, headVersion), l.origin.Shape)
 	dst = binary.AppendVarint(dst, l.origin.Started)
-	text := l.origin.Server + stopSeparator + l.stop
-	dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	dst = form.AppendText(dst, l.origin.Server+stopSeparator+l.stop)
 	if l.lost == nil {
 		return dst
 	}
@@ -261,7 +261,7 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 		if version := chunk.Bytes[0]; version != partVersion {
 			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, version, partVersion)
 		}
-		list, ok := decodeRows(chunk.Bytes[1:])
+		list, ok := decodeRows(form.Reader{Rest: chunk.Bytes[1:]})
 		if !ok || list[0].ID != chunk.Key || list[0].ID <= highest {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
@@ -299,61 +299,41 @@ func (l *Log) decodeHead(b []byte) error {
 		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
 	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
-	started, n := binary.Varint(b[9:])
-	if n <= 0 {
+	r := form.Reader{Rest: b[9:]}
+	l.origin.Started = r.Int()
+	text, marked := r.Text(), false
+	if r.Err != nil {
 		return bad
 	}
-	l.origin.Started, b = started, b[9+n:]
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
-		return bad
-	}
-	marked := false
-	l.origin.Server, l.stop, marked = strings.Cut(string(b[n:n+int(size)]), stopSeparator)
-	if b = b[n+int(size):]; !marked {
+	if l.origin.Server, l.stop, marked = strings.Cut(text, stopSeparator); !marked {
 		l.origin.Shape, l.origin.Former = 0, l.origin.Shape
 	}
 	l.headSaved = true
-	if len(b) == 0 {
+	if len(r.Rest) == 0 {
 		return nil
 	}
-	lost, ok := decodeLost(b)
-	if !ok {
+	l.lost = &Lost{Until: time.UnixMilli(r.Int()), Survivor: r.Uint()}
+	ok := false
+	if l.lost.rows, ok = decodeRows(r); !ok {
 		return bad
 	}
-	if l.lost = lost; !marked {
-		foldIdentities(lost.rows)
+	if !marked {
+		foldIdentities(l.lost.rows)
 	}
 	return nil
 }
 
-// decodeLost reads the lost rows of a head.
-func decodeLost(b []byte) (*Lost, bool) {
-	until, n := binary.Varint(b)
-	if n <= 0 {
-		return nil, false
-	}
-	survivor, m := binary.Uvarint(b[n:])
-	if m <= 0 {
-		return nil, false
-	}
-	rows, ok := decodeRows(b[n+m:])
-	return &Lost{Survivor: survivor, Until: time.UnixMilli(until), rows: rows}, ok
-}
-
 // decodeRows reads what appendRows wrote: at least one row, ids ascending.
-func decodeRows(b []byte) (rows []Row, ok bool) {
-	id := uint64(0)
-	for len(b) > 0 {
-		step, n := binary.Uvarint(b)
-		if n <= 0 || step == 0 || id+step < id || len(b) < n+16 {
+func decodeRows(r form.Reader) (rows []Row, ok bool) {
+	for id := uint64(0); len(r.Rest) > 0; {
+		step, b := r.Uint(), r.Bytes(16)
+		if r.Err != nil || step == 0 || id+step < id {
 			return nil, false
 		}
 		id += step
-		rows = append(rows, Row{ID: id, Content: binary.BigEndian.Uint64(b[n:]), Identity: binary.BigEndian.Uint64(b[n+8:])})
-		b = b[n+16:]
+		rows = append(rows, Row{ID: id, Content: binary.BigEndian.Uint64(b), Identity: binary.BigEndian.Uint64(b[8:])})
 	}
-	return rows, len(rows) > 0
+	return rows, r.Err == nil && len(rows) > 0
 }
 
 // foldIdentities makes identities of those that a former version has saved.
