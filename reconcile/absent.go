@@ -34,7 +34,6 @@ func (p *pass) candidate(entry *store.Change) {
 // live reports whether an entity is there, as far as is known.
 func live(s store.EntryState) bool { return s == store.Live || s == store.Recorded }
 
-// manyCandidates reports whether there are enough candidates to look up together.
 func (p *pass) manyCandidates() bool {
 	return len(p.candidates.list) >= MaxNominated || p.candidates.bytes >= candidateBytes
 }
@@ -196,8 +195,7 @@ func (g Guard) Beyond(f Found, room uint64) bool {
 }
 
 func percent(p float64) string {
-	text := fmt.Sprintf("%.1f", p)
-	return strings.TrimSuffix(text, ".0") + "%"
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", p), ".0") + "%"
 }
 
 // finish forgets what is gone for long, and records how the run ended.

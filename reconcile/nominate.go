@@ -65,7 +65,6 @@ func (n *nominator) send(ctx context.Context) error {
 	return nil
 }
 
-// begin begins a nomination.
 func (n *nominator) begin(ctx context.Context, named Nomination) chan outcome {
 	flying := make(chan outcome, 1)
 	run := func() {
@@ -221,7 +220,6 @@ func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	d.example(Difference{What: what, Row: seen.row, Entity: string(seen.Key)})
 }
 
-// absent counts an entity without a row.
 func (d *dryRun) absent(one *store.Change) {
 	if !live(one.Entry.State) {
 		return

@@ -88,7 +88,8 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.newDay = !last.Started.IsZero() && !sameDay(last.Started, time.Now())
+	const day = 24 * time.Hour
+	p.newDay = !last.Started.IsZero() && !last.Started.UTC().Truncate(day).Equal(time.Now().UTC().Truncate(day))
 	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
 	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor
@@ -127,12 +128,6 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
-}
-
-// sameDay reports whether a and b are on the same day in UTC.
-func sameDay(a, b time.Time) bool {
-	const day = 24 * time.Hour
-	return a.UTC().Truncate(day).Equal(b.UTC().Truncate(day))
 }
 
 // bound returns the highest id that is judged: the saved position. If deletes are allowed, it first
@@ -216,7 +211,6 @@ func (p *pass) commit(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// saveDue reports whether it is time to save the progress.
 func (p *pass) saveDue() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
 
 // reported returns the report of the pass, which ended with err.
@@ -310,7 +304,6 @@ func (p *pass) save(ctx context.Context) error {
 	return err
 }
 
-// encode returns v, a run or entities, as JSON.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

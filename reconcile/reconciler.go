@@ -102,7 +102,6 @@ func (r *Reconciler) query(ctx context.Context, what string, try func() error) e
 	})
 }
 
-// reconcile is the whole of a run.
 func (p *pass) reconcile(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err

@@ -100,7 +100,6 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 	return shards
 }
 
-// setRequests sets the pending requests.
 func (t *turn) setRequests(requests []request) {
 	t.asked = requests
 	t.tracker.update(func(s *Status) { s.Waiting = len(requests) })
@@ -127,7 +126,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// runSource runs the shards of one database.
 func (s *Scheduler) runSource(ctx context.Context, turns []*turn) {
 	for _, t := range turns {
 		s.open(ctx, t)

@@ -72,7 +72,6 @@ func (p *plant) start() {
 	}
 }
 
-// ran compares how often each shard ran.
 func (p *plant) ran(want ...int) {
 	p.t.Helper()
 	for i, n := range want {
@@ -82,7 +81,6 @@ func (p *plant) ran(want ...int) {
 	}
 }
 
-// pass lets time pass.
 func (p *plant) pass(d time.Duration) {
 	_ = backoff.Pause(p.t.Context(), d)
 	synctest.Wait()

@@ -134,7 +134,6 @@ func (t *tracker) begin(mode Mode) {
 	t.status.Progress = Progress{Mode: mode, Started: time.Now()}
 }
 
-// restore shows a run on record.
 func (s *Status) restore(run Run) {
 	s.Guard, s.Verified = run.Guard, run.Verified
 	if !run.Ended.IsZero() {
@@ -142,7 +141,6 @@ func (s *Status) restore(run Run) {
 	}
 }
 
-// progress shows the progress of p.
 func (t *tracker) progress(p *pass) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +199,6 @@ func (t *tracker) end(report Report, run Run, err error) {
 	}
 }
 
-// update changes the status.
 func (t *tracker) update(change func(*Status)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,6 @@ func stride(t testing.TB, opts ledger.Options, n int) *ledger.Ledger {
 	return l
 }
 
-// disk keeps the parts of a ledger or a set.
 type disk map[uint64][]byte
 
 func (d disk) save(chunks []ledger.Chunk) {

@@ -74,7 +74,6 @@ func (h highs) at(id uint64, t int64) int64 {
 	return t
 }
 
-// above returns the entries above id.
 func (h highs) above(id uint64) highs {
 	return h[sort.Search(len(h), func(i int) bool { return h[i].id > id }):]
 }

@@ -18,7 +18,6 @@ func mustLedger(t testing.TB, opts ledger.Options, position uint64) *ledger.Ledg
 	return l
 }
 
-// after is the moment so long after the base of all tests.
 func after(d time.Duration) time.Time { return base.Add(d) }
 
 // pollWith is one poll in which the evidence shows these ids. It returns the probe.

@@ -118,7 +118,6 @@ func (m *model) fill(t *testing.T) {
 	}
 }
 
-// draw returns ascending ranges of ids in r.
 func (m *model) draw(r source.Range) (ranges []source.Range) {
 	for id := r.First + m.Uint64N(10); id <= r.Last && id >= r.First && len(ranges) < 2000; {
 		one := source.Range{First: id, Last: min(r.Last, id+m.Uint64N(3))}
@@ -131,7 +130,6 @@ func (m *model) draw(r source.Range) (ranges []source.Range) {
 	return ranges
 }
 
-// passRanges publishes ranges behind the position, as the bus tells them.
 func (m *model) passRanges() {
 	through := m.top + 1 + m.Uint64N([]uint64{10, 5000, 1 << 23, 1 << 42}[m.IntN(4)])
 	ranges := m.draw(source.Range{First: m.top + 1, Last: through})

@@ -56,13 +56,11 @@ func (p *pendingList) at(id uint64) *pendingRange {
 	return nil
 }
 
-// overlaps reports whether an id of r is in a pending range.
 func (p *pendingList) overlaps(r source.Range) bool {
 	i := p.index(r.First)
 	return i < len(p.list) && p.list[i].First <= r.Last
 }
 
-// count returns how many missing ids of r are in pending ranges.
 func (p *pendingList) count(missing *set, r source.Range) (n uint64) {
 	for i := p.index(r.First); i < len(p.list) && p.list[i].First <= r.Last; i++ {
 		ids, _ := missing.count(p.list[i].Intersect(r))

@@ -59,7 +59,6 @@ type candidate struct {
 	rank  int
 }
 
-// next returns what to read at the time t.
 func (p *prober) next(t int64) Probe {
 	spans := p.hot(t)
 	list, fits := p.everything(spans)

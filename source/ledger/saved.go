@@ -112,7 +112,6 @@ func (s *Saved) Wide(dst []source.Range) []source.Range {
 	return dst
 }
 
-// unpolled appends the part of r, in segment k, that was not polled.
 func (s *Saved) unpolled(dst []source.Range, r source.Range, k int) []source.Range {
 	if r.Last = min(r.Last, s.missing.segments[k].expired); r.Empty() {
 		return dst
@@ -140,7 +139,6 @@ func (h *head) from(base uint64, v *uint64) {
 	}
 }
 
-// times codes signed numbers.
 func (h *head) times(times ...*int64) {
 	for _, v := range times {
 		if h.parse {
@@ -238,7 +236,6 @@ func (h *head) check(s *state, wide []gap) {
 	}
 }
 
-// appendHead appends the head of a ledger.
 func appendHead(b []byte, s *state, c *clock) []byte {
 	h, blocks := head{out: append(b, formVersion)}, uint64(len(s.missing.list)-s.missing.top())
 	h.code(s, c, &blocks)

@@ -184,7 +184,6 @@ func (s *set) find(id uint64) (i, j int, ok bool) {
 	return i, j, j < len(s.open) && s.open[j].First <= id
 }
 
-// has reports whether id is in the set.
 func (s *set) has(id uint64) bool {
 	_, _, ok := s.find(id)
 	return ok
@@ -209,7 +208,6 @@ func (s *set) gapOf(id uint64) (g source.Range, before uint64, ok bool) {
 	return s.open[j].Range, before, true
 }
 
-// any reports whether an id of r is in the set.
 func (s *set) any(r source.Range) bool {
 	if r.Empty() {
 		return false
@@ -289,7 +287,6 @@ func (s *set) removeAll(ranges []source.Range, t int64) {
 	}
 }
 
-// subtract removes ids of ascending, disjoint ranges from block i.
 func (s *set) subtract(i int, ranges []source.Range) {
 	list, removed := s.spare[:0], false
 	for g := range s.gaps(i) {
@@ -350,7 +347,6 @@ func (s *set) descend(r source.Range) iter.Seq[gap] {
 	}
 }
 
-// count returns how many ids and gaps of r are in the set.
 func (s *set) count(r source.Range) (ids uint64, gaps int) {
 	if r.Empty() {
 		return 0, 0

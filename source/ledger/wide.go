@@ -36,12 +36,10 @@ func wideBlock(g gap) block {
 // top is the index of the highest segment, which ids are added to.
 func (s *set) top() int { return len(s.segments) - 1 }
 
-// segmentOf returns the index of the segment that id belongs to.
 func (s *set) segmentOf(id uint64) int {
 	return sort.Search(s.top(), func(k int) bool { return s.segments[k+1].from > id })
 }
 
-// segment returns the ids that belong to segment k.
 func (s *set) segment(k int) source.Range {
 	r := source.Range{First: s.segments[k].from, Last: 1<<64 - 1}
 	if k < s.top() {
@@ -145,14 +143,12 @@ func (s *set) addTo(k int, g gap) {
 	s.open = append(s.open, g)
 }
 
-// openNew makes an empty block and opens it.
 func (s *set) openNew(i int, key uint64) {
 	s.seal()
 	s.list = slices.Insert(s.list, i, block{key: key})
 	s.at, s.open = i, s.open[:0]
 }
 
-// narrowest returns the segment of the narrowest wide gap and its size.
 func (s *set) narrowest() (k int, size uint64) {
 	for i, w := range s.wide() {
 		if k == 0 || w.size() < size {

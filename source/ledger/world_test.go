@@ -72,7 +72,6 @@ func (w *table) begin() {
 	w.open = append(w.open, tx)
 }
 
-// pass lets time go by.
 func (w *table) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.open = slices.DeleteFunc(w.open, func(tx *transaction) bool {

@@ -96,7 +96,6 @@ func (w *writer) delete(key []byte) {
 	}
 }
 
-// deleteAll deletes what begins with prefix.
 func (w *writer) deleteAll(prefix []byte) {
 	if w.err == nil {
 		w.err = w.batch.DeleteRange(prefix, after(prefix), nil)

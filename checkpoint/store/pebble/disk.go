@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 )
 
-// retryPause is the pause between attempts to write.
 const retryPause = 200 * time.Millisecond
 
 // The lines of the log at the beginning and at the end of an outage.
@@ -111,7 +110,6 @@ func (d *disk) Rename(from, to string) error {
 	return d.retry(func() error { return d.FS.Rename(from, to) })
 }
 
-// file is a file of a disk.
 type file struct {
 	vfs.File
 	disk *disk

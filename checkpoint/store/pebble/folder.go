@@ -28,7 +28,6 @@ const (
 // format is the version of the folder's layout and of all values.
 const format = 3
 
-// lockPause is the pause between attempts to lock.
 const lockPause = 10 * time.Millisecond
 
 // folder is the folder of a store, locked.

@@ -113,7 +113,6 @@ func inspectParent(r *inspect.Report, path string) {
 	}
 }
 
-// peek returns the shards in the store at path.
 func peek(ctx context.Context, path string) (shards []store.ShardState, err error) {
 	s, err := OpenReadOnly(ctx, path, Options{})
 	if err != nil {

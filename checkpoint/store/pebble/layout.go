@@ -52,7 +52,6 @@ func after(prefix []byte) []byte {
 	}
 }
 
-// reader takes a value apart.
 type reader struct{ form.Reader }
 
 func readerOf(b []byte) reader { return reader{form.Reader{Rest: b}} }
@@ -71,7 +70,6 @@ func (r *reader) byte(most byte) byte {
 
 func (r *reader) flag() bool { return r.byte(1) == 1 }
 
-// number returns a number of 32 bits.
 func (r *reader) number() uint32 {
 	v := r.Uint()
 	if v > 1<<32-1 {
@@ -152,7 +150,6 @@ func locationOf(shard uint32, e *store.Entry) location {
 	return location{shard: shard, row: e.Row}
 }
 
-// compare orders locations by their keys.
 func (p location) compare(other location) int {
 	switch {
 	case p.absent != other.absent && p.absent:
@@ -184,7 +181,6 @@ func split(key []byte) (at location, entity []byte, err error) {
 	return at, key[13:], nil
 }
 
-// appendLocations appends the value of a hash.
 func appendLocations(dst []byte, locations []location) []byte {
 	for _, p := range locations {
 		number := uint64(0)
@@ -213,7 +209,6 @@ func decodeLocations(dst []location, b []byte) ([]location, error) {
 	return dst, r.end()
 }
 
-// appendHashKey appends the key of a hash in a stream.
 func appendHashKey(dst []byte, stream uint32, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(append(dst, hashTag), stream), hash)
 }
@@ -271,7 +266,6 @@ func decodeEntry(at location, b []byte) (e store.Entry, shard uint32, err error)
 	return e, shard, r.end()
 }
 
-// nameKind says what a name is of.
 type nameKind byte
 
 const (
@@ -279,7 +273,6 @@ const (
 	shardName
 )
 
-// name is the name of a stream or a shard.
 type name struct {
 	kind nameKind
 	// text is the name, stream that of a shard's stream.
@@ -319,7 +312,6 @@ type names struct {
 	unsaved []name
 }
 
-// find returns the number of a name that has one.
 func (n *names) find(of name) (number uint32, ok bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -346,7 +338,6 @@ func (n *names) append(of name) uint32 {
 	return number
 }
 
-// shard returns the key of the shard that a number stands for.
 func (n *names) shard(number uint32) (store.Key, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -356,7 +347,6 @@ func (n *names) shard(number uint32) (store.Key, error) {
 	return store.Key{}, fmt.Errorf("shard %d has no name: %w", number, errForm)
 }
 
-// shardsOf returns the numbers of a stream's shards.
 func (n *names) shardsOf(stream string) (numbers []uint32) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -281,7 +281,6 @@ func (s *Store) failed(err error) error {
 	return fmt.Errorf("store %s: %w", s.folder.path, err)
 }
 
-// usable returns an error unless the store may be read.
 func (s *Store) usable(ctx context.Context) error {
 	if s.closed.Load() {
 		return fmt.Errorf("store %s: %w", s.folder.path, store.ErrClosed)
@@ -292,7 +291,6 @@ func (s *Store) usable(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// writable returns an error unless the store may be written.
 func (s *Store) writable(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -354,7 +352,6 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.db.Close(), s.folder.lock.Close())
 }
 
-// logger passes on what Pebble logs.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Infof(string, ...any) {}

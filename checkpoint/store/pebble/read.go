@@ -49,7 +49,6 @@ func eachNumbered(from pebble.Reader, prefix []byte, f func(number uint32, value
 	})
 }
 
-// loadNames reads the names at Open.
 func (s *Store) loadNames() (err error) {
 	for _, kind := range []nameKind{streamName, shardName} {
 		err = errors.Join(err, eachNumbered(s.db, []byte{nameTag, byte(kind)}, func(number uint32, value []byte) error {

@@ -57,7 +57,6 @@ func testInvalid(t *testing.T, f Fixture) {
 	equal(t, "view", len(scan(t, f, "orders")), 0)
 }
 
-// calls calls each method of a store.
 func calls(ctx context.Context, s store.Store) map[string]error {
 	_, load := s.Load(ctx)
 	_, lookup := s.Lookup(ctx, "orders", store.Asks(entity(1)), nil)

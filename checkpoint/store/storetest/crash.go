@@ -16,10 +16,8 @@ import (
 // beginning of another.
 var crashShards = []store.Key{Orders, Items, {Stream: "orders+", Shard: "db.orders"}}
 
-// crashRows is how many shards of each stream have the rows of entities.
 const crashRows = 3
 
-// crashEntities is how many entities each stream has.
 const crashEntities = 500
 
 // CrashBatch returns the n-th of a series of batches, from 1 on. Each one changes all that a store
