@@ -172,22 +172,10 @@ func isNo(v []byte) bool {
 
 // isZero reports whether the number in v is zero: no digit before the exponent is another.
 func isZero(v []byte) bool {
-	for _, b := range v {
-		switch {
-		case b == 'e' || b == 'E':
-			return true
-		case b >= '1' && b <= '9':
-			return false
-		}
+	if exponent := bytes.IndexAny(v, "eE"); exponent >= 0 {
+		v = v[:exponent]
 	}
-	return true
+	return !bytes.ContainsAny(v, "123456789")
 }
 
-func allZero(v []byte) bool {
-	for _, b := range v {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
-}
+func allZero(v []byte) bool { return len(bytes.TrimLeft(v, "\x00")) == 0 }

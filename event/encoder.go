@@ -3,10 +3,8 @@ package event
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -35,12 +33,12 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
-	// layout is that of options.Format, former is Form.Former.
-	layout   layout
+	// former is Form.Former.
 	former   bool
 	identity *identity
-	state    *stateHash
 	values   *values
+	// digested is the memory of a digest.
+	digested []byte
 	// plans are shared with other encoders, nil where they are not.
 	plans *Plans
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
@@ -62,9 +60,7 @@ func NewEncoder(o Options) (*Encoder, error) {
 		origin:   o.appendOrigin(nil, false),
 		row:      o.appendRow(nil),
 		identity: newIdentity(o.Stream, o.Shard),
-		state:    newStateHash(),
 		values:   &values{zone: o.Zone},
-		layout:   layouts[o.Format],
 	}
 	e.setTypes()
 	return e, nil
@@ -133,7 +129,7 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	}
 	state := row.State
 	if state == ([16]byte{}) {
-		state = e.state.of(e.plan, row.Values)
+		state = e.digest(row.Values)
 	}
 	reason := tombstone
 	if row.Filtered && !e.isDeleted(row.Values) {
@@ -225,7 +221,9 @@ func (o Options) validate() error {
 	if _, ok := ParseVersion(o.Version); !ok {
 		faults = append(faults, fmt.Errorf("EVENT_VERSION: invalid version %q: use three numbers with dots, such as 1.0.0", o.Version))
 	}
-	faults = append(faults, o.formatFault())
+	if !slices.Contains([]Format{FormatEiffel, FormatCloudEvents, FormatRow}, o.Format) {
+		faults = append(faults, fmt.Errorf("EVENT_FORMAT: %q is not known: use %q, %q or %q", o.Format, FormatEiffel, FormatCloudEvents, FormatRow))
+	}
 	return errors.Join(append(faults, o.fieldFaults()...)...)
 }
 
@@ -252,9 +250,9 @@ func (o Options) typeFaults() []error {
 	var faults []error
 	check := func(setting, name string) {
 		switch {
-		case hasEiffelPrefix(name):
+		case strings.HasPrefix(strings.ToLower(name), "eiffel"):
 			faults = append(faults, fmt.Errorf("%s: %q begins with %q, which the Eiffel protocol keeps for its own events: choose another name", setting, name, "Eiffel"))
-		case !isIdentifier(name):
+		case !identifier.MatchString(name):
 			faults = append(faults, fmt.Errorf("%s: invalid event type %q: use letters, digits and underscores, a letter first", setting, name))
 		}
 	}
@@ -287,41 +285,22 @@ func (o Options) fieldFaults() []error {
 	return faults
 }
 
-// stateHash makes the digests of one shard's rows. It reuses its memory and serves one
-// goroutine.
-type stateHash struct {
-	hash    hash.Hash
-	pending []byte
-	sum     [sha256.Size]byte
-}
-
-func newStateHash() *stateHash { return &stateHash{hash: sha256.New()} }
-
-// of returns the first 16 bytes of the SHA-256 over name and value of the columns that p hashes,
-// each led by its length, in the order of the names. A NULL is left out, so that a new column
-// without values changes nothing.
-func (s *stateHash) of(p *plan, row [][]byte) [16]byte {
-	const flushBytes = 4 << 10
-	s.hash.Reset()
-	pending := s.pending[:0]
-	for i := range p.hashed {
-		v := row[p.hashed[i].index]
-		if v == nil {
-			continue
+// digest returns the first 16 bytes of the SHA-256 over name and value of the columns that the plan
+// hashes, each led by its length, in the order of the names. A NULL is left out, so that a new
+// column without values changes nothing.
+func (e *Encoder) digest(row [][]byte) [16]byte {
+	text := e.digested[:0]
+	for i := range e.plan.hashed {
+		if v := row[e.plan.hashed[i].index]; v != nil {
+			text = appendSized(append(text, e.plan.hashed[i].name...), v)
 		}
-		pending = append(pending, p.hashed[i].name...)
-		if len(pending)+len(v) > flushBytes {
-			pending = binary.AppendUvarint(pending, uint64(len(v)))
-			s.hash.Write(pending)
-			s.hash.Write(v)
-			pending = pending[:0]
-			continue
-		}
-		pending = appendSized(pending, v)
 	}
-	s.hash.Write(pending)
-	s.pending = pending
-	return [16]byte(s.hash.Sum(s.sum[:0])[:16])
+	const keepBytes = 64 << 10
+	if e.digested = text; cap(text) > keepBytes {
+		e.digested = nil
+	}
+	sum := sha256.Sum256(text)
+	return [16]byte(sum[:16])
 }
 
 // NamedValue is the value of a column, nil for NULL.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -268,20 +269,5 @@ func beginsWord(runes []rune, i int) bool {
 	return !unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])
 }
 
-// isIdentifier reports whether name may be an event type: an ASCII letter, then letters, digits and
-// underscores.
-func isIdentifier(name string) bool {
-	for i, r := range name {
-		alphabetic := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !alphabetic && (i == 0 || r != '_' && (r < '0' || r > '9')) {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// hasEiffelPrefix reports whether name begins with "Eiffel" in any letter case.
-func hasEiffelPrefix(name string) bool {
-	const prefix = "eiffel"
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
-}
+// identifier is what may be an event type.
+var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)

@@ -24,35 +24,6 @@ const (
 	FormatRow Format = "row"
 )
 
-// layout is the number of a format. A function for each would cost a copy of the finding, or an
-// allocation.
-type layout uint8
-
-const (
-	noLayout layout = iota
-	eiffelLayout
-	cloudLayout
-	rowLayout
-)
-
-// layouts are those of the formats.
-var layouts = map[Format]layout{FormatEiffel: eiffelLayout, FormatCloudEvents: cloudLayout, FormatRow: rowLayout}
-
-// written is what is known of an event once its value is written.
-type written struct {
-	// id is the text of meta.id, bad counts the values that became null.
-	id  string
-	bad int
-}
-
-// formatFault returns an error unless the format is known.
-func (o Options) formatFault() error {
-	if layouts[o.Format] == noLayout {
-		return fmt.Errorf("EVENT_FORMAT: %q is not known: use %q, %q or %q", o.Format, FormatEiffel, FormatCloudEvents, FormatRow)
-	}
-	return nil
-}
-
 // Format returns the format that the encoder writes.
 func (e *Encoder) Format() Format { return e.options.Format }
 
@@ -67,9 +38,7 @@ type Form struct {
 
 // As has the encoder write another form from now on.
 func (e *Encoder) As(form Form) {
-	if form.Format != e.options.Format {
-		e.options.Format, e.layout = form.Format, layouts[form.Format]
-	}
+	e.options.Format = form.Format
 	if form.Version != e.options.Version {
 		e.options.Version = form.Version
 		e.setTypes()
@@ -88,30 +57,32 @@ func (f *finding) moment() time.Time {
 	return f.time
 }
 
-// write appends the value of a message, which is an event.
-func (e *Encoder) write(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
-	switch e.layout {
-	case cloudLayout:
-		return e.writeCloudEvent(dst, f, id)
-	case rowLayout:
-		return e.writeRow(dst, f, id)
+// write appends the value of a message, which is an event, and adds the values that became null to
+// bad.
+func (e *Encoder) write(dst []byte, f *finding, bad *int) ([]byte, error) {
+	switch e.options.Format {
+	case FormatCloudEvents:
+		return e.writeCloudEvent(dst, f, bad)
+	case FormatRow:
+		dst, err := e.appendMembers(append(dst, '{'), f, bad)
+		if err == nil && dst[len(dst)-1] == ',' {
+			dst = dst[:len(dst)-1]
+		}
+		return append(dst, '}'), err
 	default:
-		return e.writeEiffel(dst, f, id)
+		return e.writeEiffel(dst, f, bad)
 	}
 }
 
 // writeEiffel appends the JSON document.
-func (e *Encoder) writeEiffel(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
-	dst = append(dst, `{"meta":{"id":"`...)
-	at := len(dst)
-	dst = appendUUID(dst, id)
-	w := written{id: e.identity.texts.Of(dst[at:])}
+func (e *Encoder) writeEiffel(dst []byte, f *finding, bad *int) ([]byte, error) {
+	dst = append(append(dst, `{"meta":{"id":"`...), f.id...)
 	dst = append(dst, f.kind.head...)
 	dst = strconv.AppendInt(dst, f.moment().UnixMilli(), 10)
 	dst = append(dst, e.origin...)
-	dst, err := e.appendMembers(dst, &w.bad, f)
+	dst, err := e.appendMembers(dst, f, bad)
 	if err != nil {
-		return dst, w, err
+		return dst, err
 	}
 	if f.kind.op == Deleted {
 		dst = append(append(append(dst, `"reason":"`...), f.reason...), `",`...)
@@ -124,7 +95,7 @@ func (e *Encoder) writeEiffel(dst []byte, f *finding, id [16]byte) ([]byte, writ
 		dst = append(dst, f.row.Predecessor...)
 		dst = append(dst, `"}`...)
 	}
-	return append(dst, `]}`...), w, nil
+	return append(dst, `]}`...), nil
 }
 
 // cloudTime is the layout of the attribute time: RFC 3339 in UTC, to the millisecond as meta.time.
@@ -132,9 +103,8 @@ const cloudTime = `2006-01-02T15:04:05.000Z`
 
 // writeCloudEvent appends a CloudEvent by Eiffel's binding: its attributes are taken from meta, and
 // its data is the document. A subject must not be empty.
-func (e *Encoder) writeCloudEvent(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
-	dst = append(dst, `{"specversion":"1.0","id":"`...)
-	dst = appendUUID(dst, id)
+func (e *Encoder) writeCloudEvent(dst []byte, f *finding, bad *int) ([]byte, error) {
+	dst = append(append(dst, `{"specversion":"1.0","id":"`...), f.id...)
 	dst = append(dst, f.kind.cloud...)
 	dst = f.moment().UTC().AppendFormat(dst, cloudTime)
 	dst = append(dst, '"')
@@ -143,24 +113,8 @@ func (e *Encoder) writeCloudEvent(dst []byte, f *finding, id [16]byte) ([]byte, 
 		dst, _ = appendString(append(dst, `,"subject":`...), f.key)
 	}
 	dst = append(dst, `,"datacontenttype":"application/json","data":`...)
-	dst, w, err := e.writeEiffel(dst, f, id)
-	return append(dst, '}'), w, err
-}
-
-// writeRow appends the members alone.
-func (e *Encoder) writeRow(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
-	at := len(dst)
-	dst = appendUUID(dst, id)
-	w := written{id: e.identity.texts.Of(dst[at:])}
-	dst = append(dst[:at], '{')
-	dst, err := e.appendMembers(dst, &w.bad, f)
-	if err != nil {
-		return dst, w, err
-	}
-	if dst[len(dst)-1] == ',' {
-		dst = dst[:len(dst)-1]
-	}
-	return append(dst, '}'), w, nil
+	dst, err := e.writeEiffel(dst, f, bad)
+	return append(dst, '}'), err
 }
 
 const (
@@ -208,7 +162,6 @@ func (o Options) appendRow(dst []byte) []byte {
 // appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC
 // 3986, section 2.3).
 func appendPercent[T string | []byte](dst []byte, text T) []byte {
-	const upperHex = "0123456789ABCDEF"
 	for i := range len(text) {
 		b := text[i]
 		switch {
@@ -230,8 +183,9 @@ type finding struct {
 	state [16]byte
 	// reason is data.reason of a deleted event.
 	reason string
-	// key is that of the event.
+	// key is that of the event, id the text of its meta.id.
 	key []byte
+	id  string
 	// said are the members of an event that is written again, nil for those of the row.
 	said []RawMember
 }
@@ -242,7 +196,14 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	if f.state != ([16]byte{}) {
 		ev.Born = e.plan.born(f.row.Values)
 	}
-	if err := check(f.row, ev); err != nil {
+	_, err := ParseID(f.row.Predecessor)
+	switch {
+	case ev.FromClock && f.row.Read.IsZero():
+		err = errNoTime
+	case err != nil:
+		err = errPredecessor
+	}
+	if err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
 	start := len(buf)
@@ -258,30 +219,18 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	}
 	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
 	f.key = out[start:key:key]
-	out, w, err := e.write(out, &f, id)
+	f.id = e.identity.texts.Of(appendUUID(make([]byte, 0, uuidLen), id))
+	out, err = e.write(out, &f, &ev.BadValues)
 	if err != nil {
 		return out[:start], Event{}, err
 	}
-	ev.ID, ev.UUID, ev.BadValues = w.id, id, w.bad
-	ev.Key = out[start:key:key]
-	ev.Body = out[key:len(out):len(out)]
+	ev.ID, ev.UUID, ev.Key, ev.Body = f.id, id, out[start:key:key], out[key:len(out):len(out)]
 	return out, ev, nil
-}
-
-// check reports what row lacks for its event.
-func check(row Row, ev Event) error {
-	if ev.FromClock && row.Read.IsZero() {
-		return errNoTime
-	}
-	if _, err := ParseID(row.Predecessor); err != nil {
-		return errPredecessor
-	}
-	return nil
 }
 
 // appendMembers appends the members of data that are columns, each with a comma after it, and adds
 // the values that became null to bad.
-func (e *Encoder) appendMembers(dst []byte, bad *int, f *finding) ([]byte, error) {
+func (e *Encoder) appendMembers(dst []byte, f *finding, bad *int) ([]byte, error) {
 	for _, m := range f.said {
 		dst = append(append(append(append(dst, m.Name...), ':'), m.Value...), ',')
 	}
@@ -334,11 +283,11 @@ func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
 	case Deleted:
 		kind = &e.dead
 	}
-	f := finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key, said: s.Members}
+	f := finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key, id: FormatID(s.ID), said: s.Members}
 	if f.said == nil {
 		f.said = []RawMember{}
 	}
-	dst, _, _ = e.write(dst, &f, s.ID) // values that stand there cannot be bad
+	dst, _ = e.write(dst, &f, nil) // values that stand there cannot be bad
 	return dst
 }
 

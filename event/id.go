@@ -56,7 +56,19 @@ func newIdentity(stream, shard string) *identity {
 // Invariant 4: every part is either of fixed size or led by its length, so that two different facts
 // never hash the same bytes, and nothing that differs between two reads of the same fact is a part.
 func (s *identity) id(f fact) [16]byte {
-	name := s.appendEntity(f)
+	// The values of the key, each led by 0 for NULL, else by its length plus one.
+	s.entity = s.entity[:0]
+	for _, i := range f.columns {
+		if v := f.values[i]; v == nil {
+			s.entity = append(s.entity, 0)
+		} else {
+			s.entity = append(binary.AppendUvarint(s.entity, uint64(len(v))+1), v...)
+		}
+	}
+	name := appendSized(s.name[:s.fixed], s.entity)
+	if cap(s.entity) > keepName {
+		s.entity = nil
+	}
 	name = binary.BigEndian.AppendUint64(name, f.row)
 	name = appendSized(name, f.op)
 	name = append(name, f.state[:]...)
@@ -70,24 +82,6 @@ func (s *identity) id(f fact) [16]byte {
 	id[6] = id[6]&0x0f | 0x50
 	id[8] = id[8]&0x3f | 0x80
 	return id
-}
-
-// appendEntity appends the values of the key to what is fixed, led by their length: 0 for NULL,
-// else the length of the value plus one and its bytes.
-func (s *identity) appendEntity(f fact) []byte {
-	s.entity = s.entity[:0]
-	for _, i := range f.columns {
-		if v := f.values[i]; v == nil {
-			s.entity = append(s.entity, 0)
-		} else {
-			s.entity = append(binary.AppendUvarint(s.entity, uint64(len(v))+1), v...)
-		}
-	}
-	name := appendSized(s.name[:s.fixed], s.entity)
-	if cap(s.entity) > keepName {
-		s.entity = nil
-	}
-	return name
 }
 
 // appendSized appends text led by its length.
@@ -158,7 +152,7 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 		e.key = nil
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
-	d := Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}
+	d := Digest{Key: e.key, Sum: e.digest(row.Values), Deleted: e.isDeleted(row.Values)}
 	if row.Filtered && e.options.Kind == Capability {
 		d.Deleted, d.Silent = true, true
 	}

@@ -107,6 +107,7 @@ func (e *Encoder) keyBits(text []byte) (v []byte, ok bool) {
 const (
 	keySeparator = '+'
 	keyEscape    = '%'
+	upperHex     = "0123456789ABCDEF"
 )
 
 // AppendKeyText appends the text of one value of a key to dst; a nil value is NULL. Between values
@@ -123,7 +124,7 @@ func AppendKeyText(dst, value []byte) []byte {
 		}
 		_, n = utf8.DecodeRune(value)
 		for _, b := range value[:n] {
-			dst = appendKeyEscape(dst, b)
+			dst = append(dst, keyEscape, upperHex[b>>4], upperHex[b&15])
 		}
 		value = value[n:]
 	}
@@ -166,11 +167,6 @@ func unprintable(r rune) bool {
 	return true
 }
 
-func appendKeyEscape(dst []byte, b byte) []byte {
-	const hex = "0123456789ABCDEF"
-	return append(dst, keyEscape, hex[b>>4], hex[b&15])
-}
-
 // ParseKey is the inverse of the text of a key: it returns the texts of its values, nil for NULL.
 // They may lie in key. It refuses other texts, so that no two texts have the same values.
 func ParseKey(key []byte) ([][]byte, error) {
@@ -204,23 +200,12 @@ func parseKeyText(part []byte) (value []byte, ok bool) {
 		if len(part)-i < len("%XX") {
 			return nil, false
 		}
-		high, low := hexDigit(part[i+1]), hexDigit(part[i+2])
-		if high > 15 || low > 15 {
+		b, err := strconv.ParseUint(string(part[i+1:i+3]), 16, 8)
+		if err != nil {
 			return nil, false
 		}
-		value = append(value, high<<4|low)
+		value = append(value, byte(b))
 		i += 2
 	}
 	return value, bytes.Equal(AppendKeyText(nil, value), part)
-}
-
-// hexDigit returns the value of a hexadecimal digit in upper case, 16 for what is none.
-func hexDigit(b byte) byte {
-	switch {
-	case b >= '0' && b <= '9':
-		return b - '0'
-	case b >= 'A' && b <= 'F':
-		return b - 'A' + 10
-	}
-	return 16
 }
