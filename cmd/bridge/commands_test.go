@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,6 +21,7 @@ import (
 
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
 )
@@ -276,5 +278,83 @@ func TestEnvFile(t *testing.T) {
 		}
 		mustCall(t, minimal(), exitUsage, "--env-file: names the file "+dir, "run --env-file "+filepath.Join(dir, "missing"))
 		mustCall(t, nil, exitUsage, "needs a value, as in --env-file FILE", "run --env-file")
+	})
+}
+
+// The environments of tests.
+type settingsOf = configtest.Env
+
+var minimal, with = configtest.Minimal, configtest.With
+
+// load reads a configuration that must be right.
+func load(t *testing.T, env settingsOf) *config.Config {
+	t.Helper()
+	cfg, err := config.Load(env.Environ(), &config.Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestLogger(t *testing.T) {
+	const hidden = "Zq7hidden"
+	secrets := &config.Redactor{}
+	if _, err := config.Load(with("BRIDGE_SINK_URL", "nats://u:"+hidden+"@n").Environ(), secrets); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"text", "json"} {
+		t.Run("keeps secrets out of a log in "+format, func(t *testing.T) {
+			var out bytes.Buffer
+			logger := newLogger(&out, slog.LevelInfo, format, secrets).With("dsn", "u:"+hidden)
+			logger.Error("login "+hidden, "error", errors.New(hidden+" refused"), slog.Group("g", "bytes", []byte(hidden)), "source", "secret-of-source")
+			if text := out.String(); strings.Contains(text, hidden) || strings.Contains(text, "secret-of-source") || !strings.Contains(text, "[redacted]") {
+				t.Errorf("logged %s", text)
+			}
+		})
+	}
+	t.Run("debug lines are left out by default and json is chosen off a terminal", func(t *testing.T) {
+		var out bytes.Buffer
+		logger := newLogger(&out, slog.LevelInfo, "", &config.Redactor{})
+		logger.Debug("no")
+		logger.Info("yes")
+		if text := out.String(); !strings.HasPrefix(text, `{"time":`) || strings.Contains(text, `"no"`) || !strings.Contains(text, `"msg":"yes","event":"yes"`) {
+			t.Errorf("logged %s", text)
+		}
+	})
+}
+
+func TestManPage(t *testing.T) {
+	text := outcome{}.call(settingsOf{}, "man").out
+	t.Run("has every command and variable", func(t *testing.T) {
+		for _, name := range commandNames() {
+			if !strings.Contains(text, ".SS bridge "+strings.ReplaceAll(name, "-", `\-`)) {
+				t.Errorf("lacks %s", name)
+			}
+		}
+		for _, v := range config.Variables() {
+			if !strings.Contains(text, ".BR "+v.Name+" ") {
+				t.Errorf("lacks %s", v.Name)
+			}
+		}
+	})
+	t.Run("is ASCII", func(t *testing.T) {
+		for line := range strings.Lines(text) {
+			if strings.ContainsFunc(line, func(r rune) bool { return r > '~' }) {
+				t.Errorf("not ASCII: %s", line)
+			}
+		}
+	})
+	t.Run("is formatted without a warning", func(t *testing.T) {
+		if _, err := exec.LookPath("groff"); err != nil {
+			t.Skip("no groff here: the page is not formatted")
+		}
+		format := exec.Command("groff", "-man", "-ww", "-Tutf8")
+		format.Stdin = strings.NewReader(text)
+		var warnings strings.Builder
+		format.Stderr = &warnings
+		out, err := format.Output()
+		if err != nil || warnings.Len() > 0 || !strings.Contains(string(out), "BRIDGE_SOURCE_URL") {
+			t.Errorf("%v: %s", err, warnings.String())
+		}
 	})
 }

@@ -2,17 +2,20 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 )
 
 // usualHealthTimeout is that of the program, whose tests wait for longer.
@@ -90,4 +93,37 @@ func TestHealthAddress(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", text, got.Addr, err, want)
 		}
 	}
+}
+
+// TestCommandsOverTLS: in the container, whose certificate is not for 127.0.0.1, and elsewhere with
+// the authorities alone.
+func TestCommandsOverTLS(t *testing.T) {
+	t.Parallel()
+	certs, s := testenv.NewCerts(t), newShop(t)
+	s.env["BRIDGE_HTTP_TLS_CERT"], s.env["BRIDGE_HTTP_TLS_KEY"] = certs.NamedCert, certs.NamedKey
+	s.startDaemon()
+	for line, words := range map[string]string{"health": "live", "health --ready": "ready", "status": "orders orders running", "reconcile": "orders orders"} {
+		s.call(exitFine, words, line)
+	}
+	elsewhere := &shop{Shop: s.Shop, t: t, env: maps.Clone(s.env)}
+	delete(elsewhere.env, "BRIDGE_HTTP_TLS_CERT")
+	delete(elsewhere.env, "BRIDGE_HTTP_TLS_KEY")
+	elsewhere.call(exitFailed, "it speaks TLS: set BRIDGE_HTTP_TLS_CA: see that it runs", "health")
+	elsewhere.env["BRIDGE_HTTP_TLS_CA"] = certs.CA
+	elsewhere.call(exitFailed, "127.0.0.1", "health")
+	s.env["BRIDGE_HTTP_TLS_CERT"] = certs.ServerCert
+	s.call(exitFailed, "its certificate is not trusted: x509: certificate signed by unknown authority: see BRIDGE_HTTP_TLS_CA", "health")
+	s.call(exitUsage, "BRIDGE_HTTP_TLS_CERT: and BRIDGE_HTTP_TLS_KEY name files that are no pair", "run")
+}
+
+// TestTheDocumentOfARunningBridge: requests of all kinds get answers that the OpenAPI document has.
+func TestTheDocumentOfARunningBridge(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_SERVE"], s.env["BRIDGE_STREAM_ORDERS_DEAD_LETTER"] = "true", "bridge.dead-letter"
+	s.startDaemon()
+	// A tail has no end. Whether a table or a next page is there is not for a schema to say.
+	testenv.Schemathesis(t, "http://"+s.env["BRIDGE_HTTP_ADDR"]+"/api/v1/openapi.json", "--seed=1", "--max-examples=20", "--exclude-path=/api/v1/tail",
+		"--checks=all", "--exclude-checks=ignored_auth,positive_data_acceptance", "--request-timeout=30", "--no-color")
 }

@@ -64,26 +64,20 @@ func (c *Client) readiness(ctx context.Context, path string) (answer Readiness, 
 // Status returns the status of all streams. The error is syscall.ECONNREFUSED if nothing listens
 // there.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	code, body, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/status"})
-	if err != nil {
-		return Status{}, err
-	}
-	return c.status(code, body)
+	return c.status(ctx, "/api/v1/status")
 }
 
-// Working returns the status of the process of the standby group that works, or of the one that is
-// asked where it works alone. The error is syscall.ECONNREFUSED if nothing listens there.
+// Working is Status of the process of the standby group that works, or of the one that is asked
+// where it works alone.
 func (c *Client) Working(ctx context.Context) (Status, error) {
-	code, body, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/status?working=true"})
+	return c.status(ctx, "/api/v1/status?working=true")
+}
+
+func (c *Client) status(ctx context.Context, path string) (status Status, err error) {
+	code, body, err := c.do(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return Status{}, err
 	}
-	return c.status(code, body)
-}
-
-// status returns a status that was answered.
-func (c *Client) status(code int, body []byte) (Status, error) {
-	var status Status
 	if err := json.Unmarshal(body, &status); code != http.StatusOK || err != nil || status.Started.IsZero() {
 		return Status{}, c.refusal(code, body, "is not a bridge of this version")
 	}
@@ -262,33 +256,30 @@ type EntityPage struct {
 	Next string `json:"next,omitempty"`
 }
 
+// entityHandler takes the key from the path, or from the query: an empty one, "." and ".." are no
+// parts of a path.
 func entityHandler(d Daemon) http.Handler {
-	return entityAnswer(func(ctx context.Context, r *http.Request) (any, error) {
-		parameters, err := parametersOf(r.URL.Query(), "shard")
+	return answered(entityTimeout, errEntityTimeout, http.StatusServiceUnavailable, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		key, known := r.PathValue("key"), []string{"shard"}
+		if key == "" {
+			known = []string{"key", "shard"}
+		}
+		parameters, err := parametersOf(r.URL.Query(), known...)
 		if err != nil {
 			return nil, err
 		}
-		return d.Entity(ctx, EntityQuery{Stream: r.PathValue("name"), Key: r.PathValue("key"), Shard: parameters["shard"]})
-	})
-}
-
-// keyedHandler takes the key from the query: an empty one, "." and ".." are no parts of a path.
-func keyedHandler(d Daemon) http.Handler {
-	return entityAnswer(func(ctx context.Context, r *http.Request) (any, error) {
-		parameters, err := parametersOf(r.URL.Query(), "key", "shard")
-		if err != nil {
-			return nil, err
+		if key == "" {
+			var named bool
+			if key, named = parameters["key"]; !named {
+				return nil, fmt.Errorf("%w: name the entity with ?key=", ErrBadQuery)
+			}
 		}
-		key, named := parameters["key"]
-		if !named {
-			return nil, fmt.Errorf("%w: name the entity with ?key=", ErrBadQuery)
-		}
-		return d.Entity(ctx, EntityQuery{Stream: r.PathValue("name"), Key: key, Shard: parameters["shard"]})
+		return d.Entity(r.Context(), EntityQuery{Stream: r.PathValue("name"), Key: key, Shard: parameters["shard"]})
 	})
 }
 
 func entitiesHandler(d Daemon) http.Handler {
-	return entityAnswer(func(ctx context.Context, r *http.Request) (any, error) {
+	return answered(entityTimeout, errEntityTimeout, http.StatusServiceUnavailable, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		parameters, err := parametersOf(r.URL.Query(), "after", "limit")
 		if err != nil {
 			return nil, err
@@ -299,21 +290,7 @@ func entitiesHandler(d Daemon) http.Handler {
 				return nil, fmt.Errorf("%w: limit must be 1 to %d", ErrBadQuery, MaxEntities)
 			}
 		}
-		return d.EntityPage(ctx, PageQuery{Stream: r.PathValue("name"), After: parameters["after"], Limit: limit})
-	})
-}
-
-// entityAnswer answers with what ask returns.
-func entityAnswer(ask func(context.Context, *http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), entityTimeout, errEntityTimeout)
-		defer cancel()
-		body, err := ask(ctx, r)
-		if err != nil {
-			refuse(w, err, http.StatusServiceUnavailable)
-			return
-		}
-		answer(w, http.StatusOK, body)
+		return d.EntityPage(r.Context(), PageQuery{Stream: r.PathValue("name"), After: parameters["after"], Limit: limit})
 	})
 }
 

@@ -7,3 +7,10 @@
 // reconcile and deadletter use the client. Both sides share the JSON types; other programs rely on
 // their members.
 package httpapi
+
+import _ "embed"
+
+// OpenAPI is the OpenAPI document of /api/v1, whose schemas are made of the types: see TestOpenAPI.
+//
+//go:embed openapi.json
+var OpenAPI []byte

@@ -119,7 +119,7 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, n need, peer
 	if r.Method != http.MethodGet {
 		var err error
 		if body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxResendBytes)); err != nil {
-			refuseBody(w, err)
+			refuse(w, err, http.StatusBadRequest)
 			return
 		}
 	}

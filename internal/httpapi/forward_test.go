@@ -1,10 +1,18 @@
 package httpapi_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
@@ -63,6 +71,209 @@ func TestForwarding(t *testing.T) {
 		}
 		if _, err := client.Reconcile(t.Context(), "orders", reconcile.Mode{}); err == nil || !strings.Contains(err.Error(), "b on host works, and was not reached") {
 			t.Error(err)
+		}
+	})
+}
+
+// member is a process of a group that works, and keeps the headers of what reaches it.
+type member struct {
+	*httpapitest.Daemon
+	pages http.Handler
+	got   []http.Header
+	at    string
+}
+
+// Status has a difference that a dry run has found.
+func (m *member) Status() httpapi.Status {
+	report := &httpapi.ReconcileReport{Differences: []httpapi.DifferenceStatus{{Entity: "secret"}}}
+	return httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{
+		Name: "orders", Shards: []httpapi.ShardStatus{{Shard: "orders", Reconcile: &httpapi.ReconcileStatus{LastDryRun: report}}},
+	}}}
+}
+
+func newMember(t *testing.T, access httpapi.Access) *member {
+	t.Helper()
+	m := &member{Daemon: &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}}
+	m.pages = httpapi.Handler(m, prometheus.NewRegistry(), access)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.got = append(m.got, r.Header.Clone())
+		m.pages.ServeHTTP(w, r)
+	}))
+	m.at = server.Listener.Addr().String()
+	httpapitest.Listens(m.Daemon, m.at)
+	server.Start()
+	t.Cleanup(server.Close)
+	return m
+}
+
+// beside returns the pages of another member of its group, which waits.
+func (m *member) beside(access httpapi.Access) http.Handler {
+	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: m.at}}
+	return httpapi.Handler(waits, prometheus.NewRegistry(), access)
+}
+
+// request returns a request from an address with headers, each "name: value".
+func request(t *testing.T, from, method, path string, headers ...string) *http.Request {
+	t.Helper()
+	r := httpapitest.NewRequest(t, method, path, nil)
+	r.RemoteAddr = from
+	for _, one := range headers {
+		name, value, _ := strings.Cut(one, ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func served(h http.Handler, r *http.Request) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const (
+	changePath  = "/api/v1/streams/orders/reconcile?dryRun=true"
+	workingPath = "/api/v1/status?working=true"
+	local       = "127.0.0.1:40000"
+	remote      = "192.0.2.8:4711"
+)
+
+// TestACallerKeepsItsRights: two members are on one host. What a caller may do is decided by the
+// one that is asked, and holds at the one that works. The token goes from none to the other.
+func TestACallerKeepsItsRights(t *testing.T) {
+	const bearer = "Authorization: Bearer " + token
+	none := httpapi.Access{Setting: "X_TOKEN"}
+	for _, c := range []struct {
+		name    string
+		waits   httpapi.Access
+		works   httpapi.Access
+		from    string
+		headers []string
+		change  int
+		sees    bool
+		words   string
+	}{
+		{"a caller on the host", httpapitest.Access, httpapitest.Access, local, nil, 202, true, ""},
+		{"one elsewhere", httpapitest.Access, httpapitest.Access, remote, nil, 401, false, "another one"},
+		{"one elsewhere that says it is on the host", httpapitest.Access, httpapitest.Access, remote, []string{"X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1"}, 401, false, ""},
+		{"one elsewhere, with the token", httpapitest.Access, httpapitest.Access, remote, []string{bearer}, 202, true, ""},
+		{"one elsewhere that makes up a proof", httpapitest.Access, httpapitest.Access, remote, []string{"Bridge-Proof: change.1.2.3.4"}, 401, false, ""},
+		{"one behind a proxy on the host", httpapitest.Access, httpapitest.Access, local, []string{"X-Forwarded-For: 192.0.2.7"}, 401, false, ""},
+		{"a page of another site", httpapitest.Access, httpapitest.Access, local, []string{"Origin: https://elsewhere.example"}, 403, false, ""},
+		{"another token", access(token+"0", nil), httpapitest.Access, local, nil, 502, false, "set X_TOKEN, the same for all processes"},
+		{"no token", none, none, local, nil, 502, true, "it refuses this process (status 403): set X_TOKEN"},
+		{"no token, from elsewhere", none, none, remote, nil, 403, true, "set X_TOKEN"},
+		{"a token that only this one has", httpapitest.Access, none, local, nil, 502, true, "status 403"},
+		{"a token that only the other one has", none, httpapitest.Access, local, nil, 502, false, "status 401"},
+		{"a token that cannot be read", access("", io.ErrUnexpectedEOF), httpapitest.Access, local, nil, 502, false, "unexpected EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			works := newMember(t, c.works)
+			waits := works.beside(c.waits)
+			code, body := served(waits, request(t, c.from, "POST", changePath, c.headers...))
+			if code != c.change || !strings.Contains(body, c.words) {
+				t.Errorf("a change: %d %s, want %d %s", code, body, c.change, c.words)
+			}
+			if done := works.Asked(); len(done) > 0 != (code == 202) {
+				t.Errorf("was done: %v", done)
+			}
+			code, body = served(waits, request(t, c.from, "GET", workingPath, c.headers...))
+			if sees := strings.Contains(body, "secret"); sees != c.sees || code != 200 && sees {
+				t.Errorf("the status: %d %s, want that it shows an entity: %t", code, body, c.sees)
+			}
+			for _, header := range works.got {
+				if text := fmt.Sprint(header); strings.Contains(text, token) || header.Get("Via") == "" {
+					t.Errorf("was sent: %s", text)
+				}
+			}
+		})
+	}
+}
+
+// hash is the keyed hash of a proof, as docs/decisions/027-who-may-ask.md has it.
+func hash(key, claim, method, target, member, addr string) string {
+	h := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(h, `["bridge proof 1" %q %q %q %q %q]`, claim, method, target, member, addr)
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// TestProofs sends proofs to the process that works as another host may that has seen one.
+func TestProofs(t *testing.T) {
+	const statusPath, body = "/api/v1/status?working=true", `{"shard":"orders"}`
+	works := newMember(t, httpapitest.Access)
+	proof := func(may string, at time.Time, nonce, method, path, body, member, addr string) string {
+		claim := fmt.Sprintf("%s.%d.%s.%x", may, at.Unix(), nonce, sha256.Sum256([]byte(body)))
+		return claim + "." + hash(token, claim, method, path, member, addr)
+	}
+	send := func(proof, method, path, body string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.RemoteAddr, r.Host = local, works.at
+		r.Header.Set("Bridge-Member", "a")
+		r.Header.Set("Bridge-Proof", proof)
+		return served(works.pages, r)
+	}
+	now := time.Now()
+	for _, c := range []struct {
+		name, proof, method, path, body string
+		status                          int
+		words                           string
+	}{
+		{"is accepted", proof("change", now, "1", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
+		{"is accepted once", proof("change", now, "1", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "used before"},
+		{"by a clock that is behind", proof("change", now.Add(-50*time.Second), "2", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
+		{"by a clock that is ahead", proof("change", now.Add(50*time.Second), "3", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
+		{"that is old", proof("change", now.Add(-2*time.Minute), "4", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "the clocks of the two hosts differ by "},
+		{"of the future", proof("change", now.Add(2*time.Minute), "5", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "the clocks of the two hosts differ by "},
+		{"for other parameters", proof("change", now, "6", "POST", changePath, "", "a", works.at), "POST", "/api/v1/streams/orders/reconcile", "", 401, "not for this request"},
+		{"for another stream", proof("change", now, "7", "POST", "/api/v1/streams/others/reconcile", "", "a", works.at), "POST", "/api/v1/streams/orders/reconcile", "", 401, "not for this request"},
+		{"for another method", proof("change", now, "8", "GET", changePath, "", "a", works.at), "POST", changePath, "", 401, "not for this request"},
+		{"for another body", proof("change", now, "9", "POST", "/api/v1/streams/orders/resend", body, "a", works.at), "POST", "/api/v1/streams/orders/resend", body + " ", 401, "not for this request"},
+		{"for its body", proof("change", now, "10", "POST", "/api/v1/streams/orders/resend", body, "a", works.at), "POST", "/api/v1/streams/orders/resend", body, 400, "1 to "},
+		{"for another member", proof("change", now, "11", "POST", changePath, "", "b", works.at), "POST", changePath, "", 401, "not for this request"},
+		{"for another address, to which it was sent", proof("change", now, "12", "POST", changePath, "", "a", "192.0.2.66:8080"), "POST", changePath, "", 401, "for another address"},
+		{"of a caller that may read", proof("read", now, "13", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "another one"},
+		{"that names no right", proof("", now, "14", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "another one"},
+		{"without a hash", "change", "POST", changePath, "", 401, "not for this request"},
+		{"without a claim", "." + hash(token, "", "POST", changePath, "a", works.at), "POST", changePath, "", 401, "not for this request"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if code, got := send(c.proof, c.method, c.path, c.body); code != c.status || !strings.Contains(got, c.words) {
+				t.Errorf("%d %s, want %d %s", code, got, c.status, c.words)
+			}
+		})
+	}
+	for may, want := range map[string]bool{"read": true, "change": true, "": false} {
+		if code, got := send(proof(may, now, "status"+may, "GET", statusPath, "", "a", works.at), "GET", statusPath, ""); code != 200 || strings.Contains(got, "secret") != want {
+			t.Errorf("the status with %q: %d %s, want that it shows an entity: %t", may, code, got, want)
+		}
+	}
+}
+
+// TestMembersOfTwoVersions: an earlier version sends the token in place of a proof.
+func TestMembersOfTwoVersions(t *testing.T) {
+	works := newMember(t, httpapitest.Access)
+	for _, c := range []struct {
+		name    string
+		headers []string
+		status  int
+	}{
+		{"the token of a caller that may change", []string{"Authorization: Bearer " + token}, 202},
+		{"another token", []string{"Authorization: Bearer " + token + "0"}, 401},
+		{"no token", nil, 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := request(t, local, "POST", changePath, append(slices.Clone(c.headers), "Bridge-Member: a")...)
+			if code, body := served(works.pages, r); code != c.status {
+				t.Errorf("%d %s, want %d", code, body, c.status)
+			}
+			r = request(t, local, "GET", workingPath, append(slices.Clone(c.headers), "Bridge-Member: a")...)
+			if code, body := served(works.pages, r); code != 200 || strings.Contains(body, "secret") != (c.status == 202) {
+				t.Errorf("the status: %d %s", code, body)
+			}
+		})
+	}
+	t.Run("for another member", func(t *testing.T) {
+		if code, body := served(works.pages, request(t, local, "POST", changePath, "Bridge-Member: b")); code != 421 {
+			t.Errorf("%d %s", code, body)
 		}
 	})
 }

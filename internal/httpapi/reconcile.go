@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -38,11 +39,21 @@ type refused struct {
 	Error string `json:"error"`
 }
 
+// badRequest is an error of a request that no answer fits.
+type badRequest struct{ error }
+
+// Unwrap is for errors.As.
+func (e badRequest) Unwrap() error { return e.error }
+
 // refuse answers a request that a Daemon has refused: with the status of the error, or another one.
 func refuse(w http.ResponseWriter, err error, otherwise int) {
-	status := otherwise
+	status, text := otherwise, err.Error()
+	_, bad := errors.AsType[badRequest](err)
+	tooLong, long := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.Is(err, ErrBadQuery):
+	case long:
+		status, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes: send fewer dead letters at once", tooLong.Limit)
+	case bad, errors.Is(err, ErrBadQuery):
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrNoStream), errors.Is(err, ErrNoEntity), errors.Is(err, ErrNotServed):
 		status = http.StatusNotFound
@@ -51,7 +62,26 @@ func refuse(w http.ResponseWriter, err error, otherwise int) {
 	case otherwise == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	answer(w, status, refused{err.Error()})
+	answer(w, status, refused{text})
+}
+
+// answered answers with what ask returns within a time, or with its error, whose status is
+// otherwise unless the error has one.
+func answered(within time.Duration, late error, otherwise int, ask func(http.ResponseWriter, *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), within, late)
+		defer cancel()
+		if within > writeTimeout {
+			// Publishing takes longer than other answers.
+			extend(w, within+writeTimeout)
+		}
+		body, err := ask(w, r.WithContext(ctx))
+		if err != nil {
+			refuse(w, err, otherwise)
+			return
+		}
+		answer(w, http.StatusOK, body)
+	})
 }
 
 func reconcileHandler(d Daemon) http.Handler {

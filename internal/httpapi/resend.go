@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,32 +61,14 @@ type resent struct {
 }
 
 func resendHandler(d Daemon) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return answered(resendTimeout, errResendTimeout, http.StatusConflict, func(w http.ResponseWriter, r *http.Request) (any, error) {
 		request, err := resendRequestOf(w, r)
 		if err != nil {
-			refuseBody(w, err)
-			return
+			return nil, badRequest{err}
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), resendTimeout, errResendTimeout)
-		defer cancel()
-		// Publishing takes longer than other answers.
-		extend(w, resendTimeout+writeTimeout)
-		outcomes, err := d.Resend(ctx, request)
-		if err != nil {
-			refuse(w, err, http.StatusConflict)
-			return
-		}
-		answer(w, http.StatusOK, resent{outcomes})
+		outcomes, err := d.Resend(r.Context(), request)
+		return resent{outcomes}, err
 	})
-}
-
-// refuseBody refuses a request whose body could not be read.
-func refuseBody(w http.ResponseWriter, err error) {
-	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
-		answer(w, http.StatusRequestEntityTooLarge, refused{fmt.Sprintf("the body is longer than %d bytes: send fewer dead letters at once", tooLong.Limit)})
-		return
-	}
-	answer(w, http.StatusBadRequest, refused{err.Error()})
 }
 
 // resendRequestOf parses a request and refuses a misspelt one, so that it publishes nothing.
@@ -149,21 +130,11 @@ type ResentDeadLetter struct {
 }
 
 func resendAllHandler(d Daemon) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return answered(resendAllTimeout, errResendAllTimeout, http.StatusConflict, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		mode, err := modeOf(r.URL.Query())
 		if err != nil || mode.AllowDeletes {
-			answer(w, http.StatusBadRequest, refused{"the only parameter is dryRun=true"})
-			return
+			return nil, badRequest{errors.New("the only parameter is dryRun=true")}
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), resendAllTimeout, errResendAllTimeout)
-		defer cancel()
-		// Publishing takes longer than other answers.
-		extend(w, resendAllTimeout+writeTimeout)
-		report, err := d.ResendAll(ctx, r.PathValue("name"), mode.DryRun)
-		if err != nil {
-			refuse(w, err, http.StatusConflict)
-			return
-		}
-		answer(w, http.StatusOK, report)
+		return d.ResendAll(r.Context(), r.PathValue("name"), mode.DryRun)
 	})
 }

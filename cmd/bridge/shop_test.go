@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,4 +161,150 @@ func contents(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return all.String()
+}
+
+// messages returns how many messages of the shop are on the bus.
+func (s *shop) messages() int {
+	s.t.Helper()
+	got := outcome{}.call(s.env, "verify", "--json")
+	var report struct{ Messages int }
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+		s.t.Fatalf("%v, %+v", err, got)
+	}
+	return report.Messages
+}
+
+// wantMessages reconciles, and fails the test unless so many messages are on the bus then.
+func (s *shop) wantMessages(behind string, want int) {
+	s.t.Helper()
+	s.call(exitFine, "orders orders", "reconcile")
+	if got := s.messages(); got != want {
+		s.t.Errorf("behind %s: %d messages, want %d", behind, got, want)
+	}
+}
+
+func TestWhatCheckpointCommandsHavePublished(t *testing.T) {
+	t.Parallel()
+	for kind, key := range map[string]string{"capability": "name", "release": "id"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.env["BRIDGE_STREAM_ORDERS_KIND"], s.env["BRIDGE_STREAM_ORDERS_KEY"] = kind, key
+			s.wantMessages("the start", 60)
+			s.call(exitFine, "next start reads the bus", "checkpoint rebuild orders")
+			s.wantMessages("rebuild", 60)
+			s.call(exitFine, "id 60 is now id 50, no gaps", "checkpoint set orders orders 50")
+			want := 70
+			if kind == "release" {
+				// The bus drops the same facts as duplicates.
+				want = 60
+			}
+			s.wantMessages("set", want)
+			inStore(t, strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:"), func(kept store.Store) {
+				p, _, err := kept.Progress(t.Context(), store.Key{Stream: "orders", Shard: "orders"})
+				if err != nil || p.Position != 60 || p.Since == 0 {
+					t.Errorf("%+v, %v", p, err)
+				}
+			})
+			s.exec("INSERT INTO orders (id, name, total) VALUES (70, 'new', 1)")
+			s.exec("DELETE FROM orders WHERE id = 60")
+			s.env["BRIDGE_STREAM_ORDERS_START"] = "latest"
+			s.call(exitFine, "removed the checkpoint of 1 shard", "checkpoint reset orders")
+			s.wantMessages("reset", want)
+			s.exec("INSERT INTO orders (id, name, total) VALUES (71, 'newer', 1)")
+			s.exec("DELETE FROM orders WHERE id = 59")
+			s.call(exitFine, "", "reconcile")
+			if kind == "release" {
+				want--
+			}
+			if got := s.messages(); got != want+2 {
+				t.Errorf("at the end: %d messages, want %d", got, want+2)
+			}
+		})
+	}
+}
+
+func TestSchemaCommand(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "shop.{key}"
+	got := outcome{}.call(s.env, "schema", "orders")
+	var printed map[string]map[string]struct {
+		Title      string
+		Properties struct{ Data struct{ Required []string } }
+	}
+	if err := json.Unmarshal([]byte(got.out), &printed); err != nil || got.status != exitFine {
+		t.Fatalf("status %d, %v: %s%s", got.status, err, got.out, got.err)
+	}
+	for operation, want := range map[string]string{"added": "id name total row", "modified": "id name total row", "deleted": "name reason row"} {
+		one := printed["orders"][operation]
+		if members := strings.Join(one.Properties.Data.Required, " "); members != want {
+			t.Errorf("%s requires %q, want %q", operation, members, want)
+		}
+	}
+	got = outcome{}.call(s.env, "schema", "--asyncapi")
+	var document struct {
+		Channels map[string]struct {
+			Address    string
+			Parameters map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(got.out), &document); err != nil || got.status != exitFine {
+		t.Fatalf("status %d, %v: %s%s", got.status, err, got.out, got.err)
+	}
+	if c := document.Channels["shop._key_"]; c.Address != "shop.{key}" || c.Parameters["key"] == nil {
+		t.Errorf("channels: %+v", document.Channels)
+	}
+	s.call(exitFailed, `no stream is configured as "other": there are orders`, "schema other")
+	// A table that cannot be read leaves out its stream alone.
+	two := maps.Clone(s.env)
+	two["BRIDGE_STREAMS"], two["BRIDGE_STREAM_GONE_TABLE"], two["BRIDGE_STREAM_GONE_KIND"] = "gone,orders", "gone", "release"
+	got = outcome{}.call(two, "schema")
+	clear(printed)
+	if err := json.Unmarshal([]byte(got.out), &printed); err != nil || got.status != exitFailed || len(printed) != 1 || printed["orders"] == nil {
+		t.Errorf("status %d, %v: %s", got.status, err, got.out)
+	}
+	if !strings.Contains(got.err, `stream gone: read the columns of gone`) {
+		t.Errorf("stderr %q", got.err)
+	}
+	s.exec("DROP TABLE orders")
+	s.call(exitFailed, `stream orders: read the columns of orders: read orders after 0: missing in the source: no table "orders"`, "schema")
+	delete(s.env, "BRIDGE_STREAMS")
+	s.call(exitUsage, "the configuration is wrong", "schema")
+}
+
+func TestVerifyNamesAnotherKeyAndOtherDomains(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "orders.{type}"
+	s.call(exitFine, "", "reconcile")
+	s.env["BRIDGE_STREAM_ORDERS_KEY"] = "NAME"
+	s.call(exitFine, "nothing is wrong", "verify")
+	delete(s.env, "BRIDGE_STREAM_ORDERS_KEY")
+	s.call(exitFailed, "WRONG: otherKey 1: the stream was published under another KIND, KEY or scope", "verify")
+	s.env["BRIDGE_STREAM_ORDERS_KEY"], s.env["BRIDGE_DOMAIN_ID"] = "name", "another"
+	s.call(exitFailed, "bus: 60 messages in 1 partition, 60 of the domain bridge stream orders: capability, 1 table with 60 rows; 0 events", "verify")
+}
+
+func TestVerifyJudgesTheOtherStreams(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "orders.{type}"
+	s.call(exitFine, "", "reconcile")
+	s.env["BRIDGE_STREAMS"] = "orders,gone,bound"
+	s.env["BRIDGE_STREAM_GONE_TABLE"], s.env["BRIDGE_STREAM_GONE_KIND"] = "gone", "release"
+	s.exec(`CREATE TABLE bound (id INTEGER PRIMARY KEY, "row" TEXT)`)
+	s.env["BRIDGE_STREAM_BOUND_TABLE"], s.env["BRIDGE_STREAM_BOUND_KIND"] = "bound", "release"
+	got := outcome{}.call(s.env, "verify")
+	if got.status != exitFailed {
+		t.Errorf("status %d", got.status)
+	}
+	for _, want := range []string{"stream orders: capability, 1 table with 60 rows; 60 events", "stream gone: NOT JUDGED, for its table gone: ", "stream bound: NOT JUDGED, for its table bound: ", `column "row" becomes the member "row"`, "BRIDGE_STREAM_BOUND_FIELDS"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no %q in %s", want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "WRONG") || !strings.Contains(got.err, "the stream gone could not be judged, for its table gone; the stream bound could not be judged") {
+		t.Errorf("out %s\nerr %s", got.out, got.err)
+	}
 }
