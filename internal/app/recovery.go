@@ -65,42 +65,22 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	return catchup.New(o)
 }
 
-// remedyTexts says what to do about shards of one stream that are not running. It makes each text
-// once.
-type remedyTexts struct {
-	stream string
-	made   map[shard.Cause]string
-}
-
-func newRemedyTexts(stream string) *remedyTexts {
-	return &remedyTexts{stream: stream, made: make(map[shard.Cause]string)}
-}
-
 // waitingRemedy is that of a shard that waits for a dependency.
 const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
 
-// of returns the remedy of a state; it is empty for one that runs.
-func (r *remedyTexts) of(s *snapshot) string {
+// remedy returns what to do about a shard; it is empty for one that runs.
+func (s *snapshot) remedy() string {
 	switch s.state() {
 	case shard.Starting:
 		return "Nothing while the stream catches up, or while the process waits as a standby. bridge health --ready says what it waits for."
 	case shard.Stopped:
-		return r.ofCause(s.Cause)
+		return remedies[s.Cause].of(s.Stream)
 	case shard.Waiting:
 		return waitingRemedy
 	case httpapi.Degraded:
-		return r.ofCause(degraded)
+		return remedies[degraded].of(s.Stream)
 	}
 	return ""
-}
-
-func (r *remedyTexts) ofCause(cause shard.Cause) string {
-	text, made := r.made[cause]
-	if !made {
-		text = remedies[cause].of(r.stream)
-		r.made[cause] = text
-	}
-	return text
 }
 
 const (

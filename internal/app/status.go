@@ -40,12 +40,12 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []snapshot) htt
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		worst, remedies := shard.Running, newRemedyTexts(stream.Name)
+		worst := shard.Running
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
 				continue
 			}
-			one.Shards = append(one.Shards, shardStatus(sh, remedies))
+			one.Shards = append(one.Shards, shardStatus(sh))
 			if state := sh.state(); severity(state) > severity(worst) {
 				worst = state
 			}
@@ -67,7 +67,7 @@ func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
 	return s
 }
 
-func shardStatus(s snapshot, remedies *remedyTexts) httpapi.ShardStatus {
+func shardStatus(s snapshot) httpapi.ShardStatus {
 	one := httpapi.ShardStatus{
 		Shard:     s.Shard,
 		State:     string(s.state()),
@@ -83,8 +83,11 @@ func shardStatus(s snapshot, remedies *remedyTexts) httpapi.ShardStatus {
 		Published: httpapi.PublishedStatus{Rows: s.traffic.Rows, RowsPerSecond: s.traffic.RowsPerSecond, LastHour: s.traffic.Minutes},
 		Backlog:   backlogStatus(&s.Status, &s.traffic),
 	}
-	one.DeadLetters = deadLettersStatus(s.traffic.DeadLetters)
-	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(remedies.of(&s))
+	one.DeadLetters.Reasons = append([]shard.DeadLetterCount{}, s.traffic.DeadLetters...)
+	for _, c := range s.traffic.DeadLetters {
+		one.DeadLetters.Count += c.Count
+	}
+	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
 	if s.LagKnown {
 		seconds := s.Lag.Seconds()
 		one.LagSeconds = &seconds
@@ -185,15 +188,6 @@ func away(d *httpapi.DependencyStatus, fault outage.Outage) {
 	if since := httpapi.Moment(fault.Since); d.Since == nil || since.Before(*d.Since) {
 		d.Since = since
 	}
-}
-
-func deadLettersStatus(counts []shard.DeadLetterCount) httpapi.DeadLettersStatus {
-	status := httpapi.DeadLettersStatus{Reasons: make([]httpapi.DeadLetterCount, 0, len(counts))}
-	for _, c := range counts {
-		status.Count += c.Count
-		status.Reasons = append(status.Reasons, httpapi.DeadLetterCount(c))
-	}
-	return status
 }
 
 // backlogStatus returns nil while a shard keeps up.

@@ -90,9 +90,8 @@ func TestWhatAShardNeeds(t *testing.T) {
 
 // TestEveryCauseHasARemedy also holds that it names the stream and its variables.
 func TestEveryCauseHasARemedy(t *testing.T) {
-	texts := newRemedyTexts("orders")
 	for cause := range remedies {
-		if got := texts.ofCause(cause); got == "" || strings.ContainsAny(got, "{}%") {
+		if got := remedies[cause].of("orders"); got == "" || strings.ContainsAny(got, "{}%") {
 			t.Errorf("%s: %q", cause, got)
 		}
 	}
@@ -100,11 +99,11 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 		shard.CauseBadValue: "set BRIDGE_STREAM_ORDERS_ON_BAD_VALUE=null", shard.CauseRefused: "set BRIDGE_STREAM_ORDERS_DEAD_LETTER",
 		shard.CauseSchema: "Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION", shard.CauseIDsReused: "--allow-deletes orders",
 	} {
-		if got := texts.ofCause(cause); !strings.Contains(got, want) {
+		if got := remedies[cause].of("orders"); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", cause, got, want)
 		}
 	}
-	if got := texts.of(&snapshot{Status: shard.Status{State: shard.Starting}}); !strings.Contains(got, "bridge health --ready") {
+	if got := (&snapshot{Status: shard.Status{State: shard.Starting}}).remedy(); !strings.Contains(got, "bridge health --ready") {
 		t.Errorf("a start that takes long has the remedy %q", got)
 	}
 	page, err := os.ReadFile("../../docs/operations.md")

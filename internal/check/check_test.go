@@ -2,6 +2,8 @@ package check
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -167,4 +169,86 @@ func TestWhatCannotBeReadBack(t *testing.T) {
 	if len(r.Findings) > 0 || r.Summary != "stdout: prints events, for looking: what is printed cannot be read back" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// groupsWith are groups of which the stream has findings.
+func groupsWith(findings ...inspect.Finding) []Group {
+	return []Group{
+		{Kind: "source", Report: inspect.Report{Summary: "MariaDB 11.8.3 at db:3306"}},
+		{Kind: "stream", Name: "orders", Report: inspect.Report{Summary: "2 tables, ids strict", Findings: findings}},
+	}
+}
+
+func found(severity inspect.Severity, subject string) inspect.Finding {
+	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "mend it", Statement: "MEND " + subject + ";"}
+}
+
+// asJSON returns what --json prints.
+func asJSON(t *testing.T, groups []Group) []byte {
+	t.Helper()
+	text, err := json.Marshal(NewReport(groups, strings.ToLower))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestPrint(t *testing.T) {
+	long := found(inspect.Warning, "orders_0")
+	long.What = "says " + strings.Repeat("word ", 30) + "\x1b[2J\nat its end"
+	groups := groupsWith(long, found(inspect.Unsafe, "orders_0"), found(inspect.Unsafe, "orders_1"))
+	t.Run("in columns that fit a terminal, like findings once", func(t *testing.T) {
+		got := Text(groups, false)
+		want := "source         ok       MariaDB 11.8.3 at db:3306\n" +
+			"stream orders  blocks   2 tables, ids strict\n" +
+			"    warning  orders_0 says word word word word word word word word word word\n" +
+			"             word word word word word word word word word word word word word\n" +
+			"             word word word word word word word [2J at its end. Mend it:\n" +
+			"               MEND orders_0;\n" +
+			"    blocks   each of orders_0, orders_1 is unsafe. Mend it:\n" +
+			"               MEND orders_0;\n" +
+			"               MEND orders_1;\n"
+		if got != want {
+			t.Errorf("printed\n%s\nwant\n%s", got, want)
+		}
+	})
+	t.Run("a few of many statements", func(t *testing.T) {
+		var many []inspect.Finding
+		for i := range 64 {
+			many = append(many, found(inspect.Note, fmt.Sprintf("t_%02d", i)))
+		}
+		got := Text(groupsWith(many...), false)
+		if strings.Count(got, "MEND") != MostStatements || !strings.Contains(got, "each of t_00, t_01, t_02 and 61 more is note") || !strings.Contains(got, "… and 60 more, see --json") {
+			t.Errorf("printed\n%s", got)
+		}
+	})
+	t.Run("all of them as JSON", func(t *testing.T) {
+		var got struct {
+			Severity string
+			Groups   []struct {
+				Group, Stream, Severity, Summary string
+				Findings                         []struct{ Severity, Code, Subject, What, Do, Statement string }
+			}
+		}
+		if err := json.Unmarshal(asJSON(t, groups), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Severity != "unsafe" || len(got.Groups) != 2 || got.Groups[0].Findings == nil || got.Groups[0].Severity != "ok" {
+			t.Errorf("%+v", got)
+		}
+		stream := got.Groups[1]
+		if stream.Stream != "orders" || len(stream.Findings) != 3 || stream.Findings[2].Statement != "mend orders_1;" || stream.Findings[2].Code != "stride" {
+			t.Errorf("%+v", stream)
+		}
+	})
+	t.Run("what could not be looked at as such", func(t *testing.T) {
+		skipped := groupsWith()
+		skipped[1].Skipped = true
+		if got := Text(skipped, false); !strings.Contains(got, "stream orders  -        2 tables") {
+			t.Errorf("printed\n%s", got)
+		}
+		if got := string(asJSON(t, skipped)); !strings.Contains(got, `"severity":"skipped"`) {
+			t.Errorf("printed\n%s", got)
+		}
+	})
 }

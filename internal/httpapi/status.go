@@ -207,14 +207,8 @@ type PublishedStatus struct {
 // DeadLettersStatus counts the rows that were put aside. Reasons are the most frequent ones, with N
 // for each number.
 type DeadLettersStatus struct {
-	Count   uint64            `json:"count"`
-	Reasons []DeadLetterCount `json:"reasons"`
-}
-
-// DeadLetterCount counts the dead letters of a reason.
-type DeadLetterCount struct {
-	Reason string `json:"reason"`
-	Count  uint64 `json:"count"`
+	Count   uint64                  `json:"count"`
+	Reasons []shard.DeadLetterCount `json:"reasons"`
 }
 
 // BacklogStatus says how far a shard is behind its table.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"example.org/bridge/internal/shard"
 )
 
 // The states of a shard, the worst first.
@@ -90,7 +92,7 @@ func summarize(status *Status) {
 }
 
 func summaryOf(shards []ShardStatus) *StreamSummary {
-	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[string]int, len(worstFirst)), DeadLetters: DeadLettersStatus{Reasons: []DeadLetterCount{}}}
+	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[string]int, len(worstFirst)), DeadLetters: DeadLettersStatus{Reasons: []shard.DeadLetterCount{}}}
 	for _, state := range worstFirst {
 		s.States[state] = 0
 	}
@@ -100,7 +102,7 @@ func summaryOf(shards []ShardStatus) *StreamSummary {
 	if s.Reconcile.Unverified > 0 {
 		s.Reconcile.VerifiedThrough = nil
 	}
-	slices.SortStableFunc(s.DeadLetters.Reasons, func(a, b DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(s.DeadLetters.Reasons, func(a, b shard.DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
 	s.DeadLetters.Reasons = s.DeadLetters.Reasons[:min(len(s.DeadLetters.Reasons), mostReasons)]
 	return s
 }
@@ -108,28 +110,28 @@ func summaryOf(shards []ShardStatus) *StreamSummary {
 // mostReasons bounds the reasons of dead letters in a summary.
 const mostReasons = 10
 
-func (s *StreamSummary) add(shard *ShardStatus) {
-	s.States[shard.State]++
-	if shard.LagSeconds == nil {
+func (s *StreamSummary) add(one *ShardStatus) {
+	s.States[one.State]++
+	if one.LagSeconds == nil {
 		s.LagUnknown++
-	} else if s.LagSeconds == nil || *s.LagSeconds < *shard.LagSeconds {
-		s.LagSeconds = shard.LagSeconds
+	} else if s.LagSeconds == nil || *s.LagSeconds < *one.LagSeconds {
+		s.LagSeconds = one.LagSeconds
 	}
-	s.Published.add(&shard.Published)
-	s.Late += shard.Late
-	s.DeadLetters.add(&shard.DeadLetters)
-	g := &shard.Gaps
+	s.Published.add(&one.Published)
+	s.Late += one.Late
+	s.DeadLetters.add(&one.DeadLetters)
+	g := &one.Gaps
 	s.Gaps.Hot += g.Hot
 	s.Gaps.Cold += g.Cold
 	s.Gaps.InFlight += g.InFlight
 	s.Gaps.Unpolled += g.Unpolled
 	s.Gaps.OldestSeconds = max(s.Gaps.OldestSeconds, g.OldestSeconds)
-	if shard.Backlog != nil {
-		s.addBacklog(shard.Backlog)
+	if one.Backlog != nil {
+		s.addBacklog(one.Backlog)
 	}
-	if shard.Reconcile != nil {
-		s.Reconcile.add(shard.Reconcile)
-		s.Reconcile.addDry(shard.Shard, shard.Reconcile.LastDryRun)
+	if one.Reconcile != nil {
+		s.Reconcile.add(one.Reconcile)
+		s.Reconcile.addDry(one.Shard, one.Reconcile.LastDryRun)
 	}
 }
 
@@ -150,7 +152,7 @@ func (p *PublishedStatus) add(other *PublishedStatus) {
 func (d *DeadLettersStatus) add(other *DeadLettersStatus) {
 	d.Count += other.Count
 	for _, one := range other.Reasons {
-		i := slices.IndexFunc(d.Reasons, func(r DeadLetterCount) bool { return r.Reason == one.Reason })
+		i := slices.IndexFunc(d.Reasons, func(r shard.DeadLetterCount) bool { return r.Reason == one.Reason })
 		if i < 0 {
 			d.Reasons = append(d.Reasons, one)
 			continue

@@ -25,10 +25,10 @@ type Traffic struct {
 	Drained uint64
 }
 
-// DeadLetterCount counts the dead letters that were made for a reason.
+// DeadLetterCount counts the dead letters of a reason.
 type DeadLetterCount struct {
-	Reason string
-	Count  uint64
+	Reason string `json:"reason"`
+	Count  uint64 `json:"count"`
 }
 
 const (

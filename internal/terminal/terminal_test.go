@@ -8,6 +8,15 @@ import (
 	"unicode/utf8"
 )
 
+func TestText(t *testing.T) {
+	if got, want := Table(2, [][]any{{"A", "LONGER"}, {Count(0, "row"), "b\x1b"}, {Count(1, "row"), Count(2, "row")}}), "A        LONGER\nno rows  b \n1 row    2 rows\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := Wrap(OneLine(" a\n "+strings.Repeat("b", 72)+"\tcc"), 4), "a "+strings.Repeat("b", 72)+"\n    cc"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestLine(t *testing.T) {
 	var out bytes.Buffer
 	l := NewLine(&out, true)

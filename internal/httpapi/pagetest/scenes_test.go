@@ -79,7 +79,7 @@ func table(name string, position uint64, perMinute uint32) httpapi.ShardStatus {
 		Shard: name, State: "running", Position: position, Highest: position + 14, LagSeconds: ptr(0.4), LastPoll: before(time.Second),
 		Gaps:        httpapi.GapsStatus{Oldest: []httpapi.GapStatus{}},
 		Published:   httpapi.PublishedStatus{Rows: position, RowsPerSecond: float64(perMinute) / 60, LastHour: hour(perMinute, name)},
-		DeadLetters: httpapi.DeadLettersStatus{Reasons: []httpapi.DeadLetterCount{}},
+		DeadLetters: httpapi.DeadLettersStatus{Reasons: []shard.DeadLetterCount{}},
 		Reconcile: &httpapi.ReconcileStatus{
 			StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position, RowsOf: position, Percent: 100,
 			VerifiedThrough: before(9 * time.Minute), NextAt: before(-12 * time.Minute),
@@ -143,7 +143,7 @@ func guarded() []httpapi.StreamStatus {
 	s.State = httpapi.Degraded
 	s.Reason = ptr("412 of 1000 live entities (41.2%) have no row: at most 10% or 100 of them may be gone (BRIDGE_RECONCILE_MAX_DELETES). No delete is published.")
 	s.Remedy = ptr("Look at the table first: was it truncated, restored or exchanged? If the rows were deleted on purpose, allow the deletes.")
-	s.DeadLetters = httpapi.DeadLettersStatus{Count: 2, Reasons: []httpapi.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
+	s.DeadLetters = httpapi.DeadLettersStatus{Count: 2, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
 	s.Reconcile.Guard, s.Reconcile.Absent = s.Reason, 412
 	dry := &httpapi.ReconcileReport{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}
 	dry.Deleted = 412

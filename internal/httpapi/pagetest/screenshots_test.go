@@ -1,17 +1,8 @@
 package pagetest
 
 import (
-	"bytes"
-	"cmp"
-	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/png"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"example.org/bridge/tests/testenv"
@@ -50,40 +41,5 @@ func TestScreenshots(t *testing.T) {
 		if c.Wrong != "" {
 			t.Errorf("%s: %s", c.Scene, c.Wrong)
 		}
-		if err := shrink(c.Scene); err != nil {
-			t.Error(err)
-		}
 	}
-}
-
-// shrink writes a picture again with its 256 most frequent colors.
-func shrink(name string) error {
-	before, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	picture, err := png.Decode(bytes.NewReader(before))
-	if err != nil {
-		return err
-	}
-	area := picture.Bounds()
-	counts := make(map[color.RGBA]int)
-	for y := range area.Dy() {
-		for x := range area.Dx() {
-			counts[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
-		}
-	}
-	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
-	})
-	few := image.NewPaletted(area, nil)
-	for _, c := range colors[:min(len(colors), 256)] {
-		few.Palette = append(few.Palette, c)
-	}
-	draw.Draw(few, area, picture, area.Min, draw.Src)
-	var after bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&after, few); err != nil {
-		return err
-	}
-	return os.WriteFile(name, after.Bytes(), 0o644)
 }
