@@ -86,7 +86,8 @@ func TestABadCondition(t *testing.T) {
 	} {
 		s.env[variable] = condition
 		s.call(exitFailed, why, "check")
-		s.call(exitFailed, variable+" does not fit orders", "schema")
+		s.call(exitFailed, "orders does not fit the condition on its rows", "schema")
+		s.call(exitFailed, ": correct "+variable, "schema")
 		s.call(exitFailed, why, "schema")
 	}
 }
@@ -183,7 +184,7 @@ func TestAChangeThatAMaskHides(t *testing.T) {
 	s.env["BRIDGE_STREAM_ORDERS_MASK"] = "card:redact"
 	s.call(exitFine, "orders orders 60 0 60 0 0 0", "reconcile")
 	s.env["BRIDGE_STREAM_ORDERS_MASK"] = "cart:redact"
-	s.call(exitFailed, `no column "cart" in orders: correct BRIDGE_STREAM_ORDERS_MASK`, "schema")
+	s.call(exitFailed, `orders has no column "cart", which MASK names: correct BRIDGE_STREAM_ORDERS_MASK`, "schema")
 }
 
 // TestAMaskThatComesLater: the rows published last are known by their content, which a mask
