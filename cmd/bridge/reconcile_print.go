@@ -53,7 +53,7 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 			switch r := one.Reconcile; {
 			case r == nil || slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
 			case stays(stream, one, w.mode):
-				w.end(stream, one, httpapi.ReconcileReport{Error: one.Reason})
+				w.end(stream, one, httpapi.ReconcileReport{Error: cmp.Or(one.Reason, httpapi.Given("it is stopped"))})
 			case r.Waiting == 0:
 				w.end(stream, one, w.report(r))
 			case r.Running && running == nil:
