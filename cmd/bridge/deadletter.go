@@ -72,8 +72,7 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	}
 	bar := p.newBar(!job.json)
 	defer bar.Stop()
-	what := app.Reading{Reading: driver.Reading{Destinations: destinations, Command: command}, Logger: p.waitLog(cfg)}
-	bus, err := app.OpenReading(ctx, cfg, what)
+	bus, err := app.OpenReading(ctx, cfg, p.waitLog(cfg), driver.Reading{Destinations: destinations, Command: command})
 	if err != nil {
 		return nil, found, interrupted(ctx, fmt.Errorf("read the dead letters at %s: %w", strings.Join(destinations, ", "), err), "nothing was done")
 	}

@@ -139,11 +139,11 @@ func (a *App) openEnds(ctx context.Context) error {
 	if err := a.use(ctx, kept); err != nil {
 		return err
 	}
-	bus, err := openSink(cfg, a.logger, hooks{
-		fault: a.metrics.Retry,
-		// A session begins with a publish, which is behind Open.
-		session: func(tp string) { a.recovery.NewSession(tp) },
-	})
+	u := useOf(cfg, a.logger)
+	u.Fault = a.metrics.Retry
+	// A session begins with a publish, which is behind Open.
+	u.Session = func(tp string) { a.recovery.NewSession(tp) }
+	bus, err := cfg.Sink.Driver.Open(u)
 	if err != nil {
 		return err
 	}

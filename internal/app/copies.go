@@ -21,8 +21,8 @@ const copiesDependency = "progress on the bus"
 
 // openBucket opens what has the copies of progress, with connections of its own. giveUp bounds the
 // wait for a bus that does not answer; 0 waits for ever.
-func openBucket(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) (buscopy.Bucket, error) {
-	bucket, _, err := cfg.Sink.Driver.(driver.Shared).Progress(cfg.CheckpointTopic, giveUp, useOf(cfg, logger))
+func openBucket(cfg *config.Config, giveUp time.Duration) (buscopy.Bucket, error) {
+	bucket, _, err := shared(cfg).Progress(cfg.CheckpointTopic, giveUp, useOf(cfg, nil))
 	return bucket, err
 }
 
@@ -44,7 +44,7 @@ func (a *App) openCopies() error {
 		return nil
 	}
 	// What it waits for is copiesDependency, in the log once.
-	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), 0)
+	bucket, err := openBucket(cfg, 0)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ type Copies struct {
 // OpenCopies puts into a store what it lacks of the copies on the bus, where cfg has progress kept
 // there. A process that runs must not use the store.
 func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *slog.Logger) (_ *Copies, err error) {
-	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), driver.GiveUpAfter)
+	bucket, err := openBucket(cfg, driver.GiveUpAfter)
 	if err != nil {
 		return nil, err
 	}

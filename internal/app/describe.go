@@ -24,7 +24,7 @@ import (
 // of the source, or says which columns make no event, of each stream that is therefore left out; if
 // that is all of them, of one.
 func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
-	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
+	src, err := OpenSource(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 	if len(shards) == 0 {
 		return schemas
 	}
-	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
+	src, err := OpenSource(cfg, nil)
 	if err != nil {
 		return schemas
 	}
@@ -132,13 +132,12 @@ func (a *App) Verify(ctx context.Context, examples int) (*verify.Report, error) 
 
 // verifyBeside is Verify with the open sink of this process, nil where there is none.
 func verifyBeside(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
-	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
+	src, err := OpenSource(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	what := Reading{driver.Reading{Destinations: cfg.Readable(), Command: "bridge verify", Running: running}, logger}
-	bus, err := OpenReading(ctx, cfg, what)
+	bus, err := OpenReading(ctx, cfg, logger, driver.Reading{Destinations: cfg.Readable(), Command: "bridge verify", Running: running})
 	if err != nil {
 		return nil, err
 	}

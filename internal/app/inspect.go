@@ -39,8 +39,11 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 		},
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
-			inspectStandby(ctx, cfg, &r)
-			inspectCopies(ctx, cfg, &r)
+			unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
+			if !slices.ContainsFunc(r.Findings, unreached) {
+				inspectStandby(ctx, cfg, &r)
+				inspectCopies(ctx, cfg, &r)
+			}
 			return r
 		},
 		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },
@@ -83,9 +86,9 @@ func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []so
 
 func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
 	if unopened, ok := cfg.Sink.Driver.(driver.Inspector); ok {
-		return unopened.Inspect(ctx, useOf(cfg, slog.New(slog.DiscardHandler)))
+		return unopened.Inspect(ctx, useOf(cfg, nil))
 	}
-	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), hooks{})
+	bus, err := cfg.Sink.Driver.Open(useOf(cfg, nil))
 	if err != nil {
 		var r inspect.Report
 		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "sink", "cannot be opened: "+config.Text(err)).Says("correct %s and the variables of the bus", option.SinkURL)
@@ -146,14 +149,12 @@ func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
 	return err == nil
 }
 
-// inspectCopies finds what keeps progress from the bus, where it is kept there and the bus can be
-// reached.
+// inspectCopies finds what keeps progress from the bus, where it is kept there.
 func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
-	unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
-	if cfg.CheckpointTopic == "" || slices.ContainsFunc(r.Findings, unreached) {
+	if cfg.CheckpointTopic == "" {
 		return
 	}
-	bucket, bus, err := cfg.Sink.Driver.(driver.Shared).Progress(cfg.CheckpointTopic, 0, useOf(cfg, slog.New(slog.DiscardHandler)))
+	bucket, bus, err := shared(cfg).Progress(cfg.CheckpointTopic, 0, useOf(cfg, nil))
 	if err != nil {
 		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "progress on the bus", "cannot be opened: "+config.Text(err)).Says("correct %s", option.CheckpointURL)
 		return
@@ -165,14 +166,13 @@ func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
 	r.Summary += "; progress in " + cfg.CheckpointTopic
 }
 
-// inspectStandby finds what keeps the process from its standby group, where it has one and the bus
-// can be reached. It takes no part in the election.
+// inspectStandby finds what keeps the process from its standby group, where it has one. It takes no
+// part in the election.
 func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) {
-	unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
-	if cfg.Standby.Group == "" || slices.ContainsFunc(r.Findings, unreached) {
+	if cfg.Standby.Group == "" {
 		return
 	}
-	elector, err := openElector(cfg, slog.New(slog.DiscardHandler))
+	elector, err := openElector(cfg, nil)
 	if err == nil {
 		err = checkElector(ctx, cfg, elector)
 	}
@@ -182,7 +182,7 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 	}
 	found := r.Add(inspect.Unsafe, inspect.StandbyGrant, "standby group "+standbyGroup(cfg), "cannot be joined: "+config.Text(err)).
 		Says("see to the rights of the login, or unset %s", option.Standby)
-	if grant := cfg.Sink.Driver.(driver.Shared).Grant(groupOf(cfg)); grant != "" {
+	if grant := shared(cfg).Grant(groupOf(cfg)); grant != "" {
 		found.Types("%s", grant)
 	}
 }
@@ -203,14 +203,13 @@ func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key
 	if _, ok := cfg.Sink.Driver.(driver.Inspector); ok {
 		return r
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	src, err := OpenSource(cfg, quiet)
+	src, err := OpenSource(cfg, nil)
 	if err != nil {
 		return r
 	}
 	// Nothing was written that a failing close could lose.
 	defer func() { _ = src.Close() }()
-	bus, err := openSink(cfg, quiet, hooks{})
+	bus, err := cfg.Sink.Driver.Open(useOf(cfg, nil))
 	if err != nil {
 		return r
 	}

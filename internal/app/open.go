@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -36,21 +35,9 @@ func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) 
 	return cfg.Source.Driver.Open(mostConns(cfg), logger)
 }
 
-// hooks are what a sink calls.
-type hooks struct {
-	fault   sink.Fault
-	session func(tp string)
-}
-
-func openSink(cfg *config.Config, logger *slog.Logger, h hooks) (sink.Sink, error) {
-	u := useOf(cfg, logger)
-	u.Fault, u.Session = h.fault, h.session
-	return cfg.Sink.Driver.Open(u)
-}
-
-// useOf returns what the bus of a configuration is used for.
+// useOf returns what the bus of a configuration is used for. Without a logger nothing is logged.
 func useOf(cfg *config.Config, logger *slog.Logger) driver.Use {
-	u := driver.Use{Domain: cfg.DomainID, Streams: cfg.StreamNames(), Logger: logger}
+	u := driver.Use{Domain: cfg.DomainID, Streams: cfg.StreamNames(), Logger: cmp.Or(logger, slog.New(slog.DiscardHandler))}
 	if cfg.Sink.Destinations.Topics {
 		u.Topics, u.Uncompactable, u.Asked = cfg.Topics(), cfg.Uncompactable(), cfg.AskedTopics()
 	} else {
@@ -59,18 +46,16 @@ func useOf(cfg *config.Config, logger *slog.Logger) driver.Use {
 	return u
 }
 
-// Reading names what a command reads from the bus.
-type Reading struct {
-	driver.Reading
-	// Logger is told what is waited for. Nil discards it.
-	Logger *slog.Logger
-}
+// shared returns the driver of a bus that several processes can share: the configuration has
+// checked that it is one.
+func shared(cfg *config.Config) driver.Shared { return cfg.Sink.Driver.(driver.Shared) }
 
-// OpenReading opens the bus of cfg for reading, with connections of its own.
-func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
+// OpenReading opens the bus of cfg for reading, with connections of its own. logger is told what is
+// waited for; nil discards it.
+func OpenReading(ctx context.Context, cfg *config.Config, logger *slog.Logger, what driver.Reading) (verify.Bus, error) {
 	bus, able := cfg.Sink.Driver.(driver.Readable)
 	if !able {
 		return nil, fmt.Errorf("what bridge has printed cannot be read back: %s needs a sink that keeps its messages, as kafka: nats: and embedded: do", what.Command)
 	}
-	return bus.Read(ctx, useOf(cfg, cmp.Or(what.Logger, slog.New(slog.DiscardHandler))), what.Reading)
+	return bus.Read(ctx, useOf(cfg, logger), what)
 }

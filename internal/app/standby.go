@@ -15,7 +15,6 @@ import (
 
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/standby"
 )
 
@@ -27,7 +26,7 @@ const standbyDependency = "standby group"
 
 // openElector opens what tells which process of a group works.
 func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, error) {
-	return cfg.Sink.Driver.(driver.Shared).Elector(groupOf(cfg), silence(cfg), useOf(cfg, logger))
+	return shared(cfg).Elector(groupOf(cfg), silence(cfg), useOf(cfg, logger))
 }
 
 // silence returns how long the process that works may not be heard of. The rest of the timeout is
@@ -39,7 +38,7 @@ func groupOf(cfg *config.Config) string { return cfg.Standby.Group + "." + slot 
 
 // standbyGroup returns the name of the group on the bus.
 func standbyGroup(cfg *config.Config) string {
-	return cfg.Sink.Driver.(driver.Shared).Group(groupOf(cfg))
+	return shared(cfg).Group(groupOf(cfg))
 }
 
 // openStandby makes the process a member of its standby group, where it has one.
