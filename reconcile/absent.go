@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,11 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	if len(p.candidates.list) == 0 {
 		return nil
 	}
-	missing, err := p.missing(ctx, p.candidates.list)
+	slices.SortFunc(p.candidates.list, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
+	missing, err := p.without(ctx, p.candidates.list)
+	if err == nil && p.opts.ReadKeys != nil {
+		missing, err = p.nowhere(ctx, missing)
+	}
 	if err != nil {
 		return err
 	}

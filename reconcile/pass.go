@@ -84,9 +84,17 @@ func (p *pass) begin(ctx context.Context) error {
 		return err
 	}
 	p.highest = p.page.MaxID
-	reach, err := p.bound(ctx)
-	if err != nil {
-		return err
+	if p.mode.AllowDeletes && !p.mode.DryRun {
+		// A tail that reads a table whose ids began again is waited for, so that few entities have to
+		// be looked up by key.
+		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
+			return err
+		}
+	}
+	// The highest id that is judged is the saved position.
+	reach, running := p.opts.Owner.Reach()
+	if !running {
+		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
 	const day = 24 * time.Hour
 	p.newDay = !last.Started.IsZero() && !last.Started.UTC().Truncate(day).Equal(time.Now().UTC().Truncate(day))
@@ -128,22 +136,6 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
-}
-
-// bound returns the highest id that is judged: the saved position. If deletes are allowed, it first
-// waits for the tail to read a table whose ids began again, so that few entities have to be looked
-// up by key.
-func (p *pass) bound(ctx context.Context) (uint64, error) {
-	if p.mode.AllowDeletes && !p.mode.DryRun {
-		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
-			return 0, err
-		}
-	}
-	reach, running := p.opts.Owner.Reach()
-	if !running {
-		return 0, fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
-	}
-	return reach, nil
 }
 
 // readServer reads one row for the clock, the server and the highest id, and finds out whether

@@ -261,17 +261,6 @@ func (p *pass) young(page *source.Page, row *source.Row) bool {
 	return age < p.opts.Window+resolution && age > -p.opts.Window-resolution
 }
 
-// missing sorts entities and returns those without a row in any table of the stream. The result
-// reuses entities.
-func (p *pass) missing(ctx context.Context, entities []store.Change) ([]store.Change, error) {
-	slices.SortFunc(entities, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
-	rest, err := p.without(ctx, entities)
-	if err != nil || p.opts.ReadKeys == nil {
-		return rest, err
-	}
-	return p.nowhere(ctx, rest)
-}
-
 // without returns the entities that have no row in the table. entities are in order. A page that
 // does not hold all of their rows proves no absence, so it reads fewer at a time.
 func (p *pass) without(ctx context.Context, entities []store.Change) (rest []store.Change, err error) {

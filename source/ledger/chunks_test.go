@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"iter"
 	"math/rand/v2"
 	"reflect"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/form"
 	"example.org/bridge/source/ledger"
 )
 
@@ -209,11 +209,7 @@ func TestRestoreRefuses(t *testing.T) {
 func reseal(b []byte, f func([]byte)) []byte {
 	body := bytes.Clone(b[:len(b)-4])
 	f(body)
-	return seal(body)
-}
-
-func seal(body []byte) []byte {
-	return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	return form.Seal(body)
 }
 
 // FuzzRestoreLedger feeds parts with good checksums: nothing panics, and what is accepted works and
@@ -235,7 +231,7 @@ func FuzzRestoreLedger(f *testing.F) {
 		}
 		position, _ := binary.Uvarint(head[1:])
 		opts := ledger.Options{Away: time.Hour}
-		parts := []ledger.Chunk{{Bytes: seal(head)}, {Key: key1, Bytes: seal(leaf1)}, {Key: key2, Bytes: seal(leaf2)}}
+		parts := []ledger.Chunk{{Bytes: form.Seal(head)}, {Key: key1, Bytes: form.Seal(leaf1)}, {Key: key2, Bytes: form.Seal(leaf2)}}
 		l, err := restore(opts, position, parts)
 		if err != nil {
 			if !errors.Is(err, ledger.ErrDamaged) {
