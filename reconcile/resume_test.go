@@ -89,12 +89,9 @@ func change(w *world) {
 func TestRunWaitsForWhatIsAway(t *testing.T) {
 	t.Run("a source that fails for a while", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
-		w.fill("a", 30)
-		w.table.Update(5, "a5", "2")
+		w.play("fill a 30; update 5 a5 2")
 		w.table.Fail(2, errors.New("away"))
-		if report := w.run(reconcile.Mode{}); report.Modified != 1 {
-			t.Errorf("report %+v", report)
-		}
+		w.play("want scanned=30 modified=1")
 	})
 	t.Run("but not for a table that is missing", func(t *testing.T) {
 		w := newWorld(t, event.Capability)

@@ -124,15 +124,6 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("sweeps begin as often as the options want it", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{SweepEvery: 7 * time.Second}, 0)
-		l.Advance(3, []uint64{3}, base)
-		pollWith(l, after(2*time.Minute))
-		sweep(l, after(2*time.Minute))
-		if soon, due := l.Sweep(after(127*time.Second-1)), l.Sweep(after(127*time.Second)); len(soon) > 0 || len(due) == 0 {
-			t.Errorf("sweeps for %v before 7 s and %v after", soon, due)
-		}
-	})
 	t.Run("Low passes an id that is given up, and never one that is pending", func(t *testing.T) {
 		l := mustLedger(t, ledger.Options{}, 10)
 		l.Advance(20, []uint64{11, 13, 15, 16, 17, 18, 19, 20}, base)
