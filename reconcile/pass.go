@@ -85,8 +85,8 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.highest = p.page.MaxID
 	if p.mode.AllowDeletes && !p.mode.DryRun {
-		// A tail that reads a table whose ids began again is waited for, so that few entities have to
-		// be looked up by key.
+		// A tail that reads a table whose ids began again is waited for, so that few entities have
+		// to be looked up by key.
 		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
 			return err
 		}
