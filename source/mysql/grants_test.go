@@ -239,6 +239,10 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(option.Text(err, full), test.want) {
 				t.Fatalf("error %q, want one with %q", option.Text(err, full), test.want)
 			}
+			found := b.source.Inspect(t.Context(), []source.Expected{{Spec: test.spec}}, 1).Tables[0].Findings
+			if at := slices.IndexFunc(found, inspect.Finding.Blocks); at < 0 || !strings.HasSuffix(err.Error(), found[at].String()) {
+				t.Errorf("a check says %v, the tail %v", found, err)
+			}
 			if _, statement, ok := strings.Cut(err.Error(), "run: "); ok {
 				b.exec(t, statement)
 			}

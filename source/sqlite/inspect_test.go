@@ -39,6 +39,17 @@ func TestInspect(t *testing.T) {
 			want: []string{"unsafe no-column", "unsafe no-column"}, refused: true},
 		{name: "an id that is a text", change: func(e *source.Expected) { e.Spec.ID = "a" }, want: []string{"unsafe id-type"}, refused: true},
 		{name: "an id that is not unique", table: "CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
+		{name: "an id that is a boolean", table: "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-type"}, refused: true},
+		{name: "an id of no type", table: "CREATE TABLE t (id PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-type"}, refused: true},
+		{name: "an id with an index on an expression", table: "CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE); CREATE UNIQUE INDEX i ON t (id + 0)",
+			change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
+		{name: "an INTEGER PRIMARY KEY that is not the number of the row", table: "CREATE TABLE t (id INTEGER PRIMARY KEY DESC, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-null"}, refused: true},
+		{name: "a view", table: "CREATE TABLE b (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE); CREATE VIEW t AS SELECT id, a FROM b", change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
+		{name: "a full-text table", table: "CREATE VIRTUAL TABLE t USING fts5(id, a)", change: bare, want: []string{"unsafe id-type"}, refused: true},
+		{name: "a CREATED that is a blob", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL UNIQUE, c BLOB)",
+			change: func(e *source.Expected) { bare(e); e.Spec.Created = "c" }, want: []string{"unsafe time-type"}, refused: true},
+		{name: "a MODIFIED that is a time of day", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL UNIQUE, c TIME)",
+			change: func(e *source.Expected) { bare(e); e.Spec.Modified = "c" }, want: []string{"unsafe time-type"}, refused: true},
 		{name: "an id that may be NULL", table: "CREATE TABLE t (id INTEGER UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-null"}, refused: true},
 		{name: "ids that are given again", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-reuse"}},
 		{name: "ids of an unknown issuer", table: "CREATE TABLE t (id INTEGER NOT NULL UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-issuer"}},
@@ -91,6 +102,11 @@ func TestInspect(t *testing.T) {
 			}
 			err := b.source.Shard(expected.Spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
 			if refused := errors.Is(err, source.ErrUnfit) || errors.Is(err, source.ErrMissing); refused != test.refused {
+				t.Errorf("the tail says %v", err)
+			}
+			// In the words of the finding.
+			findings := found.Tables[0].Findings
+			if at := slices.IndexFunc(findings, inspect.Finding.Blocks); test.refused && findings[0].Code != inspect.NoTable && !strings.HasSuffix(err.Error(), findings[at].String()) {
 				t.Errorf("the tail says %v", err)
 			}
 		})
