@@ -140,7 +140,11 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if found.version == "" {
 		return errNoVersion
 	}
-	if err := c.set(ctx, session, productSettings(found, c.options), isFirst); err != nil {
+	settings := productSettings(found, c.options)
+	if c.hasty {
+		settings = append(settings, setting{"lock_wait_timeout", "1"})
+	}
+	if err := c.set(ctx, session, settings, isFirst); err != nil {
 		return err
 	}
 	if found.identity, err = identify(ctx, session, found); err != nil {
@@ -156,11 +160,14 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	}
 	first := c.server.Swap(&found) == nil
 	// Invariant 8: the server refuses a write even if the login could write.
-	optional := []string{"SET SESSION TRANSACTION READ ONLY"}
-	if c.hasty {
-		optional = append(optional, "SET SESSION lock_wait_timeout = 1")
+	const readOnly = "SET SESSION TRANSACTION READ ONLY"
+	switch err := session.exec(ctx, readOnly); {
+	case err != nil && number(err) == 0:
+		return describe(readOnly, err)
+	case err != nil && first:
+		c.options.Logger.Info("the server does not know a setting, going on without", "statement", readOnly, "error", err)
 	}
-	return c.trySet(ctx, session, optional, first)
+	return nil
 }
 
 // role is the part of an identity that says whether the server is read-only. Newer servers have
@@ -325,18 +332,4 @@ func (c *connector) goOnWithout(ctx context.Context, session variables, name str
 
 func describe(statement string, err error) error {
 	return fmt.Errorf("%s: %w", statement, err)
-}
-
-// trySet executes statements that the server may refuse; said logs those that it does.
-func (c *connector) trySet(ctx context.Context, session conn, statements []string, said bool) error {
-	for _, statement := range statements {
-		switch err := session.exec(ctx, statement); {
-		case err == nil:
-		case number(err) == 0:
-			return describe(statement, err)
-		case said:
-			c.options.Logger.Info("the server does not know a setting, going on without", "statement", statement, "error", err)
-		}
-	}
-	return nil
 }
