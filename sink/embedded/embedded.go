@@ -206,7 +206,8 @@ func inspectFolder(r *inspect.Report, dir string) (running bool) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			r.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "is a file").Says("name a folder, as in %s=embedded:///var/lib/bridge/nats", option.SinkURL)
+			r.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "is a file").Says("name a folder, as in %s=embedded:///var/lib/bridge/nats",
+				option.SinkURL)
 		}
 		r.Summary += ", not started yet"
 		return false

@@ -22,7 +22,8 @@ import (
 )
 
 // errInUse says that another process holds the folder.
-var errInUse = option.Errorf("another process uses it: end that, or name another folder, as in %s=embedded:///var/lib/bridge/nats-2", option.SinkURL)
+var errInUse = option.Errorf("another process uses it: end that, or name another folder, as in %s=embedded:///var/lib/bridge/nats-2",
+	option.SinkURL)
 
 // lock is the hold on a folder.
 type lock struct{ file *os.File }

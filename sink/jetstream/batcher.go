@@ -68,8 +68,8 @@ type batcher struct {
 
 func newBatcher(options *Options, conns *connector, faults *faults) *batcher {
 	return &batcher{
-		queue: queue{stream: options.Stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns, fences: make(chan chan error),
-		claim: newClaim(options), env: newEnvelope(), most: batchMessages, limit: batchMessages, taken: batchMessages,
+		queue: queue{stream: options.Stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
+		fences: make(chan chan error), claim: newClaim(options), env: newEnvelope(), most: batchMessages, limit: batchMessages, taken: batchMessages,
 		pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
 	}
 }
@@ -289,7 +289,8 @@ func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
 // one that was claimed: another process may have a claim there with the same sequence.
 func (b *batcher) describe(info *jetstream.StreamInfo) {
 	b.config, b.asked = info.Config, time.Now()
-	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)), line: b.limits.line}
+	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)),
+		line: b.limits.line}
 	// A batch alone must not push the claim out.
 	b.limit = eighth(b.config.MaxMsgs, b.taken)
 	b.most = min(b.most, b.limit)
@@ -314,7 +315,8 @@ func (b *batcher) check(ctx context.Context, c *call) bool {
 	case foreign != "" && c.low > 0:
 		c.fail(fmt.Errorf("%w: a part is stored, and the stream does not take the subject %s any more", sink.ErrUnknownOutcome, foreign))
 	case foreign != "":
-		b.postpone(c, b.stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.stream, foreign))
+		b.postpone(c, b.stream+" "+foreign,
+			fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.stream, foreign))
 	default:
 		return true
 	}
@@ -568,7 +570,8 @@ func (t *atomicBatch) stored(last uint64) {
 		p.answered(p.count)
 	}
 	b.fresh += int64(t.size)
-	b.due = b.config.MaxMsgs > 0 && int64(last-max(b.seen, b.claim.seq)) >= b.config.MaxMsgs/4 || b.config.MaxBytes > 0 && b.fresh >= b.config.MaxBytes/4
+	b.due = b.config.MaxMsgs > 0 && int64(last-max(b.seen, b.claim.seq)) >= b.config.MaxMsgs/4 ||
+		b.config.MaxBytes > 0 && b.fresh >= b.config.MaxBytes/4
 	b.most = min(b.limit, 2*b.most)
 	b.faults.end(b.fault())
 	b.explain = false

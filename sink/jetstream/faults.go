@@ -115,13 +115,15 @@ func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unf
 		list = append(list, unfit{inspect.StreamUnusable, "refuses a second claim (discard_new_per_subject)", "use a stream without that", ""})
 	}
 	if c.Retention != jetstream.LimitsPolicy {
-		list = append(list, unfit{inspect.StreamUnreadable, "removes what is consumed (retention " + strings.ToLower(c.Retention.String()) + ")", "use a stream with the retention limits", ""})
+		list = append(list, unfit{inspect.StreamUnreadable,
+			"removes what is consumed (retention " + strings.ToLower(c.Retention.String()) + ")", "use a stream with the retention limits", ""})
 	}
 	return list
 }
 
 func oldServer(version string) unfit {
-	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", whose atomic batches cannot be relied on", "update the servers to 2.15 or newer", ""}
+	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", whose atomic batches cannot be relied on",
+		"update the servers to 2.15 or newer", ""}
 }
 
 // tooOld reports whether a server of this version has no atomic batches, or may store a part of

@@ -100,7 +100,8 @@ func (i *inspection) run(ctx context.Context) {
 		account, err = request(ctx, i, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
 	}
 	switch err = i.better(err); {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders):
 		i.Add(inspect.Unsafe, inspect.NoJetStream, "servers", "have no JetStream for this account").
 			Says("start the server with -js, or enable JetStream for the account").Types("nats-server -js -sd <folder>")
 		return
@@ -116,7 +117,8 @@ func (i *inspection) run(ctx context.Context) {
 	}
 	if payload := i.nc.MaxPayload(); payload < smallLimit {
 		i.Add(inspect.Note, inspect.StreamMessageSize, "servers", fmt.Sprintf("take messages of at most %d bytes (max_payload)", payload)).
-			Says("a larger row goes to %s or stops its stream; for a higher limit, in the servers' configuration", option.DeadLetter).Types("max_payload: 1MB")
+			Says("a larger row goes to %s or stops its stream; for a higher limit, in the servers' configuration", option.DeadLetter).
+			Types("max_payload: 1MB")
 	}
 	if i.options.Stream != "" {
 		i.stream(ctx, i.options.Stream, i.options.Published)
@@ -169,7 +171,8 @@ func (i *inspection) create(stream string, subjects []string) string {
 	if i.options.Claim != "" {
 		batches = " --allow-batch"
 	}
-	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage %s%s%s --defaults", i.at, stream, strings.Join(subjects, ","), storageName(i.options.Keeps.storage()), i.options.Keeps.flags(), batches)
+	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage %s%s%s --defaults", i.at, stream,
+		strings.Join(subjects, ","), storageName(i.options.Keeps.storage()), i.options.Keeps.flags(), batches)
 }
 
 func (i *inspection) unanswered(subject string, err error) {
@@ -277,16 +280,21 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	limit("max_age", c.MaxAge > 0, c.MaxAge)
 	ends := strings.Join(limits, " and ")
 
-	i.found(c.Storage != jetstream.FileStorage, inspect.Note, inspect.StreamStorage, subject, "is kept in memory: a restart of its servers loses what was acknowledged").
+	i.found(c.Storage != jetstream.FileStorage, inspect.Note, inspect.StreamStorage, subject,
+		"is kept in memory: a restart of its servers loses what was acknowledged").
 		Says("the storage of a stream cannot be changed: make a new one").Types("%s", another)
-	i.found(c.PersistMode == jetstream.AsyncPersistMode, inspect.Note, inspect.StreamPersistence, subject, "acknowledges messages before they are written (persist_mode async): a crash may lose them").
+	i.found(c.PersistMode == jetstream.AsyncPersistMode, inspect.Note, inspect.StreamPersistence, subject,
+		"acknowledges messages before they are written (persist_mode async): a crash may lose them").
 		Says("make a stream without it").Types("%s", another)
-	i.found(c.Duplicates < 2*time.Minute, inspect.Note, inspect.StreamDuplicates, subject, fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
+	i.found(c.Duplicates < 2*time.Minute, inspect.Note, inspect.StreamDuplicates, subject,
+		fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
 		Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
-	i.found(ends != "" && c.Discard == jetstream.DiscardOld, inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+ends+": a consumer that lags loses them").
+	i.found(ends != "" && c.Discard == jetstream.DiscardOld, inspect.Note, inspect.StreamDiscards, subject,
+		"drops its oldest messages at "+ends+": a consumer that lags loses them").
 		Says("nothing where that is meant; otherwise lift the limits").
 		Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
-	i.found(c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit, inspect.Note, inspect.StreamMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
+	i.found(c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit, inspect.Note, inspect.StreamMessageSize, subject,
+		fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
 		Says("a larger row goes to %s or stops its stream; to lift the limit", option.DeadLetter).Types("%s--max-msg-size=-1 -f", edit)
 
 	i.found(c.DiscardNewPerSubject && i.options.Claim == "", inspect.Unsafe, inspect.StreamUnusable, subject,
@@ -305,7 +313,8 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInfo) {
 	c, subject := &info.Config, "stream "+info.Config.Name
 	const why = ": bridge reads there what its checkpoint lacks"
-	i.found(c.Retention != jetstream.LimitsPolicy, inspect.Unsafe, inspect.StreamUnreadable, subject, fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
+	i.found(c.Retention != jetstream.LimitsPolicy, inspect.Unsafe, inspect.StreamUnreadable, subject,
+		fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
 		Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
 	for _, right := range []struct{ subject, body, grant string }{
 		{i.options.api("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.api("STREAM.MSG.GET." + c.Name)},
@@ -335,7 +344,8 @@ func (i *inspection) checkAccount(account *jetstream.AccountInfo) {
 		used, most, where = i.account.Memory, limits.MaxMemory, " in memory"
 	}
 	info := fmt.Sprintf("nats --server %s account info", i.at)
-	i.found(most > 0 && used+roomFor >= uint64(most), inspect.Unsafe, inspect.StreamFull, "account", "takes no more messages"+where+": its limit for storage is used up").
+	i.found(most > 0 && used+roomFor >= uint64(most), inspect.Unsafe, inspect.StreamFull, "account",
+		"takes no more messages"+where+": its limit for storage is used up").
 		Says("increase the limit of the account, or remove messages").Types("%s", info)
 	i.found(limits.MaxConsumers > 0 && i.account.Consumers >= limits.MaxConsumers, inspect.Unsafe, inspect.StreamConsumers, "account",
 		fmt.Sprintf("has %d consumers and takes no more: bridge cannot read what its checkpoint lacks", i.account.Consumers)).
@@ -350,11 +360,13 @@ func (i *inspection) checkCreation(subject string) {
 		most = limits.MemoryMaxStreamBytes
 	}
 	report := func(what, remedy string, args ...any) {
-		i.Add(inspect.Unsafe, inspect.StreamCreation, subject, "cannot be created: "+what).Says(remedy, args...).Types("nats --server %s account info", i.at)
+		i.Add(inspect.Unsafe, inspect.StreamCreation, subject, "cannot be created: "+what).
+			Says(remedy, args...).Types("nats --server %s account info", i.at)
 	}
 	switch {
 	case limits.MaxStreams > 0 && i.account.Streams >= limits.MaxStreams:
-		report(fmt.Sprintf("the account has %d streams and takes no more", i.account.Streams), "increase the limit of the account, or remove streams")
+		report(fmt.Sprintf("the account has %d streams and takes no more", i.account.Streams),
+			"increase the limit of the account, or remove streams")
 	case i.options.Bucket != "":
 	case limits.MaxBytesRequired && keeps.MaxBytes == 0:
 		report("the account wants a limit of bytes for each stream", "set %s", option.NATSStreamMaxBytes)

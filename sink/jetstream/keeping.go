@@ -102,23 +102,30 @@ func (i *inspection) checkKeeping(c *jetstream.StreamConfig) {
 		// removes says that the change removes messages.
 		removes bool
 	}{
-		{option.NATSStreamReplicas, keeps.Replicas > 0 && c.Replicas != keeps.Replicas, fmt.Sprintf("%d replicas", c.Replicas), fmt.Sprint(keeps.Replicas), "--replicas", false},
-		{option.NATSStreamStorage, (keeps.File || keeps.Memory) && c.Storage != keeps.storage(), "the storage " + storageName(c.Storage), storageName(keeps.storage()), "", false},
+		{option.NATSStreamReplicas, keeps.Replicas > 0 && c.Replicas != keeps.Replicas, fmt.Sprintf("%d replicas", c.Replicas),
+			fmt.Sprint(keeps.Replicas), "--replicas", false},
+		{option.NATSStreamStorage, (keeps.File || keeps.Memory) && c.Storage != keeps.storage(), "the storage " + storageName(c.Storage),
+			storageName(keeps.storage()), "", false},
 		{
-			option.NATSStreamMaxAge, keeps.MaxAge > 0 && c.MaxAge != keeps.MaxAge, "max_age " + limit(c.MaxAge > 0, brief(c.MaxAge)), brief(keeps.MaxAge), "--max-age",
+			option.NATSStreamMaxAge, keeps.MaxAge > 0 && c.MaxAge != keeps.MaxAge,
+			"max_age " + limit(c.MaxAge > 0, brief(c.MaxAge)), brief(keeps.MaxAge), "--max-age",
 			c.MaxAge <= 0 || c.MaxAge > keeps.MaxAge,
 		},
 		{
-			option.NATSStreamMaxBytes, keeps.MaxBytes > 0 && c.MaxBytes != keeps.MaxBytes, "max_bytes " + limit(c.MaxBytes > 0, fmt.Sprint(c.MaxBytes)), fmt.Sprint(keeps.MaxBytes), "--max-bytes",
+			option.NATSStreamMaxBytes, keeps.MaxBytes > 0 && c.MaxBytes != keeps.MaxBytes,
+			"max_bytes " + limit(c.MaxBytes > 0, fmt.Sprint(c.MaxBytes)), fmt.Sprint(keeps.MaxBytes), "--max-bytes",
 			c.MaxBytes <= 0 || c.MaxBytes > keeps.MaxBytes,
 		},
-		{option.NATSStreamDuplicateWindow, keeps.Duplicates > 0 && c.Duplicates != keeps.Duplicates, "a duplicate window of " + brief(c.Duplicates), brief(keeps.Duplicates), "--dupe-window", false},
+		{option.NATSStreamDuplicateWindow, keeps.Duplicates > 0 && c.Duplicates != keeps.Duplicates,
+			"a duplicate window of " + brief(c.Duplicates), brief(keeps.Duplicates), "--dupe-window", false},
 	} {
-		f := i.found(d.differs, inspect.Warning, inspect.StreamDiffers, "stream "+c.Name, fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted)).
+		f := i.found(d.differs, inspect.Warning, inspect.StreamDiffers, "stream "+c.Name,
+			fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted)).
 			Types("nats --server %s stream edit %s %s %s -f", i.at, c.Name, d.flag, d.wanted)
 		switch {
 		case d.flag == "":
-			f.Says("the storage of a stream cannot be changed: correct %s, or make a new one", d.setting).Types("%s", i.create(c.Name+"_2", c.Subjects))
+			f.Says("the storage of a stream cannot be changed: correct %s, or make a new one", d.setting).
+				Types("%s", i.create(c.Name+"_2", c.Subjects))
 		case d.removes:
 			f.Says("correct %s, or change the stream, which removes the messages beyond the limit", d.setting)
 		default:

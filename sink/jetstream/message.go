@@ -214,11 +214,13 @@ func (l limits) refusal(m *sink.Message) string {
 	size := wireSize(m)
 	if l.condition > 0 {
 		// What the headers of a batch have beyond those that wireSize counts.
-		const id, digits, names = 40, 20, len(headerBatchID + headerBatchSequence + headerBatchCommit + headerLastSubjectSequence + headerSubjectOfSequence + headerStream)
+		const id, digits, names = 40, 20, len(headerBatchID + headerBatchSequence + headerBatchCommit + headerLastSubjectSequence +
+			headerSubjectOfSequence + headerStream)
 		size += int64(id+3*digits+names+6*len(": \r\n")) + l.condition
 	}
 	if headers := size - int64(len(m.Value)); headers > maxHeaders {
-		return fmt.Sprintf("its headers have %d bytes, and JetStream takes %d: the key is one of them, with %d bytes", headers, maxHeaders, len(m.Key))
+		return fmt.Sprintf("its headers have %d bytes, and JetStream takes %d: the key is one of them, with %d bytes",
+			headers, maxHeaders, len(m.Key))
 	}
 	if l.payload > 0 && size > l.payload {
 		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)

@@ -154,14 +154,16 @@ func (o Options) check() error {
 			errs = append(errs, fmt.Errorf("URL %d of the NATS servers is not of the form nats://host:4222", i+1))
 			continue
 		}
-		wrong(!slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme), fmt.Errorf("URL %d of the NATS servers has the scheme %q, want nats or tls", i+1, u.Scheme))
+		wrong(!slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme),
+			fmt.Errorf("URL %d of the NATS servers has the scheme %q, want nats or tls", i+1, u.Scheme))
 	}
 	logins := slices.DeleteFunc([]bool{o.Password != nil, o.Creds != nil, o.NkeySeed != nil}, func(set bool) bool { return !set })
 	wrong(len(logins) > 1, errors.New("password, credentials file and nkey seed exclude one another"))
 	wrong(o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0), errors.New("a stream can only be created with a name and subjects"))
 	if o.Claim != "" {
 		wrong(o.Stream == "", errors.New("exactly-once on JetStream needs the name of the stream that takes all messages"))
-		wrong(covered(o.Published, o.Claim), option.Errorf("the claim subject %s is one that events have: set %s to another one", o.Claim, option.NATSClaimSubject))
+		wrong(covered(o.Published, o.Claim),
+			option.Errorf("the claim subject %s is one that events have: set %s to another one", o.Claim, option.NATSClaimSubject))
 		wrong(!validSubject(o.Claim), fmt.Errorf("invalid NATS subject %q for claims: use tokens without blanks and wildcards", o.Claim))
 	}
 	return errors.Join(errs...)

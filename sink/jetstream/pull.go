@@ -96,7 +96,8 @@ func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	}
 	p.filtered = true
 	consumer, err := p.session.js.CreateConsumer(ctx, p.span.TP, config)
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == codeNotSubset || refused.ErrorCode == codeOverlapping) {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok &&
+		(refused.ErrorCode == codeNotSubset || refused.ErrorCode == codeOverlapping) {
 		config.FilterSubjects, p.filtered = nil, false
 		consumer, err = p.session.js.CreateConsumer(ctx, p.span.TP, config)
 	}

@@ -191,7 +191,8 @@ func (r *reading) describe(ctx context.Context, session *session) (*jetstream.St
 	case created != r.incarnation:
 		return nil, fmt.Errorf("it was created again at %s: %w", created, sink.ErrGone)
 	case info.Config.Retention != jetstream.LimitsPolicy:
-		return nil, fmt.Errorf("%w: the retention of the stream %s is %v, which removes what is consumed: use limits", sink.ErrUnreadable, r.span.TP, info.Config.Retention)
+		return nil, fmt.Errorf("%w: the retention of the stream %s is %v, which removes what is consumed: use limits", sink.ErrUnreadable,
+			r.span.TP, info.Config.Retention)
 	case first > r.next && !r.span.Done(r.next):
 		return nil, &sink.ExpiredError{TP: r.span.TP, From: r.next, First: first}
 	case r.skipped > 0 && first > r.skipped:

@@ -66,7 +66,8 @@ type worker struct {
 
 func newWorker(stream string, options *Options, conns *connector, faults *faults) *worker {
 	w := &worker{
-		queue: queue{stream: stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns, ring: make([]inFlight, options.Window), env: newEnvelope(),
+		queue: queue{stream: stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
+		ring: make([]inFlight, options.Window), env: newEnvelope(),
 	}
 	if options.Bucket != "" && options.JetStreamDomain != "" {
 		// Buckets of another domain are reached by its API alone.
@@ -268,7 +269,8 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	}
 	switch {
 	case natskv.FewerServers(err):
-		return nil, option.Errorf("create the stream %s: there are fewer servers than the replicas of %s: %w", name, option.NATSStreamReplicas, err)
+		return nil, option.Errorf("create the stream %s: there are fewer servers than the replicas of %s: %w", name,
+			option.NATSStreamReplicas, err)
 	case natskv.NoPeers(err):
 		return nil, option.Errorf("create the stream %s: too few servers are there for the replicas of %s, or too few have the storage for %s: %w",
 			name, option.NATSStreamReplicas, option.NATSStreamMaxBytes, err)
