@@ -113,6 +113,25 @@ func TestOptionsNeedURLs(t *testing.T) {
 	}
 }
 
+// TestSubjectsThatNoStreamTakes are waited for, with a fault that names them.
+func TestSubjectsThatNoStreamTakes(t *testing.T) {
+	t.Parallel()
+	bus, err := jetstream.New(jetstream.Options{URLs: []string{testenv.AnyNATS(t).URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	opening := client.Opening{Destinations: []string{"nobody.takes.this"}, Logger: slog.New(slog.DiscardHandler), Fault: func(_ string, err error) {
+		if strings.Contains(err.Error(), `no stream takes the subjects ["nobody.takes.this"]`) {
+			cancel()
+		}
+	}}
+	if err := bus.Consume(ctx, client.Subscription{Opening: opening, Group: "g"}, nil); err != nil || context.Cause(ctx) != context.Canceled {
+		t.Errorf("Consume ends with %v, %v", err, context.Cause(ctx))
+	}
+}
+
 // BenchmarkTable needs a real server: see docs/performance.md.
 func BenchmarkTable(b *testing.B) { clienttest.Bench(b, fixture(b, testenv.NATS(b))) }
 
