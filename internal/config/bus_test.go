@@ -318,12 +318,6 @@ func TestHTTPToken(t *testing.T) {
 	})
 }
 
-func TestHTTPTLS(t *testing.T) {
-	wantFault(t, with("BRIDGE_HTTP_TLS_CERT", secretFile(t, "x")), "BRIDGE_HTTP_TLS_KEY", "set both or none")
-	wantFault(t, with("BRIDGE_HTTP_TLS_CA", secretFile(t, "x")), "BRIDGE_HTTP_TLS_CA", "PEM")
-	wantFault(t, with("BRIDGE_HTTP_TLS_CERT", secretFile(t, "x"), "BRIDGE_HTTP_TLS_KEY", secretFile(t, "x")), "BRIDGE_HTTP_TLS_CERT", "no pair")
-}
-
 // TestACommandReadsFewVariables: those of HTTP alone, and no file before a request needs it.
 func TestACommandReadsFewVariables(t *testing.T) {
 	h, err := LoadHTTP([]string{"BRIDGE_HTTP_ADDR=:81", "BRIDGE_HTTP_TOKEN_FILE=/not/there", "BRIDGE_HTTP_TLS_CERT=/not/there", "BRIDGE_TYPO=1"})

@@ -139,6 +139,7 @@ func TestSecretFiles(t *testing.T) {
 		{"a creds file that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", secretFile(t, "x")), "BRIDGE_NATS_CREDS", ".creds"},
 		{"a creds file that is not there", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", "/not/there"), "BRIDGE_NATS_CREDS", "no such file"},
 		{"two ways to log in", with("BRIDGE_SINK_URL", "nats://u:p@n1", "BRIDGE_NATS_NKEY", seed), "BRIDGE_NATS_NKEY", "one way"},
+		{"a certificate of the HTTP server without key", with("BRIDGE_HTTP_TLS_CERT", secretFile(t, "x")), "BRIDGE_HTTP_TLS_KEY", "set both or none"},
 		{"a file of authorities that holds none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CA", secretFile(t, "x")), "BRIDGE_NATS_TLS_CA", "PEM"},
 		{"a certificate without key", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x")), "BRIDGE_NATS_TLS_KEY", "set both"},
 		{"a pair that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x"), "BRIDGE_NATS_TLS_KEY", secretFile(t, "x")), "BRIDGE_NATS_TLS_CERT", "no pair"},
