@@ -116,7 +116,7 @@ type unresolvedError struct{ error }
 func (e *unresolvedError) Unwrap() error { return e.error }
 
 // stamper puts on messages what catch-up reads of them: who sent them, in which order, and how many
-// of the shard the bus had acknowledged before (decision 18, "The headers"). It outlives the
+// of the shard the bus had acknowledged before (rule 1 of decision 17). It outlives the
 // attempts to run a shard, and belongs to the publisher.
 type stamper struct {
 	opts *Options
