@@ -1,5 +1,5 @@
 // Package deploy_test holds the board and the alerts against the table of metrics in
-// docs/operations.md, and has promtool run the alerts.
+// docs/reference.md, and has promtool run the alerts.
 package deploy_test
 
 import (
@@ -35,6 +35,8 @@ func write(t *testing.T, path, text string) {
 
 func operations(t *testing.T) string { return read(t, "../docs/operations.md") }
 
+func reference(t *testing.T) string { return read(t, "../docs/reference.md") }
+
 // TestMadeFiles: the chart has copies, as a chart holds all its files, and the cases are a file of
 // promtool's, too.
 func TestMadeFiles(t *testing.T) {
@@ -53,7 +55,7 @@ func TestMadeFiles(t *testing.T) {
 	}
 }
 
-// metric is a row of the table of metrics in docs/operations.md, which internal/app holds against
+// metric is a row of the table of metrics in docs/reference.md, which internal/app holds against
 // the program.
 type metric struct {
 	labels  []string
@@ -62,7 +64,7 @@ type metric struct {
 
 func metrics(t *testing.T) map[string]metric {
 	t.Helper()
-	_, table, _ := strings.Cut(operations(t), "\n## Metrics\n")
+	_, table, _ := strings.Cut(reference(t), "\n## Metrics\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	// A link leads nowhere from a board.
 	table = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(table, "$1")
@@ -198,7 +200,7 @@ func TestBoardsExpressionsParse(t *testing.T) {
 	}
 }
 
-// TestPanelsSayWhatTheirMetricsMean, in the words of docs/operations.md.
+// TestPanelsSayWhatTheirMetricsMean, in the words of docs/reference.md.
 func TestPanelsSayWhatTheirMetricsMean(t *testing.T) {
 	there := metrics(t)
 	for _, p := range board(t).Panels {

@@ -42,7 +42,7 @@ BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is done; one that
 waits as a standby asks the one that works. If nobody listens there it opens
 source, sink and checkpoint itself, says so, catches up as bridge run does,
 which publishes what was not published yet, reconciles once, and ends. PUBLISHED
-counts all of that. docs/operations.md explains what it finds.
+counts all of that. docs/reference.md explains what it finds.
 
 While suspiciously many entities are gone no delete is published. Look at the
 table first, and run it again with --allow-deletes only when the table is right.

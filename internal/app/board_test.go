@@ -29,7 +29,7 @@ func TestBoardAndAlertsAskForWhatThereIs(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE ((?:go|process)_[a-z_]+) `).FindAllStringSubmatch(newMetrics(t), -1) {
 		there = append(there, found[1])
 	}
-	page, rules := readFile(t, "../../docs/operations.md"), readFile(t, "../../deploy/prometheus/rules.yaml")
+	page, rules := readFile(t, "../../docs/reference.md"), readFile(t, "../../deploy/prometheus/rules.yaml")
 	var board struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
@@ -64,7 +64,7 @@ func TestBoardAndAlertsAskForWhatThereIs(t *testing.T) {
 	told, _, _ = strings.Cut(told, "\n## ")
 	for name := range debugOnly {
 		if strings.HasPrefix(name, "bridge_") && !strings.Contains(told, "`"+name+"`") {
-			t.Errorf("docs/operations.md does not say that %s is not on the board", name)
+			t.Errorf("docs/reference.md does not say that %s is not on the board", name)
 		}
 		if shown[name] {
 			t.Errorf("%s is on the board, too", name)

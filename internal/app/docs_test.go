@@ -47,8 +47,8 @@ func registered() (there described) {
 	return there
 }
 
-func TestOperationsPageListsTheMetrics(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+func TestReferenceListsTheMetrics(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +61,6 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 	slices.Sort(there)
 	slices.Sort(listed)
 	if !slices.Equal(there, listed) {
-		t.Errorf("docs/operations.md lists\n%v\nthere are\n%v", listed, there)
+		t.Errorf("docs/reference.md lists\n%v\nthere are\n%v", listed, there)
 	}
 }

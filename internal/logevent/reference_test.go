@@ -15,7 +15,10 @@ var update = flag.Bool("update", false, "write docs/logs.md")
 
 const updateCommand = "go test ./internal/logevent -run Reference -update"
 
-// explainedIn says which section of docs/operations.md explains the lines of a package.
+// guides are the pages whose sections explain log lines.
+var guides = []string{"operations.md", "how-to.md", "reference.md"}
+
+// explainedIn says which section of the guides explains the lines of a package.
 var explainedIn = map[string]string{
 	"checkpoint/store/pebble": "The checkpoint",
 	"cmd/bridge":              "Logs",
@@ -98,11 +101,10 @@ func TestReferenceListsEveryEvent(t *testing.T) {
 	if len(all) < 80 {
 		t.Errorf("%d events: the scan has missed some", len(all))
 	}
-	operations := string(read(t, "docs/operations.md"))
 	for _, sections := range []map[string]string{explainedIn, explained} {
 		for of, section := range sections {
-			if !strings.Contains(operations, "# "+section+"\n") {
-				t.Errorf("%s: docs/operations.md has no section %q", of, section)
+			if guideWith(t, section) == "" {
+				t.Errorf("%s: %q have no section %q", of, guides, section)
 			}
 		}
 	}
@@ -122,6 +124,17 @@ func TestReferenceListsEveryEvent(t *testing.T) {
 	}
 }
 
+// guideWith returns the guide that has a section, or an empty string.
+func guideWith(t *testing.T, section string) string {
+	t.Helper()
+	for _, guide := range guides {
+		if strings.Contains(string(read(t, "docs/"+guide)), "# "+section+"\n") {
+			return guide
+		}
+	}
+	return ""
+}
+
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(top + file)
@@ -138,7 +151,7 @@ func logsPage(t *testing.T, all map[string]*logged) string {
 	page.WriteString("# Log events\n\n" +
 		"Each line of the log has an `event`, by which programs find it: the words of `msg` up to the first comma, colon or bracket. Lines of a\n" +
 		"stream have `stream`, those of a table `shard`, too; keys that are not always there are listed as well. A level that varies is that of\n" +
-		"what is said. A change of this page is a change for those who alert on lines; [Logs](operations.md#logs) says more.\n\n" +
+		"what is said. A change of this page is a change for those who alert on lines; [Logs](reference.md#logs) says more.\n\n" +
 		"The page is written by `" + updateCommand + "`.\n\n" +
 		"| event | level | message | keys | explained in |\n|---|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -152,8 +165,8 @@ func logsPage(t *testing.T, all map[string]*logged) string {
 		if len(e.keys) == 0 {
 			keys = ""
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | [%s](operations.md#%s) |\n",
-			name, strings.Join(e.levels, ", "), escape(e.message), keys, section, anchor(section))
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | [%s](%s#%s) |\n",
+			name, strings.Join(e.levels, ", "), escape(e.message), keys, section, guideWith(t, section), anchor(section))
 	}
 	return page.String()
 }

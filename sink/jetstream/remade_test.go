@@ -99,7 +99,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestConsumersThatRepublish documents what stands in docs/operations.md: the server keeps the
+// TestConsumersThatRepublish documents what stands in docs/how-to.md: the server keeps the
 // headers that it acted on, so that a message published again with all its headers asks for the
 // same again.
 func TestConsumersThatRepublish(t *testing.T) {
@@ -132,7 +132,7 @@ func republished(t *testing.T, server *testenv.NATSServer, stream natsjs.Stream,
 		return n
 	}
 	if kept(t, stream) < rows {
-		t.Fatal("the server keeps no headers of the fences any more: say so in docs/operations.md")
+		t.Fatal("the server keeps no headers of the fences any more: say so in docs/how-to.md")
 	}
 	// again publishes all messages to another stream, with the headers that keep lets pass, and
 	// counts those that are refused.

@@ -10,7 +10,7 @@ import (
 )
 
 // TestClientsReadWhatTheDocsSay has clients that people use, as installed plainly, read what
-// docs/operations.md says that they read.
+// docs/how-to.md says that they read.
 func TestClientsReadWhatTheDocsSay(t *testing.T) {
 	k := testenv.Kafka(t)
 	const rows = 20

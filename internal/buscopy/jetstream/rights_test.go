@@ -15,11 +15,11 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// documented returns the subjects that docs/operations.md names for a bucket: those of all, and the
+// documented returns the subjects that docs/how-to.md names for a bucket: those of all, and the
 // one that making it needs besides.
 func documented(t *testing.T) (all []string, create string) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/operations.md")
+	page, err := os.ReadFile("../../../docs/how-to.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func documented(t *testing.T) (all []string, create string) {
 	return all, create
 }
 
-// TestRights: what docs/operations.md names is enough, and with less it does not work.
+// TestRights: what docs/how-to.md names is enough, and with less it does not work.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	rest, create := documented(t)

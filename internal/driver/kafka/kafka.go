@@ -25,7 +25,7 @@ import (
 
 // settings are the variables of Kafka.
 type settings struct {
-	KafkaCompression         string        `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/operations.md."`
+	KafkaCompression         string        `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/how-to.md."`
 	KafkaTransactionalID     string        `env:"KAFKA_TRANSACTIONAL_ID" example:"bridge.orders" doc:"With BRIDGE_DELIVERY=exactly-once, the transactional id: the process that began last under it is the one that publishes. Default: bridge. and BRIDGE_DOMAIN_ID. Bridges of one domain with different streams need different ones."`
 	KafkaTransactionInterval time.Duration `env:"KAFKA_TRANSACTION_INTERVAL" envDefault:"100ms" min:"1ms" max:"10s" doc:"With BRIDGE_DELIVERY=exactly-once, how long a transaction takes in batches at most. It ends earlier when none is ready."`
 	KafkaTLS                 bool          `env:"KAFKA_TLS" envDefault:"false" doc:"Use TLS for connections to the brokers."`
