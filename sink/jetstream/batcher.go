@@ -270,6 +270,10 @@ func (b *batcher) pick(ctx context.Context) (list []*call) {
 			break
 		}
 	}
+	if b.claim.lost != nil {
+		// The last check has found that out.
+		return nil
+	}
 	return list
 }
 

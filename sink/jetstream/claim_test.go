@@ -40,6 +40,28 @@ func TestAClaimThatIsGone(t *testing.T) {
 	wantOnce(t, stream, options.Stream+".a", again)
 }
 
+// TestAClaimOnAFormerStream is worth nothing, though another process has one with the same sequence
+// on the stream of now: that it is another one is found out by a look at its subjects.
+func TestAClaimOnAFormerStream(t *testing.T) {
+	t.Parallel()
+	server := testenv.OwnNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	name := options.Stream
+	update(t, server, name, func(c *natsjs.StreamConfig) { c.Subjects = []string{name + ".a", options.Claim} })
+	s := open(t, options)
+	mustFence(t, s)
+	config := stream.CachedInfo().Config
+	config.Subjects = []string{name + ".>"}
+	stream = remake(t, server.JetStream(t), config)
+	mustFence(t, open(t, options))
+	if _, err := s.Publish(deadline(t, time.Minute), messages(name+".b", "late", 1, 1)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("it publishes with %v", err)
+	}
+	if info, err := stream.Info(t.Context()); err != nil || info.State.LastSeq != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
 // TestClaimsAreRenewed has retention remove the first claim, and some that came later.
 func TestClaimsAreRenewed(t *testing.T) {
 	t.Parallel()

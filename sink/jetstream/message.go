@@ -292,28 +292,29 @@ func (l *lines) limit(ctx context.Context, calls ...*call) (int, error) {
 		lengths = append(lengths, c.longLines()...)
 	}
 	slices.Sort(lengths)
+	lengths = slices.Compact(lengths)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.asked) >= linesFor {
 		l.refused = 0
 	}
-	for _, n := range lengths {
-		if n <= l.taken {
-			continue
-		}
-		if l.refused > 0 && n >= l.refused {
-			break
-		}
+	lengths = slices.DeleteFunc(lengths, func(n int) bool { return n <= l.taken || l.refused > 0 && n >= l.refused })
+	// Most servers take the longest one. Where one does not, the limit is found by bisection.
+	for i := len(lengths) - 1; len(lengths) > 0; i = len(lengths) / 2 {
+		n := lengths[i]
 		takes, err := l.probe(ctx, n)
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		case err != nil:
+			if l.refused > 0 {
+				return max(l.taken, min(usualLine, l.refused-1)), nil
+			}
 			return max(l.taken, usualLine), nil
 		case takes:
-			l.taken = n
+			l.taken, lengths = n, lengths[i+1:]
 		default:
-			l.refused, l.asked = n, time.Now()
+			l.refused, l.asked, lengths = n, time.Now(), lengths[:i]
 		}
 	}
 	return l.taken, nil

@@ -60,6 +60,10 @@ func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []in
 				some[i] = batch[at]
 			}
 			got, err := s.publish(ctx, stream, some)
+			if got.At == nil {
+				// No worker had them: the sink is closed.
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			mergeOutcome(out, got, index)

@@ -1,14 +1,18 @@
 package jetstream
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"example.org/bridge/sink"
-
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testenv"
 )
 
 func TestParseAck(t *testing.T) {
@@ -90,8 +94,15 @@ func TestEnvelope(t *testing.T) {
 
 	t.Run("a fence is gone with the next message", func(t *testing.T) {
 		e.fill(&m, "reply")
-		e.set(headerStream, "S")
+		for _, name := range []string{headerStream, headerLastSequence, headerLastID} {
+			e.set(name, "7")
+		}
 		n := e.fill(&m, "reply")
+		for name := range n.Header {
+			if strings.HasPrefix(name, "Nats-Expected") {
+				t.Errorf("header %s is left", name)
+			}
+		}
 		if len(n.Header) != 9 || n.Header.Get(sink.HeaderOrigin) != "late" {
 			t.Errorf("the headers are %v", n.Header)
 		}
@@ -115,6 +126,41 @@ func TestEnvelope(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAClosedSinkHasNoWorker: what has just found its stream ends with the sink.
+func TestAClosedSinkHasNoWorker(t *testing.T) {
+	s := &Sink{workers: map[string]*worker{}, routes: map[string][]string{"S": {"a"}}}
+	s.life, s.end = context.WithCancel(t.Context())
+	s.end()
+	batch := []sink.Message{{Destination: "a"}}
+	out, err := s.publishRouted(t.Context(), batch)
+	if !errors.Is(err, sink.ErrClosed) || out.Acked() > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// TestFewLinesAreProbed: one where the server takes the longest, else as many as bisection takes.
+func TestFewLinesAreProbed(t *testing.T) {
+	server := testenv.InProcessNATS(t, func(o *server.Options) { o.MaxControlLine = 700 })
+	for _, c := range []struct{ longest, taken, most int }{{650, 650, 1}, {1250, 700, 11}} {
+		dials := 0
+		l := &lines{taken: shortLine, dial: func(context.Context) (*nats.Conn, error) {
+			dials++
+			return nats.Connect(server.URL(), nats.NoReconnect())
+		}}
+		var batch []sink.Message
+		for n := shortLine; n <= c.longest; n++ {
+			m := sink.Message{Destination: "a"}
+			m.Destination += strings.Repeat("x", n-lineOf(&m))
+			batch = append(batch, m)
+		}
+		for range 2 {
+			if got, err := l.limit(t.Context(), newCall(batch)); err != nil || got != c.taken || dials > c.most {
+				t.Errorf("%d, %v after %d connections, want %d after %d", got, err, dials, c.taken, c.most)
+			}
+		}
+	}
 }
 
 func TestOptions(t *testing.T) {
