@@ -277,18 +277,21 @@ func (r *following) each(stored *sink.Stored) error {
 		body = bytes.Clone(stored.Value)
 	}
 	now := int64(time.Since(t.began) / time.Second)
+	first := false
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	switch whose {
 	case ours:
 		t.counts[r.fold.apply(m, r.number, body, now)]++
 	case foreign:
 		t.foreign++
 	case stateless:
-		if t.stateless++; t.stateless == 1 {
-			t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
-				"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset)
-		}
+		t.stateless++
+		first = t.stateless == 1
+	}
+	t.mu.Unlock()
+	if first {
+		t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
+			"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset)
 	}
 	return nil
 }

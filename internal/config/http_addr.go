@@ -77,6 +77,7 @@ func httpSecret(l *loader) driver.Secret {
 	read := l.secret(HTTPTokenVariable)
 	return func() (string, error) {
 		text, err := read()
+		l.secrets.add(text)
 		switch {
 		case err != nil:
 			return "", err
@@ -85,7 +86,6 @@ func httpSecret(l *loader) driver.Secret {
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 			return "", fmt.Errorf("%s has characters that a header cannot carry: use letters, digits and any of -._~+/=", HTTPTokenVariable)
 		}
-		l.secrets.add(text)
 		return text, nil
 	}
 }

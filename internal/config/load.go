@@ -14,6 +14,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/option"
 )
 
 // loader turns the environment into a Config and collects the faults on the way. A step goes on
@@ -47,6 +48,10 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	names, all := l.streamNames()
 	l.refuseUnknown(names, all)
 	l.readSecretFiles()
+	// They are hidden also where nothing uses them, or a fault is found first.
+	for _, name := range []string{HTTPTokenVariable, prefix + string(option.KafkaSASLPassword)} {
+		l.secrets.add(l.env[name])
+	}
 
 	var settings globalSettings
 	l.parse(&settings, prefix)

@@ -54,6 +54,25 @@ func TestATokenIsReadAgain(t *testing.T) {
 	}
 }
 
+// TestUnusedSecretsAreHidden from logs, as those in use are.
+func TestUnusedSecretsAreHidden(t *testing.T) {
+	file := secretFile(t, canary+"\n")
+	for _, env := range []settingsOf{
+		with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_KAFKA_SASL_PASSWORD", canary),
+		with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_KAFKA_SASL_PASSWORD_FILE", file),
+		with("BRIDGE_SINK_URL", "kafka://k", "BRIDGE_KAFKA_SASL_PASSWORD", canary),
+		with("BRIDGE_HTTP_TOKEN", canary), with("BRIDGE_HTTP_TOKEN_FILE", file),
+		with("BRIDGE_HTTP_TOKEN", canary, "BRIDGE_HTTP_TOKEN_FILE", "/dev/null"),
+	} {
+		secrets := &Redactor{}
+		// What is wrong with these is not the point.
+		_, _ = Load(env.Environ(), secrets)
+		if got := secrets.Clean("a " + canary); got != "a "+redacted {
+			t.Errorf("%v: a log shows %q", env, got)
+		}
+	}
+}
+
 func TestSecretFiles(t *testing.T) {
 	t.Run("a password is read again at each call, without its line end", func(t *testing.T) {
 		path := secretFile(t, " hunter2 \r\n")

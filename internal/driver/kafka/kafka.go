@@ -72,7 +72,6 @@ func (d *Driver) Settings() []driver.Settings {
 
 func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	s := &d.settings
-	in.Hide(s.KafkaSASLPassword)
 	a, err := driver.ParseAuthority("kafka", in.URL, "9092")
 	switch {
 	case err != nil:
