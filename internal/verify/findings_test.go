@@ -143,6 +143,8 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"says otherKey at T/0 1 stamp 1f 20: the newest message of the stream has the hash 6, the configuration 7"},
 	},
 	both: {
+		{"a member whose name is written otherwise", `stamped; rows 3; edit 1 "name">"n\u0061me"; finds altered 1`},
+		{"a row that is there has a reason", "stamped; form row; rows 3; finds nothing; header 1 bridge-reason>X; finds missing 1, altered 1"},
 		{"another digest", "stamped; rows 3; state 1 digest; finds altered 1"},
 		{"another digest, where the body does not tell its row", `columns value:json; stamped; stamp epoch=7; row a|{ "b": 1 }; ` +
 			`row b|{ "b": 1 }; row c|{ "b": 1 }; state 1 digest; finds altered 1`},

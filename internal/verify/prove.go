@@ -142,8 +142,11 @@ func (s *schema) proveBody(m *Message, e *envelope, key []byte) verdict {
 	if len(ops) == 0 {
 		return verdict{reading: first, proof: refuted, why: "no event of the stream has its type " + strconv.Quote(string(e.kind))}
 	}
-	isReason := e.reason == absent || e.reason == tombstone || e.reason == filtered
-	if (ops[0] == event.Deleted) != isReason {
+	fitting := e.reason == ""
+	if ops[0] == event.Deleted {
+		fitting = e.reason == absent || e.reason == tombstone || e.reason == filtered
+	}
+	if !fitting {
 		return verdict{reading: first, proof: refuted, why: "its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together"}
 	}
 	v := s.proveAs(first, m, e, key, ops)
@@ -244,6 +247,11 @@ func (s *schema) isWritten(m *Message, e *envelope, v *verdict) bool {
 		return false
 	}
 	for i := range v.members {
+		name, _ := unquote(v.members[i].Name)
+		s.encoded = s.Encoder.AppendValue(s.encoded[:0], &source.Column{Kind: source.Text}, name)
+		if !bytes.Equal(s.encoded, v.members[i].Name) {
+			return false
+		}
 		s.encoded = s.Encoder.AppendValue(s.encoded[:0], &v.columns[i], v.values[v.at[i]])
 		if !bytes.Equal(s.encoded, v.members[i].Value) {
 			return false

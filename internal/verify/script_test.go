@@ -92,6 +92,9 @@ func (p *player) write(name, rest string) bool {
 		}
 	case "gone": // NAME: its next event is an added one
 		p.gone[rest] = true
+	case "form": // FORMAT
+		p.world.options.Format = event.Format(rest)
+		p.encoder = p.newEncoder()
 	case "stamped":
 		p.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
 	case "stamp":
