@@ -209,8 +209,10 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 			highest, malformed = strconv.ParseUint(text, 10, 64)
 		}
 	})
-	t.CheckPosition(highest, t.next, "truncated")
-	return errors.Join(err, malformed)
+	if err = errors.Join(err, malformed); err == nil {
+		t.CheckPosition(highest, t.next, "truncated")
+	}
+	return err
 }
 
 // order returns how ids are taken to be handed out, and adds what contradicts that.

@@ -72,6 +72,8 @@ func TestInspect(t *testing.T) {
 		{name: "ids that are used again", change: func(e *source.Expected) { e.Position = position(3) }, want: []string{"unsafe ids-reused"}},
 		{name: "a position ahead of a table that does not count", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)",
 			change: func(e *source.Expected) { bare(e); e.Position = position(3) }, want: []string{"warning id-reuse", "warning position-ahead"}},
+		{name: "a KEY that is unique in a column of the other letter case", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, é TEXT NOT NULL, É TEXT NOT NULL UNIQUE)",
+			change: func(e *source.Expected) { bare(e); e.Spec.Key = []string{"é"} }, want: []string{"unsafe key-not-unique"}, refused: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBase(t, wal)
@@ -120,6 +122,14 @@ func TestInspect(t *testing.T) {
 		}
 		if found := b.source.Inspect(t.Context(), expected, 1).Tables[0]; len(found.Findings) > 0 || found.Order != source.OrderStrict {
 			t.Errorf("found %+v", found)
+		}
+	})
+	t.Run("nothing about a position where the highest id is a text", func(t *testing.T) {
+		b := newBase(t, rollback)
+		b.exec(t, "CREATE TABLE t (id INT NOT NULL UNIQUE); INSERT INTO t VALUES ('x')")
+		expected := source.Expected{Spec: source.Spec{Table: "t", ID: "id"}, Order: source.OrderStrict, Position: position(3)}
+		if found := b.source.Inspect(t.Context(), []source.Expected{expected}, 1).Tables[0]; len(found.Findings) > 0 {
+			t.Errorf("found %v", found.Findings)
 		}
 	})
 	t.Run("a file that is not there", func(t *testing.T) {

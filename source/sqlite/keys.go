@@ -43,7 +43,7 @@ func (t *inspection) findByKey(sh *shape) (l lookup) {
 	}
 	l.by = by(proof)
 	for _, part := range proof.Columns {
-		at := slices.IndexFunc(sh.columns.Key, func(column int) bool { return strings.EqualFold(sh.columns.List[column].Name, part.Name) })
+		at := slices.IndexFunc(sh.columns.Key, func(column int) bool { return t.Table.Same(sh.columns.List[column].Name, part.Name) })
 		if !sh.values[sh.columns.Key[at]].isPlain() {
 			break
 		}

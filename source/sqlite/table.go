@@ -57,7 +57,7 @@ type inspection struct {
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
-	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Dialect: sqltable.Dialect{
+	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{ASCII: true}, Dialect: sqltable.Dialect{
 		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
 		IsID: func(c sqltable.Column) bool {
 			return strings.Contains(upper(c.Type), "INT") && parseType(c.Type) == source.Int
@@ -321,14 +321,15 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 	if err != nil {
 		return err
 	}
-	var highest uint64
+	var highest int64
+	var unknown error
 	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.Spec.ID)+"), 0) AS highest FROM "+t.table.quoted(), func(get func(string) string) {
-		// A highest id below 1 is none.
-		if n, err := strconv.ParseUint(get("highest"), 10, 64); err == nil {
-			highest = n
-		}
+		highest, unknown = strconv.ParseInt(get("highest"), 10, 64)
 	})
-	t.CheckPosition(highest, next, "emptied")
+	if err == nil && unknown == nil {
+		// A highest id below 1 is none.
+		t.CheckPosition(uint64(max(highest, 0)), next, "emptied")
+	}
 	return err
 }
 

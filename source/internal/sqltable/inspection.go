@@ -221,7 +221,7 @@ func (t *Inspection) checkNoModified() {
 	const waits = "has no MODIFIED: updates and soft deletes wait for the next reconcile"
 	var best Column
 	for _, column := range t.Table.Columns {
-		fits := t.Dialect.IsTime(column) && !strings.EqualFold(column.Name, t.Spec.Created) && !strings.EqualFold(column.Name, t.Spec.Deleted)
+		fits := t.Dialect.IsTime(column) && !t.Table.Same(column.Name, t.Spec.Created) && !t.Table.Same(column.Name, t.Spec.Deleted)
 		if fits && (best.Name == "" && saysChange(column.Name) || column.Moves && !best.Moves) {
 			best = column
 		}

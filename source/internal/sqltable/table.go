@@ -18,6 +18,22 @@ type Table struct {
 	Columns []Column
 	// Indexes has the primary key first. An index that holds only some of the rows is left out.
 	Indexes []Index
+	// ASCII says that letter case counts in names but for the letters of ASCII.
+	ASCII bool
+}
+
+// Same reports whether two names are those of one column.
+func (t *Table) Same(a, b string) bool {
+	if !t.ASCII {
+		return strings.EqualFold(a, b)
+	}
+	lower := func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	return strings.Map(lower, a) == strings.Map(lower, b)
 }
 
 // Column is one column of a table.
@@ -67,7 +83,7 @@ func (t *Table) At(name string) int {
 	if at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); at >= 0 {
 		return at
 	}
-	return slices.IndexFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) })
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return t.Same(c.Name, name) })
 }
 
 // Column returns a column by its name.
@@ -91,7 +107,7 @@ func (t *Table) Names() string {
 // primary key comes first.
 func (t *Table) Unique(column string) *Index {
 	at := slices.IndexFunc(t.Indexes, func(i Index) bool {
-		return i.Unique && !i.Ignored && len(i.Columns) == 1 && !i.Columns[0].Prefix && strings.EqualFold(i.Columns[0].Name, column)
+		return i.Unique && !i.Ignored && len(i.Columns) == 1 && !i.Columns[0].Prefix && t.Same(i.Columns[0].Name, column)
 	})
 	if at < 0 {
 		return nil
@@ -127,7 +143,7 @@ func (t *Table) Proof(key []string) (proof *Index, nulls []string) {
 func (t *Table) within(index *Index, key []string) (nulls []string, covered bool) {
 	for _, part := range index.Columns {
 		column, ok := t.Column(part.Name)
-		if !ok || !slices.ContainsFunc(key, func(k string) bool { return strings.EqualFold(k, part.Name) }) {
+		if !ok || !slices.ContainsFunc(key, func(k string) bool { return t.Same(k, part.Name) }) {
 			return nil, false
 		}
 		if column.Nullable {
@@ -149,10 +165,10 @@ func (t *Table) Modified(spec source.Spec) (found *Index) {
 	for n := range t.Indexes {
 		index := &t.Indexes[n]
 		first := index.Columns[0]
-		if !index.usable() || first.Prefix || !strings.EqualFold(first.Name, spec.Modified) {
+		if !index.usable() || first.Prefix || !t.Same(first.Name, spec.Modified) {
 			continue
 		}
-		if len(index.Columns) == 1 && ends || len(index.Columns) > 1 && strings.EqualFold(index.Columns[1].Name, spec.ID) {
+		if len(index.Columns) == 1 && ends || len(index.Columns) > 1 && t.Same(index.Columns[1].Name, spec.ID) {
 			return index
 		}
 		found = cmp.Or(found, index)
