@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
 )
 
@@ -164,7 +165,11 @@ func (p *pass) readServer(ctx context.Context) error {
 // same notes which server answered. Invariant 5: a row that only one of two servers has is not
 // absent.
 func (p *pass) same(server string) {
-	if server == p.run.Server {
+	if published.SameName(server, p.run.Server) {
+		if len(server) > len(p.run.Server) {
+			// A run that a former version saved has no uid.
+			p.run.Server = server
+		}
 		return
 	}
 	p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
