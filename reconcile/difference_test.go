@@ -66,6 +66,8 @@ func (w *world) play(script string) {
 			w.late = uint32(w.id(words[0]))
 		case "tail": // at most so many rows
 			w.tail(int(w.id(words[0])))
+		case "dry":
+			w.run(reconcile.Mode{DryRun: true})
 		case "run":
 			w.run(reconcile.Mode{})
 		case "want", "want-allowed": // what a run reports, see summary
