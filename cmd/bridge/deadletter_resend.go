@@ -74,12 +74,16 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	if err != nil && !alone {
 		return nil, err
 	}
+	still := make(stillTables)
 	sendTo := func(bridge interface {
 		Resend(context.Context, httpapi.ResendRequest) ([]shard.ResendOutcome, error)
 	}) app.Resend {
 		return func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 			if shardOf(&status, request.Stream, request.Shard) == nil {
 				return nil, httpapi.ErrNoStream
+			}
+			if why := still[tableName{request.Stream, request.Shard}]; why != "" {
+				return nil, errors.New(why)
 			}
 			return bridge.Resend(ctx, request)
 		}
@@ -94,7 +98,7 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	line := p.newLine(!job.json)
 	defer line.Stop()
 	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge app.Inside) (err error) {
-		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, line); err == nil {
+		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, still, line); err == nil {
 			sent, err = app.ResendEach(ctx, found, job.dryRun, sendTo(bridge))
 		}
 		return err

@@ -50,7 +50,7 @@ What can be wrong: the source is another database or a replica that lags,
 or the table was truncated, exchanged, or restored from an old copy.
 
 While it waits it says for what. It gives up when source or bus have not
-answered for 30 s.
+answered for 30 s, and compares no table whose tail stands still for as long.
 
 Exit status: 0 when the streams were reconciled, 1 when deletes were held back
 or a reconcile failed, 2 wrong usage or configuration.
@@ -81,7 +81,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	status, err := bridge.Working(ctx)
 	switch {
 	case err == nil:
-		outcomes, err = p.request(ctx, bridge, status, job, show)
+		outcomes, err = p.request(ctx, bridge, status, job, make(stillTables), show)
 		return outcomes, interrupted(ctx, err, "the bridge that was asked goes on")
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
@@ -105,8 +105,9 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	}
 	o := app.InsideOptions{Config: app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), Logger: p.waitLog(cfg), DryRun: job.mode.DryRun}
 	after, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) (err error) {
-		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, show); err == nil {
-			outcomes, err = p.request(ctx, bridge, status, job, show)
+		still := make(stillTables)
+		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, still, show); err == nil {
+			outcomes, err = p.request(ctx, bridge, status, job, still, show)
 		}
 		return err
 	})
@@ -152,7 +153,7 @@ func choose(wanted, there []string) ([]string, error) {
 const (
 	// askEvery is how often a status is looked at.
 	askEvery = 250 * time.Millisecond
-	// stillTimeout is how long nothing may get on until a bridge inside is asked as it is.
+	// stillTimeout is how long a table may stand still until it is not waited for.
 	stillTimeout = 30 * time.Second
 )
 
@@ -181,48 +182,67 @@ func stays(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, mode reconcil
 	return one.State == string(shard.Stopped) && !accepts
 }
 
+// tableName is the stream and the table.
+type tableName struct{ stream, shard string }
+
+// stillTables are tables of which nothing is asked, with the reasons.
+type stillTables map[tableName]string
+
+// movement is how far a table is, and since when.
+type movement struct {
+	where string
+	at    time.Time
+}
+
 // awaitTails waits until the streams of a bridge inside have caught up from the bus, and the tail
-// of each table has reached the end that the table had at its first read, stays stopped, or makes
-// no progress.
-func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, show *terminal.Line) (status httpapi.Status, err error) {
-	ends, moved, last := make(map[string]uint64), time.Now(), ""
+// of each table has reached the end that the table had at its first read, or stays stopped. A table
+// that stands still for stillTimeout is added to still.
+func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, still stillTables, show *terminal.Line) (status httpapi.Status, err error) {
+	ends, moved := make(map[tableName]uint64), make(map[tableName]movement)
 	for {
 		if status, err = bridge.Working(ctx); err != nil {
 			return status, err
 		}
-		line, where, reads := "", "", true
+		line, catchUps := "", ""
+		for i := range status.Streams {
+			// One stream may wait for another to catch up.
+			if c := &status.Streams[i].CatchUp; !c.Ready {
+				catchUps += fmt.Sprintln(i, c.Messages, c.Left)
+			}
+		}
 		for i := range status.Streams {
 			stream := &status.Streams[i]
-			where += fmt.Sprintln(stream.CatchUp.Messages, stream.CatchUp.Left)
 			for j := range stream.Shards {
-				one, name := &stream.Shards[j], terminal.Visible(stream.Name+" "+stream.Shards[j].Shard)
-				where += fmt.Sprintln(one.State, one.Position)
+				one, name := &stream.Shards[j], tableName{stream.Name, stream.Shards[j].Shard}
 				if end, known := ends[name]; one.LastPoll != nil && (!known || end == 0) {
 					ends[name] = one.Highest
 				}
 				switch {
-				case stays(stream, one, mode), stream.CatchUp.Ready && one.LastPoll != nil && one.State != string(shard.Stopped) && (one.NoTail || one.Position >= ends[name]):
+				case still[name] != "", stays(stream, one, mode), stream.CatchUp.Ready && one.LastPoll != nil && one.State != string(shard.Stopped) && (one.NoTail || one.Position >= ends[name]):
 					continue
 				case stream.CatchUp.Error != nil:
 					return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, *stream.CatchUp.Error)
 				}
-				if reads = reads && one.LastPoll != nil && one.State != string(shard.Stopped); line != "" {
+				where := fmt.Sprintln(catchUps, one.LastPoll != nil, one.Position)
+				if moved[name].where != where {
+					moved[name] = movement{where, time.Now()}
+				}
+				waits := fmt.Sprintf("catching up, id %d of %d", one.Position, one.Highest)
+				if !stream.CatchUp.Ready {
+					waits = fmt.Sprintf("reading the bus, %d messages, %d offsets left", stream.CatchUp.Messages, stream.CatchUp.Left)
+				}
+				if time.Since(moved[name].at) > stillTimeout {
+					still[name] = fmt.Sprintf("nothing has moved for %s: %s", stillTimeout, waits)
+					if why := cmp.Or(waitsFor(status), given(one.Reason)); why != "" {
+						still[name] += ": " + why
+					}
 					continue
 				}
-				if line = fmt.Sprintf("%s: catching up, id %d of %d", name, one.Position, one.Highest); !stream.CatchUp.Ready {
-					line = fmt.Sprintf("%s: reading the bus, %d messages, %d offsets left", terminal.Visible(stream.Name), stream.CatchUp.Messages, stream.CatchUp.Left)
-				}
+				line = cmp.Or(line, terminal.Visible(stream.Name+" "+one.Shard)+": "+waits)
 			}
 		}
-		switch {
-		case line == "":
+		if line == "" {
 			return status, nil
-		case where != last:
-			moved, last = time.Now(), where
-		case time.Since(moved) > stillTimeout && reads:
-			return status, nil
-		case time.Since(moved) > stillTimeout:
-			return status, fmt.Errorf("nothing has moved for %s: %s: %s", stillTimeout, line, cmp.Or(waitsFor(status), "the bus answers, and tells no reason"))
 		}
 		show.Show(line)
 		if err := backoff.Pause(ctx, askEvery/5); err != nil {
@@ -231,8 +251,9 @@ func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.M
 	}
 }
 
-// request has a bridge reconcile, and waits until it has. status is what that bridge is like.
-func (p *process) request(ctx context.Context, bridge asked, status httpapi.Status, job reconcileJob, show *terminal.Line) ([]outcomeOf, error) {
+// request has a bridge reconcile, and waits until it has. status is what that bridge is like; of
+// still tables nothing is asked.
+func (p *process) request(ctx context.Context, bridge asked, status httpapi.Status, job reconcileJob, still stillTables, show *terminal.Line) ([]outcomeOf, error) {
 	var there []string
 	for _, s := range status.Streams {
 		there = append(there, s.Name)
@@ -241,11 +262,10 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 	if err != nil {
 		return nil, err
 	}
-	began := status.Started
+	began, w := status.Started, newWatch(chosen, job.mode, still, status)
 	for i := range status.Streams {
 		stream := &status.Streams[i]
-		runs := slices.ContainsFunc(stream.Shards, func(s httpapi.ShardStatus) bool { return !stays(stream, &s, job.mode) })
-		if !runs || !slices.Contains(chosen, stream.Name) {
+		if !slices.Contains(chosen, stream.Name) || !w.runs(stream) {
 			continue
 		}
 		accepted, err := bridge.Reconcile(ctx, stream.Name, job.mode)
@@ -258,12 +278,11 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 	if inside, is := bridge.(app.Inside); is {
 		goesOn = ""
 		// A table whose ids are used again is read from its beginning.
-		if _, err := p.awaitTails(ctx, bridge, job.mode, show); err != nil {
+		if _, err := p.awaitTails(ctx, bridge, job.mode, still, show); err != nil {
 			return nil, err
 		}
 		inside.Begin(ctx)
 	}
-	w := watch{streams: chosen, mode: job.mode}
 	for away := (time.Time{}); ; {
 		if status, err = bridge.Working(ctx); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,13 +30,51 @@ type outcomeOf struct {
 const (
 	allRows     = "rows"
 	unpolledIDs = "unpolledIds"
+
+	notCompared = "not compared: "
 )
 
 // watch waits for the requests of some streams to be answered.
 type watch struct {
 	streams []string
 	mode    reconcile.Mode
-	done    []outcomeOf
+	// still are the tables that are not waited for.
+	still stillTables
+	// before has when the last run before the requests began, of tables that had one.
+	before map[tableName]time.Time
+	done   []outcomeOf
+}
+
+// newWatch returns a watch of a bridge that has this status before it is asked.
+func newWatch(streams []string, mode reconcile.Mode, still stillTables, status httpapi.Status) *watch {
+	w := &watch{streams: streams, mode: mode, still: still, before: make(map[tableName]time.Time)}
+	for i := range status.Streams {
+		stream := &status.Streams[i]
+		for j := range stream.Shards {
+			if last := w.last(stream.Shards[j].Reconcile); last != nil && last.StartedAt != nil {
+				w.before[tableName{stream.Name, stream.Shards[j].Shard}] = *last.StartedAt
+			}
+		}
+	}
+	return w
+}
+
+// runs reports whether a stream has a table that can be reconciled. If none can, its tables are not
+// waited for: nothing is asked of them.
+func (w *watch) runs(stream *httpapi.StreamStatus) bool {
+	why := make(stillTables)
+	for i := range stream.Shards {
+		one, name := &stream.Shards[i], tableName{stream.Name, stream.Shards[i].Shard}
+		switch {
+		case w.still[name] != "":
+		case !stays(stream, one, w.mode):
+			return true
+		default:
+			why[name] = cmp.Or(given(one.Reason), "it is stopped")
+		}
+	}
+	maps.Copy(w.still, why)
+	return false
 }
 
 // observe adds to done what has ended. The line says how far the rest is; it is empty once
@@ -48,14 +87,17 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 			continue
 		}
 		for j := range stream.Shards {
-			one := &stream.Shards[j]
+			one, table := &stream.Shards[j], tableName{stream.Name, stream.Shards[j].Shard}
 			tables++
 			switch r := one.Reconcile; {
-			case r == nil || slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
+			case slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
+			case w.still[table] != "":
+				w.end(stream, one, httpapi.ReconcileReport{Error: httpapi.Given(notCompared + w.still[table])})
+			case r == nil:
 			case stays(stream, one, w.mode):
-				w.end(stream, one, httpapi.ReconcileReport{Error: cmp.Or(one.Reason, httpapi.Given("it is stopped"))})
+				w.end(stream, one, httpapi.ReconcileReport{Error: httpapi.Given(notCompared + cmp.Or(given(one.Reason), "it is stopped"))})
 			case r.Waiting == 0:
-				w.end(stream, one, w.report(r))
+				w.end(stream, one, w.report(table, r))
 			case r.Running && running == nil:
 				name, running = stream.Name+" "+one.Shard, r
 			}
@@ -83,20 +125,29 @@ func (w *watch) end(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, repo
 	if report.DryRun = w.mode.DryRun; report.Differences == nil {
 		report.Differences = []httpapi.DifferenceStatus{}
 	}
-	if !w.mode.DryRun && report.Guard == nil {
+	if !w.mode.DryRun && report.Guard == nil && one.Reconcile != nil {
 		// Tripped before, and not passed by this run.
 		report.Guard = one.Reconcile.Guard
 	}
 	w.done = append(w.done, outcomeOf{Stream: stream.Name, Shard: one.Shard, Compared: compared, ReconcileReport: report})
 }
 
-// report is that of the run that answered the request.
-func (w *watch) report(r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
-	report := r.LastRun
-	if w.mode.DryRun {
-		report = r.LastDryRun
+// last is the report of the last run in the mode, nil where there is none.
+func (w *watch) last(r *httpapi.ReconcileStatus) *httpapi.ReconcileReport {
+	switch {
+	case r == nil:
+		return nil
+	case w.mode.DryRun:
+		return r.LastDryRun
 	}
-	if report == nil {
+	return r.LastRun
+}
+
+// report is that of the run that answered the request: one that ended began after it.
+func (w *watch) report(table tableName, r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
+	report := w.last(r)
+	before, ran := w.before[table]
+	if report == nil || ran && report.Error == nil && report.StartedAt != nil && report.StartedAt.Equal(before) {
 		return httpapi.ReconcileReport{Error: httpapi.Given("the bridge says nothing of the run")}
 	}
 	return *report

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // reconciling is a daemon whose reconciles take a few looks at its status.
@@ -102,7 +106,7 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 			d.report = httpapi.ReconcileReport{StartedAt: &begun, Error: httpapi.Given("the table is away")}
 		}, "reconcile orders", "orders t_0: failed: the table is away\n", "1 table failed"},
 		"waits for no table that is stopped": {func(d *reconciling) { d.stopped = "no grant" }, "reconcile",
-			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: no grant\n", "1 table failed"},
+			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: not compared: no grant\n", "1 table failed"},
 		"says what the bridge says when it refuses":                          {func(d *reconciling) { d.Refuses = errors.New("t_0 is stopped") }, "reconcile", "", "bridge: t_0 is stopped"},
 		"does not take a bridge that was restarted for one that has done it": {func(d *reconciling) { d.restarts = true }, "reconcile", "", "restarted"},
 		"names the streams there are":                                        {func(*reconciling) {}, "reconcile order", "", "there are orders, bills"},
@@ -133,6 +137,58 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		other := settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(server.URL, "http://")}
 		mustCall(t, other, exitFailed, "is not a bridge of this version (status 404)", "reconcile")
 	})
+}
+
+// moving is a bridge inside of which the table busy moves at each look, and locked is never polled.
+type moving struct {
+	asked
+	looks uint64
+}
+
+func (m *moving) Working(context.Context) (httpapi.Status, error) {
+	now := time.Now()
+	m.looks++
+	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{
+		{Shard: "busy", Position: m.looks, Highest: 2000, LastPoll: &now}, {Shard: "locked", Reason: httpapi.Given("no answer")},
+	}}}}, nil
+}
+
+func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		still := make(stillTables)
+		status, err := new(process).awaitTails(t.Context(), new(moving), reconcile.Mode{}, still, nil)
+		want := stillTables{{"s", "locked"}: "nothing has moved for 30s: catching up, id 0 of 0: no answer"}
+		if err != nil || !maps.Equal(still, want) || status.Streams[0].Shards[0].Position != 2000 {
+			t.Errorf("%v, %v, %+v", err, still, status)
+		}
+		w := newWatch([]string{"s"}, reconcile.Mode{}, still, status)
+		done := httpapi.Moment(time.Now())
+		status.Streams[0].Shards[0].Reconcile = &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{StartedAt: done, EndedAt: done}}
+		if line := w.observe(status); line != "" || badOutcomes(w.outcomes()[1:]) == nil || badOutcomes(w.outcomes()[:1]) != nil {
+			t.Errorf("%q, %+v", line, w.outcomes())
+		}
+	})
+}
+
+// TestOnlyARunAfterTheRequestCounts where a table heals before the first look.
+func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
+	before := httpapi.Moment(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	old := &httpapi.ReconcileReport{StartedAt: before, EndedAt: before}
+	for _, mode := range []reconcile.Mode{{}, {DryRun: true}} {
+		one := httpapi.ShardStatus{Shard: "t", State: string(shard.Stopped), Reconcile: &httpapi.ReconcileStatus{LastRun: old, LastDryRun: old}}
+		status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", Shards: []httpapi.ShardStatus{one}}}}
+		for _, asks := range []bool{true, false} {
+			w := newWatch([]string{"s"}, mode, make(stillTables), status)
+			if !asks && w.runs(&status.Streams[0]) {
+				t.Error("a stream whose tables are stopped is asked")
+			}
+			status.Streams[0].Shards[0].State = string(shard.Running)
+			if line := w.observe(status); line != "" || badOutcomes(w.outcomes()) == nil {
+				t.Errorf("%q, %+v", line, w.outcomes())
+			}
+			status.Streams[0].Shards[0].State = string(shard.Stopped)
+		}
+	}
 }
 
 func TestReconcileProgressLine(t *testing.T) {

@@ -140,7 +140,7 @@ func TestReconcileAlone(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		s.env["BRIDGE_STREAM_ORDERS_TABLE"] = "missing,orders"
-		s.call(exitFailed, "orders missing: failed: read missing after 0: missing in the source", "reconcile")
+		s.call(exitFailed, "orders missing: failed: not compared: ask about the indexes of missing: missing in the source", "reconcile")
 		s.call(exitFailed, "orders orders 60 0 0 0 0 0", "reconcile")
 	})
 }

@@ -144,6 +144,7 @@ func (l *looking) Working(context.Context) (httpapi.Status, error) {
 
 // Reconcile implements Inside.
 func (l *looking) Reconcile(_ context.Context, _ string, mode reconcile.Mode) (httpapi.Accepted, error) {
+	mode.DryRun = true
 	l.mode = mode
 	return httpapi.Accepted{Started: l.status.Started}, nil
 }
@@ -188,7 +189,7 @@ func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Insid
 	if err != nil {
 		return err
 	}
-	l := &looking{status: httpapi.Status{Started: time.Now()}}
+	l := &looking{status: httpapi.Status{Started: time.Now()}, mode: reconcile.Mode{DryRun: true}}
 	if l.shards, err = newShards(cfg, &p, streams); err != nil {
 		return err
 	}
