@@ -1,17 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/backoff"
+	"example.org/bridge/internal/config"
 )
 
 // shop is a database with the commands of a bridge that publishes it.
@@ -95,6 +101,28 @@ func TestReconcileAlone(t *testing.T) {
 		before := contents(t, path)
 		s.call(exitFine, "orders orders 59 0 1 1 0 1", "reconcile --dry-run")
 		s.call(exitFine, "modified row 3, entity o3 orders orders: deleted row 60, entity o60 dry run: nothing was published", "reconcile --dry-run")
+		cfg, err := (&process{environ: s.env.Environ(), secrets: &config.Redactor{}}).load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		o := app.InsideOptions{Config: cfg, Logger: slog.New(slog.DiscardHandler), DryRun: true}
+		if _, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) error {
+			// No stream is asked for, as where all tables are stopped.
+			bridge.Begin(ctx)
+			for {
+				status, err := bridge.Working(ctx)
+				if err != nil || status.Streams[0].Shards[0].Reconcile.LastDryRun != nil {
+					return err
+				}
+				if err := backoff.Pause(ctx, time.Millisecond); err != nil {
+					return err
+				}
+			}
+		}); err != nil {
+			t.Errorf("the run was not a dry run: %v", err)
+		}
 		if contents(t, path) != before {
 			t.Error("the checkpoint has changed")
 		}
