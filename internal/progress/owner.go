@@ -23,16 +23,19 @@ type Batch struct {
 	At, Now time.Time
 }
 
-// Change is what a batch changes, to be applied when it is acknowledged. Number is for Applied.
+// Change is what a batch changes, to be applied when it is acknowledged.
 type Change struct {
 	store.ShardChange
-	Number uint64
+	// Low is that of its messages (rule 27): below it every row was published and acknowledged
+	// before the batch, not above the floor, or was given up after GAP_TTL. While a reconcile is
+	// due, ids that are not polled count as not published. It is 0 where ids have no order.
+	Low uint64
 	// Filled is how many of the batch's late rows were missing.
 	Filled int
 }
 
-// Advance takes in a batch that is about to be handed over, and all that was noted before. Changes
-// are applied in the order of Advance. After an error the progress is not used again.
+// Advance takes in a batch that is about to be handed over, and all that was noted before. The
+// change of the call before was applied. After an error the progress is not used again.
 func (p *Progress) Advance(b Batch) (Change, error) {
 	if p.ledger == nil {
 		c, err := p.change(b.Now)
@@ -53,35 +56,15 @@ func (p *Progress) Advance(b Batch) (Change, error) {
 		p.ledger.Advance(b.Through, b.Passed, b.At)
 	}
 	c, err := p.change(b.Now)
-	p.handed = append(p.handed, handed{p.number(), lowOf(p.ledger, p.saved.ReconcileDue)})
-	return Change{ShardChange: c, Number: p.number(), Filled: filled}, err
+	change := Change{ShardChange: c, Low: p.low, Filled: filled}
+	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
+	return change, err
 }
 
-// Applied notes that the change with this number, and those before it, were applied. Any goroutine
-// may call it.
-func (p *Progress) Applied(number uint64) { p.applied.Store(number) }
-
-// number is that of the last change.
-func (p *Progress) number() uint64 { return p.before + p.ledger.Calls() }
-
-// trim frees memory of parts that were applied.
+// trim frees memory of parts that the store has.
 func (p *Progress) trim() {
-	applied := p.applied.Load()
-	p.ledger.Saved(applied - min(applied, p.before))
-	if applied == p.number() {
-		p.ahead.Trim()
-	}
-}
-
-// NextLow returns the low of the next message (rule 27): below it every row is published and
-// acknowledged, not above the floor, or was given up after GAP_TTL. While a reconcile is due, ids
-// that are not polled count as not published. It is 0 where ids have no order.
-func (p *Progress) NextLow() uint64 {
-	applied := p.applied.Load()
-	for len(p.handed) > 0 && p.handed[0].number <= applied {
-		p.nextLow, p.handed = p.handed[0].low, p.handed[1:]
-	}
-	return p.nextLow
+	p.ledger.Saved()
+	p.ahead.Trim()
 }
 
 // lowOf returns the id below which nothing is left to publish, while a reconcile is due or not.
@@ -118,8 +101,7 @@ func (p *Progress) Position() uint64 {
 // shard that counts. If not, First and Begin are next (rules 11 and 16).
 func (p *Progress) Started() bool { return p.saved.Started }
 
-// Floor, Since and Low return what each message carries of the shard, but for the low of the next
-// message, which is NextLow: Low is the highest that was met.
+// Floor and Since return what each message carries of the shard, Low the highest low that was met.
 func (p *Progress) Floor() uint64 { return p.saved.Floor }
 
 // Since returns the epoch below which messages do not count.
@@ -215,23 +197,18 @@ func (p *Progress) Begin(b Beginning) (store.ShardChange, error) {
 	l.Advance(b.First.Position, b.Committed, b.At)
 	p.empty()
 	p.ledger = l
-	c, err := p.change(b.Now)
-	p.applied.Store(p.number())
-	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
-	return c, err
+	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
+	return p.change(b.Now)
 }
 
 // Restart has a shard go on from the first row, while its view stays: a person has agreed that its
 // ids are used again. Messages of epochs below epoch do not count any more. The change must be
-// applied before the next call of any method; no change of Advance may be waiting.
+// applied before the next call of any method.
 func (p *Progress) Restart(epoch uint64, now time.Time) (store.ShardChange, error) {
 	p.saved = store.Progress{Started: true, Since: max(epoch, p.saved.Since), Cursor: p.saved.Cursor}
 	p.head = head{epoch: epoch}
 	p.empty()
 	c, err := p.change(now)
 	c.Clear = append(c.Clear, store.Published)
-	if p.ledger != nil {
-		p.applied.Store(p.number())
-	}
 	return c, err
 }

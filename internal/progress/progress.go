@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -50,17 +49,9 @@ type Progress struct {
 	// published for another reason, skipped up to where they were made so.
 	late          bool
 	skip, skipped uint64
-	// handed are the lows as of the changes that were not applied when NextLow was called last;
-	// nextLow is that of the last one that was.
-	handed  []handed
-	nextLow uint64
-	applied atomic.Uint64
-	// before counts the changes of the ledgers before this one.
-	before uint64
+	// low is that as of the last change.
+	low uint64
 }
-
-// handed is the low as of a change that was handed out.
-type handed struct{ number, low uint64 }
 
 // Open returns the progress of a shard from what the store has of it: saved, which is zero where it
 // has nothing, and its parts, which s is asked for also later. The error wraps ErrDamaged or
@@ -101,7 +92,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	if p.stored == nil {
 		p.skip, p.head.trust = saved.Floor, saved.Since > 0
 	}
-	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
+	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
 	return p, nil
 }
 
@@ -189,15 +180,15 @@ func (p *Progress) restart(since uint64) {
 
 // empty forgets all ids, those that were noted too.
 func (p *Progress) empty() {
-	p.noted, p.tail, p.skip, p.skipped, p.handed = nil, 0, 0, 0, nil
+	p.noted, p.tail, p.skip, p.skipped = nil, 0, 0, 0
 	if p.ledger == nil {
 		return
 	}
-	p.clear, p.before = true, p.number()
+	p.clear = true
 	// The options were good before.
 	p.ledger, _ = ledger.New(p.opts, 0)
 	p.ahead = ledger.NewIDs(p.opts.MaxBytes, p.load)
-	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
+	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
 }
 
 // TrustLow has ids below the highest low that was met, or will be, count as published: messages of
@@ -205,11 +196,10 @@ func (p *Progress) empty() {
 func (p *Progress) TrustLow() { p.late = true }
 
 // Flush takes in what was noted, has the position rise to the highest row of the tail, and returns
-// the change for the store. It must be applied before the next call of any method; no change of
-// Advance may be waiting. now is the host's clock. After an error the progress is not used again.
+// the change for the store. It must be applied before the next call of any method, as that of the
+// call before was. now is the host's clock. After an error the progress is not used again.
 func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	if p.ledger != nil {
-		p.applied.Store(p.number())
 		p.trim()
 		p.rise(p.tail, p.learn(now), now)
 		if p.head.rebuild && p.count {
@@ -221,7 +211,7 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 		}
 	}
 	change, err := p.change(now)
-	p.nextLow, p.handed = lowOf(p.ledger, p.saved.ReconcileDue), nil
+	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
 	return change, err
 }
 

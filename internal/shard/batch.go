@@ -46,10 +46,8 @@ type batch struct {
 	server string
 	// rows are those that the list of rows published last is to take in.
 	rows []published.Row
-	// verdict counts what the batch says, by kind; saved, when not nil, is called once all of it is
-	// committed.
+	// verdict counts what the batch says, by kind.
 	verdict reconcile.Verdict
-	saved   func()
 	// compared is the number of the wish for a reconcile that the batch grants, 0 for none.
 	compared uint64
 	// schema, when not nil, is what its messages look like, and those before did not.

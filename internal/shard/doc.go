@@ -2,9 +2,10 @@
 // them and commits how far it has come.
 //
 // A [Shard] runs attempts, each with two loops that overlap. The owner alone reads and encodes, so
-// the order of its reads is the order on the bus. The publisher has one batch at the bus at a time,
-// and commits it once all of it is acknowledged. [Limits] bounds the bytes of all batches that are
-// read, wait or are in flight; a slow bus slows reading down.
+// the order of its reads is the order on the bus. The publisher sends a batch and commits it once
+// all of it is acknowledged. One batch at a time is between the decision about its rows and the
+// store (pipe): nothing is decided behind what may never be published. [Limits] bounds the bytes of
+// all that is read, waits or is in flight; a slow bus slows reading down.
 //
 // # Types
 //

@@ -18,8 +18,14 @@ import (
 // Invariant 3: the order of the reads is the order on the bus. Where a row cannot be encoded the
 // batch ends before it and the error says why.
 func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, late *page) (*batch, error) {
-	b := o.newBatch()
+	b := o.builder.begin()
 	o.builder.readFrom(b, p)
+	if len(rows)+late.len() == 0 {
+		return b, nil
+	}
+	if o.entities != nil {
+		o.entities.begin(b)
+	}
 	if err := o.encodeTail(ctx, b, p, rows); err != nil {
 		return b, err
 	}
@@ -29,15 +35,6 @@ func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, late *pa
 		return b, nil
 	}
 	return b, o.encodeLate(ctx, b, late)
-}
-
-// newBatch begins a batch.
-func (o *owner) newBatch() *batch {
-	b := o.builder.begin()
-	if o.entities != nil {
-		o.entities.begin(b)
-	}
-	return b
 }
 
 func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source.Row) error {
@@ -142,8 +139,11 @@ type entities struct {
 	retrier *retrier
 	gaps    *gaps
 
-	// rows, keys and decisions are used again and again: they are those of a page.
+	// rows, keys and decisions are used again and again: they are those of a page. ready says that
+	// rows and prepared are those of the next call of decide.
 	rows      []view.Row
+	prepared  view.Prepared
+	ready     bool
 	keys      []byte
 	decisions []view.Decision
 	formers   [][]byte
@@ -167,11 +167,23 @@ func (e *entities) begin(b *batch) {
 	b.claims.Time = b.made
 }
 
-// decide returns what rows say, behind b, the batch being made. It is good until the next call.
-// Rows that are not nominated are decided in their order (invariant 3).
-func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]view.Decision, error) {
+// prepare does what may be done for decide before the store has the batch before.
+func (e *entities) prepare(ctx context.Context, rows []source.Row) error {
 	if err := e.read(rows); err != nil {
-		return nil, err
+		return err
+	}
+	return e.retrier.readStore(ctx, func() error { return e.opts.View.Prepare(ctx, e.opts.Name, e.rows, &e.prepared) })
+}
+
+// decide returns what rows say, behind b, the batch being made: where ready, those that prepare was
+// called for. It is good until the next call of either. Rows that are not nominated are decided in
+// their order (invariant 3).
+func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]view.Decision, error) {
+	ready := e.ready
+	if e.ready = false; !ready {
+		if err := e.read(rows); err != nil {
+			return nil, err
+		}
 	}
 	e.decisions = e.decisions[:0]
 	floor := e.gaps.floor()
@@ -184,8 +196,13 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]v
 		if b.claims.Floor = 0; below {
 			b.claims.Floor = floor
 		}
+		var prepared *view.Prepared
+		if ready && to-from == len(e.rows) {
+			prepared = &e.prepared
+		}
 		err := e.retrier.readStore(ctx, func() (err error) {
-			e.decisions, err = e.opts.View.Decide(ctx, b.claims, e.rows[from:to], e.decisions[:from])
+			e.decisions, err = e.opts.View.Decide(ctx, b.claims, e.rows[from:to], prepared, e.decisions[:from])
+			prepared = nil
 			return err
 		})
 		if err != nil {
@@ -194,6 +211,13 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]v
 		from = to
 	}
 	return e.decisions, nil
+}
+
+// shrink gives up memory that the next page of an idle shard makes again. e may be nil.
+func (e *entities) shrink() {
+	if e != nil {
+		e.rows, e.keys, e.decisions, e.formers, e.prepared = nil, nil, nil, nil, view.Prepared{}
+	}
 }
 
 // isBelow reports whether row i is recorded and not published where the view has nothing of it.

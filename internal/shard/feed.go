@@ -378,7 +378,7 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 	in.restore(list)
 	list.Add(in.recent(list))
 	p.Fill(time.Now())
-	in.running, in.handed = true, 0
+	in.running = true
 	in.noted.Store(max(in.noted.Load(), p.AppliedNotes()))
 	if p.ReconcileDue() {
 		in.wishes.Add(1)
@@ -424,8 +424,7 @@ func (f *Feed) setReconcileDue(name string, p *progress.Progress, compared uint6
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := f.intake(name)
-	in.handed = max(in.handed, compared)
-	if due := in.wishes.Load() > max(in.granted.Load(), in.handed); due || compared > 0 {
+	if due := in.wishes.Load() > max(in.granted.Load(), compared); due || compared > 0 {
 		p.SetReconcileDue(due)
 	}
 }

@@ -33,8 +33,10 @@ type gaps struct {
 	strays []uint64
 	// spread says that the ids are far apart, and no gap is that of a stray one.
 	spread bool
-	// changes is the second cursor, nil where there is none.
+	// changes is the second cursor, nil where there is none; pipe leads to the publisher, nil while
+	// there is none.
 	changes *changes
+	pipe    *pipe
 	// at is the steady time of the last change of the progress, seen that of the last poll.
 	at, seen time.Time
 	// handed, shown and warned are when the progress was last handed over, shown in the status, and
@@ -180,9 +182,13 @@ func (g *gaps) applyNotes(at ledger.Age) error {
 	return g.damaged(err)
 }
 
-// advance moves the progress behind what the batch takes care of and hands the change to the batch,
-// to be committed once that is acknowledged. The batch must be handed over.
-func (g *gaps) advance(b *batch, at ledger.Age) error {
+// advance moves the progress behind what the batch takes care of, once the store has the batch
+// before, and hands the change to the batch, to be committed once that is acknowledged. The batch
+// must be handed over.
+func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
+	if err := g.pipe.wait(ctx); err != nil {
+		return err
+	}
 	if err := g.applyNotes(at); err != nil {
 		return err
 	}
@@ -204,7 +210,7 @@ func (g *gaps) advance(b *batch, at ledger.Age) error {
 	b.last = g.progress.Position()
 	b.floor, b.since = g.progress.Floor(), g.progress.Since()
 	if g.opts.Kind == event.Release {
-		b.low = g.progress.NextLow()
+		b.low = b.change.Low
 	}
 	return nil
 }

@@ -45,8 +45,6 @@ type intake struct {
 	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
 	// that was. Both are read without the lock, too.
 	wishes, granted atomic.Uint64
-	// handed is the last wish that a batch grants which was handed over.
-	handed uint64
 }
 
 // readRow is a row of a message that was read, with its epoch and sequence.

@@ -31,8 +31,8 @@ type nomination struct {
 	caller context.Context
 	// left is closed once nobody waits for n any more, nil where nobody ever does.
 	left chan struct{}
-	// open counts the batches that are not committed, the entities that Movers has, and one more
-	// while the owner reads; saved is closed at 0.
+	// open counts the lists of entities that Movers has, and one more until all that the owner has
+	// handed over is committed; saved is closed at 0.
 	open  atomic.Int64
 	saved chan struct{}
 	// mu guards verdict.
@@ -47,8 +47,7 @@ func (n *nomination) count(v reconcile.Verdict) {
 	n.verdict.Add(v)
 }
 
-// done notes that a batch of n is committed, that Movers has ended with its entities, or that the
-// owner has read all that n names.
+// done notes that Movers has ended with entities of n, or that the owner's batches are committed.
 func (n *nomination) done() {
 	if n.open.Add(-1) == 0 {
 		close(n.saved)

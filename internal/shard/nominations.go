@@ -21,37 +21,45 @@ type nominations struct {
 
 // handle reads what n names, publishes what differs and ends n once that is committed. After an
 // error n does not end: its caller learns that the shard stopped.
-func (o *nominations) handle(ctx context.Context, n *nomination, out chan<- *batch) error {
-	if err := o.publish(ctx, n, out); err != nil {
+func (o *nominations) handle(ctx context.Context, n *nomination) error {
+	pipe := o.rereader.gaps.pipe
+	before := pipe.sent
+	if err := o.publish(ctx, n); err != nil {
 		return err
 	}
 	o.status.unname(n)
+	// Nobody waits for moves.
+	if n.moves == nil && pipe.sent != before {
+		if err := pipe.wait(ctx); err != nil {
+			return err
+		}
+	}
 	n.done()
 	return nil
 }
 
-func (o *nominations) publish(ctx context.Context, n *nomination, out chan<- *batch) error {
+func (o *nominations) publish(ctx context.Context, n *nomination) error {
 	if err := o.rereader.reader.ready(ctx); err != nil {
 		return err
 	}
 	switch {
 	case n.deadLetters != nil:
-		return o.resender.resend(ctx, n.deadLetters, n, out)
+		return o.resender.resend(ctx, n.deadLetters, n)
 	case n.moves != nil:
-		return o.move(ctx, n.moves, n, out)
+		return o.move(ctx, n.moves, n)
 	case n.compared > 0:
-		return o.compared(ctx, n, out)
+		return o.compared(ctx, n)
 	case n.Published:
 		return o.rereader.publishedRows.confirm(ctx)
 	}
-	if err := o.rereader.rows(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
+	if err := o.rereader.rows(ctx, n.Rows, sink.FromReconcile, n); err != nil {
 		return err
 	}
 	if o.rereader.entities == nil {
 		return nil
 	}
 	for part := range slices.Chunk(n.Entities, keysAtOnce) {
-		if err := o.keys(ctx, part, n, out); err != nil {
+		if err := o.keys(ctx, part, n); err != nil {
 			return err
 		}
 	}
@@ -59,16 +67,15 @@ func (o *nominations) publish(ctx context.Context, n *nomination, out chan<- *ba
 }
 
 // compared hands on that a reconcile has compared the whole table.
-func (o *nominations) compared(ctx context.Context, n *nomination, out chan<- *batch) error {
+func (o *nominations) compared(ctx context.Context, n *nomination) error {
 	b := o.rereader.builder.begin()
 	b.compared = n.compared
-	if err := o.rereader.gaps.advance(b, ledger.Age{Steady: o.rereader.gaps.at}); err != nil {
+	if err := o.rereader.gaps.advance(ctx, b, ledger.Age{Steady: o.rereader.gaps.at}); err != nil {
 		b.discard(o.opts)
 		return err
 	}
-	n.open.Add(1)
-	b.saved = n.done
-	return o.rereader.handOver(ctx, b, out)
+	o.rereader.handOver(b)
+	return nil
 }
 
 // keysAtOnce bounds the entities of one read by key.
@@ -77,14 +84,14 @@ const keysAtOnce = 200
 // keys reads entities by key, byte for byte, and publishes what is true of them. Those without a
 // row go to Movers.
 // Invariant 5: only what no table of the stream has is gone.
-func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination, out chan<- *batch) error {
+func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) error {
 	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
 	if err != nil {
 		return err
 	}
 	cut := false
 	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
-	err = o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
+	err = o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
 		if cut = page.More && len(keys) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
@@ -100,15 +107,15 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination, ou
 		return err
 	}
 	half := len(keys) / 2
-	if err := o.keys(ctx, keys[:half], n, out); err != nil {
+	if err := o.keys(ctx, keys[:half], n); err != nil {
 		return err
 	}
-	return o.keys(ctx, keys[half:], n, out)
+	return o.keys(ctx, keys[half:], n)
 }
 
 // move publishes entities with the permission of the stream (rule 29). It reads them again, so the
 // order of its reads is the order on the bus (invariant 3).
-func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination, out chan<- *batch) error {
+func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination) error {
 	keys := make([][]byte, len(moves))
 	for i := range moves {
 		keys[i] = moves[i].Entity
@@ -124,7 +131,7 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 		q.MaxBytes = 0
 	}
 	cut := false
-	err = o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
+	err = o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
 		if cut = page.More && len(moves) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
@@ -145,10 +152,10 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 		return err
 	}
 	half := len(moves) / 2
-	if err := o.move(ctx, moves[:half], n, out); err != nil {
+	if err := o.move(ctx, moves[:half], n); err != nil {
 		return err
 	}
-	return o.move(ctx, moves[half:], n, out)
+	return o.move(ctx, moves[half:], n)
 }
 
 // moved returns the origin of a row that has a nominated entity. Only one that fills a gap is late:
@@ -195,14 +202,14 @@ type rereader struct {
 	entities      *entities
 	publishedRows *publishedRows
 	gaps          *gaps
-	handOver      func(context.Context, *batch, chan<- *batch) error
+	handOver      func(*batch)
 }
 
 // rows reads the rows in ranges and publishes those that say something new.
-func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
+func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination) error {
 	for len(ranges) > 0 {
 		q := source.Query{Ranges: ranges, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
-		err := r.publish(ctx, q, n, out, func(b *batch, page *page) error {
+		err := r.publish(ctx, q, n, func(b *batch, page *page) error {
 			ranges = nil
 			if count := len(page.Rows); page.More && count > 0 {
 				ranges = source.RangesAbove(q.Ranges, page.Rows[count-1].ID)
@@ -289,16 +296,16 @@ func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin o
 
 // publish reads a page and hands on the batch that fill makes of it. A page that does not fit is
 // read again.
-func (r *rereader) publish(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
+func (r *rereader) publish(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
 	for {
-		again, err := r.publishOnce(ctx, q, n, out, fill)
+		again, err := r.publishOnce(ctx, q, n, fill)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) (again bool, err error) {
+func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) (again bool, err error) {
 	held, err := r.reader.reserve(ctx)
 	if err != nil {
 		return false, err
@@ -313,6 +320,14 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		return false, err
 	}
 	at := r.reader.age(page)
+	if stored, err := r.gaps.pipe.waitFor(ctx, pageAge); err != nil {
+		return false, err
+	} else if !stored {
+		page.free()
+		page = nil
+		r.opts.Limits.release(&held)
+		return true, r.gaps.pipe.wait(ctx)
+	}
 	b := r.builder.begin()
 	r.builder.readFrom(b, page)
 	if r.entities != nil {
@@ -334,16 +349,15 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		b.discard(r.opts)
 		return false, nil
 	}
-	if err := r.gaps.advance(b, at); err != nil {
+	if err := r.gaps.advance(ctx, b, at); err != nil {
 		b.discard(r.opts)
 		return false, err
 	}
 	if n != nil {
 		n.count(b.verdict)
-		n.open.Add(1)
-		b.saved = n.done
 	}
-	return false, r.handOver(ctx, b, out)
+	r.handOver(b)
+	return false, nil
 }
 
 // read reads the rows that q names. A row that cannot be read holds up the tail no longer than the

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -26,6 +27,8 @@ type owner struct {
 	// publishedRows are those published last, idWatch looks whether their ids are used again.
 	publishedRows *publishedRows
 	idWatch       *idWatch
+	// pipe leads to the publisher.
+	pipe *pipe
 	// entities and changes are nil where the shard has none.
 	entities    *entities
 	changes     *changes
@@ -40,7 +43,7 @@ type owner struct {
 // run reads the shard page by page behind its position and hands each on as a batch, then what was
 // modified in place, and what is nominated. It returns when ctx ends, or when the shard is idle:
 // then it goes on where it was when it is called again.
-func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err error) {
+func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	if o.due.IsZero() {
 		position := o.gaps.position()
 		o.tail.begin(position)
@@ -64,6 +67,7 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err erro
 		o.status.idle(owning)
 		if (polled || time.Now().Before(o.due)) && o.mayIdle(ctx) {
 			o.tail.shrink()
+			o.entities.shrink()
 			return true, nil
 		}
 		select {
@@ -71,7 +75,7 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err erro
 			return false, nil
 		case n := <-o.nominator.nominated:
 			o.status.heartbeat(owning)
-			if err := o.nominations.handle(ctx, n, out); err != nil {
+			if err := o.nominations.handle(ctx, n); err != nil {
 				return false, ended(ctx, err)
 			}
 			continue
@@ -79,7 +83,7 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err erro
 			o.status.heartbeat(owning)
 		}
 		began := time.Now()
-		more, err := o.poll(ctx, out)
+		more, err := o.poll(ctx)
 		if err != nil {
 			return false, ended(ctx, err)
 		}
@@ -94,20 +98,20 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err erro
 
 // poll looks once for what the tail and the second cursor find. It reports whether there may be
 // more to read at once.
-func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err error) {
+func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	began := time.Now()
 	if !o.server.tailless() {
-		if more, err = o.pollTail(ctx, out); err != nil {
+		if more, err = o.pollTail(ctx); err != nil {
 			return false, err
 		}
 	} else if err := o.server.ping(ctx, o.pace.quiet()); err != nil {
 		return false, err
 	}
-	if err := o.nominations.rereader.rows(ctx, o.publishedRows.popAgain(), sink.FromReconcile, nil, out); err != nil {
+	if err := o.nominations.rereader.rows(ctx, o.publishedRows.popAgain(), sink.FromReconcile, nil); err != nil {
 		return false, err
 	}
 	o.tailLog.note(o.tail.position, more)
-	err = o.follow(ctx, out)
+	err = o.follow(ctx)
 	if err == nil {
 		o.status.looked(began)
 	}
@@ -116,13 +120,13 @@ func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 
 // follow looks for rows that were modified in place and publishes what has changed. It does so at
 // most once a poll.
-func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
+func (o *owner) follow(ctx context.Context) error {
 	c := o.changes
 	if c == nil || !c.pollDue() {
 		return nil
 	}
 	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
-		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil, out)
+		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil)
 	})
 	switch {
 	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
@@ -137,12 +141,13 @@ func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
 		return err
 	}
 	// No batch has taken the cursor for a while.
-	b := o.newBatch()
-	if err := o.gaps.advance(b, ledger.Age{Steady: o.gaps.at}); err != nil {
+	b := o.builder.begin()
+	if err := o.gaps.advance(ctx, b, ledger.Age{Steady: o.gaps.at}); err != nil {
 		b.discard(o.opts)
 		return err
 	}
-	return o.handOver(ctx, b, out)
+	o.handOver(b)
+	return nil
 }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
@@ -153,9 +158,21 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// errAged says that a page has waited for the batch before for so long that it is read again.
+var errAged = errors.New("the page is too old")
+
 // pollTail reads one page, hands on what is old enough of it and moves position behind that. It
-// reports whether there may be more to read at once.
-func (o *owner) pollTail(ctx context.Context, out chan<- *batch) (more bool, err error) {
+// reports whether there may be more to read at once. A page that has aged is read again at once:
+// else other batches could be in the way each time.
+func (o *owner) pollTail(ctx context.Context) (more bool, err error) {
+	for {
+		if more, err = o.pollPage(ctx); !errors.Is(err, errAged) {
+			return more, err
+		}
+	}
+}
+
+func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 	p, held, err := o.readTail(ctx)
 	defer func() { o.opts.Limits.release(&held) }()
 	if err != nil || p == nil {
@@ -171,18 +188,15 @@ func (o *owner) pollTail(ctx context.Context, out chan<- *batch) (more bool, err
 		b.discard(o.opts)
 		return more, bad
 	}
-	if err := o.gaps.advance(b, at); err != nil {
+	// Until it is handed over what it holds waits, too.
+	o.tail.leave(b.oldest)
+	if err := o.gaps.advance(ctx, b, at); err != nil {
 		b.discard(o.opts)
 		return false, err
 	}
 	o.tail.advance(b)
-	// Until it is handed over what it holds waits, too.
-	o.tail.leave(b.oldest)
-	err = o.handOver(ctx, b, out)
+	o.handOver(b)
 	o.tail.leave(time.Time{})
-	if err != nil {
-		return false, err
-	}
 	return more, bad
 }
 
@@ -265,18 +279,47 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	}
 	o.gaps.show(at)
 	o.tail.prefetchNext(ctx, p, rows, o.changes != nil)
+	if o.entities != nil && len(rows)+late.len() > 0 {
+		o.tail.leave(oldestOf(p, rows, late))
+		stored, err := o.prepare(ctx, rows, pageAge-time.Since(p.got))
+		if err != nil {
+			return nil, at, false, nil, err
+		}
+		if !stored {
+			o.leaveAll(p, rows, late)
+			free()
+			o.opts.Limits.release(held)
+			return nil, at, true, nil, cmp.Or(o.pipe.wait(ctx), errAged)
+		}
+	}
 	b, bad = o.encode(ctx, p, rows, late)
 	if !o.opts.Limits.resize(held, b.size()) {
 		b.discard(o.opts)
-		o.tail.delayRest(p, rows, 0)
-		o.tail.delayLate(late, 0)
-		o.tail.leave(time.Time{})
+		o.leaveAll(p, rows, late)
 		// Invariant 7: what is read again does not wait beside others.
 		free()
 		return nil, at, true, nil, o.reader.reserveBig(ctx, held)
 	}
 	more = o.leaveRest(b, p, rows, late, bad != nil)
 	return b, at, more && bad == nil, bad, nil
+}
+
+// prepare waits until rows may be decided about, and reports false where that takes longer than
+// limit.
+func (o *owner) prepare(ctx context.Context, rows []source.Row, limit time.Duration) (stored bool, err error) {
+	if err := o.entities.prepare(ctx, rows); err != nil {
+		return false, err
+	}
+	stored, err = o.pipe.waitFor(ctx, limit)
+	o.entities.ready = stored
+	return stored, err
+}
+
+// leaveAll notes for the lag that the rows and the late ones are read again.
+func (o *owner) leaveAll(p *page, rows []source.Row, late *page) {
+	o.tail.delayRest(p, rows, 0)
+	o.tail.delayLate(late, 0)
+	o.tail.leave(time.Time{})
 }
 
 // leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends
@@ -299,25 +342,67 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 	return more
 }
 
-// handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
-func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
+// handOver gives b to the publisher. The progress has advanced to b, so no other batch is on its
+// way.
+func (o *owner) handOver(b *batch) {
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
 	o.publishedRows.hand(b)
 	o.reader.schemas.hand(b)
-	tick := time.NewTicker(o.opts.HeartbeatEvery)
+	o.pipe.send(b)
+}
+
+// pipe leads the batches of an attempt to the publisher, one at a time: entities of the next one
+// are decided about, and the progress moves, once the store has the one before. So all that is
+// decided is decided by what the store has. Meanwhile a page is read, and a release shard encodes
+// its rows: a slow bus slows reading down.
+type pipe struct {
+	batches chan *batch
+	// stored has an element once the batch on its way is committed; busy says that there is one,
+	// sent counts all.
+	stored chan struct{}
+	busy   bool
+	sent   uint64
+	// alive is called every so often while the owner waits.
+	alive func()
+	every time.Duration
+}
+
+// open begins to lead batches, none of which is on its way.
+func (p *pipe) open() {
+	p.batches, p.stored, p.busy = make(chan *batch, 1), make(chan struct{}, 1), false
+}
+
+func (p *pipe) send(b *batch) {
+	p.busy, p.sent = true, p.sent+1
+	p.batches <- b
+}
+
+// wait returns once the store has the batch on its way, or with the cause why ctx ended.
+func (p *pipe) wait(ctx context.Context) error {
+	_, err := p.waitFor(ctx, forEver)
+	return err
+}
+
+// waitFor is wait for up to a time. It reports whether nothing is on its way any more.
+func (p *pipe) waitFor(ctx context.Context, limit time.Duration) (stored bool, err error) {
+	if p == nil || !p.busy {
+		return true, nil
+	}
+	tick, end := time.NewTicker(p.every), time.NewTimer(limit)
 	defer tick.Stop()
+	defer end.Stop()
 	for {
 		select {
-		case out <- b:
-			return nil
+		case <-p.stored:
+			p.busy = false
+			return true, nil
 		case <-ctx.Done():
-			o.status.withdraw()
-			b.discard(o.opts)
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
+		case <-end.C:
+			return false, nil
 		case <-tick.C:
-			o.status.heartbeat(owning)
-			o.reader.dropStale()
+			p.alive()
 		}
 	}
 }

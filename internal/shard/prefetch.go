@@ -28,10 +28,10 @@ type prefetch struct {
 	done chan struct{}
 }
 
-// prefetchAge is how long a page may wait. Where the bus is away for an hour its rows have changed,
+// pageAge is how long a page may wait. Where the bus is away for an hour its rows have changed,
 // what it says of the table is history, and its share is wanted elsewhere; to read one page again
 // costs nothing then.
-const prefetchAge = 3 * time.Second
+const pageAge = 3 * time.Second
 
 // prefetch begins to read the page that q asks for, and behind it the late rows that late asks for,
 // where that is not nil, if memory and a turn to read are free: it takes neither from a shard that
@@ -121,7 +121,7 @@ func (p *prefetch) answers(q source.Query) bool {
 }
 
 // stale reports whether the page, which is read, has waited for too long.
-func (p *prefetch) stale() bool { return time.Since(p.page.got) > prefetchAge }
+func (p *prefetch) stale() bool { return time.Since(p.page.got) > pageAge }
 
 // awaitAhead waits until the source is free. The loop counts as standing still as it would had it
 // read itself.

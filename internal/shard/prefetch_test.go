@@ -307,3 +307,41 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 		t.Errorf("%d reads beyond the limits", n)
 	}
 }
+
+func TestUpdatesLeaveTheTailItsTurnWhereTheBusIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newViewBench(t, true)
+		// The bus takes a batch every five seconds.
+		gate, over := make(chan struct{}), make(chan struct{})
+		b.sink = gatedSink{b.bus, gate}
+		go func() {
+			for {
+				select {
+				case <-time.After(5 * time.Second):
+				case <-over:
+					return
+				}
+				select {
+				case gate <- struct{}{}:
+				case <-over:
+					return
+				}
+			}
+		}()
+		b.table.Insert("a", "0", "0", now())
+		_, stop := b.run(t)
+		b.saved(t, 1)
+		for i := range 30 {
+			b.table.Update(1, "a", fmt.Sprint(i+1), "0", now())
+			if i == 1 {
+				b.table.Insert("b", "0", "0", now())
+			}
+			<-time.After(2 * time.Second)
+		}
+		if got := b.position(t); got != 2 {
+			t.Errorf("the position is %d a minute after row 2 was inserted", got)
+		}
+		stop()
+		close(over)
+	})
+}

@@ -30,23 +30,21 @@ type publisher struct {
 	epoch    *catchup.Epoch
 }
 
-// run publishes every batch from in. It returns nil when in is closed, else why it cannot go on.
-func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
+// run publishes the batches of pipe until that is closed. The error says why it cannot go on.
+func (p *publisher) run(ctx context.Context, pipe *pipe) error {
 	defer p.status.idle(publishing)
-	for b := range in {
+	for b := range pipe.batches {
 		p.status.heartbeat(publishing)
 		if err := p.publish(ctx, b); err != nil {
 			b.discard(p.opts)
 			return err
 		}
 		p.arrival.acknowledge(p.opts.Logger, len(b.messages), b.last)
-		if b.saved != nil {
-			b.saved()
-		}
 		p.opts.Limits.release(&b.held)
 		b.recycle()
 		p.status.dequeue()
 		p.status.idle(publishing)
+		pipe.stored <- struct{}{}
 	}
 	return nil
 }
@@ -183,9 +181,6 @@ type recorder struct {
 	opts    *Options
 	status  *tracker
 	retrier *retrier
-	// applied is told of each change of the progress that was committed, and that of the rows
-	// published last with it.
-	applied func(number uint64)
 
 	acks  []catchup.Ack
 	order []int
@@ -233,7 +228,6 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	}
 	r.status.healed(saving)
 	b.claims = nil
-	r.applied(b.change.Number)
 	if change.Progress != nil {
 		r.status.saved(b.last)
 	}

@@ -302,6 +302,14 @@ func (p *page) free() {
 	pages.Put(p)
 }
 
+// len returns how many rows the page has, which may be nil.
+func (p *page) len() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.Rows)
+}
+
 // dropLate frees the late rows that were read ahead beside the page.
 func (p *page) dropLate() {
 	if p.late != nil {

@@ -135,7 +135,7 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	again := resendings(deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)
-	if err := nominations.resender.resend(ctx, again, nil, nil); err != nil {
+	if err := nominations.resender.resend(ctx, again, nil); err != nil {
 		return nil, err
 	}
 	return outcomesOf(again), nil
@@ -168,7 +168,7 @@ type resender struct {
 
 // resend reads the rows of dead letters again, one after the other, and hands on what is to be
 // published.
-func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination, out chan<- *batch) error {
+func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination) error {
 	if o.rereader.reader.columns == nil {
 		// Without columns no entity can be read.
 		if err := o.bind(ctx); err != nil {
@@ -183,7 +183,7 @@ func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomi
 		if n.cancelled() {
 			return nil
 		}
-		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errCancelled) {
+		if err := one(ctx, r, n); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errCancelled) {
 			return err
 		}
 	}
@@ -191,14 +191,14 @@ func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomi
 }
 
 // row sends a row of a release stream again.
-func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+func (o *resender) row(ctx context.Context, r *resending, n *nomination) error {
 	id := r.deadLetter.Row
 	if o.rereader.gaps.toPublish(id) {
 		r.outcome = ResendOutcome{Fate: Ahead}
 		return nil
 	}
 	q := source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
-	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
+	return o.publish(ctx, q, r, n, func(b *batch, page *page) error {
 		if len(page.Rows) == 0 {
 			r.outcome = ResendOutcome{Fate: RowGone}
 			return nil
@@ -220,8 +220,8 @@ func (o *resender) row(ctx context.Context, r *resending, n *nomination, out cha
 }
 
 // publish reads the row of a dead letter and hands on what fill makes of it.
-func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
-	return o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
+func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, fill func(*batch, *page) error) error {
+	return o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
 		b.again, r.outcome = r, ResendOutcome{}
 		if err := fill(b, page); err != nil || !r.dry {
 			return err

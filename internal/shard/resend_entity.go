@@ -11,7 +11,7 @@ import (
 
 // entity sends the state of an entity again, where the event that was put aside is still the
 // entity's last one. Invariant 3: what is newer is out or on its way, nothing older may follow.
-func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+func (o *resender) entity(ctx context.Context, r *resending, n *nomination) error {
 	if len(r.deadLetter.Entity) == 0 && r.deadLetter.Row > 0 {
 		var err error
 		if r.deadLetter.Entity, err = o.rereader.entities.byRow(ctx, r.deadLetter.Row); err != nil {
@@ -29,7 +29,7 @@ func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out 
 		return nil
 	}
 	q := source.Query{Keys: [][][]byte{values}, Limit: o.rereader.opts.BatchRows, MaxBytes: o.rereader.opts.Limits.pageBytes()}
-	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
+	return o.publish(ctx, q, r, n, func(b *batch, page *page) error {
 		decisions, err := o.rereader.entities.decide(ctx, b, page.Rows)
 		if err != nil {
 			return err

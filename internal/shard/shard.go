@@ -221,13 +221,14 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
 
-	toPublish := make(chan *batch, 1)
+	pipe := owner.pipe
+	pipe.open()
 	var stages errgroup.Group
 	stages.Go(func() error {
-		defer close(toPublish)
+		defer close(pipe.batches)
 		defer s.status.idle(owning)
 		err := panics.Guard(func() (err error) {
-			idle, err = owner.run(read, toPublish)
+			idle, err = owner.run(read)
 			return err
 		})
 		if err != nil {
@@ -238,13 +239,13 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 		return err
 	})
 	stages.Go(func() error {
-		err := panics.Guard(func() error { return s.newPublisher().run(publishing, toPublish) })
+		err := panics.Guard(func() error { return s.newPublisher().run(publishing, pipe) })
 		if _, open := errors.AsType[*unresolvedError](err); open || panics.Is(err) {
 			// Here: the error of the owner may come first.
 			s.unresolved = true
 		}
 		stopReading(err)
-		for b := range toPublish {
+		for b := range pipe.batches {
 			b.discard(&s.opts)
 		}
 		return err
@@ -267,13 +268,18 @@ func (s *Shard) newPublisher() *publisher {
 	return &publisher{
 		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
 		sender:   &sender{opts: &s.opts, retrier: s.retrier},
-		recorder: &recorder{opts: &s.opts, status: &s.status, retrier: s.retrier, applied: s.gaps.progress.Applied},
+		recorder: &recorder{opts: &s.opts, status: &s.status, retrier: s.retrier},
 	}
 }
 
 // newOwner returns an owner that goes on from the progress that is open.
 func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owner {
+	s.gaps.pipe = &pipe{every: s.opts.HeartbeatEvery, alive: func() {
+		s.status.heartbeat(owning)
+		s.reader.dropStale()
+	}}
 	o := &owner{
+		pipe: s.gaps.pipe,
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
 		tailLog: s.tailLog, pace: &s.pace, publishedRows: publishedRows, entities: entities, nominator: s.nominator,
 		idWatch: &idWatch{opts: &s.opts, reader: s.reader, publishedRows: publishedRows},
@@ -287,7 +293,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 }
 
 // newNominations returns what publishes nominations: it hands batches to handOver.
-func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
+func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(*batch)) *nominations {
 	again := &rereader{
 		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps, handOver: handOver,
 	}

@@ -231,22 +231,17 @@ func (t *tracker) looked(at time.Time) {
 	})
 }
 
+// queue notes that a batch is handed over, and since when its oldest row has existed; dequeue that
+// it is committed.
 func (t *tracker) queue(born time.Time) {
 	t.update(func(*Status) {
-		t.lag.hand(born)
-		if t.sent.IsZero() {
-			t.sent = time.Now()
-		}
+		t.lag.handed, t.sent = born, time.Now()
 	})
 }
 
 func (t *tracker) dequeue() {
 	t.update(func(*Status) {
-		t.lag.acknowledge()
-		t.sent = time.Time{}
-		if len(t.lag.handed) > 0 {
-			t.sent = time.Now()
-		}
+		t.lag.handed, t.sent = time.Time{}, time.Time{}
 	})
 }
 
@@ -254,7 +249,7 @@ func (t *tracker) dequeue() {
 func (t *tracker) publishes() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.lag.handed) > 0
+	return !t.sent.IsZero()
 }
 
 // abandon notes that nothing is handed over any more: the next poll finds again what was.
@@ -269,9 +264,6 @@ func (t *tracker) abandon() {
 func (t *tracker) polledEvery(pause time.Duration) {
 	t.update(func(*Status) { t.lag.fresh = lookGrace + 3*pause })
 }
-
-// withdraw notes that the batch queued last is not published.
-func (t *tracker) withdraw() { t.update(func(*Status) { t.lag.withdraw() }) }
 
 // name notes rows that are nominated; unname that those of them that are news are handed over, or
 // that nobody waits any more.

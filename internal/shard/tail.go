@@ -205,6 +205,18 @@ func (t *tail) delay(page *page, row source.Row) {
 	t.oldestLeft = earlier(t.oldestLeft, page.bornAt(row))
 }
 
+// oldestOf returns the host's time at which the older of the first row and the first late one had
+// the age zero: those behind them are hardly older.
+func oldestOf(p *page, rows []source.Row, late *page) (oldest time.Time) {
+	if len(rows) > 0 {
+		oldest = p.bornAt(rows[0])
+	}
+	if late.len() > 0 {
+		oldest = earlier(oldest, late.bornAt(late.Rows[0]))
+	}
+	return oldest
+}
+
 // delayRest notes those rows that stay behind of which the first done are taken care of: the first
 // of them, as the others are hardly older.
 func (t *tail) delayRest(page *page, rows []source.Row, done int) {

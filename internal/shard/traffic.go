@@ -205,9 +205,9 @@ type lag struct {
 	// left holds, for each way to find rows, since when the oldest has existed that it found and
 	// left for later.
 	left [finders]time.Time
-	// handed holds the same of the batches that are handed out and not acknowledged, in their
-	// order, named of the nominations that the owner has not handed out yet.
-	handed []time.Time
+	// handed is the same of the batch that is handed over and not committed, named of the
+	// nominations that the owner has not handed over yet.
+	handed time.Time
 	named  map[*nomination]time.Time
 	// looked is when all ways were last gone through; zero before the first time and after a stop.
 	looked time.Time
@@ -248,11 +248,8 @@ func (l *lag) at(now time.Time) (age time.Duration, known bool) {
 
 // oldest returns since when the oldest row has existed that is known to wait, zero where none is.
 func (l *lag) oldest() time.Time {
-	var oldest time.Time
+	oldest := l.handed
 	for _, at := range l.left {
-		oldest = earlier(oldest, at)
-	}
-	for _, at := range l.handed {
 		oldest = earlier(oldest, at)
 	}
 	for _, at := range l.named {
@@ -271,14 +268,6 @@ func earlier(a, b time.Time) time.Time {
 
 // leave notes since when the oldest row has existed that a finder leaves for later, zero for none.
 func (l *lag) leave(f finder, since time.Time) { l.left[f] = since }
-
-// hand notes a batch that is handed out and since when its oldest row has existed; acknowledge
-// notes that the first of them has arrived, withdraw that the last one is not published.
-func (l *lag) hand(since time.Time) { l.handed = append(l.handed, since) }
-
-func (l *lag) acknowledge() { l.handed = l.handed[1:] }
-
-func (l *lag) withdraw() { l.handed = l.handed[:len(l.handed)-1] }
 
 // name notes that rows are nominated, and when; unname that the owner has handed out those that are
 // news.
@@ -315,7 +304,7 @@ func (l *lag) stop(gone bool) {
 // again.
 func (l *lag) abandon() {
 	waits := l.oldest()
-	l.left, l.handed = [finders]time.Time{}, nil
+	l.left, l.handed = [finders]time.Time{}, time.Time{}
 	l.left[findStopped] = waits
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Claims are the entities that one batch of a shard changes. They serve one goroutine at a time,
-// and end with Acknowledge or Release; then they must not be used any more.
+// and end with Acknowledge or Release; then they must not be used any more, and only then the shard
+// may begin others.
 type Claims struct {
 	// Floor is that of the shard: a row with an id at or below it, and without an entry, is
 	// recorded and not published (rule 16). 0: none. Set it before Decide; to 0 for late rows
@@ -17,11 +18,8 @@ type Claims struct {
 	// Time is when the batch is published, as its messages say. An absence is dated by it.
 	Time time.Time
 
-	view   *View
-	shard  string
-	number uint64
-	// stale says that a batch before it was released.
-	stale bool
+	view  *View
+	shard string
 	// items are the claims in the order of the decisions, published those of the messages.
 	items     items
 	published []*item
@@ -33,9 +31,8 @@ type Claims struct {
 // item is the claim of a decision.
 type item struct {
 	record *record
-	claims *Claims
-	// below is the claim that this one was decided behind; behind is the same if it is of this
-	// batch and had no event yet.
+	// below is the claim that this one was decided behind; behind is the same if it had no event
+	// yet.
 	below, behind *item
 	// entry is as it will be. A quiet one has no message, and was made of one in the state was.
 	entry store.Entry
@@ -93,7 +90,8 @@ func (l *items) reset() {
 	l.parts, l.n = l.parts[:min(len(l.parts), keep)], 0
 }
 
-// Begin begins the claims of a batch of a shard.
+// Begin begins the claims of a batch of a shard. It panics where those of another one have not
+// ended.
 func (v *View) Begin(shard string) *Claims {
 	v.lock()
 	defer v.mu.Unlock()
@@ -103,18 +101,12 @@ func (v *View) Begin(shard string) *Claims {
 	} else {
 		c = new(Claims)
 	}
-	v.numbers++
-	c.view, c.shard, c.number = v, shard, v.numbers
-	v.begun[shard] = append(v.begun[shard], c)
+	if v.begun[shard] != nil {
+		panic("view: a shard has one batch at a time")
+	}
+	c.view, c.shard = v, shard
+	v.begun[shard] = c
 	return c
-}
-
-// Stale reports whether a batch of the shard that was begun before this one was released: then
-// this one was decided behind what may never be published, and is to be released and made again.
-func (c *Claims) Stale() bool {
-	c.view.lock()
-	defer c.view.mu.Unlock()
-	return c.stale
 }
 
 // Empty reports whether nothing would change if the batch were acknowledged.
@@ -165,14 +157,10 @@ func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
 	return true, nil
 }
 
-// Release ends the claims of a batch that was dropped, or whose outcome is unknown. Batches of
-// the shard that were begun after it are stale.
+// Release ends the claims of a batch that was dropped, or whose outcome is unknown.
 func (v *View) Release(c *Claims) {
 	v.lock()
 	defer v.mu.Unlock()
-	for _, later := range v.begun[c.shard] {
-		later.stale = later.stale || later.number > c.number
-	}
 	v.end(c, false)
 }
 
@@ -200,7 +188,7 @@ func (v *View) newRecord(stored []byte, base store.Entry) *record {
 // claim claims the entity of r for a decision.
 func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 	one := c.items.add()
-	*one = item{record: r, claims: c, below: r.top, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
+	*one = item{record: r, below: r.top, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
 	r.top, r.shard = one, c.shard
 	d.item = one
 }
@@ -208,15 +196,15 @@ func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 // end ends claims. acknowledged says that they were.
 func (v *View) end(c *Claims, acknowledged bool) {
 	for i := range c.items.n {
-		one := c.items.at(i)
-		one.unlink()
-		v.free(one.record)
+		r := c.items.at(i).record
+		r.top = nil
+		v.free(r)
 	}
 	for _, r := range c.moves {
 		done := r.decided && c.finished(r, acknowledged)
 		v.endMove(r, !done, done && r.deletes)
 	}
-	v.begun[c.shard] = remove(v.begun[c.shard], c)
+	delete(v.begun, c.shard)
 	c.recycle()
 	if len(v.freeClaims) < 16 {
 		v.freeClaims = append(v.freeClaims, c)
@@ -241,17 +229,6 @@ func (c *Claims) recycle() {
 	*c = Claims{items: c.items, published: c.published[:0], moves: c.moves[:0], lookup: c.lookup}
 }
 
-// unlink removes a claim from its record.
-func (one *item) unlink() {
-	at := &one.record.top
-	for *at != nil && *at != one {
-		at = &(*at).below
-	}
-	if *at == one {
-		*at = one.below
-	}
-}
-
 // free forgets a record that nothing needs any more.
 func (v *View) free(r *record) {
 	if r.top != nil || r.move > 0 || r.name == "" {
@@ -265,13 +242,4 @@ func (v *View) free(r *record) {
 	if len(v.freeRecords) < 1<<12 {
 		v.freeRecords = append(v.freeRecords, r)
 	}
-}
-
-func remove(list []*Claims, c *Claims) []*Claims {
-	for i, one := range list {
-		if one == c {
-			return append(list[:i], list[i+1:]...)
-		}
-	}
-	return list
 }

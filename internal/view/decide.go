@@ -50,15 +50,33 @@ func (d *Decision) Previous() [16]byte {
 	return d.Known.Event
 }
 
-// Decide appends to dst what rows say, in their order, and claims what is news or changes the
-// row of an entity. With an error nothing is claimed. The decisions share the memory of rows.
-// Invariant 3: rows are decided in the order of their reads.
-func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, dst []Decision) ([]Decision, error) {
-	c.lookup.begin(len(rows))
+// Prepared is what the store has of the entities of rows. It is used again and again.
+type Prepared struct{ lookup }
+
+// Prepare looks up what Decide needs of rows of a shard. A batch of the shard may be on its way:
+// Decide looks up again what that changes.
+func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepared) error {
+	p.begin(len(rows))
 	for i := range rows {
-		c.lookup.add(v, c.shard, rows[i].ID, rows[i].Entity)
+		p.add(v, shard, rows[i].ID, rows[i].Entity)
 	}
-	if err := c.lookup.run(ctx, v); err != nil {
+	return p.run(ctx, v)
+}
+
+// Decide appends to dst what rows say, in their order, and claims what is news or changes the
+// row of an entity. p is what Prepare has made of these rows, nil where it was not called. With an
+// error nothing is claimed. The decisions share the memory of rows.
+// Invariant 3: rows are decided in the order of their reads.
+func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, dst []Decision) ([]Decision, error) {
+	if p == nil {
+		p = &Prepared{c.lookup}
+		if err := v.Prepare(ctx, c.shard, rows, p); err != nil {
+			return dst, err
+		}
+	}
+	c.lookup, p.lookup = p.lookup, c.lookup
+	// Most of what has changed since Prepare is looked up without the lock.
+	if err := c.lookup.repeat(ctx, v); err != nil {
 		return dst, err
 	}
 	v.lock()
@@ -129,7 +147,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 		if one.quiet {
 			one = one.behind
 		}
-		if one != nil && one.claims == c && one.message == 0 {
+		if one != nil && one.message == 0 {
 			d.behind = one
 		}
 	default:
@@ -280,8 +298,6 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 // have no more: their keys were updated. Look each up before anything is concluded. The rows
 // ascend.
 func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]byte) ([][]byte, error) {
-	// Claims first: one that ends meanwhile is in the store by then.
-	dst = v.claimedFormers(shard, rows, dst)
 	var list []store.Change
 	for len(rows) > 0 {
 		n := 1
@@ -309,25 +325,6 @@ func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]by
 
 // formersAtOnce bounds the entries of one read.
 const formersAtOnce = 256
-
-// claimedFormers appends to dst those entities that the claims of the shard's batches give to rows.
-func (v *View) claimedFormers(shard string, rows []Row, dst [][]byte) [][]byte {
-	v.lock()
-	defer v.mu.Unlock()
-	for _, c := range v.begun[shard] {
-		for i := range c.items.n {
-			one := c.items.at(i)
-			row := rowWith(rows, one.entry.Row)
-			if row == nil || one.entry.State == store.Absent {
-				continue
-			}
-			if entity := v.scope.entity([]byte(one.record.name)); !bytes.Equal(row.Entity, entity) {
-				dst = append(dst, entity)
-			}
-		}
-	}
-	return dst
-}
 
 // rowWith returns the row with an id, nil for none.
 func rowWith(rows []Row, id uint64) *Row {

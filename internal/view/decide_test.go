@@ -58,7 +58,7 @@ func (k *desk) decide(c *Claims, id uint64, digest [16]byte) *Decision {
 func (k *desk) decideRow(c *Claims, row Row) *Decision {
 	k.t.Helper()
 	row.Entity = []byte("x")
-	list, err := k.Decide(k.t.Context(), c, []Row{row}, nil)
+	list, err := k.Decide(k.t.Context(), c, []Row{row}, nil, nil)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestDecide(t *testing.T) {
 			if e.State != want.State || e.Row != want.Row || e.Event != want.Event || e.Shard != want.Shard || d.News && (e.Disputed || e.At.Offset != 10 || e.Seq != 11) {
 				t.Errorf("%+v\nwant %+v", e, want)
 			}
-			if len(k.records) > 0 || len(k.begun["a"]) > 0 {
+			if len(k.records) > 0 || k.begun["a"] != nil {
 				t.Error("claims are left")
 			}
 		})

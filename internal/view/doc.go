@@ -7,19 +7,20 @@
 //
 // # A batch
 //
-// The owner of a shard begins [Claims] for each batch, has rows decided, makes events of those
-// that are news and tells each event's id (Publish). The batch ends with Acknowledge or Release:
+// The owner of a shard begins [Claims] for each batch, one batch at a time, has rows decided, makes
+// events of those that are news and tells each event's id (Publish). The batch ends with
+// Acknowledge or Release:
 //
 //	c := v.Begin(shard)
-//	decisions, err = v.Decide(ctx, c, rows, decisions[:0])
+//	decisions, err = v.Decide(ctx, c, rows, nil, decisions[:0])
 //	c.Publish(&decisions[i], event)      // for each that is news, in the order of the messages
 //	err = v.Acknowledge(c, at, commit)   // or v.Release(c)
 //
 // A decision that is news, or that moves an entity to another row, claims the entity. The claim
-// holds the entry as it will be, so the next batch of the shard is decided behind one in flight.
-// Another shard that meets a claim, or an entry of another shard, nominates the entity (rule
-// 29). So does a row older than the one of its entity (rule 17). A nominated row is not handled:
-// it stays missing until a later read finds it in the view.
+// holds the entry as it will be: a further row of the batch is decided behind it. Another shard
+// that meets a claim, or an entry of another shard, nominates the entity (rule 29). So does a row
+// older than the one of its entity (rule 17). A nominated row is not handled: it stays missing
+// until a later read finds it in the view.
 //
 // # Entities that move
 //

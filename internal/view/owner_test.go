@@ -21,7 +21,7 @@ func (o *toyOwner) readPage() {
 		}
 	}
 	o.doubt = nil
-	if o.page != nil || len(o.flying) > 1 {
+	if o.page != nil {
 		return
 	}
 	p := &toyPage{keys: map[int]bool{}}
@@ -45,15 +45,21 @@ func (o *toyOwner) readPage() {
 			}
 		}
 	}
-	if len(p.rows)+len(p.moves) > 0 {
-		o.page = p
+	if len(p.rows)+len(p.moves) == 0 {
+		return
+	}
+	if o.page = p; o.w.rng.IntN(2) == 0 {
+		p.prepared = new(Prepared)
+		if err := o.w.view.Prepare(context.Background(), o.shard, p.rows, p.prepared); err != nil {
+			o.w.fault("%v", err)
+		}
 	}
 }
 
 // decide makes a batch of the page.
 func (o *toyOwner) decide(ctx context.Context) {
 	w, p := o.w, o.page
-	if p == nil {
+	if p == nil || o.flying != nil {
 		return
 	}
 	o.deciding = true
@@ -61,7 +67,7 @@ func (o *toyOwner) decide(ctx context.Context) {
 	b := &toyBatch{page: p, claims: w.view.Begin(o.shard)}
 	b.claims.Time = w.now
 	b.claims.Permit(p.moves)
-	decisions, err := w.view.Decide(ctx, b.claims, p.rows, nil)
+	decisions, err := w.view.Decide(ctx, b.claims, p.rows, p.prepared, nil)
 	w.add(o, b, decisions, err)
 	var without [][]byte
 	for _, m := range p.moves {
@@ -72,14 +78,7 @@ func (o *toyOwner) decide(ctx context.Context) {
 	}
 	decisions, err = w.view.Absent(ctx, b.claims, without, nil)
 	w.add(o, b, decisions, err)
-	o.page = nil
-	if b.claims.Stale() {
-		// A batch before it was cancelled meanwhile.
-		w.view.Release(b.claims)
-		o.forget([]*toyBatch{b})
-		return
-	}
-	o.flying = append(o.flying, b)
+	o.page, o.flying = nil, b
 	w.net = append(w.net, b)
 }
 
@@ -122,12 +121,12 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 	}
 }
 
-// acknowledge ends the first batch of the shard.
+// acknowledge ends the batch of the shard.
 func (o *toyOwner) acknowledge(ctx context.Context) {
-	if len(o.flying) == 0 || !o.flying[0].arrived {
+	b := o.flying
+	if b == nil || !b.arrived {
 		return
 	}
-	b := o.flying[0]
 	at := func(i int) (store.At, Stamp) {
 		m := b.messages[i]
 		return m.At, Stamp{m.State.Epoch, m.State.Seq}
@@ -135,45 +134,42 @@ func (o *toyOwner) acknowledge(ctx context.Context) {
 	if err := o.w.view.Acknowledge(b.claims, at, o.w.apply(ctx)); err != nil {
 		o.w.fault("%v", err)
 	}
-	o.flying = o.flying[1:]
+	o.flying = nil
 	for _, m := range b.messages {
 		m.batch, m.covered = nil, true
 	}
 }
 
-// cancel gives up all batches of the shard. Their outcome is unknown.
+// cancel gives up the batch of the shard, whose outcome is unknown, and the page that was read
+// ahead.
 func (o *toyOwner) cancel() {
-	w := o.w
-	dropped := o.flying
-	o.flying, o.doubt = nil, []int{len(w.bus[0]), len(w.bus[1]), len(w.bus[2])}
-	if !o.deciding && w.rng.IntN(2) == 0 {
-		// What comes meanwhile has ended with Stop, or is for the next attempt.
-		o.inbox = nil
-		w.view.Stop(o.shard)
-		o.forget(dropped)
+	w, b, p := o.w, o.flying, o.page
+	if o.deciding {
 		return
 	}
-	for i, b := range dropped {
-		if i > 0 && !b.claims.Stale() {
-			w.fault("a batch behind one that was released is not stale")
-		}
-		w.view.Release(b.claims)
+	o.page, o.flying, o.doubt = nil, nil, []int{len(w.bus[0]), len(w.bus[1]), len(w.bus[2])}
+	// What comes meanwhile has ended with Stop, or is for the next attempt.
+	o.inbox = nil
+	w.view.Stop(o.shard)
+	if p != nil {
+		o.readAgain(p)
 	}
-	o.forget(dropped)
+	if b == nil {
+		return
+	}
+	for _, m := range b.messages {
+		m.batch = nil
+	}
+	o.readAgain(b.page)
+	// The bus may get it, or not.
+	if w.rng.IntN(2) == 0 {
+		w.net = slices.DeleteFunc(w.net, func(o *toyBatch) bool { return o == b })
+	}
 }
 
-// forget has rows of batches that were given up read again. The bus may get the batches, or not.
-func (o *toyOwner) forget(dropped []*toyBatch) {
-	w := o.w
-	for _, b := range dropped {
-		for _, m := range b.messages {
-			m.batch = nil
-		}
-		for _, id := range b.page.notices {
-			o.notices[id] = true
-		}
-		if w.rng.IntN(2) == 0 {
-			w.net = slices.DeleteFunc(w.net, func(o *toyBatch) bool { return o == b })
-		}
+// readAgain has rows of a page that was given up be read again.
+func (o *toyOwner) readAgain(p *toyPage) {
+	for _, id := range p.notices {
+		o.notices[id] = true
 	}
 }

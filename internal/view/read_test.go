@@ -102,7 +102,7 @@ func TestEntitiesOfTheirTable(t *testing.T) {
 	for _, shard := range []string{"a", "b"} {
 		c := k.begin(shard)
 		rows := []Row{{ID: 1, Entity: []byte("x"), Digest: stateA}, {ID: 2, Digest: stateA}}
-		list, err := k.Decide(t.Context(), c, rows, nil)
+		list, err := k.Decide(t.Context(), c, rows, nil, nil)
 		if err != nil || !list[0].News || !list[1].News {
 			t.Fatalf("%s: %+v, %v", shard, list, err)
 		}

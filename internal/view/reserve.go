@@ -133,8 +133,8 @@ func (v *View) assign(move *Move, f *Found) {
 func (v *View) Stop(shard string) {
 	v.lock()
 	defer v.mu.Unlock()
-	for len(v.begun[shard]) > 0 {
-		v.end(v.begun[shard][0], false)
+	if c := v.begun[shard]; c != nil {
+		v.end(c, false)
 	}
 	var moves []*record
 	for _, r := range v.records {

@@ -26,8 +26,8 @@ type View struct {
 	// records are those of the entities that are claimed or reserved, by what is stored.
 	records map[string]*record
 	names   texts.Texts
-	// begun are the claims of each shard that have not ended, oldest first.
-	begun   map[string][]*Claims
+	// begun are the claims of each shard that have not ended; numbers counts the moves.
+	begun   map[string]*Claims
 	numbers uint64
 	// handled are rows that lost against another row of their key.
 	handled handled
@@ -46,7 +46,7 @@ type View struct {
 func New(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	return &View{
 		stream: stream, store: s, registrations: registrations{inForce: inForce}, seed: maphash.MakeSeed(),
-		records: make(map[string]*record), begun: make(map[string][]*Claims),
+		records: make(map[string]*record), begun: make(map[string]*Claims),
 	}
 }
 
@@ -219,12 +219,14 @@ func (l *lookup) run(ctx context.Context, v *View) error {
 	return err
 }
 
-// repeat looks up again what has changed since run, under the view's lock.
+// repeat looks up again what has changed since run, or since repeat was called last. Under the
+// view's lock nothing changes any more.
 func (l *lookup) repeat(ctx context.Context, v *View) error {
 	var again []int
 	var asks []store.Ask
 	for i := range l.asks {
-		if v.count(l.hashes[i]).Load() != l.before[i] {
+		if now := v.count(l.hashes[i]).Load(); now != l.before[i] {
+			l.before[i] = now
 			again, asks = append(again, i), append(asks, l.asks[i])
 		}
 	}

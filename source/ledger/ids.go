@@ -117,7 +117,7 @@ func (s *IDs) DropThrough(id uint64) {
 func (s *IDs) Changed() []Chunk { return s.set.appendChanged(nil) }
 
 // Trim frees parts beyond the bound. Call it once what Changed returned is saved.
-func (s *IDs) Trim() { s.set.saved(s.set.calls, s.most) }
+func (s *IDs) Trim() { s.set.saved(s.most) }
 
 // Err returns why a part could not be loaded. The set must not be used after that.
 func (s *IDs) Err() error { return s.set.err }

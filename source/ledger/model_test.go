@@ -74,7 +74,7 @@ func newModel(t *testing.T, seed uint64) *model {
 
 func (m *model) save(chunks []ledger.Chunk) {
 	m.disk.save(chunks)
-	m.l.Saved(m.l.Calls())
+	m.l.Saved()
 	m.saved, m.position = slices.Clone(m.missing), m.top
 }
 

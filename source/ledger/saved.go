@@ -31,12 +31,9 @@ func (l *Ledger) Changed() []Chunk {
 	return l.state.missing.appendChanged(append(chunks, Chunk{Bytes: appendHead(nil, &l.state, &l.clock)}))
 }
 
-// Calls returns how often Changed was called.
-func (l *Ledger) Calls() uint64 { return l.state.missing.calls }
-
-// Saved notes that the store has applied what the first n calls of Changed returned and can give it
-// back, so that it need not stay in memory.
-func (l *Ledger) Saved(n uint64) { l.state.missing.saved(n, l.opts.MaxBytes) }
+// Saved notes that the store has applied all that Changed returned and can give it back, so that it
+// need not stay in memory.
+func (l *Ledger) Saved() { l.state.missing.saved(l.opts.MaxBytes) }
 
 // Err returns why a part of the ledger could not be loaded, nil while there is no such fault. After
 // one the ledger must not be used, nor what it said since be saved.

@@ -27,10 +27,8 @@ type set struct {
 	at      int
 	altered bool
 	// changed has the keys of the blocks that were made, altered or deleted since they were last
-	// handed out to be saved, handed those of the blocks that were, with the number of the call.
-	changed map[uint64]struct{}
-	handed  map[uint64]uint64
-	calls   uint64
+	// handed out to be saved, handed those of the blocks that were and are not saved.
+	changed, handed map[uint64]struct{}
 	// load returns a saved block; nil where all blocks stay in memory. err is why one could not be
 	// read: the set does not change any more.
 	load func(key uint64) ([]byte, error)
@@ -44,13 +42,13 @@ type set struct {
 func newSet(load func(key uint64) ([]byte, error)) *set {
 	return &set{
 		at: -1, segments: make([]segment, 1), load: load,
-		changed: make(map[uint64]struct{}), handed: make(map[uint64]uint64),
+		changed: make(map[uint64]struct{}), handed: make(map[uint64]struct{}),
 	}
 }
 
 // size is the memory of the set in bytes.
 func (s *set) size() int {
-	return s.forms + len(s.list)*blockSize + (cap(s.open)+cap(s.spare))*24 + cap(s.scratch) + len(s.changed)*16 + len(s.handed)*24
+	return s.forms + len(s.list)*blockSize + (cap(s.open)+cap(s.spare))*24 + cap(s.scratch) + len(s.changed)*16 + len(s.handed)*16
 }
 
 // index returns the index of the only block that may have id, -1 when there is none.
@@ -372,7 +370,6 @@ func (s *set) count(r source.Range) (ids uint64, gaps int) {
 // their keys.
 func (s *set) appendChanged(chunks []Chunk) []Chunk {
 	s.seal()
-	s.calls++
 	for _, key := range slices.Sorted(maps.Keys(s.changed)) {
 		chunk := Chunk{Key: key}
 		if i := s.index(key); i >= 0 && s.list[i].key == key && !s.list[i].wide {
@@ -380,17 +377,17 @@ func (s *set) appendChanged(chunks []Chunk) []Chunk {
 		}
 		chunks = append(chunks, chunk)
 		if s.load != nil {
-			s.handed[key] = s.calls
+			s.handed[key] = struct{}{}
 		}
 	}
 	clear(s.changed)
 	return chunks
 }
 
-// saved notes that the store can give back what the first n calls of appendChanged returned, and
-// frees forms that are there, those of the lowest ids first, once they take more than most bytes.
-func (s *set) saved(n uint64, most int) {
-	maps.DeleteFunc(s.handed, func(_, call uint64) bool { return call <= n })
+// saved notes that the store can give back all that appendChanged returned, and frees forms that
+// are there, those of the lowest ids first, once they take more than most bytes.
+func (s *set) saved(most int) {
+	clear(s.handed)
 	if s.load == nil || s.forms <= most {
 		return
 	}
@@ -432,7 +429,7 @@ func (s *set) restore(parts iter.Seq2[Chunk, error], last uint64, most int) erro
 		}
 		s.list = slices.Insert(s.list, i, b)
 		s.forms += b.size
-		s.saved(0, most)
+		s.saved(most)
 	}
 	return nil
 }
