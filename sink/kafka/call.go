@@ -126,6 +126,9 @@ func (c *call) present(do func()) bool {
 	return !c.left
 }
 
+// gone reports whether the caller has left.
+func (c *call) gone() bool { return !c.present(func() {}) }
+
 // moved returns what has to find another worker, in the order of the batch.
 func (c *call) moved() []int {
 	var index []int

@@ -48,8 +48,12 @@ type cluster struct {
 	renewed    time.Time
 	// renewAt is when the first of the sessions is about to end, zero where none does.
 	renewAt time.Time
-	topics  []string
-	conns   map[*conn]struct{}
+	// refusal is how the last refused login was answered, at refusedAt.
+	refusal   error
+	refusedAt time.Time
+
+	topics []string
+	conns  map[*conn]struct{}
 }
 
 func newCluster(life context.Context, opts *Options) *cluster {

@@ -23,8 +23,20 @@ import (
 	"example.org/bridge/sink"
 )
 
+const (
+	// loginWithin bounds a login. With connectWithin it is less than answerWithin, whose end would
+	// hide the cause.
+	loginWithin = 10 * time.Second
+	// refusedFor is how long a refused login counts for all brokers: kafka-go walks over all
+	// addresses until a dial succeeds, and each refusal brings the user closer to a lockout.
+	refusedFor = 250 * time.Millisecond
+)
+
 // dial connects to a broker, with TLS and a login where these are configured.
 func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := c.refused(); err != nil {
+		return nil, err
+	}
 	connecting, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(connecting, network, address)
@@ -51,9 +63,8 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, errors.Join(c.advertised(address, err), held.Close())
 	}
-	err = ready.SetDeadline(time.Time{})
-	if err == nil && c.options.SASL != nil {
-		err = c.logIn(ctx, w, address)
+	if err = ready.SetDeadline(time.Time{}); err == nil && c.options.SASL != nil {
+		err = c.logInWithin(ctx, w, ready, address)
 	}
 	if err != nil {
 		return nil, errors.Join(err, held.Close())
@@ -61,10 +72,20 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 	return ready, nil
 }
 
+// refused returns why a login was refused a moment ago, nil where none was.
+func (c *cluster) refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.refusedAt) >= refusedFor {
+		return nil
+	}
+	return c.refusal
+}
+
 // advertised adds to an error about a broker where its address comes from, unless that was
-// configured.
+// configured. A broker that answers is where it says.
 func (c *cluster) advertised(address string, err error) error {
-	if slices.Contains(c.options.Brokers, address) {
+	if _, answers := errors.AsType[*brokerError](err); answers || slices.Contains(c.options.Brokers, address) {
 		return err
 	}
 	return &advertisedError{address, err}
@@ -109,10 +130,12 @@ func (c *cluster) negotiate(w *wire, address string) error {
 	}
 	res, err := w.exchange(kmsg.NewPtrApiVersionsRequest())
 	if err == nil {
+		w.versions = make(map[int16]int16)
 		for _, k := range res.(*kmsg.ApiVersionsResponse).ApiKeys {
-			if k.ApiKey == next.Key() {
-				next.SetVersion(min(next.GetVersion(), k.MaxVersion))
-			}
+			w.versions[k.ApiKey] = k.MaxVersion
+		}
+		if newest, known := w.versions[next.Key()]; known {
+			next.SetVersion(min(next.GetVersion(), newest))
 		}
 		w.head = nil
 		res, err = w.exchange(next)
@@ -151,6 +174,30 @@ const (
 	maxSession      = 365 * 24 * time.Hour
 )
 
+// logInWithin is logIn within loginWithin and ctx. It notes that the broker refuses the login.
+func (c *cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, address string) error {
+	limited, cancel := context.WithTimeout(ctx, loginWithin)
+	defer cancel()
+	until, _ := limited.Deadline()
+	err := ready.SetDeadline(until)
+	// What waits for an answer ends with ctx.
+	stop := context.AfterFunc(ctx, func() { _ = ready.SetDeadline(time.Unix(1, 0)) })
+	if err == nil {
+		err = c.logIn(limited, w, address)
+	}
+	switch ended := !stop(); {
+	case ended && (err == nil || errors.Is(ctx.Err(), context.Canceled)):
+		return context.Cause(ctx)
+	case err == nil:
+		return ready.SetDeadline(time.Time{})
+	case errors.Is(err, kafkago.SASLAuthenticationFailed):
+		c.mu.Lock()
+		c.refusal, c.refusedAt = err, time.Now()
+		c.mu.Unlock()
+	}
+	return err
+}
+
 // logIn authenticates a connection behind the handshake, and has the cluster connect again before
 // the session ends (KIP-368): a broker closes the connection at the first request behind that.
 // kafka-go's own login does not tell how long it lasts.
@@ -163,12 +210,19 @@ func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
 	if err != nil {
 		return err
 	}
+	newest, known := w.versions[int16(kmsg.SASLAuthenticate)]
+	if !known {
+		return fmt.Errorf("log in at %s: %w", address, errTooOld)
+	}
 	login, text, err := c.options.SASL.start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number}))
 	for done := false; err == nil && !done; {
 		var res kmsg.Response
-		res, err = w.exchange(&kmsg.SASLAuthenticateRequest{Version: 1, SASLAuthBytes: text})
-		if errors.Is(err, io.EOF) {
-			return kafkago.SASLAuthenticationFailed
+		res, err = w.exchange(&kmsg.SASLAuthenticateRequest{Version: min(1, newest), SASLAuthBytes: text})
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			return fmt.Errorf("broker %s closes the connection during the login: it is stopping, or its log says why: %w", address, err)
+		}
+		if late, timed := errors.AsType[net.Error](err); timed && late.Timeout() {
+			return fmt.Errorf("broker %s does not answer the login in time: see its log, and whether what it asks about logins (LDAP, OAuth) answers: %w", address, err)
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"time"
 
 	"example.org/bridge/tests/faulty/failpoint"
@@ -44,6 +45,18 @@ func EndSessions(s *Sink) {
 	defer s.cluster.mu.Unlock()
 	s.cluster.renewAt = time.Now().Add(-time.Second)
 }
+
+// Dial connects to a broker as the sink does.
+func Dial(ctx context.Context, s *Sink, address string) error {
+	nc, err := s.cluster.dial(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return nc.Close()
+}
+
+// Advertised has the sink take the addresses of its brokers for those that a cluster tells.
+func Advertised(s *Sink) { s.cluster.options.Brokers = nil }
 
 // ExpiryOf is when a token expires by its own account.
 func ExpiryOf(token string) time.Time { return expiryOf(token) }

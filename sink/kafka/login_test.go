@@ -1,7 +1,9 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +79,112 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 			t.Error("the session goes on")
 		}
 	})
+}
+
+// loginTo returns a sink that never connects by itself, and an address that it may.
+func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfake.Cluster, *kafka.Sink, string) {
+	c := fake(t)
+	answerLogins(c, kafka.OAuthBearer, func(_ []byte, r *kmsg.SASLAuthenticateResponse) { answer(r) })
+	var held tokens
+	held.put("good")
+	return c, open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login()}), c.ListenAddrs()[0]
+}
+
+func TestALoginTellsHowLongItLasts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		code         int16
+		ms           int64
+		least, wants time.Duration
+	}{
+		{"a minute", 0, 60_000, 47 * time.Second, 48 * time.Second},
+		{"for ever", 0, 0, 0, 0},
+		{"a negative time", 0, -1, 0, 0},
+		{"longer than a lifetime", 0, math.MaxInt64, 291 * 24 * time.Hour, 292 * 24 * time.Hour},
+		{"a refusal", int16(kafkago.SASLAuthenticationFailed), 60_000, 0, 0},
+	} {
+		_, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) { r.ErrorCode, r.SessionLifetimeMillis = c.code, c.ms })
+		if err := kafka.Dial(deadline(t), s, address); (err != nil) != (c.code != 0) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := kafka.Renewal(s); got < c.least || got > c.wants {
+			t.Errorf("%s: the sink will connect again in %v", c.name, got)
+		}
+	}
+}
+
+// TestARefusedLoginIsNotTriedAtAllBrokers of a list, one after the other.
+func TestARefusedLoginIsNotTriedAtAllBrokers(t *testing.T) {
+	var logins atomic.Int64
+	c, s, _ := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) {
+		logins.Add(1)
+		r.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
+	})
+	for _, address := range c.ListenAddrs() {
+		if err := kafka.Dial(deadline(t), s, address); !errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			t.Error(err)
+		}
+	}
+	if n := logins.Load(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+	until(t, "it logs in again", func() bool { return kafka.Dial(deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1 })
+}
+
+// TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
+func TestALoginWithoutAnAnswer(t *testing.T) {
+	end, asked := make(chan struct{}), make(chan struct{}, 2)
+	c := fake(t)
+	t.Cleanup(func() { close(end) })
+	answerLogins(c, kafka.OAuthBearer, func([]byte, *kmsg.SASLAuthenticateResponse) {
+		asked <- struct{}{}
+		c.SleepControl(func() { <-end })
+	})
+	var held tokens
+	held.put("good")
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login()})
+	ctx, cancel := context.WithCancel(deadline(t))
+	go func() { <-asked; cancel() }()
+	if err := kafka.Dial(ctx, s, c.ListenAddrs()[0]); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(deadline(t), 300*time.Millisecond)
+	defer cancel()
+	if err := kafka.Dial(ctx, s, c.ListenAddrs()[1]); err == nil || !strings.Contains(err.Error(), "see its log") {
+		t.Errorf("at the limit: %v", err)
+	}
+}
+
+// TestWhatIsNoWrongPassword is not taken for one: a connection that closes, a mechanism that an
+// advertised broker does not have, and a broker of another version.
+func TestWhatIsNoWrongPassword(t *testing.T) {
+	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.Plain, "user", "right"))
+	login := &kafka.SASL{Mechanism: kafka.Plain, Username: "user", Password: func() (string, error) { return "closes", nil }}
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: login})
+	if err := kafka.Dial(deadline(t), s, c.ListenAddrs()[0]); err == nil || errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "during the login") {
+		t.Errorf("a connection that closes: %v", err)
+	}
+	bearer, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) {
+		if r.Version != 0 {
+			t.Errorf("version %d", r.Version)
+		}
+	})
+	bearer.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		res := r.ResponseKind().(*kmsg.ApiVersionsResponse)
+		for _, key := range []kmsg.Key{kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.Metadata} {
+			res.ApiKeys = append(res.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: int16(key)})
+		}
+		return res, nil, true
+	})
+	if err := kafka.Dial(deadline(t), s, address); err != nil {
+		t.Errorf("an old broker: %v", err)
+	}
+	other := fake(t)
+	answerLogins(other, kafka.Plain, func([]byte, *kmsg.SASLAuthenticateResponse) {})
+	kafka.Advertised(s)
+	if err := kafka.Dial(deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
+		t.Errorf("another mechanism: %v", err)
+	}
 }
 
 func TestExpiryOfAToken(t *testing.T) {

@@ -142,6 +142,8 @@ type wire struct {
 	// memory is used for each answer, longest bounds it.
 	memory  []byte
 	longest uint32
+	// versions are the newest ones of the broker by request, of a connection that negotiates.
+	versions map[int16]int16
 	// head is what has come of the size and the id of an answer.
 	head []byte
 }

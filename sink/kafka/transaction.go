@@ -32,7 +32,8 @@ var (
 	errRefused = errors.New("a record was refused")
 	// errStalled: a partition did not answer in time.
 	errStalled = errors.New("a partition did not answer")
-	// errTorn: a caller has left while its batch was sent in part.
+	// errTorn: a caller has left before all of its batch was sent and stored, so the transaction
+	// of all is aborted.
 	errTorn = errors.New("nobody waits for the rest of a batch")
 )
 

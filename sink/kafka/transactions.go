@@ -172,6 +172,10 @@ func (t *transactions) giveBack(list []*call) {
 	t.queue = append(list, t.queue...)
 }
 
+// prune leaves out the batches whose callers have left: they would abort the transaction. The
+// caller has locked mu.
+func (t *transactions) prune() { t.queue = slices.DeleteFunc(t.queue, (*call).gone) }
+
 // dequeue returns what may be in one transaction, up to so many bytes and one batch more: batches
 // without a partition that did not answer, or with held one that has such a partition. The caller
 // has locked mu.
@@ -206,6 +210,7 @@ func (t *transactions) next() []*call {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.prune()
 	if len(t.queue) == 0 || t.life.Err() != nil {
 		t.busy = false
 		return nil
@@ -261,6 +266,7 @@ func (t *transactions) transact(ctx context.Context, list []*call) {
 			break
 		}
 		t.mu.Lock()
+		t.prune()
 		list = t.dequeue(false, room)
 		t.mu.Unlock()
 		if len(list) == 0 {

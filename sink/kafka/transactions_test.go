@@ -17,6 +17,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
 )
 
@@ -128,6 +129,39 @@ func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {
 	}
 	if n := compare(t, append(sent, after...), committed(t, "one", c.ListenAddrs())); n > 0 {
 		t.Errorf("%d messages are there twice", n)
+	}
+}
+
+// TestACallerThatLeavesBeforeItsBatchIsSent takes no transaction of others with it.
+func TestACallerThatLeavesBeforeItsBatchIsSent(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	aborted := 0
+	c.ControlKey(int16(kmsg.EndTxn), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !r.(*kmsg.EndTxnRequest).Commit {
+			aborted++
+		}
+		return nil, nil, false
+	})
+	reached, resume := hangAt(s, failpoint.TransactionAdded)
+	sent := series("one", "sent", 0, 3, 3)
+	first := sinktest.Publishing(deadline(t), s, sent)
+	<-reached
+	ctx, leave := context.WithCancel(deadline(t))
+	second := sinktest.Publishing(ctx, s, series("one", "left", 0, 3, 3))
+	until(t, "the second batch waits", func() bool { return kafka.Waiting(s) == 1 })
+	leave()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("the second batch ends with %v", err)
+	}
+	resume()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 || aborted > 0 {
+		t.Errorf("%d messages are there twice, %d transactions are aborted", n, aborted)
 	}
 }
 
