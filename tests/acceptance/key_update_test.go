@@ -54,6 +54,18 @@ func TestUpdatesOfAKey(t *testing.T) {
 		if n := k.daemon.Metric(reconciledRows); n == 0 {
 			t.Errorf("%s is 0 after a reconcile", reconciledRows)
 		}
+		t.Run("while bridge is killed, also with its checkpoint lost", func(t *testing.T) {
+			k.seen = k.tape.Count()
+			k.daemon.Kill()
+			k.do("UPDATE ns SET Name = 'killed' WHERE Name = 'store'")
+			k.daemon.Start()
+			k.expect("Added killed+0", "Deleted store+0")
+			k.daemon.Kill()
+			loseCheckpoint(k.daemon)
+			k.do("UPDATE ns SET Name = 'lost' WHERE Name = 'killed'")
+			k.daemon.Start()
+			k.expect("Added lost+0", "Deleted killed+0")
+		})
 		mustVerify(t, k.daemon.Env)
 	})
 }
