@@ -1,5 +1,3 @@
-// Package nats has the drivers of nats:, for servers of NATS with JetStream, and of embedded:, for
-// such a server inside the process.
 package nats
 
 import (
