@@ -67,14 +67,6 @@ func (m *Message) EachHeader(yield func(name, value string)) {
 	m.eachHeader(r, yield)
 }
 
-// HeaderNames returns the names of all headers in the order of EachHeader.
-func HeaderNames() (names []string) {
-	// A message without a value has every header that a message may have.
-	m := Message{Form: 1, Server: "s", TraceParent: "t", Bare: &Bare{Previous: "p", Reason: "r"}}
-	m.EachHeader(func(name, _ string) { names = append(names, name) })
-	return names
-}
-
 // rendered are the values of headers that are not texts of the message.
 type rendered struct{ row, at, state, form, time string }
 
