@@ -56,11 +56,7 @@ type Prepared struct{ lookup }
 // Prepare looks up what Decide needs of rows of a shard. A batch of the shard may be on its way:
 // Decide looks up again what that changes.
 func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepared) error {
-	p.begin(len(rows))
-	for i := range rows {
-		p.add(v, shard, rows[i].ID, rows[i].Entity)
-	}
-	return p.run(ctx, v)
+	return p.find(ctx, v, shard, rows)
 }
 
 // Decide appends to dst what rows say, in their order, and claims what is news or changes the
@@ -68,15 +64,15 @@ func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepare
 // error nothing is claimed. The decisions share the memory of rows.
 // Invariant 3: rows are decided in the order of their reads.
 func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, dst []Decision) ([]Decision, error) {
+	var err error
 	if p == nil {
-		p = &Prepared{c.lookup}
-		if err := v.Prepare(ctx, c.shard, rows, p); err != nil {
-			return dst, err
-		}
+		err = c.lookup.find(ctx, v, c.shard, rows)
+	} else {
+		c.lookup, p.lookup = p.lookup, c.lookup
+		// Most of what has changed since Prepare is looked up without the lock.
+		err = c.lookup.repeat(ctx, v)
 	}
-	c.lookup, p.lookup = p.lookup, c.lookup
-	// Most of what has changed since Prepare is looked up without the lock.
-	if err := c.lookup.repeat(ctx, v); err != nil {
+	if err != nil {
 		return dst, err
 	}
 	v.lock()

@@ -203,6 +203,15 @@ func (l *lookup) add(v *View, shard string, row uint64, entity []byte) {
 	l.asks = append(l.asks, ask)
 }
 
+// find looks up what the store has of the entities of rows of a shard.
+func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) error {
+	l.begin(len(rows))
+	for i := range rows {
+		l.add(v, shard, rows[i].ID, rows[i].Entity)
+	}
+	return l.run(ctx, v)
+}
+
 // key returns what is stored of the i-th entity.
 func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
 
