@@ -134,8 +134,8 @@ type Headers struct {
 	form    []byte
 }
 
-// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB, or as
-// much as a longer key.
+// Each calls yield as m.EachHeader does. The values may be kept until Reset, each holds at most
+// 4 KiB, or as much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	if !m.isDocument() && (h.at == "" || !m.Time.Equal(h.time)) {
 		h.time, h.at = m.Time, publishedAt(m.Time)
@@ -151,6 +151,9 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	}
 	m.eachHeader(r, yield)
 }
+
+// Reset uses the memory of the values again: none from before may be used any more.
+func (h *Headers) Reset() { h.numbers.Reset() }
 
 // Number returns n in decimal digits. The result stays valid.
 func (h *Headers) Number(n uint64) string {

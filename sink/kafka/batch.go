@@ -74,6 +74,7 @@ func (r *records) add(m *sink.Message) bool {
 		first = stamp
 	}
 	h, n := r.headers[:0], int64(0)
+	r.texts.Reset()
 	r.texts.Each(m, func(name, value string) {
 		h = append(binary.AppendVarint(h, int64(len(name))), name...)
 		h = append(binary.AppendVarint(h, int64(len(value))), value...)
