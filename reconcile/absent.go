@@ -225,15 +225,15 @@ func (p *pass) finish(ctx context.Context) error {
 	if err := p.save(ctx); err != nil {
 		return err
 	}
-	if !p.wish.due {
+	if !p.demand.due {
 		return nil
 	}
-	p.answered = p.wish
+	p.answered = p.demand
 	if p.opts.Kind == event.Release && p.unjudged != "" {
 		// What another server lacks may be a row that was missed.
 		return nil
 	}
-	if err := p.opts.Owner.Reconciled(ctx, p.wish.number); err != nil {
+	if err := p.opts.Owner.Reconciled(ctx, p.demand.number); err != nil {
 		return fmt.Errorf("record that %s was reconciled: %w", p.opts.Shard, err)
 	}
 	return nil

@@ -102,13 +102,13 @@ func (w *world) play(script string) {
 			if _, err := w.Nominate(w.t.Context(), reconcile.Nomination{Rows: []source.Range{{First: id, Last: id}}}); err != nil {
 				w.t.Error(err)
 			}
-		case "wish":
+		case "demand":
 			w.mu.Lock()
-			w.wish = w.id(words[0])
+			w.demand = w.id(words[0])
 			w.mu.Unlock()
-		case "answered": // the wishes that were, in all
+		case "answered": // the demands that were, in all
 			if got := strings.Trim(fmt.Sprint(w.answered), "[]"); got != strings.Join(words, " ") {
-				w.t.Errorf("the wishes %s were answered, want %v", got, words)
+				w.t.Errorf("the demands %s were answered, want %v", got, words)
 			}
 		default:
 			w.t.Fatalf("unknown step %q", step)

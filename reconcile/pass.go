@@ -18,8 +18,8 @@ type pass struct {
 	rowReads
 	mode Mode
 	run  Run
-	// wish is what the owner wished when the pass began.
-	wish wish
+	// demand is what the owner demanded when the pass began.
+	demand demand
 	// newDay says that the run before began on another day, in UTC, than this pass.
 	newDay bool
 	// resumed says that run was on record and had not ended.
@@ -77,7 +77,7 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.wish = wishOf(p.opts.Owner)
+	p.demand = demandOf(p.opts.Owner)
 	if _, running := p.opts.Owner.Reach(); !running {
 		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
@@ -102,8 +102,8 @@ func (p *pass) begin(ctx context.Context) error {
 	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
 	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor
-	// Where the owner wishes a run, the whole table is compared.
-	p.resumed = cutShort && !p.wish.due
+	// Where the owner demands a run, the whole table is compared.
+	p.resumed = cutShort && !p.demand.due
 	if p.resumed {
 		last.Allowed = allowed
 		last.Bound = min(last.Bound, reach)

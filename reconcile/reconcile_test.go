@@ -33,10 +33,10 @@ func TestRunJudges(t *testing.T) {
 			fill a 60; delete 50; before 3 server other; cut 6; server memory; want scanned=59 unjudged resumed unverified`,
 		"deletes that a person has allowed, once it is resumed": `
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; want scanned=2 deleted=58 gone=58 resumed`,
-		// A wish is answered once the whole table is compared, by a run that began after it.
-		"a wish":                        "fill a 30; run; answered; wish 4; dry; answered; run; answered 4",
-		"no wish that came later":       "fill a 30; before 3 wish 5; run; answered",
-		"a wish though the guard trips": "fill a 30; truncate; wish 1; want gone=30 guard unverified; answered 1",
+		// A demand is answered once the whole table is compared, by a run that began after it.
+		"a demand":                        "fill a 30; run; answered; demand 4; dry; answered; run; answered 4",
+		"no demand that came later":       "fill a 30; before 3 demand 5; run; answered",
+		"a demand though the guard trips": "fill a 30; truncate; demand 1; want gone=30 guard unverified; answered 1",
 	} {
 		t.Run(name, inBubble(func(t *testing.T) { newWorld(t, event.Capability).play(script) }))
 	}

@@ -29,8 +29,8 @@ type Reconciler struct {
 
 	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
 	reading chan struct{}
-	// answered is the wish that the last run answered. It serves the goroutine of the runs.
-	answered wish
+	// answered is the demand that the last run answered. It serves the goroutine of the runs.
+	answered demand
 }
 
 // New returns a reconciler under o.
@@ -267,20 +267,21 @@ type Owner interface {
 	// Reach returns the saved position of the shard, up to which a scan may judge; false while the
 	// shard does not run.
 	Reach() (position uint64, ok bool)
-	// ReconcileDue reports whether a run has to follow at once; wish is the number of that wish.
-	ReconcileDue() (wish uint64, due bool)
-	// Reconciled says that a run which began after wish was returned has compared the whole table,
-	// and returns once that is applied.
-	Reconciled(ctx context.Context, wish uint64) error
+	// ReconcileDue reports whether a run has to follow at once; demand is the number of that
+	// demand.
+	ReconcileDue() (demand uint64, due bool)
+	// Reconciled says that a run which began after demand was returned has compared the whole
+	// table, and returns once that is applied.
+	Reconciled(ctx context.Context, demand uint64) error
 }
 
-// wish is an owner's wish that a run follows at once, if it is due.
-type wish struct {
+// demand is an owner's demand that a run follows at once, if it is due.
+type demand struct {
 	number uint64
 	due    bool
 }
 
-func wishOf(o Owner) (w wish) {
+func demandOf(o Owner) (w demand) {
 	w.number, w.due = o.ReconcileDue()
 	return w
 }

@@ -25,7 +25,7 @@ type Scheduled struct {
 
 // Scheduler runs the reconcilers of a process: each at a random time between half and all of its
 // interval after its last run; at once if the last run is older than that or was cut short, or if
-// the owner wishes it; and on request. It is safe for concurrent use.
+// the owner demands it; and on request. It is safe for concurrent use.
 type Scheduler struct {
 	log   *slog.Logger
 	turns []*turn
@@ -38,7 +38,7 @@ type Scheduler struct {
 // turn is a shard in the schedule. The mutex of the scheduler guards it.
 type turn struct {
 	Scheduled
-	// due is when the next run begins, hold the earliest time of one that the owner wishes for.
+	// due is when the next run begins, hold the earliest time of one that the owner demands for.
 	due, hold time.Time
 	// asked are the pending requests.
 	asked []request
@@ -63,8 +63,8 @@ const (
 	// it looks.
 	startTime = time.Minute
 	startPoll = time.Second
-	// wishPoll is how often owners are asked for their wishes.
-	wishPoll = time.Second
+	// demandPoll is how often owners are asked for their demands.
+	demandPoll = time.Second
 	// logEvery is the least time between two log lines that say the same of a shard.
 	logEvery = time.Minute
 )
@@ -187,13 +187,13 @@ func (s *Scheduler) next(turns []*turn) (now *turn, asked *Mode, wait time.Durat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var asks *turn
-	wait = wishPoll
+	wait = demandPoll
 	for _, t := range turns {
 		if len(t.asked) > 0 && (asks == nil || t.asked[0].from.Before(asks.asked[0].from)) {
 			asks = t
 		}
 		if until := time.Until(t.begins()); now == nil || until < wait {
-			now, wait = t, min(until, wishPoll)
+			now, wait = t, min(until, demandPoll)
 		}
 	}
 	if asks != nil {
@@ -216,7 +216,7 @@ func (t *turn) begins() time.Time {
 	if !t.hold.Before(t.due) {
 		return t.due
 	}
-	if w := wishOf(t.opts.Owner); !w.due || w == t.answered {
+	if w := demandOf(t.opts.Owner); !w.due || w == t.answered {
 		return t.due
 	}
 	if _, running := t.opts.Owner.Reach(); !running {

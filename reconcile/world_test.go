@@ -41,9 +41,9 @@ type world struct {
 	reused  bool
 	stopped bool
 	page    source.Page
-	// wish is the number of the last wish for a run, 0 if none is due.
-	wish uint64
-	// answered are the wishes that were answered.
+	// demand is the number of the last demand for a run, 0 if none is due.
+	demand uint64
+	// answered are the demands that were answered.
 	answered []uint64
 	// late is the number of a registration that is not in force; 0 for none.
 	late uint32
@@ -146,15 +146,15 @@ func (w *world) Reach() (uint64, bool) {
 func (w *world) ReconcileDue() (uint64, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wish, w.wish > 0
+	return w.demand, w.demand > 0
 }
 
 // Reconciled implements reconcile.Owner.
-func (w *world) Reconciled(_ context.Context, wish uint64) error {
+func (w *world) Reconciled(_ context.Context, demand uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.answered = append(w.answered, wish); wish == w.wish {
-		w.wish = 0
+	if w.answered = append(w.answered, demand); demand == w.demand {
+		w.demand = 0
 	}
 	return nil
 }

@@ -45,14 +45,14 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	logger.Info("bridge runs", args...)
 	defer logger.Info("bridge ended")
-	told := make(chan struct{})
-	untold := context.AfterFunc(ctx, func() {
-		defer close(told)
+	logged := make(chan struct{})
+	notLogged := context.AfterFunc(ctx, func() {
+		defer close(logged)
 		logger.Info("stopping, Ctrl-C again stops at once, nothing is lost", "timeout", cfg.ShutdownTimeout)
 	})
 	defer func() {
-		if !untold() {
-			<-told
+		if !notLogged() {
+			<-logged
 		}
 	}()
 	defer collectOften()()

@@ -247,7 +247,7 @@ func (o *savedPosition) Nominate(context.Context, reconcile.Nomination) (reconci
 	return reconcile.Verdict{}, errors.New("a dry run publishes nothing")
 }
 
-// ReconcileDue implements reconcile.Owner. A dry run follows no wish.
+// ReconcileDue implements reconcile.Owner. A dry run serves no demand.
 func (o *savedPosition) ReconcileDue() (uint64, bool) { return 0, false }
 
 // Reconciled implements reconcile.Owner.

@@ -260,7 +260,7 @@ func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *compari
 		if f.proof() == unproven {
 			s.unproven--
 		} else if f.proof() == doubted {
-			s.acquit(ev.ID)
+			s.clearDoubt(ev.ID)
 		}
 		f.time = f.time&^3 | int64(proven)
 	case f.proof() == doubted:
@@ -371,7 +371,7 @@ func (s *table) compareState(row source.Row, n *entity, l *comparison) {
 // confirm notes that the row that was encoded last proves the last event.
 func (s *table) confirm(n *entity, id string) {
 	if n.flags.proof() == doubted {
-		s.acquit(id)
+		s.clearDoubt(id)
 	} else {
 		s.unproven--
 	}

@@ -50,14 +50,14 @@ const mostDomains = 10
 // doubt is what may excuse events: lossy columns, and that all events of their kind are as
 // unproven.
 type doubt struct {
-	columns   columns
-	strangers *strangers
+	columns        columns
+	unknownMembers *unknownMembers
 }
 
-// strangers are the events of one kind that the table makes no more. An event from before a column
-// was dropped, renamed or changed has company: others of its kind, or it is among the first. One
-// alone, after events of the table's shape, was altered.
-type strangers struct {
+// unknownMembers are the events of one kind that the table makes no more. An event from before a
+// column was dropped, renamed or changed has company: others of its kind, or it is among the first.
+// One alone, after events of the table's shape, was altered.
+type unknownMembers struct {
 	count uint64
 	first Example
 	// late says that the first of them came after an event of the table's shape, proven that its
@@ -244,7 +244,7 @@ func (s *table) alter(m *Message, e *envelope, why string) {
 }
 
 // doubt puts an event aside: whether columns are lossy shows when the table has been read.
-func (s *table) doubt(m *Message, e *envelope, v *verdict, of *strangers) {
+func (s *table) doubt(m *Message, e *envelope, v *verdict, of *unknownMembers) {
 	found := s.doubts[doubt{v.doubt, of}]
 	if found == nil {
 		found = new(Finding)
@@ -253,8 +253,8 @@ func (s *table) doubt(m *Message, e *envelope, v *verdict, of *strangers) {
 	found.add(s.tally.most, 1, s.example(m, e, v, v.why))
 }
 
-// acquit withdraws the doubt about an event, which the row that was encoded last has proven.
-func (s *table) acquit(id string) {
+// clearDoubt withdraws the doubt about an event, which the row that was encoded last has proven.
+func (s *table) clearDoubt(id string) {
 	if found := s.doubts[doubt{s.present(&s.row), nil}]; found != nil && found.Count > 0 {
 		found.Count--
 		found.Examples = slices.DeleteFunc(found.Examples, func(e Example) bool { return e.Event == id })
@@ -277,14 +277,14 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	}
 	s.scratch = d
 	kind := maphash.Bytes(seed, d)
-	found := s.strangers[kind]
+	found := s.unknownMembers[kind]
 	if found == nil {
 		what := "it has a member of no column"
 		if !v.strange {
 			what = "a member has another type than its column makes"
 		}
-		found = &strangers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !v.strange}
-		s.strangers[kind] = found
+		found = &unknownMembers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !v.strange}
+		s.unknownMembers[kind] = found
 	}
 	found.count++
 	if found.fits = found.fits || v.proof == proven; v.proof == unproven && v.why != "" {
@@ -297,16 +297,16 @@ func (s *table) finish() {
 	for of, found := range s.doubts {
 		excused := s.lossy&of.columns != 0
 		switch {
-		case of.strangers == nil && excused:
+		case of.unknownMembers == nil && excused:
 			s.unproven += found.Count
-		case of.strangers == nil:
+		case of.unknownMembers == nil:
 			s.tally.add(altered, found.Count, found.Examples...)
-		case of.strangers.fits && !excused:
+		case of.unknownMembers.fits && !excused:
 			s.unproven -= found.Count
 			s.tally.add(altered, found.Count, found.Examples...)
 		}
 	}
-	for _, one := range s.strangers {
+	for _, one := range s.unknownMembers {
 		if one.count == 1 && one.late && (one.retyped || !one.proven) {
 			s.tally.add(altered, 1, one.first)
 			if !one.proven {

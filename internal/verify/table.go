@@ -49,10 +49,10 @@ type table struct {
 	refused  map[[16]byte]bool
 	// doubts are events that are judged once the table has been read.
 	doubts map[doubt]*Finding
-	// strangers are the events with a member of no column, or of another type than its column, and
-	// usual the partitions where an event of the table's shape has come.
-	strangers map[uint64]*strangers
-	usual     map[int]bool
+	// unknownMembers are the events with a member of no column, or of another type than its column,
+	// and usual the partitions where an event of the table's shape has come.
+	unknownMembers map[uint64]*unknownMembers
+	usual          map[int]bool
 	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
 	last              attempt
 	firstRow, lastRow uint64
@@ -68,7 +68,7 @@ func (r *run) newTable(o Shard) *table {
 	s := &table{
 		schema: newSchema(o, r.Domain), run: r,
 		tails: make(map[int]uint64), rejected: make(map[uint64]bool), refused: make(map[[16]byte]bool),
-		doubts: make(map[doubt]*Finding), strangers: make(map[uint64]*strangers), usual: make(map[int]bool),
+		doubts: make(map[doubt]*Finding), unknownMembers: make(map[uint64]*unknownMembers), usual: make(map[int]bool),
 	}
 	if o.Kind == event.Release {
 		s.facts = newFacts()
@@ -85,8 +85,8 @@ type suspect struct {
 	entity uint32
 }
 
-// twin is a row whose key another table of the stream had, too, when it was seen.
-type twin struct {
+// duplicate is a row whose key another table of the stream had, too, when it was seen.
+type duplicate struct {
 	comparison
 	// key has the values of its key columns.
 	key [][]byte
@@ -234,7 +234,7 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for i, s := range list {
 		ids[i] = source.Range{First: s.row, Last: s.row}
 	}
-	var twins []twin
+	var duplicates []duplicate
 	if err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
 		for ; list[0].row < row.ID; list = list[1:] {
 			t.vanished(list[0])
@@ -252,11 +252,11 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 		case !last:
 			t.suspect(&l)
 		case l.double:
-			w := twin{comparison: l}
+			w := duplicate{comparison: l}
 			for _, c := range t.columns.Key {
 				w.key = append(w.key, bytes.Clone(row.Values[c]))
 			}
-			twins = append(twins, w)
+			duplicates = append(duplicates, w)
 		default:
 			t.conclude(&l)
 		}
@@ -266,18 +266,18 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for _, s := range list {
 		t.vanished(s)
 	}
-	if len(twins) == 0 {
+	if len(duplicates) == 0 {
 		return nil
 	}
 	for _, other := range t.tables {
 		if other != t {
-			if err := other.findTwins(ctx, twins); err != nil {
+			if err := other.findDuplicates(ctx, duplicates); err != nil {
 				return err
 			}
 		}
 	}
-	for i := range twins {
-		t.concludeTwin(&twins[i])
+	for i := range duplicates {
+		t.concludeDuplicate(&duplicates[i])
 	}
 	return nil
 }
@@ -293,9 +293,9 @@ func (t *table) vanished(s suspect) {
 	}
 }
 
-// findTwins finds the rows of the table that have the keys of twins.
-func (t *table) findTwins(ctx context.Context, list []twin) error {
-	keys, index := make([][][]byte, len(list)), make(map[uint32]*twin, len(list))
+// findDuplicates finds the rows of the table that have the keys of duplicates.
+func (t *table) findDuplicates(ctx context.Context, list []duplicate) error {
+	keys, index := make([][][]byte, len(list)), make(map[uint32]*duplicate, len(list))
 	for i := range list {
 		keys[i], index[list[i].entity] = list[i].key, &list[i]
 	}
@@ -305,10 +305,10 @@ func (t *table) findTwins(ctx context.Context, list []twin) error {
 	}
 	if half := len(list) / 2; page.More && half > 0 {
 		// It proves nothing about the rows that it lacks.
-		if err := t.findTwins(ctx, list[:half]); err != nil {
+		if err := t.findDuplicates(ctx, list[:half]); err != nil {
 			return err
 		}
-		return t.findTwins(ctx, list[half:])
+		return t.findDuplicates(ctx, list[half:])
 	}
 	for _, row := range page.Rows {
 		l := t.compare(row, page.Now)
@@ -319,8 +319,8 @@ func (t *table) findTwins(ctx context.Context, list []twin) error {
 	return nil
 }
 
-// concludeTwin reports a row: alone, or with that of another table, once for both.
-func (t *table) concludeTwin(w *twin) {
+// concludeDuplicate reports a row: alone, or with that of another table, once for both.
+func (t *table) concludeDuplicate(w *duplicate) {
 	n := t.get(w.entity)
 	if w.other == nil {
 		n.flags &^= double

@@ -75,8 +75,8 @@ type series struct {
 	// waiting are under way and will be answered, silent those that ask for no answer. bytes is the
 	// size of both.
 	waiting, silent, bytes int
-	// mute counts the messages sent since one asked for an answer, muteBytes is their size.
-	mute, muteBytes int
+	// unacked counts the messages sent since one asked for an answer, unackedBytes is their size.
+	unacked, unackedBytes int
 	// window is how many messages may be under way. It begins at 1 and grows with each
 	// acknowledgement.
 	window int
@@ -88,8 +88,8 @@ type series struct {
 
 	// over: nothing more is sent in this series.
 	over bool
-	// broken: a message was refused, by its fence where shut, or is a repeat.
-	broken, shut bool
+	// broken: a message was refused, by its fence where rejected, or is a repeat.
+	broken, rejected bool
 	// moved: the series ends to change over to a fenced one.
 	moved bool
 	// heard is when the last answer came, or the first of those under way was sent.
@@ -219,17 +219,17 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 	// message. The last of a call always asks, and so does what was refused before.
 	pending := !c.stopped && slices.Contains(c.out.Status[min(c.next, c.limit):c.limit], sink.Pending)
 	f.silent = r.fenced && c.fault == "" && pending &&
-		(r.mute+1)*answersPerWindow < r.window && (r.muteBytes+f.size)*answersPerWindow < r.options.WindowBytes
+		(r.unacked+1)*answersPerWindow < r.window && (r.unackedBytes+f.size)*answersPerWindow < r.options.WindowBytes
 	token, reply := r.tail, ""
 	if f.silent {
 		r.silent++
-		r.mute, r.muteBytes = r.mute+1, r.muteBytes+f.size
+		r.unacked, r.unackedBytes = r.unacked+1, r.unackedBytes+f.size
 	} else {
 		if r.waiting++; r.waiting == 1 {
 			r.heard = now
 		}
 		reply = r.wire.reply(token)
-		r.mute, r.muteBytes = 0, 0
+		r.unacked, r.unackedBytes = 0, 0
 	}
 	m := r.env.fill(&c.batch[f.index], reply)
 	r.env.set(headerMsgID, f.id)
@@ -312,7 +312,7 @@ func (r *series) refuse(token uint64, a ack) {
 	f := r.at(token)
 	r.close(f, refused)
 	f.answer = a
-	r.over, r.broken, r.shut = true, true, r.shut || a.fenceBroken()
+	r.over, r.broken, r.rejected = true, true, r.rejected || a.fenceBroken()
 }
 
 // close takes f off the window.
@@ -373,8 +373,9 @@ func (r *series) end() {
 		if cause == nil {
 			cause = f
 		}
-		// What asked for no answer was on the stream before a shut fence told, or is not.
-		told := f.silent && r.shut && r.err == nil && r.wire.alive()
+		// What asked for no answer was on the stream before a fence that refused said so, or is
+		// not.
+		told := f.silent && r.rejected && r.err == nil && r.wire.alive()
 		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		f.call.answered(1)
 	}

@@ -222,7 +222,7 @@ func (w *worker) ended(r *series) {
 		// Without fences each message says for itself why it is refused. Repeats seldom come alone,
 		// and each of them would end a fenced series.
 		w.unfenced, w.clean = true, 0
-		if r.shut {
+		if r.rejected {
 			w.foreign = r.heard
 		}
 	}

@@ -32,9 +32,9 @@ var (
 	errRefused = errors.New("a record was refused")
 	// errStalled: a partition did not answer in time.
 	errStalled = errors.New("a partition did not answer")
-	// errTorn: a caller has left before all of its batch was sent and stored, so the transaction
-	// of all is aborted.
-	errTorn = errors.New("nobody waits for the rest of a batch")
+	// errPartlySent: a caller has left before all of its batch was sent and stored, so the
+	// transaction of all is aborted.
+	errPartlySent = errors.New("nobody waits for the rest of a batch")
 )
 
 // transaction serves one goroutine.
@@ -44,8 +44,8 @@ type transaction struct {
 	// calls are the batches in it, partitions those that the coordinator has added.
 	calls      []*call
 	partitions []*worker
-	// vague: a request to the coordinator had no answer at first, and may arrive once more.
-	vague bool
+	// mayRepeat: a request to the coordinator had no answer at first, and may arrive once more.
+	mayRepeat bool
 	// open: records that were sent have no answer.
 	open bool
 }
@@ -82,7 +82,7 @@ func (x *transaction) send(ctx context.Context, list []*call) error {
 		if len(batches) == 0 {
 			x.t.step("TransactionSent")
 			if slices.ContainsFunc(list, (*call).torn) {
-				return errTorn
+				return errPartlySent
 			}
 			return nil
 		}
@@ -130,7 +130,7 @@ func (x *transaction) request(ctx context.Context, do func() (generation int, er
 		return lost(err) || errors.As(err, &topic)
 	}
 	unanswered, err := x.t.producer.retry(ctx, final, do)
-	x.vague = x.vague || unanswered
+	x.mayRepeat = x.mayRepeat || unanswered
 	return err
 }
 
@@ -163,7 +163,7 @@ func (x *transaction) commit(ctx context.Context) {
 		}
 		x.t.step("TransactionEnded")
 	}
-	if x.vague {
+	if x.mayRepeat {
 		// A late copy of a request is of the former epoch then.
 		x.t.producer.fresh = false
 	}
@@ -207,7 +207,7 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 			refused = true
 			c.end(nil)
 		case c.torn():
-			c.end(errTorn)
+			c.end(errPartlySent)
 		case c.any(func(r *portion) bool { return r.worker.failure != nil }):
 			c.end(errAgain)
 		default:
