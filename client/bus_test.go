@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.org/bridge/client"
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
 )

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/backoff"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 )
 
 // Handler handles one event. Its context ends when another process of the group takes over: what
@@ -105,7 +105,7 @@ func (e *Events) tp(name string) *consumed {
 }
 
 // each hands out one message, again and again until it is handled.
-func (e *Events) each(ctx context.Context, tp string, stored *sink.Stored) error {
+func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error {
 	c := e.tp(tp)
 	// A TP that comes back may meet the end of its former call.
 	c.mu.Lock()

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/internal/backoff"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 )
 
 // readAtOnce bounds how many TPs are read at the same time until the copy has caught up: each
@@ -34,7 +34,7 @@ type copying struct {
 
 // known is a TP that is read, with its number in the fold.
 type known struct {
-	sink.TP
+	bus.TP
 	number uint32
 }
 
@@ -55,7 +55,7 @@ func (t *Table) read(ctx context.Context, reader Reader) error {
 }
 
 // await waits until the bus has something to read from.
-func (t *Table) await(ctx context.Context, reader Reader) ([]sink.TP, error) {
+func (t *Table) await(ctx context.Context, reader Reader) ([]bus.TP, error) {
 	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: min(t.o.RefreshEvery, 5*time.Second)}
 	for {
 		tps, err := reader.TPs(ctx, t.o.Destinations)
@@ -96,7 +96,7 @@ func (c *copying) begin(tps int) {
 
 // follow reads a TP from its beginning and on. counted says that the copy has not caught up before
 // the end of tp.
-func (c *copying) follow(ctx context.Context, tp sink.TP, counted bool) {
+func (c *copying) follow(ctx context.Context, tp bus.TP, counted bool) {
 	c.t.mu.Lock()
 	number := c.fold.register()
 	c.t.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *copying) follow(ctx context.Context, tp sink.TP, counted bool) {
 		if counted {
 			c.arrived()
 		}
-		return r.read(ctx, sink.NoEnd)
+		return r.read(ctx, bus.NoEnd)
 	})
 }
 
@@ -217,7 +217,7 @@ func (c *copying) lost(number uint32, first uint64) bool {
 // following reads one TP for a copy. It serves one goroutine.
 type following struct {
 	*copying
-	tp     sink.TP
+	tp     bus.TP
 	number uint32
 	parser *parser
 	next   uint64
@@ -241,7 +241,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 	for {
 		from := r.next
 		var err error
-		r.next, err = r.reader.Read(ctx, sink.Span{TP: r.tp.Name, Incarnation: r.tp.Incarnation, From: from, To: to}, r.each)
+		r.next, err = r.reader.Read(ctx, bus.Span{TP: r.tp.Name, Incarnation: r.tp.Incarnation, From: from, To: to}, r.each)
 		switch {
 		case r.unread != nil:
 			return r.unread
@@ -249,7 +249,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 			return context.Cause(ctx)
 		case err == nil:
 			return nil
-		case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
+		case errors.Is(err, bus.ErrGone), errors.Is(err, bus.ErrBehind), errors.Is(err, bus.ErrExpired):
 			return fmt.Errorf("%w: %w", errAgain, err)
 		}
 		r.t.faults.fail(r.tp.Name, err)
@@ -263,7 +263,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 }
 
 // each folds one message.
-func (r *following) each(stored *sink.Stored) error {
+func (r *following) each(stored *bus.Stored) error {
 	t := r.t
 	t.faults.end()
 	whose, err := r.parser.parse(stored)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 // said is what a message says about its event. Its kind is shared by many.
@@ -33,7 +33,7 @@ func (s *said) event(stream, key string, body []byte) Event {
 // message is what a stored message says, in the memory of that one.
 type message struct {
 	said
-	stored  *sink.Stored
+	stored  *bus.Stored
 	key     []byte
 	stamp   stamp
 	hash    uint32
@@ -73,8 +73,8 @@ func newParser(o *Options) *parser {
 
 // parse reads a message into p.m, which is valid until the next call and as long as stored is. An
 // error says that a message of the stream cannot be understood.
-func (p *parser) parse(stored *sink.Stored) (found, error) {
-	var f sink.Fields
+func (p *parser) parse(stored *bus.Stored) (found, error) {
+	var f bus.Fields
 	f.Read(stored)
 	p.m = message{stored: stored, key: stored.Key}
 	if f.Stream == nil && f.State == nil && stored.Value == nil && stored.Key != nil {
@@ -82,7 +82,7 @@ func (p *parser) parse(stored *sink.Stored) (found, error) {
 		return ours, nil
 	}
 	// A version without bridge-state wrote no domain.
-	if string(f.Stream) != p.stream || string(f.Domain) != p.domain && (f.State != nil || f.Domain != nil) || string(f.Type) == sink.DeadLetterType {
+	if string(f.Stream) != p.stream || string(f.Domain) != p.domain && (f.State != nil || f.Domain != nil) || string(f.Type) == bus.DeadLetterType {
 		return foreign, nil
 	}
 	if f.Type == nil {
@@ -107,22 +107,22 @@ func (p *parser) parse(stored *sink.Stored) (found, error) {
 }
 
 // state reads the header bridge-state.
-func (p *parser) state(f *sink.Fields) (err error) {
-	var s sink.State
+func (p *parser) state(f *bus.Fields) (err error) {
+	var s bus.State
 	s, p.m.key, err = f.ParseState(p.m.stored)
-	if errors.Is(err, sink.ErrNewerForm) {
+	if errors.Is(err, bus.ErrNewerForm) {
 		return fmt.Errorf("%w: update this program", err)
 	}
 	if err != nil {
 		return err
 	}
 	p.m.stamp, p.m.hash = stamp{s.Epoch, s.Seq}, s.Hash
-	p.m.deleted = p.m.stored.Value == nil || s.Kind != sink.StateLive
+	p.m.deleted = p.m.stored.Value == nil || s.Kind != bus.StateLive
 	return nil
 }
 
 // kindOf returns the kind of a message. It allocates nothing for one that was met before.
-func (p *parser) kindOf(f *sink.Fields) *kind {
+func (p *parser) kindOf(f *bus.Fields) *kind {
 	b := p.scratch[:0]
 	for _, part := range [...][]byte{f.Type, f.Version, f.Shard} {
 		b = append(append(b, part...), 0)
@@ -140,9 +140,9 @@ func (p *parser) kindOf(f *sink.Fields) *kind {
 }
 
 // formatOf returns what the value is: a row has its time in a header.
-func formatOf(f *sink.Fields) Format {
+func formatOf(f *bus.Fields) Format {
 	switch {
-	case string(f.ContentType) == sink.ContentTypeCloud:
+	case string(f.ContentType) == bus.ContentTypeCloud:
 		return FormatCloudEvents
 	case f.Time != nil:
 		return FormatRow
@@ -163,12 +163,12 @@ type Bus interface {
 	// side by side. Those that a process has not handled come again, to it or to another one. The
 	// context of each ends when its TP is taken away; an error of each ends Consume with that
 	// error.
-	Consume(ctx context.Context, s Subscription, each func(ctx context.Context, tp string, m *sink.Stored) error) error
+	Consume(ctx context.Context, s Subscription, each func(ctx context.Context, tp string, m *bus.Stored) error) error
 }
 
-// Reader is a sink.Reader with connections of its own.
+// Reader is a bus.Reader with connections of its own.
 type Reader interface {
-	sink.Reader
+	bus.Reader
 	Close() error
 }
 
@@ -178,7 +178,7 @@ type Opening struct {
 	Destinations []string
 	// Logger is told of outages. Fault is called with each fault that is retried.
 	Logger *slog.Logger
-	Fault  sink.Fault
+	Fault  bus.Fault
 }
 
 // Subscription says what a process of a group consumes.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // Table is a copy in memory of what a capability stream says about each entity. All of its methods

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/tests/testall"

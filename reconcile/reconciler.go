@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/view"

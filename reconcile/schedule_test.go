@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 )

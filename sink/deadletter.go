@@ -15,12 +15,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// DeadLetterType and DeadLetterVersion are the Type and Version of dead letters. A dead letter is
-// not an Eiffel event: it has no envelope, and it describes a message and not an entity.
-const (
-	DeadLetterType    = "BridgeDeadLetterEvent"
-	DeadLetterVersion = "1.1.0"
-)
+// DeadLetterVersion is the Version of dead letters, whose Type is [DeadLetterType]. A dead letter
+// is not an Eiffel event: it has no envelope, and it describes a message and not an entity.
+const DeadLetterVersion = "1.1.0"
 
 // MinDeadLetter is the least limit of the size of a dead letter, in bytes. A smaller limit counts
 // as this one.

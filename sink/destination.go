@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// maxTopic is the longest name of a Kafka topic, in bytes.
-const maxTopic = 249
+	"example.org/bridge/client/bus"
+)
 
 // ParseTopic reads a template of Kafka topics. Neither {type} nor {key} is allowed: topics are not
 // made on the fly, and a message's key already tells entities apart. Whether values make a legal
@@ -18,37 +17,11 @@ func ParseTopic(text string) (*Template, error) {
 		return nil, err
 	}
 	for _, p := range t.parts {
-		if i := badTopicByte(p.literal); i >= 0 {
+		if i := bus.BadTopicByte(p.literal); i >= 0 {
 			return nil, fmt.Errorf("destination %q has %q, a Kafka topic has only letters, digits and . _ -", text, p.literal[i:i+1])
 		}
 	}
 	return t, nil
-}
-
-// CheckTopic returns nil if name is a legal Kafka topic: 1 to 249 bytes of [A-Za-z0-9._-], neither
-// "." nor ".." (org.apache.kafka.common.internals.Topic).
-func CheckTopic(name string) error {
-	switch i := badTopicByte(name); {
-	case name == "":
-		return fmt.Errorf("the Kafka topic is empty, give it a name")
-	case name == "." || name == "..":
-		return fmt.Errorf("the Kafka topic may not be %q: give it another name", name)
-	case len(name) > maxTopic:
-		return fmt.Errorf("the Kafka topic %.40q… has %d bytes, at most %d are allowed", name, len(name), maxTopic)
-	case i >= 0:
-		return fmt.Errorf("the Kafka topic %q has %q, a topic has only letters, digits and . _ -", name, name[i:i+1])
-	}
-	return nil
-}
-
-// badTopicByte returns the index of the first byte that no topic has, or -1.
-func badTopicByte(s string) int {
-	for i := range len(s) {
-		if !isTokenByte(s[i]) && s[i] != '.' {
-			return i
-		}
-	}
-	return -1
 }
 
 // ParseSubject reads a template of NATS subjects. All placeholders are allowed; each makes a part
@@ -90,25 +63,6 @@ func CheckSubject(name string) error {
 		}
 	}
 	return nil
-}
-
-// Covers reports whether pattern, a NATS subject that may have the wildcards * and >, covers every
-// subject that other, one subject or such a pattern, covers.
-func Covers(pattern, other string) bool {
-	for {
-		p, restP, moreP := strings.Cut(pattern, ".")
-		if p == ">" {
-			return true
-		}
-		o, restO, moreO := strings.Cut(other, ".")
-		if p != o && (p != "*" || o == ">") || moreP != moreO {
-			return false
-		}
-		if !moreP {
-			return true
-		}
-		pattern, other = restP, restO
-	}
 }
 
 // Vars are the values of a template's placeholders for one event.
@@ -293,15 +247,11 @@ func EscapeToken(dst []byte, value string) []byte {
 		return append(dst, '_')
 	}
 	for i := range len(value) {
-		if c := value[i]; isTokenByte(c) {
+		if c := value[i]; bus.IsTokenByte(c) {
 			dst = append(dst, c)
 		} else {
 			dst = append(dst, '%', hex[c>>4], hex[c&15])
 		}
 	}
 	return dst
-}
-
-func isTokenByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
 )
 
@@ -25,7 +26,7 @@ func TestNames(t *testing.T) {
 			"{stream}}":          "without a '{'",
 			"{stream}.%20.{tag}": `"%"`,
 		}},
-		"topic": {sink.CheckTopic, map[string]string{
+		"topic": {bus.CheckTopic, map[string]string{
 			"orders":                 "",
 			"...":                    "",
 			strings.Repeat("a", 249): "",
@@ -74,7 +75,7 @@ func TestCovers(t *testing.T) {
 		{"a.*", "a.*", true}, {"a.b", "a.*", false}, {"a.*.c", "a.b.*", false}, {"a.*.*", "a.b.*", true}, {"a.>", "a.*", true},
 		{"a.>", "a.>", true}, {"a.>", "a.b.>", true}, {">", ">", true}, {"a.*", "a.>", false}, {"*", ">", false}, {"a.b.>", "a.>", false},
 	} {
-		if got := sink.Covers(c.pattern, c.other); got != c.want {
+		if got := bus.Covers(c.pattern, c.other); got != c.want {
 			t.Errorf("Covers(%q, %q) is %t", c.pattern, c.other, got)
 		}
 	}

@@ -1,58 +1,16 @@
 package sink
 
 import (
+	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 
-	"github.com/google/uuid"
-
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/texts"
 )
-
-// The headers of messages, on every bus. Values that may differ between two sends of an event are
-// headers and never part of the event. What the value says, or the bus by itself, is no header:
-// HeaderContentType, but of a CloudEvent, HeaderType and HeaderPublishedAt belong to a message
-// whose value is no document. HeaderVersion and HeaderSchema belong to such a message, and to the
-// first one of a batch in each TP, as HeaderServer does.
-const (
-	HeaderContentType = "content-type"
-	HeaderID          = "eiffel-id"
-	HeaderType        = "eiffel-type"
-	HeaderVersion     = "eiffel-version"
-	HeaderSchema      = "bridge-schema"
-	HeaderDomain      = "bridge-domain"
-	HeaderStream      = "bridge-stream"
-	HeaderShard       = "bridge-shard"
-	HeaderRowID       = "bridge-row-id"
-	HeaderOrigin      = "bridge-origin"
-	HeaderPublishedAt = "bridge-published-at"
-	// HeaderForm tells rows apart, see [Message.AppendForm]; HeaderServer says where they were
-	// read, see [Message.Server].
-	HeaderForm   = "bridge-form"
-	HeaderServer = "bridge-server"
-	// HeaderState holds a [State] as AppendState writes it: what recovery reads (decision 17).
-	HeaderState = "bridge-state"
-)
-
-// The headers of a message whose value is the row alone, behind the others. A message without a
-// predecessor or a reason is without their headers.
-const (
-	HeaderTime     = "eiffel-time"
-	HeaderPrevious = "eiffel-previous"
-	HeaderReason   = "bridge-reason"
-)
-
-// HeaderTraceParent is a header of W3C Trace Context. It is there where bridge traces, behind
-// [HeaderState].
-const HeaderTraceParent = "traceparent"
-
-// PublishedAtFormat is the layout of HeaderPublishedAt, of a time in UTC: RFC 3339, to the
-// millisecond.
-const PublishedAtFormat = "2006-01-02T15:04:05.000Z"
 
 // EachHeader calls yield with the name and value of every header of m on a bus with keys. Headers
 // of all messages come in one order.
@@ -119,6 +77,22 @@ func (b *Bare) eachHeader(time string, yield func(name, value string)) {
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
+// AppendState appends the value of HeaderState to dst. Where keyless says that the bus has no keys,
+// the key of m is in it. It allocates nothing where dst has room.
+func (m *Message) AppendState(dst []byte, keyless bool) []byte {
+	s := m.State
+	if keyless && s.Key == "" {
+		s.Key = textOf(m.Key)
+	}
+	return bus.AppendState(dst, &s)
+}
+
+// textOf returns b as a string in the same memory.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// digestText is strict: each digest has one text.
+var digestText = base64.RawURLEncoding.Strict()
+
 // Headers yields the headers of the messages of a batch with few allocations: the messages share
 // one time, which is rendered at most once, and memory for the numbers of their rows and their
 // states. It serves one goroutine. The zero value is ready; it must not be copied.
@@ -159,115 +133,6 @@ func (h *Headers) Reset() { h.numbers.Reset() }
 func (h *Headers) Number(n uint64) string {
 	return h.numbers.Of(strconv.AppendUint(h.digits[:0], n, 10))
 }
-
-// Fields are the values of the headers of a stored message, nil where it has none. They are parts
-// of it, and valid as long. Errors share no memory with the message.
-type Fields struct {
-	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Form, Server, Time []byte
-}
-
-// Read sets f to the headers of m, in one pass. The first one of a name counts, as for
-// [Stored.Header].
-func (f *Fields) Read(m *Stored) {
-	*f = Fields{}
-	for i := range m.Headers {
-		var dst *[]byte
-		switch m.Headers[i].Name {
-		case HeaderContentType:
-			dst = &f.ContentType
-		case HeaderID:
-			dst = &f.ID
-		case HeaderType:
-			dst = &f.Type
-		case HeaderVersion:
-			dst = &f.Version
-		case HeaderSchema:
-			dst = &f.Schema
-		case HeaderDomain:
-			dst = &f.Domain
-		case HeaderStream:
-			dst = &f.Stream
-		case HeaderShard:
-			dst = &f.Shard
-		case HeaderRowID:
-			dst = &f.RowID
-		case HeaderOrigin:
-			dst = &f.Origin
-		case HeaderPublishedAt:
-			dst = &f.PublishedAt
-		case HeaderState:
-			dst = &f.State
-		case HeaderForm:
-			dst = &f.Form
-		case HeaderServer:
-			dst = &f.Server
-		case HeaderTime:
-			dst = &f.Time
-		default:
-			continue
-		}
-		if *dst == nil {
-			*dst = m.Headers[i].Value
-		}
-	}
-}
-
-// ParseID returns the id of the event.
-func (f *Fields) ParseID() (uuid.UUID, error) {
-	id, err := uuid.ParseBytes(f.ID)
-	if err != nil {
-		return id, fmt.Errorf("read the header %s: %w", HeaderID, err)
-	}
-	return id, nil
-}
-
-// ParseRowID returns the id of the row.
-func (f *Fields) ParseRowID() (uint64, error) {
-	row, err := strconv.ParseUint(textOf(f.RowID), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the header %s: %.40q is not a row id", HeaderRowID, f.RowID)
-	}
-	return row, nil
-}
-
-// ParseTime returns meta.time in ms since 1970, 0 where no header has it.
-func (f *Fields) ParseTime() (int64, error) {
-	if f.Time == nil {
-		return 0, nil
-	}
-	ms, err := strconv.ParseInt(textOf(f.Time), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the header %s: %.40q is not a number of milliseconds", HeaderTime, f.Time)
-	}
-	return ms, nil
-}
-
-// ParseState returns the state without its key, and the key of m: that of the state, if it has one.
-func (f *Fields) ParseState(m *Stored) (s State, key []byte, err error) {
-	s, err = ParseState(textOf(f.State))
-	n := len(s.Key)
-	if err != nil || n == 0 {
-		return s, m.Key, err
-	}
-	s.Key = ""
-	return s, f.State[len(f.State)-n-1 : len(f.State)-1], nil
-}
-
-// Published returns when the message was made, in ms since 1970: by its header, else by the bus; 0
-// where that is not known.
-func (f *Fields) Published(m *Stored) int64 {
-	if f.PublishedAt == nil {
-		return m.Time
-	}
-	at, err := time.Parse(PublishedAtFormat, textOf(f.PublishedAt))
-	if err != nil {
-		return 0
-	}
-	return at.UnixMilli()
-}
-
-// textOf returns b as a string in the same memory.
-func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // firstEvery is how many messages of a batch follow one that says what is the same in all of them:
 // who reads the newest messages of a TP finds it among a few hundred, however large batches are.
@@ -316,18 +181,6 @@ func (m *Message) AppendForm(dst []byte) []byte {
 	return digestText.AppendEncode(dst, b[:])
 }
 
-// ParseForm reads what AppendForm wrote, zero where that is not there or of another version.
-func (f *Fields) ParseForm() (form, born uint32) {
-	var b [8]byte
-	if len(f.Form) != digestText.EncodedLen(4) && len(f.Form) != digestText.EncodedLen(8) {
-		return 0, 0
-	}
-	if _, err := digestText.Decode(b[:], f.Form); err != nil {
-		return 0, 0
-	}
-	return binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint32(b[4:])
-}
-
 // AppendServer appends the value of HeaderServer: when the server was started, in Unix seconds and
 // 0 where that is unknown, a blank, and the server as text. Control characters become blanks.
 func AppendServer(dst []byte, started int64, server string) []byte {
@@ -342,27 +195,6 @@ func AppendServer(dst []byte, started int64, server string) []byte {
 	return dst
 }
 
-// ParseServer reads what AppendServer wrote; server is empty where that is not there.
-func (f *Fields) ParseServer() (started int64, server string) {
-	number, server, _ := strings.Cut(string(f.Server), " ")
-	started, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0, ""
-	}
-	return started, server
-}
-
-// Format is how the value of a message is written.
-type Format uint8
-
-// The formats: an Eiffel document, a CloudEvent whose data is one, and the columns of the row
-// alone. What a value does not say then, the headers say.
-const (
-	FormatEiffel Format = iota
-	FormatCloudEvents
-	FormatRow
-)
-
 // Bare is what the headers of a message say of an event whose value is the row alone.
 type Bare struct {
 	// Time is meta.time in milliseconds.
@@ -371,11 +203,29 @@ type Bare struct {
 	Previous, Reason string
 }
 
-// The values of HeaderContentType.
-const (
-	ContentType      = "application/json"
-	ContentTypeCloud = "application/cloudevents+json"
-)
+// ParseForm reads what AppendForm wrote into HeaderForm, zero where that is not there or of another
+// version.
+func ParseForm(text []byte) (form, born uint32) {
+	var b [8]byte
+	if len(text) != digestText.EncodedLen(4) && len(text) != digestText.EncodedLen(8) {
+		return 0, 0
+	}
+	if _, err := digestText.Decode(b[:], text); err != nil {
+		return 0, 0
+	}
+	return binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint32(b[4:])
+}
+
+// ParseServer reads what AppendServer wrote into HeaderServer; server is empty where that is not
+// there.
+func ParseServer(text []byte) (started int64, server string) {
+	number, server, _ := strings.Cut(string(text), " ")
+	started, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0, ""
+	}
+	return started, server
+}
 
 // isDocument reports whether the value says id, type and version of its event, in its meta. Of a
 // tombstone, a row and a dead letter the headers alone do.

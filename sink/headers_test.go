@@ -138,18 +138,18 @@ func TestADocumentHasNoHeaderOfWhatItSays(t *testing.T) {
 
 func TestFormsAreReadAsTheyAreWritten(t *testing.T) {
 	for _, m := range []sink.Message{{}, {Form: 1}, {Form: 1<<32 - 1, Born: 7}} {
-		form, born := (&sink.Fields{Form: m.AppendForm(nil)}).ParseForm()
+		form, born := sink.ParseForm(m.AppendForm(nil))
 		if form != m.Form || born != m.Born {
 			t.Errorf("%d %d, want %d %d", form, born, m.Form, m.Born)
 		}
 	}
 	for _, text := range []string{"", "abc", "abcdefghijkl", "!!!!!!"} {
-		if form, _ := (&sink.Fields{Form: []byte(text)}).ParseForm(); form != 0 {
+		if form, _ := sink.ParseForm([]byte(text)); form != 0 {
 			t.Errorf("%q is read as %d", text, form)
 		}
 	}
 	text := sink.AppendServer(nil, 1760000000, "db one\n/shop")
-	if started, server := (&sink.Fields{Server: text}).ParseServer(); started != 1760000000 || server != "db one /shop" {
+	if started, server := sink.ParseServer(text); started != 1760000000 || server != "db one /shop" {
 		t.Errorf("%d %q", started, server)
 	}
 }

@@ -14,16 +14,11 @@ import (
 
 // Errors of a sink. Test with errors.Is.
 var (
-	// ErrClosed is returned when Publish is called on, or cut short by, a closed sink.
-	ErrClosed = errors.New("sink is closed")
 	// ErrUnknownOutcome is returned by a Transactional sink that cannot tell whether a batch is on
 	// the bus: Fence, then read what is there.
 	ErrUnknownOutcome = errors.New("the outcome of a transaction is unknown")
 	// ErrFenced is returned by a Transactional sink once another process has taken over.
 	ErrFenced = errors.New("another process publishes instead of this one")
-	// ErrHeldUp is within the error of Sink.Ready while an open transaction of a producer hides the
-	// end of a topic.
-	ErrHeldUp = errors.New("an open transaction holds back what follows it")
 )
 
 // Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among
@@ -170,9 +165,6 @@ type Message struct {
 	// no keys writes Key there.
 	State State
 }
-
-// A Fault reports a transient fault that the sink retries. It is called from several goroutines.
-type Fault func(tp string, err error)
 
 // RejectedError says that the bus refuses a message for good, and that no dead-letter destination
 // is set or that it refuses the dead letter, too.

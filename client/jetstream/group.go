@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client"
-	"example.org/bridge/internal/backoff"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	sinkjetstream "example.org/bridge/sink/jetstream"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // Consume implements client.Bus: by a durable consumer with the name of the group for each stream.
 // It makes them where they are missing.
-func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) error {
 	var pause backoff.Backoff
 	for {
 		begun := time.Now()
@@ -57,7 +57,7 @@ type refusedError struct{ err error }
 func (e *refusedError) Error() string { return e.err.Error() }
 
 // session consumes over one connection until that is lost, or ctx ends.
-func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) error {
 	nc, err := sinkjetstream.Connect(ctx, b.options(s.Opening))
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func durable(ctx context.Context, js jetstream.JetStream, stream string, s clien
 }
 
 // consume hands out the messages of a stream one by one.
-func consume(ctx context.Context, stream string, consumer jetstream.Consumer, each func(context.Context, string, *sink.Stored) error) error {
+func consume(ctx context.Context, stream string, consumer jetstream.Consumer, each func(context.Context, string, *bus.Stored) error) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullAtOnce), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("consume the stream %s: %w", stream, err)
@@ -144,15 +144,15 @@ func giveBack(messages jetstream.MessagesContext) {
 }
 
 // hand hands out one message and acknowledges it.
-func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context.Context, string, *sink.Stored) error) error {
+func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context.Context, string, *bus.Stored) error) error {
 	at, err := m.Metadata()
 	if err != nil {
 		return err
 	}
-	stored := sink.Stored{Offset: at.Sequence.Stream, Destination: m.Subject(), Value: m.Data(), Time: at.Timestamp.UnixMilli()}
+	stored := bus.Stored{Offset: at.Sequence.Stream, Destination: m.Subject(), Value: m.Data(), Time: at.Timestamp.UnixMilli()}
 	for name, values := range m.Headers() {
 		for _, v := range values {
-			stored.Headers = append(stored.Headers, sink.Header{Name: name, Value: []byte(v)})
+			stored.Headers = append(stored.Headers, bus.Header{Name: name, Value: []byte(v)})
 		}
 	}
 	stop := keep(m)

@@ -11,9 +11,9 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/client/clienttest"
 	"example.org/bridge/client/jetstream"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/sink"
 	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testall"

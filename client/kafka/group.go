@@ -11,8 +11,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"example.org/bridge/client"
-	"example.org/bridge/internal/backoff"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/sink/kafka"
 )
 
@@ -32,7 +32,7 @@ const (
 //
 // A handler that goes on for more than 30 s after its context has ended may still run while
 // another process has the partition.
-func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) (err error) {
+func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) (err error) {
 	reader, err := kafka.Open(b.options(s.Opening))
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ type handlerError struct{ error }
 type member struct {
 	s      client.Subscription
 	reader *kafka.Sink
-	each   func(context.Context, string, *sink.Stored) error
+	each   func(context.Context, string, *bus.Stored) error
 	fail   context.CancelCauseFunc
 }
 
@@ -160,7 +160,7 @@ func (p *partition) from(ctx context.Context) error {
 		}
 	}
 	refused := false
-	next, err := p.reader.Read(ctx, sink.Span{TP: p.tp, From: uint64(p.handled.Load()), To: sink.NoEnd}, func(m *sink.Stored) error {
+	next, err := p.reader.Read(ctx, bus.Span{TP: p.tp, From: uint64(p.handled.Load()), To: bus.NoEnd}, func(m *bus.Stored) error {
 		if err := p.each(ctx, p.tp, m); err != nil {
 			refused = true
 			return err
@@ -177,13 +177,13 @@ func (p *partition) from(ctx context.Context) error {
 	if int64(next) > p.handled.Load() {
 		p.handled.Store(int64(next))
 	}
-	var expired *sink.ExpiredError
+	var expired *bus.ExpiredError
 	switch {
 	case errors.As(err, &expired):
 		p.s.Expired(p.tp, err)
 		p.handled.Store(int64(expired.First))
 		return nil
-	case errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrGone):
+	case errors.Is(err, bus.ErrBehind), errors.Is(err, bus.ErrGone):
 		p.s.Expired(p.tp, err)
 		p.handled.Store(kafkago.FirstOffset)
 	}
@@ -202,7 +202,7 @@ func (p *partition) begin(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("read %s: %w", p.tp, sink.ErrGone)
+	return fmt.Errorf("read %s: %w", p.tp, bus.ErrGone)
 }
 
 // commit commits progress. What fails is committed later, or handed out again.

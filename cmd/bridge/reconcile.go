@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/app"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"

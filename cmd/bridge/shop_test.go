@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/config"
 )
 

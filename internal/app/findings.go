@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"

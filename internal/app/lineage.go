@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/shard"

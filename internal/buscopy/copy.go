@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

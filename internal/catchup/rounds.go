@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // piece is what was read of a registration.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
 )
@@ -201,7 +202,7 @@ func withoutCovered(subjects []string) []string {
 	for i, subject := range subjects {
 		covered := slices.ContainsFunc(subjects[:i], func(s string) bool { return s == subject })
 		for j, other := range subjects {
-			covered = covered || j != i && other != subject && sink.Covers(other, subject)
+			covered = covered || j != i && other != subject && bus.Covers(other, subject)
 		}
 		if !covered {
 			kept = append(kept, subject)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/sink"
@@ -186,7 +187,7 @@ func (l *loader) topics(variable string, template *sink.Template, s *Stream, cfg
 		}
 		vars := sink.Vars{Stream: s.Name, Table: table, Family: s.Family, Tag: s.Tag, Domain: cfg.DomainID}
 		topic := string(template.Append(nil, vars, sink.EscapeNone))
-		if sink.CheckTopic(topic) != nil {
+		if bus.CheckTopic(topic) != nil {
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
@@ -73,7 +74,7 @@ type Destinations struct {
 
 // The ways to write destinations.
 var (
-	Topics   = Destinations{"{stream}", sink.ParseTopic, sink.EscapeNone, sink.CheckTopic, true}
+	Topics   = Destinations{"{stream}", sink.ParseTopic, sink.EscapeNone, bus.CheckTopic, true}
 	Subjects = Destinations{"eiffel.{family}.{type}.{tag}.{domain}", sink.ParseSubject, sink.EscapeToken, sink.CheckSubject, false}
 	// Labels are printed, so they can be any text.
 	Labels = Destinations{

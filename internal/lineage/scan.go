@@ -224,7 +224,7 @@ func (r *scan) accept(m *sink.Stored) {
 	if state.Epoch < r.since[shard] {
 		return
 	}
-	if started, server := f.ParseServer(); server != "" {
+	if started, server := sink.ParseServer(f.Server); server != "" {
 		r.batches[shard] = batchOrigin{state.Epoch, server, started}
 	}
 	fact := &Fact{Epoch: state.Epoch, Seq: state.Seq, Live: state.Kind == sink.StateLive}
@@ -232,7 +232,7 @@ func (r *scan) accept(m *sink.Stored) {
 	if from := r.batches[shard]; from.epoch == state.Epoch {
 		fact.Server, fact.Started = from.server, from.started
 	}
-	form, born := f.ParseForm()
+	form, born := sink.ParseForm(f.Form)
 	key := message.Key
 	if r.Kind == event.Release || r.KeyIsID {
 		key = nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/processlist"
 	"example.org/bridge/tests/testenv"
 )

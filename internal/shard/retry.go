@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/source"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 var (

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )

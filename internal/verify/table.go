@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/source"
 )
 

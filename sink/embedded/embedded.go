@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
@@ -251,7 +252,7 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	}
 	config := stream.CachedInfo().Config
 	covered := func(subject string, by []string) bool {
-		return slices.ContainsFunc(by, func(pattern string) bool { return sink.Covers(pattern, subject) })
+		return slices.ContainsFunc(by, func(pattern string) bool { return bus.Covers(pattern, subject) })
 	}
 	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return covered(s, config.Subjects) })
 	if len(lacks) == 0 {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

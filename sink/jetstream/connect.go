@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
@@ -138,7 +139,7 @@ func tooOld(version string) bool {
 
 // covered reports whether one of patterns covers a subject.
 func covered(patterns []string, subject string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return sink.Covers(pattern, subject) })
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return bus.Covers(pattern, subject) })
 }
 
 // usable returns why a stream cannot acknowledge what is published to it, or has it where it is not

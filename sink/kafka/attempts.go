@@ -15,7 +15,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
 )
 
@@ -146,7 +147,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 	defer cancel()
 	var tps []sink.TP
 	for _, topic := range destinations {
-		if sink.CheckTopic(topic) != nil {
+		if bus.CheckTopic(topic) != nil {
 			continue
 		}
 		t := attempts{cluster: s.cluster, faults: s.faults, who: "describe " + topic, topic: topic, partition: -1, giveUp: s.options.GiveUpAfter}

@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
@@ -25,7 +26,7 @@ func tp(topic string, partition int32) string { return topic + "/" + strconv.Ito
 func parseTP(name string) (topic string, partition int32, err error) {
 	topic, number, _ := strings.Cut(name, "/")
 	n, err := strconv.ParseUint(number, 10, 31)
-	if err != nil || sink.CheckTopic(topic) != nil {
+	if err != nil || bus.CheckTopic(topic) != nil {
 		return "", 0, fmt.Errorf("%q is not a partition of a topic", name)
 	}
 	return topic, int32(n), nil

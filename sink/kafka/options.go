@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
 )
 
@@ -107,7 +108,7 @@ func (o *Options) fill() error {
 		return fmt.Errorf("kafka: unknown compression %q: use one of %q", o.Compression, Compressions)
 	}
 	for _, topic := range o.Topics {
-		if err := sink.CheckTopic(topic); err != nil {
+		if err := bus.CheckTopic(topic); err != nil {
 			return fmt.Errorf("kafka: %w", err)
 		}
 	}

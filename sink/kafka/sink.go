@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
@@ -127,7 +128,7 @@ func (s *Sink) screen(c *call) (rejected []sink.Rejection, pending []int) {
 	var fault error
 	for i := range c.batch {
 		if d := c.batch[i].Destination; i == 0 || d != name {
-			name, fault = d, sink.CheckTopic(d)
+			name, fault = d, bus.CheckTopic(d)
 		}
 		if fault != nil {
 			c.status[i] = sink.Rejected

@@ -9,7 +9,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // topicAge is how long the number of a topic's partitions and its id are believed.

@@ -16,7 +16,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
 )

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
 )

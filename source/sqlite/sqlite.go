@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
 )

@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/backoff"
 	"example.org/bridge/sink"
 	ourJetStream "example.org/bridge/sink/jetstream"
 	ourKafka "example.org/bridge/sink/kafka"

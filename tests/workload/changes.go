@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // Change is what happens to entities in one commit.

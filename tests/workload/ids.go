@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // IDs is where ids come from: AutoIncrement, Strides, Segments or Ordered.

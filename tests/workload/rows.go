@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 // Workload is a number of writers of rows and the record of what they did.

@@ -11,7 +11,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/processlist"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"

@@ -1,4 +1,4 @@
-package sink
+package bus
 
 import (
 	"encoding/base64"
@@ -58,21 +58,6 @@ var digestText = base64.RawURLEncoding.Strict()
 
 // AppendState appends the text of s to dst. It allocates nothing where dst has room.
 func AppendState(dst []byte, s *State) []byte {
-	return appendStateKey(appendFields(dst, s), s.Key)
-}
-
-// AppendState appends the value of HeaderState to dst. Where keyless says that the bus has no keys,
-// the key of m is in it. It allocates nothing where dst has room.
-func (m *Message) AppendState(dst []byte, keyless bool) []byte {
-	dst = appendFields(dst, &m.State)
-	if keyless && m.State.Key == "" {
-		return appendStateKey(dst, m.Key)
-	}
-	return appendStateKey(dst, m.State.Key)
-}
-
-// appendFields appends the text of s without its key.
-func appendFields(dst []byte, s *State) []byte {
 	dst = append(dst, stateForm)
 	dst = appendHex(dst, ' ', s.Epoch)
 	dst = appendHex(dst, ' ', s.Seq)
@@ -99,14 +84,10 @@ func appendFields(dst []byte, s *State) []byte {
 	if s.Event != [16]byte{} {
 		dst = hex.AppendEncode(append(dst, " e="...), s.Event[:])
 	}
-	return dst
-}
-
-func appendStateKey[T string | []byte](dst []byte, key T) []byte {
-	if len(key) == 0 {
-		return dst
+	if s.Key != "" {
+		dst = append(append(append(dst, " k="...), s.Key...), '.')
 	}
-	return append(append(append(dst, " k="...), key...), '.')
+	return dst
 }
 
 // appendHex appends n in lower-case hexadecimal without leading zeros, behind a separator.

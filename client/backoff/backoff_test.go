@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.org/bridge/internal/backoff"
+	"example.org/bridge/client/backoff"
 )
 
 func TestBackoff(t *testing.T) {

@@ -1,4 +1,4 @@
-package sink_test
+package bus_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 // inDecision is the example of docs/events.md.
@@ -15,42 +15,42 @@ const inDecision = "1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9
 var digest = [16]byte{0x46, 0x7d, 0xe4, 0x51, 0x9d, 0x29, 0x4f, 0xc9, 0xb5, 0x85, 0x0c, 0x6f, 0xd9, 0xb6, 0x1c, 0xf4}
 
 func TestStates(t *testing.T) {
-	base := sink.State{Epoch: 0x19ab3c4d5e6f, Seq: 0x2a1, Acked: 0x1f4, Index: 7, Digest: digest, Hash: 0x5be1c2d9}
-	with := func(change func(*sink.State)) sink.State {
+	base := bus.State{Epoch: 0x19ab3c4d5e6f, Seq: 0x2a1, Acked: 0x1f4, Index: 7, Digest: digest, Hash: 0x5be1c2d9}
+	with := func(change func(*bus.State)) bus.State {
 		s := base
 		change(&s)
 		return s
 	}
 	tests := map[string]struct {
-		state sink.State
+		state bus.State
 		text  string
 	}{
 		"the example of docs/events.md": {base, inDecision},
-		"zero":                          {sink.State{}, "1 0 0 0.0.0 AAAAAAAAAAAAAAAAAAAAAA 0 0"},
+		"zero":                          {bus.State{}, "1 0 0 0.0.0 AAAAAAAAAAAAAAAAAAAAAA 0 0"},
 		"tombstone": {
-			with(func(s *sink.State) { s.Kind, s.Digest = sink.StateTombstone, [16]byte{} }),
+			with(func(s *bus.State) { s.Kind, s.Digest = bus.StateTombstone, [16]byte{} }),
 			"1 19ab3c4d5e6f 2a1 0.1f4.7 t 0 5be1c2d9",
 		},
 		"absent behind a floor": {
-			with(func(s *sink.State) { s.Kind, s.Digest, s.Floor = sink.StateAbsent, [16]byte{}, 255 }),
+			with(func(s *bus.State) { s.Kind, s.Digest, s.Floor = bus.StateAbsent, [16]byte{}, 255 }),
 			"1 19ab3c4d5e6f 2a1 0.1f4.7 x ff 5be1c2d9",
 		},
-		"since":            {with(func(s *sink.State) { s.Floor, s.Since = 16, 0xabc }), strings.Replace(inDecision, " 0 5b", " 10@abc 5b", 1)},
-		"since, no floor":  {with(func(s *sink.State) { s.Since = 1 }), strings.Replace(inDecision, " 0 5b", " 0@1 5b", 1)},
-		"low":              {with(func(s *sink.State) { s.Low = 0x10 }), inDecision + " l=10"},
-		"event":            {with(func(s *sink.State) { s.Event[15] = 0xa }), inDecision + " e=0000000000000000000000000000000a"},
-		"key":              {with(func(s *sink.State) { s.Key = "red+7" }), inDecision + " k=red+7."},
-		"a blank as key":   {with(func(s *sink.State) { s.Key = " " }), inDecision + " k= ."},
-		"a dot as key":     {with(func(s *sink.State) { s.Key = "." }), inDecision + " k=.."},
-		"NULL as key":      {with(func(s *sink.State) { s.Key = "%" }), inDecision + " k=%."},
-		"a key like flags": {with(func(s *sink.State) { s.Key = " l=1 k=." }), inDecision + " k= l=1 k=.."},
+		"since":            {with(func(s *bus.State) { s.Floor, s.Since = 16, 0xabc }), strings.Replace(inDecision, " 0 5b", " 10@abc 5b", 1)},
+		"since, no floor":  {with(func(s *bus.State) { s.Since = 1 }), strings.Replace(inDecision, " 0 5b", " 0@1 5b", 1)},
+		"low":              {with(func(s *bus.State) { s.Low = 0x10 }), inDecision + " l=10"},
+		"event":            {with(func(s *bus.State) { s.Event[15] = 0xa }), inDecision + " e=0000000000000000000000000000000a"},
+		"key":              {with(func(s *bus.State) { s.Key = "red+7" }), inDecision + " k=red+7."},
+		"a blank as key":   {with(func(s *bus.State) { s.Key = " " }), inDecision + " k= ."},
+		"a dot as key":     {with(func(s *bus.State) { s.Key = "." }), inDecision + " k=.."},
+		"NULL as key":      {with(func(s *bus.State) { s.Key = "%" }), inDecision + " k=%."},
+		"a key like flags": {with(func(s *bus.State) { s.Key = " l=1 k=." }), inDecision + " k= l=1 k=.."},
 		"all of a dead letter": {
-			with(func(s *sink.State) { s.Low, s.Event, s.Key = 1, digest, "a b. " }),
+			with(func(s *bus.State) { s.Low, s.Event, s.Key = 1, digest, "a b. " }),
 			inDecision + " l=1 e=467de4519d294fc9b5850c6fd9b61cf4 k=a b. .",
 		},
 		"the highest": {
-			sink.State{
-				Epoch: math.MaxUint64, Seq: math.MaxUint64, Term: math.MaxUint32, Acked: math.MaxUint32, Index: math.MaxUint32, Kind: sink.StateAbsent,
+			bus.State{
+				Epoch: math.MaxUint64, Seq: math.MaxUint64, Term: math.MaxUint32, Acked: math.MaxUint32, Index: math.MaxUint32, Kind: bus.StateAbsent,
 				Floor: math.MaxUint64, Since: math.MaxUint64, Low: math.MaxUint64, Hash: math.MaxUint32,
 			},
 			"1 ffffffffffffffff ffffffffffffffff ffffffff.ffffffff.ffffffff x ffffffffffffffff@ffffffffffffffff ffffffff l=ffffffffffffffff",
@@ -58,10 +58,10 @@ func TestStates(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := string(sink.AppendState(nil, &tt.state)); got != tt.text {
+			if got := string(bus.AppendState(nil, &tt.state)); got != tt.text {
 				t.Errorf("the text is\n%s, want\n%s", got, tt.text)
 			}
-			if got, err := sink.ParseState(tt.text); err != nil || got != tt.state {
+			if got, err := bus.ParseState(tt.text); err != nil || got != tt.state {
 				t.Errorf("the state is %+v, %v\nwant %+v", got, err, tt.state)
 			}
 		})
@@ -102,12 +102,12 @@ func TestStatesAreRefused(t *testing.T) {
 		"1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. ":     "k at byte 63",
 		"1 19ab3c4d5e6f 2a1 0.1f4.7\tRn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. b. ": "digest at byte 26",
 	} {
-		s, err := sink.ParseState(text)
-		if err == nil || s != (sink.State{}) {
+		s, err := bus.ParseState(text)
+		if err == nil || s != (bus.State{}) {
 			t.Errorf("%q: %+v, %v", text, s, err)
 			continue
 		}
-		if !strings.Contains(err.Error(), want+" of ") || errors.Is(err, sink.ErrNewerForm) {
+		if !strings.Contains(err.Error(), want+" of ") || errors.Is(err, bus.ErrNewerForm) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -115,21 +115,21 @@ func TestStatesAreRefused(t *testing.T) {
 
 func TestANewerFormIsSaid(t *testing.T) {
 	for _, text := range []string{"2", "2 of anything", "a 1 1", "10 1"} {
-		if _, err := sink.ParseState(text); !errors.Is(err, sink.ErrNewerForm) {
+		if _, err := bus.ParseState(text); !errors.Is(err, bus.ErrNewerForm) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
 func TestStatesAllocateNothing(t *testing.T) {
-	s := sink.State{Epoch: 1 << 60, Seq: 1 << 60, Digest: digest, Floor: 1, Since: 2, Low: 3, Event: digest, Key: strings.Repeat("k", 1000)}
-	buf := sink.AppendState(nil, &s)
+	s := bus.State{Epoch: 1 << 60, Seq: 1 << 60, Digest: digest, Floor: 1, Since: 2, Low: 3, Event: digest, Key: strings.Repeat("k", 1000)}
+	buf := bus.AppendState(nil, &s)
 	text := string(buf)
-	if n := testing.AllocsPerRun(100, func() { buf = sink.AppendState(buf[:0], &s) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { buf = bus.AppendState(buf[:0], &s) }); n > 0 {
 		t.Errorf("AppendState allocates %v times", n)
 	}
-	var got sink.State
-	if n := testing.AllocsPerRun(100, func() { got, _ = sink.ParseState(text) }); n > 0 {
+	var got bus.State
+	if n := testing.AllocsPerRun(100, func() { got, _ = bus.ParseState(text) }); n > 0 {
 		t.Errorf("ParseState allocates %v times", n)
 	}
 	if got != s {
@@ -142,15 +142,15 @@ func FuzzState(f *testing.F) {
 	f.Add(uint64(0), uint64(0), uint32(0), uint32(0), uint32(0), uint8(1), []byte{}, uint64(1), uint64(2), uint64(3), uint32(0), digest[:], " a.b%20 . ")
 	f.Add(uint64(math.MaxUint64), uint64(1), uint32(math.MaxUint32), uint32(0), uint32(0), uint8(2), []byte{}, uint64(0), uint64(1), uint64(0), uint32(0), []byte{}, ".")
 	f.Fuzz(func(t *testing.T, epoch, seq uint64, term, acked, index uint32, kind uint8, digest []byte, floor, since, low uint64, hash uint32, event []byte, key string) {
-		s := sink.State{
-			Epoch: epoch, Seq: seq, Term: term, Acked: acked, Index: index, Kind: sink.StateKind(kind % 3),
+		s := bus.State{
+			Epoch: epoch, Seq: seq, Term: term, Acked: acked, Index: index, Kind: bus.StateKind(kind % 3),
 			Floor: floor, Since: since, Low: low, Hash: hash, Key: key,
 		}
-		if copy(s.Event[:], event); s.Kind == sink.StateLive {
+		if copy(s.Event[:], event); s.Kind == bus.StateLive {
 			copy(s.Digest[:], digest)
 		}
-		text := string(sink.AppendState(nil, &s))
-		if got, err := sink.ParseState(text); err != nil || got != s {
+		text := string(bus.AppendState(nil, &s))
+		if got, err := bus.ParseState(text); err != nil || got != s {
 			t.Fatalf("%q is read as %+v, %v\nwant %+v", text, got, err, s)
 		}
 	})
@@ -164,11 +164,11 @@ func FuzzStateText(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := sink.ParseState(text)
+		s, err := bus.ParseState(text)
 		if err != nil {
 			return
 		}
-		if got := string(sink.AppendState(nil, &s)); got != text {
+		if got := string(bus.AppendState(nil, &s)); got != text {
 			t.Fatalf("%q is written as %q", text, got)
 		}
 	})

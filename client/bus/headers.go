@@ -1,0 +1,180 @@
+package bus
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"github.com/google/uuid"
+)
+
+// The headers of messages, on every bus. Values that may differ between two sends of an event are
+// headers and never part of the event. What the value says, or the bus by itself, is no header:
+// HeaderContentType, but of a CloudEvent, HeaderType and HeaderPublishedAt belong to a message
+// whose value is no document. HeaderVersion and HeaderSchema belong to such a message, and to the
+// first one of a batch in each TP, as HeaderServer does.
+const (
+	HeaderContentType = "content-type"
+	HeaderID          = "eiffel-id"
+	HeaderType        = "eiffel-type"
+	HeaderVersion     = "eiffel-version"
+	HeaderSchema      = "bridge-schema"
+	HeaderDomain      = "bridge-domain"
+	HeaderStream      = "bridge-stream"
+	HeaderShard       = "bridge-shard"
+	HeaderRowID       = "bridge-row-id"
+	HeaderOrigin      = "bridge-origin"
+	HeaderPublishedAt = "bridge-published-at"
+	// HeaderForm tells rows apart, for bridge alone; HeaderServer says where they were
+	// read, for bridge alone.
+	HeaderForm   = "bridge-form"
+	HeaderServer = "bridge-server"
+	// HeaderState holds a [State] as AppendState writes it: what recovery reads (decision 17).
+	HeaderState = "bridge-state"
+)
+
+// The headers of a message whose value is the row alone, behind the others. A message without a
+// predecessor or a reason is without their headers.
+const (
+	HeaderTime     = "eiffel-time"
+	HeaderPrevious = "eiffel-previous"
+	HeaderReason   = "bridge-reason"
+)
+
+// HeaderTraceParent is a header of W3C Trace Context. It is there where bridge traces, behind
+// [HeaderState].
+const HeaderTraceParent = "traceparent"
+
+// PublishedAtFormat is the layout of HeaderPublishedAt, of a time in UTC: RFC 3339, to the
+// millisecond.
+const PublishedAtFormat = "2006-01-02T15:04:05.000Z"
+
+// Format is how the value of a message is written.
+type Format uint8
+
+// The formats: an Eiffel document, a CloudEvent whose data is one, and the columns of the row
+// alone. What a value does not say then, the headers say.
+const (
+	FormatEiffel Format = iota
+	FormatCloudEvents
+	FormatRow
+)
+
+// The values of HeaderContentType.
+const (
+	ContentType      = "application/json"
+	ContentTypeCloud = "application/cloudevents+json"
+)
+
+// DeadLetterType is the type of a dead letter: a message about one that the bus refuses.
+const DeadLetterType = "BridgeDeadLetterEvent"
+
+// Fields are the values of the headers of a stored message, nil where it has none. They are parts
+// of it, and valid as long. Errors share no memory with the message.
+type Fields struct {
+	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Form, Server, Time []byte
+}
+
+// Read sets f to the headers of m, in one pass. The first one of a name counts, as for
+// [Stored.Header].
+func (f *Fields) Read(m *Stored) {
+	*f = Fields{}
+	for i := range m.Headers {
+		var dst *[]byte
+		switch m.Headers[i].Name {
+		case HeaderContentType:
+			dst = &f.ContentType
+		case HeaderID:
+			dst = &f.ID
+		case HeaderType:
+			dst = &f.Type
+		case HeaderVersion:
+			dst = &f.Version
+		case HeaderSchema:
+			dst = &f.Schema
+		case HeaderDomain:
+			dst = &f.Domain
+		case HeaderStream:
+			dst = &f.Stream
+		case HeaderShard:
+			dst = &f.Shard
+		case HeaderRowID:
+			dst = &f.RowID
+		case HeaderOrigin:
+			dst = &f.Origin
+		case HeaderPublishedAt:
+			dst = &f.PublishedAt
+		case HeaderState:
+			dst = &f.State
+		case HeaderForm:
+			dst = &f.Form
+		case HeaderServer:
+			dst = &f.Server
+		case HeaderTime:
+			dst = &f.Time
+		default:
+			continue
+		}
+		if *dst == nil {
+			*dst = m.Headers[i].Value
+		}
+	}
+}
+
+// ParseID returns the id of the event.
+func (f *Fields) ParseID() (uuid.UUID, error) {
+	id, err := uuid.ParseBytes(f.ID)
+	if err != nil {
+		return id, fmt.Errorf("read the header %s: %w", HeaderID, err)
+	}
+	return id, nil
+}
+
+// ParseRowID returns the id of the row.
+func (f *Fields) ParseRowID() (uint64, error) {
+	row, err := strconv.ParseUint(textOf(f.RowID), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read the header %s: %.40q is not a row id", HeaderRowID, f.RowID)
+	}
+	return row, nil
+}
+
+// ParseTime returns meta.time in ms since 1970, 0 where no header has it.
+func (f *Fields) ParseTime() (int64, error) {
+	if f.Time == nil {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(textOf(f.Time), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read the header %s: %.40q is not a number of milliseconds", HeaderTime, f.Time)
+	}
+	return ms, nil
+}
+
+// ParseState returns the state without its key, and the key of m: that of the state, if it has one.
+func (f *Fields) ParseState(m *Stored) (s State, key []byte, err error) {
+	s, err = ParseState(textOf(f.State))
+	n := len(s.Key)
+	if err != nil || n == 0 {
+		return s, m.Key, err
+	}
+	s.Key = ""
+	return s, f.State[len(f.State)-n-1 : len(f.State)-1], nil
+}
+
+// Published returns when the message was made, in ms since 1970: by its header, else by the bus; 0
+// where that is not known.
+func (f *Fields) Published(m *Stored) int64 {
+	if f.PublishedAt == nil {
+		return m.Time
+	}
+	at, err := time.Parse(PublishedAtFormat, textOf(f.PublishedAt))
+	if err != nil {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// textOf returns b as a string in the same memory.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
