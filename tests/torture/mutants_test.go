@@ -156,8 +156,9 @@ func writeDefects(path string, found map[failpoint.Defect]string) error {
 		return true
 	})
 	var page strings.Builder
-	page.WriteString("# Deliberate defects\n\nMade by `make torture ARGS='--mutants --write docs'`, which builds the program with each of these defects\n" +
-		"(`tests/faulty`) and fails unless the test finds it. With `--fault` it replaces the dates of those alone.\n\n" +
+	page.WriteString("# Deliberate defects\n\n`make torture ARGS='--mutants --write docs'` builds the program with each of these defects (`tests/faulty`), fails\n" +
+		"unless its test finds the defect, and writes this page. With `--fault` it updates only the dates of those defects. The\n" +
+		"numbers are those of the [invariants](architecture.md#invariants).\n\n" +
 		"| defect | what is wrong | breaks invariant | found by | as | seen last |\n|---|---|---|---|---|---|\n")
 	for _, h := range hunts {
 		by, as := "torture's `"+h.fault+"`", h.shows

@@ -176,7 +176,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 func absent() (lines []string) {
 	for _, f := range allFaults() {
 		if f.only != "" {
-			lines = append(lines, fmt.Sprintf("`%s` is for %s only: %s.", f.name, f.only, f.because))
+			lines = append(lines, fmt.Sprintf("`%s` has a row for %s only: %s.", f.name, f.only, f.because))
 		}
 	}
 	return lines
@@ -232,14 +232,14 @@ func readJSON(file string, into any) error {
 func (m *matrix) Runs() (runs []string) {
 	rows := make(map[string]int)
 	for _, s := range m.Trials {
-		form := "in the long form"
+		form := "long form"
 		if s.Short {
-			form = "in the short form, where what a row says to last longer lasts 5 s"
+			form = "short form"
 		}
-		rows[fmt.Sprintf("of the rows on %s with the seed %d, %s, of commit `%s`", s.Day, s.Seed, form, s.Commit)]++
+		rows[fmt.Sprintf("%s, %s, seed %d, commit `%s`", s.Day, form, s.Seed, s.Commit)]++
 	}
 	for _, from := range slices.Sorted(maps.Keys(rows)) {
-		runs = append(runs, fmt.Sprint(rows[from], " ", from))
+		runs = append(runs, fmt.Sprintf("%s: %d", from, rows[from]))
 	}
 	return runs
 }
