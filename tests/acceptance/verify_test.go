@@ -198,10 +198,10 @@ func TestVerifyAfterABusLoss(t *testing.T) {
 	}
 	p.Start()
 	write(1)
-	before := b.Snapshot(t)
+	before := b.Server().Snapshot(t)
 	write(2)
 	write(3)
-	b.Restore(t, before)
+	b.Server().Restore(t, before)
 	p.Drained()
 	write(4)
 	world.Eventually(t, time.Minute, "bridge has noticed", func() bool { return strings.Contains(p.Log.String(), "a topic or stream is not as it was") })

@@ -27,10 +27,10 @@ var contentsFaults = []fault{
 		name: "bus-restored", family: "bus contents", repeats: true, loses: true,
 		what: "the bus goes back to how it was seconds ago, while bridge runs; the release stream stops, and a person restarts bridge",
 		inject: func(tr *trial) {
-			before := tr.Bus.Snapshot(tr.T)
+			before := tr.Bus.Server().Snapshot(tr.T)
 			tr.flows()
 			tr.sometime(3 * time.Second)
-			tr.Bus.Restore(tr.T, before)
+			tr.Bus.Server().Restore(tr.T, before)
 			tr.restartsBehind()
 		},
 	},
@@ -38,11 +38,11 @@ var contentsFaults = []fault{
 		name: "bus-restored-meanwhile", family: "bus contents", repeats: true, loses: true,
 		what: "the same while bridge does not run: it heals by itself",
 		inject: func(tr *trial) {
-			before := tr.Bus.Snapshot(tr.T)
+			before := tr.Bus.Server().Snapshot(tr.T)
 			tr.flows()
 			tr.sometime(3 * time.Second)
 			tr.terminate()
-			tr.Bus.Restore(tr.T, before)
+			tr.Bus.Server().Restore(tr.T, before)
 			tr.Start()
 		},
 	},

@@ -250,7 +250,7 @@ func (s *servers) heal(t testing.TB) {
 	s.dbProxy.Heal()
 	s.busProxy.Heal()
 	s.db.Heal(t)
-	s.bus.Heal(t)
+	s.bus.Server().Heal(t)
 }
 
 // with returns servers with the same database and another bus.

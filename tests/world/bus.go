@@ -3,15 +3,18 @@ package world
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"example.org/bridge/tests/testenv"
 )
 
-// Bus is a real Kafka or a real NATS JetStream as the tests see it. Exactly one of Kafka and NATS
-// is set.
+// Bus is a real Kafka or a real NATS JetStream as the tests see it: read and harmed by clients that
+// the program does not use.
 type Bus struct {
+	broker
+	// Exactly one of Kafka and NATS is set.
 	Kafka *testenv.KafkaServer
 	NATS  *testenv.NATSServer
 	// Members are the servers of a cluster, none where the bus is one server.
@@ -20,6 +23,42 @@ type Bus struct {
 	// they need not. Consumers then read committed messages. once is the stream of NATS that takes
 	// all messages of such programs.
 	transactional, once string
+}
+
+// broker is what depends on the kind of bus.
+type broker interface {
+	// Env returns the variables that point the program to the bus.
+	Env() Env
+	// Server returns the server to harm.
+	Server() Server
+	// Open makes the topic or stream called name, whose messages carry the time at which the bus
+	// stored them, and returns what to set as DESTINATION.
+	Open(t testing.TB, name string) (destination string)
+	// OpenDeadLetters makes a topic or stream and returns what to set as BRIDGE_DEAD_LETTER.
+	OpenDeadLetters(t testing.TB, name string) string
+	// Count returns how many messages a destination holds, without reading them.
+	Count(t testing.TB, name string) int64
+	// ends returns the end offsets of a destination.
+	ends(t testing.TB, name string) Offsets
+	// consume hands out the messages of a destination behind some offsets up to ends, without ends
+	// until ctx does, every topic-partition in its order.
+	consume(ctx context.Context, t testing.TB, name string, from, ends Offsets, each func(Message)) error
+	// Replay publishes messages as they were received to the topic or stream name, which exists.
+	Replay(t testing.TB, name string, messages []Message)
+	// Publisher makes a topic or stream and returns what publishes one message there and waits for
+	// the acknowledgement.
+	Publisher(t testing.TB, name string) func(context.Context) error
+	// Expire removes from a topic or stream all but the newest messages, as a retention does: so
+	// many stay in each partition, or in the stream.
+	Expire(t testing.TB, name string, keep int64)
+	// Limit bounds the messages that a topic or stream takes, in bytes; 0 is the bus's default.
+	Limit(t testing.TB, name string, bytes int)
+	// MoveLeaders has the leaders of all partitions of a destination on a cluster step down, and
+	// returns how many have.
+	MoveLeaders(t testing.TB, name string) (moved int)
+	remove(t testing.TB, name string)
+	whole(t testing.TB, name string) bool
+	String() string
 }
 
 // Message is one message as a consumer saw it, in the order of its topic-partition.
@@ -40,16 +79,29 @@ type Server interface {
 	Kill()
 	Stop()
 	Start(t testing.TB)
-	// Pause makes it stand still with its connections open, Resume ends that.
+	// Pause makes it stand still with its connections open, Resume ends that. Heal undoes whatever
+	// was done.
 	Pause()
 	Resume()
+	Heal(t testing.TB)
+	// Snapshot returns a copy of all that it holds, Restore has it hold that and nothing else.
+	Snapshot(t testing.TB) string
+	Restore(t testing.TB, snapshot string)
 }
 
 // KafkaBus returns the bus that is a Kafka.
-func KafkaBus(server *testenv.KafkaServer) *Bus { return &Bus{Kafka: server} }
+func KafkaBus(server *testenv.KafkaServer) *Bus { return (&Bus{Kafka: server}).bound() }
 
 // NATSBus returns the bus that is a NATS.
-func NATSBus(server *testenv.NATSServer) *Bus { return &Bus{NATS: server} }
+func NATSBus(server *testenv.NATSServer) *Bus { return (&Bus{NATS: server}).bound() }
+
+func (b *Bus) bound() *Bus {
+	b.broker = onNATS{b}
+	if b.Kafka != nil {
+		b.broker = onKafka{b}
+	}
+	return b
+}
 
 // ExactlyOnce returns the bus with programs that publish each event once. name tells its users
 // apart from those of the same servers.
@@ -60,7 +112,7 @@ func (b *Bus) ExactlyOnce(name string) *Bus {
 	} else {
 		one.transactional = "bridge." + name
 	}
-	return &one
+	return one.bound()
 }
 
 // Once reports whether each event has to be on the bus once, whatever fails.
@@ -79,57 +131,46 @@ func EachOwnBus(t *testing.T, test func(t *testing.T, b *Bus)) {
 	t.Run("nats", func(t *testing.T) { t.Parallel(); test(t, NATSBus(testenv.StartNATS(t))) })
 }
 
-func (b *Bus) String() string {
+// Clustered returns a bus of the same kind that is three servers.
+func (b *Bus) Clustered(t testing.TB) *Bus {
+	t.Helper()
+	clustered := *b
 	if b.Kafka != nil {
-		return "kafka"
+		cluster, members := testenv.StartKafkaCluster(t)
+		clustered.Kafka, clustered.Members = cluster, serversOf(members)
+	} else {
+		cluster, members := testenv.StartNATSCluster(t)
+		clustered.NATS, clustered.Members = cluster, serversOf(members)
 	}
-	return "nats"
+	return clustered.bound()
 }
 
-// Server returns the server to harm.
-func (b *Bus) Server() Server {
-	if b.Kafka != nil {
-		return b.Kafka
+func serversOf[S Server](members []S) (servers []Server) {
+	for _, member := range members {
+		servers = append(servers, member)
 	}
-	return b.NATS
+	return servers
 }
 
-// Env returns the variables that point the program to the bus.
-func (b *Bus) Env() Env {
-	if b.Kafka == nil {
-		return envOfNATS(b.NATS.URL(), b.once)
-	}
-	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
-	if b.transactional != "" {
-		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "exactly-once", b.transactional
-	}
-	return e
+// Whole waits until each server of a cluster has all of a destination.
+func (b *Bus) Whole(t testing.TB, name string) {
+	t.Helper()
+	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool { return b.whole(t, name) })
+}
+
+// Remake deletes the topic or stream of a destination and makes it again, empty.
+func (b *Bus) Remake(t testing.TB, name string) {
+	t.Helper()
+	b.remove(t, name)
+	b.Open(t, name)
 }
 
 // Partitions is how many a topic has.
 const Partitions = 8
 
-// Open makes the topic or stream called name, whose messages carry the time at which the bus stored
-// them, and returns what to set as DESTINATION.
-func (b *Bus) Open(t testing.TB, name string) (destination string) {
-	t.Helper()
-	if b.Kafka != nil {
-		appended := "LogAppendTime"
-		b.Kafka.CreateTopic(t, name, Partitions, map[string]*string{"message.timestamp.type": &appended})
-		return name
-	}
-	return b.openOnNATS(t, name) + ".{type}"
-}
-
-// OpenDeadLetters makes a topic or stream and returns what to set as BRIDGE_DEAD_LETTER.
-func (b *Bus) OpenDeadLetters(t testing.TB, name string) string {
-	t.Helper()
-	b.Open(t, name)
-	if b.NATS != nil {
-		return b.prefix(name) + ".letters"
-	}
-	return name
-}
+// Offsets say up to where a destination was read: the end offset of each partition, or the last
+// sequence of a JetStream stream as that of partition 0. None is the beginning.
+type Offsets map[int32]int64
 
 // Read hands each message of a destination to each, up to the end offsets at the time of the call,
 // every topic-partition in its order.
@@ -138,23 +179,13 @@ func (b *Bus) Read(t testing.TB, name string, each func(Message)) {
 	b.ReadFrom(t, name, nil, each)
 }
 
-// Offsets say up to where a destination was read: the end offset of each partition, or the last
-// sequence of a JetStream stream as that of partition 0. None is the beginning.
-type Offsets map[int32]int64
-
 // ReadFrom is Read of the messages behind some offsets, and returns those of the end.
 func (b *Bus) ReadFrom(t testing.TB, name string, from Offsets, each func(Message)) (ends Offsets) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	var err error
-	if b.Kafka != nil {
-		ends = b.ends(t, name)
-		err = b.readKafka(ctx, name, from, ends, each)
-	} else {
-		ends, err = b.readNATS(ctx, b.NATS.JetStream(t), name, from, each)
-	}
-	if err != nil {
+	ends = b.ends(t, name)
+	if err := b.consume(ctx, t, name, from, ends, each); err != nil {
 		t.Fatalf("read %s: %v", name, err)
 	}
 	return ends
@@ -167,49 +198,45 @@ func (b *Bus) ReadAll(t testing.TB, name string) (all []Message) {
 	return all
 }
 
-// Count returns how many messages a destination holds, without reading them.
-func (b *Bus) Count(t testing.TB, name string) (n int64) {
-	t.Helper()
-	if b.Kafka != nil {
-		for _, end := range b.ends(t, name) {
-			n += end
-		}
-		return n
-	}
-	return b.countOnNATS(t, name)
-}
-
 // Follow receives the messages of a destination from its beginning as they come, until the test
 // ends.
 func (b *Bus) Follow(t testing.TB, name string) *Tape {
 	t.Helper()
-	if b.Kafka != nil {
-		return b.followKafka(t, name)
-	}
-	return b.followNATS(t, name)
+	p := new(Tape)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.consume(ctx, t, name, nil, nil, p.Add); err != nil && ctx.Err() == nil {
+			t.Errorf("the consumer of %s ended: %v", name, err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return p
 }
 
-// Publisher makes a topic or stream and returns what publishes one message there and waits for the
-// acknowledgement.
-func (b *Bus) Publisher(t testing.TB, name string) func(context.Context) error {
-	t.Helper()
-	b.Open(t, name)
-	if b.Kafka != nil {
-		return b.publisherOnKafka(t, name)
-	}
-	js := b.NATS.JetStream(t)
-	return func(ctx context.Context) error {
-		_, err := js.Publish(ctx, b.prefix(name)+".noise", []byte("noise"))
-		return err
-	}
-}
+// clients are those that tests keep, by test and server: one that polls has one connection.
+var clients sync.Map
 
-// Replay publishes messages as they were received to the topic or stream name, which exists.
-func (b *Bus) Replay(t testing.TB, name string, messages []Message) {
+// client returns what open opens at the first call of a test. It is closed with the test.
+func client[C any](t testing.TB, server any, open func() (c C, closed func(), err error)) C {
 	t.Helper()
-	if b.Kafka != nil {
-		b.replayOnKafka(t, name, messages)
-	} else {
-		b.replayOnNATS(t, name, messages)
+	type key struct {
+		t      testing.TB
+		server any
 	}
+	if c, there := clients.Load(key{t, server}); there {
+		return c.(C)
+	}
+	c, closed, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, there := clients.LoadOrStore(key{t, server}, c)
+	if there {
+		closed()
+		return kept.(C)
+	}
+	t.Cleanup(func() { clients.Delete(key{t, server}); closed() })
+	return c
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,29 +15,55 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// client returns a client of franz-go, which the program does not use.
-func (b *Bus) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
-	t.Helper()
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.Kafka.Brokers()...))...)
-	if err != nil {
-		t.Fatal(err)
+// onKafka is a bus that is a Kafka.
+type onKafka struct{ *Bus }
+
+func (onKafka) String() string   { return "kafka" }
+func (b onKafka) Server() Server { return b.Kafka }
+
+func (b onKafka) Env() Env {
+	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
+	if b.transactional != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "exactly-once", b.transactional
 	}
-	return client
+	return e
 }
 
-// adminOf returns a client that asks the brokers and orders them; close it. What it has heard of a
-// topic is old after the shortest time.
-func adminOf(t testing.TB, b *Bus) *kadm.Client {
+func (b onKafka) Open(t testing.TB, name string) string {
 	t.Helper()
-	return kadm.NewClient(b.client(t, kgo.MetadataMinAge(10*time.Millisecond)))
+	appended := "LogAppendTime"
+	b.Kafka.CreateTopic(t, name, Partitions, map[string]*string{"message.timestamp.type": &appended})
+	return name
 }
 
-// ends returns the end offset of each partition of a topic.
-func (b *Bus) ends(t testing.TB, topic string) map[int32]int64 {
+func (b onKafka) OpenDeadLetters(t testing.TB, name string) string {
 	t.Helper()
-	admin := adminOf(t, b)
-	defer admin.Close()
-	ends := make(map[int32]int64)
+	return b.Open(t, name)
+}
+
+func (b onKafka) remove(t testing.TB, name string) { t.Helper(); b.Kafka.DeleteTopic(t, name) }
+
+func (b onKafka) connect(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(b.Kafka.Brokers()...))...)
+}
+
+// admin returns a client that asks the brokers and orders them. What it has heard of a topic is old
+// after the shortest time.
+func (b onKafka) admin(t testing.TB) *kadm.Client {
+	t.Helper()
+	return client(t, b.Kafka, func() (*kadm.Client, func(), error) {
+		c, err := b.connect(kgo.MetadataMinAge(10 * time.Millisecond))
+		if err != nil {
+			return nil, nil, err
+		}
+		admin := kadm.NewClient(c)
+		return admin, admin.Close, nil
+	})
+}
+
+func (b onKafka) ends(t testing.TB, topic string) Offsets {
+	t.Helper()
+	admin, ends := b.admin(t), make(Offsets)
 	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
 		// While a leader is sought there is no answer.
 		listed, err := admin.ListEndOffsets(t.Context(), topic)
@@ -45,61 +74,73 @@ func (b *Bus) ends(t testing.TB, topic string) map[int32]int64 {
 	return ends
 }
 
-// deleteRecords removes what lies before an offset of each partition of a topic.
-func (b *Bus) deleteRecords(t testing.TB, name string, firsts map[int32]int64) {
+func (b onKafka) Count(t testing.TB, name string) (n int64) {
 	t.Helper()
-	admin := adminOf(t, b)
-	defer admin.Close()
-	var offsets kadm.Offsets
-	for partition, first := range firsts {
-		offsets.AddOffset(name, partition, first, -1)
+	for _, end := range b.ends(t, name) {
+		n += end
 	}
-	deleted, err := admin.DeleteRecords(t.Context(), offsets)
+	return n
+}
+
+func (b onKafka) Expire(t testing.TB, name string, keep int64) {
+	t.Helper()
+	var firsts kadm.Offsets
+	for partition, end := range b.ends(t, name) {
+		firsts.AddOffset(name, partition, max(0, end-keep), -1)
+	}
+	deleted, err := b.admin(t).DeleteRecords(t.Context(), firsts)
 	if err := errors.Join(err, deleted.Error()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// isolation is what consumers of the bus see. The marker of a transaction may end a partition.
-func (b *Bus) isolation() []kgo.Opt {
-	if b.transactional == "" {
-		return nil
+func (b onKafka) Limit(t testing.TB, name string, bytes int) {
+	t.Helper()
+	limit := map[string]*string{"max.message.bytes": nil}
+	if bytes > 0 {
+		text := strconv.Itoa(bytes)
+		limit["max.message.bytes"] = &text
 	}
-	return []kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords()}
+	b.Kafka.ConfigureTopic(t, name, limit)
 }
 
-// readKafka reads each partition from an offset up to its end.
-func (b *Bus) readKafka(ctx context.Context, topic string, from, ends Offsets, each func(Message)) error {
-	// What was acknowledged before lies below the ends of the partitions.
-	begin, left := make(map[int32]kgo.Offset), make(map[int32]int64)
-	for p, end := range ends {
-		if end <= from[p] {
-			continue
+// consume reads committed messages of a program that publishes each event once. The marker of a
+// transaction may end a partition.
+func (b onKafka) consume(ctx context.Context, _ testing.TB, topic string, from, ends Offsets, each func(Message)) error {
+	opts := []kgo.Opt{kgo.FetchMaxWait(time.Second), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
+	left := maps.Clone(ends)
+	maps.DeleteFunc(left, func(p int32, end int64) bool { return end <= from[p] })
+	if ends != nil {
+		begin := make(map[int32]kgo.Offset)
+		for p := range left {
+			if begin[p] = kgo.NewOffset().AtStart(); from[p] > 0 {
+				begin[p] = kgo.NewOffset().At(from[p])
+			}
 		}
-		begin[p], left[p] = kgo.NewOffset().AtStart(), end
-		if from[p] > 0 {
-			begin[p] = kgo.NewOffset().At(from[p])
-		}
+		opts = []kgo.Opt{kgo.FetchMaxWait(100 * time.Millisecond), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: begin})}
 	}
-	client, err := kgo.NewClient(append(b.isolation(), kgo.SeedBrokers(b.Kafka.Brokers()...), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: begin}))...)
+	if b.transactional != "" {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	}
+	c, err := b.connect(opts...)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	for len(left) > 0 {
-		fetches := client.PollFetches(ctx)
+	defer c.Close()
+	for ends == nil || len(left) > 0 {
+		fetches := c.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
 			return fmt.Errorf("%v is left: %w", left, e.Err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			if r.Offset >= left[r.Partition] {
+			end, open := left[r.Partition]
+			if ends != nil && (!open || r.Offset >= end) {
 				return
 			}
 			if !r.Attrs.IsControl() {
 				each(kafkaMessage(r))
 			}
-			if r.Offset+1 == left[r.Partition] {
+			if r.Offset+1 == end {
 				delete(left, r.Partition)
 			}
 		})
@@ -119,36 +160,24 @@ func kafkaMessage(r *kgo.Record) Message {
 	return m
 }
 
-func (b *Bus) followKafka(t testing.TB, topic string) *Tape {
+func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context) error {
 	t.Helper()
-	client := b.client(t, append(b.isolation(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second))...)
-	return newTape(t, func(ctx context.Context, p *Tape) error {
-		defer client.Close()
-		for {
-			fetches := client.PollFetches(ctx)
-			for _, e := range fetches.Errors() {
-				return e.Err
-			}
-			fetches.EachRecord(func(r *kgo.Record) {
-				if !r.Attrs.IsControl() {
-					p.Add(kafkaMessage(r))
-				}
-			})
-		}
-	})
+	b.Open(t, topic)
+	c, err := b.connect(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return func(ctx context.Context) error { return c.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
 }
 
-func (b *Bus) publisherOnKafka(t testing.TB, topic string) func(context.Context) error {
+func (b onKafka) Replay(t testing.TB, topic string, messages []Message) {
 	t.Helper()
-	client := b.client(t, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0))
-	t.Cleanup(client.Close)
-	return func(ctx context.Context) error { return client.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
-}
-
-func (b *Bus) replayOnKafka(t testing.TB, topic string, messages []Message) {
-	t.Helper()
-	client := b.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	defer client.Close()
+	c, err := b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
 	var records []*kgo.Record
 	for _, m := range messages {
 		partition, err := strconv.Atoi(m.Partition)
@@ -161,7 +190,59 @@ func (b *Bus) replayOnKafka(t testing.TB, topic string, messages []Message) {
 		}
 		records = append(records, r)
 	}
-	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+	if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// replicas returns what the brokers say of the partitions of a topic.
+func (b onKafka) replicas(t testing.TB, topic string) ([]kadm.PartitionDetail, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	topics, err := b.admin(t).ListTopics(ctx, topic)
+	if err := errors.Join(err, topics[topic].Err); err != nil {
+		return nil, err
+	}
+	if n := len(topics[topic].Partitions); n != Partitions {
+		return nil, fmt.Errorf("%d partitions", n)
+	}
+	return topics[topic].Partitions.Sorted(), nil
+}
+
+func (b onKafka) whole(t testing.TB, name string) bool {
+	t.Helper()
+	partitions, err := b.replicas(t, name)
+	return err == nil && !slices.ContainsFunc(partitions, func(p kadm.PartitionDetail) bool { return len(p.ISR) < len(b.Members) })
+}
+
+// MoveLeaders puts another replica of each partition first, which has the brokers prefer it, and
+// asks for that election.
+func (b onKafka) MoveLeaders(t testing.TB, name string) (moved int) {
+	t.Helper()
+	before, err := b.replicas(t, name)
+	if err != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var reassign kadm.AlterPartitionAssignmentsReq
+	var elect kadm.TopicsSet
+	for _, p := range before {
+		reassign.Assign(name, p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0]))
+		elect.Add(name, p.Partition)
+	}
+	if _, err := b.admin(t).AlterPartitionAssignments(ctx, reassign); err != nil {
+		return 0
+	}
+	elected, err := b.admin(t).ElectLeaders(ctx, kadm.ElectPreferredReplica, elect)
+	if err != nil {
+		return 0
+	}
+	for _, p := range elected[name] {
+		if p.Err == nil {
+			moved++
+		}
+	}
+	return moved
 }

@@ -3,7 +3,9 @@ package world
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,21 +14,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func streamConfig(name string) jetstream.StreamConfig {
-	return jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute}
-}
+// onNATS is a bus that is a NATS JetStream.
+type onNATS struct{ *Bus }
 
-// envOfNATS returns the variables that point the program to servers, and with once to the stream of
-// that name, to which it publishes each event once.
-func envOfNATS(url, once string) Env {
-	e := Env{"BRIDGE_SINK_URL": url}
-	if once != "" {
-		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_STREAM"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = "exactly-once", once, once+".claim"
+func (onNATS) String() string   { return "nats" }
+func (b onNATS) Server() Server { return b.NATS }
+
+func (b onNATS) Env() Env {
+	e := Env{"BRIDGE_SINK_URL": b.NATS.URL()}
+	if b.once != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_STREAM"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = "exactly-once", b.once, b.once+".claim"
 	}
 	return e
 }
 
-// stream returns the stream of a destination, and prefix what its subjects begin with.
+// name returns the stream of a destination, and prefix what its subjects begin with.
 func (b *Bus) stream(name string) string { return cmp.Or(b.once, name) }
 
 func (b *Bus) prefix(name string) string {
@@ -36,27 +38,53 @@ func (b *Bus) prefix(name string) string {
 	return name
 }
 
-// openOnNATS makes the stream of a destination, once where all share it, and returns what subjects
-// begin with.
-func (b *Bus) openOnNATS(t testing.TB, name string) string {
+// js returns a connection of the test.
+func (b *Bus) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	config := streamConfig(b.stream(name))
-	config.Replicas, config.AllowAtomicPublish = len(b.Members), b.once != ""
-	if b.once != "" {
-		if _, err := b.NATS.JetStream(t).Stream(t.Context(), b.once); err == nil {
-			return b.prefix(name)
-		}
-	}
-	b.NATS.CreateStream(t, config)
-	return b.prefix(name)
+	return client(t, b.NATS, func() (jetstream.JetStream, func(), error) { return b.NATS.JetStream(t), func() {}, nil })
 }
 
-func (b *Bus) countOnNATS(t testing.TB, name string) (n int64) {
+// found returns the stream of a destination as it is now.
+func (b *Bus) found(t testing.TB, name string) jetstream.Stream {
 	t.Helper()
-	stream, err := b.NATS.JetStream(t).Stream(t.Context(), b.stream(name))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := b.js(t).Stream(ctx, b.stream(name))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return stream
+}
+
+// Open makes the stream of a destination, once where all share it.
+func (b onNATS) Open(t testing.TB, name string) string {
+	t.Helper()
+	stream := b.stream(name)
+	if _, err := b.js(t).Stream(t.Context(), stream); b.once == "" || err != nil {
+		b.NATS.CreateStream(t, jetstream.StreamConfig{
+			Name: stream, Subjects: []string{stream + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
+			Replicas: len(b.Members), AllowAtomicPublish: b.once != "",
+		})
+	}
+	return b.prefix(name) + ".{type}"
+}
+
+func (b onNATS) OpenDeadLetters(t testing.TB, name string) string {
+	t.Helper()
+	b.Open(t, name)
+	return b.prefix(name) + ".letters"
+}
+
+func (b onNATS) remove(t testing.TB, name string) {
+	t.Helper()
+	if err := b.js(t).DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b onNATS) Count(t testing.TB, name string) (n int64) {
+	t.Helper()
+	stream := b.found(t, name)
 	if b.once == "" {
 		return int64(stream.CachedInfo().State.Msgs)
 	}
@@ -70,51 +98,20 @@ func (b *Bus) countOnNATS(t testing.TB, name string) (n int64) {
 	return n
 }
 
-// readNATS reads the messages of a destination with an ordered consumer, up to the last sequence of
-// its stream.
-func (b *Bus) readNATS(ctx context.Context, js jetstream.JetStream, name string, from Offsets, each func(Message)) (Offsets, error) {
-	stream, err := js.Stream(ctx, b.stream(name))
-	if err != nil {
-		return nil, err
-	}
-	info, err := stream.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ends := Offsets{0: int64(info.State.LastSeq)}
-	if info.State.Msgs == 0 || ends[0] == from[0] {
-		return ends, nil
-	}
-	consumer, err := b.consumer(ctx, stream, name, from)
-	if err != nil {
-		return nil, err
-	}
-	if pending, err := consumer.Info(ctx); err != nil || pending.NumPending == 0 {
-		return ends, err
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return nil, err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return nil, err
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return nil, err
-		}
-		each(natsMessage(name, m, meta.Timestamp))
-		if meta.Sequence.Stream >= info.State.LastSeq || b.once != "" && meta.NumPending == 0 {
-			return ends, nil
-		}
-	}
+func (b onNATS) ends(t testing.TB, name string) Offsets {
+	t.Helper()
+	return Offsets{0: int64(b.found(t, name).CachedInfo().State.LastSeq)}
 }
 
-// consumer returns an ordered consumer of the messages of a destination behind some offsets.
-func (b *Bus) consumer(ctx context.Context, stream jetstream.Stream, name string, from Offsets) (jetstream.Consumer, error) {
+// consume reads with an ordered consumer.
+func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, ends Offsets, each func(Message)) error {
+	stream, err := b.js(t).Stream(ctx, b.stream(name))
+	if err != nil {
+		return err
+	}
+	if ends != nil && (ends[0] == from[0] || stream.CachedInfo().State.Msgs == 0) {
+		return nil
+	}
 	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
 	if from[0] > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(from[0])+1
@@ -122,51 +119,57 @@ func (b *Bus) consumer(ctx context.Context, stream jetstream.Stream, name string
 	if b.once != "" {
 		config.FilterSubjects = []string{b.prefix(name) + ".>"}
 	}
-	return stream.OrderedConsumer(ctx, config)
-}
-
-func natsMessage(stream string, m jetstream.Msg, at time.Time) Message {
-	r := Message{Partition: stream, Value: m.Data(), Headers: make(map[string]string), At: at}
-	for k, v := range m.Headers() {
-		r.Headers[k] = v[0]
-	}
-	return r
-}
-
-func (b *Bus) followNATS(t testing.TB, name string) *Tape {
-	t.Helper()
-	stream, err := b.NATS.JetStream(t).Stream(t.Context(), b.stream(name))
+	consumer, err := stream.OrderedConsumer(ctx, config)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	consumer, err := b.consumer(t.Context(), stream, name, nil)
-	if err != nil {
-		t.Fatal(err)
+	if ends != nil {
+		if pending, err := consumer.Info(ctx); err != nil || pending.NumPending == 0 {
+			return err
+		}
 	}
 	messages, err := consumer.Messages()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	return newTape(t, func(ctx context.Context, p *Tape) error {
-		defer messages.Stop()
-		for {
-			m, err := messages.Next(jetstream.NextContext(ctx))
-			if errors.Is(err, jetstream.ErrNoHeartbeat) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			p.Add(natsMessage(name, m, time.Time{}))
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if ends == nil && errors.Is(err, jetstream.ErrNoHeartbeat) {
+			continue
 		}
-	})
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		r := Message{Partition: name, Value: m.Data(), Headers: make(map[string]string), At: meta.Timestamp}
+		for k, v := range m.Headers() {
+			r.Headers[k] = v[0]
+		}
+		each(r)
+		if ends != nil && (meta.Sequence.Stream >= uint64(ends[0]) || b.once != "" && meta.NumPending == 0) {
+			return nil
+		}
+	}
 }
 
-func (b *Bus) replayOnNATS(t testing.TB, name string, messages []Message) {
+func (b onNATS) Publisher(t testing.TB, name string) func(context.Context) error {
+	t.Helper()
+	b.Open(t, name)
+	js := b.js(t)
+	return func(ctx context.Context) error {
+		_, err := js.Publish(ctx, b.prefix(name)+".noise", []byte("noise"))
+		return err
+	}
+}
+
+func (b onNATS) Replay(t testing.TB, name string, messages []Message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	js := b.NATS.JetStream(t)
 	for _, m := range messages {
 		// The headers of JetStream itself would have it drop what is there already.
 		msg := &nats.Msg{Subject: b.prefix(name) + "." + TypeOf(m), Data: m.Value, Header: nats.Header{}}
@@ -175,10 +178,22 @@ func (b *Bus) replayOnNATS(t testing.TB, name string, messages []Message) {
 				msg.Header.Set(name, value)
 			}
 		}
-		if _, err := js.PublishMsg(ctx, msg); err != nil {
+		if _, err := b.js(t).PublishMsg(ctx, msg); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func (b onNATS) Expire(t testing.TB, name string, keep int64) {
+	t.Helper()
+	if err := b.found(t, name).Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b onNATS) Limit(t testing.TB, name string, bytes int) {
+	t.Helper()
+	b.Configure(t, name, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgSize = int32(cmp.Or(bytes, -1)) })
 }
 
 // Configure changes a stream of JetStream, given how it stands.
@@ -186,14 +201,60 @@ func (b *Bus) Configure(t testing.TB, name string, change func(*jetstream.Stream
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	js := b.NATS.JetStream(t)
-	stream, err := js.Stream(ctx, b.stream(name))
+	now := b.found(t, name).CachedInfo()
+	change(&now.Config, now.State)
+	if _, err := b.js(t).UpdateStream(ctx, now.Config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cluster returns what NATS says of the replicas of a stream; nil while it does not.
+func (b onNATS) cluster(t testing.TB, name string) *jetstream.ClusterInfo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	stream, err := b.js(t).Stream(ctx, b.stream(name))
 	if err != nil {
-		t.Fatal(err)
+		return nil
 	}
-	config := stream.CachedInfo().Config
-	change(&config, stream.CachedInfo().State)
-	if _, err := js.UpdateStream(ctx, config); err != nil {
-		t.Fatal(err)
+	return stream.CachedInfo().Cluster
+}
+
+// leader returns the server that leads a stream, empty while there is none.
+func (b onNATS) leader(t testing.TB, name string) string {
+	t.Helper()
+	if of := b.cluster(t, name); of != nil {
+		return of.Leader
 	}
+	return ""
+}
+
+func (b onNATS) whole(t testing.TB, name string) bool {
+	t.Helper()
+	of := b.cluster(t, name)
+	return of != nil && of.Leader != "" && !slices.ContainsFunc(of.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
+}
+
+func (b onNATS) MoveLeaders(t testing.TB, name string) (moved int) {
+	t.Helper()
+	// A request that meets no leader asks nobody to step down.
+	before := b.leader(t, name)
+	if before == "" {
+		return 0
+	}
+	answer, err := b.js(t).Conn().Request("$JS.API.STREAM.LEADER.STEPDOWN."+b.stream(name), nil, 10*time.Second)
+	if err != nil {
+		if after := b.leader(t, name); after != "" && after != before {
+			moved++
+		}
+		return moved
+	}
+	var stepped struct{ Success bool }
+	if err := json.Unmarshal(answer.Data, &stepped); err != nil {
+		t.Fatalf("step down: %v: %s", err, answer.Data)
+	}
+	if stepped.Success {
+		moved++
+	}
+	return moved
 }

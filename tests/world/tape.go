@@ -1,10 +1,8 @@
 package world
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -35,20 +33,4 @@ func (p *Tape) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.messages)
-}
-
-// newTape fills a tape by consume until the test ends. consume returns when its context ends.
-func newTape(t testing.TB, consume func(ctx context.Context, p *Tape) error) *Tape {
-	t.Helper()
-	p := new(Tape)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := consume(ctx, p); err != nil && ctx.Err() == nil {
-			t.Errorf("the consumer ended: %v", err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return p
 }
