@@ -104,11 +104,11 @@ func TestEachAlertHasACaseInWhichItFires(t *testing.T) {
 func TestRulesFire(t *testing.T) {
 	t.Parallel()
 	const dir = "prometheus"
-	if out, err := testenv.Promtool(t, dir, "check", "rules", "rules.yaml"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if _, err := testenv.Promtool(dir, "check", "rules", "rules.yaml").Try(t); err != nil {
+		t.Fatal(err)
 	}
-	if out, err := testenv.Promtool(t, dir, "test", "rules", "rules_test.yaml"); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	if _, err := testenv.Promtool(dir, "test", "rules", "rules_test.yaml").Try(t); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestNothingAtAllIsAnAlert(t *testing.T) {
 			Exprs: []exprTest{{Expr: `ALERTS{alertstate="firing"}`, At: "5m", Samples: []sample{{`ALERTS{alertname="BridgeAbsent", alertstate="firing", severity="critical"}`, 1}}}},
 		}},
 	}))
-	if out, err := testenv.Promtool(t, dir, "test", "rules", "tests.yaml"); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	if _, err := testenv.Promtool(dir, "test", "rules", "tests.yaml").Try(t); err != nil {
+		t.Error(err)
 	}
 }

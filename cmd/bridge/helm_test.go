@@ -39,10 +39,31 @@ func example(t *testing.T, name string) string {
 	return path
 }
 
+// kubernetesVersion is the one that charts are rendered for and manifests are compared with.
+const kubernetesVersion = "1.31"
+
+// helm runs helm in a folder.
+func helm(t *testing.T, dir string, args ...string) ([]byte, error) {
+	t.Helper()
+	home := t.TempDir()
+	program := testenv.Cached("bin", "helm")
+	_, err := os.Stat(program)
+	return testenv.Foreign{
+		Name: "helm", Missing: err, Args: append([]string{program}, args...), Dir: dir,
+		Env: []string{"HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home},
+	}.Try(t)
+}
+
+// helmTemplate renders a chart as a release in the namespace default.
+func helmTemplate(t *testing.T, chart, release string, args ...string) ([]byte, error) {
+	t.Helper()
+	return helm(t, chart, append([]string{"template", release, ".", "--kube-version", kubernetesVersion + ".0"}, args...)...)
+}
+
 // render renders the chart with arguments for helm.
 func render(t *testing.T, args ...string) string {
 	t.Helper()
-	text, err := testenv.HelmTemplate(t, chart, "bridge", args...)
+	text, err := helmTemplate(t, chart, "bridge", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +73,7 @@ func render(t *testing.T, args ...string) string {
 var helmSource = regexp.MustCompile(`(?m)^# Source: .*\n`)
 
 func TestHelmMakesTheManifests(t *testing.T) {
-	if _, err := testenv.Helm(t, chart, "lint", "--strict", "--quiet", "."); err != nil {
+	if _, err := helm(t, chart, "lint", "--strict", "--quiet", "."); err != nil {
 		t.Error(err)
 	}
 	for file, name := range manifests {
@@ -116,7 +137,12 @@ func mustBeStrict(t *testing.T, text string) {
 		}
 		core = append(core, document)
 	}
-	if err := testenv.ValidateManifests(t, []byte(strings.Join(core, "\n---\n"))); err != nil {
+	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(core, "\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// No further field is allowed.
+	if _, err := testenv.Fetched("kubernetes-validate", "python-kubernetes", "bin/kubernetes-validate", "--strict", "-k", kubernetesVersion, file).Try(t); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, one := range parse(t, text) {
@@ -213,8 +239,8 @@ func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(regexp.MustCompile(`(?m)^  `).ReplaceAllString(spec, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := testenv.Promtool(t, dir, "check", "rules", "rules.yaml"); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	if _, err := testenv.Promtool(dir, "check", "rules", "rules.yaml").Try(t); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -228,7 +254,7 @@ func TestHelmRefusesValues(t *testing.T) {
 		"probes.readiness.enable=yes": "enable",
 		"networkPolicy.enabled=true,containers[0].name=a,containers[0].image=b": "networkPolicy.ingress",
 	} {
-		if _, err := testenv.HelmTemplate(t, chart, "bridge", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := helmTemplate(t, chart, "bridge", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s named", set, err, want)
 		}
 	}
@@ -254,7 +280,7 @@ func TestHelmSidecarOfAnotherChart(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(parent, "charts", "bridge"), os.DirFS(chart)); err != nil {
 		t.Fatal(err)
 	}
-	text, err := testenv.HelmTemplate(t, parent, "shop")
+	text, err := helmTemplate(t, parent, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +355,7 @@ func TestHelmNotesNameWhatThereIs(t *testing.T) {
 		"workload=none":                                   "No workload",
 		"standby.group=orders":                            "http.token names a Secret",
 	} {
-		text, err := testenv.HelmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
+		text, err := helmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func table(t *testing.T, packages string, want map[string]string, args ...string) {
 	t.Helper()
 	var rows map[string]struct{ Says string }
-	if err := json.Unmarshal(testenv.Python(t, packages, "examples/python/table.py", append([]string{clienttest.Stream}, args...)...), &rows); err != nil {
+	if err := json.Unmarshal(testenv.Python("Python with "+packages, packages, "examples/python/table.py", append([]string{clienttest.Stream}, args...)...).Run(t), &rows); err != nil {
 		t.Fatal(err)
 	}
 	got := make(map[string]string)
@@ -79,7 +79,7 @@ func TestTableOnKafka(t *testing.T) {
 		delete(want, key)
 		break
 	}
-	table(t, testenv.PythonOnKafka, want, "kafka", server.Brokers()[0], before, now)
+	table(t, "python-clients", want, "kafka", server.Brokers()[0], before, now)
 }
 
 func TestTableOnNATS(t *testing.T) {
@@ -90,5 +90,5 @@ func TestTableOnNATS(t *testing.T) {
 	o, err := jetstream.Open(jetstream.Options{URLs: []string{server.URL()}, Stream: name, Published: []string{name + ".a"}})
 	w := clienttest.NewWriter(t, closing(t, o, err), name+".a", 1)
 	w.Write(1000, 120)
-	table(t, testenv.PythonOnNATS, w.Table, "nats", server.URL(), name+".*")
+	table(t, "python-nats", w.Table, "nats", server.URL(), name+".*")
 }

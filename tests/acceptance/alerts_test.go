@@ -23,7 +23,7 @@ const alertScale = 60
 // watched is a running bridge that Prometheus scrapes.
 type watched struct {
 	*world.Publisher
-	prometheus *testenv.Prometheus
+	prometheus *prometheus
 	job        string
 }
 
@@ -148,7 +148,8 @@ func TestAlertsFire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prometheus := testenv.StartPrometheus(t, scaledRules(rules, alertScale))
+	testenv.NATS(t)
+	prometheus := startPrometheus(t, scaledRules(rules, alertScale))
 	for i := range faultAlerts {
 		f := &faultAlerts[i]
 		t.Run(f.name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestAlertsFire(t *testing.T) {
 		p := newStandby(t, world.NATSBus(testenv.NATS(t)), testenv.MariaDB(t), false)
 		g := world.NewGroup(p, shortTimeout, nil, nil)
 		w := &watched{p, prometheus, "bridge group"}
-		prometheus.Scrape(t, w.job, g.Members[0].Daemon.Env["BRIDGE_HTTP_ADDR"], g.Members[1].Daemon.Env["BRIDGE_HTTP_ADDR"])
+		prometheus.scrape(t, w.job, g.Members[0].Daemon.Env["BRIDGE_HTTP_ADDR"], g.Members[1].Daemon.Env["BRIDGE_HTTP_ADDR"])
 		g.Ready()
 		w.silent()
 		g.Members[0].Kill()
@@ -172,7 +173,7 @@ func TestAlertsFire(t *testing.T) {
 	})
 }
 
-func (f *faultAlert) run(t *testing.T, prometheus *testenv.Prometheus, byShard bool) {
+func (f *faultAlert) run(t *testing.T, prometheus *prometheus, byShard bool) {
 	t.Helper()
 	db, b := testenv.MariaDB(t), world.NATSBus(testenv.NATS(t))
 	if f.ownSource {
@@ -187,7 +188,7 @@ func (f *faultAlert) run(t *testing.T, prometheus *testenv.Prometheus, byShard b
 		e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(testenv.SmallDisk(t, 8<<20), "bridge.db")
 	}
 	w := &watched{s.Publish(b, world.Publishing{Name: "alerts", Env: e}), prometheus, "bridge " + t.Name()}
-	prometheus.Scrape(t, w.job, w.Env["BRIDGE_HTTP_ADDR"])
+	prometheus.scrape(t, w.job, w.Env["BRIDGE_HTTP_ADDR"])
 	if f.before {
 		f.strike(w)
 	}
@@ -208,14 +209,18 @@ func (w *watched) silent() {
 	w.T.Helper()
 	defer w.report()
 	world.Eventually(w.T, 2*time.Minute, w.job+" is scraped and no alert fires", func() bool {
-		return len(w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`)) > 0 && len(w.prometheus.Firing(w.T, w.job)) == 0
+		return w.caughtUp() && len(w.prometheus.firing(w.T, w.job)) == 0
 	})
+}
+
+func (w *watched) caughtUp() bool {
+	return w.prometheus.has(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`)
 }
 
 // report logs what Prometheus sees of a bridge whose test has failed.
 func (w *watched) report() {
 	if w.T.Failed() {
-		w.T.Logf("%s: caught up %v, firing %v", w.job, w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`), w.prometheus.Firing(w.T, w.job))
+		w.T.Logf("%s: caught up %v, firing %v", w.job, w.caughtUp(), w.prometheus.firing(w.T, w.job))
 	}
 }
 
@@ -224,12 +229,12 @@ func (w *watched) fires(alerts ...string) {
 	w.T.Helper()
 	defer w.report()
 	world.Eventually(w.T, 2*time.Minute, w.job+" fires "+strings.Join(alerts, ", "), func() bool {
-		firing := w.prometheus.Firing(w.T, w.job)
+		firing := w.prometheus.firing(w.T, w.job)
 		return !slices.ContainsFunc(alerts, func(name string) bool {
-			return !slices.ContainsFunc(firing, func(a testenv.FiringAlert) bool { return a.Labels["alertname"] == name })
+			return !slices.ContainsFunc(firing, func(a firingAlert) bool { return a.Labels["alertname"] == name })
 		})
 	})
-	for _, a := range w.prometheus.Firing(w.T, w.job) {
+	for _, a := range w.prometheus.firing(w.T, w.job) {
 		w.T.Logf("%s: %s", a.Labels["alertname"], a.Annotations["summary"])
 		for name, text := range a.Annotations {
 			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "no value") || strings.Contains(text, "error") && name != "description" {

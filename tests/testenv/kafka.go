@@ -19,9 +19,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kafkaLibs is the folder with the jars of Apache Kafka: those that scripts/test-deps fetches, or
+// KafkaLibs is the folder with the jars of Apache Kafka: those that scripts/test-deps fetches, or
 // with BRIDGE_TEST_KAFKA_LIBS others.
-func kafkaLibs() string {
+func KafkaLibs() string {
 	if libs := os.Getenv("BRIDGE_TEST_KAFKA_LIBS"); libs != "" {
 		return libs
 	}
@@ -118,7 +118,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	libs := kafkaLibs()
+	libs := KafkaLibs()
 	if stamps, err := filepath.Glob(filepath.Join(libs, "*.done")); err != nil || len(stamps) == 0 {
 		return nil, nil, errors.Join(fmt.Errorf("no jars of Apache Kafka in %s", libs), err)
 	}

@@ -109,7 +109,9 @@ func above() string {
 // Root returns the top of the repository.
 func Root() string { return top }
 
-// cacheDir returns the folder where scripts/test-deps puts what it fetches.
+// Cached returns a path below the folder where scripts/test-deps puts what it fetches.
+func Cached(below ...string) string { return filepath.Join(append([]string{cacheDir()}, below...)...) }
+
 func cacheDir() string {
 	if dir := os.Getenv("BRIDGE_TEST_CACHE"); dir != "" {
 		return dir

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,7 +30,7 @@ func TestPage(t *testing.T) {
 		[]string{"guard", "lost", "hostile"},
 		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "hostile", "standby", "lost", "token"}))
 	urls["real"] = real(t)
-	checks := testenv.Browse(t, "internal/httpapi/pagetest/check.js", urls)
+	checks := browse(t, "check.js", urls)
 	if len(checks) < 2*len(urls) {
 		t.Fatalf("only %d checks of %d scenes", len(checks), len(urls))
 	}
@@ -39,6 +41,26 @@ func TestPage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// check is what a script has found out: of a scene, in words, and what was wrong, if anything was.
+type check struct{ Scene, Check, Wrong string }
+
+// browse has Chromium play a script of this package.
+func browse(t *testing.T, script string, input any) []check {
+	t.Helper()
+	if os.Getenv("BRIDGE_TEST_REAL") == "" {
+		t.Skip("a browser is part of `make test`")
+	}
+	chromium, err := exec.LookPath("chromium")
+	f := testenv.Node("chromium with playwright-core", "node-browser", "internal/httpapi/pagetest/"+script, chromium)
+	if f.Missing == nil {
+		f.Missing = err
+	}
+	if f.Input, err = json.Marshal(input); err != nil {
+		t.Fatal(err)
+	}
+	return testenv.JSONLines[check](t, f)
 }
 
 // serve serves scenes until the test ends, and returns their addresses.

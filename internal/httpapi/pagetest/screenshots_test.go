@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"example.org/bridge/tests/testenv"
 )
 
 // shot is a picture of a scene.
@@ -37,7 +35,7 @@ func TestScreenshots(t *testing.T) {
 		s := &shots[i]
 		s.URL, s.To = serve(t, []string{s.scene})[s.scene], filepath.Join(dir, s.To)
 	}
-	for _, c := range testenv.Browse(t, "internal/httpapi/pagetest/shoot.js", shots) {
+	for _, c := range browse(t, "shoot.js", shots) {
 		if c.Wrong != "" {
 			t.Errorf("%s: %s", c.Scene, c.Wrong)
 		}
