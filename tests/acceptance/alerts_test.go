@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -184,10 +185,13 @@ func (f *faultAlert) run(t *testing.T, prometheus *prometheus, byShard bool) {
 	}
 	s := newEntities(t, db, workload.CapabilityOptions{Entities: 200, Seed: 3}, world.Strict)
 	e := world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, s.Name+"_dead"), "BRIDGE_METRICS_BY_SHARD": strconv.FormatBool(byShard)}.With(f.env)
+	path := ""
 	if f.smallDisk {
+		// Its next write comes soon.
+		path, e[failpoint.SyncVariable] = world.Faulty(t), "3s"
 		e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(testenv.SmallDisk(t, 8<<20), "bridge.db")
 	}
-	w := &watched{s.Publish(b, world.Publishing{Name: "alerts", Env: e}), prometheus, "bridge " + t.Name()}
+	w := &watched{s.Publish(b, world.Publishing{Name: "alerts", Env: e, Path: path}), prometheus, "bridge " + t.Name()}
 	prometheus.scrape(t, w.job, w.Env["BRIDGE_HTTP_ADDR"])
 	if f.before {
 		f.strike(w)

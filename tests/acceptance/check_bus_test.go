@@ -22,6 +22,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 	t.Parallel()
 	server := testenv.MariaDB(t)
 	t.Run("Kafka without the topic", func(t *testing.T) {
+		t.Parallel()
 		b := world.KafkaBus(testenv.Kafka(t))
 		table, e := shop(t, server)
 		name := table.Name + "_topic"
@@ -41,6 +42,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		}
 	})
 	t.Run("NATS without the stream", func(t *testing.T) {
+		t.Parallel()
 		b := world.NATSBus(testenv.NATS(t))
 		table, e := shop(t, server)
 		subjects := table.Name + ".{type}"
@@ -76,12 +78,14 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		}
 	})
 	t.Run("NATS with a stream in memory", func(t *testing.T) {
+		t.Parallel()
 		b := world.NATSBus(testenv.NATS(t))
 		table, e := shop(t, server)
 		b.NATS.CreateStream(t, jetstream.StreamConfig{Name: table.Name, Storage: jetstream.MemoryStorage, Duplicates: 2 * time.Minute})
 		mustFind(t, e.With(b.Env()).With(world.Env{"BRIDGE_STREAM_ORDERS_DESTINATION": table.Name + ".{type}"}), "note", "stream-storage")
 	})
 	t.Run("NATS with a wrong password", func(t *testing.T) {
+		t.Parallel()
 		nats := testenv.StartNATS(t, testenv.NATSPassword("bridge", "right-secret"))
 		_, e := shop(t, server)
 		f := mustFind(t, e.With(world.Env{"BRIDGE_SINK_URL": "nats://bridge:wrong-secret@" + nats.Addr()}), "unsafe", "sink-login")

@@ -78,34 +78,6 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatCrashes kills the server in the middle of the same workload; one of the programs
-// is killed, too.
-func TestADatabaseThatCrashes(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	occupy(t)
-	server := testenv.StartMariaDB(t)
-	opts := unruly()
-	opts.Seed = 2
-	l := newRows(t, server, opts)
-	steady := l.Tail(world.NATSBus(testenv.NATS(t)), "steady", world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})
-	killed := l.Tail(world.KafkaBus(testenv.Kafka(t)), "killed", nil)
-	wait, _ := l.Write()
-	stop := killed.KillEvery(2*time.Second, 5*time.Second)
-	const crashes = 2
-	for crash := range crashes {
-		due := opts.Commits * (crash + 1) / (crashes + 1)
-		world.Eventually(t, 20*time.Minute, "commits", func() bool { return l.Rows.Record().Sums().Commits > due })
-		server.Restart(t)
-	}
-	wait()
-	stop()
-	for _, d := range []*world.Publisher{steady, killed} {
-		d.Complete(world.Orders, time.Minute)
-		d.MustMatch(world.Orders, world.Expect{Steady: d == steady})
-	}
-}
-
 // TestTheStrictlyOrderedIssuer tails its 64 tables as one stream.
 func TestTheStrictlyOrderedIssuer(t *testing.T) {
 	testall.Long(t)

@@ -5,14 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	_ "modernc.org/sqlite"
 
-	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/processlist"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 )
@@ -211,21 +208,24 @@ func TestHistoriesEndAsTheTableIs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workload.CapabilityOptions
-		lossy bool
+		exec exec
+		// lookups is how many commits had to be looked up at least; 0 is none.
+		lookups int
 	}{
-		"where case counts":                            {workload.CapabilityOptions{Entities: 200}, false},
-		"where it does not, and nothing tells changes": {workload.CapabilityOptions{Entities: 200, Loose: true, WithoutModified: true}, false},
-		"over answers that are lost":                   {workload.CapabilityOptions{}, true},
-		"over such answers, where case does not count": {workload.CapabilityOptions{Loose: true}, true},
+		"where case counts":                            {workload.CapabilityOptions{Entities: 200}, nil, 0},
+		"where it does not, and nothing tells changes": {workload.CapabilityOptions{Entities: 200, Loose: true, WithoutModified: true}, nil, 0},
+		"over answers that are lost":                   {workload.CapabilityOptions{}, lossy(), 50},
+		"over such answers, where case does not count": {workload.CapabilityOptions{Loose: true}, lossy(), 50},
+		"over deletes that are answered and not done":  {workload.CapabilityOptions{}, undoneDeletes(), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := testenv.MariaDB(t)
 			database := server.NewDatabase(t)
 			db, opts := admin(t, server, database), c.CapabilityOptions
 			opts.DB, opts.Writers, opts.Changes, opts.Seed = db, 4, 1200, 11
-			if c.lossy {
+			if c.exec != nil {
 				newStates(t, opts)
-				opts.DB = openFaulty(t, server, database, lossy())
+				opts.DB = openFaulty(t, server, database, c.exec)
 			}
 			opts.Mix = workload.EveryChange()
 			// A writer with few rows makes none of these; how many it has is chance.
@@ -243,146 +243,10 @@ func TestHistoriesEndAsTheTableIs(t *testing.T) {
 					t.Errorf("no %s was made", change)
 				}
 			}
-			if c.lossy != (met.Found >= 50 && met.Doubtful >= 50) || !c.lossy && met != (workload.Lookups{}) || lower < 10 {
+			if least := c.lookups; least > 0 != (met.Found+met.Doubtful > 0) || met.Found < least || met.Doubtful < least || lower < 10 {
 				t.Errorf("%+v, %d newer states have a lower id: want many of each", met, lower)
 			}
 		})
-	}
-}
-
-// both are writers of rows and of states in one database.
-type both struct {
-	rows         *workload.Workload
-	states       *workload.Capabilities
-	db           *sql.DB
-	stopR, stopS func()
-}
-
-func runBoth(t *testing.T, server *testenv.DatabaseServer, database string, db *sql.DB) *both {
-	t.Helper()
-	b := &both{
-		rows:   newRows(t, workload.Options{DB: db, Writers: 4, Rate: 300, Mix: mix, Hold: workload.Hold{Short: 5 * time.Millisecond}}),
-		states: newStates(t, workload.CapabilityOptions{DB: db, Entities: 100, Writers: 4, Rate: 300, Seed: 9}),
-		db:     admin(t, server, database),
-	}
-	b.stopR, b.stopS = start(t, b.rows.Run), start(t, b.states.Run)
-	b.progress(t, 50)
-	return b
-}
-
-// progress waits until both have made so many commits more.
-func (b *both) progress(t *testing.T, commits int) {
-	t.Helper()
-	made := func() (rows, states int) {
-		for _, n := range b.states.Sums() {
-			states += n
-		}
-		return b.rows.Record().Sums().Commits, states
-	}
-	rows, states := made()
-	until(t, func() bool {
-		r, s := made()
-		return r >= rows+commits && s >= states+commits
-	})
-}
-
-// agree ends both and compares their records with the tables.
-func (b *both) agree(t *testing.T) {
-	t.Helper()
-	b.progress(t, 100)
-	b.stopR()
-	b.stopS()
-	agree(t, b.rows, b.db)
-	agreeStates(t, b.states, b.db)
-	t.Logf("%+v, %+v", b.rows.Record().Sums(), b.states.Lookups())
-}
-
-// TestWritersWaitOutWhatPasses kills connections of the shared server: no other test runs beside
-// it.
-func TestWritersWaitOutWhatPasses(t *testing.T) {
-	for what, fault := range map[string]func(t *testing.T, root *sql.DB, db string){
-		"a table that is away for a time":   renameAway,
-		"killed connections and statements": killSessions,
-		"columns that come and go":          changeColumns,
-	} {
-		t.Run(what, func(t *testing.T) {
-			server := testenv.MariaDB(t)
-			database := server.NewDatabase(t)
-			b := runBoth(t, server, database, admin(t, server, database))
-			fault(t, server.Root(t), database)
-			b.agree(t)
-		})
-	}
-	// Every other DELETE is answered as MariaDB answers one that is killed early: without an error.
-	t.Run("deletes that are answered and not done", func(t *testing.T) {
-		server := testenv.MariaDB(t)
-		database := server.NewDatabase(t)
-		b := runBoth(t, server, database, openFaulty(t, server, database, undoneDeletes()))
-		b.progress(t, 300)
-		b.agree(t)
-	})
-}
-
-func renameAway(t *testing.T, root *sql.DB, db string) {
-	for _, table := range []string{"orders", "capabilities"} {
-		run(t, root, fmt.Sprintf("RENAME TABLE %[1]s.%[2]s TO %[1]s.gone", db, table))
-		pass(t, 700*time.Millisecond)
-		run(t, root, fmt.Sprintf("RENAME TABLE %[1]s.gone TO %[1]s.%[2]s", db, table))
-	}
-}
-
-func changeColumns(t *testing.T, root *sql.DB, db string) {
-	for _, table := range []string{"orders", "capabilities"} {
-		for _, change := range []string{"ADD COLUMN extra int", "CHANGE extra other int", "DROP COLUMN other, ADD COLUMN front int FIRST"} {
-			run(t, root, "ALTER TABLE "+db+"."+table+" "+change)
-		}
-	}
-}
-
-// killSessions kills all that runs in a database for a while, one time the connections, one time
-// what they do.
-func killSessions(t *testing.T, root *sql.DB, db string) {
-	for round := range 60 {
-		all, err := processlist.Read(t.Context(), root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range all {
-			if p.Database == db {
-				_, _ = root.Exec(fmt.Sprintf("KILL %s %d", []string{"CONNECTION", "QUERY"}[round%2], p.ID)) // it may be gone already
-			}
-		}
-		pass(t, 20*time.Millisecond)
-	}
-}
-
-func TestAServerThatIsKilledAndStandsStill(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartMariaDB(t)
-	database := server.NewDatabase(t)
-	b := runBoth(t, server, database, admin(t, server, database))
-	for range 2 {
-		server.Restart(t)
-		b.progress(t, 100)
-	}
-	server.Pause()
-	pass(t, time.Second)
-	server.Resume()
-	b.agree(t)
-	if sums := b.rows.Record().Sums(); sums.Reconnects == 0 {
-		t.Errorf("%+v: no connection was lost", sums)
-	}
-	// It does not keep a run from ending, and what nobody could look for is doubted.
-	database = server.NewDatabase(t)
-	db := admin(t, server, database)
-	b = runBoth(t, server, database, db)
-	server.Pause()
-	defer server.Resume()
-	until(t, func() bool { return db.Stats().InUse >= 8 }) // of eight writers
-	b.stopR()
-	b.stopS()
-	if met := b.states.Lookups(); met.Doubtful == 0 {
-		t.Errorf("%+v: nothing is doubted", met)
 	}
 }
 
@@ -398,21 +262,6 @@ func TestTheEndOfTheContextRollsBackWhatIsOpen(t *testing.T) {
 		if row.Fate != workload.RolledBack {
 			t.Errorf("%+v", row)
 		}
-	}
-}
-
-func run(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	if _, err := db.Exec(statement); err != nil {
-		t.Fatalf("%s: %v", strings.TrimSpace(statement), err)
-	}
-}
-
-// pass lets a fault last.
-func pass(t *testing.T, d time.Duration) {
-	t.Helper()
-	if err := backoff.Pause(t.Context(), d); err != nil {
-		t.Fatal(err)
 	}
 }
 
