@@ -229,7 +229,7 @@ func (x *transaction) aborted() {
 }
 
 // abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
-// from joining what follows (decision 20, 6).
+// from joining the next transaction (decision 20).
 func (x *transaction) abort(ctx context.Context) error {
 	if x.open {
 		return x.t.producer.ready(ctx)
