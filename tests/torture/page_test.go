@@ -86,6 +86,35 @@ func cell(n, more int, form string) string {
 	return fmt.Sprintf("%d "+form, n, more)
 }
 
+// rows are the scores of each fault, in their order.
+func rows(trials []score) (rows [][]score) {
+	for i, s := range trials {
+		if i == 0 || trials[i-1].Fault != s.Fault {
+			rows = append(rows, nil)
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], s)
+	}
+	return rows
+}
+
+// cells are what the page says of the scores of a fault: once where the buses agree.
+func cells(row []score) []string {
+	var columns [11][]string
+	for _, s := range row {
+		for i, text := range [11]string{
+			s.Bus, strconv.Itoa(s.Events), strconv.Itoa(s.Lost), cell(s.OtherID, s.Restated, "(%d restated)"), cell(s.Disorder, s.Orphans, "(%d orphans)"),
+			strconv.Itoa(s.RolledBack), strconv.Itoa(s.Wrong), strconv.Itoa(s.False), cell(s.Repeated, s.Bound, "of ≤ %d"), fmt.Sprintf("%.1f s", s.Recovery), s.Verdict(),
+		} {
+			columns[i] = append(columns[i], text)
+		}
+	}
+	var cells []string
+	for _, texts := range columns {
+		cells = append(cells, strings.Join(slices.Compact(texts), " / "))
+	}
+	return cells
+}
+
 func (m *matrix) add(s score) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,6 +193,8 @@ var pageText string
 // page makes the page, and its table for those who wait, of results.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"cell":     cell,
+	"rows":     rows,
+	"cells":    cells,
 	"title":    func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 	"minutes":  func(d seconds) string { return fmt.Sprintf("%.0f", float64(d)/60) },
 	"millions": func(n int) string { return fmt.Sprintf("%.2f", float64(n)/1e6) },
