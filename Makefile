@@ -88,10 +88,11 @@ figures: ## Measure the binary: size, start to first event, idle memory
 	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./tests/acceptance | grep -vE '^(===|---|PASS|ok)'
 
 .PHONY: screenshots
-screenshots: ## Take the pictures of the page in docs/page
+screenshots: ## Take pictures of the page in dist/page, and those of docs/page
 	@scripts/test-deps
-	@mkdir -p docs/page
-	@CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_SCREENSHOTS=$(CURDIR)/docs/page go test -count=1 -run '^TestScreenshots$$' ./internal/httpapi/pagetest
+	@mkdir -p dist/page
+	@CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_SCREENSHOTS=$(CURDIR)/dist/page go test -count=1 -run '^TestScreenshots$$' ./internal/httpapi/pagetest
+	@cd dist/page && cp desk-1280.png deletes-1280.png phone-360.png wall-2560.png $(CURDIR)/docs/page
 
 # BENCH chooses measurements as -bench does, ROUNDS is how often each is made, BEFORE a former program to measure in turns with this one.
 ROUNDS ?= 1

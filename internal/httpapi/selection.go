@@ -11,12 +11,15 @@ import (
 	"strings"
 )
 
-// selection says which shards a status lists. The zero value selects all, in the order of the
-// tables.
+// selection says which shards and streams a status lists. The zero value selects all, in the order
+// of the tables.
 type selection struct {
 	stream, state, contains string
 	// limit and offset count the shards of each stream, the worst first; limit is -1 for all.
 	limit, offset int
+	// streams and streamOffset count the streams that have a selected shard, the worst first;
+	// streams is -1 for all streams, whether they have one or not.
+	streams, streamOffset int
 	// examples bounds the differences of each report; -1 for all.
 	examples int
 	// any says that a parameter was given.
@@ -28,8 +31,8 @@ const maxListed = 1_000_000
 
 // selectionOf parses the parameters of a request for the status, and refuses misspelt ones.
 func selectionOf(query url.Values) (s selection, working bool, err error) {
-	s = selection{limit: -1, examples: -1}
-	parameters, err := parametersOf(query, "working", "stream", "state", "contains", "limit", "offset", "examples")
+	s = selection{limit: -1, streams: -1, examples: -1}
+	parameters, err := parametersOf(query, "working", "stream", "state", "contains", "limit", "offset", "streams", "streamOffset", "examples")
 	if err != nil {
 		return s, false, err
 	}
@@ -44,7 +47,9 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	if s.state != "" && !slices.Contains(worstFirst, s.state) {
 		return s, false, fmt.Errorf("%w: state must be one of %s", ErrBadQuery, strings.Join(worstFirst, ", "))
 	}
-	for name, to := range map[string]*int{"limit": &s.limit, "offset": &s.offset, "examples": &s.examples} {
+	for name, to := range map[string]*int{
+		"limit": &s.limit, "offset": &s.offset, "streams": &s.streams, "streamOffset": &s.streamOffset, "examples": &s.examples,
+	} {
 		text := parameters[name]
 		if text == "" {
 			continue
@@ -56,8 +61,12 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	return s, working, nil
 }
 
-// apply lists the selected shards of each stream. The summaries stay as they are.
+// apply lists the selected streams, with a summary of all their shards, and the selected shards of
+// each. status is the caller's own, but for the shards.
 func (s *selection) apply(status *Status) {
+	status.Totals = totalsOf(status.Streams)
+	status.Streams = s.listStreams(status.Streams, status.Totals)
+	summarize(status)
 	for i := range status.Streams {
 		stream := &status.Streams[i]
 		if s.any {
@@ -72,6 +81,47 @@ func (s *selection) apply(status *Status) {
 	}
 }
 
+// listStreams returns a page of the streams that have a selected shard, the worst first.
+func (s *selection) listStreams(all []StreamStatus, totals *Totals) []StreamStatus {
+	if s.streams < 0 {
+		return slices.Clone(all)
+	}
+	var matching []StreamStatus
+	for i := range all {
+		if s.selectsStream(&all[i]) {
+			matching = append(matching, all[i])
+		}
+	}
+	slices.SortStableFunc(matching, func(a, b StreamStatus) int {
+		return cmp.Compare(slices.Index(worstFirst, a.State), slices.Index(worstFirst, b.State))
+	})
+	first := min(s.streamOffset, len(matching))
+	totals.Matching, totals.Offset = len(matching), first
+	return append([]StreamStatus{}, matching[first:min(first+s.streams, len(matching))]...)
+}
+
+// selectsStream reports whether a stream is named or has a selected shard. One without shards is
+// selected by its name alone.
+func (s *selection) selectsStream(stream *StreamStatus) bool {
+	if s.stream != "" {
+		return s.stream == stream.Name
+	}
+	if len(stream.Shards) == 0 {
+		return s.state == "" && containsFold(stream.Name, s.contains)
+	}
+	return slices.ContainsFunc(stream.Shards, func(one ShardStatus) bool { return s.selects(stream.Name, &one) })
+}
+
+// selects reports whether a shard is in the state, and it or its stream has the text in its name.
+func (s *selection) selects(stream string, one *ShardStatus) bool {
+	return (s.state == "" || one.State == s.state) && (containsFold(one.Shard, s.contains) || containsFold(stream, s.contains))
+}
+
+// containsFold reports whether text contains a part in lower case, whatever its own case.
+func containsFold(text, part string) bool {
+	return part == "" || strings.Contains(strings.ToLower(text), part)
+}
+
 // list returns a page of the selected shards of a stream, the worst first.
 func (s *selection) list(stream *StreamStatus) []ShardStatus {
 	if s.stream != "" && s.stream != stream.Name {
@@ -81,7 +131,7 @@ func (s *selection) list(stream *StreamStatus) []ShardStatus {
 	var matching []ranked
 	for i := range stream.Shards {
 		one := &stream.Shards[i]
-		if (s.state == "" || one.State == s.state) && (s.contains == "" || strings.Contains(strings.ToLower(one.Shard), s.contains)) {
+		if s.selects(stream.Name, one) {
 			matching = append(matching, rankOf(one))
 		}
 	}
@@ -140,9 +190,6 @@ func statusHandler(works *forwarder) http.Handler {
 			selected.examples = 0
 		}
 		status := works.daemon.Status()
-		// A copy: the summaries are for this answer.
-		status.Streams = slices.Clone(status.Streams)
-		summarize(&status)
 		selected.apply(&status)
 		answer(w, http.StatusOK, status)
 	})

@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -150,7 +147,10 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 		_, _ = w.Write(OpenAPI)
 	})
 	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
-	mux.Handle("GET /{$}", pageHandler())
+	page := pageHandler()
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /page/", page)
+	mux.Handle("GET /docs/", page)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return wellFormed(works.admit(mux))
 }
@@ -365,49 +365,6 @@ type errorLines struct{ logger *slog.Logger }
 func (e errorLines) Write(line []byte) (int, error) {
 	e.logger.Debug("the HTTP server says", "text", string(bytes.TrimSpace(line)))
 	return len(line), nil
-}
-
-// pageText is the page for people. It has one style element and one script element, and gets what
-// it shows from /api/v1/status.
-//
-//go:embed page.html
-var pageText string
-
-// page is pageText with its headers, made for the first request.
-type page struct{ tag, policy string }
-
-var pageOnce = sync.OnceValue(func() page {
-	sum := sha256.Sum256([]byte(pageText))
-	return page{
-		tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
-		policy: strings.Join([]string{
-			"default-src 'none'", "script-src " + hashOf("script"), "style-src " + hashOf("style"), "connect-src 'self'", "img-src data:",
-			"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
-		}, "; "),
-	}
-})
-
-// hashOf returns the source of a Content-Security-Policy that allows the element of a name.
-func hashOf(element string) string {
-	_, rest, _ := strings.Cut(pageText, "<"+element+">")
-	text, _, _ := strings.Cut(rest, "</"+element+">")
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// pageHandler serves the page. A browser that has it asks whether it has changed.
-func pageHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := pageOnce()
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", p.policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", p.tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader([]byte(pageText)))
-	})
 }
 
 // Probe finds out whether the source or the bus can be reached. All requests share one call at a

@@ -1,13 +1,13 @@
 package httpapi_test
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -240,44 +240,80 @@ func (s *slowReader) WriteHeader(code int) {
 	s.ResponseRecorder.WriteHeader(code)
 }
 
-// TestPageIsOneFile: it loads nothing, and its policy lets in nothing but its own style and script.
-func TestPageIsOneFile(t *testing.T) {
+// TestPageLoadsItsOwnFiles and nothing else: index.html names style and first script, each script
+// those that it imports, and the policy lets in nothing but what bridge serves.
+func TestPageLoadsItsOwnFiles(t *testing.T) {
 	pages := httpapi.Handler(&httpapitest.Daemon{}, prometheus.NewRegistry(), httpapi.Access{})
-	get := func(tag string) *httptest.ResponseRecorder {
-		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	get := func(path, tag string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
 		if tag != "" {
 			r.Header.Set("If-None-Match", tag)
 		}
 		pages.ServeHTTP(w, r)
 		return w
 	}
-	w := get("")
-	body, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
-	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("Cache-Control") != "no-cache" {
-		t.Errorf("%d %v", w.Code, w.Header())
-	}
-	if again := get(w.Header().Get("ETag")); again.Code != 304 || again.Body.Len() > 0 {
-		t.Errorf("a browser that has it gets %d with %d bytes", again.Code, again.Body.Len())
-	}
-	for _, element := range []string{"style", "script"} {
-		all := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(body, -1)
-		if len(all) != 1 {
-			t.Fatalf("%d elements %s", len(all), element)
+	named := regexp.MustCompile(`(?:href="|src="|from '\./)((?:/page/)?[a-z]+\.(?:css|js))["']`)
+	seen, size := []string{"/"}, 0
+	for i := 0; i < len(seen); i++ {
+		path := seen[i]
+		w := get(path, "")
+		kind := map[string]string{"": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[filepath.Ext(path)]
+		policy, body := w.Header().Get("Content-Security-Policy"), w.Body.String()
+		if w.Code != 200 || w.Header().Get("Content-Type") != kind || w.Header().Get("Cache-Control") != "no-cache" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
 		}
-		sum := sha256.Sum256([]byte(all[0][1]))
-		if want := element + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, want) {
-			t.Errorf("the policy lacks %s: %s", want, policy)
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; ") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %s", path, policy)
+		}
+		if again := get(path, w.Header().Get("ETag")); again.Code != 304 || again.Body.Len() > 0 {
+			t.Errorf("%s: a browser that has it gets %d with %d bytes", path, again.Code, again.Body.Len())
+		}
+		for _, no := range []string{"innerHTML", "insertAdjacent", "document.write", "eval(", "http://", "https://", " style=", "onclick", "<style", "<script>"} {
+			if strings.Contains(strings.ReplaceAll(body, "'http://www.w3.org/2000/svg'", ""), no) {
+				t.Errorf("%s has %s", path, no)
+			}
+		}
+		for _, one := range named.FindAllStringSubmatch(body, -1) {
+			if next := "/page/" + strings.TrimPrefix(one[1], "/page/"); !slices.Contains(seen, next) {
+				seen = append(seen, next)
+			}
+		}
+		size += len(body)
+	}
+	if len(seen) != 7 || size > 56<<10 {
+		t.Errorf("the page loads %v, %d bytes", seen, size)
+	}
+	for _, path := range []string{"/page/", "/page/none.js", "/page/../server.go", "/docs/", "/docs/none.md", "/docs/decisions/", "/docs/doc.go"} {
+		if w := get(path, ""); w.Code == 200 {
+			t.Errorf("%s is served", path)
 		}
 	}
-	if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
-		t.Errorf("the policy is %s", policy)
+}
+
+// TestRunbookHasTheHeadings that the page links.
+func TestRunbookHasTheHeadings(t *testing.T) {
+	parts, err := os.ReadFile("page/parts.js")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, no := range []string{"innerHTML", "insertAdjacent", "document.write", "eval(", "http://", " style=", "onclick", "src="} {
-		if strings.Contains(strings.ReplaceAll(body, "'http://www.w3.org/2000/svg'", ""), no) {
-			t.Errorf("the page has %s", no)
+	page, err := os.ReadFile("page/page.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, runbook := httpapitest.Request(t, &httpapitest.Daemon{}, "GET", "/docs/operations.md")
+	headings := regexp.MustCompile(`<h3 id="([^"]+)">([^<]+)</h3>`).FindAllStringSubmatch(runbook, -1)
+	linked := 0
+	for _, one := range regexp.MustCompile(`'([A-Z][a-z]+(?: [a-z]+){1,5})'`).FindAllStringSubmatch(string(parts)+regexp.MustCompile(`(?s)const answers.*?filter`).FindString(string(page)), -1) {
+		name := one[1]
+		if name == "Progress on the bus" || strings.HasPrefix(name, "Nothing") {
+			continue
+		}
+		linked++
+		if want := strings.ReplaceAll(strings.ToLower(name), " ", "-"); !slices.ContainsFunc(headings, func(h []string) bool { return h[1] == want && h[2] == name }) && name != "What you see" {
+			t.Errorf("the runbook has no heading %q", name)
 		}
 	}
-	if len(body) > 44<<10 {
-		t.Errorf("the page has %d bytes", len(body))
+	if code != 200 || linked < 8 {
+		t.Errorf("%d, %d links", code, linked)
 	}
 }

@@ -52,6 +52,8 @@ type Status struct {
 	Epoch uint64 `json:"epoch"`
 	// Standby is left out where the process works alone.
 	Standby *StandbyStatus `json:"standby,omitempty"`
+	// Totals count all streams, also those that are not listed. The handler fills them in.
+	Totals  *Totals        `json:"totals,omitempty"`
 	Streams []StreamStatus `json:"streams"`
 	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on,
 	// and Progress the progress on the bus, left out unless it is kept there. A checkpoint answers

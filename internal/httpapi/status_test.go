@@ -78,7 +78,7 @@ func TestSelectionOfShards(t *testing.T) {
 			}
 		})
 	}
-	if _, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?limit=20&examples=0"); len(body) > 40<<10 {
+	if _, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?stream=orders&streams=1&limit=20&examples=0"); len(body) > 40<<10 {
 		t.Errorf("what the page asks for has %d bytes", len(body))
 	}
 	t.Run("what is listed does not change the daemon", func(t *testing.T) {
@@ -97,6 +97,76 @@ func TestSelectionOfShards(t *testing.T) {
 			t.Errorf("%+v, %+v", dry, sum)
 		}
 	})
+}
+
+// TestSelectionOfStreams: those with a selected table are listed in pages, the worst first, and the
+// totals are about all.
+func TestSelectionOfStreams(t *testing.T) {
+	d := &httpapitest.Daemon{State: httpapi.Status{Started: time.Now()}}
+	for i, state := range []string{"running", "waiting", "running", "stopped", "running"} {
+		name := string(rune('a' + i))
+		shards := []httpapi.ShardStatus{{Shard: "shop." + name, State: state}, {Shard: "shop." + name + "_2", State: "running"}}
+		d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "S" + name, State: state, Shards: shards})
+	}
+	d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "without", State: "running", Shards: []httpapi.ShardStatus{}})
+	for _, c := range []struct {
+		query, listed    string
+		matching, offset int
+	}{
+		{"streams=3&limit=0", "Sd Sb Sa", 6, 0},
+		{"streams=3&streamOffset=3", "Sc Se without", 6, 3},
+		{"streams=3&streamOffset=9", "", 6, 6},
+		{"streams=0", "", 6, 0},
+		{"streams=9&state=waiting", "Sb", 1, 0},
+		{"streams=9&contains=SHOP.A", "Sa", 1, 0},
+		{"streams=9&contains=sa", "Sa", 1, 0},
+		{"streams=9&contains=out", "without", 1, 0},
+		{"streams=9&contains=_2&state=stopped", "", 0, 0},
+		{"streams=1&stream=Se&state=stopped", "Se", 1, 0},
+		{"streams=1&stream=none", "", 0, 0},
+		{"state=waiting", "Sa Sb Sc Sd Se without", 6, 0},
+	} {
+		t.Run(c.query, func(t *testing.T) {
+			code, body := httpapitest.Request(t, d, "GET", "/api/v1/status?"+c.query)
+			var status httpapi.Status
+			if err := json.Unmarshal([]byte(body), &status); err != nil || code != 200 {
+				t.Fatalf("%d, %v", code, err)
+			}
+			var names []string
+			for _, one := range status.Streams {
+				names = append(names, one.Name)
+			}
+			total := status.Totals
+			if got := strings.Join(names, " "); got != c.listed || total.Matching != c.matching || total.Offset != c.offset {
+				t.Errorf("lists %q, %+v, want %+v", got, total, c)
+			}
+			if total.Streams != 6 || total.Shards != 10 || total.States["running"] != 8 || total.States["stopped"] != 1 || total.States["waiting"] != 1 {
+				t.Errorf("the totals are not about all: %+v", total)
+			}
+		})
+	}
+	if s := d.State.Streams; s[0].Name != "Sa" || s[0].Summary != nil {
+		t.Error("what is listed changes the daemon")
+	}
+}
+
+// TestSummaryHasTheWorstTable with its reason.
+func TestSummaryHasTheWorstTable(t *testing.T) {
+	d := ofManyTables()
+	shard := &d.State.Streams[0].Shards[1204]
+	shard.Reason, shard.Remedy = httpapi.Given("no such table"), httpapi.Given("create it")
+	_, body := httpapitest.Request(t, d, "GET", "/api/v1/status?limit=0")
+	var status httpapi.Status
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		t.Fatal(err)
+	}
+	worst := status.Streams[0].Summary.Worst
+	if worst == nil || worst.Shard != "Orders_1204" || worst.State != "stopped" || *worst.Reason != "no such table" || *worst.Remedy != "create it" || worst.Cause != nil {
+		t.Errorf("%+v", worst)
+	}
+	if status.Streams[1].Summary.Worst != nil {
+		t.Error("a stream that runs has a worst table")
+	}
 }
 
 // post sends a body to be resent and returns the answer.

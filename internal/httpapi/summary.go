@@ -10,7 +10,44 @@ import (
 )
 
 // The states of a shard, the worst first.
-var worstFirst = []string{"stopped", Degraded, "waiting", "starting", "running"}
+var worstFirst = []string{"stopped", Degraded, "waiting", "starting", running}
+
+const running = "running"
+
+// Totals count all streams and tables, whatever the request selects.
+type Totals struct {
+	Streams int `json:"streams"`
+	Shards  int `json:"shards"`
+	// States counts shards by state.
+	States map[string]int `json:"states"`
+	// Matching counts the streams that the request selects; Streams of the status lists a page of
+	// them, from Offset on.
+	Matching int `json:"matching"`
+	Offset   int `json:"offset"`
+}
+
+func totalsOf(streams []StreamStatus) *Totals {
+	t := &Totals{Streams: len(streams), Matching: len(streams), States: make(map[string]int, len(worstFirst))}
+	for _, state := range worstFirst {
+		t.States[state] = 0
+	}
+	for i := range streams {
+		t.Shards += len(streams[i].Shards)
+		for j := range streams[i].Shards {
+			t.States[streams[i].Shards[j].State]++
+		}
+	}
+	return t
+}
+
+// WorstShard is the shard of a stream that is in the worst state.
+type WorstShard struct {
+	Shard  string  `json:"shard"`
+	State  string  `json:"state"`
+	Reason *string `json:"reason"`
+	Remedy *string `json:"remedy"`
+	Cause  *string `json:"cause"`
+}
 
 // StreamSummary sums up all shards of a stream.
 type StreamSummary struct {
@@ -21,6 +58,8 @@ type StreamSummary struct {
 	Offset   int `json:"offset"`
 	// States counts shards by state.
 	States map[string]int `json:"states"`
+	// Worst is null while all shards run.
+	Worst *WorstShard `json:"worst"`
 	// LagSeconds is the longest lag that is known, null where none is. LagUnknown counts the shards
 	// whose lag is not known.
 	LagSeconds *float64 `json:"lagSeconds"`
@@ -112,6 +151,9 @@ const mostReasons = 10
 
 func (s *StreamSummary) add(one *ShardStatus) {
 	s.States[one.State]++
+	if one.State != running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
+		s.Worst = &WorstShard{Shard: one.Shard, State: one.State, Reason: one.Reason, Remedy: one.Remedy, Cause: one.Cause}
+	}
 	if one.LagSeconds == nil {
 		s.LagUnknown++
 	} else if s.LagSeconds == nil || *s.LagSeconds < *one.LagSeconds {

@@ -13,8 +13,8 @@ exports.open = async (browser, url, options = {}) => {
   page.complaints = [];
   page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") page.complaints.push(m.text()); });
   page.on("pageerror", (e) => page.complaints.push(String(e)));
-  page.on("request", (r) => { if (!r.url().startsWith(url) && !r.url().startsWith("data:")) page.complaints.push("asks elsewhere: " + r.url()); });
+  page.on("request", (r) => { if (!r.url().startsWith(new URL(url).origin) && !r.url().startsWith("data:")) page.complaints.push("asks elsewhere: " + r.url()); });
   await page.goto(url);
-  await page.getByRole("heading", { level: 2 }).nth(1).waitFor();
+  await page.locator("#streams > *").first().waitFor();
   return page;
 };

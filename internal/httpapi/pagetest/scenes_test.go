@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"example.org/bridge/internal/httpapi"
@@ -35,7 +36,7 @@ func scenes() map[string]*scene {
 	}
 	all := map[string]*scene{
 		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded),
-		"large": of(large), "hostile": of(hostileNames), "standby": of(starting, standby), "lost": of(healthy), "token": of(guarded),
+		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "standby": of(starting, standby), "lost": of(healthy), "token": of(guarded),
 	}
 	all["guard"].Resent = httpapi.ResentAll{
 		Found: 2, Fates: map[shard.Fate]int{shard.SentSame: 2},
@@ -107,6 +108,8 @@ func healthy() []httpapi.StreamStatus {
 	return []httpapi.StreamStatus{streamOf("orders", "release", orders), streamOf("stock", "capability", stock)}
 }
 
+func one() []httpapi.StreamStatus { return healthy()[:1] }
+
 func backlog() []httpapi.StreamStatus {
 	orders := table("shop.orders", 31_400_000, 512_000)
 	orders.Highest, orders.LagSeconds = 84_511_207, ptr(5430.0)
@@ -156,22 +159,71 @@ func guarded() []httpapi.StreamStatus {
 	return []httpapi.StreamStatus{one}
 }
 
-// large is a stream with 2,000 tables, a few of which need a person.
+// large is a stream with 1,000 tables, a few of which need a person.
 func large() []httpapi.StreamStatus {
-	shards := make([]httpapi.ShardStatus, 2000)
+	shards := make([]httpapi.ShardStatus, 1000)
 	for i := range shards {
 		shards[i] = table(fmt.Sprintf("shop.orders_%04d", i), uint64(40_000+i*37), uint32(i%5)*12)
 		shards[i].LagSeconds = ptr(float64(i%10) / 10)
 	}
-	one := streamOf("orders", "capability", shards...)
-	for i, state := range map[int]string{7: "stopped", 1204: "waiting", 1300: "waiting"} {
+	for i, state := range map[int]string{7: "stopped", 204: "waiting", 300: "waiting"} {
 		shards[i].State = state
 		shards[i].Reason, shards[i].Remedy = ptr("missing in the source: the table "+shards[i].Shard), ptr("Create the table.")
 	}
 	shards[42].LagSeconds = ptr(340.0)
 	shards[42].Backlog = &httpapi.BacklogStatus{IDs: 18_000, Percent: 61, IDsPerSecond: 420, SecondsLeft: ptr(43.0)}
-	one.State = "stopped"
-	return []httpapi.StreamStatus{one}
+	large := streamOf("orders", "capability", shards...)
+	large.State = "stopped"
+	return []httpapi.StreamStatus{large}
+}
+
+// many are streams with a table each, of which one is stopped.
+func many() []httpapi.StreamStatus {
+	all := make([]httpapi.StreamStatus, 200)
+	for i := range all {
+		name := fmt.Sprintf("%s-%03d", []string{"orders", "customers", "stock", "invoices"}[i%4], i)
+		s := table("shop."+strings.ReplaceAll(name, "-", "_"), uint64(40_000+i*3701), uint32(i%7)*130)
+		all[i] = streamOf(name, []string{"release", "capability"}[i%2], s)
+	}
+	one := &all[120]
+	one.State, one.Shards[0].State, one.Shards[0].LagSeconds, one.Shards[0].Cause = "stopped", "stopped", nil, ptr("denied")
+	one.Shards[0].Reason = ptr("access to the source denied: GRANT SELECT ON `shop`.`orders_120` TO `bridge`@`%`")
+	one.Shards[0].Remedy = ptr("Type the GRANT that the error names. bridge tries again every 10 s.")
+	return all
+}
+
+// twenty are streams with 1 to 5 tables, in all states.
+func twenty() []httpapi.StreamStatus {
+	all := many()[:20]
+	for i := range all {
+		for n := 2; n <= i%5+1; n++ {
+			all[i].Shards = append(all[i].Shards, table(fmt.Sprintf("%s_%d", all[i].Shards[0].Shard, n), uint64(9000*n), uint32(n)*40))
+		}
+	}
+	become := func(i int, of httpapi.StreamStatus) {
+		name := all[i].Shards[0].Shard
+		all[i].State, all[i].Shards[0] = of.State, of.Shards[0]
+		all[i].Shards[0].Shard = name
+	}
+	become(3, stopped()[0])
+	become(4, guarded()[0])
+	become(9, waiting()[0])
+	become(13, starting()[0])
+	become(14, backlog()[0])
+	all[17].CatchUp = httpapi.CatchUpStatus{Messages: 7000, Left: 120_000, SecondsLeft: 40}
+	all[18].Shards[0].DeadLetters = httpapi.DeadLettersStatus{Count: 3, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 3}}}
+	return all
+}
+
+// allWait are the many streams while the bus is away.
+func allWait() []httpapi.StreamStatus {
+	all := many()
+	for i := range all {
+		s := &all[i].Shards[0]
+		all[i].State, s.State, s.LagSeconds, s.Cause = "waiting", "waiting", ptr(94.0), nil
+		s.Reason, s.Remedy = waiting()[0].Shards[0].Reason, waiting()[0].Shards[0].Remedy
+	}
+	return all
 }
 
 func hostileNames() []httpapi.StreamStatus {

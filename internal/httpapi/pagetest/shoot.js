@@ -1,4 +1,4 @@
-// Takes the screenshots of docs/page.
+// Takes screenshots.
 const { input, launch, open } = require("./browser.js");
 
 (async () => {

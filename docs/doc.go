@@ -1,0 +1,9 @@
+// Package docs holds the documents, which a running bridge shows: the runbook above all.
+package docs
+
+import "embed"
+
+// Files are the documents.
+//
+//go:embed *.md
+var Files embed.FS

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+
+	"example.org/bridge/docs"
+)
+
+// pageFiles are the page for people: index.html, its style and its scripts. It gets what it shows
+// from /api/v1/status.
+//
+//go:embed page
+var pageFiles embed.FS
+
+// pagePolicy lets the page load its own style and scripts, and ask bridge.
+var pagePolicy = strings.Join([]string{
+	"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src data:",
+	"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+}, "; ")
+
+// pageHandler serves the page at /, its style and scripts below /page/, and the documents as HTML
+// below /docs/, so that the runbook is at hand and is that of this version. A browser that has a
+// file asks whether it has changed.
+func pageHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		if name == "" {
+			name = "page/index.html"
+		}
+		text, kind, err := pageFile(name)
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		sum := sha256.Sum256(text)
+		h := w.Header()
+		h.Set("Content-Type", kind)
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	})
+}
+
+// pageFile returns a file of the page, or a document as HTML, and its content type.
+func pageFile(name string) (text []byte, kind string, err error) {
+	if document, ok := strings.CutPrefix(name, "docs/"); ok {
+		text, err = documentHTML(document)
+		return text, contentTypes[".html"], err
+	}
+	text, err = fs.ReadFile(pageFiles, name)
+	return text, contentTypes[path.Ext(name)], err
+}
+
+var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+// markdown reads the documents as their other readers do: with tables, and an anchor for each
+// heading. What is HTML in them is left out.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+
+const documentPage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s – bridge</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/page/page.css">
+</head>
+<body>
+<header><p><a href="/">bridge</a></p></header>
+<main class="document">
+%s</main>
+</body>
+</html>
+`
+
+func documentHTML(name string) ([]byte, error) {
+	source, err := docs.Files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	if err := markdown.Convert(source, &body); err != nil {
+		return nil, err
+	}
+	title, _, _ := strings.Cut(strings.TrimPrefix(string(source), "# "), "\n")
+	return fmt.Appendf(nil, documentPage, title, body.Bytes()), nil
+}
