@@ -12,7 +12,7 @@ import (
 // made on the fly, and a message's key already tells entities apart. Whether values make a legal
 // topic shows only with the values: see CheckTopic.
 func ParseTopic(text string) (*Template, error) {
-	t, err := ParseTemplate(text, "stream", "table", "family", "tag", "domain")
+	t, err := ParseTemplate(text, "stream", "source", "table", "family", "tag", "domain")
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func CheckSubject(name string) error {
 
 // Vars are the values of a template's placeholders for one event.
 type Vars struct {
-	// Stream, Table, Family, Tag and Domain are the same for all events of a shard.
-	Stream, Table, Family, Tag, Domain string
+	// Stream, Source, Table, Family, Tag and Domain are the same for all events of a shard.
+	Stream, Source, Table, Family, Tag, Domain string
 	// Type is the event's meta.type.
 	Type string
 	// Key is the event's entity key.
@@ -81,6 +81,7 @@ type variable uint8
 const (
 	noVariable variable = iota
 	varStream
+	varSource
 	varTable
 	varType
 	varFamily
@@ -94,7 +95,7 @@ var variables = []struct {
 	name string
 	v    variable
 }{
-	{"stream", varStream}, {"table", varTable}, {"type", varType}, {"family", varFamily}, {"tag", varTag},
+	{"stream", varStream}, {"source", varSource}, {"table", varTable}, {"type", varType}, {"family", varFamily}, {"tag", varTag},
 	{"domain", varDomain}, {"key", varKey},
 }
 
@@ -113,9 +114,9 @@ type part struct {
 	variable variable
 }
 
-// ParseTemplate reads a template over {stream}, {table}, {type}, {family}, {tag}, {domain} and
-// {key}, or over those named in allowed. There is no way to write a literal brace: no bus that
-// bridge knows has use for one in a destination.
+// ParseTemplate reads a template over {stream}, {source}, {table}, {type}, {family}, {tag},
+// {domain} and {key}, or over those named in allowed. There is no way to write a literal brace: no
+// bus that bridge knows has use for one in a destination.
 func ParseTemplate(text string, allowed ...string) (*Template, error) {
 	t := &Template{text: text}
 	if text == "" {
@@ -193,6 +194,8 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 			dst = append(dst, p.literal...)
 		case varStream:
 			dst = escape(dst, v.Stream)
+		case varSource:
+			dst = escape(dst, v.Source)
 		case varTable:
 			dst = escape(dst, v.Table)
 		case varType:

@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 		"template of a topic": {func(name string) error { _, err := sink.ParseTopic(name); return err }, map[string]string{
 			"{stream}":           "",
 			"a.b_c-D9.{table}":   "",
-			"x-{key}":            "allowed are {stream} {table} {family} {tag} {domain}",
+			"x-{key}":            "allowed are {stream} {source} {table} {family} {tag} {domain}",
 			"eiffel {stream}":    `" "`,
 			"{stream}/{table}":   `"/"`,
 			"größe.{stream}":     "letters, digits",
@@ -154,7 +154,7 @@ func TestParseTemplateRefuses(t *testing.T) {
 		want    string
 	}{
 		{"", nil, "empty"},
-		{"{strem}", nil, `{strem}, allowed are {stream} {table} {type} {family} {tag} {domain} {key}`},
+		{"{strem}", nil, `{strem}, allowed are {stream} {source} {table} {type} {family} {tag} {domain} {key}`},
 		{"{}", nil, "the placeholder {}"},
 		{"a.{stream", nil, "not closed"},
 		{"a}.{stream}", nil, "without a '{'"},

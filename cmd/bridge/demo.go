@@ -90,7 +90,7 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 			return fmt.Errorf("keep the configuration: %w", err)
 		}
 	}
-	if stage.DB, err = demo.OpenDatabase(ctx, cfg.Source.Addr); err != nil {
+	if stage.DB, err = demo.OpenDatabase(ctx, cfg.Sources[0].Addr); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.DB.Close()) }()

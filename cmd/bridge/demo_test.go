@@ -67,7 +67,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(cfg.Source.Addr); err != nil {
+	if _, err := os.Stat(cfg.Sources[0].Addr); err != nil {
 		t.Error(err)
 	}
 }

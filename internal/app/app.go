@@ -50,8 +50,8 @@ type App struct {
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
 	registry    *prometheus.Registry
-	// sourceProbe and sinkProbe ask whether source and sink can be reached.
-	sourceProbe, sinkProbe *httpapi.Probe
+	// sinkProbe asks whether the sink can be reached.
+	sinkProbe *httpapi.Probe
 	// entities is nil unless entities are to be shown.
 	entities *entities
 	// started is when the process began.
@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	a.sourceProbe, a.sinkProbe, a.started = &httpapi.Probe{Ready: a.sourceReady}, &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
+	a.sinkProbe, a.started = &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
 	if o.Serve {
 		if a.server, err = openHTTP(ctx, cfg, a.Daemon(), a.registry, o.Logger); err != nil {
 			return nil, err
@@ -126,11 +126,12 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 // openEnds opens source, store and sink, in that order.
 func (a *App) openEnds(ctx context.Context) error {
 	cfg := a.opts.Config
-	src, err := OpenSource(cfg, a.logger)
+	src, err := OpenSources(cfg, a.logger)
 	if err != nil {
 		return err
 	}
-	a.source, a.closers = src, append(a.closers, src.Close)
+	a.sources, a.closers = src, append(a.closers, src.Close)
+	src.gated = len(src.all) > 1
 	kept, err := a.opts.openStore(ctx, cfg.CheckpointPath, a.logger)
 	if err != nil {
 		return err

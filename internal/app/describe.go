@@ -24,7 +24,7 @@ import (
 // of the source, or says which columns make no event, of each stream that is therefore left out; if
 // that is all of them, of one.
 func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
-	src, err := OpenSource(cfg, nil)
+	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 	if len(shards) == 0 {
 		return schemas
 	}
-	src, err := OpenSource(cfg, nil)
+	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return schemas
 	}
@@ -132,7 +132,7 @@ func (a *App) Verify(ctx context.Context, examples int) (*verify.Report, error) 
 
 // verifyBeside is Verify with the open sink of this process, nil where there is none.
 func verifyBeside(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
-	src, err := OpenSource(cfg, nil)
+	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return nil, err
 	}

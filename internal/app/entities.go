@@ -48,12 +48,11 @@ func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, er
 		return nil, nil
 	}
 	e := &entities{streams: make(map[string]*shown), recovery: p.recovery, waiting: make(chan struct{}, mostWaiting)}
-	slots := make(chan struct{}, serveReads)
 	for _, s := range streams {
 		if s.view == nil {
 			continue
 		}
-		keys, err := newKeys(cfg, s, p.source, slots)
+		keys, err := newKeys(cfg, s, p.sources, func(d *database) chan struct{} { return d.shown })
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 		}
@@ -230,11 +229,6 @@ func (s *shown) read(ctx context.Context, table string, changes []store.Change) 
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	end, err := s.keys.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	found := make(map[string]httpapi.Entity, len(asked))
 	for _, t := range s.keys.of(table) {
 		if _, err := t.read(ctx, asked, func(row source.Row) error {

@@ -39,36 +39,39 @@ func awaitStart(ctx context.Context, shards []*shard.Shard) {
 	}
 }
 
-// logFindings waits until the source can be reached, inspects it and its tables one after another,
+// logFindings waits until a database can be reached, inspects it and its tables one after another,
 // and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for
 // it.
-func logFindings(ctx context.Context, cfg *config.Config, src source.Source, logger *slog.Logger) {
-	inspector, ok := src.(source.Inspector)
-	if !ok {
+func logFindings(ctx context.Context, cfg *config.Config, d *database, src source.Source, logger *slog.Logger) {
+	if _, able := d.from.(source.Inspector); !able {
 		return
 	}
 	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
-	for src.Ready(ctx) != nil {
+	for d.from.Ready(ctx) != nil {
 		if pause.Wait(ctx) != nil {
 			return
 		}
 	}
-	found := inspectGuarded(ctx, inspector, check.Expectations(cfg, nil), 1, logger)
-	inspectRows(ctx, cfg, src, 1, &found)
+	expected := check.Expectations(cfg, d.Source, nil)
+	found := d.inspect(ctx, cfg, expected, 1, logger)
+	inspectRows(ctx, cfg, src, expected, 1, &found)
 	if ctx.Err() != nil || found.Tables == nil {
 		// The shards log that the source is away again.
 		return
 	}
+	if d.Name != "" {
+		logger = logger.With("source", d.Name)
+	}
 	logMerged(ctx, logger, inspect.Named(found.Server.Findings, config.Naming("")))
-	rest := found.Tables
 	for i := range cfg.Streams {
-		s := &cfg.Streams[i]
+		name := cfg.Streams[i].Name
 		var findings []inspect.Finding
-		for _, table := range rest[:len(s.Tables)] {
-			findings = append(findings, table.Findings...)
+		for j := range expected {
+			if expected[j].Stream == name {
+				findings = append(findings, found.Tables[j].Findings...)
+			}
 		}
-		rest = rest[len(s.Tables):]
-		logMerged(ctx, logger.With("stream", s.Name), inspect.Named(findings, config.Naming(s.Name)))
+		logMerged(ctx, logger.With("stream", name), inspect.Named(findings, config.Naming(name)))
 	}
 }
 
@@ -95,33 +98,25 @@ func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Find
 	}
 }
 
-// inspectRows reads rows of each table as bridge run does, atOnce tables at a time, and adds to
+// inspectRows reads rows of each of tables as bridge run does, atOnce tables at a time, and adds to
 // found what keeps them from being published, and a DELETED that seems to take live rows for
 // deleted. Tables that have a finding which stops them are left out.
-func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, atOnce int, found *source.Inspection) {
+func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, tables []source.Expected, atOnce int, found *source.Inspection) {
 	var group errgroup.Group
 	group.SetLimit(max(1, atOnce))
-	rest := found.Tables
-	for i := range cfg.Streams {
-		s := &cfg.Streams[i]
-		for n, table := range s.Tables {
-			if len(rest) <= n {
-				return
-			}
-			t := &rest[n]
-			if slices.ContainsFunc(t.Findings, func(f inspect.Finding) bool { return f.Severity == inspect.Unsafe }) {
-				continue
-			}
-			group.Go(func() error {
-				rows := rowInspection{cfg: cfg, stream: s, table: table, source: src, deletedType: t.DeletedType}
-				if err := panics.Guard(func() error { return rows.inspect(ctx) }); panics.Is(err) {
-					rows.Findings = append(rows.Findings, inspect.Panicked(table, err))
-				}
-				t.Findings = append(t.Findings, rows.Findings...)
-				return nil
-			})
+	for i := range found.Tables {
+		t, table := &found.Tables[i], tables[i].Shard
+		if slices.ContainsFunc(t.Findings, func(f inspect.Finding) bool { return f.Severity == inspect.Unsafe }) {
+			continue
 		}
-		rest = rest[len(s.Tables):]
+		group.Go(func() error {
+			rows := rowInspection{cfg: cfg, stream: cfg.Stream(tables[i].Stream), table: table, source: src, deletedType: t.DeletedType}
+			if err := panics.Guard(func() error { return rows.inspect(ctx) }); panics.Is(err) {
+				rows.Findings = append(rows.Findings, inspect.Panicked(table, err))
+			}
+			t.Findings = append(t.Findings, rows.Findings...)
+			return nil
+		})
 	}
 	// Every error has become a finding.
 	_ = group.Wait()

@@ -59,26 +59,29 @@ func reconciles(s reconcile.Status) error {
 	return nil
 }
 
-// probe asks source and sink, side by side, whether they can be reached.
-func (a *App) probe(ctx context.Context) (fromSource, fromSink error) {
+// probe asks sources and sink, side by side, whether they can be reached.
+func (a *App) probe(ctx context.Context) (fromSources []error, fromSink error) {
 	var asked sync.WaitGroup
-	asked.Go(func() { fromSource = a.sourceProbe.Do(ctx) })
 	asked.Go(func() { fromSink = a.sinkProbe.Do(ctx) })
+	fromSources = a.sources.each(func(d *database) error { return d.probe.Do(ctx) })
 	asked.Wait()
-	return fromSource, fromSink
+	return fromSources, fromSink
 }
 
 func (h health) Ready(ctx context.Context) []httpapi.Reason {
-	fromSource, fromSink := h.probe(ctx)
+	fromSources, fromSink := h.probe(ctx)
 	var reasons []httpapi.Reason
-	if fromSource != nil {
-		reasons = append(reasons, httpapi.Reason{Reason: "source: " + config.Text(fromSource)})
+	for i, d := range h.sources.all {
+		if err := fromSources[i]; err != nil {
+			reasons = append(reasons, httpapi.Reason{Reason: d.Label() + ": " + config.Text(err)})
+		}
 	}
 	if fromSink != nil {
 		reasons = append(reasons, httpapi.Reason{Reason: "sink: " + config.Text(fromSink)})
 	}
 	for _, fault := range h.faults.Outages() {
-		known := ofSource(fault) && fromSource != nil || strings.HasSuffix(fault.Dependency, outage.Probed) && fromSink != nil
+		i := h.sources.withOutage(fault)
+		known := i >= 0 && fromSources[i] != nil || strings.HasSuffix(fault.Dependency, outage.Probed) && fromSink != nil
 		if !known {
 			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
 		}
@@ -171,7 +174,7 @@ func (h health) Status() httpapi.Status {
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
 	status.Version = h.opts.Build.Version
 	h.addDependencies(&status)
-	nameWaits(&status)
+	h.nameWaits(&status)
 	return status
 }
 

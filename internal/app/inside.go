@@ -173,10 +173,10 @@ func (l *looking) Resend(ctx context.Context, request httpapi.ResendRequest) ([]
 func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (err error) {
 	cfg := o.Config
 	p := newParts(cfg, prometheus.NewRegistry(), o.Logger)
-	if p.source, err = OpenSource(cfg, o.Logger); err != nil {
+	if p.sources, err = OpenSources(cfg, o.Logger); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.source.Close()) }()
+	defer func() { err = errors.Join(err, p.sources.Close()) }()
 	kept, err := pebble.OpenReadOnly(ctx, cfg.CheckpointPath, pebble.Options{LockWait: lockWait, Log: o.Logger})
 	if err != nil {
 		return locked(cfg, err)

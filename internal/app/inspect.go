@@ -21,21 +21,33 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
 // Examine inspects everything that cfg names.
 func Examine(ctx context.Context, cfg *config.Config) []check.Group {
+	// Only a defect is an error in the log of a source.
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	sources, err := OpenSources(cfg, logger)
+	if err == nil {
+		// Nothing was written that a failing close could lose.
+		defer func() { _ = sources.Close() }()
+	}
 	return check.Examine(ctx, cfg, check.Subjects{
-		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
-			return inspectSource(ctx, cfg, tables)
+		Source: func(ctx context.Context, of *config.Source, tables []source.Expected) (found source.Inspection) {
+			if err != nil {
+				found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, of.Label(), "cannot be opened: "+config.Text(err)).Says("correct %s", of.Setting())
+				return found
+			}
+			return inspectSource(ctx, cfg, sources, of, tables, logger)
 		},
 		Schemas: func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema {
 			return schemasOf(ctx, cfg, shards)
 		},
-		Lineage: func(ctx context.Context, since map[store.Key]uint64) inspect.Report {
-			return inspectLineage(ctx, cfg, since)
+		Lineage: func(ctx context.Context, of *config.Source, since map[store.Key]uint64) inspect.Report {
+			return inspectLineage(ctx, cfg, of, since)
 		},
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
@@ -51,23 +63,20 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 	})
 }
 
-func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expected) (found source.Inspection) {
-	// Only a defect is an error in the log of a source.
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	src, err := OpenSource(cfg, logger)
-	if err != nil {
-		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "source", "cannot be opened: "+config.Text(err)).Says("correct %s", option.SourceURL)
+func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of *config.Source, tables []source.Expected, logger *slog.Logger) source.Inspection {
+	d := sources.all[slices.IndexFunc(sources.all, func(d *database) bool { return d.Source == of })]
+	found := d.inspect(ctx, cfg, tables, maxReads, logger)
+	inspectRows(ctx, cfg, sources, tables, maxReads, &found)
+	if len(sources.all) == 1 {
 		return found
 	}
-	// Nothing was written that a failing close could lose.
-	defer func() { _ = src.Close() }()
-	inspector, ok := src.(source.Inspector)
-	if !ok {
-		found.Server.Summary = cfg.Source.Scheme + ", which cannot be looked at"
-		return found
+	found.Server.Summary += ", up to " + terminal.Count(mostConns(cfg), "connection")
+	if slices.ContainsFunc(found.Server.Findings, func(f inspect.Finding) bool { return f.Code == inspect.Replica }) {
+		for _, rival := range d.rivals {
+			found.Server.Add(inspect.Warning, inspect.Replica, d.Label(), "has the database "+cfg.SharedDatabase(of, rival.Source)+" as "+rival.Label()+
+				" has: as its replica it has the same rows, and each is published twice").Says("unset %s, or %s", of.Setting(), rival.Setting())
+		}
 	}
-	found = inspectGuarded(ctx, inspector, tables, maxReads, logger)
-	inspectRows(ctx, cfg, src, maxReads, &found)
 	return found
 }
 
@@ -199,11 +208,11 @@ func checkElector(ctx context.Context, cfg *config.Config, e standby.Elector) er
 
 // inspectLineage compares the tables of the source with what the bus has of them, as a start does.
 // It says nothing about what cannot be read: the inspections of source and bus do.
-func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key]uint64) (r inspect.Report) {
+func inspectLineage(ctx context.Context, cfg *config.Config, of *config.Source, since map[store.Key]uint64) (r inspect.Report) {
 	if _, ok := cfg.Sink.Driver.(driver.Inspector); ok {
 		return r
 	}
-	src, err := OpenSource(cfg, nil)
+	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return r
 	}
@@ -218,16 +227,16 @@ func inspectLineage(ctx context.Context, cfg *config.Config, since map[store.Key
 	if !able {
 		return r
 	}
-	other, found := errors.AsType[*lineage.OtherError](compareAll(ctx, cfg, reader, src, since))
+	other, found := errors.AsType[*lineage.OtherError](compareAll(ctx, cfg, reader, src, of, since))
 	if found {
-		r.Add(inspect.Unsafe, inspect.OtherDatabase, "source", "is not the database that the rows on the bus were read from: "+other.What()).Says(other.Remedy(), option.DomainID)
+		r.Add(inspect.Unsafe, inspect.OtherDatabase, of.Label(), "is not the database that the rows on the bus were read from: "+other.What()).Says(other.Remedy(), option.DomainID)
 	}
 	return r
 }
 
-// compareAll compares all streams once.
-func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src source.Source, since map[store.Key]uint64) error {
-	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, src)}
+// compareAll compares all streams of a source once.
+func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src source.Source, of *config.Source, since map[store.Key]uint64) error {
+	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg, of), Table: tableOf(cfg, src)}
 	o.Most = func(context.Context, string) uint64 { return mostMessages }
 	o.Since = func(_ context.Context, stream string) (map[string]uint64, error) {
 		of := make(map[string]uint64)

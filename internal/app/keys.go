@@ -18,16 +18,18 @@ import (
 type keys struct {
 	stream string
 	tables []*keyTable
-	// slots bounds the reads by key of all streams, reading those of this one.
-	slots, reading chan struct{}
 }
 
 // keyTable is a table that is read by key. It serves one goroutine at a time.
 type keyTable struct {
 	stream, name string
-	source       source.Shard
-	encoder      *event.Encoder
-	zone         *time.Location
+	of           *database
+	sources      *Sources
+	// slots bounds the reads by key of the database, of all streams; reading those of this one.
+	slots, reading chan struct{}
+	source         source.Shard
+	encoder        *event.Encoder
+	zone           *time.Location
 
 	// columns are those that the encoder is bound to, nil before the first page.
 	columns *source.Columns
@@ -46,14 +48,21 @@ const (
 	traitsEvery = time.Second
 )
 
-func newKeys(cfg *config.Config, s *stream, from source.Source, slots chan struct{}) (*keys, error) {
-	k := &keys{stream: s.Name, slots: slots, reading: make(chan struct{}, 1)}
+func newKeys(cfg *config.Config, s *stream, from *Sources, slots func(*database) chan struct{}) (*keys, error) {
+	k, reading := &keys{stream: s.Name}, make(map[*database]chan struct{})
+	for _, d := range from.all {
+		reading[d] = make(chan struct{}, 1)
+	}
 	for _, table := range s.Tables {
 		encoder, err := s.encoder(cfg, table)
 		if err != nil {
 			return nil, err
 		}
-		k.tables = append(k.tables, &keyTable{stream: s.Name, name: table, source: from.Shard(s.Spec(table)), encoder: encoder, zone: s.TimeZone.Location})
+		of, _ := from.of(table)
+		k.tables = append(k.tables, &keyTable{
+			stream: s.Name, name: table, of: of, sources: from, slots: slots(of), reading: reading[of],
+			source: from.Shard(s.Spec(table)), encoder: encoder, zone: s.TimeZone.Location,
+		})
 	}
 	return k, nil
 }
@@ -61,11 +70,6 @@ func newKeys(cfg *config.Config, s *stream, from source.Source, slots chan struc
 // Read reads entities in all tables of the stream or, where a shard is named, in that one. It is
 // the Read of view.MoversOptions. Where the columns were altered it reads again at once.
 func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
-	end, err := k.begin(ctx)
-	if err != nil {
-		return view.Reading{}, err
-	}
-	defer end()
 	tables := k.of(shard)
 	// Of a table that the stream does not have any more nothing is concluded.
 	reading := view.Reading{Rows: make([][]view.Found, len(entities)), Snapshot: len(tables) == 1, Unproved: len(tables) == 0}
@@ -90,15 +94,19 @@ func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.
 	return reading, nil
 }
 
-// begin waits for the turn of a read, which ends with end.
-func (k *keys) begin(ctx context.Context) (end func(), err error) {
+// begin waits for the turn of a read, which ends with end. It fails for a database that was not
+// compared with the bus: that a row is absent there says nothing.
+func (t *keyTable) begin(ctx context.Context) (end func(), err error) {
+	if !t.sources.isAdmitted(t.stream, t.of) {
+		return nil, fmt.Errorf("%s was not compared with the bus yet", t.of.Label())
+	}
 	var ends []func()
 	end = func() {
 		for _, one := range slices.Backward(ends) {
 			one()
 		}
 	}
-	for _, lock := range []chan struct{}{k.reading, k.slots} {
+	for _, lock := range []chan struct{}{t.reading, t.slots} {
 		select {
 		case lock <- struct{}{}:
 			ends = append(ends, func() { <-lock })
@@ -126,6 +134,13 @@ func (k *keys) of(shard string) []*keyTable {
 // read calls each with the rows of entities, and with rows of similar keys. They are valid until
 // each returns. proved says that an entity without a row has none.
 func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source.Row) error) (proved bool, err error) {
+	ctx, cancel := t.sources.whileUp(ctx, t.of)
+	defer cancel()
+	end, err := t.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	proved = true
 	for size := source.MaxKeys; len(entities) > 0; {
 		part := entities[:min(len(entities), size)]

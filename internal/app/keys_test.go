@@ -19,7 +19,12 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 	for _, table := range s.Tables {
 		db[s.Spec(table).Table] = sourcememory.NewTable(s.Spec(table), list...)
 	}
-	k, err := newKeys(cfg, &stream{Stream: s}, db, make(chan struct{}, keyReads))
+	cfg.Sources[0].Opener = toyDatabase{&household{tables: db}}
+	from, err := OpenSources(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newKeys(cfg, &stream{Stream: s}, from, func(d *database) chan struct{} { return d.keys })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -11,7 +12,6 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/lineage"
-	"example.org/bridge/internal/shard"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -21,17 +21,19 @@ import (
 const mostMessages = 50_000
 
 // lineageStream describes a stream to package lineage.
-func lineageStream(cfg *config.Config, s *config.Stream) lineage.Stream {
+func lineageStream(cfg *config.Config, s *config.Stream, tables []string) lineage.Stream {
 	return lineage.Stream{
-		Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Destinations: cfg.Destinations(s), Hash: meaningHash(s), Tables: s.Tables,
+		Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Destinations: cfg.Destinations(s), Hash: meaningHash(s), Tables: tables,
 		KeyIsID: len(s.Key) == 0 || len(s.Key) == 1 && s.Key[0] == s.ID,
 	}
 }
 
-// lineageStreams describes all streams to package lineage.
-func lineageStreams(cfg *config.Config) (all []lineage.Stream) {
+// lineageStreams describes to package lineage all streams with tables in a source, and these.
+func lineageStreams(cfg *config.Config, of *config.Source) (all []lineage.Stream) {
 	for i := range cfg.Streams {
-		all = append(all, lineageStream(cfg, &cfg.Streams[i]))
+		if tables := cfg.TablesOf(&cfg.Streams[i], of); len(tables) > 0 {
+			all = append(all, lineageStream(cfg, &cfg.Streams[i], tables))
+		}
 	}
 	return all
 }
@@ -48,10 +50,40 @@ func tableOf(cfg *config.Config, from source.Source) func(stream, table string) 
 	}
 }
 
-// newLineage returns what compares the source with the bus before this process publishes.
-func (a *App) newLineage() *lineage.Check {
+// scanner reads the newest messages of a stream.
+type scanner func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error)
+
+// scanOnce returns a scanner that reads the messages of each stream once for all databases.
+func (a *App) scanOnce() scanner {
+	type scanned struct {
+		sync.Mutex
+		found *lineage.Found
+	}
+	all := make(map[string]*scanned)
+	for _, s := range a.streams {
+		all[s.Name] = new(scanned)
+	}
+	return func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error) {
+		one, whole := all[s.Name], *s
+		one.Lock()
+		defer one.Unlock()
+		if one.found != nil {
+			return *one.found, nil
+		}
+		whole.Tables = a.opts.Config.Stream(s.Name).Tables
+		found, err := lineage.Scan(ctx, a.reader, &whole, most, nil)
+		if err == nil {
+			one.found = &found
+		}
+		return found, err
+	}
+}
+
+// newLineage returns what compares a database with the bus before this process publishes.
+func (a *App) newLineage(d *database, scan scanner, retry retrySource) *lineage.Check {
 	cfg := a.opts.Config
-	o := lineage.Options{Reader: a.reader, Streams: lineageStreams(cfg), Table: tableOf(cfg, a.source), Since: a.sinceOf, Retry: a.querySource}
+	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf}
+	o.Retry = func(ctx context.Context, do func() error) error { return retry(ctx, d, do) }
 	o.Most = func(ctx context.Context, stream string) uint64 {
 		for _, table := range cfg.Stream(stream).Tables {
 			if !a.knowsTable(ctx, store.Key{Stream: stream, Shard: table}) {
@@ -68,7 +100,7 @@ func (a *App) newLineage() *lineage.Check {
 			if s.Name != stream {
 				continue
 			}
-			for table := range s.shards {
+			for _, table := range cfg.TablesOf(s.Stream, d.Source) {
 				rows, origin := found.Tables[table].List(publishedRows(countTables(cfg)))
 				s.feed.SetNewest(table, rows, origin)
 			}
@@ -112,9 +144,30 @@ func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, er
 	return since, err
 }
 
-// querySource calls do until the source answers it. What does not heal by itself is left to the
+// retrySource calls do until a database answers it. What does not heal by itself is left to the
 // shard of the table.
-func (a *App) querySource(ctx context.Context, do func() error) error {
+type retrySource func(ctx context.Context, d *database, do func() error) error
+
+// errAway is returned where a database is not waited for.
+var errAway = errors.New("the database does not answer")
+
+// queryOnce is a retrySource that does not wait where there are other databases.
+func (a *App) queryOnce(ctx context.Context, d *database, do func() error) error {
+	if len(a.sources.all) == 1 {
+		return a.querySource(ctx, d, do)
+	}
+	tried := false
+	return a.querySource(ctx, d, func() error {
+		if tried {
+			return errAway
+		}
+		tried = true
+		return do()
+	})
+}
+
+// querySource is a retrySource that waits.
+func (a *App) querySource(ctx context.Context, d *database, do func() error) error {
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for {
 		err := do()
@@ -123,12 +176,14 @@ func (a *App) querySource(ctx context.Context, do func() error) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			a.faults.OK(shard.SourceDependency)
+			a.faults.OK(d.Label())
 			return nil
+		case errors.Is(err, errAway):
+			return err
 		case bad, errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied), errors.Is(err, source.ErrUnfit), errors.Is(err, sink.ErrUnreadable):
 			return nil
 		}
-		a.faults.Fail(shard.SourceDependency, err)
+		a.faults.Fail(d.Label(), err)
 		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
@@ -147,7 +202,7 @@ func newestOf(cfg *config.Config, s *config.Stream, table string, p *parts) func
 	return func(ctx context.Context, rows []uint64) (map[uint64][]byte, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, valuesWithin, fmt.Errorf("the bus did not answer in %s", valuesWithin))
 		defer cancel()
-		stream := lineageStream(cfg, s)
+		stream := lineageStream(cfg, s, s.Tables)
 		return lineage.Values(ctx, p.reader, &stream, table, rows)
 	}
 }

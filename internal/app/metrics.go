@@ -98,7 +98,7 @@ func newGapsLimit(tables int) prometheus.Collector {
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	byShard := a.opts.Config.MetricsByShard
-	registry.MustRegister(shard.NewCollector(a.shards, a.limits, byShard), newReconcileCollector(a.reconcilers, byShard),
+	registry.MustRegister(shard.NewCollector(a.shards, a.sources.inFlight, byShard), newReconcileCollector(a.reconcilers, byShard),
 		newRecoveryCollector(a.streams, a.recovery), newOutageCollector(a), newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
 		newGapsLimit(countTables(a.opts.Config)))
 	if a.member != nil {
@@ -109,10 +109,9 @@ func registerMetrics(registry prometheus.Registerer, a *App) {
 	}
 }
 
-// The dependencies, as the metric names them. Those of standby group and progress have the names
-// of the outage log.
+// The dependencies, as the metric names them. Those of sources, standby group and progress have the
+// names of the outage log.
 const (
-	dependencySource     = "source"
 	dependencyBus        = "bus"
 	dependencyCheckpoint = "checkpoint"
 )
@@ -129,8 +128,11 @@ func newOutageCollector(a *App) prometheus.Collector {
 	c.collect = func(send send) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), scrapeTimeout, errSlowAnswer)
 		defer cancel()
-		fromSource, fromBus := a.probe(ctx)
-		away := map[string]bool{dependencySource: fromSource != nil, dependencyBus: fromBus != nil, dependencyCheckpoint: a.savesHang()}
+		fromSources, fromBus := a.probe(ctx)
+		away := map[string]bool{dependencyBus: fromBus != nil, dependencyCheckpoint: a.savesHang()}
+		for i, d := range a.sources.all {
+			away[d.Label()] = fromSources[i] != nil
+		}
 		if a.member != nil {
 			away[standbyDependency] = false
 		}

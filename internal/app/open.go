@@ -9,11 +9,11 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/source"
 )
 
 const (
-	// maxReads bounds the reads of all tails at the same time, each on its own connection.
+	// maxReads bounds the reads of all tails of a source at the same time, each on its own
+	// connection.
 	maxReads = 8
 	// scanReads is how many further connections reconcile has, and keyReads those for reads by key,
 	// so that they take none from the tails.
@@ -21,18 +21,13 @@ const (
 	keyReads  = 2
 )
 
-// mostConns returns how many connections to the source there are at most.
+// mostConns returns how many connections to each source there are at most.
 func mostConns(cfg *config.Config) int {
 	n := maxReads + scanReads + keyReads
 	if cfg.Serve {
 		n += serveReads
 	}
 	return n
-}
-
-// OpenSource opens the source of a configuration. It connects at the first read.
-func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) {
-	return cfg.Source.Driver.Open(mostConns(cfg), logger)
 }
 
 // useOf returns what the bus of a configuration is used for. Without a logger nothing is logged.

@@ -12,11 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/sink"
 )
+
+// probed is a source without a name that answers as a probe says.
+func probed(p *httpapi.Probe) *Sources {
+	cfg := &config.Config{Sources: make([]config.Source, 1)}
+	return &Sources{cfg: cfg, all: []*database{{Source: &cfg.Sources[0], probe: p}}}
+}
 
 // collected returns the values of the metrics of a collector, by name and dependency.
 func collected(t *testing.T, c prometheus.Collector) map[string]float64 {
@@ -52,8 +59,8 @@ func TestDependenciesThatAreAwayShow(t *testing.T) {
 				return &httpapi.Probe{Ready: func(context.Context) error { return err }}
 			}
 			a := &App{
-				parts: parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{})}, member: standby.New(standby.Options{}),
-				sourceProbe: answers(c.source), sinkProbe: answers(c.bus),
+				parts:  parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{}), sources: probed(answers(c.source))},
+				member: standby.New(standby.Options{}), sinkProbe: answers(c.bus),
 			}
 			got := collected(t, newOutageCollector(a))
 			for _, name := range c.away {
@@ -78,9 +85,11 @@ func TestAScrapeDoesNotWaitForWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		a := &App{
-			parts:       parts{faults: outage.New(slog.New(slog.DiscardHandler))},
-			sourceProbe: &httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }},
-			sinkProbe:   &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
+			parts: parts{
+				faults:  outage.New(slog.New(slog.DiscardHandler)),
+				sources: probed(&httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }}),
+			},
+			sinkProbe: &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
 		}
 		begun := time.Now()
 		got := collected(t, newOutageCollector(a))

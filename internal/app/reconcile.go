@@ -30,7 +30,8 @@ func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconci
 	for _, s := range streams {
 		for _, table := range s.Tables {
 			r := newReconciler(cfg, s, table, p, owners[len(all)])
-			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: cfg.Source.Addr, AtOnce: s.Order() == source.OrderNone})
+			db, _ := p.sources.of(table)
+			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: db.Label(), AtOnce: s.Order() == source.OrderNone})
 		}
 	}
 	return all
@@ -40,7 +41,7 @@ func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner 
 	o := reconcile.Options{
 		Text:   config.StreamText(s.Name),
 		Stream: s.Name, Shard: table, Kind: s.Kind,
-		Source:     p.source.Shard(s.Spec(table)),
+		Source:     p.sources.Shard(s.Spec(table)),
 		NewEncoder: func() (*event.Encoder, error) { return s.encoder(cfg, table) },
 		Store:      p.store,
 		Committer:  p.committer,

@@ -8,7 +8,6 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/sink"
 )
@@ -43,22 +42,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 			return copied, err
 		}
 	}
-	if p.reader != nil {
-		first, atTurn := a.newLineage(), a.newLineage()
-		o.Confirm = func(ctx context.Context, stream string, turn bool) error {
-			check := first
-			if turn {
-				check = atTurn
-			}
-			err := check.Stream(ctx, stream)
-			if panics.Is(err) {
-				// It shows nothing, and must not end the other streams.
-				a.logger.Error("the tables of the stream could not be compared with the bus", append(panics.LogArgs(err), "stream", stream)...)
-				return nil
-			}
-			return err
-		}
-	}
+	a.admit, o.Confirm = a.newAdmissions()
 	for _, s := range streams {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))
 	}

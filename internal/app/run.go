@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
-	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 )
@@ -36,7 +35,7 @@ func (a *App) Run(ctx context.Context) error {
 		checkpoint = cfg.CheckpointPath
 	}
 	args := []any{"version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
-		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String()}
+		"source", a.sources.addrs(), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String()}
 	if cfg.CheckpointTopic != "" {
 		args = append(args, "progress", cfg.CheckpointTopic)
 	}
@@ -60,7 +59,7 @@ func (a *App) Run(ctx context.Context) error {
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		awaitStart(looking, a.shards)
-		logFindings(looking, cfg, a.source, logger)
+		a.sources.each(func(d *database) error { logFindings(looking, cfg, d, a.sources, logger); return nil })
 	})
 	defer looks.Wait()
 	defer stopLooking()
@@ -171,8 +170,6 @@ func accessOf(cfg *config.Config) httpapi.Access {
 const (
 	watchEvery  = time.Second
 	watchWithin = 3500 * time.Millisecond
-	// sourceWithin is how long a source may take to answer.
-	sourceWithin = 3 * time.Second
 )
 
 var errSlowProbe = fmt.Errorf("no answer within %v", watchWithin)
@@ -184,12 +181,15 @@ func (a *App) watch(ctx context.Context) error {
 	bus := a.opts.Config.Sink.Scheme + outage.Probed
 	for {
 		asking, cancel := context.WithTimeoutCause(ctx, watchWithin, errSlowProbe)
-		fromSource, fromBus := a.probe(asking)
+		fromSources, fromBus := a.probe(asking)
 		cancel()
 		if ctx.Err() != nil {
 			return nil
 		}
-		a.note(shard.SourceDependency+outage.Probed, fromSource)
+		for i, d := range a.sources.all {
+			a.note(d.Label()+outage.Probed, fromSources[i])
+			a.sources.note(d, fromSources[i])
+		}
 		if !a.opts.Config.Sink.LogsOutages {
 			a.note(bus, fromBus)
 		}
@@ -197,14 +197,6 @@ func (a *App) watch(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// sourceReady returns nil when the source answers in time.
-func (a *App) sourceReady(ctx context.Context) error {
-	src := &a.opts.Config.Source
-	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", src.Addr, sourceWithin, option.SourceURL))
-	defer cancel()
-	return a.source.Ready(ctx)
 }
 
 // note has an answer begin or end an outage.
@@ -225,12 +217,26 @@ func (a *App) busOutages() []outage.Outage {
 }
 
 // nameWaits gives tables that were not read yet the outages as the reason, where there are any.
-func nameWaits(status *httpapi.Status) {
+func (h health) nameWaits(status *httpapi.Status) {
+	if len(status.Sources) == 0 {
+		nameWaits(status, status.Source, func(string) bool { return true })
+		return
+	}
+	for i := range status.Sources {
+		nameWaits(status, &status.Sources[i], func(table string) bool {
+			d, _ := h.sources.of(table)
+			return d.Name == status.Sources[i].Name
+		})
+	}
+}
+
+// nameWaits is that for the tables of a source.
+func nameWaits(status *httpapi.Status, source *httpapi.DependencyStatus, ofSource func(table string) bool) {
 	var away []string
 	for _, one := range []struct {
 		name  string
 		state *httpapi.DependencyStatus
-	}{{"the source", status.Source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}, {"the progress on the bus", status.Progress}} {
+	}{{"the source", source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}, {"the progress on the bus", status.Progress}} {
 		if d := one.state; d != nil && d.Error != nil {
 			away = append(away, one.name+": "+*d.Error)
 		}
@@ -242,7 +248,7 @@ func nameWaits(status *httpapi.Status) {
 	for i := range status.Streams {
 		shards := status.Streams[i].Shards
 		for j := range shards {
-			if s := &shards[j]; s.State == string(shard.Starting) && s.LastError == nil {
+			if s := &shards[j]; s.State == string(shard.Starting) && s.LastError == nil && ofSource(s.Shard) {
 				s.Reason, s.Remedy = httpapi.Given(reason), httpapi.Given(waitingRemedy)
 			}
 		}

@@ -27,8 +27,8 @@ import (
 
 // parts are shared by all shards.
 type parts struct {
-	source source.Source
-	sink   sink.Sink
+	sources *Sources
+	sink    sink.Sink
 	// reader is the sink where that can be read back, else nil.
 	reader sink.Reader
 	// store is read; committer writes it. image is what the store held when it was opened.
@@ -37,8 +37,9 @@ type parts struct {
 	committer *catchup.Committer
 	recovery  *catchup.CatchUp
 	// copies is nil unless progress is kept on the bus.
-	copies  *buscopy.Keeper
-	limits  *shard.Limits
+	copies *buscopy.Keeper
+	// admit, where it is not nil, is called before a table is published.
+	admit   func(ctx context.Context, stream, table string) error
 	faults  *outage.Log
 	metrics *shard.Metrics
 	// tap shows published events to those who listen.
@@ -51,7 +52,6 @@ type parts struct {
 // newParts returns the parts that need not be opened.
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
-		limits: shard.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
 		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), tap: new(tap.Tap), logger: logger,
 	}
 }
@@ -148,7 +148,8 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 	if err != nil {
 		return nil, err
 	}
-	reader := p.source.Shard(s.Spec(table))
+	db, _ := p.sources.of(table)
+	reader := p.sources.Shard(s.Spec(table))
 	var decided func(context.Context, uint64) error
 	if p.copies != nil {
 		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
@@ -157,7 +158,8 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Stream: s.Name, Name: table, Kind: s.Kind,
 		Source:          reader,
 		IDs:             reader,
-		SourceReady:     p.source.Ready,
+		SourceReady:     db.from.Ready,
+		SourceName:      db.Label(),
 		Encoder:         encoder,
 		Format:          formats[encoder.Format()],
 		Route:           route,
@@ -168,7 +170,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Reader:          p.reader,
 		Store:           p.store,
 		Committer:       p.committer,
-		Recovery:        p.recovery,
+		Recovery:        admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }},
 		Decided:         decided,
 		Newest:          newestOf(cfg, s.Stream, table, p),
 		Feed:            s.feed,
@@ -178,7 +180,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Tombstones:      s.tombstones[table],
 		DeadLetter:      s.DeadLetter,
 		DeadLetterLimit: s.deadLetterLimit,
-		Limits:          s.limits,
+		Limits:          s.limits[db],
 		Faults:          p.faults,
 		Tap:             p.tap,
 		Timed:           s.Created != "" || s.Modified != "",
@@ -199,7 +201,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Meaning:            cfg.Meaning(s.Stream, table),
 		StopOnSchemaChange: s.OnSchemaChange == "stop",
 		CursorRows:         cursorRows(tables),
-		Announce:           s.announce,
+		Announce:           s.announce[db],
 		ShutdownTimeout:    cfg.ShutdownTimeout,
 		Text:               config.StreamText(s.Name),
 	}), nil
@@ -227,7 +229,7 @@ func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p *parts, 
 	stream := cfg.Stream(s.Stream)
 	order := stream.Order()
 	if order == "" {
-		traits, err := p.source.Shard(stream.Spec(s.Shard)).Traits(ctx)
+		traits, err := p.sources.Shard(stream.Spec(s.Shard)).Traits(ctx)
 		if err != nil {
 			return fmt.Errorf("ask how ids are handed out: %w", err)
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -123,18 +124,21 @@ func severity(s shard.State) int {
 // addDependencies adds to a status whether source, bus and checkpoint answer, as far as the work of
 // the shards has shown: nothing is asked.
 func (h health) addDependencies(status *httpapi.Status) {
-	src, bus := &h.opts.Config.Source, &h.opts.Config.Sink
-	status.Source = &httpapi.DependencyStatus{Kind: src.Scheme, Address: src.Addr}
+	bus := &h.opts.Config.Sink
+	sources := make([]httpapi.DependencyStatus, len(h.sources.all))
+	for i, d := range h.sources.all {
+		sources[i] = httpapi.DependencyStatus{Name: d.Name, Kind: d.Scheme, Address: d.Addr}
+	}
 	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: strings.Join(bus.Servers, ",")}
 	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.opts.Config.CheckpointPath}
 	if h.copies != nil {
 		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: strings.Join(bus.Servers, ",")}
 	}
-	h.used(status)
+	h.used(status, sources)
 	for _, fault := range h.faults.Outages() {
 		switch name := fault.Dependency; {
-		case ofSource(fault):
-			away(status.Source, fault)
+		case h.sources.withOutage(fault) >= 0:
+			away(&sources[h.sources.withOutage(fault)], fault)
 		case strings.HasPrefix(name, "checkpoint"):
 			away(status.Checkpoint, fault)
 		case strings.HasPrefix(name, "shard "), strings.HasPrefix(name, "keys of "):
@@ -152,15 +156,41 @@ func (h health) addDependencies(status *httpapi.Status) {
 	for _, fault := range h.busOutages() {
 		away(status.Bus, fault)
 	}
+	if status.Source = &sources[0]; len(sources) > 1 {
+		status.Source, status.Sources = allOf(sources), sources
+	}
 }
 
-// ofSource reports whether an outage is that of the source as a whole.
-func ofSource(o outage.Outage) bool {
-	return o.Dependency == shard.SourceDependency || o.Dependency == shard.SourceDependency+outage.Probed
+// allOf sums several sources up as one: it answers if all of them do.
+func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
+	var kinds, addrs, errs []string
+	answers := true
+	all := &httpapi.DependencyStatus{Answers: &answers}
+	for i := range sources {
+		d := &sources[i]
+		if addrs = append(addrs, d.Address); !slices.Contains(kinds, d.Kind) {
+			kinds = append(kinds, d.Kind)
+		}
+		switch {
+		case d.Error != nil:
+			answers = false
+			errs = append(errs, strings.TrimSpace("source "+d.Name)+": "+*d.Error)
+			if all.Since == nil || d.Since.Before(*all.Since) {
+				all.Since = d.Since
+			}
+		case d.Answers == nil:
+			all.Answers = nil
+		}
+	}
+	if len(errs) > 0 {
+		all.Answers = &answers
+	}
+	all.Kind, all.Address, all.Error = strings.Join(kinds, ","), strings.Join(addrs, ","), httpapi.Given(strings.Join(errs, "; "))
+	return all
 }
 
 // used notes what has answered at least once.
-func (h health) used(status *httpapi.Status) {
+func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus) {
 	yes := true
 	if h.committer.Saved() {
 		status.Checkpoint.Answers = &yes
@@ -175,7 +205,8 @@ func (h health) used(status *httpapi.Status) {
 		}
 		for j := range stream.Shards {
 			if s := &stream.Shards[j]; s.LastPoll != nil {
-				status.Source.Answers = &yes
+				d, _ := h.sources.of(s.Shard)
+				sources[slices.Index(h.sources.all, d)].Answers = &yes
 			}
 		}
 	}

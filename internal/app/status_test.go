@@ -129,7 +129,9 @@ func (b waitingBus) Outages() []outage.Outage { return b.log.Outages() }
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
-	h := health{&App{opts: Options{Config: &config.Config{Source: config.Source{DatabaseTraits: driver.DatabaseTraits{Addr: "db:3306"}}, Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper)}}}
+	sources := probed(nil)
+	sources.cfg.Sources[0].Addr = "db:3306"
+	h := health{&App{opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
 		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}

@@ -21,8 +21,9 @@ import (
 // stream is what the shards of one stream share.
 type stream struct {
 	*config.Stream
-	limits          *shard.StreamLimits
-	announce        func(source.Traits)
+	// limits and announce are those of each database.
+	limits          map[*database]*shard.StreamLimits
+	announce        map[*database]func(source.Traits)
 	deadLetterLimit *shard.DeadLetterLimit
 	// view, movers and keys are nil for a release stream.
 	view   *view.View
@@ -44,17 +45,24 @@ type stream struct {
 func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	var streams []*stream
 	tables := countTables(cfg)
-	slots, modeOf := make(chan struct{}, keyReads), cfg.Tombstones()
+	modeOf := cfg.Tombstones()
 	for i := range cfg.Streams {
 		s := &stream{
-			Stream: &cfg.Streams[i], limits: p.limits.Stream(), announce: announcer(config.StreamLogger(p.logger, cfg.Streams[i].Name)),
+			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
 			deadLetterLimit: shard.NewDeadLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
+		}
+		for _, d := range p.sources.ofStream(s.Stream) {
+			logger := config.StreamLogger(p.logger, s.Name)
+			if d.Name != "" {
+				logger = logger.With("source", d.Name)
+			}
+			s.limits[d], s.announce[d] = d.limits.Stream(), announcer(logger)
 		}
 		if err := s.openTombstones(cfg, p, modeOf); err != nil {
 			return nil, err
 		}
 		if s.Kind == event.Capability {
-			if err := s.openView(cfg, p, slots); err != nil {
+			if err := s.openView(cfg, p); err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
 		}
@@ -73,8 +81,8 @@ func countTables(cfg *config.Config) int {
 }
 
 // openView makes the view of a stream with what it needs for entities that move.
-func (s *stream) openView(cfg *config.Config, p *parts, slots chan struct{}) (err error) {
-	if s.keys, err = newKeys(cfg, s, p.source, slots); err != nil {
+func (s *stream) openView(cfg *config.Config, p *parts) (err error) {
+	if s.keys, err = newKeys(cfg, s, p.sources, func(d *database) chan struct{} { return d.keys }); err != nil {
 		return err
 	}
 	newView := view.New

@@ -32,9 +32,9 @@ var (
 
 func (toyDatabase) Scheme() string { return "toytables" }
 
-func (toyDatabase) Load(in *driver.Input) driver.DatabaseTraits {
+func (d toyDatabase) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	_, name, _ := strings.Cut(in.URL, ":")
-	return driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
+	return d, driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
 }
 
 func (d toyDatabase) Open(int, *slog.Logger) (source.Source, error) { return d.tables, nil }

@@ -61,9 +61,10 @@ func TestReadinessNamesVariables(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
 	h := &App{
-		parts:       parts{faults: faults, recovery: catchup.New(catchup.Options{})},
-		sourceProbe: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) }},
-		sinkProbe:   &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
+		parts: parts{faults: faults, recovery: catchup.New(catchup.Options{}), sources: probed(&httpapi.Probe{
+			Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) },
+		})},
+		sinkProbe: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
 	}
 	code, body := httpapitest.Request(t, h.Daemon(), http.MethodGet, "/readyz")
 	for _, want := range []string{"correct BRIDGE_SOURCE_URL", "correct BRIDGE_SINK_URL", "see BRIDGE_KAFKA_TLS"} {

@@ -24,8 +24,8 @@ const checkWithin = 12 * time.Second
 // Group is the result for one subject.
 type Group struct {
 	// Kind is "configuration", "source", "stream", "sink", "checkpoint" or "http"; Name is the
-	// stream's.
-	Kind, Name string
+	// stream's, Source that of one of several sources.
+	Kind, Name, Source string
 	// Skipped says that the subject could not be inspected because something else is away.
 	Skipped bool
 	inspect.Report
@@ -33,15 +33,15 @@ type Group struct {
 
 // Subjects inspect the parts of a set-up.
 type Subjects struct {
-	// Source inspects the source and its tables, Sink the bus. They return when ctx ends.
-	Source func(ctx context.Context, tables []source.Expected) source.Inspection
+	// Source inspects a source and its tables, Sink the bus. They return when ctx ends.
+	Source func(ctx context.Context, of *config.Source, tables []source.Expected) source.Inspection
 	Sink   func(ctx context.Context) inspect.Report
 	// Schemas returns what the events of shards would look like now; it leaves out those whose
 	// tables cannot be read.
 	Schemas func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema
-	// Lineage tells whether the source is the one that the bus has rows of. since has for each
-	// shard the epoch below which messages do not count.
-	Lineage func(ctx context.Context, since map[store.Key]uint64) inspect.Report
+	// Lineage tells whether a source is the one that the bus has rows of. since has for each shard
+	// the epoch below which messages do not count.
+	Lineage func(ctx context.Context, of *config.Source, since map[store.Key]uint64) inspect.Report
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
 	// summary is not shown.
 	Store func(ctx context.Context) store.Inspection
@@ -59,18 +59,19 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 		positions[one.Key], since[one.Key] = one.Progress.Position, one.Progress.Since
 	}
 
-	var from source.Inspection
+	from, lineage := make([]source.Inspection, len(cfg.Sources)), make([]inspect.Report, len(cfg.Sources))
 	var to inspect.Report
 	var now map[store.Key]*store.Schema
-	var lineage inspect.Report
 	var asked sync.WaitGroup
-	asked.Go(func() { from = subjects.Source(ctx, Expectations(cfg, positions)) })
+	for i := range cfg.Sources {
+		one := &cfg.Sources[i]
+		asked.Go(func() { from[i] = subjects.Source(ctx, one, Expectations(cfg, one, positions)) })
+		asked.Go(func() { lineage[i] = subjects.Lineage(ctx, one, since) })
+	}
 	asked.Go(func() { to = subjects.Sink(ctx) })
 	asked.Go(func() { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)) })
-	asked.Go(func() { lineage = subjects.Lineage(ctx, since) })
 	asked.Wait()
 
-	from.Server.Findings = append(from.Server.Findings, lineage.Findings...)
 	var groups []Group
 	if len(cfg.Warnings) > 0 {
 		// bridge run logs them.
@@ -80,8 +81,16 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 		}
 		groups = append(groups, Group{Kind: "configuration", Report: warnings})
 	}
-	groups = append(groups, Group{Kind: "source", Report: from.Server})
-	groups = append(groups, streamGroups(cfg, from, &kept, positions)...)
+	tables := make(map[store.Key]source.TableInspection)
+	for i := range from {
+		one := &cfg.Sources[i]
+		from[i].Server.Findings = append(from[i].Server.Findings, lineage[i].Findings...)
+		groups = append(groups, Group{Kind: "source", Source: one.Name, Report: from[i].Server})
+		for j, expected := range Expectations(cfg, one, nil)[:len(from[i].Tables)] {
+			tables[store.Key{Stream: expected.Stream, Shard: expected.Shard}] = from[i].Tables[j]
+		}
+	}
+	groups = append(groups, streamGroups(cfg, tables, &kept, positions)...)
 	addSchemaFindings(groups, cfg, kept.Shards, now)
 	resolveUnreadable(&to, cfg)
 	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: kept.Report})
@@ -94,13 +103,13 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	return groups
 }
 
-// Expectations returns what the configuration expects of every table, in the order of streams and
-// tables.
-func Expectations(cfg *config.Config, positions map[store.Key]uint64) []source.Expected {
+// Expectations returns what the configuration expects of every table of a source, in the order of
+// streams and tables.
+func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key]uint64) []source.Expected {
 	var tables []source.Expected
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
-		for _, table := range s.Tables {
+		for _, table := range cfg.TablesOf(s, of) {
 			expected := source.Expected{
 				Spec: s.Spec(table), Hold: s.GapPolicy == string(ledger.GapHold), Updates: s.Kind == event.Capability,
 				Zone: s.TimeZone.Location, Stream: s.Name, Shard: table,

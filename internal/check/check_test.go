@@ -52,7 +52,11 @@ func TestStreamGroups(t *testing.T) {
 		{"a checkpoint in use", []source.TableInspection{table("strict"), table("strict")}, false, nil, "2 tables, ids strict (because), tail goes on where the checkpoint says"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			groups := streamGroups(cfg, source.Inspection{Tables: c.tables}, &store.Inspection{Known: c.known}, c.positions)
+			inspected := make(map[store.Key]source.TableInspection)
+			for i, table := range c.tables {
+				inspected[store.Key{Stream: "orders", Shard: cfg.Streams[0].Tables[i]}] = table
+			}
+			groups := streamGroups(cfg, inspected, &store.Inspection{Known: c.known}, c.positions)
 			if len(groups) != 1 || groups[0].Summary != c.want || groups[0].Skipped != (c.tables == nil) {
 				t.Errorf("%+v, want %q", groups, c.want)
 			}
@@ -62,14 +66,15 @@ func TestStreamGroups(t *testing.T) {
 
 func TestExpectations(t *testing.T) {
 	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai"))
-	tables := Expectations(cfg, map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})
+	tables := Expectations(cfg, &cfg.Sources[0], map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})
 	if len(tables) != 2 || tables[0].Position != nil || tables[1].Position == nil || *tables[1].Position != 5 {
 		t.Fatalf("%+v", tables)
 	}
 	if one := tables[1]; one.Spec.Table != "orders_1" || !one.Spec.UniqueKey || !one.Updates || one.Order != source.OrderSegmented || one.Zone.String() != "Asia/Shanghai" {
 		t.Errorf("%+v", one)
 	}
-	release := Expectations(load(t, configtest.With("BRIDGE_STREAM_ORDERS_KIND", "release")), nil)
+	cfg = load(t, configtest.With("BRIDGE_STREAM_ORDERS_KIND", "release"))
+	release := Expectations(cfg, &cfg.Sources[0], nil)
 	if release[0].Spec.UniqueKey || release[0].Updates || release[0].Order != "" {
 		t.Errorf("%+v", release[0])
 	}
@@ -104,14 +109,14 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 			}
 			var asked []store.Key
 			groups := Examine(t.Context(), cfg, Subjects{
-				Source: func(context.Context, []source.Expected) source.Inspection {
+				Source: func(context.Context, *config.Source, []source.Expected) source.Inspection {
 					return source.Inspection{Tables: make([]source.TableInspection, 2)}
 				},
 				Schemas: func(_ context.Context, shards []store.Key) map[store.Key]*store.Schema {
 					asked = shards
 					return map[store.Key]*store.Schema{key: now}
 				},
-				Lineage: func(context.Context, map[store.Key]uint64) inspect.Report { return inspect.Report{} },
+				Lineage: func(context.Context, *config.Source, map[store.Key]uint64) inspect.Report { return inspect.Report{} },
 				Sink:    func(context.Context) inspect.Report { return inspect.Report{} },
 				Store: func(context.Context) store.Inspection {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}

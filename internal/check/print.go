@@ -52,7 +52,7 @@ func (g *Group) title() string {
 	if g.Kind == "stream" {
 		return terminal.Visible("stream " + g.Name)
 	}
-	return g.Kind
+	return strings.TrimSuffix(g.Kind+" "+g.Source, " ")
 }
 
 // findingPrinter writes lines.
@@ -133,6 +133,7 @@ func (o *findingPrinter) wrap(text string, column int) {
 type groupView struct {
 	Group  string `json:"group"`
 	Stream string `json:"stream,omitempty"`
+	Source string `json:"source,omitempty"`
 	// Severity is "skipped" if the subject could not be inspected because something else is away.
 	Severity string            `json:"severity"`
 	Summary  string            `json:"summary"`
@@ -150,7 +151,7 @@ func NewReport(groups []Group, clean func(string) string) Report {
 	worst := inspect.OK
 	views := make([]groupView, 0, len(groups))
 	for _, g := range groups {
-		view := groupView{Group: g.Kind, Stream: g.Name, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []inspect.Finding{}}
+		view := groupView{Group: g.Kind, Stream: g.Name, Source: g.Source, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []inspect.Finding{}}
 		if g.Skipped {
 			view.Severity = "skipped"
 		}

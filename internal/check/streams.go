@@ -12,24 +12,35 @@ import (
 )
 
 // streamGroups returns a group for every stream, with the findings about its tables.
-func streamGroups(cfg *config.Config, from source.Inspection, kept *store.Inspection, positions map[store.Key]uint64) []Group {
+func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspection, kept *store.Inspection, positions map[store.Key]uint64) []Group {
 	var groups []Group
-	rest := from.Tables
+	known := make(map[store.Key]store.Progress)
+	for _, one := range kept.Shards {
+		known[one.Key] = one.Progress
+	}
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		g := Group{Kind: "stream", Name: s.Name}
 		g.Findings = meaningFindings(cfg, s, kept.Shards)
-		if from.Tables == nil {
+		var tables []source.TableInspection
+		for _, name := range s.Tables {
+			if former := FormerName(s, name, known); former != nil {
+				g.Findings = append(g.Findings, *former)
+			}
+			if table, is := inspected[store.Key{Stream: s.Name, Shard: name}]; is {
+				tables = append(tables, table)
+				g.Findings = append(g.Findings, table.Findings...)
+			}
+		}
+		if len(tables) == 0 {
 			g.Skipped, g.Summary = true, terminal.Count(len(s.Tables), "table")+", not looked at"
 			groups = append(groups, g)
 			continue
 		}
-		tables := rest[:len(s.Tables)]
-		rest = rest[len(s.Tables):]
-		for _, table := range tables {
-			g.Findings = append(g.Findings, table.Findings...)
-		}
 		parts := []string{terminal.Count(len(s.Tables), "table")}
+		if left := len(s.Tables) - len(tables); left > 0 {
+			parts[0] += fmt.Sprintf(" (%d not looked at)", left)
+		}
 		if order := orderOf(tables); order != "" {
 			parts = append(parts, "ids "+order)
 		}

@@ -169,9 +169,18 @@ func (c *Config) agreed() map[string]string {
 	}
 	slices.Sort(streams)
 	values := map[string]string{
-		"SOURCE_URL": c.Source.Scheme + "/" + c.Source.Database, "DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
+		"DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
 		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(),
 	}
+	var sources []string
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		if values[string(s.Setting())] = s.Scheme + "/" + s.Database; s.Name != "" {
+			sources = append(sources, s.Name)
+		}
+	}
+	slices.Sort(sources)
+	values["SOURCES"] = strings.Join(sources, ",")
 	// The folder is of each process.
 	values["CHECKPOINT_URL"], values["CHECKPOINT_TOPIC"] = "", c.CheckpointTopic
 	if c.CheckpointTopic != "" {

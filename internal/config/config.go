@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"example.org/bridge/event"
@@ -14,8 +15,10 @@ import (
 // Config is everything that the environment says, checked and ready for wiring. Defaults are filled
 // in. It holds no secret but for the headers of Trace: those are read by functions at each connect.
 type Config struct {
-	Source Source
-	Sink   Sink
+	// Sources has at least one entry: that of BRIDGE_SOURCE_URL, which has no name, and those of
+	// BRIDGE_SOURCES in their order.
+	Sources []Source
+	Sink    Sink
 	// CheckpointPath is the checkpoint's folder, relative to the working directory or absolute.
 	CheckpointPath string
 	// CheckpointTopic is the topic of Kafka, or the KV bucket of NATS, that has copies of the
@@ -96,7 +99,7 @@ func Naming(stream string) option.Naming {
 		switch {
 		case stream != "" && slices.Contains(NewDrivers().known([]string{stream}), own):
 			return own
-		case slices.Contains(NewDrivers().known(nil), global):
+		case slices.Contains(NewDrivers().known(nil), global), strings.HasPrefix(global, sourcePrefix):
 			return global
 		}
 		return streamPrefix + referenceStream + "_" + string(name)

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"slices"
 	"strings"
-	"time"
 
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/driver/kafka"
@@ -30,7 +29,7 @@ func NewDrivers() *Drivers {
 	servers, embedded := nats.New()
 	return &Drivers{
 		Buses:     []driver.Bus{new(kafka.Driver), servers, new(stdout.Driver), embedded},
-		Databases: []driver.Database{new(mysql.Driver), new(sqlite.Driver)},
+		Databases: []driver.Database{mysql.Driver{}, sqlite.Driver{}},
 	}
 }
 
@@ -44,14 +43,6 @@ func (d *Drivers) settings() (all []driver.Settings) {
 		}
 	}
 	return all
-}
-
-// Source says which database to read.
-type Source struct {
-	// Scheme is that of the URL.
-	Scheme string
-	driver.DatabaseTraits
-	Driver driver.Database
 }
 
 // Sink says which bus to publish to.
@@ -85,25 +76,9 @@ func (s *Sink) Readable() bool {
 }
 
 const (
-	sourceVariable = prefix + "SOURCE_URL"
-	sourceExample  = "mysql://user:password@host:3306/database"
-	sinkVariable   = prefix + "SINK_URL"
-	sinkExample    = "kafka://host:9092,host:9092"
+	sinkVariable = prefix + "SINK_URL"
+	sinkExample  = "kafka://host:9092,host:9092"
 )
-
-// source checks BRIDGE_SOURCE_URL. zone is BRIDGE_TIME_ZONE.
-func (l *loader) source(zone *time.Location) (s Source) {
-	text := l.env[sourceVariable]
-	if text == "" || l.has(sourceVariable) {
-		return s
-	}
-	chosen, ok := choose(l, sourceVariable, text, sourceExample, l.Databases)
-	if ok {
-		s = Source{Scheme: chosen.Scheme(), Driver: chosen}
-		s.DatabaseTraits = chosen.Load(&driver.Input{URL: text, TimeZone: zone, Report: input{l}, Files: input{l}})
-	}
-	return s
-}
 
 // sink checks BRIDGE_SINK_URL, BRIDGE_DELIVERY and the settings of the bus. in says what the
 // environment says besides.
@@ -116,7 +91,7 @@ func (l *loader) sink(in driver.Input, delivery string) (s Sink) {
 	if !ok {
 		return s
 	}
-	in.ExactlyOnce, in.Report, in.Files = delivery == ExactlyOnce, input{l}, input{l}
+	in.ExactlyOnce, in.Report, in.Files = delivery == ExactlyOnce, input{loader: l}, input{loader: l}
 	s = Sink{Scheme: chosen.Scheme(), ExactlyOnce: in.ExactlyOnce, Driver: chosen}
 	s.BusTraits = chosen.Load(&in)
 	if s.ExactlyOnce && !s.Transactions {
@@ -174,25 +149,34 @@ func (l *loader) warnOtherBuses(s *Sink) {
 }
 
 // input implements [driver.Report] and [driver.Files].
-type input struct{ *loader }
+type input struct {
+	*loader
+	// source is that which they are for, nil for others.
+	source *Source
+}
 
 func (in input) Fault(name option.Name, format string, args ...any) {
-	in.add(prefix+string(name), "%s", option.Sprintf(fullName, format, args...))
+	in.add(in.fullName(name), "%s", option.Sprintf(in.fullName, format, args...))
 }
 
 func (in input) Warn(name option.Name, format string, args ...any) {
-	in.warn(prefix+string(name), "%s", option.Sprintf(fullName, format, args...))
+	in.warn(in.fullName(name), "%s", option.Sprintf(in.fullName, format, args...))
 }
 
-func fullName(name option.Name) string { return prefix + string(name) }
+func (in input) fullName(name option.Name) string {
+	if in.source != nil {
+		name = in.source.OwnName(name)
+	}
+	return prefix + string(name)
+}
 
 func (in input) Faulty(names ...option.Name) bool {
-	return slices.ContainsFunc(names, func(name option.Name) bool { return in.has(fullName(name), fullName(name)+fileSuffix) })
+	return slices.ContainsFunc(names, func(name option.Name) bool { return in.has(in.fullName(name), in.fullName(name)+fileSuffix) })
 }
 
 func (in input) Secret(name option.Name) (read driver.Secret, inFile bool) {
-	_, inFile = in.env[fullName(name)+fileSuffix]
-	return in.secret(fullName(name)), inFile
+	_, inFile = in.env[in.fullName(name)+fileSuffix]
+	return in.secret(in.fullName(name)), inFile
 }
 
 func (in input) Hide(secret string) { in.secrets.add(secret) }

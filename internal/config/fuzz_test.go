@@ -34,7 +34,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		cfg, err := Load(environ, &Redactor{})
 		if err == nil {
-			if len(cfg.Streams) == 0 || cfg.Source.Scheme == "" || cfg.Sink.Scheme == "" || cfg.CheckpointPath == "" {
+			if len(cfg.Streams) == 0 || cfg.Sources[0].Scheme == "" || cfg.Sink.Scheme == "" || cfg.CheckpointPath == "" {
 				t.Fatalf("accepted without what is required: %+v", cfg)
 			}
 			return

@@ -46,7 +46,8 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	}
 	l := &loader{env: parseEnvironment(environ, spaced...), secrets: secrets, environ: environ, Drivers: d}
 	names, all := l.streamNames()
-	l.refuseUnknown(names, all)
+	sources, allSources := l.sourceNames()
+	l.refuseUnknown(names, all, allSources)
 	l.readSecretFiles()
 	// They are hidden also where nothing uses them, or a fault is found first.
 	for _, name := range []string{HTTPTokenVariable, prefix + string(option.KafkaSASLPassword)} {
@@ -75,7 +76,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	if settings.Process.Trace == "on" {
 		cfg.Trace = traceOf(l)
 	}
-	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
+	cfg.Sources = l.sources(sources, settings.Tuning.TimeZone.Location)
 	path, onBus := l.checkpoint(settings.Ends.CheckpointURL)
 	cfg.CheckpointPath = path
 	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, settings.Ends.Delivery)
@@ -83,7 +84,9 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
 	}
-	l.checkDatabase(cfg)
+	if allSources {
+		l.checkSources(cfg)
+	}
 	l.checkTables(cfg)
 	if !l.has(sinkVariable) {
 		cfg.checkTopics(l)
@@ -136,6 +139,8 @@ func (l *loader) parseFault(err error, variables []Variable) {
 		switch {
 		case isParse && v.field == parse.Name:
 			l.add(v.Name, "%v", parse.Err)
+		case !isParse && v.Name == sourceVariable && l.env[sourcesVariable] != "":
+			// The others are enough.
 		case !isParse && v.Name == missing.Key && !l.has(v.Name, v.Name+fileSuffix):
 			if v.oneOf != nil {
 				l.add(v.Name, "is not set and has no default: set it to one of %s", strings.Join(v.oneOf, ", "))

@@ -27,6 +27,7 @@ var groupNotes = map[string]string{
 	"Defaults for all streams": "Every stream can override them, see below.",
 	"Kafka":                    "For the sink kafka: only. With another sink they are checked, and a warning says that they have no effect.",
 	"NATS JetStream":           "For the sink nats: only, but for the first two, which also hold for embedded:. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
+	sourceGroup:                "The name is that in BRIDGE_SOURCES, in upper case and with _ for -.",
 	streamGroup:                "The name is that in BRIDGE_STREAMS, in upper case. If several stream names fit a variable, the longest one wins.",
 	overrideGroup:              "They override the variables for all streams.",
 }
@@ -190,7 +191,7 @@ func TestReferenceExample(t *testing.T) {
 		}
 		all := []settingsIn{
 			{prefix, &endSettings{}}, {prefix, &processSettings{}}, {prefix, &Tuning{}},
-			{"BRIDGE_STREAM_ORDERS_", &streamSettings{}}, {"BRIDGE_STREAM_ORDERS_", &Tuning{}},
+			{"BRIDGE_SOURCE_A_", &sourceSettings{}}, {"BRIDGE_STREAM_ORDERS_", &streamSettings{}}, {"BRIDGE_STREAM_ORDERS_", &Tuning{}},
 		}
 		for _, ofBus := range NewDrivers().settings() {
 			all = append(all, settingsIn{prefix, ofBus.Fields})
@@ -207,7 +208,7 @@ func TestReferenceExample(t *testing.T) {
 				}
 			}
 		}
-		for _, secret := range []string{"SOURCE_URL", "SINK_URL", "HTTP_TOKEN", "MASK_KEY", "KAFKA_SASL_PASSWORD", "KAFKA_SASL_TOKEN", "NATS_CREDS", "NATS_NKEY"} {
+		for _, secret := range []string{"SOURCE_URL", "SOURCE_A_URL", "SINK_URL", "HTTP_TOKEN", "MASK_KEY", "KAFKA_SASL_PASSWORD", "KAFKA_SASL_TOKEN", "NATS_CREDS", "NATS_NKEY"} {
 			read = append(read, prefix+secret+fileSuffix)
 		}
 		var written []string
@@ -239,7 +240,7 @@ func TestReferenceExample(t *testing.T) {
 		out.Warnings = nil
 		// Functions cannot be compared.
 		for _, cfg := range []*Config{as, out} {
-			cfg.Source.Driver.(*mysql.Driver).Options.Password, cfg.Sink.Destinations = nil, driver.Destinations{}
+			cfg.Sources[0].Opener.(*mysql.Opener).Options.Password, cfg.Sink.Destinations = nil, driver.Destinations{}
 		}
 		if !reflect.DeepEqual(out, as) {
 			t.Errorf("%+v\n%+v", out, as)
@@ -255,7 +256,13 @@ func TestReferenceExample(t *testing.T) {
 				env[name] = value
 			}
 			env[name] = value
-			if name == "BRIDGE_STREAM_ORDERS_FIELDS" {
+			switch name {
+			case "BRIDGE_SOURCES":
+				env["BRIDGE_STREAM_ORDERS_TABLE"] += ",a/t,b/t"
+				env["BRIDGE_SOURCE_A_URL"], env["BRIDGE_SOURCE_B_URL"] = set["BRIDGE_SOURCE_URL"], set["BRIDGE_SOURCE_URL"]
+			case "BRIDGE_SOURCE_A_URL":
+				env["BRIDGE_SOURCES"], env["BRIDGE_STREAM_ORDERS_TABLE"] = "a", env["BRIDGE_STREAM_ORDERS_TABLE"]+",a/t"
+			case "BRIDGE_STREAM_ORDERS_FIELDS":
 				env["BRIDGE_STREAM_ORDERS_KEY"] = "order_no"
 			}
 			load(t, env)

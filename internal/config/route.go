@@ -20,8 +20,9 @@ func (c *Config) template(s *Stream) (*sink.Template, sink.Escape, error) {
 
 // vars are the values that are the same for all events of a shard.
 func (c *Config) vars(s *Stream, table string) sink.Vars {
+	src, _ := c.SourceOf(table)
 	_, name := c.physical(table)
-	return sink.Vars{Stream: s.Name, Table: name, Family: s.Family, Tag: s.Tag, Domain: c.DomainID}
+	return sink.Vars{Stream: s.Name, Source: src.Name, Table: name, Family: s.Family, Tag: s.Tag, Domain: c.DomainID}
 }
 
 // Destination returns where events of a shard go, with the parts that depend on an event left

@@ -94,8 +94,8 @@ func TestSecretFiles(t *testing.T) {
 
 	t.Run("so is the password in the URL of the source", func(t *testing.T) {
 		path := secretFile(t, "mysql://u:p%40ss@h/d\n")
-		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Source
-		options := &source.Driver.(*mysql.Driver).Options
+		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Sources[0]
+		options := &source.Opener.(*mysql.Opener).Options
 		if got, err := options.Password(); err != nil || got != "p@ss" || options.Host != "h" || source.Addr != "h:3306" {
 			t.Fatalf("%q, %v, %+v", got, err, source)
 		}

@@ -10,7 +10,7 @@ import (
 // The structs of this file, and those of the drivers of buses, are the one list of variables. Their
 // tags say:
 //
-//   - env: the name after BRIDGE_ or BRIDGE_STREAM_<NAME>_
+//   - env: the name after BRIDGE_, BRIDGE_SOURCE_<NAME>_ or BRIDGE_STREAM_<NAME>_
 //   - envDefault: the default
 //   - doc: meaning and unit, for the reference
 //   - example: a value for the reference
@@ -26,11 +26,17 @@ type globalSettings struct {
 }
 
 type endSettings struct {
-	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files. A server that asks for the password itself (mysql_clear_password: RDS IAM, LDAP, PAM) gets it over TLS, but not with preferred."`
+	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read, required unless BRIDGE_SOURCES names others: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files. A server that asks for the password itself (mysql_clear_password: RDS IAM, LDAP, PAM) gets it over TLS, but not with preferred."`
+	Sources       list   `env:"SOURCES" example:"a,b" doc:"The names of further database servers, separated by commas, of the characters a-z, 0-9, _ and -. Each has a variable of its own, see below, and its tables are named with it: a/db.t. BRIDGE_SOURCE_URL, where it is set beside, is the source without a name. See docs/how-to.md."`
 	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
 	Delivery      string `env:"DELIVERY" envDefault:"at-least-once" oneof:"at-least-once,exactly-once" doc:"exactly-once publishes in transactions of Kafka or in atomic batches of NATS JetStream: consumers (of Kafka, with isolation.level=read_committed) see each event once, whatever fails. at-least-once may repeat events after a kill. See docs/how-to.md."`
 	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The folder with the positions, and of capability streams what was published last: a folder whatever its name, bridge.db too. What is lost of it is read from the bus again. bus: keeps the progress of the tables on the bus, too, so that the folder may be lost: one below the system's temporary directory, or bus:///path for another one. For Kafka and NATS. See docs/how-to.md."`
 	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
+}
+
+// sourceSettings are the variables of one of BRIDGE_SOURCES.
+type sourceSettings struct {
+	NamedURL string `env:"URL" secret:"true" example:"mysql://bridge:password@db-a.example.com:3306/orders" doc:"The database to read, as BRIDGE_SOURCE_URL. Every name in BRIDGE_SOURCES needs one."`
 }
 
 type processSettings struct {
@@ -75,7 +81,7 @@ type Tuning struct {
 
 // streamSettings are the variables of one stream besides its tuning.
 type streamSettings struct {
-	Table       string       `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas. One shard each."`
+	Table       string       `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas; a/db.t of the source a in BRIDGE_SOURCES. One shard each."`
 	Kind        event.Kind   `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
 	Event       string       `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
 	Names       list         `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
@@ -90,7 +96,7 @@ type streamSettings struct {
 	Modified    string       `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
 	Gone        string       `env:"DELETED" example:"status=DELETED|ARCHIVED" doc:"The column that says that a row is deleted: by every value but NULL, 0, zero bits, an empty text, f, false, n, no, JSON null and a zero date. Or with the values that do, column=value, or those that do not, column!=value; several with | between them, in any letter case, of a time its beginning. See docs/events.md."`
 	Filter      string       `env:"FILTER" example:"state <> 'draft' AND region = 'eu'" doc:"An SQL condition on the row, for the database to evaluate. Rows that do not match (NULL does not) are no events of a release stream, and deleted for consumers of a capability stream (reason FILTERED). See docs/events.md."`
-	Destination string       `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
+	Destination string       `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {source} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string       `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string       `env:"TAG" example:"blue" doc:"{tag} in the destination."`
 	Start       Start        `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`

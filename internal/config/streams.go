@@ -44,8 +44,8 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	}
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
-	if cfg.Source.Alone && l.env[begin+"TIME_ZONE"] != "" {
-		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", cfg.Source.Scheme, prefix)
+	if src := cfg.alone(s.Tables); src != nil && l.env[begin+"TIME_ZONE"] != "" {
+		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
 	l.destination(begin, &s, cfg)
 	l.deadLetter(begin, &s, cfg)
@@ -174,6 +174,11 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 		l.add(variable, "%s", unquoted(err, s.Destination))
 		return
 	}
+	unnamed := func(table string) bool { src, _ := cfg.SourceOf(table); return src.Name == "" }
+	if i := slices.IndexFunc(s.Tables, unnamed); i >= 0 && template.Uses("source") {
+		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, begin, sourcesVariable)
+		return
+	}
 	if to.Topics {
 		l.topics(variable, template, s, cfg)
 	}
@@ -182,11 +187,7 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 // topics checks the topics that a template makes: all they depend on is known.
 func (l *loader) topics(variable string, template *sink.Template, s *Stream, cfg *Config) {
 	for _, table := range s.Tables {
-		if _, name, qualified := strings.Cut(table, "."); qualified {
-			table = name
-		}
-		vars := sink.Vars{Stream: s.Name, Table: table, Family: s.Family, Tag: s.Tag, Domain: cfg.DomainID}
-		topic := string(template.Append(nil, vars, sink.EscapeNone))
+		topic := string(template.Append(nil, cfg.vars(s, table), sink.EscapeNone))
 		if bus.CheckTopic(topic) != nil {
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return
@@ -225,34 +226,6 @@ func (l *loader) checkTables(cfg *Config) {
 			}
 		}
 	}
-}
-
-// checkDatabase finds tables without a database where the URL names none either.
-func (l *loader) checkDatabase(cfg *Config) {
-	if cfg.Source.Driver == nil || l.has(sourceVariable) || cfg.Source.Alone || cfg.Source.Database != "" {
-		return
-	}
-	for _, s := range cfg.Streams {
-		for _, table := range s.Tables {
-			if !strings.Contains(table, ".") {
-				l.add(sourceVariable, "names no database, and %sTABLE has a table without one: write %s, or db.table", StreamPrefix(s.Name), cfg.Source.Example)
-				return
-			}
-		}
-	}
-}
-
-// physical splits a table as configured into its database and its name.
-func (c *Config) physical(table string) (database, name string) {
-	database, name, ok := strings.Cut(table, ".")
-	switch {
-	case !ok:
-		return c.Source.Database, table
-	case c.Source.Alone:
-		// Every file calls its database main.
-		return c.Source.Database, name
-	}
-	return database, name
 }
 
 // Stream returns the stream with this name, nil where there is none.

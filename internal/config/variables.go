@@ -12,9 +12,11 @@ import (
 	"example.org/bridge/internal/driver"
 )
 
-// prefix begins the names of all variables, streamPrefix those of the streams.
+// prefix begins the names of all variables, sourcePrefix those of sources and streamPrefix those of
+// the streams.
 const (
 	prefix       = "BRIDGE_"
+	sourcePrefix = prefix + "SOURCE_"
 	streamPrefix = prefix + "STREAM_"
 	fileSuffix   = "_FILE"
 )
@@ -125,6 +127,9 @@ const (
 	referenceStream = "<NAME>"
 	// exampleStream is the stream that config.example.env configures.
 	exampleStream = "orders"
+	// exampleSource is the source that config.example.env shows.
+	exampleSource = "a"
+	sourceGroup   = "One of several sources"
 	streamGroup   = "One stream"
 	overrideGroup = "Overrides for one stream"
 )
@@ -135,7 +140,15 @@ func Variables() []Variable { return allVariables(referenceStream) }
 // allVariables lists all variables with those of one stream, grouped.
 func allVariables(stream string) []Variable {
 	var all []Variable
-	for _, v := range globalVariables() {
+	source := exampleSource
+	if stream == referenceStream {
+		source = referenceStream
+	}
+	ofSource := sourceVariables(source)
+	for i := range ofSource {
+		ofSource[i].group = sourceGroup
+	}
+	for _, v := range slices.Concat(globalVariables(), ofSource) {
 		all = append(all, v)
 		if v.secret {
 			all = append(all, v.inFile())
@@ -291,8 +304,9 @@ func (v *Variable) names() []string {
 }
 
 // refuseUnknown adds a fault for every variable that nobody reads. Without knowing all streams,
-// those that may belong to one are let pass.
-func (l *loader) refuseUnknown(streams []string, allStreams bool) {
+// those that may belong to one are let pass, and so are those of sources without knowing all of
+// these.
+func (l *loader) refuseUnknown(streams []string, allStreams, allSources bool) {
 	names := l.known(streams)
 	set := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -300,13 +314,16 @@ func (l *loader) refuseUnknown(streams []string, allStreams bool) {
 	}
 	for _, name := range l.env.names() {
 		ofStream := strings.HasPrefix(name, streamPrefix)
-		if set[name] || ofStream && !allStreams && !hasStream(name, streams) {
+		ofSource := strings.HasPrefix(name, sourcePrefix)
+		if set[name] || ofStream && !allStreams && !hasStream(name, streams) || ofSource && !allSources {
 			continue
 		}
 		text := "is unknown" + Suggestion(name, "", names)
 		switch {
 		case ofStream && !hasStream(name, streams):
 			text += " It belongs to no stream of " + prefix + "STREAMS"
+		case ofSource:
+			text += " It belongs to no source of " + sourcesVariable
 		case isServiceLink(name):
 			text += " If Kubernetes sets it for a Service, put enableServiceLinks: false into the pod"
 		default:

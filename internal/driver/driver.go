@@ -144,8 +144,13 @@ type Inspector interface {
 type Database interface {
 	// Scheme begins the URLs of the database.
 	Scheme() string
-	// Load checks the URL, and reports what is wrong.
-	Load(in *Input) DatabaseTraits
+	// Load checks the URL, and reports what is wrong. What it returns serves that URL: several may
+	// be loaded. After a fault nothing of it is used.
+	Load(in *Input) (Opener, DatabaseTraits)
+}
+
+// Opener opens a database.
+type Opener interface {
 	// Open opens the database with so many connections at most. It connects at the first read.
 	Open(conns int, logger *slog.Logger) (source.Source, error)
 }

@@ -58,15 +58,19 @@ type Status struct {
 	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on,
 	// and Progress the progress on the bus, left out unless it is kept there. A checkpoint answers
 	// once it was saved.
-	Version    string            `json:"version,omitempty"`
-	Source     *DependencyStatus `json:"source,omitempty"`
-	Bus        *DependencyStatus `json:"bus,omitempty"`
-	Checkpoint *DependencyStatus `json:"checkpoint,omitempty"`
-	Progress   *DependencyStatus `json:"progress,omitempty"`
+	Version string            `json:"version,omitempty"`
+	Source  *DependencyStatus `json:"source,omitempty"`
+	// Sources are those of BRIDGE_SOURCES, of which Source is the sum; left out where there is one.
+	Sources    []DependencyStatus `json:"sources,omitempty"`
+	Bus        *DependencyStatus  `json:"bus,omitempty"`
+	Checkpoint *DependencyStatus  `json:"checkpoint,omitempty"`
+	Progress   *DependencyStatus  `json:"progress,omitempty"`
 }
 
 // DependencyStatus says whether something answers that the process depends on.
 type DependencyStatus struct {
+	// Name is that of a source among several, left out else.
+	Name string `json:"name,omitempty"`
 	// Kind is "mysql", "kafka" or the like. Address is host:port, a path, or empty.
 	Kind    string `json:"kind"`
 	Address string `json:"address"`

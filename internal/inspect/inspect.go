@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"example.org/bridge/internal/option"
@@ -123,6 +124,20 @@ func Named(findings []Finding, naming option.Naming) []Finding {
 		named = append(named, f.Named(naming))
 	}
 	return named
+}
+
+// Renamed returns f with the settings that it names renamed.
+func (f Finding) Renamed(rename func(option.Name) option.Name) Finding {
+	args := slices.Clone(f.args)
+	for i, arg := range args {
+		if name, is := arg.(option.Name); is {
+			args[i] = rename(name)
+		}
+	}
+	if f.says != "" {
+		f.Says(f.says, args...)
+	}
+	return f
 }
 
 // Types sets what to type and returns f.

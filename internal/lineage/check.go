@@ -29,6 +29,8 @@ type Options struct {
 	Most func(ctx context.Context, stream string) uint64
 	// Since returns, for each table of a stream, the epoch below which messages do not count.
 	Since func(ctx context.Context, stream string) (map[string]uint64, error)
+	// Scan is [Scan] of Reader by default.
+	Scan func(ctx context.Context, s *Stream, most uint64) (Found, error)
 	// Table opens a table of a stream.
 	Table func(stream, table string) (Table, error)
 	// Found, where it is not nil, is given the newest facts of a stream whose tables the checkpoint
@@ -64,6 +66,11 @@ type Check struct {
 func NewCheck(o Options) *Check {
 	if o.Within == 0 {
 		o.Within = 10 * time.Second
+	}
+	if o.Scan == nil {
+		o.Scan = func(ctx context.Context, s *Stream, most uint64) (Found, error) {
+			return Scan(ctx, o.Reader, s, most, nil)
+		}
 	}
 	return &Check{opts: o, slots: make(chan struct{}, scans), left: len(o.Streams), changed: make(chan struct{})}
 }
@@ -190,7 +197,7 @@ func (c *Check) scan(ctx context.Context, name string) (*Stream, Found, error) {
 		return s, Found{}, err
 	}
 	s.Since = since
-	found, err := Scan(ctx, c.opts.Reader, s, most, nil)
+	found, err := c.opts.Scan(ctx, s, most)
 	if errors.Is(err, sink.ErrUnreadable) {
 		// Rule 24 says what follows.
 		return s, Found{}, nil

@@ -140,22 +140,22 @@ func (m *Metrics) deadLetter(stream string) { m.deadLetters.WithLabelValues(stre
 // Collector shows the shards' statuses and the bytes in flight at each scrape: by stream, or by
 // shard.
 type Collector struct {
-	shards  []*Shard
-	limits  *Limits
-	byShard bool
+	shards   []*Shard
+	inFlight func() int64
+	byShard  bool
 
 	lag, position, gaps, unpolled, ids, flight, gapAge, memory, poll, state, bytes *prometheus.Desc
 }
 
 // NewCollector returns a collector to register with a prometheus.Registerer. The shards of a stream
-// follow one another.
-func NewCollector(shards []*Shard, limits *Limits, byShard bool) *Collector {
+// follow one another. inFlight returns the bytes that all have reserved.
+func NewCollector(shards []*Shard, inFlight func() int64, byShard bool) *Collector {
 	labels := SeriesLabels(byShard)
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append(labels[:len(labels):len(labels)], more...), nil)
 	}
 	return &Collector{
-		shards: shards, limits: limits, byShard: byShard,
+		shards: shards, inFlight: inFlight, byShard: byShard,
 		lag:      desc("bridge_lag_seconds", "Age of the oldest committed row that is not published, of the table that lags most; 0 when drained, NaN while no table of the series can be read."),
 		position: desc("bridge_position", "Id up to which a table is published and saved; of several tables the sum."),
 		gaps:     desc("bridge_open_gaps", "Ranges of ids below the position that have not been seen; of several tables the sum."),
@@ -201,7 +201,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			t = newTotal()
 		}
 	}
-	out <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.limits.InFlight()))
+	out <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.inFlight()))
 }
 
 func (c *Collector) send(out chan<- prometheus.Metric, t *total, labels ...string) {

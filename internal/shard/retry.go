@@ -22,11 +22,11 @@ import (
 // again, says so in status, log and metrics, and shows meanwhile that the loop lives. It is safe
 // for concurrent use.
 type retrier struct {
-	// table, store and view are the names that the outage log has for what the shard depends on.
-	// That others can save, who need less room, says nothing about this shard: the store has its
-	// name, too.
-	table, store, view string
-	stream, shard      string
+	// source, table, store and view are the names that the outage log has for what the shard
+	// depends on. That others can save, who need less room, says nothing about this shard: the
+	// store has its name, too.
+	source, table, store, view string
+	stream, shard              string
 
 	status  *tracker
 	outages *outage.Log
@@ -40,7 +40,7 @@ type retrier struct {
 func newRetrier(opts *Options, status *tracker) *retrier {
 	name := opts.Stream + "/" + opts.Name
 	return &retrier{
-		stream: opts.Stream, shard: opts.Name,
+		stream: opts.Stream, shard: opts.Name, source: opts.SourceName,
 		table: "shard " + name, store: "checkpoint/" + name, view: "checkpoint/" + name + "/view",
 		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady, every: opts.HeartbeatEvery,
 	}
@@ -139,7 +139,7 @@ func (r *retrier) wait(l loop, limit time.Duration, do func() error) error {
 	return do()
 }
 
-// SourceDependency names the source as a whole in the outage log.
+// SourceDependency names the source as a whole in the outage log, where it is the only one.
 const SourceDependency = "source"
 
 // unreadable names what a failed read depends on: the source when that is away as a whole, else
@@ -148,14 +148,14 @@ func (r *retrier) unreadable(ctx context.Context) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the source did not answer in 3s"))
 	defer cancel()
 	if r.sourceReady(ctx) != nil {
-		return SourceDependency
+		return r.source
 	}
 	return r.table
 }
 
 // sourceAnswered ends the outages of the source and of the table.
 func (r *retrier) sourceAnswered() {
-	r.outages.OK(SourceDependency)
+	r.outages.OK(r.source)
 	r.outages.OK(r.table)
 }
 

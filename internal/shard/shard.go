@@ -64,6 +64,7 @@ func New(opts Options) *Shard {
 	opts.PublishedRows = cmp.Or(opts.PublishedRows, defaultPublishedRows)
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
+	opts.SourceName = cmp.Or(opts.SourceName, SourceDependency)
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
@@ -82,7 +83,7 @@ func New(opts Options) *Shard {
 	s.builder = &builder{opts: &s.opts}
 	s.stamper = &stamper{opts: &s.opts}
 	s.status.text = opts.Text
-	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{opts.SourceName, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
 	return s
 }
 

@@ -18,16 +18,19 @@ import (
 const example = "mysql://user:password@host:3306/database"
 
 // Driver implements [driver.Database].
-type Driver struct{ Options mysql.Options }
+type Driver struct{}
 
-func (*Driver) Scheme() string { return "mysql" }
+// Opener implements [driver.Opener].
+type Opener struct{ Options mysql.Options }
+
+func (Driver) Scheme() string { return "mysql" }
 
 // Load parses the URL. Of a file with the URL that changes, only the password is taken up.
-func (d *Driver) Load(in *driver.Input) driver.DatabaseTraits {
+func (Driver) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	options, err := parse(in.URL)
 	if err != nil {
 		in.Fault(option.SourceURL, "%v", err)
-		return driver.DatabaseTraits{Example: example}
+		return nil, driver.DatabaseTraits{Example: example}
 	}
 	read, _ := in.Secret(option.SourceURL)
 	options.Password = func() (string, error) {
@@ -49,8 +52,7 @@ func (d *Driver) Load(in *driver.Input) driver.DatabaseTraits {
 	// It cannot fail so shortly after the parse; a file that changed meanwhile shows at the
 	// connect.
 	_, _ = options.Password()
-	d.Options = options
-	return driver.DatabaseTraits{
+	return &Opener{options}, driver.DatabaseTraits{
 		Addr: net.JoinHostPort(options.Host, strconv.Itoa(cmp.Or(options.Port, 3306))), Database: options.Database, Example: example,
 	}
 }
@@ -65,8 +67,8 @@ func parse(text string) (mysql.Options, error) {
 	return mysql.ParseURL(text)
 }
 
-func (d *Driver) Open(conns int, logger *slog.Logger) (source.Source, error) {
-	options := d.Options
+func (o *Opener) Open(conns int, logger *slog.Logger) (source.Source, error) {
+	options := o.Options
 	options.MaxConns, options.Logger = conns, logger
 	return mysql.Open(options)
 }

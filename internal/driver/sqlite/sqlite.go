@@ -13,24 +13,25 @@ import (
 )
 
 // Driver implements [driver.Database].
-type Driver struct{ Options sqlite.Options }
+type Driver struct{}
 
-func (*Driver) Scheme() string { return "sqlite" }
+type opener sqlite.Options
+
+func (Driver) Scheme() string { return "sqlite" }
 
 // Load parses sqlite:///path. The database has the base name of the file.
-func (d *Driver) Load(in *driver.Input) driver.DatabaseTraits {
+func (Driver) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	options, err := sqlite.ParseURL(in.URL)
 	if err != nil {
 		in.Fault(option.SourceURL, "%v", err)
 	}
 	options.TimeZone = in.TimeZone
-	d.Options = options
 	file := filepath.Base(options.Path)
-	return driver.DatabaseTraits{Addr: options.Path, Database: cmp.Or(strings.TrimSuffix(file, filepath.Ext(file)), file), Alone: true}
+	return opener(options), driver.DatabaseTraits{Addr: options.Path, Database: cmp.Or(strings.TrimSuffix(file, filepath.Ext(file)), file), Alone: true}
 }
 
-func (d *Driver) Open(conns int, logger *slog.Logger) (source.Source, error) {
-	options := d.Options
+func (o opener) Open(conns int, logger *slog.Logger) (source.Source, error) {
+	options := sqlite.Options(o)
 	options.MaxConns, options.Logger = conns, logger
 	return sqlite.Open(options)
 }

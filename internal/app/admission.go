@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/shard"
+)
+
+// admission is the Recovery of a shard that waits until its table may be published, too.
+type admission struct {
+	shard.Recovery
+	admit func(context.Context) error
+}
+
+// Wait implements shard.Recovery.
+func (a admission) Wait(ctx context.Context, stream string) error {
+	if err := a.Recovery.Wait(ctx, stream); err != nil {
+		return err
+	}
+	return a.admit(ctx)
+}
+
+// newAdmissions returns what says before a table is published whether it may be, and Confirm of
+// catch-up, nil where the bus cannot be read.
+//
+// Confirm compares the databases of a stream with the bus. Where there are several it does not wait
+// for one that is away: the tables of that wait, which are compared when it answers.
+func (a *App) newAdmissions() (admit func(ctx context.Context, stream, table string) error, confirm func(ctx context.Context, stream string, turn bool) error) {
+	renamed := a.newRenamed()
+	if a.reader == nil {
+		a.sources.gated = false
+		return renamed, nil
+	}
+	checks := func() map[*database]*lineage.Check {
+		all, scan := make(map[*database]*lineage.Check), a.scanOnce()
+		for _, d := range a.sources.all {
+			all[d] = a.newLineage(d, scan, a.queryOnce)
+		}
+		return all
+	}
+	first, atTurn := checks(), checks()
+	confirm = func(ctx context.Context, stream string, turn bool) error {
+		checks := first
+		if turn {
+			checks = atTurn
+		}
+		dbs := a.sources.ofStream(a.opts.Config.Stream(stream))
+		errs := make([]error, len(dbs))
+		var all sync.WaitGroup
+		for i, d := range dbs {
+			all.Go(func() { errs[i] = a.confirm(ctx, stream, d, checks[d]) })
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}
+	admit = func(ctx context.Context, stream, table string) error {
+		d, _ := a.sources.of(table)
+		if err := a.compareLater(ctx, stream, d); err != nil {
+			return err
+		}
+		return renamed(ctx, stream, table)
+	}
+	return admit, confirm
+}
+
+// confirm compares a database with the bus for a stream. Among several one that is away, or another
+// one than the bus has rows of, concerns its own tables: they ask again.
+func (a *App) confirm(ctx context.Context, stream string, d *database, check *lineage.Check) error {
+	up, cancel := a.sources.whileUp(ctx, d)
+	defer cancel()
+	err := check.Stream(up, stream)
+	switch {
+	case panics.Is(err):
+		// It shows nothing, and must not end the other streams.
+		a.logger.Error("the tables of the stream could not be compared with the bus", append(panics.LogArgs(err), "stream", stream)...)
+		err = nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case a.sources.gated && (errors.Is(err, errAway) || errors.Is(err, lineage.ErrOtherDatabase) || up.Err() != nil):
+		a.sources.admit(stream, d, false)
+		return nil
+	}
+	a.sources.admit(stream, d, err == nil)
+	return err
+}
+
+// compareLater compares a database with the bus that was away when the stream began: all its
+// streams, since a row of any shows that it is the same.
+func (a *App) compareLater(ctx context.Context, stream string, d *database) error {
+	if a.sources.isAdmitted(stream, d) {
+		return nil
+	}
+	select {
+	case d.comparing <- struct{}{}:
+		defer func() { <-d.comparing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if a.sources.isAdmitted(stream, d) || d.another != nil {
+		return d.another
+	}
+	err := a.newLineage(d, nil, a.querySource).All(ctx)
+	if panics.Is(err) {
+		a.logger.Error("the tables of the source could not be compared with the bus", append(panics.LogArgs(err), "source", d.Name)...)
+		err = nil
+	}
+	if errors.Is(err, lineage.ErrOtherDatabase) {
+		d.another = err
+	}
+	if err == nil {
+		for i := range a.opts.Config.Streams {
+			a.sources.admit(a.opts.Config.Streams[i].Name, d, true)
+		}
+	}
+	return err
+}
+
+// newRenamed returns what finds that a table, of which nothing is known, has the progress of
+// another one that differs in its source and that the stream does not name any more: its rows would
+// be published again, under other ids.
+func (a *App) newRenamed() func(ctx context.Context, stream, table string) error {
+	// A stream that has caught up knows all names.
+	known := make(map[string]func() (map[store.Key]store.Progress, error))
+	for _, s := range a.streams {
+		known[s.Name] = sync.OnceValues(func() (map[store.Key]store.Progress, error) {
+			image, err := a.store.Load(context.Background())
+			return image.Shards, err
+		})
+	}
+	return func(ctx context.Context, stream, table string) error {
+		key := store.Key{Stream: stream, Shard: table}
+		if _, found, err := a.store.Progress(ctx, key); found || err != nil {
+			return err
+		}
+		all, err := known[stream]()
+		if err != nil {
+			return err
+		}
+		former := check.FormerName(a.opts.Config.Stream(stream), table, all)
+		if former == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
+	}
+}

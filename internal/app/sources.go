@@ -1,0 +1,348 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
+)
+
+// Sources are the open databases of a configuration, as one whose tables have the names of the
+// configuration. Each has connections, limits and outages of its own: one that is away stops its
+// own tables. It is safe for concurrent use.
+type Sources struct {
+	cfg *config.Config
+	all []*database
+	// gated says that tables wait until their database was compared with the bus.
+	gated bool
+
+	// mu guards what of databases changes.
+	mu sync.Mutex
+}
+
+// database is one of Sources.
+type database struct {
+	*config.Source
+	from source.Source
+	// rivals are those that have a database of the same name.
+	rivals []*database
+	probe  *httpapi.Probe
+	// limits are those of all its tables. keys bounds the reads by key, shown those of entities for
+	// who asks for them.
+	limits      *shard.Limits
+	keys, shown chan struct{}
+
+	// server is the one that has answered last.
+	server string
+	// down is why it does not answer; waits are what ends then.
+	down  error
+	waits map[*context.CancelCauseFunc]bool
+	// admitted are the streams for which it was compared with the bus.
+	admitted map[string]bool
+	// comparing is held by who compares it later, another is that it is another one than the bus
+	// has rows of.
+	comparing chan struct{}
+	another   error
+}
+
+// OpenSources opens the databases of a configuration. They connect at the first read.
+func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
+	s := &Sources{cfg: cfg}
+	for i := range cfg.Sources {
+		one := &cfg.Sources[i]
+		from, err := one.Open(mostConns(cfg), logger)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		streams := 0
+		for j := range cfg.Streams {
+			if len(cfg.TablesOf(&cfg.Streams[j], one)) > 0 {
+				streams++
+			}
+		}
+		d := &database{
+			Source: one, from: from, limits: shard.NewLimits(max(1, cfg.MaxInflightBytes/int64(len(cfg.Sources))), max(1, streams), maxReads),
+			keys: make(chan struct{}, keyReads), shown: make(chan struct{}, serveReads),
+			waits: make(map[*context.CancelCauseFunc]bool), admitted: make(map[string]bool), comparing: make(chan struct{}, 1),
+		}
+		d.probe = &httpapi.Probe{Ready: d.ready}
+		for _, other := range s.all {
+			if cfg.SharedDatabase(one, other.Source) != "" {
+				d.rivals, other.rivals = append(d.rivals, other), append(other.rivals, d)
+			}
+		}
+		s.all = append(s.all, d)
+	}
+	return s, nil
+}
+
+var _ source.Source = (*Sources)(nil)
+
+// Shard implements source.Source.
+func (s *Sources) Shard(spec source.Spec) source.Shard {
+	d, name := s.of(spec.Table)
+	spec.Table = name
+	table := d.from.Shard(spec)
+	if len(s.all) == 1 && d.Name == "" {
+		return table
+	}
+	return &namedTable{table, s, d}
+}
+
+// Ready implements source.Source: all of them answer.
+func (s *Sources) Ready(ctx context.Context) error {
+	return errors.Join(s.each(func(d *database) error { return d.from.Ready(ctx) })...)
+}
+
+// Close implements source.Source.
+func (s *Sources) Close() error {
+	return errors.Join(s.each(func(d *database) error { return d.from.Close() })...)
+}
+
+// each calls do for all databases, side by side, and returns the errors in their order.
+func (s *Sources) each(do func(*database) error) []error {
+	errs := make([]error, len(s.all))
+	var all sync.WaitGroup
+	for i, d := range s.all {
+		all.Go(func() { errs[i] = do(d) })
+	}
+	all.Wait()
+	return errs
+}
+
+// of returns the database of a table, and what the table is called there.
+func (s *Sources) of(table string) (*database, string) {
+	src, name := s.cfg.SourceOf(table)
+	return s.all[slices.IndexFunc(s.all, func(d *database) bool { return d.Name == src.Name })], name
+}
+
+// ofStream returns the databases that a stream has tables of.
+func (s *Sources) ofStream(stream *config.Stream) []*database {
+	return slices.DeleteFunc(slices.Clone(s.all), func(d *database) bool { return len(s.cfg.TablesOf(stream, d.Source)) == 0 })
+}
+
+// withOutage returns the index of the database that an outage is of as a whole, else -1.
+func (s *Sources) withOutage(o outage.Outage) int {
+	name := strings.TrimSuffix(o.Dependency, outage.Probed)
+	return slices.IndexFunc(s.all, func(d *database) bool { return d.Label() == name })
+}
+
+// addrs names all databases.
+func (s *Sources) addrs() string {
+	var all []string
+	for _, d := range s.all {
+		all = append(all, d.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// inFlight returns the bytes that are reserved at the moment.
+func (s *Sources) inFlight() (n int64) {
+	for _, d := range s.all {
+		n += d.limits.InFlight()
+	}
+	return n
+}
+
+// meet notes which server has answered for a database. It returns an error where that is the one of
+// another source, which has the same tables.
+func (s *Sources) meet(d *database, server string) error {
+	server = source.WithoutRole(server)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.server = server
+	for _, rival := range d.rivals {
+		if server != "" && rival.server == server {
+			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. Remove one of them, or correct it",
+				source.ErrUnfit, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
+		}
+	}
+	return nil
+}
+
+// admit notes whether a database was compared with the bus for a stream.
+func (s *Sources) admit(stream string, d *database, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.admitted[stream] = is
+}
+
+func (s *Sources) isAdmitted(stream string, d *database) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.gated || d.admitted[stream]
+}
+
+// note has reads of a database that does not answer be cancelled, where others are read besides.
+func (s *Sources) note(d *database, err error) {
+	if len(s.all) == 1 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.down = err; err == nil {
+		return
+	}
+	d.down = fmt.Errorf("%s does not answer: %w", d.Label(), err)
+	for cancel := range d.waits {
+		(*cancel)(d.down)
+	}
+}
+
+// whileUp returns a context that ends when a database does not answer, so that what waits for it
+// does not hold up what waits for another one.
+func (s *Sources) whileUp(ctx context.Context, d *database) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.down != nil {
+		cancel(d.down)
+	}
+	d.waits[&cancel] = true
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(d.waits, &cancel)
+		cancel(nil)
+	}
+}
+
+// sourceWithin is how long a source may take to answer.
+const sourceWithin = 3 * time.Second
+
+// ready returns nil when the database answers in time.
+func (d *database) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting()))
+	defer cancel()
+	return d.from.Ready(ctx)
+}
+
+// inspect inspects the server and tables of the configuration that are there. A panic outside its
+// tables becomes a finding about the server.
+func (d *database) inspect(ctx context.Context, cfg *config.Config, tables []source.Expected, atOnce int, logger *slog.Logger) (found source.Inspection) {
+	inspector, ok := d.from.(source.Inspector)
+	if !ok {
+		found.Server.Summary = d.Scheme + ", which cannot be looked at"
+		return found
+	}
+	tables = slices.Clone(tables)
+	names := make(map[string]string)
+	for i := range tables {
+		table := &tables[i].Spec.Table
+		_, name := cfg.SourceOf(*table)
+		names[name], *table = *table, name
+	}
+	found = inspectGuarded(ctx, inspector, tables, atOnce, logger)
+	rename := func(findings []inspect.Finding) {
+		for i := range findings {
+			f := findings[i].Renamed(d.OwnName)
+			if name := names[f.Subject]; name != "" {
+				f.Subject = name
+			}
+			findings[i] = f
+		}
+	}
+	rename(found.Server.Findings)
+	for i := range found.Tables {
+		rename(found.Tables[i].Findings)
+	}
+	return found
+}
+
+// namedTable is a table of a database among others: its errors name the variable of that, and it is
+// not read where another one is the same.
+type namedTable struct {
+	source.Shard
+	all *Sources
+	of  *database
+}
+
+var (
+	_ source.HeadReader = (*namedTable)(nil)
+	_ source.Uptimer    = (*namedTable)(nil)
+)
+
+// answered ends a read: server has answered, or err says why none has.
+func (t *namedTable) answered(server string, err error) error {
+	if err == nil {
+		err = t.all.meet(t.of, server)
+	}
+	if err == nil {
+		return nil
+	}
+	return &namedError{err, t.of}
+}
+
+// Read implements source.Shard.
+func (t *namedTable) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	err := t.Shard.Read(ctx, q, p)
+	return t.answered(p.Server, err)
+}
+
+// ReadIDs implements source.IDReader.
+func (t *namedTable) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	err := t.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
+	return t.answered(ids.Server, err)
+}
+
+// Traits implements source.IDReader.
+func (t *namedTable) Traits(ctx context.Context) (source.Traits, error) {
+	traits, err := t.Shard.Traits(ctx)
+	return traits, t.answered(traits.Server, err)
+}
+
+// ReadChanges implements source.ChangeReader.
+func (t *namedTable) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	err := t.Shard.ReadChanges(ctx, q, c)
+	return t.answered(c.Server, err)
+}
+
+// NextID implements source.Shard.
+func (t *namedTable) NextID(ctx context.Context) (uint64, error) {
+	id, err := t.Shard.NextID(ctx)
+	if err != nil {
+		err = &namedError{err, t.of}
+	}
+	return id, err
+}
+
+// ReadHead implements source.HeadReader. A Read says what keeps the table from being read.
+func (t *namedTable) ReadHead(ctx context.Context, wait time.Duration, p *source.Page) (seen bool, err error) {
+	if able, is := t.Shard.(source.HeadReader); is {
+		seen, err = able.ReadHead(ctx, wait, p)
+	}
+	return seen && t.answered(p.Server, nil) == nil, err
+}
+
+// Started implements source.Uptimer.
+func (t *namedTable) Started() time.Time {
+	if able, is := t.Shard.(source.Uptimer); is {
+		return able.Started()
+	}
+	return time.Time{}
+}
+
+// namedError names the variable of the database that it is from.
+type namedError struct {
+	error
+	of *database
+}
+
+func (e *namedError) Unwrap() error { return e.error }
+
+// Named returns the text with settings as naming has them.
+func (e *namedError) Named(naming option.Naming) string {
+	return option.Text(e.error, func(name option.Name) string { return naming(e.of.OwnName(name)) })
+}

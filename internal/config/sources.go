@@ -1,0 +1,252 @@
+package config
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/option"
+)
+
+const (
+	sourceVariable  = prefix + "SOURCE_URL"
+	sourcesVariable = prefix + "SOURCES"
+	sourceExample   = "mysql://user:password@host:3306/database"
+)
+
+// Source is a database to read.
+type Source struct {
+	// Name is one of BRIDGE_SOURCES, empty for that of BRIDGE_SOURCE_URL.
+	Name string
+	// Scheme is that of the URL.
+	Scheme string
+	driver.DatabaseTraits
+	driver.Opener
+}
+
+// Label names a source for people and in the names of outages: "source", or "source a".
+func (s *Source) Label() string { return strings.TrimSuffix("source "+s.Name, " ") }
+
+// Setting is that of the URL: SOURCE_URL, or SOURCE_A_URL.
+func (s *Source) Setting() option.Name { return s.OwnName(option.SourceURL) }
+
+// OwnName returns what a setting of the source is called: SOURCE_URL is SOURCE_A_URL for a. Others
+// are those of the process.
+func (s *Source) OwnName(name option.Name) option.Name {
+	if s.Name == "" || name != option.SourceURL {
+		return name
+	}
+	return option.Name(strings.TrimPrefix(sourcePrefixOf(s.Name), prefix) + "URL")
+}
+
+func (s *Source) variable() string { return prefix + string(s.Setting()) }
+
+// sourcePrefixOf begins the names of the variables of a source.
+func sourcePrefixOf(name string) string {
+	return sourcePrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
+}
+
+func sourceVariables(source string) []Variable {
+	return variablesOf(&sourceSettings{}, sourcePrefixOf(source))
+}
+
+var sourceName = regexp.MustCompile(`^[a-z0-9_-]+$`)
+
+// sourceNames returns the names of sources that are fit for use, and whether those are all. Their
+// variables are those of the process from then on.
+func (l *loader) sourceNames() (names []string, all bool) {
+	text, set := l.env[sourcesVariable]
+	var items list
+	if err := items.UnmarshalText([]byte(text)); set && err != nil {
+		// parse reports it.
+		return nil, false
+	}
+	all = true
+	prefixes := make(map[string]bool)
+	for i, name := range items {
+		switch begin := sourcePrefixOf(name); {
+		case !sourceName.MatchString(name):
+			l.add(sourcesVariable, "item %d is not a name of a source: use a-z, 0-9, _ and -", i+1)
+			all = false
+		case prefixes[begin]:
+			l.add(sourcesVariable, "item %d has the name of another source, or the same variable %sURL: rename it", i+1, begin)
+			all = false
+		default:
+			prefixes[begin] = true
+			names = append(names, name)
+		}
+	}
+	l.globals = slices.Clone(l.globalVariables())
+	for _, name := range names {
+		l.globals = append(l.globals, sourceVariables(name)...)
+	}
+	return names, all
+}
+
+// sources checks BRIDGE_SOURCE_URL and the URLs of named sources. zone is BRIDGE_TIME_ZONE.
+func (l *loader) sources(names []string, zone *time.Location) (all []Source) {
+	for _, name := range append([]string{""}, names...) {
+		s := Source{Name: name}
+		variable := s.variable()
+		text := l.env[variable]
+		switch {
+		case text == "" && name == "" && l.env[sourcesVariable] != "":
+			continue
+		case l.has(variable, variable+fileSuffix):
+		case text == "" && name != "":
+			l.add(variable, "is not set, and %s names the source: set it, as in %s", sourcesVariable, sourceExample)
+		case text != "":
+			if chosen, ok := choose(l, variable, text, sourceExample, l.Databases); ok {
+				in := input{l, &s}
+				s.Scheme = chosen.Scheme()
+				s.Opener, s.DatabaseTraits = chosen.Load(&driver.Input{URL: text, TimeZone: zone, Report: in, Files: in})
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// checkSources finds tables whose source is not known, or has no database for them, and sources
+// without tables.
+func (l *loader) checkSources(cfg *Config) {
+	used, named := make(map[string]bool), l.env[sourcesVariable] != ""
+	for _, s := range cfg.Streams {
+		variable := StreamPrefix(s.Name) + "TABLE"
+		for i, table := range s.Tables {
+			src, name := cfg.SourceOf(table)
+			known := slices.ContainsFunc(cfg.Sources, func(one Source) bool { return one.Name == src.Name })
+			used[src.Name] = true
+			switch of := src.variable(); {
+			case !known && src.Name == "":
+				l.add(variable, "has table %d without a source, and %s is not set: write one of %s before it, with a /", i+1, sourceVariable, sourcesVariable)
+			case !known:
+				l.add(variable, "has table %d of a source that %s does not name: add it there, or correct what stands before the /", i+1, sourcesVariable)
+			case !named && strings.Contains(name, "/"):
+				l.warn(variable, "has a / in the name of a table: where a source stands before it, name it in %s", sourcesVariable)
+			case src.Opener != nil && !src.Alone && src.Database == "" && !strings.Contains(name, ".") && !l.has(of):
+				l.add(of, "names no database, and %sTABLE has a table without one: write %s, or db.table", StreamPrefix(s.Name), src.Example)
+			}
+		}
+	}
+	for i := range cfg.Sources {
+		switch name := cfg.Sources[i].Name; {
+		case used[name] || !named || slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.Tables == nil }):
+		case name == "":
+			l.add(sourceVariable, "is the source without a name, and no table of a stream is without one: name one, or unset it")
+		default:
+			l.add(sourcesVariable, "names the source %s, of which no stream has a table: name one as %s/table, or remove it", name, name)
+		}
+	}
+}
+
+// SourceOf returns the source of a table, and what the table is called there. It returns a source
+// that is not among those of c where the name is unknown.
+func (c *Config) SourceOf(table string) (s *Source, name string) {
+	of, rest, found := strings.Cut(table, "/")
+	if !found || len(c.Sources) == 1 && c.Sources[0].Name == "" {
+		of, rest = "", table
+	}
+	for i := range c.Sources {
+		if c.Sources[i].Name == of {
+			return &c.Sources[i], rest
+		}
+	}
+	return &Source{Name: of}, rest
+}
+
+// tableOfSource matches a table that may be one of a named source.
+var tableOfSource = regexp.MustCompile(`^([a-z0-9_-]+)/(.*)$`)
+
+// cutSource splits a name into what may be a source and the rest.
+func cutSource(table string) (source, rest string) {
+	if m := tableOfSource.FindStringSubmatch(table); m != nil {
+		return m[1], m[2]
+	}
+	return "", table
+}
+
+// SameTable reports whether two names of tables differ in their source, and may else be one table:
+// either may leave out its database.
+func SameTable(a, b string) bool {
+	ofA, a := cutSource(a)
+	ofB, b := cutSource(b)
+	nameOf := func(table string) string { return table[strings.LastIndex(table, ".")+1:] }
+	return ofA != ofB && (a == b || nameOf(a) == nameOf(b) && strings.Contains(a, ".") != strings.Contains(b, "."))
+}
+
+// SourceHint says which variable makes a table have its name.
+func SourceHint(table string) string {
+	if of, _ := cutSource(table); of != "" {
+		return of + " in " + sourcesVariable
+	}
+	return "its server in " + sourceVariable
+}
+
+// TablesOf returns the tables of a stream that are in a source.
+func (c *Config) TablesOf(s *Stream, of *Source) (tables []string) {
+	for _, table := range s.Tables {
+		if src, _ := c.SourceOf(table); src.Name == of.Name {
+			tables = append(tables, table)
+		}
+	}
+	return tables
+}
+
+// SharedDatabase returns the name of a database that two sources both have tables in, empty where
+// there is none.
+func (c *Config) SharedDatabase(a, b *Source) string {
+	of := func(one *Source) map[string]bool {
+		names := make(map[string]bool)
+		for i := range c.Streams {
+			for _, table := range c.TablesOf(&c.Streams[i], one) {
+				database, _ := c.physical(table)
+				names[strings.TrimPrefix(database, one.Name+"/")] = true
+			}
+		}
+		return names
+	}
+	names := of(b)
+	for _, name := range slices.Sorted(maps.Keys(of(a))) {
+		if names[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// alone returns the source of the first of tables where all of them are in a database that is
+// alone, else nil.
+func (c *Config) alone(tables []string) (first *Source) {
+	for _, table := range tables {
+		s, _ := c.SourceOf(table)
+		if !s.Alone {
+			return nil
+		}
+		if first == nil {
+			first = s
+		}
+	}
+	return first
+}
+
+// physical splits a table as configured into its database, behind the name of its source, and its
+// name: no other table has both.
+func (c *Config) physical(table string) (database, name string) {
+	s, rest := c.SourceOf(table)
+	database, name, qualified := strings.Cut(rest, ".")
+	if !qualified {
+		name = rest
+	}
+	if !qualified || s.Alone {
+		// Every file calls its database main.
+		database = s.Database
+	}
+	if s.Name != "" {
+		database = s.Name + "/" + database
+	}
+	return database, name
+}
