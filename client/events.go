@@ -61,7 +61,7 @@ func NewEvents(bus Bus, group string, o Options, handle Handler) (*Events, error
 // returns an error for a message of the stream that cannot be understood, as of a newer bridge.
 func (e *Events) Run(ctx context.Context) error {
 	return e.bus.Consume(ctx, Subscription{
-		Opening: Opening{Destinations: e.o.Destinations, Logger: e.o.Logger, Fault: func(tp string, err error) { e.faults.fail(tp, err) }},
+		Opening: Opening{Destinations: e.o.Destinations, Fault: func(tp string, err error) { e.faults.outage(e.o.Logger, tp, err) }},
 		Group:   e.group,
 		Joined:  e.faults.end,
 		Expired: e.expired,

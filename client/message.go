@@ -176,9 +176,8 @@ type Reader interface {
 type Opening struct {
 	// Destinations are topics, or subjects that may hold wildcards.
 	Destinations []string
-	// Logger is told of outages. Fault is called with each fault that is retried.
-	Logger *slog.Logger
-	Fault  bus.Fault
+	// Fault is called with each fault that is retried.
+	Fault bus.Fault
 }
 
 // Subscription says what a process of a group consumes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,7 +124,7 @@ var errAgain = errors.New("the copy is made again from the beginning of the bus"
 // retries what may heal for ever, and returns an error for what will not: a message of the stream
 // that cannot be understood, as of a newer bridge.
 func (t *Table) Run(ctx context.Context) (err error) {
-	reader, err := t.bus.Open(Opening{Destinations: t.o.Destinations, Logger: t.o.Logger, Fault: func(tp string, err error) { t.faults.fail(tp, err) }})
+	reader, err := t.bus.Open(Opening{Destinations: t.o.Destinations, Fault: func(tp string, err error) { t.faults.outage(t.o.Logger, tp, err) }})
 	if err != nil {
 		return err
 	}
@@ -163,6 +164,20 @@ type faults struct {
 	failing atomic.Bool
 	mu      sync.Mutex
 	last    map[string]error
+	// logged is when the log had a line about a fault of the bus.
+	logged time.Time
+}
+
+// outage is fail for a fault of the bus that is waited out. The log has a line at most once a
+// minute.
+func (f *faults) outage(log *slog.Logger, of string, err error) {
+	f.fail(of, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.logged) >= time.Minute {
+		f.logged = time.Now()
+		log.Warn("outage, retrying until it ends", "dependency", of, "error", err)
+	}
 }
 
 func (f *faults) fail(of string, err error) {

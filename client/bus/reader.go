@@ -54,8 +54,23 @@ type Reader interface {
 	Read(ctx context.Context, span Span, each func(*Stored) error) (next uint64, err error)
 }
 
-// A Fault reports a transient fault that is retried. It is called from several goroutines.
+// A Fault reports a transient fault that is retried. It is called from several goroutines. As
+// [Faults] it is told nothing else.
 type Fault func(tp string, err error)
+
+func (f Fault) Fail(_, scope string, err error) { f(scope, err) }
+func (Fault) OK(string)                         {}
+func (Fault) Drop(string)                       {}
+
+// Faults is told of what a [Reader] waits out. It is safe for concurrent use.
+type Faults interface {
+	// Fail says that who is held up by a transient fault of a scope: a TP, a topic or the bus.
+	Fail(who, scope string, err error)
+	// OK says that who is not held up any more.
+	OK(who string)
+	// Drop says that who has given up; whether the fault lasts is not known.
+	Drop(who string)
+}
 
 // TP describes a topic-partition of Kafka or a stream of JetStream.
 type TP struct {

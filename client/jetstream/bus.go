@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"example.org/bridge/client"
-	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/client/jetstream/server"
 )
 
 // Options say how to reach NATS.
@@ -47,11 +47,13 @@ func New(o Options) (*Bus, error) {
 }
 
 // Open implements client.Bus.
-func (b *Bus) Open(o client.Opening) (client.Reader, error) { return jetstream.Open(b.options(o)) }
+func (b *Bus) Open(o client.Opening) (client.Reader, error) {
+	return server.Open(*b.options(o.Destinations), o.Fault)
+}
 
-func (b *Bus) options(o client.Opening) jetstream.Options {
-	return jetstream.Options{
-		URLs: b.o.URLs, InProcess: b.o.InProcess, Name: b.o.Name, Stream: b.o.Stream, Readable: o.Destinations,
-		Password: b.o.Password, Creds: b.o.Creds, NkeySeed: b.o.NkeySeed, TLS: b.o.TLS, Logger: o.Logger, Fault: o.Fault,
+func (b *Bus) options(subjects []string) *server.Options {
+	return &server.Options{
+		URLs: b.o.URLs, InProcess: b.o.InProcess, Name: b.o.Name, Stream: b.o.Stream, Readable: subjects,
+		Password: b.o.Password, Creds: b.o.Creds, NkeySeed: b.o.NkeySeed, TLS: b.o.TLS,
 	}
 }

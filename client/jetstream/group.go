@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/client/bus"
-	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/client/jetstream/server"
 )
 
 const (
@@ -58,7 +59,7 @@ func (e *refusedError) Error() string { return e.err.Error() }
 
 // session consumes over one connection until that is lost, or ctx ends.
 func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) error {
-	nc, err := sinkjetstream.Connect(ctx, b.options(s.Opening))
+	nc, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	}
 	streams := []string{b.o.Stream}
 	if b.o.Stream == "" {
-		streams, err = sinkjetstream.StreamsOf(ctx, js, s.Destinations)
+		streams, err = server.StreamsOf(ctx, js, s.Destinations)
 		if err == nil && len(streams) == 0 {
 			err = fmt.Errorf("no stream takes the subjects %q", s.Destinations)
 		}
@@ -93,6 +94,14 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 		group.Go(func() error { return consume(ctx, name, consumers[i], each) })
 	}
 	return group.Wait()
+}
+
+func (b *Bus) connect(ctx context.Context) (*nats.Conn, error) {
+	o := b.options(nil)
+	if err := errors.Join(o.Check()...); err != nil {
+		return nil, err
+	}
+	return o.Dial(ctx, o.URLs)
 }
 
 // durable returns the consumer of a group, made where it is missing.

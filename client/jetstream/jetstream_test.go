@@ -122,7 +122,7 @@ func TestSubjectsThatNoStreamTakes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	opening := client.Opening{Destinations: []string{"nobody.takes.this"}, Logger: slog.New(slog.DiscardHandler), Fault: func(_ string, err error) {
+	opening := client.Opening{Destinations: []string{"nobody.takes.this"}, Fault: func(_ string, err error) {
 		if strings.Contains(err.Error(), `no stream takes the subjects ["nobody.takes.this"]`) {
 			cancel()
 		}

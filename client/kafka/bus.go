@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"crypto/tls"
 	"errors"
+	"fmt"
 
 	"example.org/bridge/client"
-	"example.org/bridge/sink/kafka"
+	"example.org/bridge/client/bus"
+	"example.org/bridge/client/kafka/broker"
 )
 
 // SASL is a login by user and password, by token, or by a mechanism of your own.
-type SASL = kafka.SASL
+type SASL = broker.SASL
 
 // Options say how to reach Kafka.
 type Options struct {
@@ -39,13 +41,18 @@ func New(o Options) (*Bus, error) {
 }
 
 // Open implements client.Bus. Reading needs DESCRIBE and READ on the topics.
-func (b *Bus) Open(o client.Opening) (client.Reader, error) {
-	return kafka.Open(b.options(o))
-}
+func (b *Bus) Open(o client.Opening) (client.Reader, error) { return b.open(o) }
 
-func (b *Bus) options(o client.Opening) kafka.Options {
-	return kafka.Options{
-		Brokers: b.o.Brokers, ClientID: b.o.ClientID, TLS: b.o.TLS, SASL: b.o.SASL,
-		Topics: o.Destinations, Logger: o.Logger, Fault: o.Fault,
+func (b *Bus) open(o client.Opening) (*broker.Reader, error) {
+	for _, topic := range o.Destinations {
+		if err := bus.CheckTopic(topic); err != nil {
+			return nil, fmt.Errorf("kafka: %w", err)
+		}
 	}
+	r, err := broker.Open(broker.Options{Brokers: b.o.Brokers, ClientID: b.o.ClientID, TLS: b.o.TLS, SASL: b.o.SASL}, o.Fault)
+	if err != nil {
+		return nil, err
+	}
+	r.Follow(o.Destinations)
+	return r, nil
 }

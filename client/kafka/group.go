@@ -13,7 +13,7 @@ import (
 	"example.org/bridge/client"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/client/bus"
-	"example.org/bridge/sink/kafka"
+	"example.org/bridge/client/kafka/broker"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // A handler that goes on for more than 30 s after its context has ended may still run while
 // another process has the partition.
 func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) (err error) {
-	reader, err := kafka.Open(b.options(s.Opening))
+	reader, err := b.open(s.Opening)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ type handlerError struct{ error }
 // member is this process in the group. fail ends Consume.
 type member struct {
 	s      client.Subscription
-	reader *kafka.Sink
+	reader *broker.Reader
 	each   func(context.Context, string, *bus.Stored) error
 	fail   context.CancelCauseFunc
 }

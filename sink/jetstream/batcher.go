@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 )
 
@@ -166,8 +167,8 @@ func (b *batcher) rest(now time.Time) time.Duration {
 
 // report notes that batches are refused, until one is stored.
 func (b *batcher) report(err error) {
-	if b.wire != nil && b.wire.alive() {
-		b.faults.fail(b.stream, b.fault(), err)
+	if b.wire != nil && b.wire.Alive() {
+		b.faults.Fail(b.fault(), b.stream, err)
 	}
 }
 
@@ -192,16 +193,16 @@ func (b *batcher) ready(ctx context.Context) error {
 		switch {
 		case err == nil:
 			b.describe(info)
-			b.faults.end(b.stream)
+			b.faults.OK(b.stream)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, sink.ErrFenced):
-			b.faults.end(b.stream)
+			b.faults.OK(b.stream)
 			return err
 		case errors.Is(err, errOtherClaim):
 			b.options.Logger.Debug("another claim was stored first", "stream", b.stream)
-		case b.wire.alive():
+		case b.wire.Alive():
 			select {
 			case denied := <-b.wire.denied:
 				if strings.Contains(denied.Error(), strconv.Quote(b.options.Claim)) {
@@ -209,7 +210,7 @@ func (b *batcher) ready(ctx context.Context) error {
 				}
 			default:
 			}
-			b.faults.fail(b.stream, b.stream, err)
+			b.faults.Fail(b.stream, b.stream, err)
 		}
 		if err := pause.Wait(ctx); err != nil {
 			return err
@@ -219,7 +220,7 @@ func (b *batcher) ready(ctx context.Context) error {
 
 // connect returns when there is a connection, with an inbox for answers.
 func (b *batcher) connect(ctx context.Context) error {
-	for b.wire == nil || !b.wire.alive() {
+	for b.wire == nil || !b.wire.Alive() {
 		b.disconnect()
 		s, err := b.conns.get(ctx)
 		if err != nil {
@@ -282,7 +283,7 @@ func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
 	if !b.asked.IsZero() && (age == 0 || time.Since(b.asked) <= age) {
 		return nil
 	}
-	info, err := describe(ctx, b.wire.session, b.stream)
+	info, err := server.Describe(ctx, b.wire.Session, b.stream)
 	if err == nil {
 		b.describe(info)
 	}
@@ -293,7 +294,7 @@ func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
 // one that was claimed: another process may have a claim there with the same sequence.
 func (b *batcher) describe(info *jetstream.StreamInfo) {
 	b.config, b.asked = info.Config, time.Now()
-	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)),
+	b.limits = limits{payload: b.wire.NC.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)),
 		line: b.limits.line}
 	// A batch alone must not push the claim out.
 	b.limit = eighth(b.config.MaxMsgs, b.taken)
@@ -347,10 +348,10 @@ func (b *batcher) renewal() time.Duration {
 // met again by the next batch, or by the next renewal, which comes soon.
 func (b *batcher) renew(ctx context.Context) {
 	b.due, b.looked = false, time.Now()
-	if !b.claim.held() || b.wire == nil || !b.wire.alive() {
+	if !b.claim.held() || b.wire == nil || !b.wire.Alive() {
 		return
 	}
-	info, err := describe(ctx, b.wire.session, b.stream)
+	info, err := server.Describe(ctx, b.wire.Session, b.stream)
 	if err == nil && b.claim.ages(info) {
 		info, err = b.claim.acquire(ctx, b.wire.session)
 	}
@@ -409,7 +410,7 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 	}
 	b.step("TransactionSent")
 	b.step("TransactionEnds")
-	if err := b.wire.nc.PublishMsg(t.commit); err != nil {
+	if err := b.wire.NC.PublishMsg(t.commit); err != nil {
 		t.unknown(err)
 		return true
 	}
@@ -503,7 +504,7 @@ func (t *atomicBatch) send(m *sink.Message, number int) error {
 		}
 	}
 	if !last {
-		return t.wire.nc.PublishMsg(out)
+		return t.wire.NC.PublishMsg(out)
 	}
 	t.commit = &nats.Msg{Subject: out.Subject, Reply: out.Reply, Header: make(nats.Header, len(out.Header)), Data: bytes.Clone(out.Data)}
 	for name, values := range out.Header {
@@ -532,11 +533,11 @@ func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
 		case err := <-t.wire.denied:
 			t.deny(err)
 		case <-timer.C:
-			if err := t.wire.nc.FlushTimeout(2 * time.Second); err != nil {
-				t.wire.drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
+			if err := t.wire.NC.FlushTimeout(2 * time.Second); err != nil {
+				t.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 			}
 			return ack{}, errNoAnswer
-		case <-t.wire.gone:
+		case <-t.wire.Gone:
 			return ack{}, errConnectionLost
 		case <-ctx.Done():
 			return ack{}, context.Cause(ctx)
@@ -577,7 +578,7 @@ func (t *atomicBatch) stored(last uint64) {
 	b.due = b.config.MaxMsgs > 0 && int64(last-max(b.seen, b.claim.seq)) >= b.config.MaxMsgs/4 ||
 		b.config.MaxBytes > 0 && b.fresh >= b.config.MaxBytes/4
 	b.most = min(b.limit, 2*b.most)
-	b.faults.end(b.fault())
+	b.faults.OK(b.fault())
 	b.explain = false
 	b.pause.Reset()
 }

@@ -303,5 +303,5 @@ func (q *queue) postpone(c *call, fault string, err error) {
 		c.fault = fault
 	}
 	c.until = time.Now().Add(c.pause.Next())
-	q.faults.fail(q.stream, fault, err)
+	q.faults.Fail(fault, q.stream, err)
 }

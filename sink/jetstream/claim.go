@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 
 	"github.com/nats-io/nats.go"
@@ -62,21 +63,21 @@ func (c *claim) last() uint64 {
 // acquire claims the stream. The first call takes it over from the process that has it; later ones
 // lose it where the last claim is not ours. The stream is as the leader describes it.
 func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
-	stream, err := lookup(ctx, s.js, c.options, c.options.Stream)
+	stream, err := lookup(ctx, s.JS, c.options, c.options.Stream)
 	if err != nil {
-		return nil, s.explained(err)
+		return nil, s.Explained(err)
 	}
 	info := stream.CachedInfo()
 	if err := usable(c.options, info); err != nil {
 		return nil, err
 	}
-	if unfit := unfitFor(c.options, &info.Config, s.nc.ConnectedServerVersion()); len(unfit) > 0 {
+	if unfit := unfitFor(c.options, &info.Config, s.NC.ConnectedServerVersion()); len(unfit) > 0 {
 		return nil, unfit[0].asError(info.Config.Name)
 	}
-	last, err := getMessage(ctx, s, c.options.Stream, messageQuery{LastFor: c.options.Claim})
+	last, err := server.GetMessage(ctx, s.Session, c.options.Stream, server.Query{LastFor: c.options.Claim})
 	if err != nil {
-		if denied := s.deniedBy(getMessages, getDirect); denied != nil {
-			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.api("STREAM.MSG.GET."+c.options.Stream), denied)
+		if denied := s.DeniedBy(server.GetMessages, server.GetDirect); denied != nil {
+			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.server().API("STREAM.MSG.GET."+c.options.Stream), denied)
 		}
 		return nil, err
 	}
@@ -104,7 +105,7 @@ var errNoClaim = errors.New("the stream does not show our claim")
 
 // check returns why the last claim shows that another process publishes or may have published since
 // ours, and loses the claim; nil where it is ours. errNoClaim is no proof yet.
-func (c *claim) check(last *storedMessage) error {
+func (c *claim) check(last *server.Message) error {
 	if last != nil && last.Seq >= c.seq {
 		c.missing = time.Time{}
 		c.lost = c.loss(last)
@@ -113,7 +114,7 @@ func (c *claim) check(last *storedMessage) error {
 	if c.missing.IsZero() {
 		c.missing = time.Now()
 	}
-	if time.Since(c.missing) < goneFor {
+	if time.Since(c.missing) < server.GoneFor {
 		return errNoClaim
 	}
 	c.lost = c.loss(nil)
@@ -122,18 +123,18 @@ func (c *claim) check(last *storedMessage) error {
 
 // compare loses the claim where the stream was made again since.
 func (c *claim) compare(info *jetstream.StreamInfo) {
-	if c.seq != 0 && c.lost == nil && c.ref.Incarnation != createdAt(info) {
+	if c.seq != 0 && c.lost == nil && c.ref.Incarnation != server.CreatedAt(info) {
 		c.lost = c.loss(nil)
 	}
 }
 
 // loss returns why the last claim, nil without one, is not ours; nil where it is.
-func (c *claim) loss(last *storedMessage) error {
+func (c *claim) loss(last *server.Message) error {
 	switch {
 	case last == nil:
 		return fmt.Errorf("%w, or may have: the stream %s has no claim on %s any more (a purge, a stream made again, or a pause longer than its retention): start bridge again",
 			sink.ErrFenced, c.options.Stream, c.options.Claim)
-	case last.header.Get(headerClaim) != c.id:
+	case last.Headers.Get(headerClaim) != c.id:
 		return fmt.Errorf("%w: message %d of the stream %s on %s is the claim of %s", sink.ErrFenced, last.Seq, c.options.Stream,
 			c.options.Claim, last.Data)
 	}
@@ -149,7 +150,7 @@ type claimant struct {
 
 // publish stores a claim behind the one with the sequence expected, 0 for none.
 func (c *claim) publish(ctx context.Context, s *session, expected uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	// Without a name of the host, the number of the process has to do.
 	host, _ := os.Hostname()
@@ -162,7 +163,7 @@ func (c *claim) publish(ctx context.Context, s *session, expected uint64) (uint6
 	m.Header.Set(headerStream, c.options.Stream)
 	m.Header.Set(headerLastSubjectSequence, strconv.FormatUint(expected, 10))
 	m.Data = body
-	reply, err := s.nc.RequestMsgWithContext(ctx, m)
+	reply, err := s.NC.RequestMsgWithContext(ctx, m)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -190,4 +191,8 @@ func (c *claim) ages(info *jetstream.StreamInfo) bool {
 	}
 	full := half(int64(state.Msgs), limits.MaxMsgs) || half(int64(state.Bytes), limits.MaxBytes)
 	return full && c.seq < state.FirstSeq+(state.LastSeq-state.FirstSeq)/2
+}
+
+func refOf(info *jetstream.StreamInfo) sink.TPRef {
+	return sink.TPRef{Name: info.Config.Name, Incarnation: server.CreatedAt(info)}
 }

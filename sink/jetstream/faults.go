@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client/bus"
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
@@ -22,31 +23,30 @@ type faults struct {
 	hook sink.Fault
 }
 
-// fail notes that what is tried failed once more. what tells faults of one TP apart.
-func (f *faults) fail(tp, what string, err error) {
+// Fail implements [bus.Faults]: it notes that what is tried failed once more. what tells faults of
+// one TP apart.
+func (f *faults) Fail(what, tp string, err error) {
 	f.log.Fail(what, err)
 	f.hook(tp, err)
 }
 
-// gone is end for a fault that nobody meets any more; abandoned says that it was not overcome.
+// OK implements [bus.Faults].
+func (f *faults) OK(what string) { f.log.OK(what) }
+
+// Drop implements [bus.Faults].
+func (f *faults) Drop(what string) { f.log.Forget(what) }
+
+// gone is OK for a fault that nobody meets any more; abandoned says that it was not overcome.
 func (f *faults) gone(what string, abandoned bool) {
 	if abandoned {
-		f.log.Forget(what)
+		f.Drop(what)
 		return
 	}
-	f.log.OK(what)
+	f.OK(what)
 }
-
-// end notes that it works or that nobody tries any more.
-func (f *faults) end(what string) { f.log.OK(what) }
 
 // Error codes of JetStream that end when somebody increases a limit.
 const (
-	codeAccountFull     = 10002
-	codeServersFull     = 10023
-	codeMaxConsumers    = 10026
-	codeMaxStreams      = 10027
-	codeStorageFull     = 10047
 	codeMaxBytesMissing = 10113
 	codeMaxBytesTooHigh = 10122
 )
@@ -61,16 +61,10 @@ func advised(code int, err error) error {
 		case strings.Contains(text, "maximum"):
 			return fmt.Errorf("%w: the stream is full and refuses what is new (discard new): increase its limits, purge it, or let it discard old", err)
 		}
-	case codeAccountFull, codeServersFull, codeStorageFull:
-		return fmt.Errorf("%w: the storage of the account or of the servers is used up: increase its limit, or remove messages", err)
-	case codeMaxConsumers:
-		return fmt.Errorf("%w: bridge reads by consumers: increase max_consumers of the stream or of the account, or remove consumers", err)
-	case codeMaxStreams:
-		return fmt.Errorf("%w: increase the number of streams of the account, or remove streams", err)
 	case codeMaxBytesMissing, codeMaxBytesTooHigh:
 		return option.Errorf("%w: set %s to a number of bytes that the account allows", err, option.NATSStreamMaxBytes)
 	}
-	return err
+	return server.AdvisedCode(code, err)
 }
 
 // advisedAPI is advised for an error of the library.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
@@ -29,11 +30,11 @@ const inspectWithin = 8 * time.Second
 func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no server answers within %v", inspectWithin))
 	defer cancel()
-	servers := bare(s.options.URLs)
+	servers := server.Bare(s.options.URLs)
 	i := &inspection{options: &s.options, at: strings.Join(servers, ",")}
 	i.Summary = "NATS at " + i.at
 	var err error
-	i.nc, err = s.options.dial(ctx, servers, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
+	i.nc, err = s.options.server().Dial(ctx, servers, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
 	text := strings.ToLower(fmt.Sprint(err))
 	switch {
 	case err == nil:
@@ -129,7 +130,7 @@ func (i *inspection) run(ctx context.Context) {
 
 // request runs one request with a time limit of its own. It ends when the login is refused.
 func request[T any](ctx context.Context, i *inspection, ask func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	i.mu.Lock()
 	i.denied, i.cancel = nil, cancel
@@ -180,7 +181,7 @@ func (i *inspection) unanswered(subject string, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		i.Add(inspect.Unsafe, inspect.StreamGrant, subject, "may not be asked for by this login: "+err.Error()).
 			Says("let the login publish to %s, %s, %s and to its subjects, and subscribe to _INBOX.>",
-				i.options.api("STREAM.INFO.>"), i.options.api("STREAM.NAMES"), i.options.api("STREAM.MSG.GET.>"))
+				i.options.server().API("STREAM.INFO.>"), i.options.server().API("STREAM.NAMES"), i.options.server().API("STREAM.MSG.GET.>"))
 		return
 	}
 	i.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "could not be asked for: "+err.Error()).
@@ -317,9 +318,9 @@ func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInf
 		fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
 		Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
 	for _, right := range []struct{ subject, body, grant string }{
-		{i.options.api("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.api("STREAM.MSG.GET." + c.Name)},
+		{i.options.server().API("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.server().API("STREAM.MSG.GET." + c.Name)},
 		// There is no such consumer. The right to ask for one comes with that to make one.
-		{i.options.api("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.api("CONSUMER.>")},
+		{i.options.server().API("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.server().API("CONSUMER.>")},
 	} {
 		_, err := request(ctx, i, func(ctx context.Context) (*nats.Msg, error) {
 			return i.nc.RequestWithContext(ctx, right.subject, []byte(right.body))
@@ -423,7 +424,7 @@ func lastMessages(ctx context.Context, stream jetstream.Stream, state jetstream.
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, AckPolicy: jetstream.AckNonePolicy,
-		HeadersOnly: true, InactiveThreshold: requestTimeout, MemoryStorage: true, Replicas: 1,
+		HeadersOnly: true, InactiveThreshold: server.RequestTimeout, MemoryStorage: true, Replicas: 1,
 	})
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 )
 
@@ -331,7 +332,7 @@ func (l *lines) probe(ctx context.Context, n int) (takes bool, err error) {
 		subject := nc.NewInbox() + "."
 		subject += strings.Repeat("x", max(n-len("  1")-len(subject), 1))
 		_, err = nc.SubscribeSync(subject)
-		answers := err == nil && nc.FlushTimeout(requestTimeout) == nil
+		answers := err == nil && nc.FlushTimeout(server.RequestTimeout) == nil
 		reason := nc.LastError()
 		nc.Close()
 		if answers || reason != nil && strings.Contains(reason.Error(), "control line") {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/natskv"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
@@ -106,12 +106,11 @@ type Origin struct {
 
 // withDefaults checks o and fills in what is not set. An error names no secret.
 func (o Options) withDefaults() (Options, error) {
-	if o.InProcess != nil {
-		// The library wants one all the same; it stands in errors and findings.
-		o.URLs = []string{"nats://in-process"}
-	}
 	if o.Bucket != "" {
 		o.Stream, o.Subjects = natskv.Stream(o.Bucket), []string{natskv.Subjects(o.Bucket)}
+	}
+	if o.InProcess != nil {
+		o.URLs = server.InProcessURLs
 	}
 	if err := o.check(); err != nil {
 		return o, err
@@ -141,24 +140,12 @@ func (o Options) withDefaults() (Options, error) {
 
 // check returns all that is wrong with o.
 func (o Options) check() error {
-	var errs []error
+	errs := o.server().Check()
 	wrong := func(is bool, err error) {
 		if is {
 			errs = append(errs, err)
 		}
 	}
-	wrong(len(o.URLs) == 0, errors.New("no URL of a NATS server"))
-	for i, s := range o.URLs {
-		u, err := url.Parse(s)
-		if err != nil || u.Host == "" {
-			errs = append(errs, fmt.Errorf("URL %d of the NATS servers is not of the form nats://host:4222", i+1))
-			continue
-		}
-		wrong(!slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme),
-			fmt.Errorf("URL %d of the NATS servers has the scheme %q, want nats or tls", i+1, u.Scheme))
-	}
-	logins := slices.DeleteFunc([]bool{o.Password != nil, o.Creds != nil, o.NkeySeed != nil}, func(set bool) bool { return !set })
-	wrong(len(logins) > 1, errors.New("password, credentials file and nkey seed exclude one another"))
 	wrong(o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0), errors.New("a stream can only be created with a name and subjects"))
 	if o.Claim != "" {
 		wrong(o.Stream == "", errors.New("exactly-once on JetStream needs the name of the stream that takes all messages"))
@@ -169,18 +156,13 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// New returns the JetStream interface of a connection by o.
-func (o *Options) New(nc *nats.Conn) (jetstream.JetStream, error) {
-	if o.JetStreamDomain == "" {
-		return jetstream.New(nc)
+// server returns the options of the connection and of reading.
+func (o *Options) server() *server.Options {
+	return &server.Options{
+		URLs: o.URLs, InProcess: o.InProcess, Name: o.Name, Stream: o.Stream, Readable: o.Readable, Password: o.Password, Creds: o.Creds, NkeySeed: o.NkeySeed,
+		TLS: o.TLS, HandshakeFirst: o.HandshakeFirst, JetStreamDomain: o.JetStreamDomain, GiveUpAfter: o.GiveUpAfter,
 	}
-	return jetstream.NewWithDomain(nc, o.JetStreamDomain)
 }
 
-// api returns a subject of the API of JetStream.
-func (o *Options) api(subject string) string {
-	if o.JetStreamDomain == "" {
-		return "$JS.API." + subject
-	}
-	return "$JS." + o.JetStreamDomain + ".API." + subject
-}
+// New returns the JetStream interface of a connection by o.
+func (o *Options) New(nc *nats.Conn) (jetstream.JetStream, error) { return o.server().New(nc) }

@@ -3,10 +3,11 @@ package jetstream_test
 import (
 	"bytes"
 	"fmt"
-	"github.com/nats-io/nats.go"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest"

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 )
@@ -124,10 +125,10 @@ func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
 		if err == nil {
 			return stream, nil
 		}
-		if err := s.over(ctx); err != nil {
+		if err := s.Over(ctx); err != nil {
 			return "", err
 		}
-		s.faults.fail(natsTP, what, err)
+		s.faults.Fail(what, server.Everywhere, err)
 		if err := pause.Wait(ctx); err != nil {
 			return "", err
 		}
@@ -140,19 +141,19 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
-	name, err := session.js.StreamNameBySubject(ctx, subject)
+	name, err := session.JS.StreamNameBySubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return "", option.Errorf("no stream takes the subject %s: create one, or set %s", subject, option.NATSStream)
 	}
 	if ctx.Err() != nil {
-		err = session.explained(context.Cause(ctx))
+		err = session.Explained(context.Cause(ctx))
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask for the stream of %s: %w", subject, err)
 	}
-	stream, err := session.js.Stream(ctx, name)
+	stream, err := session.JS.Stream(ctx, name)
 	if err != nil {
 		return "", fmt.Errorf("ask for the stream %s: %w", name, err)
 	}
@@ -165,7 +166,7 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 // Purge removes the messages of subjects from a stream. It needs $JS.API.STREAM.PURGE. An error of
 // the server is returned as it is; a lost connection is waited for.
 func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error {
-	ctx, end := s.within(ctx)
+	ctx, end := s.Within(ctx)
 	defer end()
 	session, err := s.conns.get(ctx)
 	if err != nil {
@@ -180,9 +181,9 @@ func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error 
 }
 
 func purge(ctx context.Context, session *session, name, subject string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
-	stream, err := session.js.Stream(ctx, name)
+	stream, err := session.JS.Stream(ctx, name)
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 	}

@@ -140,7 +140,7 @@ func (r *series) run(ctx context.Context) {
 		case err := <-r.wire.denied:
 			r.deny(err, time.Now())
 		case <-alarm:
-		case <-r.wire.gone:
+		case <-r.wire.Gone:
 			return
 		case <-ctx.Done():
 			return
@@ -246,7 +246,7 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 	r.tail++
 	r.bytes += f.size
 	r.last, r.lastID = r.last+1, f.id
-	if err := r.wire.nc.PublishMsg(m); err != nil {
+	if err := r.wire.NC.PublishMsg(m); err != nil {
 		// Nothing of it will be heard; what comes before it may still be answered.
 		r.refuse(token, ack{err: err, unsure: true})
 	}
@@ -350,8 +350,8 @@ func (r *series) deny(err error, now time.Time) {
 // with them.
 func (r *series) giveUp() {
 	r.err = errNoAnswer
-	if err := r.wire.nc.FlushTimeout(2 * time.Second); err != nil {
-		r.wire.drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
+	if err := r.wire.NC.FlushTimeout(2 * time.Second); err != nil {
+		r.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 	}
 }
 
@@ -375,7 +375,7 @@ func (r *series) end() {
 		}
 		// What asked for no answer was on the stream before a fence that refused said so, or is
 		// not.
-		told := f.silent && r.rejected && r.err == nil && r.wire.alive()
+		told := f.silent && r.rejected && r.err == nil && r.wire.Alive()
 		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		f.call.answered(1)
 	}
@@ -400,11 +400,11 @@ func (r *series) blame(f *inFlight) {
 		return
 	case f.answer.fenceBroken():
 		return
-	case r.wire.alive() && r.options.Stream == "" && (f.answer.code == codeStreamMismatch || errors.Is(err, errNoStream)):
+	case r.wire.Alive() && r.options.Stream == "" && (f.answer.code == codeStreamMismatch || errors.Is(err, errNoStream)):
 		f.call.fail(errMoved)
 		return
 	}
-	if err != nil && subject != "" && r.wire.alive() {
+	if err != nil && subject != "" && r.wire.Alive() {
 		r.postpone(f.call, r.stream+" "+subject, fmt.Errorf("publish to %s: %w", subject, err))
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 var _ sink.Transactional = (*Sink)(nil)
@@ -20,6 +22,8 @@ var errMoved = errors.New("the subject belongs to another stream")
 
 // Sink publishes to the streams of one NATS system over one connection.
 type Sink struct {
+	*server.Reader
+
 	options Options
 	conns   *connector
 	faults  *faults
@@ -27,8 +31,6 @@ type Sink struct {
 	batcher *batcher
 	// seen says that the streams that messages are for were there.
 	seen atomic.Bool
-	// connected says that a reader has found a connection.
-	connected atomic.Bool
 
 	// life ends with Close; it is the context of the goroutines in running, which outlive the call
 	// that starts them.
@@ -54,8 +56,9 @@ func Open(options Options) (*Sink, error) {
 	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string][]string), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
-	s.conns = newConnector(&s.options, s.faults, s.reconnected)
-	s.running.Go(func() { s.conns.run(s.life) })
+	s.conns = &connector{Connector: server.NewConnector(s.options.server(), s.faults, s.reconnected)}
+	s.Reader = s.conns.NewReader(s.life, s.found)
+	s.running.Go(func() { s.conns.Run(s.life) })
 	if options.Claim != "" {
 		s.batcher = newBatcher(&s.options, s.conns, s.faults)
 		s.running.Go(func() { s.batcher.serve(s.life) })
@@ -86,7 +89,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	case s.options.Stream != "":
 		return s.publish(ctx, s.options.Stream, batch)
 	}
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.Within(ctx)
 	defer cancel()
 	return s.publishRouted(ctx, batch)
 }
@@ -127,23 +130,19 @@ func (s *Sink) reconnected() {
 	}
 }
 
-// within returns a context that ends with ctx and, with the cause sink.ErrClosed, with the sink.
-func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
+// errOldLeader says that a server that was the leader does not know of our claim.
+var errOldLeader = errors.New("the stream ends before our claim, for the server that answers")
 
-// over returns why nothing more is to be tried, nil when it is. That the sink was closed may not
-// have reached ctx yet.
-func (s *Sink) over(ctx context.Context) error {
-	if s.life.Err() != nil {
-		return sink.ErrClosed
+// found notes a stream that TPs has found.
+func (s *Sink) found(info *jetstream.StreamInfo) error {
+	if s.batcher != nil && info.State.LastSeq < s.batcher.claimed.Load() {
+		// What lies before the claim is to be read back.
+		return errOldLeader
 	}
-	return context.Cause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked[info.Config.Name] = true
+	return nil
 }
 
 // Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s
@@ -152,7 +151,7 @@ func (s *Sink) Ready(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return sink.ErrClosed
 	}
-	err := s.conns.state(ctx)
+	err := s.conns.State(ctx)
 	connected := err == nil
 	if connected {
 		err = s.missing(ctx)
@@ -160,12 +159,12 @@ func (s *Sink) Ready(ctx context.Context) error {
 		err = fmt.Errorf("no connection to NATS: %w", err)
 	}
 	// Who asks knows of err; the others learn it from the log.
-	const asked = natsTP + outage.Probed
+	const asked = server.Everywhere + outage.Probed
 	switch {
 	case s.life.Err() != nil:
 		return sink.ErrClosed
 	case err == nil:
-		s.faults.end(asked)
+		s.faults.OK(asked)
 	case !errors.Is(ctx.Err(), context.Canceled):
 		s.faults.log.Fail(asked, err)
 	}
@@ -190,15 +189,15 @@ func (s *Sink) missing(ctx context.Context) error {
 	if s.options.CreateStream || s.seen.Load() {
 		return nil
 	}
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.Within(ctx)
 	defer cancel()
 	if name := s.options.Stream; name != "" {
 		session, err := s.conns.get(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := lookup(ctx, session.js, &s.options, name); err != nil {
-			return session.explained(err)
+		if _, err := lookup(ctx, session.JS, &s.options, name); err != nil {
+			return session.Explained(err)
 		}
 	} else {
 		for _, subject := range s.options.Published {

@@ -10,17 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/natskv"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 )
-
-// requestTimeout bounds a request. A leader that steps down may take one with it: it is asked again
-// rather than waited for.
-const requestTimeout = 3 * time.Second
-
-// errNoReply ends a request to JetStream.
-var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeout)
 
 // When a worker takes up fences again: after so many acknowledgements in a row without a repeat or
 // a message of somebody else, and so long after a shut fence or such a message.
@@ -71,7 +65,7 @@ func newWorker(stream string, options *Options, conns *connector, faults *faults
 	}
 	if options.Bucket != "" && options.JetStreamDomain != "" {
 		// Buckets of another domain are reached by its API alone.
-		w.env.prefix = options.api("")
+		w.env.prefix = options.server().API("")
 	}
 	return w
 }
@@ -103,7 +97,7 @@ func (w *worker) serve(ctx context.Context) {
 // attend publishes over one wire until the connection goes or ctx ends.
 func (w *worker) attend(ctx context.Context, wire *wire) {
 	var pause backoff.Backoff
-	for ctx.Err() == nil && wire.alive() {
+	for ctx.Err() == nil && wire.Alive() {
 		if abandoned := w.prune(); len(w.calls) == 0 {
 			w.faults.gone(w.stream, abandoned)
 			return
@@ -111,14 +105,14 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 		former := w.ref
 		r, err := w.begin(ctx, wire)
 		if err != nil {
-			if ctx.Err() == nil && wire.alive() {
+			if ctx.Err() == nil && wire.Alive() {
 				w.session = nil
-				w.faults.fail(w.stream, w.stream, err)
+				w.faults.Fail(w.stream, w.stream, err)
 				w.sleep(ctx, wire, pause.Next())
 			}
 			continue
 		}
-		w.faults.end(w.stream)
+		w.faults.OK(w.stream)
 		if w.session != wire.session || w.ref != former {
 			w.session = wire.session
 			w.options.Session(w.stream)
@@ -139,7 +133,7 @@ func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
 			w.calls = append(w.calls, c)
 		case <-timer.C:
 			return
-		case <-wire.gone:
+		case <-wire.Gone:
 			return
 		case <-ctx.Done():
 			return
@@ -150,9 +144,9 @@ func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
 
 // begin looks at the stream and starts a series where it ends.
 func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
-	stream, err := lookup(ctx, wire.js, w.options, w.stream)
+	stream, err := lookup(ctx, wire.JS, w.options, w.stream)
 	if err != nil {
-		return nil, wire.explained(err)
+		return nil, wire.Explained(err)
 	}
 	info := stream.CachedInfo()
 	if err := usable(w.options, info); err != nil {
@@ -169,7 +163,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	}
 	r := &series{
 		worker: w, wire: wire, fenced: !w.unfenced && !w.replicated, flights: w.ring, head: w.token, tail: w.token, window: 1, busy: make(map[string]struct{}),
-		last: w.base, limits: limits{payload: wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, begun: time.Now(),
+		last: w.base, limits: limits{payload: wire.NC.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, begun: time.Now(),
 	}
 	w.following = 0
 	if r.limits.line, err = wire.lines.limit(ctx, w.calls...); err != nil {
@@ -187,7 +181,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 // of them one sequence at which it can be, and has one stored only if all before it are. One that
 // has been removed since counts as not stored: it is sent again, and dropped by its id.
 func (w *worker) resolve(ctx context.Context, stream jetstream.Stream) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	var failed error
 	n := sort.Search(len(w.suspects), func(i int) bool {
@@ -248,7 +242,7 @@ func (w *worker) cleared(a ack, now time.Time) bool {
 
 // lookup asks for a stream and creates it when it is missing and that is wanted.
 func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	stream, err := js.Stream(ctx, name)
 	if ctx.Err() != nil {

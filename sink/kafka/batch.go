@@ -45,6 +45,9 @@ const (
 	recordsAt    = sizePrefix + headerBytes
 )
 
+// transactionalIs is the bit of a batch of a transaction, among its attributes.
+const transactionalIs = 0x10
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // records encodes messages as the records of one batch. The zero value is empty; reset empties it

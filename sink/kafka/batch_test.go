@@ -14,10 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
 )
 
-// decode reads a sealed batch with franz-go, which checks its sum, and with this package's decoder.
+// decode reads a sealed batch with franz-go, which checks its sum, and with the decoder of readers.
 func decode(t testing.TB, sealed []byte) (kmsg.RecordBatch, []*kgo.Record, []sink.Stored) {
 	t.Helper()
 	if n := binary.BigEndian.Uint32(sealed); int(n) != len(sealed)-sizePrefix {
@@ -33,8 +34,8 @@ func decode(t testing.TB, sealed []byte) (kmsg.RecordBatch, []*kgo.Record, []sin
 		t.Fatal(theirs.Err)
 	}
 	var ours []sink.Stored
-	d := decoder{topic: "t", to: math.MaxInt64, each: func(m *sink.Stored) error { ours = append(ours, *m); return nil }}
-	if err := d.decode(answer); err != nil {
+	d := broker.Decoder{Topic: "t", To: math.MaxInt64, Each: func(m *sink.Stored) error { ours = append(ours, *m); return nil }}
+	if err := d.Decode(answer); err != nil {
 		t.Fatal(err)
 	}
 	return header, theirs.Records, ours

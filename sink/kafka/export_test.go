@@ -2,15 +2,18 @@ package kafka
 
 import (
 	"context"
+	"reflect"
+	"sync"
 	"time"
 
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/tests/faulty/failpoint"
 )
 
 // Queued returns how many portions a worker holds, those in flight included.
 func Queued(s *Sink, topic string, partition int32) int {
 	s.mu.Lock()
-	w := s.workers[tp(topic, partition)]
+	w := s.workers[broker.TPName(topic, partition)]
 	s.mu.Unlock()
 	if w == nil {
 		return 0
@@ -29,26 +32,33 @@ func AgeTopics(s *Sink) {
 	}
 }
 
+// hidden returns a field of a cluster.
+func hidden[T any](c *broker.Cluster, name string) *T {
+	return (*T)(reflect.ValueOf(c).Elem().FieldByName(name).Addr().UnsafePointer())
+}
+
 // Renewal returns in what time the sink will connect again because sessions end, 0 for never.
 func Renewal(s *Sink) time.Duration {
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	if s.cluster.renewAt.IsZero() {
+	mu, at := hidden[sync.Mutex](s.cluster, "mu"), hidden[time.Time](s.cluster, "renewAt")
+	mu.Lock()
+	defer mu.Unlock()
+	if at.IsZero() {
 		return 0
 	}
-	return time.Until(s.cluster.renewAt)
+	return time.Until(*at)
 }
 
 // EndSessions has the sink take its sessions for as good as over.
 func EndSessions(s *Sink) {
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	s.cluster.renewAt = time.Now().Add(-time.Second)
+	mu := hidden[sync.Mutex](s.cluster, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	*hidden[time.Time](s.cluster, "renewAt") = time.Now().Add(-time.Second)
 }
 
 // Dial connects to a broker as the sink does.
 func Dial(ctx context.Context, s *Sink, address string) error {
-	nc, err := s.cluster.dial(ctx, "tcp", address)
+	nc, err := s.cluster.Dial(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -56,22 +66,10 @@ func Dial(ctx context.Context, s *Sink, address string) error {
 }
 
 // Advertised has the sink take the addresses of its brokers for those that a cluster tells.
-func Advertised(s *Sink) { s.cluster.options.Brokers = nil }
-
-// ExpiryOf is when a token expires by its own account.
-func ExpiryOf(token string) time.Time { return expiryOf(token) }
-
-// RefusalOf is the error of a server's message.
-func RefusalOf(message []byte) error { return refusalOf(message) }
+func Advertised(s *Sink) { (*hidden[*broker.Options](s.cluster, "options")).Brokers = nil }
 
 // Cut closes all connections of the sink.
-func Cut(s *Sink) {
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	for conn := range s.cluster.conns {
-		_ = conn.Conn.Close()
-	}
-}
+func Cut(s *Sink) { s.cluster.Close() }
 
 // OnStep has hook called at each step of a transaction.
 func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }

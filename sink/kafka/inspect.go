@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	// inspect is a remedy of this package.
+	"example.org/bridge/client/kafka/broker"
 	findings "example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
@@ -40,8 +41,8 @@ const (
 func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no broker answers within %v", inspectWithin))
 	defer cancel()
-	r := findings.Report{Summary: "Kafka at " + s.cluster.addr.String()}
-	found, _, err := s.cluster.metadata(ctx, s.options.Topics)
+	r := findings.Report{Summary: "Kafka at " + s.cluster.Addr.String()}
+	found, _, err := s.cluster.Metadata(ctx, s.options.Topics)
 	if err != nil {
 		s.unreached(&r, err)
 		return r
@@ -50,8 +51,8 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	for i := range found.Topics {
 		topic := &found.Topics[i]
 		if s.inspectTopic(&r, topic) {
-			usable = append(usable, nameOf(topic))
-			known = append(known, fmt.Sprintf("%s has %s", nameOf(topic), partitions(len(topic.Partitions))))
+			usable = append(usable, broker.NameOf(topic))
+			known = append(known, fmt.Sprintf("%s has %s", broker.NameOf(topic), partitions(len(topic.Partitions))))
 		}
 	}
 	slices.Sort(known)
@@ -85,8 +86,8 @@ func partitions(n int) string {
 func (s *Sink) unreached(r *findings.Report, err error) {
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
-		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused").Because(explain("", err))
-		switch login := s.cluster.options.SASL; {
+		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused").Because(s.cluster.Explain("", err))
+		switch login := s.options.SASL; {
 		case login != nil && login.Custom != nil:
 			found.Says("correct %s or the credentials that the AWS SDK finds, or let an administrator allow kafka-cluster:Connect; whose they are says", option.KafkaSASLMechanism).
 				Types("aws sts get-caller-identity")
@@ -95,23 +96,23 @@ func (s *Sink) unreached(r *findings.Report, err error) {
 				Types(`cut -d. -f2 <token file> | tr _- /+ | base64 -d`)
 		default:
 			found.Says("correct %s, %s or %s, or let an administrator set the password (SCRAM)", option.KafkaSASLUsername, option.KafkaSASLPassword, option.KafkaSASLMechanism).
-				Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", s.cluster.server())
+				Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", s.server())
 		}
 		return
 	}
 	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked").Because(err).
 		Says("see to the hosts in %s, to %s and %s, which must be what the listener wants, and to firewalls; to try it by hand", option.SinkURL, option.KafkaTLS, option.KafkaSASLMechanism).
-		Types("kafka-broker-api-versions.sh --bootstrap-server %s", s.cluster.server())
+		Types("kafka-broker-api-versions.sh --bootstrap-server %s", s.server())
 }
 
-func (c *cluster) server() string {
-	first, _, _ := strings.Cut(c.addr.String(), ",")
+func (s *Sink) server() string {
+	first, _, _ := strings.Cut(s.cluster.Addr.String(), ",")
 	return first
 }
 
 // inspectTopic reports whether a topic can be used.
 func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) bool {
-	name, server := nameOf(t), s.cluster.server()
+	name, server := broker.NameOf(t), s.server()
 	unsafe := func(code findings.Code, text, remedy, command string, args ...any) {
 		r.Add(findings.Unsafe, code, "topic "+name, text).Says("%s", remedy).Types(command, args...)
 	}
@@ -123,7 +124,7 @@ func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) b
 		unsafe(findings.TopicLeader, text, remedy, "kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, name)
 	}
 	const missing = "does not exist, or this login may not DESCRIBE it"
-	err := answer(t.ErrorCode, "")
+	err := broker.Answer(t.ErrorCode, "")
 	switch {
 	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.options.Table:
 		unsafe(findings.NoTopic, missing, "create it", "%s", CreateTable(server, name))
@@ -162,8 +163,8 @@ func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) b
 }
 
 func (s *Sink) user() string {
-	if s.cluster.options.SASL != nil && s.cluster.options.SASL.Username != "" {
-		return s.cluster.options.SASL.Username
+	if s.options.SASL != nil && s.options.SASL.Username != "" {
+		return s.options.SASL.Username
 	}
 	return "<user>"
 }
@@ -174,7 +175,7 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 	if len(topics) == 0 {
 		return
 	}
-	all, _, err := s.cluster.configs(ctx, topics, size, cleanupPolicy)
+	all, _, err := s.configs(ctx, topics, size, cleanupPolicy)
 	if err != nil {
 		r.Summary += "; their limits do not show"
 		return
@@ -187,11 +188,11 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 			if slices.Contains(s.options.Asked, topic) {
 				r.Add(findings.Note, findings.TopicHidden, subject, "does not show its cleanup.policy to this login: deleted events are published without tombstones").
 					Says("set %s to on or off, or let an administrator run", option.KafkaTombstones).
-					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", s.cluster.server(), s.user(), topic)
+					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", s.server(), s.user(), topic)
 			}
 			continue
 		}
-		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", s.cluster.server(), topic)
+		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", s.server(), topic)
 		if limit, err := strconv.Atoi(config.values[size]); err == nil && limit < smallLimit {
 			r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
 				Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
@@ -218,7 +219,7 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 // inspectBrokers connects to each broker that leads a partition of topics, at the address that the
 // cluster advertises for it: the brokers that the configuration names only tell of the others.
 func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *kmsg.MetadataResponse) {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectWithin, fmt.Errorf("no answer within %v", connectWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, broker.ConnectWithin, fmt.Errorf("no answer within %v", broker.ConnectWithin))
 	defer cancel()
 	var leads []int32
 	for _, topic := range found.Topics {
@@ -232,7 +233,7 @@ func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *km
 	var asking sync.WaitGroup
 	for i, id := range leads {
 		asking.Go(func() {
-			_, _, errs[i] = send[kmsg.Response](ctx, s.cluster, toBroker{s.cluster.request(new(kmsg.ApiVersionsRequest)), brokerOf(id)})
+			_, _, errs[i] = broker.Send[kmsg.Response](ctx, s.cluster, broker.ToBroker{Request: s.cluster.Request(new(kmsg.ApiVersionsRequest)), Find: broker.BrokerOf(id)})
 		})
 	}
 	asking.Wait()
@@ -242,8 +243,8 @@ func (s *Sink) inspectBrokers(ctx context.Context, r *findings.Report, found *km
 			continue
 		}
 		err := errs[i]
-		if stray, ok := errors.AsType[*advertisedError](err); ok {
-			err = stray.err
+		if stray, ok := errors.AsType[*broker.AdvertisedError](err); ok {
+			err = stray.Err
 		}
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 		r.Add(findings.Unsafe, findings.SinkUnreachable, "broker "+address, "leads partitions and does not answer at this address, which the cluster advertises (advertised.listeners)").
@@ -264,7 +265,7 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 	_, _, initialised := p.initialise(ctx, anyProducer, 0)
 	subject := "transactional id " + p.transactionalID
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --transactional-id %s",
-		s.cluster.server(), s.user(), p.transactionalID)
+		s.server(), s.user(), p.transactionalID)
 	switch {
 	case errors.Is(described, errNoDescribe):
 		r.Add(findings.Unsafe, findings.NoTransactions, "brokers", described.Error()).
@@ -278,7 +279,7 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 	case initialised != nil && !errors.Is(initialised, kafkago.InvalidTransactionTimeout):
 		r.Add(findings.Unsafe, findings.NoTransactions, subject, "cannot be used: "+p.explain(initialised).Error()).
 			Says("see to the topic __transaction_state and its replicas").
-			Types("kafka-topics.sh --bootstrap-server %s --describe --topic __transaction_state", s.cluster.server())
+			Types("kafka-topics.sh --bootstrap-server %s --describe --topic __transaction_state", s.server())
 	default:
 		r.Summary += "; exactly-once as " + p.transactionalID
 	}

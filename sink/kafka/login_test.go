@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/sink/kafka"
-	"example.org/bridge/tests/testenv"
 )
 
 // answerLogins has a cluster without logins take those of a mechanism: answer gets what a client
@@ -185,28 +184,6 @@ func TestWhatIsNoWrongPassword(t *testing.T) {
 	if err := kafka.Dial(deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
 		t.Errorf("another mechanism: %v", err)
 	}
-}
-
-func TestExpiryOfAToken(t *testing.T) {
-	at := time.Unix(1_800_000_000, 0)
-	for token, want := range map[string]time.Time{
-		testenv.KafkaToken("bridge", "publish", at): at,
-		"opaque": {}, "a.b": {}, "a.b.c": {}, "..": {},
-	} {
-		if got := kafka.ExpiryOf(token); !got.Equal(want) {
-			t.Errorf("%q expires at %v, want %v", token, got, want)
-		}
-	}
-}
-
-func FuzzToken(f *testing.F) {
-	f.Add("a.eyJleHAiOjF9.c")
-	f.Fuzz(func(t *testing.T, token string) {
-		kafka.ExpiryOf(token)
-		if !errors.Is(kafka.RefusalOf([]byte(token)), kafkago.SASLAuthenticationFailed) {
-			t.Error("a refusal is none")
-		}
-	})
 }
 
 // tokens are what a file has, one after the other.

@@ -3,14 +3,26 @@ package kafka
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"example.org/bridge/client/bus"
+	"example.org/bridge/client/kafka/broker"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
+)
+
+// SASL is a login.
+type SASL = broker.SASL
+
+// SASL mechanisms.
+const (
+	Plain       = broker.Plain
+	ScramSHA256 = broker.ScramSHA256
+	ScramSHA512 = broker.ScramSHA512
+	OAuthBearer = broker.OAuthBearer
 )
 
 // Compression is the codec of record batches.
@@ -101,8 +113,8 @@ func (o *Options) fill() error {
 	if o.Session == nil {
 		o.Session = func(string) {}
 	}
-	if len(o.Brokers) == 0 {
-		return errors.New("kafka: no broker is given")
+	if err := o.brokers().Check(); err != nil {
+		return err
 	}
 	if !slices.Contains(Compressions, o.Compression) {
 		return fmt.Errorf("kafka: unknown compression %q: use one of %q", o.Compression, Compressions)
@@ -112,8 +124,26 @@ func (o *Options) fill() error {
 			return fmt.Errorf("kafka: %w", err)
 		}
 	}
-	if o.SASL != nil {
-		return o.SASL.check()
-	}
 	return nil
+}
+
+// brokers returns the options of the connections.
+func (o *Options) brokers() *broker.Options {
+	return &broker.Options{Brokers: o.Brokers, ClientID: o.ClientID, TLS: o.TLS, SASL: o.SASL, GiveUpAfter: o.GiveUpAfter, Errorf: errorf}
+}
+
+// settings are those of bridge that errors of the connections name.
+var settings = map[broker.Setting]option.Name{
+	broker.SettingBrokers: option.SinkURL, broker.SettingTLS: option.KafkaTLS, broker.SettingTLSCA: option.KafkaTLSCA, broker.SettingMechanism: option.KafkaSASLMechanism,
+}
+
+// errorf is [option.Errorf] with settings in place of those of package broker.
+func errorf(format string, args ...any) error {
+	args = slices.Clone(args)
+	for i := range args {
+		if s, is := args[i].(broker.Setting); is {
+			args[i] = settings[s]
+		}
+	}
+	return option.Errorf(format, args...)
 }

@@ -9,11 +9,16 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/kafka/broker"
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
+	produced "github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
+
+// produceTimeout is how long the leader waits for its replicas; the answer must come before the
+// client gives up.
+const produceTimeout = 10 * time.Second
 
 // answersBy is a context whose deadline is reached before it ends: a connection without an answer
 // breaks then, and the answers of the others are still taken. kafka-go drops these by chance once
@@ -27,10 +32,10 @@ func (c answersBy) Deadline() (time.Time, bool) { return c.at, true }
 
 // produce sends batches to the leaders of their partitions, one request each, and notes in each
 // batch its base offset, or its fault. Batches that are unfit are not sent.
-func (c *cluster) produce(ctx context.Context, transaction string, batches ...*wireBatch) (generation int) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+func produce(ctx context.Context, c *broker.Cluster, transaction string, batches ...*wireBatch) (generation int) {
+	ctx, cancel := context.WithTimeoutCause(ctx, broker.AnswerWithin, broker.ErrNoAnswer)
 	defer cancel()
-	req := &produceRequest{transaction: transaction, understood: func(err error) error { return c.understood(ctx, err) }}
+	req := &produceRequest{transaction: transaction, understood: func(err error) error { return c.Understood(ctx, err) }}
 	for _, b := range batches {
 		if !b.unfit {
 			b.base, b.fault = -1, nil
@@ -40,7 +45,7 @@ func (c *cluster) produce(ctx context.Context, transaction string, batches ...*w
 	if len(req.batches) == 0 {
 		return 0
 	}
-	_, generation, err := c.roundTrip(ctx, req)
+	_, generation, err := c.RoundTrip(ctx, req)
 	for _, b := range req.batches {
 		if err != nil {
 			b.fault = err
@@ -74,7 +79,7 @@ func (r *produceRequest) Split(cluster protocol.Cluster) ([]protocol.Message, pr
 	var messages []protocol.Message
 	for _, b := range r.batches {
 		w := b.worker
-		leader, err := leaderOf(w.topic, w.partition)(cluster)
+		leader, err := broker.LeaderOf(w.topic, w.partition)(cluster)
 		if err != nil {
 			b.fault = err
 			continue
@@ -112,7 +117,7 @@ func (r *produceRequest) Merge(_ []protocol.Message, results []any) (protocol.Me
 		err = r.understood(err)
 		for _, b := range r.groups[i] {
 			if b.fault = err; err == nil {
-				b.base, b.fault = answerFor(m.(*produce.Response), b.worker)
+				b.base, b.fault = answerFor(m.(*produced.Response), b.worker)
 			}
 		}
 	}
@@ -120,7 +125,7 @@ func (r *produceRequest) Merge(_ []protocol.Message, results []any) (protocol.Me
 }
 
 // answerFor returns the base offset of the batch for a partition, -1 if the broker does not tell.
-func answerFor(res *produce.Response, w *worker) (int64, error) {
+func answerFor(res *produced.Response, w *worker) (int64, error) {
 	for i := range res.Topics {
 		if res.Topics[i].Topic != w.topic {
 			continue
@@ -134,7 +139,7 @@ func answerFor(res *produce.Response, w *worker) (int64, error) {
 			for _, r := range p.RecordErrors {
 				message = cmp.Or(message, r.BatchIndexErrorMessage)
 			}
-			return p.BaseOffset, answer(p.ErrorCode, message)
+			return p.BaseOffset, broker.Answer(p.ErrorCode, message)
 		}
 	}
 	return -1, fmt.Errorf("the broker does not answer for partition %s", w.tp)

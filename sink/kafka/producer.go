@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"example.org/bridge/client/kafka/broker"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -50,7 +51,7 @@ func (id identity) nextEpoch() (identity, bool) {
 
 // producers hands out the producer id that the workers share.
 type producers struct {
-	cluster *cluster
+	cluster *broker.Cluster
 
 	mu      sync.Mutex
 	current identity
@@ -66,9 +67,9 @@ func (p *producers) other(ctx context.Context, worn *identity) (identity, int, e
 		return p.current, 0, nil
 	}
 	// Without a transactional id any broker answers.
-	res, generation, err := send[*kmsg.InitProducerIDResponse](ctx, p.cluster, p.cluster.request(&kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}))
+	res, generation, err := broker.Send[*kmsg.InitProducerIDResponse](ctx, p.cluster, p.cluster.Request(&kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}))
 	if err == nil {
-		err = answer(res.ErrorCode, "")
+		err = broker.Answer(res.ErrorCode, "")
 	}
 	if err != nil {
 		return identity{}, generation, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/bus"
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
@@ -20,7 +21,8 @@ const readyWithin = 3 * time.Second
 // Sink publishes to a Kafka cluster.
 type Sink struct {
 	options   Options
-	cluster   *cluster
+	cluster   *broker.Cluster
+	reader    *broker.Reader
 	producers *producers
 	codec     codec
 	outages   *outage.Log
@@ -44,7 +46,10 @@ type Sink struct {
 	drains sync.WaitGroup
 }
 
-var _ sink.Transactional = (*Sink)(nil)
+var (
+	_ sink.Transactional = (*Sink)(nil)
+	_ sink.Reader        = (*Sink)(nil)
+)
 
 // Open returns a sink. It does not touch the network: a cluster that cannot be reached is waited
 // for by Publish.
@@ -58,14 +63,15 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{options: opts, codec: codec, outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	s.cluster = newCluster(s.life, &opts)
+	s.cluster = broker.NewCluster(s.life, opts.brokers())
 	s.producers = &producers{cluster: s.cluster}
 	s.faults = newFaults(s.outages, opts.Fault)
+	s.reader = s.cluster.NewReader(s.faults)
 	if opts.TransactionalID != "" {
 		s.codec.id |= transactionalIs
 		s.transactions = newTransactions(s, &opts)
 	}
-	s.cluster.follow(opts.Topics)
+	s.cluster.Follow(opts.Topics)
 	return s, nil
 }
 
@@ -119,6 +125,20 @@ func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc)
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { cancel(sink.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
+}
+
+// TPs implements [sink.Reader] as [broker.Reader] does.
+func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.reader.TPs(ctx, destinations)
+}
+
+// Read implements [sink.Reader] as [broker.Reader] does.
+func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.reader.Read(ctx, span, each)
 }
 
 // screen rejects messages for topics that cannot exist and returns the indices of all others.
@@ -183,7 +203,7 @@ func (s *Sink) begin() bool {
 func (s *Sink) Ready(ctx context.Context) error {
 	asking, cancel := context.WithTimeoutCause(ctx, readyWithin, s.silent())
 	defer cancel()
-	found, generation, err := s.cluster.metadata(asking, s.used())
+	found, generation, err := s.cluster.Metadata(asking, s.used())
 	switch {
 	case s.life.Err() != nil:
 		return sink.ErrClosed
@@ -192,26 +212,26 @@ func (s *Sink) Ready(ctx context.Context) error {
 	}
 	const who = "ready "
 	if err != nil {
-		s.faults.fail(who, everywhere, explain("", err))
-		s.cluster.renew(generation)
+		s.faults.Fail(who, broker.Everywhere, s.cluster.Explain("", err))
+		s.cluster.Renew(generation)
 		return s.outages.Err()
 	}
-	s.faults.ok(who)
+	s.faults.OK(who)
 	for i := range found.Topics {
 		t := &found.Topics[i]
-		name := nameOf(t)
-		if err := topicFault(t); err != nil {
-			s.faults.fail(who+name, name, err)
+		name := broker.NameOf(t)
+		if err := s.topicFault(t); err != nil {
+			s.faults.Fail(who+name, name, err)
 			continue
 		}
-		s.faults.ok(who + name)
+		s.faults.OK(who + name)
 	}
 	return s.outages.Err()
 }
 
 // silent is the error of brokers that do not answer Ready.
 func (s *Sink) silent() error {
-	return option.Errorf("no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.addr, option.SinkURL)
+	return option.Errorf("no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.Addr, option.SinkURL)
 }
 
 // Outages returns what is waited out at this moment, also by Read.
@@ -236,7 +256,7 @@ func (s *Sink) Close() error {
 		s.transactions.close()
 	}
 	s.close(sink.ErrClosed)
-	s.cluster.close()
+	s.cluster.Close()
 	s.drains.Wait()
 	s.outages.Close()
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/kafka/broker"
 )
 
 // topicAge is how long the number of a topic's partitions and its id are believed.
@@ -53,7 +54,7 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 	who := fmt.Sprintf("call %d ", s.calls.Add(1))
 	defer func() { s.faults.endAll(who, ctx.Err() != nil) }()
 	for {
-		s.cluster.follow(unknown)
+		s.cluster.Follow(unknown)
 		err := s.describe(ctx, who, append(old, unknown...))
 		if routes, unknown, old = s.lookup(names); len(unknown) == 0 {
 			// Whether what is merely old was seen again does not matter.
@@ -61,7 +62,7 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 		}
 		if err == nil {
 			err = fmt.Errorf("no broker tells of topics %q", unknown)
-			s.faults.fail(who, everywhere, err)
+			s.faults.Fail(who, broker.Everywhere, err)
 		}
 		if err := pause.Wait(ctx); err != nil {
 			return nil, err
@@ -91,42 +92,42 @@ func (s *Sink) lookup(names []string) (routes map[string]route, unknown, old []s
 // describe asks the cluster for topics and notes what it finds and, for the call who, what is
 // amiss. It returns the faults joined.
 func (s *Sink) describe(ctx context.Context, who string, names []string) error {
-	found, generation, err := s.cluster.metadata(ctx, names)
+	found, generation, err := s.cluster.Metadata(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.faults.fail(who, everywhere, explain("", err))
-			s.cluster.renew(generation)
+			s.faults.Fail(who, broker.Everywhere, s.cluster.Explain("", err))
+			s.cluster.Renew(generation)
 		}
 		return err
 	}
-	s.faults.ok(who)
+	s.faults.OK(who)
 	var faults []error
 	for i := range found.Topics {
 		t := &found.Topics[i]
-		name := nameOf(t)
-		if err := topicFault(t); err != nil {
-			s.faults.fail(who+name, name, err)
+		name := broker.NameOf(t)
+		if err := s.topicFault(t); err != nil {
+			s.faults.Fail(who+name, name, err)
 			faults = append(faults, err)
 			continue
 		}
-		s.faults.ok(who + name)
-		if !s.learn(name, len(t.Partitions), idOf(t)) {
+		s.faults.OK(who + name)
+		if !s.learn(name, len(t.Partitions), broker.IDOf(t)) {
 			continue
 		}
 		for _, p := range t.Partitions {
-			s.options.Session(tp(name, p.Partition))
+			s.options.Session(broker.TPName(name, p.Partition))
 		}
 	}
 	return errors.Join(faults...)
 }
 
 // topicFault returns what keeps a topic from being used, in words for an operator.
-func topicFault(t *kmsg.MetadataResponseTopic) error {
-	switch err := answer(t.ErrorCode, ""); {
+func (s *Sink) topicFault(t *kmsg.MetadataResponseTopic) error {
+	switch err := broker.Answer(t.ErrorCode, ""); {
 	case err != nil:
-		return explain(nameOf(t), err)
+		return s.cluster.Explain(broker.NameOf(t), err)
 	case len(t.Partitions) == 0:
-		return fmt.Errorf("topic %s has no partitions", nameOf(t))
+		return fmt.Errorf("topic %s has no partitions", broker.NameOf(t))
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 	}
 	t.checked, t.believed = time.Now(), topicAge
 	if remade {
-		t.believed = layoutAge
+		t.believed = broker.LayoutAge
 	}
 	former := len(t.route.workers)
 	if former == partitions {
@@ -167,7 +168,7 @@ func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 // worker returns the one worker to a partition. It outlives changes of the topic: its sequence goes
 // on.
 func (s *Sink) worker(topic string, partition int32) *worker {
-	tp := tp(topic, partition)
+	tp := broker.TPName(topic, partition)
 	w := s.workers[tp]
 	if w == nil {
 		w = newWorker(s, topic, partition)

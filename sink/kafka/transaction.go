@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
 )
 
@@ -290,7 +291,7 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 			case b.stored():
 				b.taken(note)
 				w.held, w.stalls = false, 0
-			case remedyFor(b.fault) == split:
+			case broker.RemedyFor(b.fault) == broker.Split:
 				// It may have arrived before, too.
 				x.open = x.open || b.lent
 				if b.refused(note) && failure == nil {
@@ -327,9 +328,9 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 
 // produce sends batches once. Leaders may answer until then.
 func (x *transaction) produce(ctx context.Context, until time.Time, batches []*wireBatch) (generation int) {
-	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), errNoAnswer)
+	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), broker.ErrNoAnswer)
 	defer cancel()
-	return x.t.sink.cluster.produce(answersBy{ctx, until}, x.t.producer.transactionalID, batches...)
+	return produce(answersBy{ctx, until}, x.t.sink.cluster, x.t.producer.transactionalID, batches...)
 }
 
 // mend does what can be done about batches that were not answered for good, or returns why they are

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
 )
 
@@ -72,7 +73,7 @@ func newTransactions(s *Sink, opts *Options) *transactions {
 // it would hold up all consumers until its time limit.
 func (t *transactions) close() {
 	t.cancel(sink.ErrClosed)
-	ctx, cancel := context.WithTimeoutCause(t.sink.life, t.abortWithin, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(t.sink.life, t.abortWithin, broker.ErrNoAnswer)
 	defer cancel()
 	release, err := backoff.Acquire(ctx, t.producer.turn)
 	if err != nil {
@@ -139,7 +140,7 @@ func bytesOf(batch []sink.Message) (n int) {
 // dropFaults forgets what holds a batch up that nobody waits for any more.
 func (t *transactions) dropFaults(c *call) {
 	for _, r := range c.portions {
-		t.sink.faults.drop(r.worker.tp)
+		t.sink.faults.Drop(r.worker.tp)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
 )
 
@@ -42,7 +43,7 @@ var errClaimed = errors.New("another process begins to publish")
 // txnProducer is the one producer of a process that publishes in transactions. It takes over from
 // former processes, and goes on behind a doubt unless another process has taken over (decision 20).
 type txnProducer struct {
-	cluster         *cluster
+	cluster         *broker.Cluster
 	faults          *faults
 	transactionalID string
 	// signature is the time limit of our transactions in ms, by which this process knows whether it
@@ -69,7 +70,7 @@ type txnProducer struct {
 	over error
 }
 
-func newTxnProducer(c *cluster, f *faults, opts *Options) *txnProducer {
+func newTxnProducer(c *broker.Cluster, f *faults, opts *Options) *txnProducer {
 	signature := (opts.TransactionTimeout.Milliseconds() + 2 + rand.Int64N(signatures-2)) &^ claimIs
 	return &txnProducer{
 		cluster: c, faults: f, transactionalID: opts.TransactionalID, signature: int32(signature), turn: make(chan struct{}, 1),
@@ -173,14 +174,14 @@ var anyProducer = identity{producer: -1, epoch: -1}
 // initialise takes the next epoch behind that of a producer, and sets the time limit of its
 // transactions, in ms.
 func (p *txnProducer) initialise(ctx context.Context, of identity, limit int32) (identity, int, error) {
-	res, generation, err := p.cluster.roundTrip(ctx, &initproducerid.Request{
+	res, generation, err := p.cluster.RoundTrip(ctx, &initproducerid.Request{
 		TransactionalID: p.transactionalID, TransactionTimeoutMs: limit, ProducerID: of.producer, ProducerEpoch: of.epoch,
 	})
 	if err != nil {
 		return identity{}, generation, err
 	}
 	r := res.(*initproducerid.Response)
-	return identity{producer: r.ProducerID, epoch: r.ProducerEpoch}, generation, answer(r.ErrorCode, "")
+	return identity{producer: r.ProducerID, epoch: r.ProducerEpoch}, generation, broker.Answer(r.ErrorCode, "")
 }
 
 // transactionState says who has initialised last: the time limit of its transactions, in ms, and
@@ -193,8 +194,8 @@ type transactionState struct {
 
 func (p *txnProducer) describe(ctx context.Context) (*transactionState, int, error) {
 	req := &kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{p.transactionalID}}
-	res, generation, err := send[*kmsg.DescribeTransactionsResponse](ctx, p.cluster, toTransaction{p.cluster.request(req), p.transactionalID})
-	if errors.Is(err, errTooOld) {
+	res, generation, err := broker.Send[*kmsg.DescribeTransactionsResponse](ctx, p.cluster, broker.ToTransaction{Request: p.cluster.Request(req), ID: p.transactionalID})
+	if errors.Is(err, broker.ErrTooOld) {
 		err = errNoDescribe
 	}
 	if err != nil {
@@ -204,7 +205,7 @@ func (p *txnProducer) describe(ctx context.Context) (*transactionState, int, err
 		return nil, generation, fmt.Errorf("the broker describes %d transactional ids, asked was for %q", len(res.TransactionStates), p.transactionalID)
 	}
 	s := &res.TransactionStates[0]
-	return &transactionState{s.TimeoutMillis, s.ProducerID, s.ProducerEpoch}, generation, answer(s.ErrorCode, "")
+	return &transactionState{s.TimeoutMillis, s.ProducerID, s.ProducerEpoch}, generation, broker.Answer(s.ErrorCode, "")
 }
 
 // operationNotAttempted is the answer about a partition that was not looked at because of another
@@ -231,7 +232,7 @@ func (p *txnProducer) add(ctx context.Context, of identity, partitions []*worker
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, w.partition)
 	}
-	res, generation, err := p.cluster.roundTrip(ctx, req)
+	res, generation, err := p.cluster.RoundTrip(ctx, req)
 	if err != nil {
 		return generation, err
 	}
@@ -244,9 +245,9 @@ func (p *txnProducer) add(ctx context.Context, of identity, partitions []*worker
 			case code == 0:
 				added++
 			case code == kafkago.UnknownTopicOrPartition || code == kafkago.TopicAuthorizationFailed || code == kafkago.InvalidTopic:
-				return generation, &topicError{topic.Name, answer(r.ErrorCode, "")}
+				return generation, &topicError{topic.Name, broker.Answer(r.ErrorCode, "")}
 			case fault == nil || code != operationNotAttempted:
-				fault = answer(r.ErrorCode, "")
+				fault = broker.Answer(r.ErrorCode, "")
 			}
 		}
 	}
@@ -257,13 +258,13 @@ func (p *txnProducer) add(ctx context.Context, of identity, partitions []*worker
 }
 
 func (p *txnProducer) end(ctx context.Context, of identity, commit bool) (int, error) {
-	res, generation, err := p.cluster.roundTrip(ctx, &endtxn.Request{
+	res, generation, err := p.cluster.RoundTrip(ctx, &endtxn.Request{
 		TransactionalID: p.transactionalID, ProducerID: of.producer, ProducerEpoch: of.epoch, Committed: commit,
 	})
 	if err != nil {
 		return generation, err
 	}
-	return generation, answer(res.(*endtxn.Response).ErrorCode, "")
+	return generation, broker.Answer(res.(*endtxn.Response).ErrorCode, "")
 }
 
 // retry calls do, which sends a request to the coordinator, until that succeeds. The error is a
@@ -274,10 +275,10 @@ func (p *txnProducer) retry(ctx context.Context, final func(error) bool, do func
 	brief := backoff.Backoff{First: 2 * time.Millisecond, Max: 10 * time.Millisecond}
 	defer func() {
 		if ctx.Err() != nil {
-			p.faults.drop(aboutTransactions)
+			p.faults.Drop(aboutTransactions)
 			return
 		}
-		p.faults.ok(aboutTransactions)
+		p.faults.OK(aboutTransactions)
 	}()
 	for began := time.Now(); ; {
 		generation, err := do()
@@ -296,10 +297,10 @@ func (p *txnProducer) retry(ctx context.Context, final func(error) bool, do func
 			}
 			continue
 		}
-		if !errors.Is(err, errClaimed) && remedyFor(err) == reroute {
-			p.cluster.renew(generation)
+		if !errors.Is(err, errClaimed) && broker.RemedyFor(err) == broker.Reroute {
+			p.cluster.Renew(generation)
 		}
-		p.faults.fail(aboutTransactions, everywhere, p.explain(err))
+		p.faults.Fail(aboutTransactions, broker.Everywhere, p.explain(err))
 		if err := pause.Wait(ctx); err != nil {
 			return unanswered, err
 		}
@@ -326,4 +327,4 @@ func (p *txnProducer) explain(err error) error {
 }
 
 // lost reports whether an answer says that a transaction is not that of the producer any more.
-func lost(err error) bool { return remedyFor(err) == restart }
+func lost(err error) bool { return broker.RemedyFor(err) == broker.Restart }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"example.org/bridge/client/kafka/broker"
 	kafkago "github.com/segmentio/kafka-go"
 )
 
@@ -114,7 +115,7 @@ func (f *wireBatch) seal(s *Sink) error {
 	}
 	f.wire = wire
 	if len(wire) > s.options.MaxRequestBytes-requestOverhead {
-		return answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+		return broker.Answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (f *wireBatch) stamp(id identity) {
 }
 
 // stored reports whether the broker has the batch.
-func (f *wireBatch) stored() bool { return f.fault == nil || remedyFor(f.fault) == done }
+func (f *wireBatch) stored() bool { return f.fault == nil || broker.RemedyFor(f.fault) == broker.Done }
 
 // taken notes, by note, that the broker has the batch. One that lies just behind a marker of ours
 // covers that.

@@ -11,6 +11,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/kafka/broker"
 )
 
 // errMoved says that the partition does not exist any more.
@@ -64,7 +65,7 @@ type inTransactions struct {
 }
 
 func newWorker(s *Sink, topic string, partition int32) *worker {
-	return &worker{sink: s, topic: topic, partition: partition, tp: tp(topic, partition), limit: math.MaxInt}
+	return &worker{sink: s, topic: topic, partition: partition, tp: broker.TPName(topic, partition), limit: math.MaxInt}
 }
 
 // enqueue adds a portion and sees to it that somebody drains the worker.
@@ -123,7 +124,7 @@ func (w *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 		if w.reported {
 			// The call that was held up was cancelled.
 			w.reported = false
-			w.sink.faults.drop(w.tp)
+			w.sink.faults.Drop(w.tp)
 		}
 		return nil
 	}
@@ -141,7 +142,7 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		return
 	}
 	var pause backoff.Backoff
-	for f.fault = f.seal(w.sink); remedyFor(f.fault) != split; {
+	for f.fault = f.seal(w.sink); broker.RemedyFor(f.fault) != broker.Split; {
 		generation := w.attempt(ctx, f)
 		if f.stored() {
 			w.calm()
@@ -154,7 +155,7 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 			w.broken = w.broken || f.stamped != nil
 			return
 		}
-		if remedyFor(f.fault) == split {
+		if broker.RemedyFor(f.fault) == broker.Split {
 			break
 		}
 		err := w.mend(ctx, generation, f.fault)
@@ -183,7 +184,7 @@ func (w *worker) attempt(ctx context.Context, f *wireBatch) (generation int) {
 		}
 		f.stamp(*w.id)
 	}
-	return w.sink.cluster.produce(ctx, "", f)
+	return produce(ctx, w.sink.cluster, "", f)
 }
 
 // identify sees to it that the worker has an identity that goes on where the broker expects it.
@@ -208,15 +209,15 @@ func (w *worker) identify(ctx context.Context) (int, error) {
 // mend does what can be done about a fault before the next attempt, and returns the fault, better
 // understood.
 func (w *worker) mend(ctx context.Context, generation int, err error) error {
-	switch remedyFor(err) {
-	case restart:
+	switch broker.RemedyFor(err) {
+	case broker.Restart:
 		w.broken = true
 		if w.id != nil && (errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ProducerFenced)) {
 			w.id = &identity{producer: w.id.producer, epoch: lastEpoch}
 		}
-	case reroute:
-		w.sink.cluster.renew(generation)
-	case inspect:
+	case broker.Reroute:
+		w.sink.cluster.Renew(generation)
+	case broker.Inspect:
 		return w.inspect(ctx, generation, err)
 	}
 	return err
@@ -225,16 +226,16 @@ func (w *worker) mend(ctx context.Context, generation int, err error) error {
 // inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a
 // leader or a topic that does not exist is not sought by dropping everybody's connections.
 func (w *worker) inspect(ctx context.Context, generation int, err error) error {
-	found, seen, asked := w.sink.cluster.metadata(ctx, []string{w.topic})
+	found, seen, asked := w.sink.cluster.Metadata(ctx, []string{w.topic})
 	if asked != nil {
-		w.sink.cluster.renew(seen)
+		w.sink.cluster.Renew(seen)
 		return asked
 	}
 	if len(found.Topics) != 1 {
 		return err
 	}
 	t := &found.Topics[0]
-	if code := answer(t.ErrorCode, ""); code != nil {
+	if code := broker.Answer(t.ErrorCode, ""); code != nil {
 		return code
 	}
 	for _, p := range t.Partitions {
@@ -244,7 +245,7 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 		if p.Leader < 0 {
 			return kafkago.LeaderNotAvailable
 		}
-		w.sink.cluster.renew(generation)
+		w.sink.cluster.Renew(generation)
 		return err
 	}
 	return errMoved
@@ -269,7 +270,7 @@ func (w *worker) follow(base int64, count int) (marker bool) {
 	w.limit = bolder(w.limit)
 	marker = w.ended && base >= 0 && base == w.next+1
 	if w.next > 0 && base != w.next && !marker {
-		w.sink.believe(w.topic, layoutAge)
+		w.sink.believe(w.topic, broker.LayoutAge)
 	}
 	w.next, w.ended = base+int64(count), false
 	if base < 0 {
@@ -299,13 +300,13 @@ func (w *worker) note(r *portion, note func()) {
 func (w *worker) calm() {
 	if w.reported {
 		w.reported = false
-		w.sink.faults.ok(w.tp)
-		w.sink.believe(w.topic, layoutAge)
+		w.sink.faults.OK(w.tp)
+		w.sink.believe(w.topic, broker.LayoutAge)
 		w.sink.options.Session(w.tp)
 	}
 }
 
 func (w *worker) fault(err error) {
 	w.reported = true
-	w.sink.faults.fail(w.tp, scope(w.topic, w.partition, err), explain(w.topic, err))
+	w.sink.faults.Fail(w.tp, broker.Scope(w.topic, w.partition, err), w.sink.cluster.Explain(w.topic, err))
 }

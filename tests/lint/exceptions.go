@@ -28,6 +28,8 @@ var (
 	contexts = exceptions{
 		"internal/shard.nomination": "is a request that another goroutine serves until its caller leaves",
 		"sink/kafka.":               openToClose,
+		"client/kafka/broker.":      openToClose,
+		"client/jetstream/server.":  openToClose,
 		"sink/jetstream.":           openToClose,
 		"sink/stdout.":              openToClose,
 	}

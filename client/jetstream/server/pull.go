@@ -1,15 +1,16 @@
-package jetstream
+package server
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +33,7 @@ const (
 // pulling reads messages by a consumer of its own, whose messages have numbers without a gap.
 type pulling struct {
 	*reading
-	session *session
+	session *Session
 	pull    string
 	inbox   string
 	arrived chan *nats.Msg
@@ -49,16 +50,16 @@ type pulling struct {
 
 // consume reads over one consumer: to the end, or until another one is needed. The server forgets
 // the consumer when it is told to, or by itself.
-func (r *reading) consume(ctx context.Context, session *session) error {
-	p := &pulling{reading: r, session: session, inbox: session.nc.NewInbox(), arrived: make(chan *nats.Msg, 2*pullBatch+16)}
+func (r *reading) consume(ctx context.Context, session *Session) error {
+	p := &pulling{reading: r, session: session, inbox: session.NC.NewInbox(), arrived: make(chan *nats.Msg, 2*pullBatch+16)}
 	info, err := p.create(ctx)
 	if err != nil {
-		return fmt.Errorf("make a consumer: %w", advisedAPI(err))
+		return fmt.Errorf("make a consumer: %w", Advised(err))
 	}
 	name := r.span.TP + "." + info.Name
-	p.pull = session.api("CONSUMER.MSG.NEXT." + name)
-	defer func() { _ = session.nc.Publish(session.api("CONSUMER.DELETE."+name), nil) }()
-	sub, err := session.nc.ChanSubscribe(p.inbox, p.arrived)
+	p.pull = session.API("CONSUMER.MSG.NEXT." + name)
+	defer func() { _ = session.NC.Publish(session.API("CONSUMER.DELETE."+name), nil) }()
+	sub, err := session.NC.ChanSubscribe(p.inbox, p.arrived)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (r *reading) consume(ctx context.Context, session *session) error {
 	defer func() { _ = sub.Unsubscribe() }()
 	caughtUp := info.NumPending == 0
 	for !r.span.Done(r.next) {
-		if caughtUp && r.span.To != sink.NoEnd {
+		if caughtUp && r.span.To != bus.NoEnd {
 			if done, err := r.proveEnd(ctx, session); done || err != nil {
 				return err
 			}
@@ -88,18 +89,18 @@ func (r *reading) consume(ctx context.Context, session *session) error {
 
 // create makes a consumer of what is left.
 func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
 	defer cancel()
 	config := jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: p.next, FilterSubjects: p.sink.options.Readable,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: p.next, FilterSubjects: p.reader.conns.options.Readable,
 		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: forgetAfter, Replicas: 1, MemoryStorage: true,
 	}
 	p.filtered = true
-	consumer, err := p.session.js.CreateConsumer(ctx, p.span.TP, config)
+	consumer, err := p.session.JS.CreateConsumer(ctx, p.span.TP, config)
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok &&
 		(refused.ErrorCode == codeNotSubset || refused.ErrorCode == codeOverlapping) {
 		config.FilterSubjects, p.filtered = nil, false
-		consumer, err = p.session.js.CreateConsumer(ctx, p.span.TP, config)
+		consumer, err = p.session.JS.CreateConsumer(ctx, p.span.TP, config)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -130,7 +131,7 @@ func (p *pulling) request() error {
 		return err
 	}
 	p.open, p.pulled = p.open+request.Batch, 0
-	return p.session.nc.PublishRequest(p.pull, p.inbox, body)
+	return p.session.NC.PublishRequest(p.pull, p.inbox, body)
 }
 
 // receive takes what has arrived, at least one message or status. caughtUp says that the consumer
@@ -141,8 +142,8 @@ func (p *pulling) receive(ctx context.Context) (caughtUp bool, err error) {
 	select {
 	case m := <-p.arrived:
 		caughtUp, err = p.one(m)
-	case <-p.session.gone:
-		err = p.session.why()
+	case <-p.session.Gone:
+		err = p.session.Why()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-timer.C:
@@ -179,7 +180,7 @@ func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 		return false, nil
 	}
 	if at >= p.next {
-		if p.filtered || len(p.sink.options.Readable) == 0 || covered(p.sink.options.Readable, m.Subject) {
+		if p.filtered || len(p.reader.conns.options.Readable) == 0 || slices.ContainsFunc(p.reader.conns.options.Readable, func(s string) bool { return bus.Covers(s, m.Subject) }) {
 			err = p.hand(at, m.Subject, m.Header, m.Data, meta.Timestamp.UnixMilli())
 		}
 		p.next = at + 1
@@ -208,13 +209,13 @@ func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
 
 // hand hands out a message.
 func (r *reading) hand(at uint64, subject string, header nats.Header, value []byte, millis int64) error {
-	r.message = sink.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0], Time: millis}
+	r.message = bus.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0], Time: millis}
 	r.arena = r.arena[:0]
 	for name, values := range header {
 		for _, v := range values {
 			from := len(r.arena)
 			r.arena = append(r.arena, v...)
-			r.message.Headers = append(r.message.Headers, sink.Header{Name: name, Value: r.arena[from:len(r.arena):len(r.arena)]})
+			r.message.Headers = append(r.message.Headers, bus.Header{Name: name, Value: r.arena[from:len(r.arena):len(r.arena)]})
 		}
 	}
 	return r.each(&r.message)
@@ -222,14 +223,14 @@ func (r *reading) hand(at uint64, subject string, header nats.Header, value []by
 
 // proveEnd asks the leader whether a message is left before the end of the span. A consumer may
 // live on a server that lags behind, so that it sees nothing proves nothing.
-func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, err error) {
+func (r *reading) proveEnd(ctx context.Context, session *Session) (done bool, err error) {
 	// Behind this no message is before the end of the span any more that was not there already.
 	info, err := r.describe(ctx, session)
 	if err != nil {
 		return false, err
 	}
 	if _, end := boundsOf(info); end < r.span.To {
-		giveUp := r.sink.options.GiveUpAfter
+		giveUp := r.reader.conns.options.GiveUpAfter
 		if r.waiting.IsZero() {
 			r.waiting = time.Now()
 		}
@@ -239,12 +240,12 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 		r.failing = r.waiting
 		return false, fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
 	}
-	subjects := r.sink.options.Readable
+	subjects := r.reader.conns.options.Readable
 	if len(subjects) == 0 {
 		subjects = []string{">"}
 	}
 	for _, subject := range subjects {
-		m, err := getMessage(ctx, session, r.span.TP, messageQuery{Seq: r.next, NextFor: subject})
+		m, err := GetMessage(ctx, session, r.span.TP, Query{Seq: r.next, NextFor: subject})
 		if err != nil {
 			return false, err
 		}
@@ -259,38 +260,38 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 	return true, nil
 }
 
-// messageQuery asks for the message at a sequence, the first one from it on with a subject, or the
+// Query asks for the message at a sequence, the first one from it on with a subject, or the
 // last one with a subject.
-type messageQuery struct {
+type Query struct {
 	Seq     uint64 `json:"seq,omitempty"`
 	NextFor string `json:"next_by_subj,omitempty"`
 	LastFor string `json:"last_by_subj,omitempty"`
 }
 
-// storedMessage is a message in the answer of the leader.
-type storedMessage struct {
+// Message is a message in the answer of the leader.
+type Message struct {
 	Subject string `json:"subject"`
 	Seq     uint64 `json:"seq"`
 	Header  []byte `json:"hdrs"`
 	Data    []byte `json:"data"`
 	// Time is when it was stored.
-	Time   time.Time `json:"time"`
-	header nats.Header
+	Time    time.Time   `json:"time"`
+	Headers nats.Header `json:"-"`
 }
 
 // codeNoMessage says that nothing is there.
 const codeNoMessage = 10037
 
-// getMessage asks the leader of a stream for one message, nil if there is none. (The library asks
+// GetMessage asks the leader of a stream for one message, nil if there is none. (The library asks
 // any replica where the stream allows that.)
-func getMessage(ctx context.Context, session *session, stream string, query messageQuery) (*storedMessage, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+func GetMessage(ctx context.Context, session *Session, stream string, query Query) (*Message, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
 	defer cancel()
 	body, err := json.Marshal(query)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := session.nc.RequestWithContext(ctx, session.api("STREAM.MSG.GET."+stream), body)
+	reply, err := session.NC.RequestWithContext(ctx, session.API("STREAM.MSG.GET."+stream), body)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -298,7 +299,7 @@ func getMessage(ctx context.Context, session *session, stream string, query mess
 		return nil, fmt.Errorf("ask for message %d: %w", query.Seq, err)
 	}
 	var answer struct {
-		Message *storedMessage      `json:"message"`
+		Message *Message            `json:"message"`
 		Error   *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(reply.Data, &answer); err != nil {
@@ -313,7 +314,7 @@ func getMessage(ctx context.Context, session *session, stream string, query mess
 		return nil, fmt.Errorf("ask for message %d: the answer holds none", query.Seq)
 	}
 	if m := answer.Message; len(m.Header) > 0 {
-		if m.header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+		if m.Headers, err = nats.DecodeHeadersMsg(m.Header); err != nil {
 			return nil, fmt.Errorf("read the headers of message %d: %w", m.Seq, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package kafka
+package broker
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 // batchesOf returns record batches, or message sets of version 1, as they lie in a log.
@@ -32,7 +32,7 @@ func batchesOf(t testing.TB, version int8, attributes protocol.Attributes, base 
 	if _, err := set.WriteTo(&out); err != nil {
 		t.Fatal(err)
 	}
-	b := out.Bytes()[sizePrefix:]
+	b := out.Bytes()[4:]
 	for at := 0; at < len(b); at += int(binary.BigEndian.Uint32(b[at+8:])) + batchHead {
 		// The broker sets offsets; no checksum covers them.
 		binary.BigEndian.PutUint64(b[at:], binary.BigEndian.Uint64(b[at:])+uint64(base))
@@ -42,13 +42,13 @@ func batchesOf(t testing.TB, version int8, attributes protocol.Attributes, base 
 
 // decoded returns what a decoder hands out of batches.
 func decoded(batches []byte, from, to int64) (values []string, next int64, err error) {
-	d := decoder{topic: "t", next: from, to: to}
-	d.each = func(m *sink.Stored) error {
+	d := Decoder{Topic: "t", Next: from, To: to}
+	d.Each = func(m *bus.Stored) error {
 		values = append(values, fmt.Sprintf("%d %s %s", m.Offset, m.Key, m.Value))
 		return nil
 	}
-	err = d.decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches})
-	return values, d.next, err
+	err = d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches})
+	return values, d.Next, err
 }
 
 func TestDecode(t *testing.T) {
@@ -102,13 +102,13 @@ func FuzzDecode(f *testing.F) {
 			batches = slices.Clone(batches)
 			size := min(uint64(binary.BigEndian.Uint32(batches[8:]))+batchHead, uint64(len(batches)))
 			if size >= headerBytes {
-				sum := crc32.Checksum(batches[attributesAt-sizePrefix:size], castagnoli)
-				binary.BigEndian.PutUint32(batches[crcAt-sizePrefix:], sum)
+				sum := crc32.Checksum(batches[attributesAt:size], castagnoli)
+				binary.BigEndian.PutUint32(batches[17:], sum)
 			}
 		}
 		last := from - 1
-		d := decoder{next: from, to: to}
-		d.each = func(m *sink.Stored) error {
+		d := Decoder{Next: from, To: to}
+		d.Each = func(m *bus.Stored) error {
 			if at := int64(m.Offset); at <= last || at >= to {
 				t.Fatalf("offset %d comes after %d, up to %d", at, last, to)
 			}
@@ -116,11 +116,11 @@ func FuzzDecode(f *testing.F) {
 			return nil
 		}
 		endOf(batches)
-		if err := d.decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches}); err != nil && !errors.Is(err, errBatch) {
+		if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batches}); err != nil && !errors.Is(err, errBatch) {
 			t.Fatal(err)
 		}
-		if d.next < from {
-			t.Fatalf("next is %d, was %d", d.next, from)
+		if d.Next < from {
+			t.Fatalf("next is %d, was %d", d.Next, from)
 		}
 	})
 }
@@ -132,11 +132,11 @@ func TestTopicIDs(t *testing.T) {
 		"-_8AAAAAAAAAAAAAAAAAAQ": {TopicID: id},
 		"":                       {TopicID: id, ErrorCode: int16(kafkago.UnknownTopicOrPartition)},
 	} {
-		if got := idOf(&topic); got != want {
+		if got := IDOf(&topic); got != want {
 			t.Errorf("the id is %q, want %q", got, want)
 		}
 	}
-	if got := idOf(new(kmsg.MetadataResponseTopic)); got != "" {
+	if got := IDOf(new(kmsg.MetadataResponseTopic)); got != "" {
 		t.Errorf("a topic without an id has %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package kafka
+package broker
 
 import (
 	"context"
@@ -19,8 +19,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"example.org/bridge/internal/option"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 const (
@@ -32,12 +31,12 @@ const (
 	refusedFor = 250 * time.Millisecond
 )
 
-// dial connects to a broker, with TLS and a login where these are configured.
-func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial connects to a broker, with TLS and a login where these are configured.
+func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := c.refused(); err != nil {
 		return nil, err
 	}
-	connecting, cancel := context.WithTimeout(ctx, connectWithin)
+	connecting, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(connecting, network, address)
 	if err != nil {
@@ -45,12 +44,12 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	held := &conn{Conn: raw, cluster: c}
 	if !c.register(held) {
-		return nil, errors.Join(sink.ErrClosed, raw.Close())
+		return nil, errors.Join(bus.ErrClosed, raw.Close())
 	}
 	ready := net.Conn(held)
 	if c.options.TLS != nil {
 		if ready, err = c.handshake(connecting, held, address); err != nil {
-			err = option.Errorf("TLS with broker %s: %w: see that this listener speaks TLS (%s), with a certificate that %s trusts", address, err, option.KafkaTLS, option.KafkaTLSCA)
+			err = c.options.Errorf("TLS with broker %s: %w: see that this listener speaks TLS (%s), with a certificate that %s trusts", address, err, SettingTLS, SettingTLSCA)
 		}
 	}
 	w := &wire{ReadWriter: ready, clientID: c.options.ClientID, longest: largestFirst}
@@ -73,7 +72,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 }
 
 // refused returns why a login was refused a moment ago, nil where none was.
-func (c *cluster) refused() error {
+func (c *Cluster) refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.refusedAt) >= refusedFor {
@@ -84,26 +83,26 @@ func (c *cluster) refused() error {
 
 // advertised adds to an error about a broker where its address comes from, unless that was
 // configured. A broker that answers is where it says.
-func (c *cluster) advertised(address string, err error) error {
+func (c *Cluster) advertised(address string, err error) error {
 	if _, answers := errors.AsType[*brokerError](err); answers || slices.Contains(c.options.Brokers, address) {
 		return err
 	}
-	return &advertisedError{address, err}
+	return &AdvertisedError{address, err}
 }
 
-// advertisedError says that a broker cannot be used at the address that it tells clients.
-type advertisedError struct {
+// AdvertisedError says that a broker cannot be used at the address that it tells clients.
+type AdvertisedError struct {
 	address string
-	err     error
+	Err     error
 }
 
-func (e *advertisedError) Error() string {
-	return fmt.Sprintf("broker %s cannot be used, which the cluster advertises (advertised.listeners): %v: have the brokers advertise an address that this host resolves and reaches", e.address, e.err)
+func (e *AdvertisedError) Error() string {
+	return fmt.Sprintf("broker %s cannot be used, which the cluster advertises (advertised.listeners): %v: have the brokers advertise an address that this host resolves and reaches", e.address, e.Err)
 }
 
-func (e *advertisedError) Unwrap() error { return e.err }
+func (e *AdvertisedError) Unwrap() error { return e.Err }
 
-func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
+func (c *Cluster) handshake(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
 	config, err := c.options.TLS()
 	if err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 // negotiate exchanges the first two requests. Their errors say where no broker answers with this
 // configuration: any other server than Kafka sends what would be a huge size, and a broker that
 // wants a login tells its versions, and closes the connection at the next request.
-func (c *cluster) negotiate(w *wire, address string) error {
+func (c *Cluster) negotiate(w *wire, address string) error {
 	next := kmsg.Request(&kmsg.MetadataRequest{Version: 7, Topics: []kmsg.MetadataRequestTopic{}})
 	if c.options.SASL != nil {
 		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.name()}
@@ -143,22 +142,22 @@ func (c *cluster) negotiate(w *wire, address string) error {
 	late, timed := errors.AsType[net.Error](err)
 	switch {
 	case err == nil:
-	case len(w.head) >= sizePrefix && binary.BigEndian.Uint32(w.head) > largestFirst:
+	case len(w.head) >= 4 && binary.BigEndian.Uint32(w.head) > largestFirst:
 		if w.head[0] == tlsAlert && w.head[1] == tlsMajor {
-			return option.Errorf("the listener %s speaks TLS: set %s=true", address, option.KafkaTLS)
+			return c.options.Errorf("the listener %s speaks TLS: set %s=true", address, SettingTLS)
 		}
 		// What cannot be read of it is not shown.
 		more := make([]byte, 60)
 		n, _ := w.Read(more)
 		line, _, _ := strings.Cut(string(append(w.head, more[:n]...)), "\n")
-		return option.Errorf("what listens at %s is not Kafka: it answers %q: correct %s", address, strings.TrimSpace(line), option.SinkURL)
+		return c.options.Errorf("what listens at %s is not Kafka: it answers %q: correct %s", address, strings.TrimSpace(line), SettingBrokers)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return option.Errorf("what listens at %s closes the connection without an answer (%v): unless it is just starting or stopping, it wants TLS (%s) or a login (%s), or is not Kafka", address, err, option.KafkaTLS, option.KafkaSASLMechanism)
+		return c.options.Errorf("what listens at %s closes the connection without an answer (%v): unless it is just starting or stopping, it wants TLS (%s) or a login (%s), or is not Kafka", address, err, SettingTLS, SettingMechanism)
 	case timed && late.Timeout() && len(w.head) == 0:
 		return fmt.Errorf("what listens at %s takes the connection and does not answer: the broker hangs, or it is not Kafka: %w", address, err)
 	}
 	if shaken, ok := res.(*kmsg.SASLHandshakeResponse); ok && err == nil {
-		return answer(shaken.ErrorCode, "")
+		return Answer(shaken.ErrorCode, "")
 	}
 	return err
 }
@@ -175,7 +174,7 @@ const (
 )
 
 // logInWithin is logIn within loginWithin and ctx. It notes that the broker refuses the login.
-func (c *cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, address string) error {
+func (c *Cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, address string) error {
 	limited, cancel := context.WithTimeout(ctx, loginWithin)
 	defer cancel()
 	until, _ := limited.Deadline()
@@ -201,7 +200,7 @@ func (c *cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, addr
 // logIn authenticates a connection behind the handshake, and has the cluster connect again before
 // the session ends (KIP-368): a broker closes the connection at the first request behind that.
 // kafka-go's own login does not tell how long it lasts.
-func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
+func (c *Cluster) logIn(ctx context.Context, w *wire, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -212,7 +211,7 @@ func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
 	}
 	newest, known := w.versions[int16(kmsg.SASLAuthenticate)]
 	if !known {
-		return fmt.Errorf("log in at %s: %w", address, errTooOld)
+		return fmt.Errorf("log in at %s: %w", address, ErrTooOld)
 	}
 	login, text, err := c.options.SASL.start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number}))
 	for done := false; err == nil && !done; {
@@ -232,7 +231,7 @@ func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
 		if r.ErrorMessage != nil {
 			message = *r.ErrorMessage
 		}
-		if err := answer(r.ErrorCode, message); err != nil {
+		if err := Answer(r.ErrorCode, message); err != nil {
 			return err
 		}
 		if ms := r.SessionLifetimeMillis; ms > 0 {
@@ -247,7 +246,7 @@ func (c *cluster) logIn(ctx context.Context, w *wire, address string) error {
 // kafka-go sets none for some requests of consumer groups.
 type conn struct {
 	net.Conn
-	cluster *cluster
+	cluster *Cluster
 	limited atomic.Bool
 }
 
@@ -258,7 +257,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 
 func (c *conn) Read(b []byte) (int, error) {
 	if !c.limited.Load() {
-		if err := c.Conn.SetReadDeadline(time.Now().Add(answerWithin)); err != nil {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(AnswerWithin)); err != nil {
 			return 0, err
 		}
 	}
@@ -266,7 +265,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // register has close drop a connection. It returns false behind that.
-func (c *cluster) register(held *conn) bool {
+func (c *Cluster) register(held *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {

@@ -1,4 +1,4 @@
-package kafka
+package broker
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 const (
@@ -43,33 +43,95 @@ const (
 // errThrottled says that the leader answers nothing because a quota is used up.
 var errThrottled = errors.New("the broker throttles fetches: a quota is used up")
 
-var _ sink.Reader = (*Sink)(nil)
+// Reader reads topics back. It is safe for concurrent use.
+type Reader struct {
+	*Cluster
+	faults bus.Faults
+	// end ends the life of a cluster that is the reader's own.
+	end context.CancelFunc
+}
 
-// Read implements [sink.Reader]. It needs READ on the topic.
-func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
-	ctx, cancel := s.within(ctx)
+var _ bus.Reader = (*Reader)(nil)
+
+// NewReader returns a reader that tells faults what it waits out.
+func (c *Cluster) NewReader(faults bus.Faults) *Reader { return &Reader{c, faults, func() {}} }
+
+// Open returns a reader with connections of its own.
+func Open(o Options, faults bus.Faults) (*Reader, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	life, end := context.WithCancel(context.Background())
+	return &Reader{NewCluster(life, &o), faults, end}, nil
+}
+
+// Close drops all connections. Of a reader of [Open] it also ends the calls that are under way.
+func (r *Reader) Close() error {
+	r.end()
+	r.Cluster.Close()
+	return nil
+}
+
+// within returns a context that also ends with the cluster.
+func (c *Cluster) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(bus.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+func (r *Reader) attempts(who, topic string, partition int32) attempts {
+	return attempts{cluster: r.Cluster, faults: r.faults, who: who, topic: topic, partition: partition, giveUp: r.options.GiveUpAfter}
+}
+
+// TPs implements [bus.Reader]. It needs DESCRIBE on the topics. A topic that is missing is asked
+// for again for a few seconds.
+func (r *Reader) TPs(ctx context.Context, destinations []string) ([]bus.TP, error) {
+	ctx, cancel := r.within(ctx)
+	defer cancel()
+	var tps []bus.TP
+	for _, topic := range destinations {
+		if bus.CheckTopic(topic) != nil {
+			continue
+		}
+		t := r.attempts("describe "+topic, topic, -1)
+		found, err := t.describe(ctx)
+		t.ended(ctx, err)
+		if errors.Is(err, bus.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask for the partitions of %s: %w", topic, err)
+		}
+		tps = append(tps, found...)
+	}
+	return tps, nil
+}
+
+// Read implements [bus.Reader]. It needs READ on the topic.
+func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored) error) (next uint64, err error) {
+	ctx, cancel := r.within(ctx)
 	defer cancel()
 	topic, partition, err := parseTP(span.TP)
 	if err != nil {
-		return span.From, fmt.Errorf("read %s: %w: %w", span.TP, sink.ErrGone, err)
+		return span.From, fmt.Errorf("read %s: %w: %w", span.TP, bus.ErrGone, err)
 	}
 	if span.Done(span.From) {
 		return span.From, context.Cause(ctx)
 	}
-	s.cluster.follow([]string{topic})
-	r := &reading{
-		attempts: attempts{cluster: s.cluster, faults: s.faults, who: "read " + span.TP, topic: topic, partition: partition, giveUp: s.options.GiveUpAfter},
+	r.Follow([]string{topic})
+	one := &reading{
+		attempts: r.attempts("read "+span.TP, topic, partition),
 		tp:       span.TP, incarnation: span.Incarnation, hole: -1,
-		decoder: decoder{topic: topic, empty: span.Empty, next: int64(min(span.From, math.MaxInt64)), to: int64(min(span.To, math.MaxInt64))},
+		decoder: Decoder{Topic: topic, Empty: span.Empty, Next: int64(min(span.From, math.MaxInt64)), To: int64(min(span.To, math.MaxInt64))},
 	}
-	r.decoder.each = func(m *sink.Stored) error {
+	one.decoder.Each = func(m *bus.Stored) error {
 		if err := each(m); err != nil {
 			return err
 		}
 		return context.Cause(ctx)
 	}
-	err = r.run(ctx)
-	return uint64(r.decoder.next), err
+	err = one.run(ctx)
+	return uint64(one.decoder.Next), err
 }
 
 type reading struct {
@@ -77,7 +139,7 @@ type reading struct {
 	tp string
 	// incarnation is the topic's id, empty while it is not known.
 	incarnation string
-	decoder     decoder
+	decoder     Decoder
 	// spare is memory for the next answer.
 	spare []byte
 	// hole is the offset at which an answer held nothing though the leader has something to read,
@@ -110,13 +172,13 @@ func (r *reading) run(ctx context.Context) (err error) {
 				return err
 			}
 			sure = true
-			if r.decoder.next >= r.decoder.to {
+			if r.decoder.Next >= r.decoder.To {
 				return nil
 			}
 		}
 		begun := time.Now()
 		if ahead == nil {
-			ahead = r.fetch(fetching, r.decoder.next)
+			ahead = r.fetch(fetching, r.decoder.Next)
 		}
 		found := <-ahead
 		ahead = nil
@@ -130,12 +192,12 @@ func (r *reading) run(ctx context.Context) (err error) {
 		r.succeeded()
 		r.outside = 0
 		end := endOf(found.answer.RecordBatches)
-		if end > r.decoder.next {
+		if end > r.decoder.Next {
 			r.hole, r.idle = -1, time.Time{}
-			if end < r.decoder.to {
+			if end < r.decoder.To {
 				ahead = r.fetch(fetching, end)
 			}
-			err = r.decoder.decode(found.answer)
+			err = r.decoder.Decode(found.answer)
 		} else {
 			sure, err = r.empty(ctx, found.answer, begun)
 		}
@@ -153,7 +215,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		if r.decoder.next >= r.decoder.to {
+		if r.decoder.Next >= r.decoder.To {
 			sure = false
 		}
 	}
@@ -168,18 +230,18 @@ type fetched struct {
 }
 
 // fetch asks the leader for the batches from an offset on, as they lie in its log: kafka-go's own
-// request hides control batches, and decodes into single allocations.
+// Request hides control batches, and decodes into single allocations.
 func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 	partition := kmsg.NewFetchRequestTopicPartition()
 	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = r.partition, from, fetchBytes
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = newestFetch, int32(fetchWait.Milliseconds()), 1, fetchBytes, readCommitted
 	req.Topics = []kmsg.FetchRequestTopic{{Topic: r.topic, Partitions: []kmsg.FetchRequestTopicPartition{partition}}}
-	sent := r.cluster.request(req)
+	sent := r.cluster.Request(req)
 	sent.memory, r.spare = r.spare, nil
 	done := make(chan fetched, 1)
 	go func() {
-		res, generation, err := send[*kmsg.FetchResponse](ctx, r.cluster, toBroker{sent, leaderOf(r.topic, r.partition)})
+		res, generation, err := Send[*kmsg.FetchResponse](ctx, r.cluster, ToBroker{sent, LeaderOf(r.topic, r.partition)})
 		found := fetched{generation: generation, err: err}
 		if err == nil {
 			found.memory = sent.memory
@@ -192,7 +254,7 @@ func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 
 // answered returns what an answer says of the partition.
 func (r *reading) answered(res *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPartition, error) {
-	switch err := answer(res.ErrorCode, ""); {
+	switch err := Answer(res.ErrorCode, ""); {
 	case err != nil:
 		return nil, err
 	case len(res.Topics) == 0 && res.ThrottleMillis > 0:
@@ -201,7 +263,7 @@ func (r *reading) answered(res *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPar
 		return nil, fmt.Errorf("the broker answers for %d topics, asked was for partition %s", len(res.Topics), r.tp)
 	}
 	p := &res.Topics[0].Partitions[0]
-	return p, answer(p.ErrorCode, "")
+	return p, Answer(p.ErrorCode, "")
 }
 
 // faulty judges a fault. It returns nil after a pause when it is worth trying again.
@@ -217,23 +279,23 @@ func (r *reading) faulty(ctx context.Context, found fetched) error {
 	}); err != nil {
 		return err
 	}
-	next := r.decoder.next
+	next := r.decoder.Next
 	switch {
 	case first > next:
 		if err := r.same(ctx); err != nil {
 			return err
 		}
-		return &sink.ExpiredError{TP: r.tp, From: uint64(next), First: uint64(first)}
+		return &bus.ExpiredError{TP: r.tp, From: uint64(next), First: uint64(first)}
 	case end < next:
 		if r.outside++; r.outside >= verdictAfter {
-			return fmt.Errorf("read %s from offset %d: it ends before offset %d: %w", r.tp, next, end, sink.ErrBehind)
+			return fmt.Errorf("read %s from offset %d: it ends before offset %d: %w", r.tp, next, end, bus.ErrBehind)
 		}
 	}
 	return backoff.Pause(ctx, verdictPause)
 }
 
 // empty judges an answer without a whole batch. sure is false when the topic is to be looked at
-// again.
+// Again.
 func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition, begun time.Time) (sure bool, err error) {
 	d := &r.decoder
 	bound := a.HighWatermark
@@ -241,16 +303,16 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 		bound = min(bound, a.LastStableOffset)
 	}
 	switch {
-	case a.LogStartOffset > d.next:
+	case a.LogStartOffset > d.Next:
 		return false, kafkago.OffsetOutOfRange
 	case len(a.RecordBatches) > 0:
-		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.next)
-	case bound > d.next && r.hole == d.next:
+		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.Next)
+	case bound > d.Next && r.hole == d.Next:
 		// Twice the leader had nothing to give up to bound: it was compacted away.
-		d.next, r.hole = min(bound, d.to), -1
+		d.Next, r.hole = min(bound, d.To), -1
 		return true, nil
-	case bound > d.next:
-		r.hole = d.next
+	case bound > d.Next:
+		r.hole = d.Next
 		return true, nil
 	}
 	r.hole = -1
@@ -259,10 +321,10 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 		r.idle, r.looked = now, now
 	}
 	idle := now.Sub(r.idle)
-	if a.HighWatermark > d.next && idle >= holdupAfter {
-		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.next, errHeldUp))
+	if a.HighWatermark > d.Next && idle >= holdupAfter {
+		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.Next, errHeldUp))
 	}
-	if d.to < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
+	if d.To < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
 		return false, r.silent(a.HighWatermark)
 	}
 	sure = true
@@ -275,17 +337,17 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 	return sure, nil
 }
 
-// same returns sink.ErrGone when the topic is another than it was. That it is not there the fetch
+// same returns bus.ErrGone when the topic is another than it was. That it is not there the fetch
 // will tell.
 func (r *reading) same(ctx context.Context) error {
 	return r.retry(ctx, func() (int, error) {
-		found, generation, err := r.cluster.metadata(ctx, []string{r.topic})
+		found, generation, err := r.cluster.Metadata(ctx, []string{r.topic})
 		if err != nil {
 			return generation, err
 		}
 		id := ""
 		for i := range found.Topics {
-			id = idOf(&found.Topics[i])
+			id = IDOf(&found.Topics[i])
 		}
 		switch {
 		case r.incarnation == "":
@@ -299,4 +361,4 @@ func (r *reading) same(ctx context.Context) error {
 
 // errHeldUp says why a leader hides what it has.
 var errHeldUp = fmt.Errorf("%w: it ends by itself after the producer's transaction.timeout.ms, "+
-	"or see to it with kafka-transactions.sh find-hanging", sink.ErrHeldUp)
+	"or see to it with kafka-transactions.sh find-hanging", bus.ErrHeldUp)

@@ -1,4 +1,4 @@
-package kafka
+package broker
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type SASL struct {
 	Custom sasl.Mechanism
 }
 
-func (s *SASL) check() error {
+func (s *SASL) Check() error {
 	switch {
 	case s.Custom != nil:
 		return nil
@@ -97,7 +97,7 @@ func (s *SASL) start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return login.Start(ctx)
 }
 
-// explain adds to the refusal of a login that the token has expired, where it says so.
+// Explain adds to the refusal of a login that the token has expired, where it says so.
 func (s *SASL) explain(err error) error {
 	if s.Token == nil || !errors.Is(err, kafkago.SASLAuthenticationFailed) {
 		return err

@@ -1,4 +1,4 @@
-package kafka
+package broker
 
 import (
 	"bytes"
@@ -15,12 +15,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 )
 
 const (
-	// batchHead is the base offset and the length of a batch, which the length does not count.
-	batchHead = 12
+	// Layout of a record batch (Kafka protocol guide, "Record Batch", magic 2). batchHead is the
+	// base offset and the length, which the length does not count.
+	batchHead    = 12
+	headerBytes  = 61
+	lengthAt     = 8
+	magicAt      = 16
+	attributesAt = 21
+	lastDeltaAt  = 23
 	// Bits of a batch's attributes.
 	codecBits       = 0x07
 	appendTimeIs    = 0x08
@@ -32,6 +38,8 @@ const (
 	knownNames = 256
 )
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // errBatch says that a batch is not what it should be.
 var errBatch = errors.New("a record batch cannot be read")
 
@@ -39,15 +47,15 @@ var errBatch = errors.New("a record batch cannot be read")
 // count.
 type aborted = kmsg.FetchResponseTopicPartitionAbortedTransaction
 
-// decoder hands out the messages of answers, in memory that it uses again.
-type decoder struct {
-	topic    string
-	next, to int64
-	each     func(*sink.Stored) error
-	// empty is sink.Span.Empty.
-	empty func(from, to uint64)
+// Decoder hands out the messages of answers, in memory that it uses again.
+type Decoder struct {
+	Topic    string
+	Next, To int64
+	Each     func(*bus.Stored) error
+	// empty is bus.Span.Empty.
+	Empty func(from, to uint64)
 
-	message sink.Stored
+	message bus.Stored
 	names   map[string]string
 	// inflated is room for the records of a compressed batch, inflater reads them.
 	inflated bytes.Buffer
@@ -55,23 +63,23 @@ type decoder struct {
 	refused error
 }
 
-// decode hands out the messages of an answer that lie between d.next and d.to, and moves d.next
+// Decode hands out the messages of an answer that lie between d.next and d.to, and moves d.next
 // behind all that the answer covers. Control batches and aborted transactions are covered, too. An
 // error other than d.refused is about the answer; d.next then lies behind what was handed out.
-func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
+func (d *Decoder) Decode(a *kmsg.FetchResponseTopicPartition) error {
 	left, producers := a.AbortedTransactions, []int64(nil)
 	slices.SortFunc(left, func(a, b aborted) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
-	for rest := a.RecordBatches; d.next < d.to; {
+	for rest := a.RecordBatches; d.Next < d.To; {
 		one, after, err := splitBatch(rest)
 		if err != nil || one == nil {
 			return err
 		}
 		rest = after
-		if magic := one[magicAt-sizePrefix]; magic < 2 {
+		if magic := one[magicAt]; magic < 2 {
 			if err := d.old(one); err != nil {
 				return err
 			}
-			d.next = max(d.next, min(int64(binary.BigEndian.Uint64(one))+1, d.to))
+			d.Next = max(d.Next, min(int64(binary.BigEndian.Uint64(one))+1, d.To))
 			continue
 		}
 		b, err := parseBatch(one)
@@ -85,7 +93,7 @@ func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
 				producers = slices.Delete(producers, at, at+1)
 			}
 			d.without(&b)
-		case lastOf(&b) < d.next:
+		case lastOf(&b) < d.Next:
 		case b.Attributes&transactionalIs != 0 && slices.Contains(producers, b.ProducerID):
 			d.without(&b)
 		default:
@@ -94,7 +102,7 @@ func (d *decoder) decode(a *kmsg.FetchResponseTopicPartition) error {
 			}
 		}
 		// A batch keeps its last offset when the last records are compacted away.
-		d.next = max(d.next, min(lastOf(&b)+1, d.to))
+		d.Next = max(d.Next, min(lastOf(&b)+1, d.To))
 	}
 	return nil
 }
@@ -104,8 +112,8 @@ func endOf(batches []byte) int64 {
 	end := int64(-1)
 	for one, rest, err := splitBatch(batches); err == nil && one != nil; one, rest, err = splitBatch(rest) {
 		end = int64(binary.BigEndian.Uint64(one)) + 1
-		if len(one) >= headerBytes && one[magicAt-sizePrefix] >= 2 {
-			end += int64(int32(binary.BigEndian.Uint32(one[lastDeltaAt-sizePrefix:])))
+		if len(one) >= headerBytes && one[magicAt] >= 2 {
+			end += int64(int32(binary.BigEndian.Uint32(one[lastDeltaAt:])))
 		}
 	}
 	return end
@@ -123,9 +131,9 @@ func producersUpTo(list []aborted, last int64, set []int64) ([]aborted, []int64)
 }
 
 // without notes a batch that holds no messages.
-func (d *decoder) without(b *kmsg.RecordBatch) {
-	if from, to := max(b.FirstOffset, d.next), min(lastOf(b)+1, d.to); d.empty != nil && from < to {
-		d.empty(uint64(from), uint64(to))
+func (d *Decoder) without(b *kmsg.RecordBatch) {
+	if from, to := max(b.FirstOffset, d.Next), min(lastOf(b)+1, d.To); d.Empty != nil && from < to {
+		d.Empty(uint64(from), uint64(to))
 	}
 }
 
@@ -135,8 +143,8 @@ func splitBatch(b []byte) (one, rest []byte, err error) {
 	if len(b) < batchHead {
 		return nil, nil, nil
 	}
-	size := int64(int32(binary.BigEndian.Uint32(b[lengthAt-sizePrefix:]))) + batchHead
-	if size <= magicAt-sizePrefix {
+	size := int64(int32(binary.BigEndian.Uint32(b[lengthAt:]))) + batchHead
+	if size <= magicAt {
 		return nil, nil, fmt.Errorf("%w: its length is %d", errBatch, size)
 	}
 	if size > int64(len(b)) {
@@ -153,7 +161,7 @@ func parseBatch(b []byte) (batch kmsg.RecordBatch, err error) {
 	if batch.Magic != 2 {
 		return batch, fmt.Errorf("%w: at offset %d, its format is %d", errBatch, batch.FirstOffset, batch.Magic)
 	}
-	if sum := crc32.Checksum(b[attributesAt-sizePrefix:], castagnoli); sum != uint32(batch.CRC) {
+	if sum := crc32.Checksum(b[attributesAt:], castagnoli); sum != uint32(batch.CRC) {
 		return batch, fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, batch.FirstOffset)
 	}
 	return batch, nil
@@ -177,7 +185,7 @@ func endOfTransaction(b *kmsg.RecordBatch) int16 {
 }
 
 // records hands out the records of a batch.
-func (d *decoder) records(b *kmsg.RecordBatch) error {
+func (d *Decoder) records(b *kmsg.RecordBatch) error {
 	body, err := d.inflate(b)
 	if err != nil {
 		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
@@ -191,20 +199,20 @@ func (d *decoder) records(b *kmsg.RecordBatch) error {
 			made = b.MaxTimestamp
 		}
 		at := b.FirstOffset + int64(one.Varint())
-		if at < d.next && one.Ok() {
+		if at < d.Next && one.Ok() {
 			continue
 		}
-		if at >= d.to {
+		if at >= d.To {
 			return nil
 		}
-		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.VarintBytes(), Value: one.VarintBytes(), Headers: d.message.Headers[:0], Time: made,
+		d.message = bus.Stored{Offset: uint64(at), Destination: d.Topic, Key: one.VarintBytes(), Value: one.VarintBytes(), Headers: d.message.Headers[:0], Time: made,
 			Transactional: b.Attributes&transactionalIs != 0}
 		for range one.Varint() {
 			name, value := one.VarintBytes(), one.VarintBytes()
 			if !one.Ok() {
 				break
 			}
-			d.message.Headers = append(d.message.Headers, sink.Header{Name: d.name(name), Value: value})
+			d.message.Headers = append(d.message.Headers, bus.Header{Name: d.name(name), Value: value})
 		}
 		if !one.Ok() {
 			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
@@ -217,14 +225,14 @@ func (d *decoder) records(b *kmsg.RecordBatch) error {
 }
 
 // hand hands out d.message.
-func (d *decoder) hand() error {
-	d.next = int64(d.message.Offset) + 1
-	d.refused = d.each(&d.message)
+func (d *Decoder) hand() error {
+	d.Next = int64(d.message.Offset) + 1
+	d.refused = d.Each(&d.message)
 	return d.refused
 }
 
 // inflate returns the records of a batch uncompressed, in the memory of the batch or of d.
-func (d *decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
+func (d *Decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
 	id := b.Attributes & codecBits
 	if id == 0 {
 		return b.Records, nil
@@ -240,7 +248,7 @@ func (d *decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
 }
 
 // name returns the name of a header. Most are the same on all messages.
-func (d *decoder) name(b []byte) string {
+func (d *Decoder) name(b []byte) string {
 	if known, ok := d.names[string(b)]; ok {
 		return known
 	}
@@ -255,7 +263,7 @@ func (d *decoder) name(b []byte) string {
 }
 
 // old hands out a message set of before Kafka 0.11, which knew no headers and no transactions.
-func (d *decoder) old(set []byte) error {
+func (d *Decoder) old(set []byte) error {
 	sized := append(binary.BigEndian.AppendUint32(nil, uint32(len(set))), set...)
 	var decoded protocol.RecordSet
 	if _, err := decoded.ReadFrom(bytes.NewReader(sized)); err != nil {
@@ -269,10 +277,10 @@ func (d *decoder) old(set []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errBatch, err)
 		}
-		if record.Offset < d.next || record.Offset >= d.to {
+		if record.Offset < d.Next || record.Offset >= d.To {
 			continue
 		}
-		d.message = sink.Stored{Offset: uint64(record.Offset), Destination: d.topic, Headers: d.message.Headers[:0], Time: record.Time.UnixMilli()}
+		d.message = bus.Stored{Offset: uint64(record.Offset), Destination: d.Topic, Headers: d.message.Headers[:0], Time: record.Time.UnixMilli()}
 		if d.message.Key, err = protocol.ReadAll(record.Key); err != nil {
 			return fmt.Errorf("%w: %w", errBatch, err)
 		}

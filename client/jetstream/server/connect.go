@@ -1,0 +1,408 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	// A peer that does not answer is noticed after pingEvery × 2.
+	pingEvery    = 4 * time.Second
+	writeTimeout = 5 * time.Second
+	// A connection that lasts no longer is not followed at once by the next.
+	flapping = 20 * time.Millisecond
+	// firstConnect is how long Ready waits for the first connection.
+	firstConnect = 2 * time.Second
+	// Everywhere stands for a TP in faults of the connection.
+	Everywhere = "nats"
+)
+
+// Dial connects to one of servers, for what is neither publishing nor reading. The connection is
+// never taken up again: once it is lost it stays closed. ctx bounds the attempt. It reads every
+// file and calls every function of o afresh.
+func (o *Options) Dial(ctx context.Context, servers []string, more ...nats.Option) (*nats.Conn, error) {
+	d := &dialer{ctx: ctx}
+	defer d.closeRest()
+	options := append([]nats.Option{
+		nats.Name(o.Name),
+		// A connection is never taken up again: what its buffers still hold must not follow what is
+		// sent again.
+		nats.NoReconnect(),
+		nats.Timeout(connectTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(1), nats.FlusherTimeout(writeTimeout), nats.SetCustomDialer(d),
+	}, more...)
+	if o.InProcess != nil {
+		options = append(options, nats.InProcessServer(o.InProcess))
+	} else {
+		login, err := o.login()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, login...)
+	}
+	urls := strings.Join(Bare(servers), ",")
+	nc, err := nats.Connect(urls, options...)
+	if err != nil && d.err != nil && errors.Is(err, nats.ErrNoServers) {
+		err = d.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", strings.ReplaceAll(urls, ",", ", "), err)
+	}
+	return nc, nil
+}
+
+// login returns what a server asks of a client: where o has none, that of the first URL with one.
+func (o *Options) login() (options []nats.Option, err error) {
+	if o.TLS != nil {
+		config, err := o.TLS()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, nats.Secure(config))
+	}
+	if o.HandshakeFirst {
+		options = append(options, nats.TLSHandshakeFirst())
+	}
+	switch {
+	case o.Password != nil:
+		user, password, err := o.Password()
+		return append(options, nats.UserInfo(user, password)), err
+	case o.Creds != nil:
+		creds, err := o.Creds()
+		return append(options, nats.UserCredentialBytes([]byte(creds))), err
+	case o.NkeySeed != nil:
+		seed, err := o.NkeySeed()
+		if err != nil {
+			return nil, err
+		}
+		key, err := nkeys.ParseDecoratedNKey([]byte(seed))
+		if err != nil {
+			return nil, fmt.Errorf("read the nkey seed: %w", err)
+		}
+		public, err := key.PublicKey()
+		return append(options, nats.Nkey(public, key.Sign)), err
+	}
+	for _, s := range o.URLs {
+		u, err := url.Parse(s)
+		if err != nil || u.User == nil {
+			continue
+		}
+		if password, ok := u.User.Password(); ok {
+			return append(options, nats.UserInfo(u.User.Username(), password)), nil
+		}
+		return append(options, nats.Token(u.User.Username())), nil
+	}
+	return options, nil
+}
+
+// Bare returns the URLs without a login, so that no error of the library can hold one.
+func Bare(urls []string) (plain []string) {
+	for _, s := range urls {
+		if u, err := url.Parse(s); err == nil {
+			u.User = nil
+			plain = append(plain, u.String())
+		}
+	}
+	return plain
+}
+
+// dialer lets ctx end an attempt to connect, which the library knows no way to do.
+type dialer struct {
+	ctx  context.Context
+	mu   sync.Mutex
+	stop []func() bool
+	err  error
+}
+
+// Dial is called by the library, for one address after the other.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	inner := net.Dialer{Timeout: connectTimeout}
+	conn, err := inner.DialContext(d.ctx, network, address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.err = err
+		return nil, err
+	}
+	d.stop = append(d.stop, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
+	return conn, nil
+}
+
+// closeRest lets go of the connections when the attempt is over.
+func (d *dialer) closeRest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, stop := range d.stop {
+		stop()
+	}
+}
+
+// errNotConnected is what Ready says before the first attempt to connect has ended.
+var ErrNotConnected = errors.New("not connected yet")
+
+// Connector keeps one session open, for ever.
+type Connector struct {
+	options *Options
+	faults  bus.Faults
+	// connected is called when there is a new session.
+	connected func()
+
+	mu      sync.Mutex
+	current *Session
+	// changed is closed and created again when current changes.
+	changed chan struct{}
+	err     error
+}
+
+// NewConnector returns a connector that [Connector.Run] connects, by options that were checked.
+// connected is called when there is a new session.
+func NewConnector(options *Options, faults bus.Faults, connected func()) *Connector {
+	return &Connector{options: options, faults: faults, connected: connected, changed: make(chan struct{}), err: ErrNotConnected}
+}
+
+// Run connects, waits for the end of the session and connects again until ctx ends.
+func (c *Connector) Run(ctx context.Context) {
+	servers := Bare(c.options.URLs)
+	var pause backoff.Backoff
+	for ctx.Err() == nil {
+		s, err := c.connect(ctx, servers)
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			c.set(nil, err)
+			c.faults.Fail(Everywhere, Everywhere, err)
+			if pause.Wait(ctx) != nil {
+				return
+			}
+			continue
+		}
+		begun := time.Now()
+		// The cluster tells of further servers.
+		servers = Bare(c.options.URLs)
+		for _, known := range s.NC.Servers() {
+			if !slices.Contains(servers, known) {
+				servers = append(servers, known)
+			}
+		}
+		c.set(s, nil)
+		c.faults.OK(Everywhere)
+		c.connected()
+		select {
+		case <-s.Gone:
+			err := s.Why()
+			c.set(nil, err)
+			c.faults.Fail(Everywhere, Everywhere, err)
+			if time.Since(begun) > flapping {
+				pause.Reset()
+			} else if pause.Wait(ctx) != nil {
+				return
+			}
+		case <-ctx.Done():
+			c.set(nil, ErrNotConnected)
+			s.NC.Close()
+			<-s.Gone
+		}
+	}
+}
+
+func (c *Connector) connect(ctx context.Context, servers []string) (*Session, error) {
+	s := &Session{options: c.options, Gone: make(chan struct{}), listeners: make(map[*func(error)]struct{}), denials: make(map[string]error)}
+	var err error
+	if s.NC, err = c.options.Dial(ctx, servers,
+		nats.ClosedHandler(func(*nats.Conn) { close(s.Gone) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.refused(err) }),
+	); err != nil {
+		return nil, err
+	}
+	if s.JS, err = c.options.New(s.NC); err != nil {
+		s.NC.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *Connector) set(s *Session, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current, c.err = s, err
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Get blocks until there is a session and returns it. It returns the cause of ctx when that ends
+// first.
+func (c *Connector) Get(ctx context.Context) (*Session, error) {
+	for {
+		c.mu.Lock()
+		s, changed := c.current, c.changed
+		c.mu.Unlock()
+		if s != nil && s.Alive() {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// State returns nil while there is a session, else why not. It gives the first attempt to connect a
+// moment to end.
+func (c *Connector) State(ctx context.Context) error {
+	timer := time.NewTimer(firstConnect)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		err, changed := c.err, c.changed
+		c.mu.Unlock()
+		if !errors.Is(err, ErrNotConnected) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Session is one connection from its start to its end. It is never taken up again.
+type Session struct {
+	NC *nats.Conn
+	JS jetstream.JetStream
+	// Gone is closed when the connection is lost or closed.
+	Gone    chan struct{}
+	options *Options
+
+	mu sync.Mutex
+	// listeners are told of refusals of what was published.
+	listeners map[*func(error)]struct{}
+	// cause is why the connection was dropped on this side.
+	cause error
+	// denials are the last refusals of requests to JetStream, which no answer tells, by what was
+	// asked for.
+	denials map[string]error
+}
+
+// What may be denied: to read single messages, to make or read consumers, and anything else.
+const (
+	GetMessages   = ".API.STREAM.MSG.GET"
+	GetDirect     = ".API.DIRECT.GET"
+	readConsumers = ".API.CONSUMER"
+	askJetStream  = "$JS."
+)
+
+func (s *Session) Alive() bool {
+	select {
+	case <-s.Gone:
+		return false
+	default:
+		return s.NC.IsConnected()
+	}
+}
+
+// Drop closes the connection.
+func (s *Session) Drop(cause error) {
+	s.mu.Lock()
+	s.cause = cause
+	s.mu.Unlock()
+	s.NC.Close()
+}
+
+// Why returns the reason for the end of the connection.
+func (s *Session) Why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return s.cause
+	}
+	if err := s.NC.LastError(); err != nil {
+		return err
+	}
+	return errors.New("the server has closed the connection")
+}
+
+// refused notes an error that the server reports apart from any message. One that answers nothing
+// asked of JetStream goes to all listeners.
+func (s *Session) refused(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range []string{readConsumers, GetMessages, GetDirect, askJetStream} {
+		if strings.Contains(err.Error(), what) {
+			s.denials[what] = err
+			return
+		}
+	}
+	for told := range s.listeners {
+		(*told)(err)
+	}
+}
+
+// OnDenied has told called with each refusal that answers nothing asked of JetStream, until stop is
+// called. It must not block.
+func (s *Session) OnDenied(told func(error)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners[&told] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.listeners, &told)
+	}
+}
+
+// Dial connects once more to the server of the session.
+func (s *Session) Dial(ctx context.Context) (*nats.Conn, error) {
+	if !s.Alive() {
+		return nil, s.Why()
+	}
+	if s.options.InProcess != nil {
+		return s.options.Dial(ctx, s.options.URLs)
+	}
+	return s.options.Dial(ctx, []string{s.NC.ConnectedUrl()})
+}
+
+// API returns a subject of the API of JetStream.
+func (s *Session) API(subject string) string { return s.options.API(subject) }
+
+// DeniedBy returns why something may not be asked of JetStream, nil while that is not known.
+func (s *Session) DeniedBy(whats ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range whats {
+		if err := s.denials[what]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Explained returns why JetStream was not asked, where that explains an error, else err.
+func (s *Session) Explained(err error) error {
+	denied := s.DeniedBy(askJetStream)
+	if err == nil || denied == nil || !errors.Is(err, ErrNoReply) {
+		return err
+	}
+	return fmt.Errorf("grant the user the right to publish on it: %w", denied)
+}

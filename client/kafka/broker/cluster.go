@@ -1,0 +1,167 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+const (
+	// AnswerWithin bounds one request from the first byte to the answer, connecting included.
+	AnswerWithin = 15 * time.Second
+	// ConnectWithin bounds connecting, TLS and the first answers included, but for a login: what is
+	// wrong with an address is known within 5 s.
+	ConnectWithin = 4 * time.Second
+	// LayoutAge is how old the transport lets its view of the cluster become at most.
+	LayoutAge = 5 * time.Second
+	// renewEvery keeps workers that fail one after another from dropping the connections of all
+	// others again and again.
+	renewEvery = 100 * time.Millisecond
+)
+
+var ErrNoAnswer = fmt.Errorf("no answer within %v", AnswerWithin)
+
+// Cluster sends requests to brokers. It wraps a kafka-go transport, which keeps connections and
+// knows the leaders, and replaces it when that knowledge is found to be old: kafka-go refreshes it
+// by time only (segmentio/kafka-go#1221).
+type Cluster struct {
+	options *Options
+	Addr    net.Addr
+	// life ends with the bus.
+	life context.Context
+
+	mu         sync.Mutex
+	transport  *kafkago.Transport
+	generation int
+	renewed    time.Time
+	// renewAt is when the first of the sessions is about to end, zero where none does.
+	renewAt time.Time
+	// refusal is how the last refused login was answered, at refusedAt.
+	refusal   error
+	refusedAt time.Time
+
+	topics []string
+	conns  map[*conn]struct{}
+}
+
+// NewCluster returns a cluster that lasts until life ends, by options that were checked. It does
+// not touch the network.
+func NewCluster(life context.Context, opts *Options) *Cluster {
+	c := &Cluster{
+		options: opts, Addr: kafkago.TCP(opts.Brokers...), life: life,
+		// Not nil, which would mean all topics of the cluster.
+		topics: []string{}, conns: make(map[*conn]struct{}),
+	}
+	c.transport = c.newTransport()
+	return c
+}
+
+// newTransport allocates a transport that knows the leaders of c.topics.
+func (c *Cluster) newTransport() *kafkago.Transport {
+	return &kafkago.Transport{
+		Dial:           c.Dial,
+		DialTimeout:    AnswerWithin,
+		MetadataTTL:    LayoutAge,
+		MetadataTopics: slices.Clone(c.topics),
+		ClientID:       c.options.ClientID,
+		Context:        c.life,
+	}
+}
+
+// RoundTrip sends a request to the broker it belongs to. It also returns the generation of the view
+// of the cluster that it went by. A cancelled request may still be read from memory by the
+// transport, and may still reach the broker.
+func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, AnswerWithin, ErrNoAnswer)
+	defer cancel()
+	transport, generation := c.current()
+	res, err := transport.RoundTrip(ctx, c.Addr, req)
+	return res, generation, c.Understood(ctx, err)
+}
+
+// Understood returns the error of a request with what is known of its cause.
+func (c *Cluster) Understood(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil && c.options.SASL != nil {
+		err = c.options.SASL.explain(err)
+	}
+	return err
+}
+
+// current returns the transport. Before a session ends it is a new one: a request that meets the
+// end is a fault, and may leave the outcome of a transaction unknown.
+func (c *Cluster) current() (*kafkago.Transport, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.renewAt.IsZero() && time.Now().After(c.renewAt) {
+		c.replace()
+	}
+	return c.transport, c.generation
+}
+
+// lasts has the connections replaced when four fifths of a session are over.
+func (c *Cluster) lasts(lifetime time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now().Add(max(lifetime*4/5, shortestSession)); c.renewAt.IsZero() || at.Before(c.renewAt) {
+		c.renewAt = at
+	}
+}
+
+// Renew drops the view of the cluster, and all connections once they are idle, unless somebody did
+// so since generation.
+func (c *Cluster) Renew(generation int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if generation == c.generation && time.Since(c.renewed) >= renewEvery {
+		c.replace()
+	}
+}
+
+// Follow has the view of the cluster include topics.
+func (c *Cluster) Follow(topics []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := len(c.topics)
+	for _, topic := range topics {
+		if i, found := slices.BinarySearch(c.topics, topic); !found {
+			c.topics = slices.Insert(c.topics, i, topic)
+		}
+	}
+	if len(c.topics) > known {
+		c.replace()
+	}
+}
+
+func (c *Cluster) replace() {
+	old := c.transport
+	c.transport = c.newTransport()
+	c.generation++
+	c.renewed, c.renewAt = time.Now(), time.Time{}
+	old.CloseIdleConnections()
+}
+
+// Close drops all connections, also those in use.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.transport.CloseIdleConnections()
+	for conn := range c.conns {
+		// A connection that breaks while being closed is as good as closed.
+		_ = conn.Conn.Close()
+	}
+}
+
+// Dialer returns what connects kafka-go's own clients, by TLS and SASL of the options. Close drops
+// these connections, too.
+func (c *Cluster) Dialer() *kafkago.Dialer {
+	return &kafkago.Dialer{ClientID: c.options.ClientID, Timeout: AnswerWithin, DialFunc: c.Dial}
+}
