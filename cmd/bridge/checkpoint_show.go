@@ -126,7 +126,7 @@ func (p *process) openToShow(ctx context.Context) (store.Store, error) {
 	case errors.Is(err, fs.ErrNotExist) && onBus == nil:
 		return nil, noCheckpoint(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return app.LoadCopies(ctx, onBus, newLogger(p.stderr, slog.LevelWarn, "text", p.secrets))
+		return app.LoadCopies(ctx, onBus, newLogger(p.stderr, slog.LevelWarn, "console", p.secrets))
 	case err != nil:
 		return nil, unopened(err)
 	}

@@ -133,13 +133,19 @@ func (p *process) waitLog(cfg *config.Config) *slog.Logger {
 	return newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
 }
 
-// newLogger returns a logger for w: text on a terminal and json otherwise, unless format says
-// which. Each line has its event. Secrets that are known to secrets do not pass.
+// newLogger returns a logger for w: console on a terminal and json otherwise, unless format says
+// which. Each line has its event, which a person does without. Secrets that are known to secrets do
+// not pass.
 func newLogger(w io.Writer, level slog.Level, format string, secrets *config.Redactor) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: secrets.Attr}
-	var handler slog.Handler = slog.NewJSONHandler(w, options)
-	if format == "text" || format == "" && terminal.Is(w) {
+	var handler slog.Handler
+	switch {
+	case format == "console" || format == "" && terminal.Is(w):
+		handler = terminal.NewLogHandler(w, options, logevent.Key)
+	case format == "text":
 		handler = slog.NewTextHandler(w, options)
+	default:
+		handler = slog.NewJSONHandler(w, options)
 	}
 	return slog.New(logevent.NewHandler(handler))
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +100,50 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestLogHandler writes lines for people, within 80 columns, that a terminal does not obey.
+func TestLogHandler(t *testing.T) {
+	var out bytes.Buffer
+	replace := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindString {
+			a.Value = slog.StringValue(strings.ReplaceAll(a.Value.String(), "hunter2", "[redacted]"))
+		}
+		return a
+	}
+	h := NewLogHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: replace}, "event")
+	log := func(h slog.Handler, level slog.Level, message string, args ...any) string {
+		out.Reset()
+		line := slog.NewRecord(time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), level, message, 0)
+		line.Add(args...)
+		if h.Enabled(t.Context(), level) {
+			if err := h.Handle(t.Context(), line); err != nil {
+				t.Error(err)
+			}
+		}
+		return out.String()
+	}
+	for _, c := range []struct{ got, want string }{
+		{log(h, slog.LevelDebug, "no"), ""},
+		{log(h, slog.LevelInfo, "caught up"), "15:04:05 INFO  caught up\n"},
+		{log(h, slog.LevelInfo, "caught up", "event", "caught_up", "a", 1, "b", 2, "stream", "orders", "c", 3, "d", 4),
+			"15:04:05 INFO  caught up stream=orders a=1 b=2 +2 keys\n"},
+		{log(h, slog.LevelWarn, "outage begins", "failures", 1, "error", "connection refused", "remedy", "see to the bus hunter2", "after", time.Second, "dependency", "kafka"),
+			"15:04:05 WARN  outage begins dependency=kafka failures=1 after=1s\n" +
+				"               error: connection refused\n               remedy: see to the bus [redacted]\n"},
+		{log(h, slog.LevelError, "a\x1b[2Jb hunter2", "k", "x\n\x1b]y"), "15:04:05 ERROR a [2Jb [redacted]\n               k: x ]y\n"},
+		{log(h.WithAttrs([]slog.Attr{slog.String("shard", "t")}).WithGroup("g").WithAttrs([]slog.Attr{slog.Int("n", 1)}), slog.LevelInfo, "m", "k", 2, slog.Group("h", "l", 3), slog.Group("", "o", 4)),
+			"15:04:05 INFO  m shard=t g.n=1 g.k=2 +2 keys\n"},
+		{log(h, slog.LevelInfo+2, "m"), "15:04:05 INFO+2 m\n"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	long := log(h, slog.LevelWarn, strings.Repeat("word ", 30), "error", strings.Repeat("why ", 60), "a", strings.Repeat("x", 40), "b", strings.Repeat("y", 40))
+	for line := range strings.Lines(long) {
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("wider than a terminal: %s", line)
+		}
+	}
 }
