@@ -213,6 +213,12 @@ func (p *process) help(root *cobra.Command, args []string) error {
 	switch rest := found.Flags().Args(); {
 	case len(rest) > 0 && found.HasSubCommands():
 		return refuseUnknown(found, rest)
+	case len(rest) == 1 && found.Name() == variablesName:
+		text, err := variablesText(rest[0])
+		if err != nil {
+			return err
+		}
+		return p.print(text)
 	case len(rest) > 0 && isHelp(args[0]):
 		return usageErrorf("bridge help takes the name of a command, or variables: see bridge help")
 	}
@@ -224,24 +230,71 @@ func (p *process) help(root *cobra.Command, args []string) error {
 	return p.print(text.String())
 }
 
-// variablesTopic is a topic of the help.
+// variablesName is a topic of the help.
+const variablesName = "variables"
+
+// variablesTopic is the command of that name, which does nothing but help.
 func variablesTopic() *cobra.Command {
-	c := &cobra.Command{Use: "variables", Short: "list the variables, their defaults and what they mean"}
-	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = io.WriteString(c.OutOrStdout(), variablesText()) })
+	c := &cobra.Command{Use: variablesName, Short: "list the variables, their defaults and what they mean"}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = io.WriteString(c.OutOrStdout(), variablesOverview()) })
 	return c
 }
 
-// variablesText lists all variables by group, with their default and meaning.
-func variablesText() string {
-	const indent = 6
+// variablesOverview names the variables of each group.
+func variablesOverview() string {
+	const indent = 2
 	var text strings.Builder
-	group := ""
-	for _, v := range config.Variables() {
-		if v.Group() != group {
-			group = v.Group()
-			fmt.Fprintf(&text, "\n%s\n", group)
+	text.WriteString(`The variables in groups. What they mean, their values and defaults:
+
+  bridge help variables kafka   of a group, or of names with kafka in them
+  bridge help variables all     of all
+`)
+	ofStream := config.StreamPrefix("<NAME>")
+	for _, group := range variableGroups(config.Variables()) {
+		title := group[0].Group()
+		if strings.HasPrefix(group[0].Name, ofStream) {
+			title += ", each beginning with " + ofStream
 		}
-		fmt.Fprintf(&text, "\n  %s (%s)\n%s%s\n", v.Name, terminal.OneLine(v.Fallback()), strings.Repeat(" ", indent), terminal.Wrap(v.Meaning(), indent))
+		var names []string
+		for _, v := range group {
+			names = append(names, strings.TrimPrefix(v.Name, ofStream))
+		}
+		fmt.Fprintf(&text, "\n%s\n  %s\n", title, terminal.Wrap(strings.Join(names, " "), indent))
 	}
-	return strings.TrimPrefix(text.String(), "\n")
+	return text.String()
+}
+
+// variableGroups returns variables by group.
+func variableGroups(all []config.Variable) (groups [][]config.Variable) {
+	for _, v := range all {
+		if n := len(groups); n == 0 || groups[n-1][0].Group() != v.Group() {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], v)
+	}
+	return groups
+}
+
+// variablesText lists by group the variables that have a word in their name or in that of their
+// group, with their default and meaning; all for the word "all".
+func variablesText(word string) (string, error) {
+	const indent = 6
+	var found []config.Variable
+	for _, v := range config.Variables() {
+		has := func(name string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(word)) }
+		if word == "all" || has(v.Name) || has(v.Group()) {
+			found = append(found, v)
+		}
+	}
+	if len(found) == 0 {
+		return "", usageErrorf("no variable and no group has %q in its name: see bridge help variables", word)
+	}
+	var text strings.Builder
+	for _, group := range variableGroups(found) {
+		fmt.Fprintf(&text, "\n%s\n", group[0].Group())
+		for _, v := range group {
+			fmt.Fprintf(&text, "\n  %s (%s)\n%s%s\n", v.Name, terminal.OneLine(v.Fallback()), strings.Repeat(" ", indent), terminal.Wrap(v.Meaning(), indent))
+		}
+	}
+	return strings.TrimPrefix(text.String(), "\n"), nil
 }

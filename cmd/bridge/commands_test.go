@@ -107,7 +107,12 @@ func TestCommands(t *testing.T) {
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
 		{"check", 2, "", "the configuration is wrong"},
-		{"run", 2, "", "No variable of bridge is set. bridge demo shows events without any."},
+		{"run", 2, "", "No variable of bridge is set, so there is nothing to publish.\n\n  bridge demo "},
+		{"", 2, "", "  bridge help variables  lists the variables; config.example.env"},
+		{"help variables", 0, "bridge help variables kafka", ""},
+		{"help variables kafka", 0, "  BRIDGE_KAFKA_SASL_PASSWORD_FILE (none)\n      File that holds", ""},
+		{"help variables batch_rows", 0, "Defaults for all streams\n\n  BRIDGE_BATCH_ROWS (", ""},
+		{"help variables nothing", 2, "", `no variable and no group has "nothing" in its name`},
 		{"verify --examples", 2, "", "needs a value, as in --examples 10"},
 		{"verify --examples=-1", 2, "", "invalid number of examples"},
 		{"check --help", 0, "Usage:\n  bridge check [flags]\n\nFlags:\n      --json   print the findings as JSON", ""},
@@ -133,7 +138,7 @@ func TestCommands(t *testing.T) {
 
 // TestHelpFitsATerminal: no line of it is wider than 80 columns.
 func TestHelpFitsATerminal(t *testing.T) {
-	for _, topic := range append(commandNames(), "", "variables", "checkpoint", "deadletter") {
+	for _, topic := range append(commandNames(), "", "variables", "variables all", "checkpoint", "deadletter") {
 		got := outcome{}.call(settingsOf{}, append([]string{"help"}, strings.Fields(topic)...)...)
 		for line := range strings.Lines(got.out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
@@ -148,7 +153,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 
 // TestHelpTellsOfEveryVariable: its default and its meaning.
 func TestHelpTellsOfEveryVariable(t *testing.T) {
-	text := strings.Join(strings.Fields(outcome{}.call(settingsOf{}, "help", "variables").out), " ")
+	text := strings.Join(strings.Fields(outcome{}.call(settingsOf{}, "help", "variables", "all").out), " ")
 	for _, v := range config.Variables() {
 		if want := terminal.OneLine(v.Name + " (" + v.Fallback() + ") " + v.Meaning()); v.Meaning() == "" || !strings.Contains(text, want) {
 			t.Errorf("the help lacks %s", want)
@@ -302,7 +307,7 @@ func TestLogger(t *testing.T) {
 	if _, err := config.Load(with("BRIDGE_SINK_URL", "nats://u:"+hidden+"@n").Environ(), secrets); err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range []string{"text", "json"} {
+	for _, format := range []string{"console", "text", "json"} {
 		t.Run("keeps secrets out of a log in "+format, func(t *testing.T) {
 			var out bytes.Buffer
 			logger := newLogger(&out, slog.LevelInfo, format, secrets).With("dsn", "u:"+hidden)

@@ -35,7 +35,9 @@ it. All variables follow.
 	}
 	c.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.Parent().HelpFunc()(c, args)
-		_, _ = io.WriteString(c.OutOrStdout(), "\n"+variablesText())
+		// There are variables.
+		text, _ := variablesText("all")
+		_, _ = io.WriteString(c.OutOrStdout(), "\n"+text)
 	})
 	return c
 }

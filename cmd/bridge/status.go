@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,13 +26,17 @@ func statusCommand(p *process) *cobra.Command {
 	c := newCommand("status", "show the running bridge: its shards, its standby group", `
 It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
 BRIDGE_HTTP_TLS_* beside it. It prints who works and who waits of a standby
-group, and each table with its state, position and highest id, lag, ids that
-were not seen, and last reconcile; then what does not answer, why a table does
-not run, and what to do about it.
+group, and each table with its state, position, lag, ids below the position
+without a row, and last reconcile; then what does not answer, why a table does
+not run, and what to do about it. Of up to 20 tables it says more.
 
-Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
+Exit status: 0 it answered, 1 no answer or no such stream, 2 when the address is
+wrong.
 `)
-	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal, until Ctrl-C;\nwhile the bridge does not answer, say so and ask again")
+	one := selection{}
+	c.Flags().StringVar(&one.stream, "stream", "", "show this stream alone, a `NAME`")
+	c.Flags().StringVar(&one.state, "state", "", "show tables in this `STATE` alone, such as stopped")
+	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal,\nuntil Ctrl-C; while the bridge does not answer,\nsay so and ask again")
 	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		bridge, err := p.newClient()
@@ -38,9 +44,9 @@ Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
 			return err
 		}
 		if *watch {
-			return p.watchStatus(c.Context(), bridge, *asJSON)
+			return p.watchStatus(c.Context(), bridge, one, *asJSON)
 		}
-		status, err := bridge.Status(c.Context())
+		status, err := one.of(c.Context(), bridge)
 		switch {
 		case err != nil:
 			return err
@@ -52,11 +58,23 @@ Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
 	return c
 }
 
-// watchStatus shows the status every 2 s until ctx ends.
-func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, asJSON bool) error {
+// selection says which tables a status shows, all if it is empty.
+type selection struct{ stream, state string }
+
+// of asks for the status of the selected tables.
+func (s selection) of(ctx context.Context, bridge *httpapi.Client) (httpapi.Status, error) {
+	status, err := bridge.StatusOf(ctx, s.stream, s.state)
+	if err == nil && s.stream != "" && len(status.Streams) == 0 {
+		err = fmt.Errorf("the bridge at %s has no stream %q", bridge.Addr, s.stream)
+	}
+	return status, err
+}
+
+// watchStatus shows the status of the selected tables every 2 s until ctx ends.
+func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one selection, asJSON bool) error {
 	screen, encoder := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb"), json.NewEncoder(p.stdout)
 	for w := (statusWatch{}); ; {
-		status, err := bridge.Status(ctx)
+		status, err := one.of(ctx, bridge)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -103,29 +121,58 @@ func (w *statusWatch) next(status *httpapi.Status, err error, now time.Time) (te
 	}{why, w.away.UTC()}
 }
 
-// statusText is a status for people: a table, then a paragraph about each thing that is not well.
+// mostDetailed is how many tables at most have paragraphs though they run.
+const mostDetailed = 20
+
+// statusText is a status for people: a table, then a paragraph about each thing that is not well,
+// and of a few tables about missing ids and backlogs.
 func statusText(s *httpapi.Status, now time.Time) string {
-	var reasons strings.Builder
+	var reasons, details strings.Builder
 	writeOutages(&reasons, s)
-	rows := [][]any{{"STREAM", "TABLE", "STATE", "POSITION", "HIGHEST", "LAG", "ROWS/S", "NOT SEEN", "RECONCILED"}}
+	rows := [][]any{{"STREAM", "TABLE", "STATE", "POSITION", "LAG", "ROWS/S", "MISSING", "RECONCILED"}}
 	for i := range s.Streams {
 		stream := &s.Streams[i]
 		writeReason(&reasons, stream.Name, catchUpReason(&stream.CatchUp), "")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
-			position, notSeen := strconv.FormatUint(one.Position, 10), gapsText(&one.Gaps)
+			position, missing := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled)
 			if one.NoTail {
-				position, notSeen = "-", "ids have no order: reconcile publishes"
+				position, missing = "-", "-"
 			}
-			rows = append(rows, []any{stream.Name, one.Shard, one.State, position, one.Highest, lagText(one.LagSeconds), rateText(one), notSeen, reconciledText(one.Reconcile, now)})
+			rate := strconv.FormatFloat(one.Published.RowsPerSecond, 'f', 0, 64)
+			rows = append(rows, []any{stream.Name, one.Shard, one.State, position, lagText(one.LagSeconds), rate, missing, reconciledText(one.Reconcile, now)})
 			reason, remedy := given(one.Reason), given(one.Remedy)
 			if one.Reason == nil && one.LastError != nil {
 				reason, remedy = "it runs; the last fault was: "+*one.LastError, ""
 			}
-			writeReason(&reasons, stream.Name+" "+one.Shard+", "+one.State, reason, remedy)
+			name := stream.Name + " " + one.Shard
+			writeReason(&reasons, name+", "+one.State, reason, remedy)
+			writeReason(&details, name+", backlog", backlogText(one), "")
+			writeReason(&details, name+", missing ids", gapsText(one), "")
 		}
 	}
-	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + standbyText(s.Standby) + "\n" + terminal.Table(2, rows) + reasons.String()
+	text := fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + terminal.Table(2, rows) + reasons.String()
+	if len(rows)-1 <= mostDetailed {
+		text += details.String()
+	}
+	return text
+}
+
+// totalsText counts all tables by state, nothing for an older bridge, which does not count them.
+func totalsText(t *httpapi.Totals) string {
+	if t == nil {
+		return ""
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(t.States)) {
+		if n := t.States[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return terminal.Wrap(terminal.Count(t.Shards, "table")+": "+strings.Join(parts, ", "), 0) + "\n"
 }
 
 // given is the text that there is, empty where there is none.
@@ -192,40 +239,40 @@ func lagText(lag *float64) string {
 	return seconds(*lag)
 }
 
-// rateText is how many rows a second are published, and how long a backlog takes.
-func rateText(s *httpapi.ShardStatus) string {
-	text := strconv.FormatFloat(s.Published.RowsPerSecond, 'f', 0, 64)
-	if s.Backlog != nil && s.Backlog.SecondsLeft != nil {
+// backlogText says how far a table is behind, nothing while it keeps up.
+func backlogText(s *httpapi.ShardStatus) string {
+	if s.Backlog == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s ids up to %d, %.0f %% done", idsText(s.Backlog.IDs), s.Highest, s.Backlog.Percent)
+	if s.Backlog.SecondsLeft != nil {
 		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
 	}
 	return text
 }
 
-// gapsText says how many ids below the position were not seen.
-func gapsText(g *httpapi.GapsStatus) string {
-	hot := "hot"
-	switch {
-	case g.InFlight > 0 && g.InFlight >= g.Hot:
-		hot = "hot (pending)"
-	case g.InFlight > 0:
-		hot = fmt.Sprintf("hot (%d of them pending)", g.InFlight)
+// gapsText says what becomes of the ids below the position without a row.
+func gapsText(s *httpapi.ShardStatus) string {
+	if s.NoTail {
+		return "its ids have no order: reconcile publishes"
 	}
+	g := &s.Gaps
 	var parts []string
 	for _, one := range []struct {
 		n    uint64
-		name string
-	}{{g.Hot, hot}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
+		text string
+	}{
+		{g.Hot - min(g.Hot, g.InFlight), "looked for at every poll"}, {g.InFlight, "pending: a transaction that is open has inserted them"},
+		{g.Cold, "looked for every minute"}, {g.Unpolled, "no longer looked for: left to reconcile"},
+	} {
 		if one.n > 0 {
-			parts = append(parts, idsText(one.n)+" "+one.name)
+			parts = append(parts, idsText(one.n)+" "+one.text)
 		}
 	}
-	switch {
-	case len(parts) == 0:
-		return "-"
-	case g.OldestSeconds > 0:
-		parts = append(parts, "for "+seconds(g.OldestSeconds))
+	if len(parts) > 0 && g.OldestSeconds > 0 {
+		parts = append(parts, "the oldest for "+seconds(g.OldestSeconds))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }
 
 // idsText writes a number of ids. Where ids hold a time, far more are missing than rows will ever

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -23,25 +24,36 @@ func TestStatusCommand(t *testing.T) {
 	state := httpapi.Status{
 		Started: since, Delivery: "at-least-once",
 		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []httpapi.ShardStatus{
-			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Gaps: httpapi.GapsStatus{Hot: 914360389402118191}, Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
+			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{IDs: 3, Percent: 85, SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Gaps: httpapi.GapsStatus{Hot: 914360389402118191}, Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
 		}}},
 	}
 	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
 	got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status")
 	want := `runs since 2026-01-02T03:04:05Z, at-least-once
+2 tables: 1 running, 1 waiting
 
-STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      ROWS/S          NOT SEEN                                      RECONCILED
-orders  t_0    running  17        20       1.2 s    12, 7.0 s left  3 hot (1 of them pending), 9 cold, for 2 min  not yet
-orders  t_1    waiting  0         0        unknown  0               over 10^17 hot                                -
+STREAM  TABLE  STATE    POSITION  LAG      ROWS/S  MISSING     RECONCILED
+orders  t_0    running  17        1.2 s    12      12          not yet
+orders  t_1    waiting  0         unknown  0       over 10^17  -
 
 orders t_1, waiting
   no such table
   create it
+
+orders t_0, backlog
+  3 ids up to 20, 85 % done, 7.0 s left
+
+orders t_0, missing ids
+  2 looked for at every poll; 1 pending: a transaction that is open has
+  inserted them; 9 looked for every minute; the oldest for 2 min
+
+orders t_1, missing ids
+  over 10^17 looked for at every poll
 `
 	if got.status != exitFine || got.out != want {
 		t.Errorf("%+v", got)
 	}
-	if text := gapsText(&httpapi.GapsStatus{Hot: 1, InFlight: 1}); text != "1 hot (pending)" {
+	if text := gapsText(&httpapi.ShardStatus{Gaps: httpapi.GapsStatus{Hot: 1, InFlight: 1}}); text != "1 pending: a transaction that is open has inserted them" {
 		t.Errorf("one id that is pending shows as %q", text)
 	}
 	state.Standby = &httpapi.StandbyStatus{Group: "g"}
@@ -51,6 +63,49 @@ orders t_1, waiting
 		t.Errorf("%v, %+v", err, asJSON)
 	}
 	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, exitFailed, "127.0.0.1:1", "status")
+}
+
+// TestStatusOfSome shows the stream and the state that are asked for, and no detail of many tables.
+func TestStatusOfSome(t *testing.T) {
+	state := httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{Name: "stock", State: "stopped", Shards: []httpapi.ShardStatus{{Shard: "stock", State: "stopped"}}}, {Name: "orders", State: "stopped"}}}
+	for i := range 30 {
+		state.Streams[1].Shards = append(state.Streams[1].Shards, httpapi.ShardStatus{Shard: fmt.Sprintf("t_%02d", i), State: "running", Gaps: httpapi.GapsStatus{Cold: 1}})
+	}
+	state.Streams[1].Shards[17].State, state.Streams[1].Shards[17].Reason = "stopped", httpapi.Given("no such table")
+	env := settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}
+	const all, details = "31 tables: 29 running, 2 stopped", "looked for every minute"
+	for _, c := range []struct {
+		line          string
+		has, lacks    []string
+		status, lines int
+	}{
+		{"status", []string{all, "t_00", "t_17", "stock", "no such table"}, []string{details}, 0, 38},
+		{"status --stream stock", []string{all, "stock "}, []string{"t_17"}, 0, 5},
+		{"status --stream orders --state stopped", []string{all, "t_17", "no such table", details}, []string{"t_00", "stock"}, 0, 11},
+		{"status --state stopped", []string{"t_17", "stock "}, []string{"t_00"}, 0, 12},
+		{"status --state waiting", []string{all}, []string{"t_17"}, 0, 4},
+		{"status --state lost", []string{"state must be one of stopped, degraded"}, nil, 1, 1},
+		{"status --stream none", []string{`no stream "none"`}, nil, 1, 1},
+	} {
+		got := outcome{}.call(env, strings.Fields(c.line)...)
+		text := got.out + got.err
+		for _, one := range c.has {
+			if !strings.Contains(text, one) {
+				t.Errorf("%s lacks %q: %s", c.line, one, text)
+			}
+		}
+		for _, one := range c.lacks {
+			if strings.Contains(text, one) {
+				t.Errorf("%s has %q: %s", c.line, one, text)
+			}
+		}
+		if got.status != c.status || strings.Count(text, "\n") != c.lines {
+			t.Errorf("%s: status %d, %d lines: %s", c.line, got.status, strings.Count(text, "\n"), text)
+		}
+	}
+	if got := mustCall(t, env, exitFine, "", "status --json --stream stock"); strings.Contains(got.out, "t_17") {
+		t.Error("as JSON it shows another stream")
+	}
 }
 
 // TestStatusTextOfAStandby says which process works, and why one that waits does not.

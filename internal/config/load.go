@@ -220,16 +220,24 @@ type Error struct {
 	Unset bool
 }
 
+// unset says what to do where nothing is configured yet.
+const unset = `No variable of bridge is set, so there is nothing to publish.
+
+  bridge demo            shows events within seconds, without any variable
+  bridge help variables  lists the variables; config.example.env has them all,
+                         and --env-file reads such a file
+
+`
+
 // Error returns one line a fault, in the order of the variables.
 func (e *Error) Error() string {
 	var b strings.Builder
+	if e.Unset {
+		b.WriteString(unset)
+	}
 	b.WriteString("the configuration is wrong:")
 	for _, f := range e.Faults {
 		fmt.Fprintf(&b, "\n  %s: %s", printable(f.Variable), strings.Join(strings.Fields(f.Text), " "))
-	}
-	if e.Unset {
-		b.WriteString("\nNo variable of bridge is set. bridge demo shows events without any.\n" +
-			"bridge help variables lists them, --env-file reads a file of them, and\nconfig.example.env is one to copy.")
 	}
 	return b.String()
 }

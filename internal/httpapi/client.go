@@ -67,6 +67,21 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return c.status(ctx, "/api/v1/status")
 }
 
+// StatusOf is Status of the streams and tables that are selected: of one stream unless it is empty,
+// in one state unless that is.
+func (c *Client) StatusOf(ctx context.Context, stream, state string) (Status, error) {
+	if stream == "" && state == "" {
+		return c.Status(ctx)
+	}
+	query := url.Values{"streams": {strconv.Itoa(maxListed)}}
+	for name, value := range map[string]string{"stream": stream, "state": state} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return c.status(ctx, "/api/v1/status?"+query.Encode())
+}
+
 // Working is Status of the process of the standby group that works, or of the one that is asked
 // where it works alone.
 func (c *Client) Working(ctx context.Context) (Status, error) {
