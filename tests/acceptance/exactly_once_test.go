@@ -151,11 +151,12 @@ func TestAChangeOfDelivery(t *testing.T) {
 func changeOfDelivery(t *testing.T, b *world.Bus) {
 	w, p, points := exactlyOnce(t, b)
 	_, stop := w.Write()
+	// Else a transaction that was left open would be waited for for 60 to 80 s.
+	p.Env[failpoint.TransactionVariable] = "10s"
 	mode := func(delivery string) {
 		t.Helper()
 		p.Env["BRIDGE_DELIVERY"] = delivery
 		p.Start()
-		// A transaction that was left open ends after 80 s at most.
 		p.CaughtUp(3*time.Minute, delivery)
 	}
 	delete(p.Env, "BRIDGE_KAFKA_TRANSACTIONAL_ID")

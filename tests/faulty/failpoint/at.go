@@ -39,12 +39,16 @@ func Shift(point Point) time.Duration {
 	return by
 }
 
-// SyncVariable is the environment variable that says how often the store is made durable.
-const SyncVariable = "BRIDGE_TEST_SYNC_EVERY"
+// Environment variables with times that make a test wait: how often the store is made durable, and
+// after how long Kafka aborts a transaction that was left.
+const (
+	SyncVariable        = "BRIDGE_TEST_SYNC_EVERY"
+	TransactionVariable = "BRIDGE_TEST_TRANSACTION_TIMEOUT"
+)
 
-// Every returns what SyncVariable says, otherwise without it.
-func Every(otherwise time.Duration) time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(SyncVariable)); err == nil {
+// Time returns what a variable says, otherwise without it.
+func Time(variable string, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(variable)); err == nil {
 		return d
 	}
 	return otherwise
