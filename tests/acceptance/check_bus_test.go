@@ -27,17 +27,17 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		table, e := shop(t, server)
 		name := table.Name + "_topic"
 		e = e.With(b.Env()).With(world.Env{"BRIDGE_STREAM_ORDERS_DESTINATION": name, "BRIDGE_DEAD_LETTER": name + "_dead"})
-		if r := world.Check(t, e); len(r.Find("no-topic")) != 2 || len(r.Findings()) != 2 || !strings.Contains(r.Find("no-topic")[0].Statement, "--create --topic "+name) {
-			t.Errorf("found %+v", r.Findings())
+		if r := runCheck(t, e); len(r.find("no-topic")) != 2 || len(r.findings()) != 2 || !strings.Contains(r.find("no-topic")[0].Statement, "--create --topic "+name) {
+			t.Errorf("found %+v", r.findings())
 		}
 		size, cleanup := "1000", "compact,delete"
 		b.Kafka.CreateTopic(t, name, 3, map[string]*string{"max.message.bytes": &size, "cleanup.policy": &cleanup})
 		b.Kafka.CreateTopic(t, name+"_dead", 1, nil)
-		r := world.Check(t, e)
-		if len(r.Find("topic-message-size")) != 1 || len(r.Find("topic-compacted")) != 1 || r.Severity != "note" {
-			t.Errorf("found %+v", r.Findings())
+		r := runCheck(t, e)
+		if len(r.find("topic-message-size")) != 1 || len(r.find("topic-compacted")) != 1 || r.Severity != "note" {
+			t.Errorf("found %+v", r.findings())
 		}
-		if got := r.Summary("sink"); !strings.Contains(got, name+" has 3 partitions") {
+		if got := r.summary("sink"); !strings.Contains(got, name+" has 3 partitions") {
 			t.Errorf("the sink is summed up as %q", got)
 		}
 	})
@@ -57,8 +57,8 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		mustFind(t, named, "unsafe", "stream-subject", table.Name+".OrdersModifiedEvent")
 		config.Subjects = []string{table.Name + ".OrdersAddedEvent", table.Name + ".OrdersModifiedEvent"}
 		update(t, b, config)
-		if r := world.Check(t, named); len(r.Find("stream-subject")) != 1 || !strings.Contains(r.Find("stream-subject")[0].What, "OrdersDeletedEvent") {
-			t.Errorf("found %+v", r.Findings())
+		if r := runCheck(t, named); len(r.find("stream-subject")) != 1 || !strings.Contains(r.find("stream-subject")[0].What, "OrdersDeletedEvent") {
+			t.Errorf("found %+v", r.findings())
 		}
 		config.Subjects = append(config.Subjects, table.Name+".OrdersDeletedEvent")
 		update(t, b, config)
@@ -67,10 +67,10 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		mustFind(t, keyed, "warning", "stream-subject", "only a part")
 		config.Subjects, config.Duplicates, config.MaxMsgs, config.MaxMsgSize = []string{table.Name + ".>"}, 30*time.Second, 10, 500
 		update(t, b, config)
-		r := world.Check(t, e)
+		r := runCheck(t, e)
 		for _, code := range []string{"stream-duplicates", "stream-discards", "stream-message-size"} {
-			if f := r.Find(code); len(f) != 1 || f[0].Severity != "note" {
-				t.Errorf("%s: found %+v", code, r.Findings())
+			if f := r.find(code); len(f) != 1 || f[0].Severity != "note" {
+				t.Errorf("%s: found %+v", code, r.findings())
 			}
 		}
 		if n := stream.CachedInfo().State.Msgs; n != 0 || b.Count(t, table.Name) != 0 {

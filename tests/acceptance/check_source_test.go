@@ -71,7 +71,7 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 			if !test.heals {
 				return
 			}
-			for _, f := range world.Check(t, e).Findings() {
+			for _, f := range runCheck(t, e).findings() {
 				table.Exec(f.Statement)
 				t.Logf("typed: %s", f.Statement)
 			}
@@ -124,24 +124,24 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 	t.Parallel()
 	t.Run("a stride", func(t *testing.T) {
 		table, e := shop(t, testenv.StartMariaDB(t, "--auto-increment-increment=3", "--innodb-lock-wait-timeout=100", "--default-time-zone=+08:00"))
-		r := world.Check(t, e)
-		if f := r.Find("stride"); len(f) != 1 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "every 3rd id") {
-			t.Errorf("found %+v", r.Findings())
+		r := runCheck(t, e)
+		if f := r.find("stride"); len(f) != 1 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "every 3rd id") {
+			t.Errorf("found %+v", r.findings())
 		} else {
 			table.Exec(f[0].Statement)
 		}
-		if f := r.Find("lock-wait"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].Do, "2m0s") {
-			t.Errorf("found %+v", r.Findings())
+		if f := r.find("lock-wait"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].Do, "2m0s") {
+			t.Errorf("found %+v", r.findings())
 		}
-		if f := r.Find("log-flush"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].What, "innodb_flush_log_at_trx_commit=2") {
+		if f := r.find("log-flush"); len(f) != 1 || f[0].Severity != "note" || !strings.Contains(f[0].What, "innodb_flush_log_at_trx_commit=2") {
 			t.Errorf("found %+v", f)
 		} else {
 			table.Exec(f[0].Statement)
-			if f := world.Check(t, e).Find("log-flush"); len(f) > 0 {
+			if f := runCheck(t, e).find("log-flush"); len(f) > 0 {
 				t.Errorf("found %+v", f)
 			}
 		}
-		if got := r.Summary("stream"); !strings.Contains(got, "ids strided (auto_increment_increment is 3)") {
+		if got := r.summary("stream"); !strings.Contains(got, "ids strided (auto_increment_increment is 3)") {
 			t.Errorf("the stream is summed up as %q", got)
 		}
 		mustFind(t, e, "note", "lock-wait")

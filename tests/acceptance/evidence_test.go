@@ -21,7 +21,7 @@ func TestABlipOfReadOnly(t *testing.T) {
 	server := testenv.StartMariaDB(t)
 	l := newRows(t, server, steadily(15*time.Second))
 	holds := world.Env{"BRIDGE_GAP_POLICY": "hold"}
-	tailers := []*world.Publisher{tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "kafka", holds), tailBriefly(l, world.NATSBus(testenv.NATS(t)), "nats", holds)}
+	tailers := []*tailer{tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "kafka", holds), tailBriefly(l, world.NATSBus(testenv.NATS(t)), "nats", holds)}
 	wait, _ := l.Write()
 	inFlight := func(n uint64) func() bool {
 		return func() bool {
@@ -58,7 +58,7 @@ func TestABlipOfReadOnly(t *testing.T) {
 	world.Eventually(t, time.Minute, "the transaction shows as in flight after all", inFlight(3))
 	world.Pause(hotTime + 2*time.Second)
 	for _, d := range tailers {
-		if n := d.Above(first); n > 0 {
+		if n := d.above(first); n > 0 {
 			t.Errorf("%s published %d rows behind an open transaction", d.Name, n)
 		}
 		t.Logf("%s: page and evidence differed %d times", d.Name, strings.Count(d.Log.String(), "read from different servers"))
@@ -67,8 +67,8 @@ func TestABlipOfReadOnly(t *testing.T) {
 	wait()
 	for _, d := range tailers {
 		// What was rolled back at the end holds up the rows behind it for the hot time.
-		d.Complete(world.Orders, hotTime+time.Minute)
-		if a := d.MustMatch(world.Orders, world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
+		d.complete(hotTime + time.Minute)
+		if a := d.mustMatch(world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
 			t.Errorf("%d late rows under hold", a.Late())
 		}
 	}

@@ -23,7 +23,7 @@ func TestAKeyThatMayBeNull(t *testing.T) {
 		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_STREAM_ITEMS_TABLE": "items",
 		"BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "a,b", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, w.Name+"_items"),
 	})
-	if found := answered(t, e).Find("key-null"); len(found) != 1 || found[0].Severity != "note" {
+	if found := answered(t, e).find("key-null"); len(found) != 1 || found[0].Severity != "note" {
 		t.Errorf("check finds %+v", found)
 	}
 	d := world.NewDaemon(t, world.Binary(t, false), e)

@@ -71,7 +71,8 @@ func aCopyIsStarted(i *interleaving) {
 	i.publishes(func() { i.update("a", 2) })
 	env := i.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + copied})
 	delete(env, "BRIDGE_HTTP_ADDR")
-	younger := &interleaving{Publisher: i.With(i.T), proxy: i.proxy}
+	publisher := *i.Publisher
+	younger := &interleaving{Publisher: &publisher, proxy: i.proxy}
 	younger.Daemon = world.NewDaemon(i.T, i.Path, env)
 	count := i.count()
 	younger.restart()

@@ -25,26 +25,40 @@ const (
 	scrapeEvery = 5 * time.Millisecond
 )
 
+// scraping is what /metrics said at a moment.
+type scraping struct {
+	at                             time.Time
+	rows, late, inFlight, reserved float64
+}
+
+func scrape(d *world.Publisher) scraping {
+	_, body := d.Get("/metrics")
+	return scraping{
+		at: time.Now(), rows: world.SumOf(body, "bridge_records_total"), late: world.SumOf(body, "bridge_late_records_total"),
+		inFlight: world.SumOf(body, "bridge_ids_in_flight"), reserved: world.SumOf(body, "bridge_inflight_bytes"),
+	}
+}
+
 // drains commits and waits until all rows are published. It returns the rows a second since the
 // first of them were: how long that takes is a poll and chance.
 func drains(d *world.Publisher, open *world.Transaction) float64 {
 	d.T.Helper()
-	var first world.Scrape
-	from := d.Scrape().Rows
+	var first scraping
+	from := scrape(d).rows
 	if err := open.Tx.Commit(); err != nil {
 		d.T.Fatal(err)
 	}
 	for deadline := time.Now().Add(2 * time.Minute); ; world.Pause(scrapeEvery) {
-		s := d.Scrape()
+		s := scrape(d)
 		switch {
-		case s.Rows == from:
-		case first.Rows == 0:
+		case s.rows == from:
+		case first.rows == 0:
 			first = s
-		case s.Rows >= from+lateRows:
-			return (s.Rows - first.Rows) / s.At.Sub(first.At).Seconds()
+		case s.rows >= from+lateRows:
+			return (s.rows - first.rows) / s.at.Sub(first.at).Seconds()
 		}
-		if s.Reserved > 32<<20 {
-			d.T.Errorf("%v bytes in flight", s.Reserved)
+		if s.reserved > 32<<20 {
+			d.T.Errorf("%v bytes in flight", s.reserved)
 		}
 		if time.Now().After(deadline) {
 			d.T.Fatalf("%s has not published %d rows", d.Name, lateRows)
@@ -67,19 +81,19 @@ func TestLateRowsKeepUpWithTheTail(t *testing.T) {
 			d := l.Publish(open(), world.Publishing{Name: "late", Env: world.Env{"BRIDGE_STABILITY_WINDOW": "0s"}})
 			d.Start()
 			l.Insert("first", 1)
-			world.Eventually(t, time.Minute, "the first row", func() bool { return d.Scrape().Rows == 1 })
+			world.Eventually(t, time.Minute, "the first row", func() bool { return scrape(d).rows == 1 })
 			var tail, late []float64
 			ratio := func() float64 { return median(late) / median(tail) }
 			for round := 0; round < lateRounds || round < mostLateRounds && ratio() < leastRatio; round++ {
 				tail = append(tail, drains(d, l.Begin(fmt.Sprint("tail", round), lateRows)))
 				// The metric is up to a second old: it may still show the ids of the round before.
-				world.Eventually(t, time.Minute, "no id is in flight", func() bool { return d.Scrape().InFlight == 0 })
+				world.Eventually(t, time.Minute, "no id is in flight", func() bool { return scrape(d).inFlight == 0 })
 				open := l.Begin(fmt.Sprint("late", round), lateRows)
 				l.Insert(fmt.Sprint("above", round), 1)
-				world.Eventually(t, time.Minute, "all ids are in flight", func() bool { return d.Scrape().InFlight == lateRows })
+				world.Eventually(t, time.Minute, "all ids are in flight", func() bool { return scrape(d).inFlight == lateRows })
 				late = append(late, drains(d, open))
 			}
-			if got, want := d.Scrape().Late, lateRows*len(late); got < float64(want) {
+			if got, want := scrape(d).late, lateRows*len(late); got < float64(want) {
 				t.Errorf("%v late rows, want %d: the test shows nothing", got, want)
 			}
 			t.Logf("late rows of %d a transaction: %.0f rows/s, the tail %.0f rows/s, ratio %.2f", lateRows, median(late), median(tail), ratio())

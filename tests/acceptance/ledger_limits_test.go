@@ -39,12 +39,12 @@ func TestWithoutEvidence(t *testing.T) {
 	})
 	long.Commit()
 	wait()
-	patient.Complete(world.Orders, sweepTime+time.Minute)
+	patient.complete(sweepTime + time.Minute)
 
 	t.Run("comes late, within a sweep once it is cold", func(t *testing.T) {
-		a := patient.MustMatch(world.Orders, world.Expect{Steady: true})
-		patient.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
-		if at, ok := patient.Arrived(short.Rows[0].Token); !ok || at.Sub(short.Rows[0].CommitEnded) > time.Second+world.Slack+patient.NoiseOf(1) {
+		a := patient.mustMatch(world.Expect{Steady: true})
+		patient.bounded("all", a.Delay(), 1, sweepTime+time.Second+slack)
+		if at, ok := patient.arrived(short.Rows[0].Token); !ok || at.Sub(short.Rows[0].CommitEnded) > time.Second+slack+patient.noiseOf(1) {
 			t.Errorf("what committed while it was hot came after %s (%v)", at.Sub(short.Rows[0].CommitEnded), ok)
 		}
 	})
@@ -67,7 +67,7 @@ func TestWithoutEvidence(t *testing.T) {
 
 // commitsWhileHot commits a transaction when programs have passed its ids, while those are hot. On
 // a machine that is held for too long meanwhile, it begins another one.
-func commitsWhileHot(l *world.World, programs ...*world.Publisher) *world.Transaction {
+func commitsWhileHot(l *world.World, programs ...*tailer) *world.Transaction {
 	l.T.Helper()
 	for try := range 10 {
 		begun, short := time.Now(), l.Begin(fmt.Sprintf("short-%d", try), 3)
@@ -104,18 +104,18 @@ func TestAStartAtTheLatestRow(t *testing.T) {
 			if start != "latest" {
 				at = "23"
 			}
-			d := l.Tail(b, "from_"+strings.ReplaceAll(start, " ", "_"), world.Env{"BRIDGE_STREAM_ORDERS_START": at})
+			d := plainTail(l, b, "from_"+strings.ReplaceAll(start, " ", "_"), world.Env{"BRIDGE_STREAM_ORDERS_START": at})
 			world.Eventually(t, time.Minute, "the start is saved", func() bool { return d.Position(world.Orders) == 23 })
 			l.Insert("behind", 5)
 			world.Eventually(t, time.Minute, "rows behind the start", func() bool { return d.Tape().Count() == 5 })
 			open.Commit()
 			world.Eventually(t, time.Minute, "rows that were open at the start", func() bool { return d.Tape().Count() == 8 })
 			for i := range 3 {
-				if at, ok := d.Arrived(fmt.Sprintf("open-%d", i+1)); !ok || at.Before(open.Rows[i].CommitBegun) {
+				if at, ok := d.arrived(fmt.Sprintf("open-%d", i+1)); !ok || at.Before(open.Rows[i].CommitBegun) {
 					t.Errorf("open-%d arrived: %v, at %s", i+1, ok, at)
 				}
 			}
-			if _, ok := d.Arrived("before-1"); ok {
+			if _, ok := d.arrived("before-1"); ok {
 				t.Error("a row from before the start was published")
 			}
 		})
@@ -134,11 +134,11 @@ func TestAFileOfSQLite(t *testing.T) {
 				IDs: ids, Writers: 4, Commits: 2000, Rate: 200,
 				Mix: workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05, Delete: 0.01},
 			})
-			d := l.Tail(world.NATSBus(testenv.NATS(t)), "file", world.Env{"BRIDGE_ID_ORDER": order, "BRIDGE_STABILITY_WINDOW": "0s"})
+			d := plainTail(l, world.NATSBus(testenv.NATS(t)), "file", world.Env{"BRIDGE_ID_ORDER": order, "BRIDGE_STABILITY_WINDOW": "0s"})
 			l.Run()
-			d.Complete(world.Orders, time.Minute)
-			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
-			d.Bounded("all", a.Delay(), 0.99, world.Slack)
+			d.complete(time.Minute)
+			a := d.mustMatch(world.Expect{Steady: true})
+			d.bounded("all", a.Delay(), 0.99, slack)
 			if (a.Late() > 0) != (order == "segmented") {
 				t.Errorf("%d late rows", a.Late())
 			}

@@ -32,34 +32,34 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	occupy(t)
 	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
 	l := newRows(t, testenv.MariaDB(t), unruly())
-	atOnce := l.Tail(kafka, "at_once", world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})
-	windowed := l.Tail(nats, "windowed", nil)
+	atOnce := plainTail(l, kafka, "at_once", world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})
+	windowed := plainTail(l, nats, "windowed", nil)
 	// On Kafka, since JetStream drops repeats. Without CREATED the time of an event is a clock's,
 	// and a repeat must have the same one still.
-	killed := l.Tail(kafka, "killed", world.Env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
+	killed := plainTail(l, kafka, "killed", world.Env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
 	stop := killed.KillEvery(2*time.Second, 5*time.Second)
 	l.Run()
 	stop()
-	for _, d := range []*world.Publisher{atOnce, windowed, killed} {
-		d.Complete(world.Orders, time.Minute)
+	for _, d := range []*tailer{atOnce, windowed, killed} {
+		d.complete(time.Minute)
 	}
 
 	t.Run("arrive at once without a window", func(t *testing.T) {
-		a := atOnce.MustMatch(world.Orders, world.Expect{Steady: true})
-		atOnce.Bounded("all", a.Delay(), 0.5, world.Slack/2)
-		atOnce.Bounded("all", a.Delay(), 0.99, world.Slack)
-		atOnce.Bounded("late rows", a.Delays["late"], 0.99, world.Slack)
+		a := atOnce.mustMatch(world.Expect{Steady: true})
+		atOnce.bounded("all", a.Delay(), 0.5, slack/2)
+		atOnce.bounded("all", a.Delay(), 0.99, slack)
+		atOnce.bounded("late rows", a.Delays["late"], 0.99, slack)
 		if a.Late() == 0 {
 			t.Error("no row was late: the test shows nothing")
 		}
 	})
 	t.Run("arrive behind the default window", func(t *testing.T) {
-		a := windowed.MustMatch(world.Orders, world.Expect{Steady: true})
-		windowed.Bounded("all", a.Delay(), 0.99, time.Second+world.Slack)
-		windowed.Bounded("late rows", a.Delays["late"], 0.99, world.Slack)
+		a := windowed.mustMatch(world.Expect{Steady: true})
+		windowed.bounded("all", a.Delay(), 0.99, time.Second+slack)
+		windowed.bounded("late rows", a.Delays["late"], 0.99, slack)
 	})
 	t.Run("arrive over kills", func(t *testing.T) {
-		if a := killed.MustMatch(world.Orders, world.Expect{}); a.Repeated == 0 {
+		if a := killed.mustMatch(world.Expect{}); a.Repeated == 0 {
 			t.Log("no kill hit a batch in flight")
 		}
 	})
@@ -74,10 +74,10 @@ func TestTheStrictlyOrderedIssuer(t *testing.T) {
 		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 5 * time.Second, LongShare: 0.02},
 		Mix:  workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05},
 	})
-	d := l.Tail(world.NATSBus(testenv.NATS(t)), "ordered", world.Env{"BRIDGE_STABILITY_WINDOW": "100ms"})
+	d := plainTail(l, world.NATSBus(testenv.NATS(t)), "ordered", world.Env{"BRIDGE_STABILITY_WINDOW": "100ms"})
 	l.Run()
-	d.Complete(world.Orders, time.Minute)
-	if a := d.MustMatch(world.Orders, world.Expect{}); a.Late() == 0 {
+	d.complete(time.Minute)
+	if a := d.mustMatch(world.Expect{}); a.Late() == 0 {
 		t.Error("no row was late: the test shows nothing")
 	}
 }
@@ -102,11 +102,11 @@ func TestSegmentWriters(t *testing.T) {
 			})
 			b := []*world.Bus{world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))}[i]
 			window := time.Duration(i) * time.Second
-			d := l.Tail(b, "segments", world.Env{"BRIDGE_ID_ORDER": "segmented", "BRIDGE_STABILITY_WINDOW": window.String()})
+			d := plainTail(l, b, "segments", world.Env{"BRIDGE_ID_ORDER": "segmented", "BRIDGE_STABILITY_WINDOW": window.String()})
 			l.Run()
-			d.Complete(world.Orders, time.Minute)
-			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
-			d.Bounded("all", a.Delay(), 0.99, window+world.Slack)
+			d.complete(time.Minute)
+			a := d.mustMatch(world.Expect{Steady: true})
+			d.bounded("all", a.Delay(), 0.99, window+slack)
 			if a.Late() == 0 {
 				t.Error("no row was late: the test shows nothing")
 			}
@@ -118,7 +118,7 @@ func TestSegmentWriters(t *testing.T) {
 const timesVariable = "BRIDGE_TEST_TIMES"
 
 // hotTime is how long vacant ids are hot, sweepTime how often cold ones are looked for, in the
-// programs of tailBriefly: a row that only a sweep finds mostly comes after more than world.Slack.
+// programs of tailBriefly: a row that only a sweep finds mostly comes after more than slack.
 // The soak waits for the times that users have with MariaDB's defaults.
 var hotTime, sweepTime = func() (hot, sweep time.Duration) {
 	if world.Soak {
@@ -127,18 +127,18 @@ var hotTime, sweepTime = func() (hot, sweep time.Duration) {
 	return 8 * time.Second, 16 * time.Second
 }()
 
-// tailBriefly is tail with hotTime and sweepTime; where more sets BRIDGE_GAP_TTL it is the hot
+// tailBriefly is plainTail with hotTime and sweepTime; where more sets BRIDGE_GAP_TTL it is the hot
 // time, too.
-func tailBriefly(l *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
+func tailBriefly(l *world.World, b *world.Bus, name string, more world.Env) *tailer {
 	l.T.Helper()
 	if world.Soak {
-		return l.Tail(b, name, more)
+		return plainTail(l, b, name, more)
 	}
 	times := fmt.Sprintf("hot_time=%s,sweep=%s", hotTime, sweepTime)
 	if more["BRIDGE_GAP_TTL"] != "" {
 		times += fmt.Sprintf(",gap_ttl=%s", hotTime)
 	}
-	return l.TailFaulty(b, name, world.Env{timesVariable: times}.With(more))
+	return tail(l, b, name, world.Faulty(l.T), world.Env{timesVariable: times}.With(more))
 }
 
 // strayID is the id of a row that was inserted by mistake.
@@ -181,7 +181,7 @@ func TestAStrayHighID(t *testing.T) {
 	if log := d.Log.String(); strings.Count(log, "stray_id=9000000000000000000") != 1 {
 		t.Errorf("the log does not name the stray id once:\n%s", log)
 	}
-	if found := world.Check(t, e.With(world.Env{"BRIDGE_CHECKPOINT_URL": d.Env["BRIDGE_CHECKPOINT_URL"]})).Find("stray-id"); len(found) != 1 ||
+	if found := runCheck(t, e.With(world.Env{"BRIDGE_CHECKPOINT_URL": d.Env["BRIDGE_CHECKPOINT_URL"]})).find("stray-id"); len(found) != 1 ||
 		!strings.Contains(found[0].Statement, "bridge checkpoint set facts facts 110") {
 		t.Errorf("check finds %+v", found)
 	}

@@ -45,26 +45,26 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 		return len(shards) == 1 && shards[0].Gaps.InFlight >= 3001
 	})
 	world.Pause(length)
-	if n := hold.Above(first); n > 0 {
+	if n := hold.above(first); n > 0 {
 		t.Errorf("hold published %d rows behind an open transaction", n)
 	}
 	one.Commit()
 	many.Commit()
 	wait()
-	late.Complete(world.Orders, time.Minute)
+	late.complete(time.Minute)
 	// What was rolled back at the end holds up the rows behind it for the hot time.
-	hold.Complete(world.Orders, hotTime+time.Minute)
+	hold.complete(hotTime + time.Minute)
 
 	t.Run("comes when it commits, and nothing else waits under late", func(t *testing.T) {
-		a := late.MustMatch(world.Orders, world.Expect{Steady: true})
-		late.Bounded("all", a.Delay(), 1, time.Second+world.Slack)
-		late.Bounded("the open transactions' rows", a.Delays["late"], 1, world.Slack)
+		a := late.mustMatch(world.Expect{Steady: true})
+		late.bounded("all", a.Delay(), 1, time.Second+slack)
+		late.bounded("the open transactions' rows", a.Delays["late"], 1, slack)
 		if a.Late() < 3001 {
 			t.Errorf("%d late rows, want at least 3001", a.Late())
 		}
 	})
 	t.Run("keeps everything behind it waiting under hold, then all come in strict order", func(t *testing.T) {
-		if a := hold.MustMatch(world.Orders, world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
+		if a := hold.mustMatch(world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
 			t.Errorf("%d late rows under hold", a.Late())
 		}
 	})
@@ -89,9 +89,9 @@ func TestStrides(t *testing.T) {
 			l := newRows(t, server, opts)
 			d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "strides", world.Env{"BRIDGE_ID_ORDER": order})
 			l.Run()
-			d.Complete(world.Orders, sweepTime+time.Minute)
-			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
-			d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
+			d.complete(sweepTime + time.Minute)
+			a := d.mustMatch(world.Expect{Steady: true})
+			d.bounded("all", a.Delay(), 1, sweepTime+time.Second+slack)
 			if a.Late() == 0 {
 				t.Error("no row was late: the test shows nothing")
 			}
@@ -149,14 +149,14 @@ func TestAStatementThatStalls(t *testing.T) {
 	l.RecordCommitted(rows, released)
 	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Fate: workload.RolledBack, Begun: begun})
 	wait()
-	d.Complete(world.Orders, sweepTime+time.Minute)
-	a := d.MustMatch(world.Orders, world.Expect{Steady: true})
-	d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
+	d.complete(sweepTime + time.Minute)
+	a := d.mustMatch(world.Expect{Steady: true})
+	d.bounded("all", a.Delay(), 1, sweepTime+time.Second+slack)
 	if a.Late() < n {
 		t.Errorf("%d late rows, want at least %d", a.Late(), n)
 	}
 	// The first row was inserted before the wait, and so in flight all the time.
-	if at, ok := d.Arrived("stalled-1"); !ok || at.Sub(released) > time.Second+world.Slack+d.NoiseOf(1) {
+	if at, ok := d.arrived("stalled-1"); !ok || at.Sub(released) > time.Second+slack+d.noiseOf(1) {
 		t.Errorf("the row that was in flight came %s after the wait (%v)", at.Sub(released), ok)
 	}
 }
@@ -203,8 +203,8 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 		l.Exec("INSERT INTO orders (id, entity, token, body) VALUES (?, ?, ?, '')", id, rows[0].Entity, rows[0].Token)
 		l.RecordCommitted(rows, begun)
 	}
-	d.Complete(world.Orders, sweepTime+time.Minute)
-	if a := d.MustMatch(world.Orders, world.Expect{}); a.Late() != 4 {
+	d.complete(sweepTime + time.Minute)
+	if a := d.mustMatch(world.Expect{}); a.Late() != 4 {
 		t.Errorf("%d late rows, want 4", a.Late())
 	}
 }

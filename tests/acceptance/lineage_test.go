@@ -144,10 +144,10 @@ func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, row
 		}
 		f.Start()
 	}
-	if found := world.Check(t, second.Env).Find("other-database"); len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "/"+f.name) {
+	if found := runCheck(t, second.Env).find("other-database"); len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "/"+f.name) {
 		t.Errorf("check finds %+v", found)
 	}
-	if found := world.Check(t, f.Daemon.Env).Find("other-database"); len(found) > 0 {
+	if found := runCheck(t, f.Daemon.Env).find("other-database"); len(found) > 0 {
 		t.Errorf("check of the first one finds %+v", found)
 	}
 	f.exec(testenv.MariaDB(t), fmt.Sprintf("INSERT INTO %s.facts (token) VALUES ('last'); INSERT INTO %[1]s.parts (token) VALUES ('last')", f.name))

@@ -44,7 +44,7 @@ func TestManyThatVanishAtOnceAreNoDeletes(t *testing.T) {
 			guarded(p, func() { c.strike(s) })
 			c.agree(p)
 			goesOn(p)
-			p.MustVerify()
+			mustVerify(p.T, p.Env)
 		})
 	}
 }

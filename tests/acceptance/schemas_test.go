@@ -25,7 +25,7 @@ func TestSchemasOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSchemaOf(t, name)
-			for _, g := range answered(t, s.daemon.Env).Findings() {
+			for _, g := range answered(t, s.daemon.Env).findings() {
 				if g.Severity == "unsafe" {
 					t.Errorf("check finds %+v", g)
 				}

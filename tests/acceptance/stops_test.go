@@ -101,7 +101,7 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 
 	insert(1)
 	d.Env["BRIDGE_STREAM_PARTS_KIND"] = "capability"
-	found := world.Check(t, d.Env).Find("checkpoint-meaning")
+	found := runCheck(t, d.Env).find("checkpoint-meaning")
 	if len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "KIND was release and is capability") || found[0].Statement != "bridge checkpoint reset parts" {
 		t.Errorf("check finds %+v", found)
 	}
@@ -118,7 +118,7 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "parts"); status != 0 {
 		t.Fatal(stderr)
 	}
-	if found := world.Check(t, d.Env).Find("checkpoint-meaning"); len(found) > 0 {
+	if found := runCheck(t, d.Env).find("checkpoint-meaning"); len(found) > 0 {
 		t.Errorf("check finds %+v", found)
 	}
 	d.Start()

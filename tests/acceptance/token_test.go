@@ -54,8 +54,8 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	if r := world.Verify(t, e); len(r.Faults()) > 0 {
 		t.Errorf("verify finds %v", r.Faults())
 	}
-	if r := world.Check(t, e); len(r.Find("sink-login"))+len(r.Find("standby-grant")) > 0 {
-		t.Errorf("check finds %v", r.Findings())
+	if r := runCheck(t, e); len(r.find("sink-login"))+len(r.find("standby-grant")) > 0 {
+		t.Errorf("check finds %v", r.findings())
 	}
 	if log := d.Log.String(); strings.Contains(log, "eyJ") {
 		t.Errorf("a token is shown:\n%s", log)

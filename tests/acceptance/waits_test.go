@@ -41,7 +41,7 @@ func (w wait) must(t *testing.T) {
 		}
 		return true
 	}
-	if f := world.Check(t, w.env).Find(w.code); len(f) != 1 || f[0].Severity != "unsafe" || !has(f[0].Subject+" "+f[0].What+" "+f[0].Do+" "+f[0].Statement) {
+	if f := runCheck(t, w.env).find(w.code); len(f) != 1 || f[0].Severity != "unsafe" || !has(f[0].Subject+" "+f[0].What+" "+f[0].Do+" "+f[0].Statement) {
 		t.Errorf("check has found %+v, want %s with %q", f, w.code, w.words)
 	}
 	d := world.NewDaemon(t, world.Binary(t, false), w.env)
@@ -235,7 +235,7 @@ func missesRights(t *testing.T, kafka *testenv.KafkaServer) {
 	mustFind(t, e, "unsafe", "topic-unreadable", "may not be read", "--operation Read ")
 	mustFind(t, e.With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_DELETED": ""}), "warning", "topic-unreadable", "published again")
 	allow(t, kafka, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, "orders")
-	if got := mustBeSilent(t, e).Summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
+	if got := mustBeSilent(t, e).summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
 		t.Errorf("the sink is summed up as %q", got)
 	}
 	mustFind(t, e.With(world.Env{"BRIDGE_KAFKA_TOMBSTONES": "auto"}), "note", "topic-hidden", "cleanup.policy", "--operation DescribeConfigs --topic orders")

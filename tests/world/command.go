@@ -28,69 +28,6 @@ func Command(t testing.TB, e Env, args ...string) (status int, stdout, stderr st
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// CheckReport is what `bridge check --json` prints.
-type CheckReport struct {
-	Severity string
-	Groups   []struct {
-		Group, Stream, Severity, Summary string
-		Findings                         []CheckFinding
-	}
-}
-
-// Findings returns all findings but remarks about variables.
-func (r CheckReport) Findings() (all []CheckFinding) {
-	for _, g := range r.Groups {
-		if g.Group != "configuration" {
-			// The tests' servers do not flush each commit.
-			all = append(all, slices.DeleteFunc(slices.Clone(g.Findings), func(f CheckFinding) bool { return f.Code == "log-flush" })...)
-		}
-	}
-	return all
-}
-
-// Summary returns that of the first group of a kind.
-func (r CheckReport) Summary(kind string) string {
-	for _, g := range r.Groups {
-		if g.Group == kind {
-			return g.Summary
-		}
-	}
-	return ""
-}
-
-// Find returns the findings with a code.
-func (r CheckReport) Find(code string) (found []CheckFinding) {
-	for _, g := range r.Groups {
-		for _, f := range g.Findings {
-			if f.Code == code && g.Group != "configuration" {
-				found = append(found, f)
-			}
-		}
-	}
-	return found
-}
-
-// Check runs bridge check and fails the test when its exit status does not fit what it found.
-func Check(t testing.TB, e Env) CheckReport {
-	t.Helper()
-	status, stdout, stderr := Command(t, e, "check", "--json")
-	var r CheckReport
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
-		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
-	}
-	if want := map[bool]int{true: 1}[r.Severity == "unsafe"]; status != want {
-		t.Errorf("exit status %d for %s: %s", status, r.Severity, stderr)
-	}
-	for _, f := range r.Findings() {
-		if f.Code == "" || f.Subject == "" || f.What == "" || f.Do == "" && f.Code != "setting" {
-			t.Errorf("an incomplete finding: %+v", f)
-		}
-	}
-	return r
-}
-
-type CheckFinding struct{ Severity, Code, Subject, What, Do, Statement string }
-
 // VerifyReport is what `bridge verify --json` prints.
 type VerifyReport struct {
 	Good     bool

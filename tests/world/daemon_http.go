@@ -70,18 +70,3 @@ func SumOf(body, name string) float64 {
 	}
 	return sum
 }
-
-// Scrape is what /metrics said at a moment.
-type Scrape struct {
-	At                 time.Time
-	Rows, Late, Lag    float64
-	InFlight, Reserved float64
-}
-
-func (d *Daemon) Scrape() Scrape {
-	_, body := d.Get("/metrics")
-	return Scrape{
-		At: time.Now(), Rows: SumOf(body, "bridge_records_total"), Late: SumOf(body, "bridge_late_records_total"), Lag: SumOf(body, "bridge_lag_seconds"),
-		InFlight: SumOf(body, "bridge_ids_in_flight"), Reserved: SumOf(body, "bridge_inflight_bytes"),
-	}
-}

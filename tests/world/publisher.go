@@ -1,11 +1,9 @@
 package world
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"example.org/bridge/sink"
@@ -31,9 +29,8 @@ type Publishing struct {
 	// Streams are by default a stream of states for each table, save that a world with Rows and
 	// Entities has a release stream of Rows.
 	Streams []Stream
-	// Follow has a consumer of each stream receive what is published while it happens, Noise
-	// measures beside it how long a commit and a publish take without bridge.
-	Follow, Noise bool
+	// Follow has a consumer of each stream receive what is published while it happens.
+	Follow bool
 }
 
 // Publisher is one bridge that publishes a world to a bus.
@@ -42,7 +39,6 @@ type Publisher struct {
 	World *World
 	Bus   *Bus
 	Name  string
-	Noise *Noise
 	// streams are in the order of BRIDGE_STREAMS.
 	streams []Stream
 	tapes   map[string]*Tape
@@ -69,9 +65,6 @@ func (w *World) Publish(b *Bus, o Publishing) *Publisher {
 		}
 	}
 	e["BRIDGE_STREAMS"] = strings.Join(names, ",")
-	if o.Noise {
-		p.Noise = MeasureNoise(w.T, w.DB, b, p.Destination("noise"))
-	}
 	path := o.Path
 	if path == "" {
 		path = Binary(w.T, false)
@@ -105,26 +98,6 @@ func (w *World) streams() (list []Stream) {
 	return list
 }
 
-// Tail runs a bridge that publishes the world to a bus, with a consumer beside it and a measurement
-// of noise.
-func (w *World) Tail(b *Bus, name string, more Env) *Publisher {
-	w.T.Helper()
-	return w.tail(b, name, more, Binary(w.T, false))
-}
-
-// TailFaulty is Tail with the faulty program.
-func (w *World) TailFaulty(b *Bus, name string, more Env) *Publisher {
-	w.T.Helper()
-	return w.tail(b, name, more, Faulty(w.T))
-}
-
-func (w *World) tail(b *Bus, name string, more Env, path string) *Publisher {
-	w.T.Helper()
-	p := w.Publish(b, Publishing{Name: name, Env: more, Path: path, Follow: true, Noise: true})
-	p.Start()
-	return p
-}
-
 // Destination returns the name of the topic or stream that a stream is published to.
 func (p *Publisher) Destination(stream string) string {
 	return strings.ReplaceAll(strings.Join(slices.DeleteFunc([]string{p.World.Name, p.Name, stream}, func(s string) bool { return s == "" }), "_"), "-", "_")
@@ -136,21 +109,6 @@ func (p *Publisher) Tape(stream ...string) *Tape {
 		return p.tapes[p.streams[0].Name]
 	}
 	return p.tapes[stream[0]]
-}
-
-// Above returns how many rows of the first stream with a higher id have arrived so far.
-func (p *Publisher) Above(id uint64) (n int) {
-	p.T.Helper()
-	for _, m := range p.Tape().All() {
-		e, err := DecodeEvent(m)
-		if err != nil {
-			p.T.Fatal(err)
-		}
-		if e.RowID > id {
-			n++
-		}
-	}
-	return n
 }
 
 // Received returns all that the destination of a stream holds. A consumer that follows it has the
@@ -219,44 +177,12 @@ func (p *Publisher) AllPublished() {
 	Pause(1500 * time.Millisecond)
 }
 
-// Complete waits until the consumer of a stream has all that must be there at the end. limit is
-// ample on a machine that does nothing else; what is then missing a judge reports. Writers have
-// ended.
-func (p *Publisher) Complete(stream string, limit time.Duration) {
-	p.T.Helper()
-	read, tokens := 0, make(map[string]bool)
-	complete := func() bool {
-		if p.World.Entities[stream] != nil {
-			return p.Difference(stream) == ""
-		}
-		for _, m := range p.tapes[stream].From(read) {
-			read++
-			var token string
-			if e, err := DecodeEvent(m); err == nil && e.member("token", &token) == nil {
-				tokens[token] = true
-			}
-		}
-		for _, row := range p.World.AllRows() {
-			if row.Fate == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token] {
-				return false
-			}
-		}
-		return true
-	}
-	for deadline := time.Now().Add(busy * limit); time.Now().Before(deadline) && !complete(); {
-		Pause(500 * time.Millisecond)
-	}
-}
-
 // MustMatch reports on what was published of a stream and fails the test for what is wrong with it.
 // Of a stream of entities it compares what the bus folds to with the table, too.
 func (p *Publisher) MustMatch(stream string, expect Expect) *Verdict {
 	p.T.Helper()
 	v := p.Verdict(stream, expect)
 	p.T.Logf("%s, %s: %s", p.Name, stream, v)
-	if p.Noise != nil {
-		p.T.Logf("%s: noise %s", p.Name, FormatDelays(p.Noise.Ascending()))
-	}
 	if wrong := v.Wrong(); wrong != "" {
 		p.T.Errorf("%s, %s:\n%s", p.Name, stream, wrong)
 		p.locate(v.Lost)
@@ -345,52 +271,4 @@ func (p *Publisher) locate(lost []workload.Row) {
 	for _, s := range p.streams {
 		p.T.Logf("%s: %s %+v", p.Name, s.Name, p.Shards(s.Name))
 	}
-}
-
-// Bounded fails the test when a part of delays lies above a bound and what noise may add.
-func (p *Publisher) Bounded(what string, delays []time.Duration, part float64, bound time.Duration) {
-	p.T.Helper()
-	bound += p.NoiseOf(part)
-	if got := Percentile(delays, part); got > bound {
-		p.T.Errorf("%s: %s: p%.0f is %s, want at most %s", p.Name, what, part*100, got, bound)
-	}
-}
-
-// NoiseOf is what noise may add to a part of delays: twice what it was for that part, or at worst
-// where the slowest are asked for, since a few late rows may all fall into the worst moment.
-func (p *Publisher) NoiseOf(part float64) time.Duration {
-	if part > 0.9 {
-		part = 1
-	}
-	return 2 * Percentile(p.Noise.Ascending(), part)
-}
-
-// Arrived reports whether a row of Orders has arrived, and when first.
-func (p *Publisher) Arrived(token string) (at time.Time, ok bool) {
-	for _, m := range p.Tape().All() {
-		if strings.Contains(string(m.Value), fmt.Sprintf("%q", token)) {
-			return m.At, true
-		}
-	}
-	return time.Time{}, false
-}
-
-// MustVerify fails the test unless `bridge verify` finds the bus to be what the tables are.
-func (p *Publisher) MustVerify() {
-	p.T.Helper()
-	started := time.Now()
-	r := Verify(p.T, p.Env)
-	p.T.Logf("%s: bridge verify took %s", p.Name, time.Since(started).Round(time.Millisecond))
-	if !r.Good {
-		text, _ := json.Marshal(r)
-		p.T.Errorf("%s: bridge verify: %s", p.Name, text)
-	}
-}
-
-// With returns the publisher for a subtest.
-func (p *Publisher) With(t testing.TB) *Publisher {
-	other, d := *p, *p.Daemon
-	d.T = t
-	other.Daemon = &d
-	return &other
 }

@@ -26,14 +26,8 @@ const (
 	Loose  = "loose"
 )
 
-// PollInterval is BRIDGE_POLL_INTERVAL of publishers, in which bounds of delays are counted. These
-// machines are noisy, and the program may be held where the noise is not measured: what should take
-// two polls may take Slack and the noise of the time. That is less than a sweep; the log has the
-// exact figures.
-const (
-	PollInterval = 100 * time.Millisecond
-	Slack        = 50 * PollInterval
-)
+// PollInterval is BRIDGE_POLL_INTERVAL of publishers.
+const PollInterval = 100 * time.Millisecond
 
 // Options say what a world holds.
 type Options struct {
