@@ -12,8 +12,8 @@ import (
 )
 
 // TestAStalledTable has an entity go through three tables, each with a topic of its own, while the
-// publish of the second one is held until a later process has published the third (interleaving d
-// of issue 16).
+// publish of the second one is held until a later process has published the third: d of the
+// interleavings.
 func TestAStalledTable(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
