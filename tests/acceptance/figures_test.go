@@ -79,12 +79,12 @@ func TestIdleTables(t *testing.T) {
 		w.Exec(fmt.Sprintf(create, i))
 		insert(i)
 	}
-	d := world.NewDaemon(t, world.Faulty(t), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "bills", "BRIDGE_STREAM_BILLS_TABLE": fmt.Sprintf("bill_{000..%03d}", tables-1),
-		"BRIDGE_STREAM_BILLS_KIND": "release", "BRIDGE_STREAM_BILLS_DESTINATION": b.Open(t, w.Name),
+	d := w.Publish(b, world.Publishing{
+		Path: world.Faulty(t), Streams: []world.Stream{{Name: "bills", Table: fmt.Sprintf("bill_{000..%03d}", tables-1), Kind: "release"}},
 		// A table with a hot gap is not idle.
-		timesVariable: "hot_time=5s",
-	}))
+		Env: world.Env{timesVariable: "hot_time=5s"},
+	})
+	topic := d.Destination("bills")
 	// idle waits until all rows are published and all tables are idle.
 	idle := func(what string) {
 		t.Helper()
@@ -95,7 +95,7 @@ func TestIdleTables(t *testing.T) {
 					return false
 				}
 			}
-			return len(shards) == tables && b.Count(t, w.Name) >= int64(want) && d.Metric("go_goroutines") < tables/2
+			return len(shards) == tables && b.Count(t, topic) >= int64(want) && d.Metric("go_goroutines") < tables/2
 		})
 	}
 	d.Start()
@@ -114,7 +114,7 @@ func TestIdleTables(t *testing.T) {
 		open = append(open, tx)
 		insert(i)
 	}
-	world.Eventually(t, 4*time.Minute, "rows above open transactions are published", func() bool { return b.Count(t, w.Name) >= int64(want) })
+	world.Eventually(t, 4*time.Minute, "rows above open transactions are published", func() bool { return b.Count(t, topic) >= int64(want) })
 	for _, tx := range open {
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
@@ -145,13 +145,13 @@ func TestIdleTables(t *testing.T) {
 	insert(7)
 	idle("a row behind a restart")
 	rows, late := make(map[string]bool), 0
-	for _, m := range b.ReadAll(t, w.Name) {
+	for _, m := range b.ReadAll(t, topic) {
 		rows[m.Headers[sink.HeaderShard]+" "+m.Headers[sink.HeaderRowID]] = true
 		if m.Headers[sink.HeaderOrigin] == "late" {
 			late++
 		}
 	}
-	if n := b.Count(t, w.Name); n != int64(want) || len(rows) != want || late != len(open) {
+	if n := b.Count(t, topic); n != int64(want) || len(rows) != want || late != len(open) {
 		t.Errorf("%d messages of %d rows, %d of them late, want %d and %d", n, len(rows), late, want, len(open))
 	}
 }

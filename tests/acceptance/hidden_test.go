@@ -18,22 +18,19 @@ func TestAKeyThatMayBeNull(t *testing.T) {
 	w := world.Empty(t, testenv.MariaDB(t))
 	w.Exec("CREATE TABLE items (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, a varchar(20) NOT NULL, b varchar(20), v int, UNIQUE (a, b))")
 	w.Exec("INSERT INTO items (a, b) VALUES ('x', '1'), ('x', NULL), ('x', NULL), ('y', '2')")
-	b := world.NATSBus(testenv.NATS(t))
-	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "items", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_STREAM_ITEMS_TABLE": "items",
-		"BRIDGE_STREAM_ITEMS_KIND": "capability", "BRIDGE_STREAM_ITEMS_KEY": "a,b", "BRIDGE_STREAM_ITEMS_DESTINATION": b.Open(t, w.Name+"_items"),
+	d := w.Publish(world.NATSBus(testenv.NATS(t)), world.Publishing{
+		Streams: []world.Stream{{Name: "items", Table: "items", Kind: "capability", Env: world.Env{"KEY": "a,b", "STABILITY_WINDOW": "0s"}}},
 	})
-	if found := answered(t, e).find("key-null"); len(found) != 1 || found[0].Severity != "note" {
+	if found := answered(t, d.Env).find("key-null"); len(found) != 1 || found[0].Severity != "note" {
 		t.Errorf("check finds %+v", found)
 	}
-	d := world.NewDaemon(t, world.Binary(t, false), e)
 	d.Start()
 	expect := func(want string) {
 		t.Helper()
 		got := ""
 		world.Eventually(t, time.Minute, want, func() bool {
 			var texts []string
-			for _, m := range b.ReadAll(t, w.Name+"_items") {
+			for _, m := range d.Received("items") {
 				texts = append(texts, strings.TrimSuffix(strings.TrimPrefix(world.TypeOf(m), "Items"), "Event"))
 			}
 			got = strings.Join(texts, " ")
@@ -44,7 +41,7 @@ func TestAKeyThatMayBeNull(t *testing.T) {
 		}
 	}
 	expect("Added Added")
-	world.AwaitReady(t, d)
+	world.AwaitReady(t, d.Daemon)
 	d.Reconcile("items")
 	expect("Added Added")
 	if n := d.Metric("bridge_bad_values_total"); n < 2 || !strings.Contains(d.Log.String(), "id=2 column=b") {
@@ -56,12 +53,12 @@ func TestAKeyThatMayBeNull(t *testing.T) {
 	w.Exec("UPDATE items SET b = '3' WHERE id = 2")
 	d.Reconcile("items")
 	expect("Added Added Deleted Added")
-	mustVerify(t, e)
+	mustVerify(t, d.Env)
 	d.Kill()
 	d.Env = d.Env.With(world.Env{"BRIDGE_ON_BAD_VALUE": "stop"})
 	w.Exec("INSERT INTO items (a, b) VALUES ('z', NULL)")
 	d.Start()
-	if s := world.AwaitStopped(t, d, "items"); !strings.Contains(s.LastError, "row 5") || !strings.Contains(s.LastError, "ON_BAD_VALUE=null") {
+	if s := world.AwaitStopped(t, d.Daemon, "items"); !strings.Contains(s.LastError, "row 5") || !strings.Contains(s.LastError, "ON_BAD_VALUE=null") {
 		t.Errorf("it is stopped by %s", s.LastError)
 	}
 }

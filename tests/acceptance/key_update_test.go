@@ -99,15 +99,10 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 		Id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, Name varchar(32) COLLATE utf8mb4_bin NOT NULL,
 		IsDeleted bit(1) NOT NULL DEFAULT b'0', DeletedAt bigint NOT NULL DEFAULT 0,
 		T timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, UNIQUE (Name, DeletedAt), KEY (T))`)
-	topic := w.Name + "_ns"
-	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "ns", "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_RECONCILE_INTERVAL": "1h",
-		"BRIDGE_STREAM_NS_TABLE": "ns", "BRIDGE_STREAM_NS_KIND": "capability", "BRIDGE_STREAM_NS_ID": "Id", "BRIDGE_STREAM_NS_KEY": "Name,DeletedAt",
-		"BRIDGE_STREAM_NS_DELETED": "IsDeleted", "BRIDGE_STREAM_NS_MODIFIED": "T", "BRIDGE_STREAM_NS_DESTINATION": b.Open(t, topic),
-	})
-	return &keyUpdates{
-		T: t, world: w, tape: b.Follow(t, topic), daemon: world.NewDaemon(t, world.Binary(t, false), e),
-	}
+	p := w.Publish(b, world.Publishing{Follow: true, Streams: []world.Stream{{Name: "ns", Table: "ns", Kind: "capability", Env: world.Env{
+		"ID": "Id", "KEY": "Name,DeletedAt", "DELETED": "IsDeleted", "MODIFIED": "T", "STABILITY_WINDOW": "0s", "RECONCILE_INTERVAL": "1h",
+	}}}})
+	return &keyUpdates{T: t, world: w, tape: p.Tape(), daemon: p.Daemon}
 }
 
 // do executes statements in one transaction.

@@ -120,16 +120,7 @@ func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
 		SELECT concat('row-', seq), seq / 7, now(3) - interval 1 hour, repeat(md5(seq), 30) FROM %s ORDER BY seq`, testenv.Sequence(rows)))
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		occupy(t)
-		name := table.Name + "_backlog"
-		e := b.Env().With(world.Env{
-			"BRIDGE_SOURCE_URL":                 table.URL,
-			"BRIDGE_STREAMS":                    "backlog",
-			"BRIDGE_STREAM_BACKLOG_TABLE":       "backlog",
-			"BRIDGE_STREAM_BACKLOG_KIND":        "release",
-			"BRIDGE_STREAM_BACKLOG_CREATED":     "created",
-			"BRIDGE_STREAM_BACKLOG_DESTINATION": b.Open(t, name),
-		})
-		d := world.NewDaemon(t, world.Binary(t, false), e)
+		d := table.Publish(b, world.Publishing{Streams: []world.Stream{{Name: "backlog", Table: "backlog", Kind: "release", Env: world.Env{"CREATED": "created"}}}})
 		started := time.Now()
 		d.Start()
 		var peak int64
@@ -142,7 +133,7 @@ func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
 			return d.Position("backlog") == uint64(rows)
 		})
 		t.Logf("%d rows in %s, RssAnon at most %d MiB", rows, time.Since(started).Round(time.Second), peak>>20)
-		if got := b.Count(t, name); got != int64(rows) {
+		if got := b.Count(t, d.Destination("backlog")); got != int64(rows) {
 			t.Errorf("%d messages arrived, want %d", got, rows)
 		}
 		if peak > memoryLimit {

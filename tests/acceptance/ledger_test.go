@@ -155,13 +155,11 @@ func TestAStrayHighID(t *testing.T) {
 	insert := func(first, last uint64) {
 		table.Exec(fmt.Sprintf("INSERT INTO facts SELECT seq, concat('row-', seq) FROM seq_%d_to_%d", first, last))
 	}
-	name := table.Name + "_facts"
-	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_STREAM_FACTS_KIND": "release",
-		"BRIDGE_STREAM_FACTS_TABLE": "facts", "BRIDGE_STREAM_FACTS_DESTINATION": b.Open(t, name),
-		"BRIDGE_POLL_INTERVAL": world.PollInterval.String(),
+	d := table.Publish(b, world.Publishing{
+		Path: world.Faulty(t), Streams: []world.Stream{{Name: "facts", Table: "facts", Kind: "release"}},
+		Env: world.Env{timesVariable: "hot_time=2s,sweep=1s,gap_ttl=3s"},
 	})
-	d := world.NewDaemon(t, world.Faulty(t), e.With(world.Env{timesVariable: "hot_time=2s,sweep=1s,gap_ttl=3s"}))
+	name := d.Destination("facts")
 	d.Start()
 	arrive := func(what string, rows int64) {
 		t.Helper()
@@ -181,7 +179,7 @@ func TestAStrayHighID(t *testing.T) {
 	if log := d.Log.String(); strings.Count(log, "stray_id=9000000000000000000") != 1 {
 		t.Errorf("the log does not name the stray id once:\n%s", log)
 	}
-	if found := runCheck(t, e.With(world.Env{"BRIDGE_CHECKPOINT_URL": d.Env["BRIDGE_CHECKPOINT_URL"]})).find("stray-id"); len(found) != 1 ||
+	if found := runCheck(t, d.Env).find("stray-id"); len(found) != 1 ||
 		!strings.Contains(found[0].Statement, "bridge checkpoint set facts facts 110") {
 		t.Errorf("check finds %+v", found)
 	}

@@ -22,11 +22,9 @@ func TestAColumnThatIsDroppedStopsItsTable(t *testing.T) {
 		table.Exec(fmt.Sprintf("CREATE TABLE part_%d (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(20) NOT NULL, note varchar(20)) ENGINE=InnoDB", i))
 		table.Exec(fmt.Sprintf("INSERT INTO part_%d (name) VALUES ('a')", i))
 	}
-	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_STREAMS": "parts", "BRIDGE_STREAM_PARTS_TABLE": "part_{0..1}", "BRIDGE_STREAM_PARTS_KIND": "release",
-		"BRIDGE_STREAM_PARTS_DESTINATION": b.Open(t, table.Name), "BRIDGE_ON_SCHEMA_CHANGE": "stop",
+	d := table.Publish(b, world.Publishing{
+		Streams: []world.Stream{{Name: "parts", Table: "part_{0..1}", Kind: "release"}}, Env: world.Env{"BRIDGE_ON_SCHEMA_CHANGE": "stop"},
 	})
-	d := world.NewDaemon(t, world.Binary(t, false), e)
 	at := func(first, second uint64) func() bool {
 		return func() bool {
 			s := d.Shards("parts")
@@ -53,7 +51,7 @@ func TestAColumnThatIsDroppedStopsItsTable(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "both go on", at(2, 2))
 	d.Term()
-	if n := b.Count(t, table.Name); n != 4 {
+	if n := b.Count(t, d.Destination("parts")); n != 4 {
 		t.Errorf("%d messages, want 4", n)
 	}
 }

@@ -32,20 +32,13 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 	table.Exec("CREATE TABLE gone (id int)")
 	table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.gone TO '%s'@'%%'", table.Name, user))
 	table.Exec("DROP TABLE gone")
-	e := b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL":                    table.Server.URL(user, "hunter2-secret", table.Name),
-		"BRIDGE_STREAMS":                       "fine,gone,columnless,hidden",
-		"BRIDGE_STREAM_COLUMNLESS_CREATED":     "born",
-		"BRIDGE_STREAM_FINE_DESTINATION":       b.Open(t, table.Name+"_fine"),
-		"BRIDGE_STREAM_GONE_DESTINATION":       b.Open(t, table.Name+"_gone"),
-		"BRIDGE_STREAM_COLUMNLESS_DESTINATION": b.Open(t, table.Name+"_columnless"),
-		"BRIDGE_STREAM_HIDDEN_DESTINATION":     b.Open(t, table.Name+"_hidden"),
-	})
-	for _, stream := range []string{"fine", "gone", "columnless", "hidden"} {
-		e["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_TABLE"] = stream
-		e["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_KIND"] = "release"
+	var streams []world.Stream
+	for _, name := range []string{"fine", "gone", "columnless", "hidden"} {
+		streams = append(streams, world.Stream{Name: name, Table: name, Kind: "release"})
 	}
-	d := world.NewDaemon(t, world.Binary(t, false), e)
+	d := table.Publish(b, world.Publishing{Streams: streams, Env: world.Env{
+		"BRIDGE_SOURCE_URL": table.Server.URL(user, "hunter2-secret", table.Name), "BRIDGE_STREAM_COLUMNLESS_CREATED": "born",
+	}})
 	d.Start()
 	for stream, words := range map[string][]string{
 		"gone":       {"gone", "exist"},
@@ -72,7 +65,7 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 		for _, stream := range []string{"gone", "columnless", "hidden"} {
 			world.Eventually(t, time.Minute, stream+" goes on", func() bool { return d.Position(stream) == 1 })
 		}
-		world.AwaitReady(t, d)
+		world.AwaitReady(t, d.Daemon)
 	})
 	if strings.Contains(d.Log.String(), "hunter2-secret") {
 		t.Error("the log holds the password")
