@@ -39,7 +39,7 @@ example-%: build ## Play an example, as in make example-apollo; see examples
 	@CGO_ENABLED=0 go run -trimpath ./examples/$*
 
 .PHONY: test
-test: ## Test all packages, on real servers that it fetches: 6 minutes
+test: ## Test all packages, on real servers that it fetches: 4 minutes
 	scripts/test-deps compile
 	scripts/test
 
