@@ -120,7 +120,7 @@ type noise struct {
 }
 
 // measureNoise commits to the database and publishes to b until the test ends. A measurement that
-// takes longer than the time to the next one makes that one late, which counts, as it does for rows.
+// takes longer than the time to the next one makes that one late, which counts, as for rows.
 func measureNoise(w *world.World, b *world.Bus, destination string) *noise {
 	w.T.Helper()
 	w.Exec("CREATE TABLE IF NOT EXISTS noise (id integer PRIMARY KEY, n integer)")
