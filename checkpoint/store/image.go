@@ -90,8 +90,7 @@ const (
 	AbsentEntities
 	// MeaningPart: the [Meaning] of the progress, number 0.
 	MeaningPart
-	// Noted: messages that were read while the shard ran, and that its progress lacks.
-	Noted
+	_
 	// SchemaPart: the [Schema] of the events published last, number 0.
 	SchemaPart
 	// LateEntities: the entities of late messages whose owners have not decided yet, one a part

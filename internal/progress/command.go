@@ -63,7 +63,7 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 	}
 	change := store.ShardChange{
 		Key: c.Key, Progress: &after,
-		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.Noted},
+		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities},
 		Parts: []store.Part{{Kind: store.Ahead, Bytes: head{epoch: c.Epoch}.appendTo(nil)}},
 	}
 	if err := c.loosen(ctx, s, &change); err != nil {
@@ -76,9 +76,6 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 	case err != nil:
 		return nil, Moved{}, err
 	default:
-		if err := c.fillNoted(ctx, s, before.Since, l); err != nil {
-			return nil, Moved{}, err
-		}
 		l.MoveTo(c.ID)
 		l.Unpublished(func(r source.Range) bool { moved.Missing += r.Last - r.First + 1; return true })
 		for _, chunk := range l.Changed() {
@@ -86,22 +83,6 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 		}
 	}
 	return &store.Batch{Epoch: c.Epoch, Shards: []store.ShardChange{change}}, moved, nil
-}
-
-// fillNoted fills the gaps of rows that were read of the bus and not taken in. Damaged notes are
-// left out: their rows are published again.
-func (c Set) fillNoted(ctx context.Context, s store.Store, since uint64, l *ledger.Ledger) error {
-	for one, err := range s.Parts(ctx, c.Key, store.Noted, 0) {
-		if err != nil {
-			return err
-		}
-		_ = parseNotes(one.Bytes, func(n *note) {
-			if n.epoch >= since && l.Missing(n.row) {
-				l.Fill(n.row, c.Now)
-			}
-		})
-	}
-	return nil
 }
 
 // loosen has the id of a release shard mean the same whatever KEY and table are from now on: it has

@@ -91,19 +91,6 @@ func published(t *testing.T) *shard {
 	return s
 }
 
-// TestSetAfterNotes: rows that were read of the bus and not taken in by an owner are not missing.
-func TestSetAfterNotes(t *testing.T) {
-	s := published(t)
-	s.noteInStore(t, 4, message{row: 7, origin: sink.FromLate, state: sink.State{Epoch: 4, Seq: 20}})
-	if moved := s.set(t, event.Release, 20); moved.Missing != 1 {
-		t.Fatalf("%+v", moved)
-	}
-	if err := s.p.ApplyNotes(base); err != nil || s.p.AppliedNotes() != 0 {
-		t.Errorf("notes %d are left, %v", s.p.AppliedNotes(), err)
-	}
-	s.want(t, 20, 3)
-}
-
 func TestSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind      event.Kind

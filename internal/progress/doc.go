@@ -13,17 +13,16 @@
 //
 // # While a shard is stopped
 //
-// Catch-up calls [Open] and [Progress.ApplyNotes], then for each chunk of messages of a
-// topic-partition [Progress.Note], [Progress.Flush], and Store.Apply with what Flush returns,
-// together with the offsets. What was applied is all that a kill leaves: Open goes on from there.
+// Catch-up calls [Open], then for each chunk of messages of a topic-partition [Progress.Note],
+// [Progress.Flush], and Store.Apply with what Flush returns, together with the offsets, and
+// [Progress.Saved]. What was applied is all that a kill leaves: Open goes on from there.
 //
 // # While a shard runs
 //
-// Its owner opens the progress again, with the options of the database, whose clock then holds, and
-// calls [Progress.Advance] when it hands a batch over. The change is applied when the batch is
-// acknowledged, in the order of the batches, and then [Progress.Applied] is called. A shard that
-// drops a batch opens its progress again. Messages that are read meanwhile go to the store as
-// [Notes]. Open leaves them there: ApplyNotes takes them in, and the next change removes them.
+// Its progress is opened again with the options of the database, whose clock then holds, and has
+// [Progress.Advance] called for each batch that the bus has acknowledged. Messages that are read
+// meanwhile come in by Note and [Progress.Fill], which moves no position: between two batches the
+// progress in memory is that of the store. What the store does not take goes with the next change.
 //
 // Where a topic-partition of the stream began late, [Progress.TrustLow] follows each Open.
 //

@@ -10,8 +10,8 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// Batch is what the owner of a shard hands over, as far as the progress changes with it.
-type Batch struct {
+// Read is what the owner of a shard has read for a batch, as far as the progress changes with it.
+type Read struct {
 	// Through is the highest row that the tail has read for it, 0 for none. Passed are those of
 	// these rows that are taken care of, ascending: the others between the position and Through
 	// become missing.
@@ -19,53 +19,46 @@ type Batch struct {
 	Passed  []uint64
 	// Filled are late rows that are taken care of.
 	Filled []uint64
+	// Cursor is the position of the second cursor, zero where that does not move; Snapshot, where
+	// it is not nil, the ids that START=latest still has to record.
+	Cursor   source.Cursor
+	Snapshot *source.Range
 	// At is when the page was read, by the ledger's clock; Now is the host's.
 	At, Now time.Time
 }
 
-// Change is what a batch changes, to be applied when it is acknowledged.
-type Change struct {
-	store.ShardChange
-	// Low is that of its messages (rule 27): below it every row was published and acknowledged
-	// before the batch, not above the floor, or was given up after GAP_TTL. While a reconcile is
-	// due, ids that are not polled count as not published. It is 0 where ids have no order.
-	Low uint64
-	// Filled is how many of the batch's late rows were missing.
-	Filled int
-}
-
-// Advance takes in a batch that is about to be handed over, and all that was noted before. The
-// change of the call before was applied. After an error the progress is not used again.
-func (p *Progress) Advance(b Batch) (Change, error) {
-	if p.ledger == nil {
-		c, err := p.change(b.Now)
-		return Change{ShardChange: c}, err
+// Advance takes in what the owner has read for a batch that the bus has acknowledged. It returns
+// the change as Flush does, and how many of its late rows were missing.
+func (p *Progress) Advance(r *Read) (change store.ShardChange, filled int, err error) {
+	if r.Cursor != (source.Cursor{}) {
+		p.saved.Cursor = r.Cursor
 	}
-	p.head.rebuild = false
-	p.trim()
-	p.Fill(b.At)
-	filled := 0
-	for _, id := range b.Filled {
-		if p.ledger.Fill(id, b.At) {
-			filled++
+	if r.Snapshot != nil {
+		p.saved.Snapshot = *r.Snapshot
+	}
+	if p.ledger != nil {
+		p.head.rebuild = false
+		p.fill(r.At)
+		for _, id := range r.Filled {
+			if p.ledger.Fill(id, r.At) {
+				filled++
+			}
+		}
+		if p.ahead.AnyThrough(r.Through) {
+			p.rise(r.Through, source.RangesAbove(source.RangesOf(r.Passed), p.ledger.Position()), r.At)
+		} else {
+			p.ledger.Advance(r.Through, r.Passed, r.At)
 		}
 	}
-	if p.ahead.AnyThrough(b.Through) {
-		p.rise(b.Through, source.RangesAbove(source.RangesOf(b.Passed), p.ledger.Position()), b.At)
-	} else {
-		p.ledger.Advance(b.Through, b.Passed, b.At)
-	}
-	c, err := p.change(b.Now)
-	change := Change{ShardChange: c, Low: p.low, Filled: filled}
+	change, err = p.change(r.Now)
 	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
-	return change, err
+	return change, filled, err
 }
 
-// trim frees memory of parts that the store has.
-func (p *Progress) trim() {
-	p.ledger.Saved()
-	p.ahead.Trim()
-}
+// NextLow is that of the messages to come (rule 27): below it every row was published and
+// acknowledged, not above the floor, or was given up after GAP_TTL. While a reconcile is due, ids
+// that are not polled count as not published. It is 0 where ids have no order.
+func (p *Progress) NextLow() uint64 { return p.low }
 
 // lowOf returns the id below which nothing is left to publish, while a reconcile is due or not.
 func lowOf(l *ledger.Ledger, due bool) uint64 {
@@ -86,10 +79,10 @@ func lowOf(l *ledger.Ledger, due bool) uint64 {
 // counts it among Passed and does not publish it (rule 15).
 func (p *Progress) Ahead(id uint64) bool { return p.ahead != nil && p.ahead.Has(id) }
 
-// Ledger returns the ledger, nil where ids have no order. Its changes are part of the next Advance.
+// Ledger returns the ledger, nil where ids have no order. Its changes are part of the next change.
 func (p *Progress) Ledger() *ledger.Ledger { return p.ledger }
 
-// Position returns how far the shard is published or handed over.
+// Position returns how far the shard is published.
 func (p *Progress) Position() uint64 {
 	if p.ledger == nil {
 		return p.saved.Position
@@ -123,9 +116,6 @@ func (p *Progress) SetReconcileDue(due bool) {
 
 // Cursor returns the position of the second cursor.
 func (p *Progress) Cursor() source.Cursor { return p.saved.Cursor }
-
-// SetCursor sets it with the next change.
-func (p *Progress) SetCursor(c source.Cursor) { p.saved.Cursor = c }
 
 // Snapshot returns the ids that START=latest still has to record.
 func (p *Progress) Snapshot() source.Range { return p.saved.Snapshot }
@@ -202,8 +192,7 @@ func (p *Progress) Begin(b Beginning) (store.ShardChange, error) {
 }
 
 // Restart has a shard go on from the first row, while its view stays: a person has agreed that its
-// ids are used again. Messages of epochs below epoch do not count any more. The change must be
-// applied before the next call of any method.
+// ids are used again. Messages of epochs below epoch do not count any more.
 func (p *Progress) Restart(epoch uint64, now time.Time) (store.ShardChange, error) {
 	p.saved = store.Progress{Started: true, Since: max(epoch, p.saved.Since), Cursor: p.saved.Cursor}
 	p.head = head{epoch: epoch}

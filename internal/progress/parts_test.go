@@ -39,12 +39,12 @@ func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &shard{p: p, store: m}
-	advance := func(through, step uint64) progress.Change {
-		b := progress.Batch{Through: through, At: base, Now: base}
+	advance := func(through, step uint64) store.ShardChange {
+		b := progress.Read{Through: through, At: base, Now: base}
 		for id := p.Position() + step; id <= through; id += step {
 			b.Passed = append(b.Passed, id)
 		}
-		change, err := p.Advance(b)
+		change, _, err := p.Advance(&b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 	}
 	for id := uint64(1); id <= 3; id++ {
 		change := advance(id, 1)
-		s.apply(t, change.ShardChange)
+		s.apply(t, change)
 	}
 	// Another ledger, whose changes are counted from the first.
 	p.Note(9, sink.FromReconcile, &sink.State{Epoch: 5, Seq: 1, Since: 5})
@@ -69,7 +69,7 @@ func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 		}
 	}
 	in := p.Ledger().Stats(base).Bytes
-	s.apply(t, waiting.ShardChange)
+	s.apply(t, waiting)
 	advance(20_000_001, 1)
 	if out := p.Ledger().Stats(base).Bytes; out > in*3/4 {
 		t.Errorf("%d bytes before they were applied, %d after", in, out)

@@ -132,42 +132,28 @@ func (p *plain) compare(t *testing.T, s *shard) {
 	}
 }
 
-// TestARunningShardAgreesWithMaps has an owner hand over batches, the last of which is not applied
-// before a kill, and take in notes, which the store has from the beginning.
+// TestARunningShardAgreesWithMaps has the bus acknowledge batches, and facts come in between. Some
+// changes the store does not take at first, and some not before a kill.
 func TestARunningShardAgreesWithMaps(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := newRand(seed)
 		s := newShard(t, newStore())
 		p, top := newPlain(), uint64(0)
 		applied := p.clone()
-		// waiting is the change of the batch that is handed over, nil where the store has it.
-		var waiting *store.ShardChange
-		apply := func() {
-			if waiting != nil {
-				s.apply(t, *waiting)
-				applied, waiting = p.clone(), nil
-			}
-		}
-		low := uint64(1)
-		// notes are all that the store was given, taken counts those that the owner has.
-		var notes []message
-		taken := 0
-		take := func() {
-			apply()
-			if err := s.p.ApplyNotes(base); err != nil {
+		apply := func(change store.ShardChange, err error) {
+			t.Helper()
+			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range notes[taken:] {
-				p.note(m)
+			if rng.IntN(3) > 0 {
+				s.apply(t, change)
+				applied = p.clone()
 			}
-			p.fill(false)
-			taken = len(notes)
 		}
 		for range 60 {
 			switch rng.IntN(8) {
-			case 0, 1, 2:
-				apply()
-				b := progress.Batch{At: base, Now: base}
+			case 0, 1, 2, 3:
+				b := progress.Read{At: base, Now: base}
 				for range rng.IntN(6) {
 					top += 1 + rng.Uint64N(2)
 					b.Through = top
@@ -180,47 +166,30 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 						b.Filled = append(b.Filled, id)
 					}
 				}
-				change, err := s.p.Advance(b)
-				if err != nil || change.Filled != len(b.Filled) || change.Low != low {
-					t.Fatalf("seed %d: filled %d, the low is %d, want %d: %v", seed, change.Filled, change.Low, low, err)
+				if got, want := s.p.NextLow(), p.nextLow(); got > want {
+					t.Fatalf("seed %d: the low is %d, want %d", seed, got, want)
+				}
+				change, filled, err := s.p.Advance(&b)
+				if filled != len(b.Filled) {
+					t.Fatalf("seed %d: filled %d of %d", seed, filled, len(b.Filled))
 				}
 				p.fill(false)
 				p.advance(b.Through, slices.Concat(b.Passed, b.Filled))
-				waiting, low = &change.ShardChange, p.nextLow()
-			case 3:
-				apply()
-			case 4, 5:
+				if got, want := s.p.NextLow(), p.nextLow(); got != want {
+					t.Fatalf("seed %d: the low is %d, want %d", seed, got, want)
+				}
+				apply(change, err)
+			case 4, 5, 6:
 				m := message{row: 1 + rng.Uint64N(top+8), origin: sink.FromReconcile, state: sink.State{Epoch: 1, Seq: 1}}
-				notes = append(notes, m)
-				s.noteInStore(t, uint64(len(notes)), m)
-			case 6:
-				take()
+				s.p.Note(m.row, m.origin, &m.state)
+				p.note(m)
+				p.fill(false)
+				apply(s.p.Fill(base))
 			case 7:
 				s.reopen(t)
-				p, waiting, top = applied.clone(), nil, applied.position
-				low = p.nextLow()
-				// Of those that the change has which was applied, nothing changes.
-				taken = 0
-				take()
+				p, top = applied.clone(), applied.position
 			}
 			p.compare(t, s)
 		}
-		take()
-		change, err := s.p.Advance(progress.Batch{At: base, Now: base})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.apply(t, change.ShardChange)
-		for one := range s.store.Parts(t.Context(), key, store.Noted, 0) {
-			t.Fatalf("seed %d: notes %d are left of %d", seed, one.Number, len(notes))
-		}
 	}
-}
-
-// noteInStore has the store have a message, as one part of notes.
-func (s *shard) noteInStore(t *testing.T, number uint64, m message) {
-	t.Helper()
-	var n progress.Notes
-	n.Add(m.row, m.origin, &m.state)
-	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{n.Part(number)}})
 }

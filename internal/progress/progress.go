@@ -23,24 +23,21 @@ const hotIDs = 100_000
 type Progress struct {
 	key  store.Key
 	opts ledger.Options
-	// load returns a part of the ids that are ahead, notes those of the notes from a number on.
-	load  func(number uint64) ([]byte, error)
-	notes func(from uint64) iter.Seq2[store.Part, error]
-	// appliedNotes is the highest number of a part of notes that was applied, spent removes those
-	// that were since the last change.
-	appliedNotes uint64
-	spent        []store.Part
+	// load returns a part of the ids that are ahead.
+	load func(number uint64) ([]byte, error)
 	// saved is what is to be saved, but for the position where there is a ledger.
 	saved store.Progress
 	head  head
 	// stored is the head in the store, zero where none is.
 	stored []byte
-	// clear says that the parts in the store do not count.
-	clear bool
+	// unsaved are the parts that have changed since Saved; clear says that those in the store do
+	// not count.
+	unsaved []store.Part
+	clear   bool
 	// ledger and ahead are nil where ids have no order.
 	ledger *ledger.Ledger
 	ahead  *ledger.IDs
-	// noted are the rows of messages since the last Flush or Advance, tail the highest of the tail.
+	// noted are the rows of facts since the last change, tail the highest of the tail.
 	noted []uint64
 	tail  uint64
 	// count says that a message was met that counts.
@@ -64,7 +61,6 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	}
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, 4<<20)
 	opts.Load, p.load = load(store.Gaps), load(store.Ahead)
-	p.notes = func(from uint64) iter.Seq2[store.Part, error] { return s.Parts(later, key, store.Noted, from) }
 	p.opts = opts
 	if opts.Order == source.OrderNone {
 		p.head.rebuild = false
@@ -135,39 +131,34 @@ func part(ctx context.Context, s store.Store, key store.Key, kind store.Kind, nu
 	return nil, fmt.Errorf("%w: part %d is not in the store", ErrDamaged, number)
 }
 
-// Note notes a message of the bus about a row of the shard. Their order does not matter. A dead
-// letter counts as its row (rule 19).
+// Note notes a fact about a row of the shard, for the next change. Their order does not matter. A
+// dead letter counts as its row (rule 19).
 func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
-	n := noteOf(row, origin, s)
-	p.note(&n)
-}
-
-func (p *Progress) note(n *note) {
-	if n.epoch < p.saved.Since {
+	if s.Epoch < p.saved.Since {
 		return
 	}
-	if n.since > p.saved.Since {
-		p.restart(n.since)
+	if s.Since > p.saved.Since {
+		p.restart(s.Since)
 	}
 	p.count, p.saved.Started = true, true
-	if n.epoch > p.head.epoch || n.epoch == p.head.epoch && n.seq > p.head.seq {
+	if s.Epoch > p.head.epoch || s.Epoch == p.head.epoch && s.Seq > p.head.seq {
 		// Rule 16: the newest message's floor holds.
-		p.head.epoch, p.head.seq = n.epoch, n.seq
-		if n.floor != p.saved.Floor {
-			p.saved.Floor, p.skip = n.floor, max(p.skip, n.floor)
+		p.head.epoch, p.head.seq = s.Epoch, s.Seq
+		if s.Floor != p.saved.Floor {
+			p.saved.Floor, p.skip = s.Floor, max(p.skip, s.Floor)
 		}
 	}
-	if n.since == p.saved.Since {
+	if s.Since == p.saved.Since {
 		// Rule 27. Else its process began with a store from before a command (rule 28).
-		p.saved.Low = max(p.saved.Low, n.low)
+		p.saved.Low = max(p.saved.Low, s.Low)
 	}
-	if p.ledger == nil || n.row == 0 {
+	if p.ledger == nil || row == 0 {
 		return
 	}
-	if n.tail {
-		p.tail = max(p.tail, n.row)
+	if origin == sink.FromTail {
+		p.tail = max(p.tail, row)
 	}
-	p.noted = append(p.noted, n.row)
+	p.noted = append(p.noted, row)
 }
 
 // restart forgets what was told by messages of epochs below since, which a message tells first: the
@@ -184,7 +175,7 @@ func (p *Progress) empty() {
 	if p.ledger == nil {
 		return
 	}
-	p.clear = true
+	p.clear, p.unsaved, p.stored = true, nil, nil
 	// The options were good before.
 	p.ledger, _ = ledger.New(p.opts, 0)
 	p.ahead = ledger.NewIDs(p.opts.MaxBytes, p.load)
@@ -195,12 +186,11 @@ func (p *Progress) empty() {
 // the shard may have expired unread (rule 27). It holds until the progress is opened again.
 func (p *Progress) TrustLow() { p.late = true }
 
-// Flush takes in what was noted, has the position rise to the highest row of the tail, and returns
-// the change for the store. It must be applied before the next call of any method, as that of the
-// call before was. now is the host's clock. After an error the progress is not used again.
+// Flush takes in what was noted, has the position of a shard that does not run rise to the highest
+// row of the tail, and returns the change for the store: all that has changed since Saved. now is
+// the host's clock. After an error the progress is not used again.
 func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	if p.ledger != nil {
-		p.trim()
 		p.rise(p.tail, p.learn(now), now)
 		if p.head.rebuild && p.count {
 			// A reconcile finds what is not polled.
@@ -219,11 +209,16 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 // to be new, and stays polled also where the progress is made from the bus (rule 15).
 func (p *Progress) Follow() { p.head.rebuild = false }
 
-// Fill takes what was noted into the ledger and the ids that are ahead, for the next Advance. The
-// position does not rise but over ids that count as published (rules 16 and 27).
-func (p *Progress) Fill(now time.Time) {
+// Fill is Flush for a shard that runs, whose owner moves the position: that does not rise but over
+// ids that count as published (rules 15, 16 and 27). The time by the ledger's clock stays as it is.
+func (p *Progress) Fill(now time.Time) (store.ShardChange, error) {
+	p.fill(time.Time{})
+	return p.change(now)
+}
+
+func (p *Progress) fill(at time.Time) {
 	if p.ledger != nil {
-		p.ahead.Add(p.learn(now))
+		p.ahead.Add(p.learn(at))
 	}
 }
 
@@ -266,26 +261,36 @@ func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	saved := p.saved
 	saved.Saved = now
-	c := store.ShardChange{Key: p.key, Progress: &saved, Parts: p.spent}
-	p.spent = nil
+	c := store.ShardChange{Key: p.key, Progress: &saved}
 	if p.ledger == nil {
 		return c, nil
 	}
 	saved.Position = p.ledger.Position()
 	if p.clear {
-		c.Clear, p.clear, p.stored = []store.Kind{store.Gaps, store.Ahead}, false, nil
+		c.Clear = []store.Kind{store.Gaps, store.Ahead}
 	}
 	for _, chunk := range p.ledger.Changed() {
-		c.Parts = append(c.Parts, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
+		p.unsaved = append(p.unsaved, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
 	if head := p.head.appendTo(nil); !slices.Equal(head, p.stored) {
-		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Bytes: head})
+		p.unsaved = append(p.unsaved, store.Part{Kind: store.Ahead, Bytes: head})
 		p.stored = head
 	}
 	for _, chunk := range p.ahead.Changed() {
-		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
+		p.unsaved = append(p.unsaved, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
+	// A later part replaces a former one.
+	c.Parts = slices.Clip(p.unsaved)
 	return c, p.Err()
+}
+
+// Saved notes that the store has the last change, and frees memory of parts that it has.
+func (p *Progress) Saved() {
+	p.unsaved, p.clear = nil, false
+	if p.ledger != nil {
+		p.ledger.Saved()
+		p.ahead.Trim()
+	}
 }
 
 // Err returns why a part could not be read, nil while there is no such fault.

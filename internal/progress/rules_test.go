@@ -114,13 +114,12 @@ func TestIDsWithoutAnOrder(t *testing.T) {
 	s.order = source.OrderNone
 	s.reopen(t)
 	s.p.Note(7, sink.FromReconcile, &sink.State{Epoch: 4, Seq: 9, Floor: 3})
-	s.p.Fill(base)
 	s.flush(t, base)
-	change, err := s.p.Advance(progress.Batch{Through: 9, At: base, Now: base})
+	change, _, err := s.p.Advance(&progress.Read{Through: 9, At: base, Now: base})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.apply(t, change.ShardChange)
+	s.apply(t, change)
 	if s.reopen(t); s.p.Floor() != 3 || s.p.Ahead(7) || s.p.Ledger() != nil || s.p.NextLow() != 0 || s.p.Position() != 0 {
 		t.Errorf("floor %d, position %d", s.p.Floor(), s.p.Position())
 	}

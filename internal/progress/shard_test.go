@@ -51,6 +51,7 @@ func (s *shard) apply(t testing.TB, change store.ShardChange) {
 	if err := s.store.Apply(context.Background(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
 		t.Fatal(err)
 	}
+	s.p.Saved()
 }
 
 // command applies what a command changes in the store, and opens the progress again.

@@ -9,13 +9,11 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/internal/view"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
-	"example.org/bridge/source/ledger"
 )
 
 // batch is what one page became: messages in the order of their reads, and what holds once the bus
@@ -35,9 +33,8 @@ type batch struct {
 	passed, filled []uint64
 	// skipped counts the rows of filled that are no event.
 	skipped int
-	// change is what is committed of the progress, rowChunks of the rows published last.
-	change    progress.Change
-	rowChunks []ledger.Chunk
+	// brings is what the batch brings besides its messages, once it is handed over.
+	brings Read
 	// last is the position that holds then.
 	last uint64
 	// floor, since and low are what the messages say of the shard (rules 16, 27 and 28).
@@ -183,8 +180,6 @@ type builder struct {
 	event event.Event
 	// eventBytes is how large the events of the last batch are.
 	eventBytes int
-	// sent counts the messages of the last event.
-	sent int
 	// from is where the last page was read, server the text of messages about that.
 	from   published.Origin
 	server string
@@ -281,16 +276,8 @@ func (m *builder) publish(b *batch, one *view.Decision, id [16]byte) {
 		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
 		b.repairs = append(b.repairs, len(b.messages)-1)
 	}
-	m.claim(b, one, id)
+	one.Publish(id)
 	b.count(one.Op)
-}
-
-// claim has the claim of a decision end with the messages of the last event: the entity is as the
-// last of them says.
-func (m *builder) claim(b *batch, one *view.Decision, id [16]byte) {
-	for range m.sent {
-		b.claims.Publish(one, id)
-	}
 }
 
 // add encodes row as the next message of b and returns its event.
@@ -347,7 +334,6 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Time:        b.made,
 		State:       stateOf(e),
 	})
-	m.sent = 1
 }
 
 // complete has the headers of the message that was sent last say what a value without them does
@@ -360,7 +346,6 @@ func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous st
 		tombstone := b.messages[len(b.messages)-1]
 		tombstone.Value = nil
 		b.messages = append(b.messages, tombstone)
-		m.sent++
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -57,30 +56,31 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err := s.server.refresh(ctx); err != nil {
 		return nil, err
 	}
-	p, list, err := s.opts.Feed.lend(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
 	if err != nil {
-		return nil, s.gaps.damaged(err)
+		return nil, s.opts.damaged(err)
 	}
-	s.gaps.open(p)
+	s.gaps.open(state)
 	if err := s.reader.open(ctx); err != nil {
 		return nil, err
 	}
-	found := p.Started()
-	if err := s.commitMeaning(ctx, p); err != nil {
+	found := s.gaps.started()
+	if err := s.commitMeaning(ctx); err != nil {
 		return nil, err
 	}
 	if s.fromFirst {
-		if err := s.restart(ctx, p, list); err != nil {
+		if err := s.restart(ctx, list); err != nil {
 			return nil, err
 		}
 	}
-	if !p.Started() {
+	if !s.gaps.started() {
 		if err := s.first(ctx); err != nil {
 			return nil, err
 		}
 	}
+	s.gaps.setSince()
 	if s.opts.Decided != nil {
-		err := s.retrier.wait(owning, forEver, func() error { return s.opts.Decided(ctx, p.Since()) })
+		err := s.retrier.wait(owning, forEver, func() error { return s.opts.Decided(ctx, s.gaps.since) })
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +104,8 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 
 // commitMeaning checks what is saved of the shard against its configuration, and saves what that
 // means where nothing says so.
-func (s *Shard) commitMeaning(ctx context.Context, p *progress.Progress) error {
-	parts, err := checkMeaning(ctx, &s.opts, p.Position())
+func (s *Shard) commitMeaning(ctx context.Context) error {
+	parts, err := checkMeaning(ctx, &s.opts, s.gaps.position())
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -146,20 +146,25 @@ func (s *Shard) first(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.opts.Name, err)
 	}
 	first.Cursor = cursor
-	change, err := s.gaps.seed(ctx, first, s.opts.Recovery.Epoch().Number())
+	begin, err := s.gaps.seed(ctx, first, s.opts.Recovery.Epoch().Number())
 	if err != nil {
-		return s.gaps.damaged(err)
+		return err
 	}
-	return s.sync(ctx, change)
+	return s.update(ctx, func(p *progress.Progress) (store.ShardChange, error) {
+		if p.Started() {
+			// By a message that was read meanwhile.
+			return p.Fill(time.Now())
+		}
+		return p.Begin(begin)
+	})
 }
 
 // restart has the shard go on from its first row with the view as it is.
-func (s *Shard) restart(ctx context.Context, p *progress.Progress, list *published.Log) error {
-	change, err := p.Restart(s.opts.Recovery.Epoch().Number(), time.Now())
+func (s *Shard) restart(ctx context.Context, list *published.Log) error {
+	err := s.update(ctx, func(p *progress.Progress) (store.ShardChange, error) {
+		return p.Restart(s.opts.Recovery.Epoch().Number(), time.Now())
+	})
 	if err != nil {
-		return s.gaps.damaged(err)
-	}
-	if err := s.sync(ctx, change); err != nil {
 		return err
 	}
 	list.Clear()
@@ -169,10 +174,30 @@ func (s *Shard) restart(ctx context.Context, p *progress.Progress, list *publish
 	return nil
 }
 
-// sync makes a change of the progress durable.
-func (s *Shard) sync(ctx context.Context, change store.ShardChange) error {
+// update makes what do changes of the progress durable.
+func (s *Shard) update(ctx context.Context, do func(*progress.Progress) (store.ShardChange, error)) error {
+	var bad error
+	err := s.retrier.writeStore(ctx, owning, func() error {
+		return s.opts.Feed.update(ctx, s.opts.Name, func(p *progress.Progress) (c store.ShardChange, err error) {
+			c, bad = do(p)
+			return c, bad
+		})
+	})
+	switch {
+	case bad != nil:
+		return s.opts.damaged(bad)
+	case err != nil && ctx.Err() == nil:
+		return &storeError{err}
+	case err != nil:
+		return err
+	}
+	return s.sync(ctx)
+}
+
+// sync applies changes, and makes all durable that was applied.
+func (s *Shard) sync(ctx context.Context, changes ...store.ShardChange) error {
 	err := s.retrier.wait(owning, forEver, func() error {
-		return s.opts.Committer.Sync(ctx, &store.Batch{Shards: []store.ShardChange{change}})
+		return s.opts.Committer.Sync(ctx, &store.Batch{Shards: changes})
 	})
 	if err != nil && ctx.Err() == nil {
 		return &storeError{err}
@@ -192,24 +217,20 @@ type snapshot struct {
 
 // run records what is left of the table.
 func (s *snapshot) run(ctx context.Context) error {
-	p := s.gaps.progress
-	if s.entities == nil {
-		// Of a release shard the position says enough.
-		p.SetSnapshot(source.Range{})
-	}
-	if p.Snapshot() == (source.Range{}) {
+	left := s.gaps.snapshot()
+	if left.First == 0 {
 		return nil
 	}
 	started, logged := time.Now(), time.Now()
-	for rows := 0; p.Snapshot() != (source.Range{}); {
-		n, err := s.page(ctx)
+	for rows := 0; left.First > 0; left = s.gaps.snapshot() {
+		n, err := s.page(ctx, left)
 		if err != nil {
 			return err
 		}
 		rows += n
 		if time.Since(logged) > tellEvery {
 			logged = time.Now()
-			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", p.Snapshot().First, "of", p.Snapshot().Last,
+			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", left.First, "of", left.Last,
 				"rows_per_second", int(float64(rows)/time.Since(started).Seconds()))
 		}
 	}
@@ -218,8 +239,7 @@ func (s *snapshot) run(ctx context.Context) error {
 }
 
 // page records the next rows of what is left, and returns how many they are.
-func (s *snapshot) page(ctx context.Context) (rows int, err error) {
-	left := s.gaps.progress.Snapshot()
+func (s *snapshot) page(ctx context.Context, left source.Range) (rows int, err error) {
 	q := source.Query{After: left.First - 1, Through: left.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 	p, err := s.reader.page(ctx, q)
 	if err != nil {
@@ -252,22 +272,13 @@ func (s *snapshot) record(ctx context.Context, p *page, left source.Range) error
 		s.opts.View.Release(b.claims)
 		return err
 	}
-	s.gaps.progress.SetSnapshot(left)
-	change, err := s.gaps.progress.Flush(time.Now())
-	if err == nil {
-		at := func(int) (store.At, view.Stamp) { return store.At{}, view.Stamp{} }
-		err = s.entities.retrier.writeStore(ctx, owning, func() error {
-			return s.opts.Feed.commit(s.opts.Name, &change, 0, func() error {
-				return s.opts.View.Acknowledge(b.claims, at, func(changes []store.Change) error {
-					whole := &store.Batch{Shards: []store.ShardChange{change}}
-					if len(changes) > 0 {
-						whole.Views = []store.ViewChange{{Stream: s.opts.Stream, Changes: changes}}
-					}
-					return s.opts.Committer.Acknowledged(ctx, 0, nil, whole)
-				})
-			})
-		})
+	read := &Read{
+		Shard: s.opts.Name, Since: s.gaps.since, Claims: b.claims,
+		Read: progress.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
 	}
+	err = s.entities.retrier.writeStore(ctx, owning, func() error {
+		return s.opts.Feed.apply(ctx, nil, read, func(whole *store.Batch) error { return s.opts.Committer.Acknowledged(ctx, 0, nil, whole) })
+	})
 	if err != nil {
 		s.opts.View.Release(b.claims)
 		return err

@@ -13,34 +13,24 @@ import (
 	"example.org/bridge/source"
 )
 
-// encode makes a batch of the rows of the page, and behind them of the late ones, which were read
+// encode makes a batch of the rows of the page. more says that late ones follow, which were read
 // after it.
 // Invariant 3: the order of the reads is the order on the bus. Where a row cannot be encoded the
 // batch ends before it and the error says why.
-func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, late *page) (*batch, error) {
+func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, more bool) (*batch, error) {
 	b := o.builder.begin()
 	o.builder.readFrom(b, p)
-	if len(rows)+late.len() == 0 {
+	switch {
+	case o.entities == nil:
+		return b, o.encodeTail(b, p, rows)
+	case len(rows) == 0 && !more:
 		return b, nil
 	}
-	if o.entities != nil {
-		o.entities.begin(b)
-	}
-	if err := o.encodeTail(ctx, b, p, rows); err != nil {
-		return b, err
-	}
-	if late == nil || late.Columns != p.Columns {
-		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		o.tail.delayLate(late, 0)
-		return b, nil
-	}
-	return b, o.encodeLate(ctx, b, late)
+	o.entities.begin(b)
+	return b, o.encodeStates(ctx, b, p, rows)
 }
 
-func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source.Row) error {
-	if o.entities != nil {
-		return o.encodeStates(ctx, b, p, rows)
-	}
+func (o *owner) encodeTail(b *batch, p *page, rows []source.Row) error {
 	o.builder.makeRoom(b, len(rows))
 	for i, row := range rows {
 		if o.gaps.ahead(row.ID) {
@@ -103,7 +93,12 @@ func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, rows []sour
 	return err
 }
 
-func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
+func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
+	if late.Columns != p.Columns {
+		// Altered between the two reads: the gaps stay, the next poll reads them again.
+		o.tail.delayLate(late, 0)
+		return nil
+	}
 	// The late page may have been read long after the other, when the source was away in between:
 	// its ages are others.
 	b.oldestCreated = nil
@@ -172,7 +167,16 @@ func (e *entities) prepare(ctx context.Context, rows []source.Row) error {
 	if err := e.read(rows); err != nil {
 		return err
 	}
-	return e.retrier.readStore(ctx, func() error { return e.opts.View.Prepare(ctx, e.opts.Name, e.rows, &e.prepared) })
+	err := e.retrier.readStore(ctx, func() error { return e.opts.View.Prepare(ctx, e.opts.Name, e.rows, &e.prepared) })
+	e.ready = err == nil
+	return err
+}
+
+// forget drops what was prepared. e may be nil.
+func (e *entities) forget() {
+	if e != nil {
+		e.ready = false
+	}
 }
 
 // decide returns what rows say, behind b, the batch being made: where ready, those that prepare was

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -17,29 +19,45 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// Feed takes in what catch-up reads of one stream: into its view, and into the progress of its
-// shards. A shard that runs has its progress itself: what is read of it goes to the store beside
-// that, as progress.Notes. It is safe for concurrent use.
+// Feed takes in the facts of one stream: messages of ours that are on the bus, which catch-up has
+// read or the bus has acknowledged. They change its view, and the progress of its shards. It is
+// safe for concurrent use.
 //
-// Its lock comes before those of the view and of the committer. A batch of a shard is committed
-// under it, too, so that no commit takes back what another one has changed.
+// Its lock comes before those of a shardState, of the view and of the committer. Every change of
+// the progress is committed under it: so no commit takes back what another one has changed.
 type Feed struct {
 	opts FeedOptions
-	// shards are the intakes of the shards of the configuration.
-	shards map[string]*intake
+	// shards are the states of the shards of the configuration.
+	shards map[string]*shardState
 
 	// dropped says that entities were not nominated, and that the store does not know it.
 	dropped atomic.Bool
 
 	mu sync.Mutex
-	// intakes has those of other shards, too, of which the bus has messages.
-	intakes map[string]*intake
-	late    lateEntities
+	// states has those of other shards, too, of which the bus has messages.
+	states map[string]*shardState
+	late   lateEntities
 	// follows is set by Follow.
 	follows bool
 }
 
 var _ catchup.Feed = (*Feed)(nil)
+
+// Read is what a batch that the bus has acknowledged brings besides its messages.
+type Read struct {
+	Shard string
+	// Since is the generation of the progress that it was read for (rule 28).
+	Since uint64
+	progress.Read
+	// Compared is the number of the wish for a reconcile that the batch grants, 0 for none.
+	Compared uint64
+	// Parts are those of the rows published last, and of the schema.
+	Parts []store.Part
+	// Claims are the entities that it changes, nil for a release stream.
+	Claims *view.Claims
+	// Found is set to how many of its late rows were missing.
+	Found int
+}
 
 // FeedOptions describe a stream to its Feed.
 type FeedOptions struct {
@@ -72,10 +90,10 @@ func NewFeed(o FeedOptions) *Feed {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	f := &Feed{opts: o, shards: make(map[string]*intake), intakes: make(map[string]*intake)}
+	f := &Feed{opts: o, shards: make(map[string]*shardState), states: make(map[string]*shardState)}
 	for _, s := range o.Shards {
-		in := f.newIntake(s.PublishedRows, s.Ledger)
-		f.shards[s.Name], f.intakes[s.Name] = in, in
+		one := newState(s.PublishedRows, s.Ledger)
+		f.shards[s.Name], f.states[s.Name] = one, one
 	}
 	if o.Movers != nil {
 		o.Movers.OnDrop(f.overflowed)
@@ -83,74 +101,161 @@ func NewFeed(o FeedOptions) *Feed {
 	return f
 }
 
-// intake returns that of a shard. One that is no more in the configuration has one, too: what was
+// state returns that of a shard. One that is no more in the configuration has one, too: what was
 // published of its table is known if it comes back. f.mu is held.
-func (f *Feed) intake(name string) *intake {
-	in := f.intakes[name]
-	if in == nil {
-		in = f.newIntake(0, ledger.Options{})
-		f.intakes[name] = in
+func (f *Feed) state(name string) *shardState {
+	s := f.states[name]
+	if s == nil {
+		s = newState(0, ledger.Options{})
+		f.states[name] = s
 	}
-	return in
+	return s
+}
+
+// change is the batch that is being made.
+type change struct {
+	*store.Batch
+	feed *Feed
+	// read is nil for what was read of the bus. touched are the states of the shards that change.
+	read    *Read
+	touched map[string]*shardState
+}
+
+func (f *Feed) newChange(read *Read) *change {
+	return &change{&store.Batch{}, f, read, make(map[string]*shardState)}
 }
 
 // Apply implements catchup.Feed.
 func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit func(*store.Batch) error) error {
+	return f.apply(ctx, messages, nil, commit)
+}
+
+// apply takes in facts: what was read of the bus, or, with a Read, the messages of a batch that the
+// bus has acknowledged. It calls commit once with all that changes. An error says that nothing was
+// committed. After store.ErrOutage the same call is made again, or the attempt of the shard ends;
+// after another one of a batch the attempt ends.
+func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, commit func(*store.Batch) error) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := &store.Batch{}
-	touched, committed := make(map[string]*intake), false
-	defer func() {
-		for _, in := range touched {
-			in.end(committed)
-		}
-	}()
-	for i := range messages {
-		m := &messages[i]
-		in := touched[m.Shard]
-		if in == nil {
-			in = f.intake(m.Shard)
-			if err := f.open(ctx, m.Shard, in); err != nil {
+	c := f.newChange(read)
+	defer func() { c.end(err) }()
+	for i := range facts {
+		if m := &facts[i]; read == nil || m.Shard != read.Shard {
+			// What its Read says of the rows of a batch is more.
+			s, err := c.touch(ctx, m.Shard)
+			if err != nil {
 				return err
 			}
-			touched[m.Shard] = in
+			s.note(m)
 		}
-		in.note(m)
 	}
-	if err := f.loadLate(ctx); err != nil {
-		return err
-	}
-	named, late, fits := f.late.name(messages)
-	if !fits {
-		if !f.late.over {
-			f.late.over = true
-			f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
+	var claims *view.Claims
+	var named map[lateEntity]*lateName
+	if read == nil {
+		if named, err = f.name(ctx, c, facts); err != nil {
+			return err
 		}
-		if err := f.wishAll(ctx, touched); err != nil {
+	} else {
+		claims = read.Claims
+		if _, err := c.touch(ctx, read.Shard); err != nil {
 			return err
 		}
 	}
-	if err := f.change(b, touched); err != nil {
+	if err := c.make(); err != nil {
 		return err
 	}
-	f.late.change(b, f.opts.Stream, named)
-	if err := f.read(ctx, messages, b, commit); err != nil {
-		return err
+	f.late.change(c.Batch, f.opts.Stream, named)
+	if f.opts.View == nil || read != nil && claims == nil {
+		err = commit(c.Batch)
+	} else {
+		err = f.opts.View.Apply(ctx, facts, claims, func(changes []store.Change) error {
+			if len(changes) > 0 {
+				c.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
+			}
+			return commit(c.Batch)
+		})
 	}
-	committed = true
-	for i := range messages {
-		f.intake(messages[i].Shard).keep(&messages[i])
+	if err != nil || read != nil {
+		return err
 	}
 	f.late.add(named)
-	f.late.over = !fits
-	if f.late.ready {
-		for i := range messages {
-			if m := &messages[i]; m.Late {
-				f.nominate(lateEntity{m.Shard, string(m.Key)})
-			}
+	for i := range facts {
+		m := &facts[i]
+		if f.state(m.Shard).keep(m); f.late.ready && m.Late {
+			f.nominate(lateEntity{m.Shard, string(m.Key)})
 		}
 	}
 	return nil
+}
+
+// name returns the entities of late facts that the store is to name (rule 7). Where they are too
+// many, a reconcile is due instead.
+func (f *Feed) name(ctx context.Context, c *change, facts []catchup.Message) (map[lateEntity]*lateName, error) {
+	if err := f.loadLate(ctx); err != nil {
+		return nil, err
+	}
+	named, late, fits := f.late.name(facts)
+	if !fits && !f.late.over {
+		f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
+	}
+	if f.late.over = !fits; fits {
+		return named, nil
+	}
+	return named, c.wishAll(ctx)
+}
+
+// touch adds a shard to those that change, with its progress open.
+func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
+	s := c.touched[name]
+	if s != nil {
+		return s, nil
+	}
+	s = c.feed.state(name)
+	if s.waits != nil && s.waits != c.read {
+		return nil, fmt.Errorf("%w: a batch of %s waits for it", store.ErrOutage, name)
+	}
+	if err := c.feed.open(ctx, name, s); err != nil {
+		return nil, err
+	}
+	c.touched[name] = s
+	return s, nil
+}
+
+// make adds what changes of the shards.
+func (c *change) make() error {
+	now := time.Now()
+	for name, s := range c.touched {
+		var one store.ShardChange
+		var err error
+		if c.read != nil && name == c.read.Shard {
+			one, err = s.advance(c.read, now)
+		} else {
+			one, err = s.flush(now)
+		}
+		if err != nil {
+			return err
+		}
+		c.Shards = append(c.Shards, one)
+	}
+	return nil
+}
+
+// end ends the change, which was committed, or was not for an error. Of a shard that runs the
+// progress stays: what it has taken in is true of the bus. That of a batch whose outcome is unknown
+// may not be.
+func (c *change) end(err error) {
+	for name, s := range c.touched {
+		batch := c.read != nil && name == c.read.Shard
+		switch {
+		case err == nil:
+			s.saved(c.read)
+		case batch && errors.Is(err, store.ErrOutage):
+			s.waits = c.read
+		case batch || !s.running:
+			s.progress, s.waits = nil, nil
+		}
+		s.schemaRead = false
+	}
 }
 
 // nominate has the owner of an entity decide about it. f.mu is held.
@@ -167,7 +272,7 @@ func (f *Feed) loadLate(ctx context.Context) error {
 	if f.opts.Movers == nil || f.late.named != nil {
 		return nil
 	}
-	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.intakes))
+	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.states))
 	slices.Sort(shards)
 	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
 }
@@ -197,88 +302,45 @@ func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) erro
 		return nil
 	}
 	defer f.mu.Unlock()
-	b, touched := &store.Batch{}, make(map[string]*intake)
-	defer func() {
-		for _, in := range touched {
-			in.end(false)
-		}
-	}()
+	c := f.newChange(nil)
+	defer func() { c.end(err) }()
 	if f.dropped.Swap(false) {
 		defer func() { f.dropped.CompareAndSwap(false, err != nil) }()
-		if err := f.wishAll(ctx, touched); err != nil {
-			return err
-		}
-		if err := f.change(b, touched); err != nil {
+		if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
 			return err
 		}
 	}
 	decided := f.late.decided()
-	f.late.change(b, f.opts.Stream, decided)
-	if len(b.Shards) == 0 {
+	f.late.change(c.Batch, f.opts.Stream, decided)
+	if len(c.Shards) == 0 {
 		return nil
 	}
-	if err := commit(b); err != nil {
+	if err := commit(c.Batch); err != nil {
 		return err
 	}
 	f.late.remove(decided)
 	return nil
 }
 
-// change adds to b what changes of shards.
-func (f *Feed) change(b *store.Batch, touched map[string]*intake) error {
-	now := time.Now()
-	for name, in := range touched {
-		change, err := in.change(store.Key{Stream: f.opts.Stream, Shard: name}, now)
-		if err != nil {
-			return err
-		}
-		b.Shards = append(b.Shards, change)
-	}
-	return nil
-}
-
-// read applies messages to the view, where the stream has one, and commits b with that.
-func (f *Feed) read(ctx context.Context, messages []catchup.Message, b *store.Batch, commit func(*store.Batch) error) error {
-	if f.opts.View == nil {
-		return commit(b)
-	}
-	return f.opts.View.Read(ctx, messages, func(changes []store.Change) error {
-		if len(changes) > 0 {
-			b.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
-		}
-		return commit(b)
-	})
-}
-
-// open opens the progress of a shard that does not run, unless it is open. f.mu is held.
-func (f *Feed) open(ctx context.Context, name string, in *intake) error {
-	if in.running || in.progress != nil {
+// open opens the progress of a shard, unless it is open. f.mu is held.
+func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
+	if s.progress != nil {
 		return nil
 	}
-	p, err := f.load(ctx, name, in.options)
-	if err != nil {
-		return err
-	}
-	if in.schema, err = store.LoadSchema(ctx, f.opts.Store, store.Key{Stream: f.opts.Stream, Shard: name}); err != nil {
-		return err
-	}
-	in.progress = p
-	return nil
-}
-
-// load opens the progress of a shard as the store has it.
-func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*progress.Progress, error) {
-	key := store.Key{Stream: f.opts.Stream, Shard: name}
+	key, options := store.Key{Stream: f.opts.Stream, Shard: name}, s.options
 	saved, found, err := f.opts.Store.Progress(ctx, key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if found {
 		options.Away = time.Since(saved.Saved)
 	}
+	if s.schema, err = store.LoadSchema(ctx, f.opts.Store, key); err != nil {
+		return err
+	}
 	p, err := progress.Open(ctx, f.opts.Store, key, saved, options)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if f.opts.Committer.Late(f.opts.Stream) {
 		p.TrustLow()
@@ -286,34 +348,30 @@ func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*
 	if f.follows {
 		p.Follow()
 	}
-	return p, p.ApplyNotes(time.Now())
+	s.progress = p
+	return nil
 }
 
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
-func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
+func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b, touched := &store.Batch{}, make(map[string]*intake)
-	defer func() {
-		for _, in := range touched {
-			in.end(false)
-		}
-	}()
-	if err := f.wishAll(ctx, touched); err != nil {
+	c := f.newChange(nil)
+	defer func() { c.end(err) }()
+	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
 		return err
 	}
-	if err := f.change(b, touched); err != nil {
-		return err
-	}
-	return commit(b)
+	return commit(c.Batch)
 }
 
-// wishAll is wish for all shards.
-func (f *Feed) wishAll(ctx context.Context, touched map[string]*intake) error {
-	for name := range f.intakes {
-		if err := f.wish(ctx, name, touched); err != nil {
+// wishAll has a reconcile of all shards be due.
+func (c *change) wishAll(ctx context.Context) error {
+	for name, s := range c.feed.states {
+		s.wishes.Add(1)
+		if _, err := c.touch(ctx, name); err != nil {
 			return err
 		}
+		s.setReconcileDue(true)
 	}
 	return nil
 }
@@ -323,9 +381,9 @@ func (f *Feed) Follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.follows = true
-	for _, in := range f.intakes {
-		if in.progress != nil {
-			in.progress.Follow()
+	for _, s := range f.states {
+		if s.progress != nil {
+			s.progress.Follow()
 		}
 	}
 }
@@ -335,55 +393,62 @@ func (f *Feed) Restore(b *store.Batch, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range b.Shards {
-		f.intake(b.Shards[i].Key.Shard).progress = nil
+		f.state(b.Shards[i].Key.Shard).progress = nil
 	}
 	return commit(b)
 }
 
-// wish has a reconcile of a shard be due, and adds the shard to touched. f.mu is held.
-func (f *Feed) wish(ctx context.Context, name string, touched map[string]*intake) error {
-	in := f.intakes[name]
-	in.wishes.Add(1)
-	if !in.running {
-		if err := f.open(ctx, name, in); err != nil {
-			return err
-		}
-		in.progress.SetReconcileDue(true)
-		touched[name] = in
-		return nil
-	}
-	saved, found, err := f.opts.Store.Progress(ctx, store.Key{Stream: f.opts.Stream, Shard: name})
-	if err == nil && found {
-		saved.ReconcileDue = true
-		in.due, touched[name] = &saved, in
-	}
-	return err
-}
-
-// lend opens the progress of a shard that begins to run, and the list of rows published last.
-func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, rows int) (*progress.Progress, *published.Log, error) {
+// begin opens the progress of a shard that begins to run, until end, and the list of rows published
+// last.
+func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, rows int) (*shardState, *published.Log, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	in := f.intake(name)
-	in.progress, in.options = nil, options
-	p, err := f.load(ctx, name, options)
-	if err != nil {
+	s := f.state(name)
+	s.progress, s.options = nil, options
+	if err := f.open(ctx, name, s); err != nil {
 		return nil, nil, err
 	}
 	list, err := f.loadPublishedRows(ctx, name, rows)
 	if err != nil {
 		return nil, nil, err
 	}
-	in.since = max(in.since, p.Since())
-	in.restore(list)
-	list.Add(in.recent(list))
-	p.Fill(time.Now())
-	in.running = true
-	in.noted.Store(max(in.noted.Load(), p.AppliedNotes()))
-	if p.ReconcileDue() {
-		in.wishes.Add(1)
+	s.since = max(s.since, s.progress.Since())
+	s.restore(list)
+	list.Add(s.recent(list))
+	// What counts as published: the change is of no account yet.
+	if _, err := s.progress.Fill(time.Now()); err != nil {
+		return nil, nil, err
 	}
-	return p, list, nil
+	s.running = true
+	if s.progress.ReconcileDue() {
+		s.wishes.Add(1)
+	}
+	return s, list, nil
+}
+
+// end says that a shard does not run any more.
+func (f *Feed) end(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state(name)
+	s.running, s.progress, s.waits = false, nil, nil
+}
+
+// update commits what do changes of the progress of a shard that runs, before its first batch.
+// After store.ErrOutage it may be called again.
+func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progress) (store.ShardChange, error)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state(name)
+	one, err := s.do(do)
+	if err != nil {
+		return err
+	}
+	if err := f.opts.Committer.Acknowledged(ctx, 0, nil, &store.Batch{Shards: []store.ShardChange{one}}); err != nil {
+		return err
+	}
+	s.saved(nil)
+	return nil
 }
 
 // loadPublishedRows returns the rows of a shard that were published last, as the store has them.
@@ -404,67 +469,29 @@ func (f *Feed) loadPublishedRows(ctx context.Context, name string, rows int) (*p
 func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Origin) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	in := f.intake(name)
-	in.newest, in.origin = rows, origin
-}
-
-// giveBack says that a shard does not run any more.
-func (f *Feed) giveBack(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.intake(name).running = false
-}
-
-// noted returns the highest number of a part of notes of a shard: its owner is to take them in.
-func (f *Feed) noted(name string) uint64 { return f.shards[name].noted.Load() }
-
-// setReconcileDue tells the progress of a shard that runs whether a reconcile has to follow.
-// compared is the number of the wish that the batch grants, 0 for none.
-func (f *Feed) setReconcileDue(name string, p *progress.Progress, compared uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	in := f.intake(name)
-	if due := in.wishes.Load() > max(in.granted.Load(), compared); due || compared > 0 {
-		p.SetReconcileDue(due)
-	}
+	s := f.state(name)
+	s.newest, s.origin = rows, origin
 }
 
 // due reports whether a reconcile of a shard of the configuration has to follow, and the number of
 // the last wish. It waits for nobody.
 func (f *Feed) due(name string) (wish uint64, due bool) {
-	in := f.shards[name]
-	if !in.isDue() {
-		return in.wishes.Load(), false
+	s := f.shards[name]
+	if !s.isDue() {
+		return s.wishes.Load(), false
 	}
 	// It may be due because of registrations that are being committed: until then nobody knows that
 	// something is to be read again.
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return in.wishes.Load(), in.isDue()
+	return s.wishes.Load(), s.isDue()
 }
 
 // overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
 // wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
 func (f *Feed) overflowed() {
 	f.dropped.Store(true)
-	for _, in := range f.shards {
-		in.wishes.Add(1)
+	for _, s := range f.shards {
+		s.wishes.Add(1)
 	}
-}
-
-// commit calls do, which commits a batch of a shard with what change makes of its progress.
-// compared is the number of the last wish that was granted, 0 for none.
-func (f *Feed) commit(name string, change *store.ShardChange, compared uint64, do func() error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	in := f.intake(name)
-	granted := max(in.granted.Load(), compared)
-	if change.Progress != nil && in.wishes.Load() > granted {
-		change.Progress.ReconcileDue = true
-	}
-	err := do()
-	if err == nil {
-		in.granted.Store(granted)
-	}
-	return err
 }

@@ -24,9 +24,11 @@ type gaps struct {
 	reader *reader
 	server *server
 	status *tracker
-	// progress is lent by the feed of the stream; ledger is its, nil where the ids have no order.
+	// state is that of the feed of the stream, progress what it had when the attempt began, since
+	// the generation of that. Facts come in at any time: all is done under the lock of state.
+	state    *shardState
 	progress *progress.Progress
-	ledger   *ledger.Ledger
+	since    uint64
 	// ids is what the last evidence showed.
 	ids idList
 	// strays are the ends of the wide gaps that were told of.
@@ -59,16 +61,26 @@ const (
 )
 
 // open sets the progress that the shard goes on with.
-func (g *gaps) open(p *progress.Progress) {
-	g.progress, g.ledger = p, p.Ledger()
+func (g *gaps) open(s *shardState) { g.state, g.progress = s, s.progress }
+
+// lock has the progress be the caller's until unlock is called.
+func (g *gaps) lock() (unlock func()) {
+	g.state.mu.Lock()
+	return g.state.mu.Unlock
 }
 
-// damaged names the remedy in an error of a progress that cannot be opened.
-func (g *gaps) damaged(err error) error {
+// with calls do with the ledger, nil where the ids have no order.
+func (g *gaps) with(do func(*ledger.Ledger)) {
+	defer g.lock()()
+	do(g.progress.Ledger())
+}
+
+// damaged names the remedy in an error of a progress that cannot be read.
+func (o *Options) damaged(err error) error {
 	if !errors.Is(err, ledger.ErrDamaged) && !errors.Is(err, progress.ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("%w: %w: bridge checkpoint rebuild %s makes it again from the bus", source.ErrUnfit, err, g.opts.Stream)
+	return fmt.Errorf("%w: %w: bridge checkpoint rebuild %s makes it again from the bus", source.ErrUnfit, err, o.Stream)
 }
 
 func (g *gaps) options() ledger.Options {
@@ -83,20 +95,18 @@ func (g *gaps) options() ledger.Options {
 	}
 }
 
-// seed begins the progress of a shard of which nothing is known, and returns the change: what is
-// not committed just below is missing from the beginning, so that it is not lost.
-func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (store.ShardChange, error) {
-	at := time.Now()
-	g.ids = idList{}
-	if seed := progress.Seed(first); g.ledger != nil && seed.First <= seed.Last {
+// seed returns how the progress of a shard begins of which nothing is known: what is not committed
+// just below is missing from the beginning, so that it is not lost.
+func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (progress.Beginning, error) {
+	b := progress.Beginning{First: first, Epoch: epoch, At: time.Now(), Now: time.Now()}
+	if seed := progress.Seed(first); !g.server.tailless() && seed.First <= seed.Last {
+		g.ids = idList{}
 		if err := g.reader.ids(ctx, []source.Range{seed}, false, &g.ids); err != nil {
-			return store.ShardChange{}, err
+			return b, err
 		}
-		at = g.reader.steady(&g.ids)
+		b.Committed, b.At = g.ids.List, g.reader.steady(&g.ids)
 	}
-	change, err := g.progress.Begin(progress.Beginning{First: first, Committed: g.ids.List, Epoch: epoch, At: at, Now: time.Now()})
-	g.ledger = g.progress.Ledger()
-	return change, err
+	return b, nil
 }
 
 // evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows
@@ -118,7 +128,8 @@ func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Rang
 
 // sweep looks for a part of the cold ids, when that is due.
 func (g *gaps) sweep(ctx context.Context, server string, at ledger.Age) error {
-	ranges := g.ledger.Sweep(at.Steady)
+	var ranges []source.Range
+	g.with(func(l *ledger.Ledger) { ranges = l.Sweep(at.Steady) })
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -126,7 +137,7 @@ func (g *gaps) sweep(ctx context.Context, server string, at ledger.Age) error {
 	if err != nil {
 		return err
 	}
-	g.unpolled(g.ledger.Swept(evidence))
+	g.with(func(l *ledger.Ledger) { g.unpolled(l.Swept(evidence)) })
 	return nil
 }
 
@@ -146,7 +157,9 @@ func (g *gaps) show(at ledger.Age) {
 		return
 	}
 	g.shown = time.Now()
-	stats := g.ledger.Stats(at.Steady)
+	defer g.lock()()
+	l := g.progress.Ledger()
+	stats := l.Stats(at.Steady)
 	var oldest time.Duration
 	if !stats.Oldest.IsZero() {
 		oldest = max(0, at.Steady.Sub(stats.Oldest))
@@ -154,12 +167,12 @@ func (g *gaps) show(at ledger.Age) {
 	g.status.update(func(status *Status) {
 		status.Gaps = Gaps{
 			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.Pending, Unpolled: stats.Unpolled, Ranges: stats.Ranges, Bytes: stats.Bytes,
-			OldestAge: oldest, Oldest: g.ledger.Gaps(gapsShown),
+			OldestAge: oldest, Oldest: l.Gaps(gapsShown),
 		}
 		status.OpenGaps = stats.Ranges
 	})
-	g.warnOfStrays()
-	if open := g.ledger.Pending(heldOpen, 1, at.Steady); len(open) > 0 && g.warn() {
+	g.warnOfStrays(l.Wide())
+	if open := l.Pending(heldOpen, 1, at.Steady); len(open) > 0 && g.warn() {
 		g.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
 			"first", open[0].First, "last", open[0].Last, "for", at.Steady.Sub(open[0].Since).Round(time.Second))
 	}
@@ -171,63 +184,52 @@ func (g *gaps) idleDue() bool {
 	return g.isOpen() && time.Since(g.handed) >= saveLedgerEvery
 }
 
-// applyNotes takes in what was read of the bus meanwhile.
-func (g *gaps) applyNotes(at ledger.Age) error {
-	if g.opts.Feed.noted(g.opts.Name) <= g.progress.AppliedNotes() {
-		return nil
-	}
-	err := g.progress.ApplyNotes(at.Steady)
-	// It is another one where a message told of a command that the store does not know (rule 28).
-	g.ledger = g.progress.Ledger()
-	return g.damaged(err)
-}
-
-// advance moves the progress behind what the batch takes care of, once the store has the batch
-// before, and hands the change to the batch, to be committed once that is acknowledged. The batch
-// must be handed over.
+// advance has the batch, which must be handed over then, bring what was read for it: the progress
+// moves once the bus has acknowledged it. Before, the store has the batch before.
 func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if err := g.pipe.wait(ctx); err != nil {
 		return err
 	}
-	if err := g.applyNotes(at); err != nil {
-		return err
+	g.handed, g.at = time.Now(), at.Steady
+	b.brings = Read{
+		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,
+		Read: progress.Read{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made},
 	}
-	g.opts.Feed.setReconcileDue(g.opts.Name, g.progress, b.compared)
-	g.handed = time.Now()
 	if g.changes != nil {
-		g.progress.SetCursor(g.changes.handOver())
+		b.brings.Cursor = g.changes.handOver()
 	}
-	g.at = at.Steady
-	var err error
-	b.change, err = g.progress.Advance(progress.Batch{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made})
-	if err != nil {
-		return g.damaged(err)
+	defer g.lock()()
+	p := g.progress
+	if err := p.Err(); err != nil {
+		return g.opts.damaged(err)
 	}
-	if n := b.change.Filled - b.skipped; n > 0 {
-		g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Add(float64(n))
-		g.status.late(n)
-	}
-	b.last = g.progress.Position()
-	b.floor, b.since = g.progress.Floor(), g.progress.Since()
+	b.last = max(p.Position(), b.through)
+	b.floor, b.since = p.Floor(), p.Since()
 	if g.opts.Kind == event.Release {
-		b.low = b.change.Low
+		b.low = p.NextLow()
 	}
 	return nil
 }
 
-// toPublish reports whether the row with this id is for the tail or the ledger to publish.
-func (g *gaps) toPublish(id uint64) bool {
-	return g.ledger != nil && (id > g.ledger.Position() || g.ledger.Missing(id))
+// toPublish reports whether the row with this id is for the tail or the ledger to publish. Nothing
+// is on its way.
+func (g *gaps) toPublish(id uint64) (is bool) {
+	g.with(func(l *ledger.Ledger) { is = l != nil && (id > l.Position() || l.Missing(id)) })
+	return is
 }
 
 // missing reports whether an id below the position was not seen.
-func (g *gaps) missing(id uint64) bool { return g.ledger != nil && g.ledger.Missing(id) }
+func (g *gaps) missing(id uint64) (is bool) {
+	g.with(func(l *ledger.Ledger) { is = l != nil && l.Missing(id) })
+	return is
+}
 
 // floor returns the id up to which rows are recorded and not published where the view has nothing
 // of them, 0 where it has all that were there when the shard began: then a row without an entry is
 // new, also one below the floor. With a lost store those that were recorded are unknown until a
 // reconcile has compared the table (rule 16).
 func (g *gaps) floor() uint64 {
+	defer g.lock()()
 	left := g.progress.Snapshot()
 	if left == (source.Range{}) && !g.progress.ReconcileDue() {
 		return 0
@@ -236,17 +238,51 @@ func (g *gaps) floor() uint64 {
 	return max(g.progress.Floor(), left.Last)
 }
 
-// position returns how far everything is handed over.
-func (g *gaps) position() uint64 { return g.progress.Position() }
+// snapshot returns the ids that START=latest still has to record. Of a release shard the position
+// says enough.
+func (g *gaps) snapshot() source.Range {
+	defer g.lock()()
+	if g.opts.Kind == event.Release {
+		g.progress.SetSnapshot(source.Range{})
+	}
+	return g.progress.Snapshot()
+}
+
+// started reports whether the decision about START was made.
+func (g *gaps) started() bool {
+	defer g.lock()()
+	return g.progress.Started()
+}
+
+// setSince notes of which generation the progress is that the shard goes on with.
+func (g *gaps) setSince() {
+	defer g.lock()()
+	g.since = g.progress.Since()
+}
+
+// position returns how far the store has the shard published.
+func (g *gaps) position() uint64 {
+	defer g.lock()()
+	return g.progress.Position()
+}
 
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
-func (g *gaps) ahead(id uint64) bool { return g.progress.Ahead(id) }
+func (g *gaps) ahead(id uint64) bool {
+	defer g.lock()()
+	return g.progress.Ahead(id)
+}
 
 // hot reports whether there are gaps that every poll looks for.
-func (g *gaps) hot() bool { return g.isOpen() && g.ledger.Stats(g.seen).Hot > 0 }
+func (g *gaps) hot() (is bool) {
+	g.with(func(l *ledger.Ledger) { is = l != nil && l.Open() && l.Stats(g.seen).Hot > 0 })
+	return is
+}
 
 // isOpen reports whether there are gaps to look for.
-func (g *gaps) isOpen() bool { return g.ledger != nil && g.ledger.Open() }
+func (g *gaps) isOpen() (is bool) {
+	g.with(func(l *ledger.Ledger) { is = l != nil && l.Open() })
+	return is
+}
 
 // reasonTTL is why ids are no longer polled.
 const reasonTTL = "ttl"
@@ -272,8 +308,7 @@ const spreadGaps = 3
 
 // warnOfStrays warns once of each wide gap that the ledger watches the low end of. Ids that hold a
 // time leave one behind every row, which is no fault: it is told once.
-func (g *gaps) warnOfStrays() {
-	wide := g.ledger.Wide()
+func (g *gaps) warnOfStrays(wide []ledger.Gap) {
 	for _, gap := range wide {
 		if g.spread || slices.Contains(g.strays, gap.Last) {
 			continue
@@ -302,8 +337,9 @@ func holdsTime(id uint64) bool {
 }
 
 // unpublished reports whether the row with this id was not published, as far as the ledger tells.
-func (g *gaps) unpublished(id uint64) bool {
-	return g.ledger == nil || g.ledger.Missing(id)
+func (g *gaps) unpublished(id uint64) (is bool) {
+	g.with(func(l *ledger.Ledger) { is = l == nil || l.Missing(id) })
+	return is
 }
 
 // Cause is why a shard is stopped: the same word for errors with the same remedy.

@@ -120,7 +120,7 @@ func TestLagCounts(t *testing.T) {
 		defer release()
 		b.table.Update(1, "a", "2", old, now())
 		eventually(t, "in flight", func() bool { return s.Status().Lag > 0 })
-		b.polls(t, 20)
+		wait(t, 20*b.opts.PollInterval)
 		if lag := s.Status().Lag; lag == 0 || lag > 20*time.Second {
 			t.Errorf("lag %s of an update made just now", lag)
 		}

@@ -125,6 +125,10 @@ func (o *owner) follow(ctx context.Context) error {
 	if c == nil || !c.pollDue() {
 		return nil
 	}
+	// A change of a row that is on its way would be left to the tail.
+	if err := o.pipe.wait(ctx); err != nil {
+		return err
+	}
 	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
 		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil)
 	})
@@ -244,16 +248,35 @@ func (o *owner) drained(ctx context.Context) (*page, error) {
 }
 
 // next makes a batch of p, the page behind position, which it frees; at is when that was read. bad
-// is why the batch ends early, for good.
+// is why the batch ends early, for good. What needs the batch before, which is at the bus
+// meanwhile, comes last: gaps are looked for, and entities decided about, once the store has it.
 func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at ledger.Age, more bool, bad, err error) {
+	var rows []source.Row
 	var late *page
-	// Before the batch waits for its turn: what it needs of the page is copied.
 	free := func() {
 		p.free()
 		late.free()
 		p, late = nil, nil
 	}
 	defer free()
+	drop := func() {
+		if b != nil {
+			b.discard(o.opts)
+			b = nil
+		}
+	}
+	defer func() {
+		if err != nil {
+			drop()
+		}
+	}()
+	// again drops what was made of p, which is read again.
+	again := func() {
+		drop()
+		o.entities.forget()
+		o.leaveAll(p, rows, late)
+		free()
+	}
 	ready, err := o.idWatch.check(ctx, p, o.tail.position)
 	if err != nil {
 		return nil, at, false, nil, err
@@ -266,53 +289,67 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		return nil, at, false, nil, err
 	}
 	at = o.tail.see(p)
-	if err := o.gaps.applyNotes(at); err != nil {
-		return nil, at, false, nil, err
-	}
 	// What the first poll finds was there before: it says nothing about how busy the table is.
 	if len(p.Rows) > 0 && o.begun || o.status.hot() {
 		o.pace.touch()
 	}
-	rows, late, err := o.tail.pick(ctx, p, at)
-	if err != nil {
-		return nil, at, false, nil, err
+	looks := o.tail.looks()
+	if !o.tail.holds() {
+		rows = o.tail.stable(p, at)
+		if !looks && o.changes == nil {
+			// The second cursor would read in between.
+			o.tail.prefetchNext(ctx, p, rows)
+		}
+		if b, bad, err = o.prepare(ctx, p, rows); err != nil {
+			return b, at, false, nil, err
+		}
 	}
-	o.gaps.show(at)
-	o.tail.prefetchNext(ctx, p, rows, o.changes != nil)
-	if o.entities != nil && len(rows)+late.len() > 0 {
-		o.tail.leave(oldestOf(p, rows, late))
-		stored, err := o.prepare(ctx, rows, pageAge-time.Since(p.got))
+	if looks || o.entities != nil && len(rows) > 0 {
+		o.tail.leaveMore(oldestOf(p, rows))
+		stored, err := o.pipe.waitFor(ctx, pageAge-time.Since(p.got))
 		if err != nil {
-			return nil, at, false, nil, err
+			return b, at, false, nil, err
 		}
 		if !stored {
-			o.leaveAll(p, rows, late)
-			free()
+			again()
 			o.opts.Limits.release(held)
 			return nil, at, true, nil, cmp.Or(o.pipe.wait(ctx), errAged)
 		}
 	}
-	b, bad = o.encode(ctx, p, rows, late)
+	if looks {
+		if late, err = o.tail.findLate(ctx, p, at); err != nil {
+			return b, at, false, nil, err
+		}
+	}
+	if o.tail.holds() {
+		rows = o.tail.withinReach(p, at)
+	}
+	o.gaps.show(at)
+	if b == nil {
+		b, bad = o.encode(ctx, p, rows, late.len() > 0)
+	}
+	if bad == nil && late.len() > 0 {
+		bad = o.encodeLate(ctx, b, p, late)
+	}
 	if !o.opts.Limits.resize(held, b.size()) {
-		b.discard(o.opts)
-		o.leaveAll(p, rows, late)
 		// Invariant 7: what is read again does not wait beside others.
-		free()
+		again()
 		return nil, at, true, nil, o.reader.reserveBig(ctx, held)
 	}
 	more = o.leaveRest(b, p, rows, late, bad != nil)
 	return b, at, more && bad == nil, bad, nil
 }
 
-// prepare waits until rows may be decided about, and reports false where that takes longer than
-// limit.
-func (o *owner) prepare(ctx context.Context, rows []source.Row, limit time.Duration) (stored bool, err error) {
-	if err := o.entities.prepare(ctx, rows); err != nil {
-		return false, err
+// prepare does what may be done for rows while the batch before is at the bus: those of a release
+// stream become a batch, entities are looked up.
+func (o *owner) prepare(ctx context.Context, p *page, rows []source.Row) (b *batch, bad, err error) {
+	switch {
+	case o.entities == nil:
+		b, bad = o.encode(ctx, p, rows, false)
+	case len(rows) > 0:
+		err = o.entities.prepare(ctx, rows)
 	}
-	stored, err = o.pipe.waitFor(ctx, limit)
-	o.entities.ready = stored
-	return stored, err
+	return b, bad, err
 }
 
 // leaveAll notes for the lag that the rows and the late ones are read again.

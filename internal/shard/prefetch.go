@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"example.org/bridge/internal/panics"
@@ -18,8 +17,7 @@ import (
 // next, else dropped, too.
 type prefetch struct {
 	query source.Query
-	// page holds the late rows of the next poll, too, where they are read ahead.
-	page *page
+	page  *page
 	// held is the share that the page is to become a batch in. Who waits for a share has dropped
 	// the page first.
 	held hold
@@ -33,10 +31,9 @@ type prefetch struct {
 // costs nothing then.
 const pageAge = 3 * time.Second
 
-// prefetch begins to read the page that q asks for, and behind it the late rows that late asks for,
-// where that is not nil, if memory and a turn to read are free: it takes neither from a shard that
-// waits.
-func (r *reader) prefetch(ctx context.Context, q source.Query, late *source.Query) {
+// prefetch begins to read the page that q asks for, if memory and a turn to read are free: it takes
+// neither from a shard that waits.
+func (r *reader) prefetch(ctx context.Context, q source.Query) {
 	held, ok := r.opts.Limits.tryReserve()
 	if !ok {
 		return
@@ -47,18 +44,11 @@ func (r *reader) prefetch(ctx context.Context, q source.Query, late *source.Quer
 	}
 	p := &prefetch{query: q, page: r.newPage(), held: held, done: make(chan struct{})}
 	p.page.asked = time.Now()
-	if late != nil {
-		p.page.late = &latePage{query: *late, page: r.newPage()}
-	}
 	r.ahead = p
 	go func() {
 		defer close(p.done)
 		defer r.opts.Limits.reads.Release(1)
 		p.err = r.readAhead(ctx, q, p.page)
-		if late := p.page.late; p.err == nil && late != nil {
-			late.page.asked = time.Now()
-			p.err = r.readAhead(ctx, late.query, late.page)
-		}
 	}()
 }
 
@@ -102,18 +92,6 @@ var errOutgrown = errors.New("a row outgrows the page")
 
 // outgrows reports whether a single row makes the page much larger than q allows.
 func (p *page) outgrows(q source.Query) bool { return p.Bytes > 2*q.MaxBytes }
-
-// popLate returns the late rows that were read ahead beside the page, if they are in ranges, and
-// drops others.
-func (p *page) popLate(ranges []source.Range) *page {
-	if p.late == nil || !slices.Equal(p.late.query.Ranges, ranges) {
-		p.dropLate()
-		return nil
-	}
-	late := p.late.page
-	p.late = nil
-	return late
-}
 
 // answers reports whether the page is what a read of q would bring.
 func (p *prefetch) answers(q source.Query) bool {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
@@ -281,7 +282,9 @@ func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, 
 // Invariant 1: they are saved once b is acknowledged.
 func (p *publishedRows) hand(b *batch) {
 	p.log.Add(b.rows)
-	b.rowChunks = p.log.Changed()
+	for _, chunk := range p.log.Changed() {
+		b.brings.Parts = append(b.brings.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
+	}
 }
 
 // doubt has rows be published again that may be others than those that were published, as far as

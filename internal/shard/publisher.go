@@ -13,8 +13,8 @@ import (
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
-	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // publisher publishes the batches of a shard one after the other, and commits each once the bus has
@@ -182,6 +182,7 @@ type recorder struct {
 	status  *tracker
 	retrier *retrier
 
+	facts []catchup.Message
 	acks  []catchup.Ack
 	order []int
 }
@@ -193,43 +194,30 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	began := time.Now()
 	r.status.beginSave()
 	defer r.status.endSave()
-	change := b.change.ShardChange
-	for _, chunk := range b.rowChunks {
-		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
-	}
 	if b.schema != nil {
-		change.Key, change.Parts = r.opts.key(), append(change.Parts, schemaPart(b))
+		b.brings.Parts = append(b.brings.Parts, schemaPart(b))
 	}
-	commit := func(entries []store.Change) error {
-		whole := &store.Batch{}
-		if change.Progress != nil || b.schema != nil {
-			whole.Shards = []store.ShardChange{change}
-		}
-		if len(entries) > 0 {
-			whole.Views = []store.ViewChange{{Stream: r.opts.Stream, Changes: entries}}
-		}
-		return r.opts.Committer.Acknowledged(ctx, first, r.acked(b, sent), whole)
-	}
+	facts := r.factsOf(b, sent)
 	err := r.retrier.writeStore(ctx, publishing, func() error {
-		return r.opts.Feed.commit(r.opts.Name, &change, b.compared, func() error {
-			if b.claims == nil {
-				return commit(nil)
-			}
-			return r.opts.View.Acknowledge(b.claims, sent.at, commit)
+		return r.opts.Feed.apply(ctx, facts, &b.brings, func(whole *store.Batch) error {
+			return r.opts.Committer.Acknowledged(ctx, first, r.acked(b, sent), whole)
 		})
 	})
 	r.opts.Metrics.saved(r.opts.Stream, began)
 	if err != nil {
 		r.opts.Committer.Unknown(first)
-		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) {
-			return err
+		damaged := r.opts.damaged(err)
+		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
+			return damaged
 		}
 		return &storeError{err}
 	}
 	r.status.healed(saving)
 	b.claims = nil
-	if change.Progress != nil {
-		r.status.saved(b.last)
+	r.status.saved(b.last)
+	if n := b.brings.Found - b.skipped; n > 0 {
+		r.opts.Metrics.late.WithLabelValues(r.opts.Stream).Add(float64(n))
+		r.status.late(n)
 	}
 	return nil
 }
@@ -239,8 +227,25 @@ type storeError struct{ error }
 
 func (e *storeError) Unwrap() error { return e.error }
 
-// at tells where message i lies, and its stamp.
-func (s *sent) at(i int) (store.At, view.Stamp) { return s.locations[i].at, s.locations[i].stamp }
+// factsOf returns the messages of b as a reader would find them on the bus, none of a release
+// stream: what the batch brings says all of their rows.
+func (r *recorder) factsOf(b *batch, s *sent) []catchup.Message {
+	r.facts = r.facts[:0]
+	if b.claims == nil {
+		return nil
+	}
+	for i := range b.messages {
+		m, at := &b.messages[i], &s.locations[i]
+		fact := catchup.Message{
+			State: m.State, Stream: m.Stream, Shard: m.Shard, Row: m.RowID, Origin: m.Origin, Key: m.Key, Time: m.Time, At: at.at, Dead: at.dead != nil,
+		}
+		fact.State.Epoch, fact.State.Seq = at.epoch, at.seq
+		// The encoder has made it.
+		fact.Event, _ = event.ParseID(m.ID)
+		r.facts = append(r.facts, fact)
+	}
+	return r.facts
+}
 
 // acked returns the runs of messages of b that lie one behind the other in a TP.
 func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {

@@ -273,8 +273,6 @@ type page struct {
 	zone *time.Location
 	// seen dates rows without a CREATED; nil takes them for as young as the read.
 	seen seen
-	// late is the page of late rows that was read ahead beside this one, nil where there is none.
-	late *latePage
 }
 
 // span is when a read began and ended, by the host's clock.
@@ -283,12 +281,6 @@ type span struct{ asked, got time.Time }
 // seen tells since when the table has been known to hold an id, zero where that is unknown.
 type seen interface{ since(id uint64) time.Time }
 
-// latePage is a page of late rows that was read ahead, with the query that it answers.
-type latePage struct {
-	query source.Query
-	page  *page
-}
-
 var pages = sync.Pool{New: func() any { return new(page) }}
 
 // free gives the page back, which must not be used afterwards; it may be nil.
@@ -296,7 +288,6 @@ func (p *page) free() {
 	if p == nil {
 		return
 	}
-	p.dropLate()
 	p.Reset()
 	*p = page{Page: p.Page}
 	pages.Put(p)
@@ -308,14 +299,6 @@ func (p *page) len() int {
 		return 0
 	}
 	return len(p.Rows)
-}
-
-// dropLate frees the late rows that were read ahead beside the page.
-func (p *page) dropLate() {
-	if p.late != nil {
-		p.late.page.free()
-		p.late = nil
-	}
 }
 
 // created returns the time in the row's CREATED column and that column's resolution; zero when it

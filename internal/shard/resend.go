@@ -126,12 +126,12 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
-	p, list, err := s.opts.Feed.lend(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
 	if err != nil {
-		return nil, s.gaps.damaged(err)
+		return nil, s.opts.damaged(err)
 	}
-	defer s.opts.Feed.giveBack(s.opts.Name)
-	s.gaps.open(p)
+	defer s.opts.Feed.end(s.opts.Name)
+	s.gaps.open(state)
 	again := resendings(deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)
@@ -169,6 +169,10 @@ type resender struct {
 // resend reads the rows of dead letters again, one after the other, and hands on what is to be
 // published.
 func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination) error {
+	// What is on its way is not published yet.
+	if err := o.rereader.gaps.pipe.wait(ctx); err != nil {
+		return err
+	}
 	if o.rereader.reader.columns == nil {
 		// Without columns no entity can be read.
 		if err := o.bind(ctx); err != nil {

@@ -128,7 +128,7 @@ func (o *resender) claim(ctx context.Context, b *batch, one *view.Decision, r *r
 // repair notes that the last message of b is an entity's last event once more: the bus must not
 // take it for a repeat.
 func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
-	o.rereader.builder.claim(b, one, id)
+	one.Publish(id)
 	b.repairs = append(b.repairs, len(b.messages)-1)
 	b.count(one.Op)
 }

@@ -10,7 +10,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
 )
 
@@ -40,8 +39,9 @@ type sent struct {
 
 // location is the TP and offset of a message. The zero value says that they are unknown.
 type location struct {
-	at    store.At
-	stamp view.Stamp
+	at store.At
+	// epoch and seq are its stamp.
+	epoch, seq uint64
 	// covered says that the offset is the message's own. dead is the dead letter that is there
 	// instead of the message, nil for none.
 	covered bool
@@ -153,7 +153,7 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 			at = outcome.At[i]
 		}
 		p := &s.sent.locations[s.indices[i]]
-		*p = location{stamp: view.Stamp{Epoch: state.Epoch, Seq: state.Seq}}
+		*p = location{epoch: state.Epoch, seq: state.Seq}
 		if !at.Known {
 			s.sent.unknown = true
 			continue
@@ -197,7 +197,7 @@ func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
 		if !found || !s.isLast(b, i, &stored) {
 			return i, nil
 		}
-		p.stamp = view.Stamp{Epoch: stored.State.Epoch, Seq: stored.State.Seq}
+		p.epoch, p.seq = stored.State.Epoch, stored.State.Seq
 	}
 	return -1, nil
 }
@@ -224,11 +224,9 @@ func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m
 // isLast reports whether a stored message says what message i of b says, and nothing newer is
 // known of its entity.
 func (s *sender) isLast(b *batch, i int, stored *catchup.Message) bool {
-	if b.claims != nil {
-		return s.opts.View.IsLast(b.claims, i, stored)
-	}
-	id, err := event.ParseID(b.messages[i].ID)
-	return err == nil && id == stored.Event
+	m := &b.messages[i]
+	id, err := event.ParseID(m.ID)
+	return err == nil && id == stored.Event && (b.claims == nil || s.opts.View.IsLast(m.Shard, m.Key, stored))
 }
 
 // excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the

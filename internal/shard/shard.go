@@ -261,7 +261,7 @@ func (s *Shard) endLive() {
 		s.live.end()
 		s.live = nil
 	}
-	s.opts.Feed.giveBack(s.opts.Name)
+	s.opts.Feed.end(s.opts.Name)
 }
 
 // newPublisher returns a publisher for an attempt.

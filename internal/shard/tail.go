@@ -26,6 +26,8 @@ type tail struct {
 	// oldestLeft is since when the oldest row has existed that the present poll leaves behind, by
 	// the host's clock.
 	oldestLeft time.Time
+	// left is what was shown last.
+	left time.Time
 	// rows and ids are used again and again: rows and ids of a page.
 	rows []source.Row
 	ids  []uint64
@@ -42,7 +44,11 @@ func (t *tail) shrink() { t.rows, t.ids = nil, nil }
 func (t *tail) date(p *page) { p.seen = &t.heights }
 
 // query asks for the page behind the position.
-func (t *tail) query() source.Query { return t.reader.pageAfter(t.position) }
+func (t *tail) query() source.Query {
+	// Rows may count as published meanwhile.
+	t.position = max(t.position, t.gaps.position())
+	return t.reader.pageAfter(t.position)
+}
 
 // advance moves the position behind b, which is about to be handed over.
 func (t *tail) advance(b *batch) {
@@ -52,7 +58,14 @@ func (t *tail) advance(b *batch) {
 
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
 // a batch that is to be handed over, zero for none.
-func (t *tail) leave(batch time.Time) { t.status.leave(findTail, earlier(t.oldestLeft, batch)) }
+func (t *tail) leave(batch time.Time) {
+	t.left = earlier(t.oldestLeft, batch)
+	t.status.leave(findTail, t.left)
+}
+
+// leaveMore shows the same before a poll has looked for late rows: those that the one before has
+// left wait still.
+func (t *tail) leaveMore(oldest time.Time) { t.status.leave(findTail, earlier(t.left, oldest)) }
 
 // postpone leaves all of p for the next poll.
 func (t *tail) postpone(p *page) {
@@ -67,35 +80,47 @@ func (t *tail) see(p *page) ledger.Age {
 	t.oldestLeft = time.Time{}
 	at := t.reader.age(p)
 	t.window.See(p.MaxID, at.Steady)
-	t.gaps.ledger.See(p.MaxID, at.Steady)
+	t.gaps.with(func(l *ledger.Ledger) { l.See(p.MaxID, at.Steady) })
 	t.heights.see(p.MaxID, p.got)
 	return at
 }
 
-// pick looks for gaps and returns the rows of the page that may be published now, and the page of
-// the late ones, nil for none.
-func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (rows []source.Row, late *page, err error) {
-	holds := t.opts.GapPolicy == ledger.GapHold
-	if holds {
-		t.gaps.ledger.Notice(t.pageIDs(p), at.Steady)
+// holds reports whether the tail waits at a gap.
+func (t *tail) holds() bool { return t.opts.GapPolicy == ledger.GapHold }
+
+// looks reports whether a poll looks for gaps.
+func (t *tail) looks() bool { return t.holds() || t.gaps.isOpen() }
+
+// findLate looks for gaps and returns the page of the late rows that may be published, nil for
+// none. The store has the batch before, so none of them is on its way.
+func (t *tail) findLate(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
+	if t.holds() {
+		t.gaps.with(func(l *ledger.Ledger) { l.Notice(t.pageIDs(p), at.Steady) })
 	}
 	if late, err = t.probe(ctx, p, at); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := t.gaps.sweep(ctx, p.Server, at); err != nil {
 		late.free()
-		return nil, nil, err
+		return nil, err
 	}
-	rows = t.stable(p, at)
-	if holds && len(rows) > 0 {
-		reach := t.gaps.ledger.Reach(rows[len(rows)-1].ID, at.Steady)
-		all := rows
-		for len(rows) > 0 && rows[len(rows)-1].ID > reach {
-			rows = rows[:len(rows)-1]
-		}
-		t.delayRest(p, all, len(rows))
+	return late, nil
+}
+
+// withinReach returns the rows of the page that GapHold lets pass, behind findLate.
+func (t *tail) withinReach(p *page, at ledger.Age) []source.Row {
+	rows := t.stable(p, at)
+	if len(rows) == 0 {
+		return nil
 	}
-	return rows, late, nil
+	var reach uint64
+	t.gaps.with(func(l *ledger.Ledger) { reach = l.Reach(rows[len(rows)-1].ID, at.Steady) })
+	all := rows
+	for len(rows) > 0 && rows[len(rows)-1].ID > reach {
+		rows = rows[:len(rows)-1]
+	}
+	t.delayRest(p, all, len(rows))
+	return rows
 }
 
 // pageIDs returns the ids of the page.
@@ -116,15 +141,16 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 // after the committed one. It returns the page of those that may be published, nil where none were
 // read.
 func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
-	hot := t.gaps.ledger.Hot(at.Steady)
-	t.landing.cut, t.landing.rest = false, nil
+	var hot ledger.Probe
+	t.gaps.with(func(l *ledger.Ledger) { hot = l.Hot(at.Steady) })
+	t.landing.cut = false
 	if len(hot.Rows) > 0 {
-		if late, err = t.readLate(ctx, p, hot.Rows); err != nil {
+		if late, err = t.readLate(ctx, hot.Rows); err != nil {
 			return nil, err
 		}
-		t.keepStable(late, at)
+		t.gaps.with(func(l *ledger.Ledger) { t.keepStable(l, late, at) })
 	}
-	if len(hot.IDs) == 0 || t.opts.GapPolicy != ledger.GapHold && t.landing.skipsEvidence(time.Now(), t.opts.PollInterval) {
+	if len(hot.IDs) == 0 || !t.holds() && t.landing.skipsEvidence(time.Now(), t.opts.PollInterval) {
 		return late, nil
 	}
 	evidence, err := t.gaps.evidence(ctx, p.Server, hot.IDs)
@@ -133,36 +159,34 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		return nil, err
 	}
 	t.landing.measure(t.gaps.ids.span)
-	t.gaps.unpolled(t.gaps.ledger.Observe(evidence))
+	t.gaps.with(func(l *ledger.Ledger) { t.gaps.unpolled(l.Observe(evidence)) })
 	return late, nil
 }
 
-// readLate reads the late rows in ranges, or takes them from what was read ahead.
-// Invariant 3: that was read behind p, and nothing else was read since.
-func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
-	if late = p.popLate(ranges); late == nil {
-		if late, err = t.reader.rows(ctx, t.lateQuery(ranges)); err != nil {
-			return nil, err
-		}
+// readLate reads the late rows in ranges.
+func (t *tail) readLate(ctx context.Context, ranges []source.Range) (late *page, err error) {
+	q := source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
+	if late, err = t.reader.rows(ctx, q); err != nil {
+		return nil, err
 	}
 	late.seen = &t.landing
-	if n := len(late.Rows); late.More && n > 0 {
-		t.landing.cut, t.landing.rest = true, source.RangesAbove(ranges, late.Rows[n-1].ID)
-		t.gaps.ledger.CutOff(late.Rows[n-1].ID)
-	}
 	return late, nil
 }
 
 // keepStable keeps of the late page the rows that fill a gap and are old enough.
-func (t *tail) keepStable(late *page, at ledger.Age) {
+func (t *tail) keepStable(l *ledger.Ledger, late *page, at ledger.Age) {
+	if n := len(late.Rows); late.More && n > 0 {
+		t.landing.cut = true
+		l.CutOff(late.Rows[n-1].ID)
+	}
 	kept := late.Rows[:0]
 	for _, row := range late.Rows {
-		if !t.gaps.ledger.Missing(row.ID) {
+		if !l.Missing(row.ID) {
 			continue
 		}
-		t.gaps.ledger.Appeared(row.ID)
+		l.Appeared(row.ID)
 		if !t.isStable(late, row, at) {
-			t.gaps.ledger.Young(row.ID)
+			l.Young(row.ID)
 			t.delay(late, row)
 			continue
 		}
@@ -174,7 +198,7 @@ func (t *tail) keepStable(late *page, at ledger.Age) {
 // stable returns the rows of the page that are old enough. Young ones stay behind as gaps and stall
 // nothing, save with GapHold, where the first of them ends the page.
 func (t *tail) stable(p *page, at ledger.Age) []source.Row {
-	holds := t.opts.GapPolicy == ledger.GapHold
+	holds := t.holds()
 	kept := t.rows[:0]
 	for _, row := range p.Rows {
 		if t.isStable(p, row, at) {
@@ -205,14 +229,11 @@ func (t *tail) delay(page *page, row source.Row) {
 	t.oldestLeft = earlier(t.oldestLeft, page.bornAt(row))
 }
 
-// oldestOf returns the host's time at which the older of the first row and the first late one had
-// the age zero: those behind them are hardly older.
-func oldestOf(p *page, rows []source.Row, late *page) (oldest time.Time) {
+// oldestOf returns the host's time at which the first row had the age zero: those behind it are
+// hardly older.
+func oldestOf(p *page, rows []source.Row) (oldest time.Time) {
 	if len(rows) > 0 {
 		oldest = p.bornAt(rows[0])
-	}
-	if late.len() > 0 {
-		oldest = earlier(oldest, late.bornAt(late.Rows[0]))
 	}
 	return oldest
 }
@@ -234,8 +255,10 @@ func (t *tail) delayLate(late *page, done int) {
 
 // moreLate reports, at the end of a poll that published late rows, whether more of them are there
 // to be read at once.
-func (t *tail) moreLate(published bool, late *page) bool {
-	more := published && (t.landing.cut || t.gaps.ledger.Arriving())
+func (t *tail) moreLate(published bool, late *page) (more bool) {
+	if published {
+		t.gaps.with(func(l *ledger.Ledger) { more = t.landing.cut || l.Arriving() })
+	}
 	var at time.Time
 	if late != nil {
 		at = late.got
@@ -244,40 +267,25 @@ func (t *tail) moreLate(published bool, late *page) bool {
 	return more
 }
 
-// lateQuery asks for late rows in ranges.
-func (t *tail) lateQuery(ranges []source.Range) source.Query {
-	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
-}
-
-// prefetchNext has read, while this poll makes a batch of rows, what the next one will most likely
-// read: the page behind them, where this one was full, and the late rows that the last read was cut
-// off from.
-func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row, changes bool) {
-	next := t.position
-	if n := len(rows); n > 0 {
-		next = rows[n-1].ID
-	}
-	full := len(rows) > 0 && len(rows) == len(p.Rows) && p.More
-	q := t.reader.pageAfter(next)
-	if !full && !t.landing.cut || changes || p.outgrows(q) {
-		// The second cursor reads in between, and one large row seldom comes alone.
+// prefetchNext has the page behind rows read, where this one was full, while this poll makes a
+// batch of them: where nothing else is read before.
+func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row) {
+	n := len(rows)
+	if n == 0 || n < len(p.Rows) || !p.More {
 		return
 	}
-	if rest := t.landing.rest; len(rest) > 0 {
-		late := t.lateQuery(rest)
-		t.reader.prefetch(ctx, q, &late)
-		return
+	// One large row seldom comes alone.
+	if q := t.reader.pageAfter(rows[n-1].ID); !p.outgrows(q) {
+		t.reader.prefetch(ctx, q)
 	}
-	t.reader.prefetch(ctx, q, nil)
 }
 
 // landing is the state of late rows that are more than one read brings, as when a large transaction
 // commits: they are read one page after the other, without a pause, and each poll reads a page of
 // the tail, too.
 type landing struct {
-	// cut says that a limit ended the last read of late rows, rest what it did not come to.
-	cut  bool
-	rest []source.Range
+	// cut says that a limit ended the last read of late rows.
+	cut bool
 	// first is when the first of them was read, zero while none are left for the next poll.
 	first time.Time
 	// judged is when the last evidence was read, cost how long that took.

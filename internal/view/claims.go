@@ -8,8 +8,8 @@ import (
 )
 
 // Claims are the entities that one batch of a shard changes. They serve one goroutine at a time,
-// and end with Acknowledge or Release; then they must not be used any more, and only then the shard
-// may begin others.
+// and end with Apply or Release; then they must not be used any more, and only then the shard may
+// begin others.
 type Claims struct {
 	// Floor is that of the shard: a row with an id at or below it, and without an entry, is
 	// recorded and not published (rule 16). 0: none. Set it before Decide; to 0 for late rows
@@ -20,9 +20,8 @@ type Claims struct {
 
 	view  *View
 	shard string
-	// items are the claims in the order of the decisions, published those of the messages.
-	items     items
-	published []*item
+	// items are the claims in the order of the decisions.
+	items items
 	// moves are the records of the moves that the batch has the permission for.
 	moves  []*record
 	lookup lookup
@@ -38,8 +37,8 @@ type item struct {
 	entry store.Entry
 	was   store.EntryState
 	quiet bool
-	// message is the number of its message plus one, 0 where there is none yet.
-	message int
+	// published says that it has its message.
+	published bool
 }
 
 // record is what the view has in memory of an entity.
@@ -115,12 +114,10 @@ func (c *Claims) Empty() bool { return c.items.n == 0 }
 // Len returns how many claims there are, about 200 bytes each.
 func (c *Claims) Len() int { return c.items.n }
 
-// Publish says that the next message of the batch is about d, with this event id. d must be
-// news, or be claimed by Claim.
-func (c *Claims) Publish(d *Decision, event [16]byte) {
-	d.item.entry.Event = event
-	c.published = append(c.published, d.item)
-	d.item.message = len(c.published)
+// Publish says that the batch has a message about d, with this event id. d must be news, or be
+// claimed by Claim.
+func (d *Decision) Publish(event [16]byte) {
+	d.item.entry.Event, d.item.published = event, true
 }
 
 // Claim claims the entity of a decision that is neither news nor nominated, so that its last
@@ -214,7 +211,7 @@ func (v *View) end(c *Claims, acknowledged bool) {
 // finished reports whether nothing is left to be published of an entity.
 func (c *Claims) finished(r *record, acknowledged bool) bool {
 	for i := range c.items.n {
-		if one := c.items.at(i); one.record == r && (!acknowledged || !one.quiet && one.message == 0) {
+		if one := c.items.at(i); one.record == r && (!acknowledged || !one.quiet && !one.published) {
 			return false
 		}
 	}
@@ -223,10 +220,9 @@ func (c *Claims) finished(r *record, acknowledged bool) bool {
 
 func (c *Claims) recycle() {
 	c.items.reset()
-	clear(c.published)
 	clear(c.moves)
 	c.lookup.clear()
-	*c = Claims{items: c.items, published: c.published[:0], moves: c.moves[:0], lookup: c.lookup}
+	*c = Claims{items: c.items, moves: c.moves[:0], lookup: c.lookup}
 }
 
 // free forgets a record that nothing needs any more.

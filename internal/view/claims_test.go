@@ -12,7 +12,7 @@ func TestClaims(t *testing.T) {
 	t.Run("a row is decided about behind the one before of its batch", func(t *testing.T) {
 		k := newDesk(t)
 		c := k.begin("a")
-		c.Publish(k.decide(c, 7, stateA), eventA)
+		k.decide(c, 7, stateA).Publish(eventA)
 		if d := k.decide(c, 7, stateA); d.News || d.Known.Event != eventA {
 			t.Fatalf("the same state is news: %+v", d)
 		}
@@ -20,7 +20,7 @@ func TestClaims(t *testing.T) {
 		if !d.News || d.Op != event.Modified || d.Previous() != eventA {
 			t.Fatalf("%+v", d)
 		}
-		c.Publish(d, eventB)
+		d.Publish(eventB)
 		k.acknowledge(c)
 		if e := k.stored(); e.Event != eventB || e.Digest != stateB {
 			t.Fatalf("%+v", e)
@@ -41,7 +41,7 @@ func TestClaims(t *testing.T) {
 		k := newDesk(t)
 		k.put(in("a", 7, store.Live, stateA))
 		first, second := k.begin("a"), k.begin("b")
-		first.Publish(k.decide(first, 7, stateB), eventB)
+		k.decide(first, 7, stateB).Publish(eventB)
 		for _, digest := range [][16]byte{stateA, stateB} {
 			if d := k.decide(second, 9, digest); !d.Nominate || d.News {
 				t.Fatalf("%+v", d)
@@ -55,7 +55,7 @@ func TestClaims(t *testing.T) {
 		k := newDesk(t)
 		k.put(in("a", 7, store.Live, stateA))
 		first := k.begin("a")
-		first.Publish(k.decide(first, 7, stateB), eventB)
+		k.decide(first, 7, stateB).Publish(eventB)
 		k.Release(first)
 		second := k.begin("a")
 		if d := k.decide(second, 7, stateB); !d.News || d.Known.Event != eventA {
@@ -65,9 +65,8 @@ func TestClaims(t *testing.T) {
 	t.Run("a commit that fails changes nothing and is tried again", func(t *testing.T) {
 		k, full := newDesk(t), errors.New("the disk is full")
 		c := k.begin("a")
-		c.Publish(k.decide(c, 7, stateA), eventA)
-		at := func(int) (store.At, Stamp) { return store.At{TP: 1}, Stamp{7, 1} }
-		if err := k.Acknowledge(c, at, func([]store.Change) error { return full }); !errors.Is(err, full) || k.stored() != (store.Entry{}) {
+		k.decide(c, 7, stateA).Publish(eventA)
+		if err := k.Apply(t.Context(), k.facts(c), c, func([]store.Change) error { return full }); !errors.Is(err, full) || k.stored() != (store.Entry{}) {
 			t.Fatalf("%v, %+v", err, k.stored())
 		}
 		k.acknowledge(c)
@@ -84,7 +83,7 @@ func TestClaims(t *testing.T) {
 		if ok, err := c.Claim(t.Context(), d); !ok || err != nil || d.News {
 			t.Fatal(ok, err)
 		}
-		c.Publish(d, d.Known.Event)
+		d.Publish(d.Known.Event)
 		k.acknowledge(c)
 		if e := k.stored(); e.Event != eventA || e.At.Offset != 10 || e.Seq != 11 {
 			t.Fatalf("%+v", e)

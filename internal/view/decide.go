@@ -143,7 +143,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 		if one.quiet {
 			one = one.behind
 		}
-		if one != nil && one.message == 0 {
+		if one != nil && !one.published {
 			d.behind = one
 		}
 	default:

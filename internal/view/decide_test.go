@@ -8,6 +8,8 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 )
 
 var (
@@ -76,15 +78,32 @@ func (k *desk) absent(c *Claims) *Decision {
 
 func (k *desk) acknowledge(c *Claims) {
 	k.t.Helper()
-	from := k.next
-	k.next += uint64(len(c.published))
-	at := func(i int) (store.At, Stamp) {
-		n := from + uint64(i)
-		return store.At{TP: k.tp, Offset: n}, Stamp{7, n + 1}
-	}
-	if err := k.Acknowledge(c, at, k.commit); err != nil {
+	if err := k.Apply(k.t.Context(), k.facts(c), c, k.commit); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+// facts returns the messages of a batch, which lie one behind the other.
+func (k *desk) facts(c *Claims) (facts []catchup.Message) {
+	for i := range c.items.n {
+		one := c.items.at(i)
+		if !one.published {
+			continue
+		}
+		m := catchup.Message{
+			Key: k.scope.entity([]byte(one.record.name)), Shard: c.shard, Row: one.entry.Row, Event: one.entry.Event, Time: c.Time,
+			At: store.At{TP: k.tp, Offset: k.next}, State: sink.State{Epoch: 7, Seq: k.next + 1, Digest: one.entry.Digest},
+		}
+		switch one.entry.State {
+		case store.Tombstone:
+			m.State.Kind, m.State.Digest = sink.StateTombstone, [16]byte{}
+		case store.Absent:
+			m.State.Kind = sink.StateAbsent
+		}
+		k.next++
+		facts = append(facts, m)
+	}
+	return facts
 }
 
 // stored returns what the store has of x.
@@ -181,7 +200,7 @@ func TestDecide(t *testing.T) {
 			}
 			want := store.Entry{State: c.after, Shard: c.known.Shard, Row: c.id, Event: c.known.Event}
 			if d.News {
-				claims.Publish(d, eventB)
+				d.Publish(eventB)
 				want.Event = eventB
 			}
 			if !c.nominate && c.after != store.Unknown {
@@ -224,7 +243,7 @@ func TestAbsent(t *testing.T) {
 				t.Fatalf("%+v", d)
 			}
 			if d.News {
-				claims.Publish(d, eventB)
+				d.Publish(eventB)
 			}
 			k.acknowledge(claims)
 			if e := k.stored(); e.State != c.after || d.News && (e.Event != eventB || !e.Since.Equal(noon.Truncate(time.Second)) || e.Disputed) {

@@ -8,13 +8,15 @@
 // # A batch
 //
 // The owner of a shard begins [Claims] for each batch, one batch at a time, has rows decided, makes
-// events of those that are news and tells each event's id (Publish). The batch ends with
-// Acknowledge or Release:
+// events of those that are news and tells each event's id (Publish). The batch ends with Apply or
+// Release:
 //
 //	c := v.Begin(shard)
 //	decisions, err = v.Decide(ctx, c, rows, nil, decisions[:0])
-//	c.Publish(&decisions[i], event)      // for each that is news, in the order of the messages
-//	err = v.Acknowledge(c, at, commit)   // or v.Release(c)
+//	decisions[i].Publish(event)              // for each that is news
+//	err = v.Apply(ctx, facts, c, commit)     // or v.Release(c)
+//
+// Facts that are read of the bus come in by Apply, too, without claims.
 //
 // A decision that is news, or that moves an entity to another row, claims the entity. The claim
 // holds the entry as it will be: a further row of the batch is decided behind it. Another shard

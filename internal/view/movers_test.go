@@ -218,7 +218,7 @@ func TestAnAbsenceOfAShardThatIsGoneBelongsToTheFirst(t *testing.T) {
 	if !d.News {
 		t.Fatalf("%+v", d)
 	}
-	c.Publish(d, eventB)
+	d.Publish(eventB)
 	k.next = 10
 	k.acknowledge(c)
 	select {

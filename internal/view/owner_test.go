@@ -117,7 +117,7 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 			m.At.TP = map[event.Op]uint32{event.Added: 1, event.Modified: 2, event.Deleted: 3}[d.Op]
 		}
 		b.messages = append(b.messages, m)
-		b.claims.Publish(d, m.Event)
+		d.Publish(m.Event)
 	}
 }
 
@@ -127,11 +127,11 @@ func (o *toyOwner) acknowledge(ctx context.Context) {
 	if b == nil || !b.arrived {
 		return
 	}
-	at := func(i int) (store.At, Stamp) {
-		m := b.messages[i]
-		return m.At, Stamp{m.State.Epoch, m.State.Seq}
+	var facts []catchup.Message
+	for _, m := range b.messages {
+		facts = append(facts, m.Message)
 	}
-	if err := o.w.view.Acknowledge(b.claims, at, o.w.apply(ctx)); err != nil {
+	if err := o.w.view.Apply(ctx, facts, b.claims, o.w.apply(ctx)); err != nil {
 		o.w.fault("%v", err)
 	}
 	o.flying = nil

@@ -280,7 +280,7 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 	if next == from {
 		return
 	}
-	if err := w.view.Read(ctx, late, w.apply(ctx)); err != nil {
+	if err := w.view.Apply(ctx, late, nil, w.apply(ctx)); err != nil {
 		w.fault("%v", err)
 	}
 	for _, m := range w.bus[tp][from:next] {

@@ -17,6 +17,9 @@ type clock struct {
 }
 
 func (c *clock) tick(at time.Time) int64 {
+	if at.IsZero() {
+		return c.now
+	}
 	given := at.UnixMicro()
 	if c.restored {
 		// A clock that was set, or another server's, ages gaps by no more than the time that

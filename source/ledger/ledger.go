@@ -165,7 +165,8 @@ func (l *Ledger) Fill(id uint64, now time.Time) bool {
 }
 
 // FillAll removes missing ids that lie in ranges, which must be ascending and disjoint: the bus
-// holds their rows. It costs one pass over the parts that ranges touch.
+// holds their rows. It costs one pass over the parts that ranges touch. A zero now is that of the
+// call before.
 func (l *Ledger) FillAll(ranges []source.Range, now time.Time) {
 	s, t := &l.state, l.clock.tick(now)
 	ranges = source.RangesThrough(ranges, s.position)

@@ -76,23 +76,23 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 	})
 }
 
-// TestAKillBehindNotes: what is read of others while a shard runs is in the store with the offset
-// that covers it, beside the progress of the shard until its owner takes it in. The process is
-// killed at each of its steps: no row comes again, and none is left out.
-func TestAKillBehindNotes(t *testing.T) {
+// TestAKillBehindFacts: what is read of others while a shard runs is in its progress in the store
+// with the offset that covers it. The process is killed at each of its steps: no row comes again,
+// and none is left out.
+func TestAKillBehindFacts(t *testing.T) {
 	every := testall.Cases(5, 1)
 	for _, capability := range []bool{false, true} {
 		for _, holes := range []bool{false, true} {
 			deaths, died := 0, true
 			for step := 0; died; step += every {
 				instantly(t, fmt.Sprintf("a capability stream %t, with holes %t, at step %d", capability, holes, step), func(t *testing.T) {
-					died = noteAndDie(t, capability, holes, step)
+					died = readAndDie(t, capability, holes, step)
 				})
 				if died {
 					deaths++
 				}
 			}
-			// A look at the bus, the notes, a page, its messages and its commit.
+			// A look at the bus, the facts, a page, its messages and its commit.
 			if least := 10 / every; deaths < least && !t.Failed() {
 				t.Errorf("it was killed %d times, want %d at least", deaths, least)
 			}
@@ -100,9 +100,9 @@ func TestAKillBehindNotes(t *testing.T) {
 	}
 }
 
-// noteAndDie has messages arrive late while a process waits for its table, which it then can read,
+// readAndDie has messages arrive late while a process waits for its table, which it then can read,
 // until it dies at a step. It reports whether there were so many.
-func noteAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
+func readAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 	b, row := newBench(t), []string{"name", old}
 	if capability {
 		b, row = newViewBench(t, false), []string{"name", "1", "0"}

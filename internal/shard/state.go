@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/published"
+	"example.org/bridge/sink"
+	"example.org/bridge/source/ledger"
+)
+
+// shardState is what a Feed knows of one shard. Its lock guards what is not said to have another.
+type shardState struct {
+	options ledger.Options
+	// running says that an owner works with the progress.
+	running bool
+	// progress is nil while it is not open. mu guards what it holds: it comes behind the lock of
+	// the Feed, and nothing is waited for under it but a read of the store.
+	mu       sync.Mutex
+	progress *progress.Progress
+	// waits is what the progress has taken in and the store has not: it takes no writes.
+	waits *Read
+	// schema is what the store has, or the next change makes it: schemaRead says that the bus told
+	// it. It is that of a shard that does not run.
+	schema     *store.Schema
+	schemaRead bool
+	// rows are those of the tail that were read, without what identifies them: the newest, at most
+	// twice the bound most before they are trimmed.
+	rows []readRow
+	most int
+	// since is the highest epoch below which messages do not count, by those that were read.
+	since uint64
+	// newest are the rows that the bus has newest messages of, and origin what they were read from:
+	// for a store that has no list.
+	newest []published.Row
+	origin published.Origin
+	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
+	// that was. Both are read without the lock, too.
+	wishes, granted atomic.Uint64
+}
+
+// readRow is a row of a message that was read, with its epoch and sequence.
+type readRow struct {
+	published.Row
+	epoch, seq uint64
+}
+
+// newState returns the state of a shard that keeps so many of the rows published last. Read ones
+// replace at most half of them: what identifies a row is not on the bus.
+func newState(rows int, options ledger.Options) *shardState {
+	return &shardState{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
+}
+
+// do calls a function with the progress, alone.
+func (s *shardState) do(do func(*progress.Progress) (store.ShardChange, error)) (store.ShardChange, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do(s.progress)
+}
+
+// note takes in what a fact says of the progress, for the next change.
+func (s *shardState) note(m *catchup.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
+		s.noteSchema(m)
+	}
+}
+
+func (s *shardState) setReconcileDue(due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress.SetReconcileDue(due)
+}
+
+// flush returns what was noted, for the store. Facts move no position while an owner does.
+func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return s.progress.Fill(now)
+	}
+	c, err := s.progress.Flush(now)
+	if s.schemaRead {
+		c.Parts = append(c.Parts, store.Part{Kind: store.SchemaPart, Bytes: store.AppendSchema(nil, s.schema)})
+	}
+	return c, err
+}
+
+// advance takes in what a batch brings, once, and returns that for the store.
+func (s *shardState) advance(r *Read, now time.Time) (c store.ShardChange, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress.Since() != r.Since {
+		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
+	}
+	if due := s.wishes.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
+		s.progress.SetReconcileDue(due)
+	}
+	if s.waits == r {
+		c, err = s.progress.Fill(now)
+	} else {
+		c, r.Found, err = s.progress.Advance(&r.Read)
+	}
+	c.Parts = append(c.Parts, r.Parts...)
+	return c, err
+}
+
+// saved notes that the store has the last change, with what a batch has brought; nil for none.
+func (s *shardState) saved(r *Read) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress.Saved()
+	if s.waits = nil; r != nil {
+		s.granted.Store(max(s.granted.Load(), r.Compared))
+	}
+}
+
+// noteSchema takes in what a message tells that is newer than what is known: its members, only the
+// store knows.
+func (s *shardState) noteSchema(m *catchup.Message) {
+	if m.Schema == (catchup.Schema{}) {
+		return
+	}
+	if s.schema == nil {
+		s.schema = &store.Schema{Hash: m.Schema.Hash}
+	}
+	known := s.schema
+	if m.State.Epoch < known.Epoch || m.State.Epoch == known.Epoch && m.State.Seq <= known.Seq {
+		return
+	}
+	if known.Hash != m.Schema.Hash {
+		known.Hash, known.Members = m.Schema.Hash, nil
+	}
+	// The stamp, too: a message of another topic-partition that is read later may be older.
+	known.Version, known.Epoch, known.Seq = m.Schema.Version, m.State.Epoch, m.State.Seq
+	s.schemaRead = true
+}
+
+// keep keeps a row of a message that was read, for the list of rows published last.
+func (s *shardState) keep(m *catchup.Message) {
+	s.since = max(s.since, m.State.Since)
+	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
+		s.rows = append(s.rows, readRow{published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)}, m.State.Epoch, m.State.Seq})
+		if len(s.rows) >= 2*s.most {
+			s.trim()
+		}
+	}
+}
+
+// trim keeps the newest rows, in ascending order, and of messages about one row the last one that
+// was published.
+func (s *shardState) trim() {
+	s.rows = slices.DeleteFunc(s.rows, func(r readRow) bool { return r.epoch < s.since })
+	slices.SortFunc(s.rows, func(a, b readRow) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.epoch, a.epoch), cmp.Compare(b.seq, a.seq))
+	})
+	s.rows = slices.CompactFunc(s.rows, func(a, b readRow) bool { return a.ID == b.ID })
+	s.rows = slices.Delete(s.rows, 0, max(0, len(s.rows)-s.most))
+}
+
+// restore fills a list that the store does not have, and adds to another one newer rows that
+// compare with its own. What the newest message says of a row counts, not what was read.
+func (s *shardState) restore(list *published.Log) {
+	if list.Len() == 0 {
+		list.SetOrigin(s.origin)
+	}
+	if list.Origin().Fits(s.origin) {
+		list.Add(s.newest)
+		s.rows = slices.DeleteFunc(s.rows, func(r readRow) bool {
+			_, known := slices.BinarySearchFunc(s.newest, r.ID, func(n published.Row, id uint64) int { return cmp.Compare(n.ID, id) })
+			return known
+		})
+	}
+	s.newest = nil
+}
+
+// recent returns the rows that a list of those published last lacks. What it has of a row that says
+// the same stays: it tells the row from another one.
+func (s *shardState) recent(list *published.Log) []published.Row {
+	s.trim()
+	var rows []published.Row
+	for _, r := range s.rows {
+		if known := list.Below(r.ID, 1, nil); len(known) == 0 || known[0].ID != r.ID || known[0].Content != r.Content {
+			rows = append(rows, r.Row)
+		}
+	}
+	s.rows = nil
+	return rows
+}
+
+// isDue reports whether a reconcile has to follow.
+func (s *shardState) isDue() bool { return s.wishes.Load() > s.granted.Load() }
