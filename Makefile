@@ -60,7 +60,7 @@ test-databases: ## Test on six database servers; fetches 630 MB: 20 minutes
 
 .PHONY: test-fast
 test-fast: ## Test without services and network, with the race detector
-	go test -race ./...
+	go test -race ./... $$(go list -m)/client/...
 
 .PHONY: soak
 soak: ## Run the long form of the tests that have one: 30 minutes

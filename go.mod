@@ -3,6 +3,7 @@ module example.org/bridge
 go 1.26.0
 
 require (
+	example.org/bridge/client v0.0.0
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/config v1.33.18
 	github.com/caarlos0/env/v11 v11.4.2
@@ -40,6 +41,9 @@ require (
 	modernc.org/sqlite v1.60.0
 	pgregory.net/rapid v1.3.0
 )
+
+// The client is a module of its own, in this repository.
+replace example.org/bridge/client => ./client
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/sink"
-	"example.org/bridge/tests/testall"
+	"example.org/bridge/client/bus"
 )
 
 // told is a message of a test: key, stamp and what it says; "" is a deletion.
@@ -54,7 +51,7 @@ func (f *folding) add(m told) outcome {
 
 func (m told) message(offset uint64) *message {
 	parsed := &message{
-		said: said{kind: &kind{}}, stored: &sink.Stored{Offset: offset}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
+		said: said{kind: &kind{}}, stored: &bus.Stored{Offset: offset}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
 	}
 	// As meta.id: the same for the same fact.
 	copy(parsed.id[:], m.key+"="+m.says)
@@ -130,18 +127,16 @@ func joined(table map[string]string) string {
 }
 
 // TestFoldWhateverTheOrder reads the same TPs in many orders. The copy is always that of the
-// model: an entity is where its highest stamp is, and is what the last message there says; and it
-// is what bridge's own catch-up makes of them.
+// model: an entity is where its highest stamp is, and is what the last message there says.
 func TestFoldWhateverTheOrder(t *testing.T) {
-	for seed := range testall.Cases(100, 5000) {
+	for seed := range 1000 {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		tps := randomTPs(random)
 		want := model(tps)
 		for range 4 {
-			f, entries := newFolding(len(tps)), make(map[string]store.Entry)
+			f := newFolding(len(tps))
 			for _, m := range interleave(random, tps) {
 				f.add(m)
-				entries[m.key], _ = catchup.Apply(entries[m.key], m.caught(f.ends[m.tp]))
 			}
 			if got := f.table(); !maps.Equal(got, want) {
 				t.Fatalf("seed %d: the table is %v, want %v", seed, got, want)
@@ -149,23 +144,8 @@ func TestFoldWhateverTheOrder(t *testing.T) {
 			if !maps.Equal(f.changes, want) {
 				t.Fatalf("seed %d: the changes make %v, want %v", seed, f.changes, want)
 			}
-			for key, e := range entries {
-				if _, there := want[key]; there != (e.State == store.Live) {
-					t.Fatalf("seed %d: catch-up has %s as %v, want %v", seed, key, e.State, want)
-				}
-			}
 		}
 	}
-}
-
-// caught is the message as catch-up reads it.
-func (m told) caught(offset uint64) *catchup.Message {
-	c := &catchup.Message{Key: []byte(m.key), At: store.At{TP: m.tp, Offset: offset}, State: sink.State{Epoch: m.stamp.epoch, Seq: m.stamp.seq}}
-	copy(c.Event[:], m.key+"="+m.says)
-	if m.says == "" {
-		c.State.Kind = sink.StateAbsent
-	}
-	return c
 }
 
 // randomTPs returns messages of a few entities that move between TPs, mostly in the order of their

@@ -10,10 +10,10 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"example.org/bridge/client/clienttest"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/clienttest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )

@@ -12,7 +12,6 @@ import (
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/bus"
@@ -172,12 +171,12 @@ func lastOf(b *kmsg.RecordBatch) int64 { return b.FirstOffset + int64(b.LastOffs
 
 // endOfTransaction returns the type of the control record of a control batch, -1 if it has none.
 func endOfTransaction(b *kmsg.RecordBatch) int16 {
-	r := kbin.Reader{Src: b.Records}
-	r.Varint()
-	r.Int8()
-	r.Varlong()
-	r.Varint()
-	key := r.VarintBytes()
+	r := fields{rest: b.Records}
+	r.varint()
+	r.Span(1)
+	r.varlong()
+	r.varint()
+	key := r.bytes()
 	if len(key) < 4 {
 		return -1
 	}
@@ -190,25 +189,25 @@ func (d *Decoder) records(b *kmsg.RecordBatch) error {
 	if err != nil {
 		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
 	}
-	all := kbin.Reader{Src: body}
+	all := fields{rest: body}
 	for range b.NumRecords {
-		one := kbin.Reader{Src: all.Span(int(all.Varint()))}
-		one.Int8()
-		made := b.FirstTimestamp + one.Varlong()
+		one := fields{rest: all.Span(all.varint())}
+		one.Span(1)
+		made := b.FirstTimestamp + one.varlong()
 		if b.Attributes&appendTimeIs != 0 {
 			made = b.MaxTimestamp
 		}
-		at := b.FirstOffset + int64(one.Varint())
+		at := b.FirstOffset + int64(one.varint())
 		if at < d.Next && one.Ok() {
 			continue
 		}
 		if at >= d.To {
 			return nil
 		}
-		d.message = bus.Stored{Offset: uint64(at), Destination: d.Topic, Key: one.VarintBytes(), Value: one.VarintBytes(), Headers: d.message.Headers[:0], Time: made,
+		d.message = bus.Stored{Offset: uint64(at), Destination: d.Topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made,
 			Transactional: b.Attributes&transactionalIs != 0}
-		for range one.Varint() {
-			name, value := one.VarintBytes(), one.VarintBytes()
+		for range one.varint() {
+			name, value := one.bytes(), one.bytes()
 			if !one.Ok() {
 				break
 			}

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -168,12 +167,12 @@ func (w *wire) exchange(req kmsg.Request) (kmsg.Response, error) {
 	if _, err := io.ReadFull(w, w.memory); err != nil {
 		return nil, err
 	}
-	body := kbin.Reader{Src: w.memory}
+	body := fields{rest: w.memory}
 	if req.IsFlexible() {
 		kmsg.SkipTags(&body)
 	}
 	res := req.ResponseKind()
-	if err := res.ReadFrom(body.Src); err != nil {
+	if err := res.ReadFrom(body.rest); err != nil {
 		return nil, fmt.Errorf("read the answer to %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
 	return res, nil

@@ -9,10 +9,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"example.org/bridge/client/clienttest"
 	"example.org/bridge/client/kafka"
 	"example.org/bridge/sink"
 	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/clienttest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )

@@ -12,10 +12,10 @@ import (
 
 	"example.org/bridge/client"
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/client/clienttest"
 	"example.org/bridge/client/jetstream"
 	"example.org/bridge/sink"
 	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/clienttest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
