@@ -39,9 +39,9 @@ type outcome struct {
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
 	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, examine: app.Examine, secrets: &config.Redactor{}, away: o.away}
-	p.daemon = func(_ context.Context, cfg *config.Config, logger *slog.Logger) error {
-		logger.Info("runs")
-		o.configSeen = cfg
+	p.daemon = func(_ context.Context, run app.ProcessOptions) error {
+		run.Logger.Info("runs")
+		o.configSeen = run.Config
 		return o.daemonError
 	}
 	o.status = p.run(context.Background(), args)
@@ -102,7 +102,7 @@ func TestCommands(t *testing.T) {
 		{"checkpoint set a -1", 2, "", `unknown flag "-1" of bridge checkpoint set`},
 		{"completion tcsh", 2, "", `unknown shell "tcsh": use one of bash, zsh, fish`},
 		{"run extra", 2, "", "takes no arguments, not 1"},
-		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
+		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reload, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
 		{"demo --help", 0, "      --for 20s   how long to write, such as 20s or 5m; Ctrl-C ends it earlier", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
@@ -206,7 +206,7 @@ func TestAStopWhileItBegins(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
 		for line, want := range map[string]string{
-			"":                  "run demo check reconcile verify schema deadletter checkpoint status tail health version completion man help",
+			"":                  "run demo check reload reconcile verify schema deadletter checkpoint status tail health version completion man help",
 			"checkpoint ":       "show set reset rebuild",
 			"help checkpoint s": "show set",
 			"completion ":       "bash zsh fish",

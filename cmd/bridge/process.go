@@ -27,7 +27,7 @@ type process struct {
 	setenv         func(name, value string) error
 	stdout, stderr io.Writer
 	// daemon is runDaemon, save in tests.
-	daemon func(context.Context, *config.Config, *slog.Logger) error
+	daemon func(context.Context, app.ProcessOptions) error
 	// examine is app.Examine, save in tests.
 	examine func(context.Context, *config.Config) []check.Group
 	// away is that of awayLimit, save in tests.
@@ -136,7 +136,7 @@ func (p *process) waitLog(cfg *config.Config) *slog.Logger {
 // newLogger returns a logger for w: console on a terminal and json otherwise, unless format says
 // which. Each line has its event, which a person does without. Secrets that are known to secrets do
 // not pass.
-func newLogger(w io.Writer, level slog.Level, format string, secrets *config.Redactor) *slog.Logger {
+func newLogger(w io.Writer, level slog.Leveler, format string, secrets *config.Redactor) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: secrets.Attr}
 	var handler slog.Handler
 	switch {

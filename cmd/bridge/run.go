@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app"
-	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/logburst"
 )
 
 func runCommand(p *process) *cobra.Command {
 	c := newCommand("run", "tail the streams and publish them (default)", `
 SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
-second signal stops it at once, with status 1; nothing is lost.
+second signal stops it at once, with status 1; nothing is lost. SIGHUP reloads
+the configuration, as bridge reload does.
 
 The configuration comes from the environment; docs/configuration.md describes
 it. All variables follow.
@@ -28,10 +32,11 @@ it. All variables follow.
 		if err != nil {
 			return err
 		}
-		logger := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets)
-		bursts := logburst.New(logger.Handler(), logburst.Options{})
+		level := new(slog.LevelVar)
+		level.Set(cfg.LogLevel)
+		bursts := logburst.New(newLogger(p.stderr, level, cfg.LogFormat, p.secrets).Handler(), logburst.Options{})
 		defer bursts.Flush()
-		return p.daemon(c.Context(), cfg, slog.New(bursts))
+		return p.daemon(c.Context(), app.ProcessOptions{Config: cfg, Logger: slog.New(bursts), Build: appBuild(), Load: p.load, Level: level})
 	}
 	c.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.Parent().HelpFunc()(c, args)
@@ -42,21 +47,39 @@ it. All variables follow.
 	return c
 }
 
-// runDaemon runs until ctx is cancelled. An error means that it could not start, or could not end
-// in good order.
-func runDaemon(ctx context.Context, cfg *config.Config, logger *slog.Logger) (err error) {
-	a, err := app.Open(ctx, app.Options{Config: cfg, Logger: logger, Build: appBuild(), Serve: true})
+// runDaemon runs until ctx is cancelled, and reloads the configuration at each SIGHUP. An error
+// means that it could not start, or could not end in good order.
+func runDaemon(ctx context.Context, o app.ProcessOptions) (err error) {
+	bridge, err := app.OpenProcess(ctx, o)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		logger.Info("bridge was stopped before it ran")
+		o.Logger.Info("bridge was stopped before it ran")
 		return nil
 	case errors.Is(err, store.ErrLocked):
 		return fmt.Errorf("%w: if a bridge runs on it already, end that one, or set BRIDGE_CHECKPOINT_URL to another folder", err)
 	case err != nil:
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return a.Run(ctx)
+	defer func() { err = errors.Join(err, bridge.Close()) }()
+	var reloads sync.WaitGroup
+	defer reloads.Wait()
+	reloading, end := context.WithCancel(ctx)
+	defer end()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	reloads.Go(func() {
+		for {
+			select {
+			case <-hangups:
+				// The log has the error.
+				_, _ = bridge.Reload(reloading)
+			case <-reloading.Done():
+				return
+			}
+		}
+	})
+	return bridge.Run(ctx)
 }
 
 // appBuild is the version for the log and the metrics.

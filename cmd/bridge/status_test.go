@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
@@ -223,7 +224,9 @@ func (s *shop) startDaemon() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	ended, cfg := make(chan error, 1), load(s.t, s.env)
-	go func() { ended <- runDaemon(ctx, cfg, slog.New(slog.NewTextHandler(s.t.Output(), nil))) }()
+	go func() {
+		ended <- runDaemon(ctx, app.ProcessOptions{Config: cfg, Logger: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
@@ -30,11 +32,13 @@ type Options struct {
 	Logger *slog.Logger
 	// Build is shown in the log and in a metric.
 	Build Build
-	// Serve makes Run serve HTTP at the configured address and log findings about the source.
-	Serve bool
 
 	// openStore defaults to OpenStore; tests have another one.
 	openStore func(context.Context, string, *slog.Logger) (store.Store, error)
+	// kept is that of the app before in a Process, which goes on; nil opens it. busy are the shards
+	// that had rows lately: after a reload they begin before the others.
+	kept *kept
+	busy map[store.Key]bool
 }
 
 // Build is a version of bridge.
@@ -43,6 +47,7 @@ type Build struct{ Version, Revision, Go string }
 // App reads tables, publishes events and reconciles. It does nothing until Run is called.
 type App struct {
 	parts
+	*kept
 	opts    Options
 	streams []*stream
 	shards  []*shard.Shard
@@ -54,38 +59,69 @@ type App struct {
 	sinkProbe *httpapi.Probe
 	// entities is nil unless entities are to be shown.
 	entities *entities
-	// started is when the process began.
+	// started is when it was opened.
 	started time.Time
-	// member is nil where the process works alone. superseded has at most one error: another one
-	// publishes the same streams.
-	member     *standby.Member
-	superseded chan error
-	// server is nil without Options.Serve.
-	server *httpapi.Server
 	// closers are closed last to first.
 	closers []func() error
 }
 
+// kept is what the apps of a process share, one after the other: a reload leaves it open.
+type kept struct {
+	disk store.Store
+	// member is nil where the process works alone. superseded has at most one error: another one
+	// publishes the same streams.
+	member     *standby.Member
+	superseded chan error
+	// listeners listen to the events of all apps.
+	listeners tap.Tap
+	// now is the app that runs; before it does, the one before.
+	now atomic.Pointer[App]
+	// closers are closed last to first.
+	closing []func() error
+}
+
+// openKept opens the store, and takes part in the standby group once that is run.
+func openKept(ctx context.Context, o *Options) (_ *kept, err error) {
+	k := &kept{superseded: make(chan error, 1)}
+	if k.disk, err = o.openStore(ctx, o.Config.CheckpointPath, o.Logger); err != nil {
+		return nil, err
+	}
+	k.closing = append(k.closing, k.disk.Close)
+	if err := k.openStandby(o.Config, o.Logger); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return k, nil
+}
+
+func (k *kept) close() error { return closeAll(k.closing) }
+
+func closeAll(closers []func() error) error {
+	var errs []error
+	for _, one := range slices.Backward(closers) {
+		errs = append(errs, one())
+	}
+	return errors.Join(errs...)
+}
+
 // Open opens source, store and sink and makes the shards of the configuration. ctx is only for
-// opening the store and binding the port.
+// opening the store.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.openStore == nil {
 		o.openStore = OpenStore
 	}
-	a := &App{opts: o, registry: prometheus.NewRegistry(), superseded: make(chan error, 1)}
+	a := &App{opts: o, kept: o.kept, registry: prometheus.NewRegistry()}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.Close())
+		if err == nil {
+			return
+		}
+		if err = errors.Join(err, a.closeInside()); o.kept == nil && a.kept != nil {
+			err = errors.Join(err, a.kept.close())
 		}
 	}()
 	cfg := o.Config
-	if o.Serve {
-		for _, w := range cfg.Warnings {
-			o.Logger.Warn("warning about the configuration", "variable", w.Variable, "warning", w.Text)
-		}
-	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
+	a.queue = newQueue(o.busy)
 	if err := a.openTracer(); err != nil {
 		return nil, err
 	}
@@ -93,9 +129,6 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if a.streams, err = newStreams(cfg, &a.parts); err != nil {
-		return nil, err
-	}
-	if err := a.openStandby(); err != nil {
 		return nil, err
 	}
 	if err := a.openCopies(); err != nil {
@@ -112,14 +145,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.sinkProbe, a.started = &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
-	if o.Serve {
-		if a.server, err = openHTTP(ctx, cfg, a.Daemon(), a.registry, o.Logger); err != nil {
-			return nil, err
-		}
-		if a.member != nil {
-			a.member.Listens(advertised(ctx, a.server.Addr(), cfg.Sink.Servers), cfg.HTTPTLS.Cert != "")
-		}
-	}
+	a.now.Store(a)
 	return a, nil
 }
 
@@ -132,12 +158,13 @@ func (a *App) openEnds(ctx context.Context) error {
 	}
 	a.sources, a.closers = src, append(a.closers, src.Close)
 	src.gated = len(src.all) > 1
-	kept, err := a.opts.openStore(ctx, cfg.CheckpointPath, a.logger)
-	if err != nil {
-		return err
+	if a.kept == nil {
+		if a.kept, err = openKept(ctx, &a.opts); err != nil {
+			return err
+		}
 	}
-	a.closers = append(a.closers, kept.Close)
-	if err := a.use(ctx, kept); err != nil {
+	a.tap = &a.listeners
+	if err := a.use(ctx, a.disk); err != nil {
 		return err
 	}
 	u := useOf(cfg, a.logger)
@@ -171,16 +198,16 @@ func (a *App) openTracer() error {
 	return nil
 }
 
-// Close closes sink, store and source, in that order.
-func (a *App) Close() error {
-	var errs []error
-	for _, one := range slices.Backward(a.closers) {
-		errs = append(errs, one())
-	}
+// Close closes sink, source and store.
+func (a *App) Close() error { return errors.Join(a.closeInside(), a.kept.close()) }
+
+// closeInside closes what the next app of the process opens again.
+func (a *App) closeInside() error {
+	err := closeAll(a.closers)
 	if a.faults != nil {
 		a.faults.Close()
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Daemon returns what the HTTP server shows.

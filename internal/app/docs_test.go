@@ -42,7 +42,7 @@ func (d *described) Unregister(prometheus.Collector) bool { return false }
 func registered() (there described) {
 	shard.NewMetrics(&there, true)
 	registerMetrics(&there, &App{
-		opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{}), parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
+		opts: Options{Config: new(config.Config)}, kept: &kept{member: standby.New(standby.Options{})}, parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
 	})
 	return there
 }

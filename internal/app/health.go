@@ -70,6 +70,12 @@ func (a *App) probe(ctx context.Context) (fromSources []error, fromSink error) {
 
 func (h health) Ready(ctx context.Context) []httpapi.Reason {
 	fromSources, fromSink := h.probe(ctx)
+	return h.reasons(fromSources, fromSink, false)
+}
+
+// reasons is Ready with the answers of sources and sink. starting leaves out that tables were not
+// read yet, and that streams catch up.
+func (h health) reasons(fromSources []error, fromSink error, starting bool) []httpapi.Reason {
 	var reasons []httpapi.Reason
 	for i, d := range h.sources.all {
 		if err := fromSources[i]; err != nil {
@@ -91,18 +97,20 @@ func (h health) Ready(ctx context.Context) []httpapi.Reason {
 		// Its shards say no more.
 		return append(reasons, httpapi.Reason{Reason: config.Text(caught.Superseded)})
 	}
-	behind := behind(caught.Streams)
+	behind := behind(caught.Streams, starting)
 	if s := h.waiting(); s != nil {
 		return append(append(reasons, behind...), refusal(s)...)
 	}
 	shards := slices.DeleteFunc(h.snapshots(), func(s snapshot) bool {
-		return slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
+		return starting && s.State == shard.Starting ||
+			slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
 	})
 	return append(append(reasons, behind...), unready(shards, len(reasons) > 0)...)
 }
 
-// behind returns the reasons why streams have not caught up.
-func behind(streams []catchup.StreamProgress) []httpapi.Reason {
+// behind returns the reasons why streams have not caught up; starting leaves out those that catch
+// up.
+func behind(streams []catchup.StreamProgress, starting bool) []httpapi.Reason {
 	var reasons []httpapi.Reason
 	for i := range streams {
 		s := &streams[i]
@@ -110,7 +118,7 @@ func behind(streams []catchup.StreamProgress) []httpapi.Reason {
 		switch {
 		case s.Err != nil:
 			why = config.StreamText(s.Stream)(s.Err)
-		case s.Following:
+		case s.Following, starting:
 			continue
 		case !s.Ready:
 			why = fmt.Sprintf("catches up from the bus: %d messages read, %d offsets left", s.Messages, s.Left)

@@ -59,8 +59,8 @@ func TestDependenciesThatAreAwayShow(t *testing.T) {
 				return &httpapi.Probe{Ready: func(context.Context) error { return err }}
 			}
 			a := &App{
-				parts:  parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{}), sources: probed(answers(c.source))},
-				member: standby.New(standby.Options{}), sinkProbe: answers(c.bus),
+				parts: parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{}), sources: probed(answers(c.source))},
+				kept:  &kept{member: standby.New(standby.Options{})}, sinkProbe: answers(c.bus),
 			}
 			got := collected(t, newOutageCollector(a))
 			for _, name := range c.away {
@@ -85,6 +85,7 @@ func TestAScrapeDoesNotWaitForWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		a := &App{
+			kept: new(kept),
 			parts: parts{
 				faults:  outage.New(slog.New(slog.DiscardHandler)),
 				sources: probed(&httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }}),

@@ -22,8 +22,11 @@ func (a *App) newRecovery() *catchup.CatchUp {
 			for _, s := range streams {
 				s.stop(err)
 			}
-			// It is called once.
-			a.superseded <- err
+			select {
+			case a.superseded <- err:
+			default:
+				// An app before this one was superseded already.
+			}
 		},
 		Stopped: func(name string, err error) {
 			for _, s := range streams {

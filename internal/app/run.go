@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
@@ -25,76 +20,18 @@ const restPolls = 1000
 
 // Run runs the app until ctx is cancelled, then publishes and saves the batches in flight within
 // the shutdown timeout. An error means that the shutdown was not orderly.
-func (a *App) Run(ctx context.Context) error {
-	if !a.opts.Serve {
-		return a.run(ctx, a.scheduler.Run)
-	}
-	cfg, logger := a.opts.Config, a.logger
-	checkpoint, err := filepath.Abs(cfg.CheckpointPath)
-	if err != nil {
-		checkpoint = cfg.CheckpointPath
-	}
-	args := []any{"version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
-		"source", a.sources.addrs(), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String()}
-	if cfg.CheckpointTopic != "" {
-		args = append(args, "progress", cfg.CheckpointTopic)
-	}
-	if a.member != nil {
-		args = append(args, "standby", cfg.Standby.Group, "member", a.member.Status().Member)
-	}
-	logger.Info("bridge runs", args...)
-	defer logger.Info("bridge ended")
-	logged := make(chan struct{})
-	notLogged := context.AfterFunc(ctx, func() {
-		defer close(logged)
-		logger.Info("stopping, Ctrl-C again stops at once, nothing is lost", "timeout", cfg.ShutdownTimeout)
-	})
-	defer func() {
-		if !notLogged() {
-			<-logged
-		}
-	}()
-	defer collectOften()()
-	looking, stopLooking := context.WithCancel(ctx)
-	var looks sync.WaitGroup
-	looks.Go(func() {
-		awaitStart(looking, a.shards)
-		a.sources.each(func(d *database) error { logFindings(looking, cfg, d, a.sources, logger); return nil })
-	})
-	defer looks.Wait()
-	defer stopLooking()
-	return a.serve(ctx)
-}
+func (a *App) Run(ctx context.Context) error { return a.run(ctx, a.scheduler.Run) }
 
-// serve runs the shards and the reconciles until ctx is cancelled, and the HTTP server for as long
-// as a shard runs.
-func (a *App) serve(ctx context.Context) error {
-	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
-	defer closePages()
-	running, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-
-	var http errgroup.Group
-	http.Go(func() error {
-		err := a.server.Run(pages)
-		if err != nil {
-			fail(err)
-		}
-		return err
-	})
-	err := a.run(running, a.scheduler.Run)
-	closePages()
-	if err := errors.Join(err, http.Wait()); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	return nil
-}
-
-// run tails all tables, and runs the function beside, until ctx is cancelled; beside must end with
-// its context. Then the shards publish what is in flight, while catch-up goes on, what was applied
-// is made durable, and a standby may work. If anything returns an error, the process has to be
-// restarted: run then shuts down the others in order.
+// run is work as a member of the standby group.
 func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
+	return a.elected(ctx, func(ctx context.Context) error { return a.work(ctx, beside) })
+}
+
+// work tails all tables, and runs the function beside, until ctx is cancelled; beside must end with
+// its context. Then the shards publish what is in flight, while catch-up goes on, and what was
+// applied is made durable. If anything returns an error, the process has to be restarted: work then
+// shuts down the others in order.
+func (a *App) work(ctx context.Context, beside func(context.Context) error) error {
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	start := func(ctx context.Context, group *errgroup.Group, one func(context.Context) error) {
@@ -106,11 +43,8 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 			return err
 		})
 	}
-	var tailing, recovering, saving, electing errgroup.Group
+	var tailing, recovering, saving errgroup.Group
 	later := context.WithoutCancel(ctx)
-	elects, endElecting := context.WithCancel(later)
-	defer endElecting()
-	start(elects, &electing, a.elect)
 	saves, endSaving := context.WithCancel(later)
 	defer endSaving()
 	start(saves, &saving, a.committer.Run)
@@ -128,15 +62,16 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 	}
 	start(running, &tailing, func(ctx context.Context) error { return shard.NewScheduler(restPolls).Run(ctx, a.shards...) })
 	start(running, &tailing, a.watch)
+	start(running, &tailing, func(ctx context.Context) error {
+		a.begin(ctx, a.shards)
+		return nil
+	})
 	start(running, &tailing, beside)
 	err := tailing.Wait()
 	endRecovering()
 	err = errors.Join(err, recovering.Wait())
 	endSaving()
-	err = errors.Join(err, saving.Wait())
-	// Another process may work from here on.
-	endElecting()
-	return errors.Join(err, electing.Wait())
+	return errors.Join(err, saving.Wait())
 }
 
 // catchUp reads what the bus holds. What it has read stays when ctx ends first.
@@ -146,23 +81,6 @@ func (a *App) catchUp(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// openHTTP binds the port of the HTTP server. The error names the variable.
-func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*httpapi.Server, error) {
-	server, err := httpapi.Open(ctx, httpapi.Options{Addr: cfg.HTTPAddr, Daemon: d, Metrics: metrics, Access: accessOf(cfg), Logger: logger})
-	switch {
-	case errors.Is(err, httpapi.ErrPortTaken):
-		return nil, fmt.Errorf("%w: end it, or set %s to another one", err, config.HTTPVariable)
-	case err != nil:
-		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
-	}
-	return server, nil
-}
-
-// accessOf returns who may request changes and read rows.
-func accessOf(cfg *config.Config) httpapi.Access {
-	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
 }
 
 // watch asks source and bus every watchEvery, and waits watchWithin for an answer, a little longer

@@ -45,8 +45,14 @@ func until(t *testing.T, what string, state func() any, is func() bool) {
 	}
 }
 
-// start runs an app. stop ends it and closes it.
-func start(t *testing.T, a *App) (stop func()) {
+// runner is an App or a Process.
+type runner interface {
+	Run(context.Context) error
+	Close() error
+}
+
+// start runs an app or a process. stop ends it and closes it.
+func start(t *testing.T, a runner) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -62,7 +68,7 @@ func start(t *testing.T, a *App) (stop func()) {
 // runUntil runs an app until its log has a text, and ends it in good order.
 func runUntil(t *testing.T, cfg *config.Config, log *sharedLog, text string) {
 	t.Helper()
-	a, err := Open(t.Context(), Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
+	a, err := OpenProcess(t.Context(), ProcessOptions{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,17 +42,18 @@ type parts struct {
 	admit   func(ctx context.Context, stream, table string) error
 	faults  *outage.Log
 	metrics *shard.Metrics
-	// tap shows published events to those who listen.
+	// tap shows published events to those who listen; nil in a dry run.
 	tap    *tap.Tap
 	logger *slog.Logger
 	// tracer is nil unless bridge traces.
 	tracer *tracing.Tracer
+	queue
 }
 
 // newParts returns the parts that need not be opened.
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
-		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), tap: new(tap.Tap), logger: logger,
+		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), logger: logger,
 	}
 }
 
@@ -170,7 +171,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Reader:          p.reader,
 		Store:           p.store,
 		Committer:       p.committer,
-		Recovery:        admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }},
+		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}),
 		Decided:         decided,
 		Newest:          newestOf(cfg, s.Stream, table, p),
 		Feed:            s.feed,

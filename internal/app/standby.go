@@ -42,33 +42,26 @@ func standbyGroup(cfg *config.Config) string {
 }
 
 // openStandby makes the process a member of its standby group, where it has one.
-func (a *App) openStandby() error {
-	cfg := a.opts.Config
+func (k *kept) openStandby(cfg *config.Config, logger *slog.Logger) error {
 	if cfg.Standby.Group == "" {
 		return nil
 	}
-	elector, err := openElector(cfg, a.logger)
+	elector, err := openElector(cfg, logger)
 	if err != nil {
 		return err
 	}
-	a.closers = append(a.closers, elector.Close)
+	k.closing = append(k.closing, elector.Close)
 	id := make([]byte, 4)
 	// It never returns an error.
 	_, _ = rand.Read(id)
 	host, err := os.Hostname()
 	if err != nil {
-		a.logger.Debug("the name of this host is not known", "error", err)
+		logger.Debug("the name of this host is not known", "error", err)
 	}
-	a.member = standby.New(standby.Options{
+	k.member = standby.New(standby.Options{
 		Group: cfg.Standby.Group, Elector: elector, Member: hex.EncodeToString(id), Host: host, Settings: cfg.Standby.Settings,
-		Timeout: silence(cfg), Ready: func() bool { return followed(a.recovery.Progress()) }, Log: a.logger,
-		Fault: func(err error) {
-			if err == nil {
-				a.faults.OK(standbyDependency)
-				return
-			}
-			a.faults.Fail(standbyDependency, err)
-		},
+		Timeout: silence(cfg), Ready: func() bool { return followed(k.now.Load().recovery.Progress()) }, Log: logger,
+		Fault: func(err error) { k.now.Load().note(standbyDependency, err) },
 	})
 	return nil
 }
@@ -92,25 +85,44 @@ func (a *App) turn() <-chan struct{} {
 	return a.member.Elected()
 }
 
-// elect takes part in the election until ctx ends, and then lets another process work. When this
-// one must not publish any more, elect closes the sink and returns an error: the process has to be
-// restarted.
-func (a *App) elect(ctx context.Context) error {
-	if a.member == nil {
-		return nil
+// elected calls do, and takes part in the election until do has ended: then another process may
+// work. When this one must not publish any more, its sink is closed and the context of do ends: the
+// process has to be restarted.
+func (k *kept) elected(ctx context.Context, do func(context.Context) error) error {
+	if k.member == nil {
+		return do(ctx)
 	}
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	elects, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var electing errgroup.Group
+	electing.Go(func() error {
+		err := k.elect(elects)
+		if err != nil {
+			fail(err)
+		}
+		return err
+	})
+	err := do(running)
+	end()
+	return errors.Join(err, electing.Wait())
+}
+
+// elect takes part in the election until ctx ends, and then lets another process work.
+func (k *kept) elect(ctx context.Context) error {
 	taking, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	var watch errgroup.Group
 	watch.Go(func() error {
 		select {
-		case err := <-a.superseded:
+		case err := <-k.superseded:
 			leave(err)
 		case <-taking.Done():
 		}
 		return nil
 	})
-	err := a.member.Run(taking)
+	err := k.member.Run(taking)
 	leave(nil)
 	if err = errors.Join(err, watch.Wait()); err == nil && ctx.Err() == nil {
 		// Somebody publishes who has not been elected here: another election decides.
@@ -119,6 +131,7 @@ func (a *App) elect(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+	a := k.now.Load()
 	a.logger.Error("this process stops: another one may work now", "group", a.opts.Config.Standby.Group, "error", err)
 	return errors.Join(err, a.sink.Close())
 }

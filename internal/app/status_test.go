@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
@@ -131,7 +130,7 @@ func TestWhatAnswers(t *testing.T) {
 	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
 	sources := probed(nil)
 	sources.cfg.Sources[0].Addr = "db:3306"
-	h := health{&App{opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
+	h := health{&App{kept: new(kept), opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
 		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}
@@ -171,8 +170,9 @@ func TestATakenPortNamesTheVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = first.Close() }()
-	cfg := &config.Config{HTTPAddr: first.Addr().String()}
-	_, err = openHTTP(t.Context(), cfg, &httpapitest.Daemon{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_HTTP_ADDR"] = first.Addr().String()
+	_, err = OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "another process has the port: end it, or set BRIDGE_HTTP_ADDR") {
 		t.Errorf("error %v", err)
 	}

@@ -39,7 +39,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED", "BRIDGE_STREAM_BILLS_TIME_ZONE",
 	}
 	log := new(sharedLog)
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
+	a, err := OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +61,7 @@ func TestReadinessNamesVariables(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
 	h := &App{
+		kept: new(kept),
 		parts: parts{faults: faults, recovery: catchup.New(catchup.Options{}), sources: probed(&httpapi.Probe{
 			Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) },
 		})},

@@ -71,7 +71,7 @@ func (cfg *Config) setProgress(l *loader, onBus bool, topic string, streams []st
 		cfg.CheckpointTopic = topic
 	}
 	if cfg.CheckpointPath == "" {
-		cfg.CheckpointPath = temporaryFolder(cfg, streams)
+		cfg.CheckpointPath, cfg.temporary = temporaryFolder(cfg, streams), true
 	}
 }
 

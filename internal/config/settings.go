@@ -40,7 +40,7 @@ type sourceSettings struct {
 }
 
 type processSettings struct {
-	EnvFile          string        `env:"ENV_FILE" example:"bridge.env" doc:"File with further variables, one NAME=value a line; those of the environment win. The flag --env-file of every command does the same, and wins over this variable."`
+	EnvFile          string        `env:"ENV_FILE" example:"bridge.env" doc:"File with further variables, one NAME=value a line; those of the environment win. It is read again at a reload. The flag --env-file of every command does the same, and wins over this variable."`
 	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. The commands reconcile, deadletter resend, status, tail and health connect to it. Processes of a standby group on several hosts ask each other there: use :8080, say."`
 	HTTPToken        string        `env:"HTTP_TOKEN" secret:"true" example:"16-characters-or-more" doc:"What a caller from another host sends as Authorization: Bearer to request a reconcile or a resend, and to read rows: at least 16 characters. Without it, such a caller is refused; a caller on loopback needs none. The commands send it. The same for all processes of a standby group."`
 	HTTPTLSCert      string        `env:"HTTP_TLS_CERT" example:"/etc/bridge/http.pem" doc:"PEM file with the certificate of the HTTP server, which then speaks TLS alone. It is read again when it changes."`

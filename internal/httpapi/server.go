@@ -47,8 +47,10 @@ var errReadyTimeout = errors.New("source or bus did not answer in time")
 // Options set up a Server.
 type Options struct {
 	// Addr is host:port; port 0 is a free one.
-	Addr    string
-	Daemon  Daemon
+	Addr   string
+	Daemon Daemon
+	// Reload reads the configuration again; nil where that cannot be asked for.
+	Reload  Reload
 	Metrics prometheus.Gatherer
 	Access  Access
 	Logger  *slog.Logger
@@ -66,7 +68,7 @@ type Server struct {
 func Open(ctx context.Context, o Options) (*Server, error) {
 	closing := make(chan struct{})
 	s := &Server{server: &http.Server{
-		Handler:        handler(o.Daemon, o.Metrics, o.Access, closing),
+		Handler:        handler(&o, closing),
 		ReadTimeout:    readTimeout,
 		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
@@ -121,21 +123,26 @@ func (s *Server) Run(ctx context.Context) error {
 // Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
 // another origin, and what access does not allow.
 func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler {
-	return handler(d, metrics, access, nil)
+	return handler(&Options{Daemon: d, Metrics: metrics, Access: access}, nil)
 }
 
 // handler is Handler. Answers without an end do end once closing is closed.
-func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-chan struct{}) http.Handler {
+func handler(o *Options, closing <-chan struct{}) http.Handler {
+	d, access := o.Daemon, &o.Access
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
-	works := &forwarder{daemon: d, access: &access}
+	works := &forwarder{daemon: d, access: access}
 	mux.Handle("GET /api/v1/status", statusHandler(works))
 	changes := func(h http.Handler) http.Handler {
 		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(toChange, h)))
 	}
 	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(toRead, h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
+	if o.Reload != nil {
+		// It is about the process that is asked, also of one that waits as a standby.
+		mux.Handle("POST /api/v1/reload", http.NewCrossOriginProtection().Handler(access.guard(toChange, reloadHandler(o.Reload))))
+	}
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(atMost(entityPages, entitiesHandler(d))))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
@@ -151,7 +158,7 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /page/", page)
 	mux.Handle("GET /docs/", page)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
 	return wellFormed(works.admit(mux))
 }
 

@@ -44,7 +44,7 @@ type Reason struct {
 
 // Status is the answer of /api/v1/status.
 type Status struct {
-	// Started is when the process began, by the host's clock.
+	// Started is when the process began, or its configuration was reloaded, by the host's clock.
 	Started time.Time `json:"started"`
 	// Delivery is "at-least-once" or "exactly-once".
 	Delivery string `json:"delivery"`

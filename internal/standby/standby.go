@@ -109,6 +109,13 @@ func New(o Options) *Member {
 // Run.
 func (m *Member) Listens(addr string, tls bool) { m.self.Addr, m.self.TLS = addr, tls }
 
+// Agree sets the settings of the member's claim, when its configuration is another one.
+func (m *Member) Agree(settings Settings) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Settings = settings
+}
+
 // Elected is closed when this process is to work. It works until Run returns.
 func (m *Member) Elected() <-chan struct{} { return m.elected }
 

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -198,6 +199,37 @@ func (r *rig) idle(t testing.TB, tables int, s size) figures {
 	world.Pause(s.write)
 	f["again-cpu-%"] = r.costs(t, d, func() int { world.Pause(s.write + s.warm); return 0 })["cpu-%"]
 	return f
+}
+
+// reload measures how long the rows of one of so many tables wait, of which the others are quiet,
+// at most because the configuration is reloaded.
+func (r *rig) reload(t testing.TB, on *bus, tables int, s size) figures {
+	t.Helper()
+	r.quietTables(t, tables-1)
+	table := r.empty(t)
+	d, target := r.start(t, load{kind: event.Release, bus: on}, r.path, fmt.Sprintf("%s,quiet_{0..%d}", table, tables-2),
+		world.Env{"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms"})
+	w := r.newWriter(200, table)
+	on.follow(t, target, w.add)
+	w.commit(t, 1)
+	r.awaitPublished(t, d, tables)
+	w.write(t, s.warm)
+	var waits []float64
+	for range 5 {
+		began := time.Now()
+		asked := make(chan int, 1)
+		go func() {
+			code, _ := d.Post("/api/v1/reload")
+			asked <- code
+		}()
+		w.write(t, s.warm)
+		if code := <-asked; code != http.StatusOK {
+			t.Fatalf("a reload is answered %d", code)
+		}
+		waits = append(waits, percentile(w.delays(t, began), 100))
+	}
+	slices.Sort(waits)
+	return figures{"p50-ms": percentile(waits, 50), "max-ms": percentile(waits, 100)}
 }
 
 // awaitPublished waits until all shards have published their row, and returns how long after the

@@ -1,0 +1,260 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/sync/errgroup"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+)
+
+// Process runs an app and serves HTTP. A reload ends the app as a shutdown does, and runs another
+// one with the new configuration: the HTTP server, the checkpoint and the membership in the standby
+// group stay as they are.
+type Process struct {
+	*kept
+	opts   ProcessOptions
+	server *httpapi.Server
+	// reloading is held by the one reload that is under way; reloads takes what it has read.
+	reloading chan struct{}
+	reloads   chan reload
+	// swap is what health has to know of a reload.
+	swap swap
+	// ended is closed when no reload is taken any more.
+	ended chan struct{}
+}
+
+// ProcessOptions configure a Process.
+type ProcessOptions struct {
+	Config *config.Config
+	Logger *slog.Logger
+	Build  Build
+	// Load reads the configuration again.
+	Load func() (*config.Config, error)
+	// Level is set to that of the configuration. Optional.
+	Level *slog.LevelVar
+}
+
+// reload is a configuration that is to replace the one in force. done has the error with
+// which that failed, nil if it did not.
+type reload struct {
+	cfg  *config.Config
+	done chan error
+}
+
+// OpenProcess opens the first app, and binds the port of the HTTP server. ctx is only for opening.
+func OpenProcess(ctx context.Context, o ProcessOptions) (*Process, error) {
+	p := &Process{opts: o, reloading: make(chan struct{}, 1), reloads: make(chan reload), ended: make(chan struct{})}
+	a, err := p.open(ctx, o.Config, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.kept = a.kept
+	if p.server, err = p.openHTTP(ctx, o.Config); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	if p.member != nil {
+		p.member.Listens(advertised(ctx, p.server.Addr(), o.Config.Sink.Servers), o.Config.HTTPTLS.Cert != "")
+	}
+	return p, nil
+}
+
+// open opens an app, of which some shards begin first.
+func (p *Process) open(ctx context.Context, cfg *config.Config, busy map[store.Key]bool) (*App, error) {
+	for _, w := range cfg.Warnings {
+		p.opts.Logger.Warn("warning about the configuration", "variable", w.Variable, "warning", w.Text)
+	}
+	if p.opts.Level != nil {
+		p.opts.Level.Set(cfg.LogLevel)
+	}
+	return Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, kept: p.kept, busy: busy})
+}
+
+// openHTTP binds the port of the HTTP server. The error names the variable.
+func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Server, error) {
+	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.now.Load().registry.Gather() })
+	server, err := httpapi.Open(ctx, httpapi.Options{
+		Addr: cfg.HTTPAddr, Daemon: p.Daemon(), Reload: p.Reload, Metrics: metrics, Access: accessOf(cfg), Logger: p.opts.Logger,
+	})
+	switch {
+	case errors.Is(err, httpapi.ErrPortTaken):
+		return nil, fmt.Errorf("%w: end it, or set %s to another one", err, config.HTTPVariable)
+	case err != nil:
+		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
+	}
+	return server, nil
+}
+
+// accessOf returns who may request changes and read rows.
+func accessOf(cfg *config.Config) httpapi.Access {
+	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
+}
+
+// Close closes sink, source and store.
+func (p *Process) Close() error { return p.now.Load().Close() }
+
+// Run runs the process until ctx is cancelled. Then it publishes and saves the batches in flight
+// within the shutdown timeout, while HTTP still answers. An error means that the shutdown was not
+// orderly.
+func (p *Process) Run(ctx context.Context) error {
+	cfg, logger := p.opts.Config, p.opts.Logger
+	checkpoint, err := filepath.Abs(cfg.CheckpointPath)
+	if err != nil {
+		checkpoint = cfg.CheckpointPath
+	}
+	args := []any{"version", p.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(p.now.Load().shards),
+		"source", p.now.Load().sources.addrs(), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", p.server.Addr().String()}
+	if cfg.CheckpointTopic != "" {
+		args = append(args, "progress", cfg.CheckpointTopic)
+	}
+	if p.member != nil {
+		args = append(args, "standby", cfg.Standby.Group, "member", p.member.Status().Member)
+	}
+	logger.Info("bridge runs", args...)
+	defer logger.Info("bridge ended")
+	logged := make(chan struct{})
+	notLogged := context.AfterFunc(ctx, func() {
+		defer close(logged)
+		logger.Info("stopping, Ctrl-C again stops at once, nothing is lost", "timeout", p.now.Load().opts.Config.ShutdownTimeout)
+	})
+	defer func() {
+		if !notLogged() {
+			<-logged
+		}
+	}()
+	defer collectOften()()
+	return p.serve(ctx)
+}
+
+// serve runs the apps until ctx is cancelled, and the HTTP server for as long as a shard runs.
+func (p *Process) serve(ctx context.Context) error {
+	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
+	defer closePages()
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+
+	var http errgroup.Group
+	http.Go(func() error {
+		err := p.server.Run(pages)
+		if err != nil {
+			fail(err)
+		}
+		return err
+	})
+	err := p.elected(running, p.runApps)
+	closePages()
+	if err := errors.Join(err, http.Wait()); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
+// runApps runs one app after the other until ctx ends.
+func (p *Process) runApps(ctx context.Context) error {
+	defer close(p.ended)
+	for {
+		next, err := p.runApp(ctx, p.now.Load())
+		if next == nil {
+			return err
+		}
+		if err == nil {
+			err = p.replace(ctx, next.cfg)
+		}
+		if next.done <- err; err != nil && !errors.Is(err, errFormer) {
+			return err
+		}
+	}
+}
+
+// runApp runs an app until ctx ends, or until the reload that it returns.
+func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) {
+	working, end := context.WithCancel(ctx)
+	defer end()
+	var group errgroup.Group
+	group.Go(func() error {
+		defer end()
+		return a.work(working, a.scheduler.Run)
+	})
+	group.Go(func() error {
+		awaitStart(working, a.shards)
+		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources, a.logger); return nil })
+		return nil
+	})
+	select {
+	case <-working.Done():
+	case one := <-p.reloads:
+		next = &one
+		p.swap.begin(a)
+		end()
+	}
+	return next, group.Wait()
+}
+
+// errFormer is returned by a reload that has failed behind the end of the app: the former
+// configuration is in force again.
+var errFormer = errors.New("the former configuration goes on")
+
+// replace closes the app that has ended, and opens one with another configuration.
+func (p *Process) replace(ctx context.Context, cfg *config.Config) error {
+	former := p.now.Load()
+	busy := busyShards(former.shards)
+	if err := former.closeInside(); err != nil {
+		p.opts.Logger.Warn("not all was closed in order for the reload", "error", err)
+	}
+	_, err := p.open(ctx, cfg, busy)
+	if err != nil {
+		cfg = former.opts.Config
+		if _, again := p.open(ctx, cfg, busy); again != nil {
+			return errors.Join(err, again)
+		}
+		err = fmt.Errorf("%w: %w", errFormer, err)
+	}
+	if p.member != nil {
+		p.member.Agree(cfg.Standby.Settings)
+	}
+	p.swap.end()
+	return err
+}
+
+// Reload reads the configuration again, and has it replace the one in force. The error
+// says why the one in force goes on: it is a *config.Error where the new one is wrong, or needs a
+// restart.
+func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
+	release, err := backoff.Acquire(ctx, p.reloading)
+	if err != nil {
+		return httpapi.Reloaded{}, err
+	}
+	defer release()
+	began := time.Now()
+	next, err := p.opts.Load()
+	if err == nil {
+		next, err = p.now.Load().opts.Config.Reloaded(next)
+	}
+	if err != nil {
+		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
+		return httpapi.Reloaded{}, err
+	}
+	one := reload{next, make(chan error, 1)}
+	select {
+	case p.reloads <- one:
+	case <-p.ended:
+		return httpapi.Reloaded{}, errors.New("bridge is stopping")
+	}
+	if err := <-one.done; err != nil {
+		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
+		return httpapi.Reloaded{}, err
+	}
+	done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(next), Milliseconds: int(time.Since(began).Milliseconds())}
+	p.opts.Logger.Info("configuration reloaded", "streams", len(done.Streams), "shards", done.Shards, "took", time.Since(began).Round(time.Millisecond))
+	return done, nil
+}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
+)
+
+// reloading is a process whose configuration is env at each reload.
+type reloading struct {
+	*Process
+	log *sharedLog
+}
+
+func newReloading(t *testing.T, s *apptest.Shop) *reloading {
+	t.Helper()
+	r := &reloading{log: new(sharedLog)}
+	var err error
+	r.Process, err = OpenProcess(t.Context(), ProcessOptions{
+		Config: load(t, s.Env), Logger: textLogger(r.log), Build: build,
+		Load: func() (*config.Config, error) { return config.Load(s.Env.Environ(), &config.Redactor{}) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(start(t, r.Process))
+	return r
+}
+
+// published waits until a stream has published so many rows of this process.
+func (r *reloading) published(t *testing.T, stream string, position uint64) {
+	t.Helper()
+	until(t, stream+" is published", func() any { return r.log }, func() bool {
+		for _, s := range r.Daemon().Status().Streams {
+			if s.Name == stream && len(s.Shards) == 1 && s.Shards[0].Position == position {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestAReload: streams are added, changed and removed, and one that comes back goes on from its
+// progress. Neither /livez nor /readyz notices.
+func TestAReload(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	s.Exec(t, "CREATE TABLE bills (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	s.Exec(t, "INSERT INTO bills (total) VALUES (1), (2)")
+	r := newReloading(t, s)
+	r.published(t, "orders", 60)
+	client := httpapi.Client{Addr: s.Env["BRIDGE_HTTP_ADDR"], Setting: "HTTP"}
+	until(t, "it is ready", func() any { return r.log }, func() bool { _, ok, err := client.Ready(t.Context()); return ok && err == nil })
+	ctx, end := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() {
+		for {
+			for _, ask := range []func(context.Context) (httpapi.Readiness, bool, error){client.Ready, client.Live} {
+				if answer, ok, err := ask(ctx); ctx.Err() != nil {
+					asked <- nil
+					return
+				} else if err != nil || !ok {
+					asked <- errors.Join(err, errors.New(answer.Status))
+					return
+				}
+			}
+		}
+	}()
+	both := map[string]string{"BRIDGE_STREAMS": "bills,orders", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release"}
+	for name, value := range both {
+		s.Env[name] = value
+	}
+	done, err := client.Reload(t.Context())
+	if err != nil || strings.Join(done.Streams, " ") != "bills orders" || done.Shards != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r.published(t, "bills", 2)
+	r.published(t, "orders", 60)
+
+	delete(s.Env, "BRIDGE_STREAM_ORDERS_TABLE")
+	delete(s.Env, "BRIDGE_STREAM_ORDERS_KIND")
+	delete(s.Env, "BRIDGE_STREAM_ORDERS_KEY")
+	s.Env["BRIDGE_STREAMS"] = "bills"
+	if done, err := client.Reload(t.Context()); err != nil || done.Shards != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o61', 61)")
+	if got := r.Daemon().Status().Streams; len(got) != 1 || got[0].Name != "bills" {
+		t.Errorf("without orders: %+v", got)
+	}
+	s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "orders", "orders"
+	s.Env["BRIDGE_STREAM_ORDERS_KIND"], s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "capability", "name"
+	delete(s.Env, "BRIDGE_STREAM_BILLS_TABLE")
+	delete(s.Env, "BRIDGE_STREAM_BILLS_KIND")
+	if _, err := client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.published(t, "orders", 61)
+	if rows := r.Daemon().Status().Streams[0].Shards[0].Published.Rows; rows != 1 {
+		t.Errorf("%d rows were published by the stream that came back", rows)
+	}
+	end()
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAReloadThatIsRefused: all that is wrong, or needs a restart, is named, and the former
+// configuration goes on.
+func TestAReloadThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	r := newReloading(t, s)
+	r.published(t, "orders", 60)
+	before := r.now.Load()
+	at := s.Env["BRIDGE_HTTP_ADDR"]
+	refused := func(want ...string) {
+		t.Helper()
+		client := httpapi.Client{Addr: at, Setting: "HTTP"}
+		_, err := client.Reload(t.Context())
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("without %q: %v", text, err)
+			}
+		}
+	}
+	s.Env["BRIDGE_STREAM_ORDERS_KIND"], s.Env["BRIDGE_POLL_INTERVAL"] = "table", "soon"
+	refused("BRIDGE_STREAM_ORDERS_KIND: ", "\n  BRIDGE_POLL_INTERVAL: ")
+	s.Env["BRIDGE_STREAM_ORDERS_KIND"], s.Env["BRIDGE_POLL_INTERVAL"] = "capability", "10ms"
+	s.Env["BRIDGE_HTTP_ADDR"], s.Env["BRIDGE_CHECKPOINT_URL"], s.Env["BRIDGE_DOMAIN_ID"] = "127.0.0.1:1", "file:another", "other"
+	refused("BRIDGE_HTTP_ADDR: has another value, which needs a restart", "BRIDGE_CHECKPOINT_URL: ", "BRIDGE_DOMAIN_ID: ")
+	if r.now.Load() != before {
+		t.Error("another app runs")
+	}
+	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o61', 61)")
+	r.published(t, "orders", 61)
+	if code, _ := httpapitest.Request(t, r.Daemon(), http.MethodGet, "/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz: %d", code)
+	}
+}

@@ -1,0 +1,126 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
+)
+
+// envFile has the variables of the streams of a program, which reads them again at a reload.
+type envFile struct {
+	t    testing.TB
+	path string
+	all  world.Env
+}
+
+// newEnvFile moves the variables of the streams of a program, which does not run, to a file.
+func newEnvFile(t testing.TB, d *world.Daemon) *envFile {
+	f := &envFile{t, filepath.Join(t.TempDir(), "bridge.env"), make(world.Env)}
+	rest := world.Env{"BRIDGE_ENV_FILE": f.path}
+	for name, value := range d.Env {
+		if strings.HasPrefix(name, "BRIDGE_STREAM") {
+			f.all[name] = value
+		} else {
+			rest[name] = value
+		}
+	}
+	d.Env = rest
+	f.write(f.all)
+	return f
+}
+
+// write replaces the file.
+func (f *envFile) write(e world.Env) {
+	f.t.Helper()
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		fmt.Fprintf(&text, "%s='%s'\n", name, e[name])
+	}
+	if err := os.WriteFile(f.path+".new", []byte(text.String()), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(f.path+".new", f.path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// reload asks for a reload, and returns when that has ended.
+func reload(d *world.Daemon) {
+	d.T.Helper()
+	if code, body := d.Post("/api/v1/reload"); code != http.StatusOK {
+		d.T.Fatalf("a reload is answered %d: %s", code, body)
+	}
+}
+
+// TestReloads removes, adds and changes streams by reloads while rows are written, and kills the
+// program at any moment of them: nothing is lost, falsified, or with exactly-once there twice.
+func TestReloads(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		t.Run("at-least-once", func(t *testing.T) { reloads(t, b) })
+		t.Run("exactly-once", func(t *testing.T) { reloads(t, b.ExactlyOnce(t.Name())) })
+	})
+}
+
+func reloads(t *testing.T, b *world.Bus) {
+	rows, states := halfLoad()
+	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
+	p := w.Publish(b, world.Publishing{Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"})})
+	f := newEnvFile(t, p.Daemon)
+	p.Start()
+	_, stop := w.Write()
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	without := func(stream string) world.Env {
+		e := maps.Clone(f.all)
+		maps.DeleteFunc(e, func(name, _ string) bool {
+			return strings.HasPrefix(name, "BRIDGE_STREAM_"+strings.ToUpper(stream)+"_")
+		})
+		e["BRIDGE_STREAMS"] = strings.Join(slices.DeleteFunc(strings.Split(e["BRIDGE_STREAMS"], ","), func(s string) bool { return s == stream }), ",")
+		return e
+	}
+	changed := f.all.With(world.Env{"BRIDGE_STREAM_ORDERS_POLL_INTERVAL": "50ms", "BRIDGE_STREAM_STRICT_STABILITY_WINDOW": "500ms"})
+	kills := 0
+	for round, e := range []world.Env{without(world.Orders), f.all, changed, without(world.Strict), f.all} {
+		f.write(e)
+		reload(p.Daemon)
+		f.write(f.all)
+		for range 3 {
+			world.Pause(world.Between(0, 500*time.Millisecond))
+			if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			if round%2 == 0 {
+				continue
+			}
+			world.Pause(world.Between(0, 200*time.Millisecond))
+			p.Kill()
+			p.Start()
+			kills++
+			world.AwaitReady(t, p.Daemon)
+		}
+	}
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	stop()
+	p.AllPublished()
+	if n := strings.Count(p.Log.String(), "configuration reloaded"); n < 5 {
+		t.Errorf("there were %d reloads", n)
+	}
+	figures := p.Figures(world.Expect{})
+	figures.BoundRepeats(p.MostRepeats(kills), kills)
+	t.Logf("%+v", figures)
+	if len(figures.Wrongs) > 0 {
+		t.Error(strings.Join(figures.Wrongs, "\n"))
+	}
+}
