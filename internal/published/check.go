@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"example.org/bridge/event"
 	"example.org/bridge/internal/form"
 	"example.org/bridge/source/ledger"
 )
@@ -209,7 +208,7 @@ const (
 	partVersion = 1
 	headVersion = 2
 	// stopSeparator ends the server in the head, and the stop follows. The former version wrote
-	// none: then the shape is Origin.Former, and identities have 64 bits.
+	// none: its rows do not compare.
 	stopSeparator = "\n"
 )
 
@@ -247,10 +246,11 @@ func appendRows(dst []byte, rows []Row) []byte {
 // whatever size. The error wraps ErrBadLog.
 func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 	l := NewLog(rows)
-	fits, highest := true, uint64(0)
+	fits, highest, former := true, uint64(0), false
 	for _, chunk := range saved {
 		if chunk.Key == headKey {
-			if err := l.decodeHead(chunk.Bytes); err != nil {
+			var err error
+			if former, err = l.decodeHead(chunk.Bytes); err != nil {
 				return nil, err
 			}
 			continue
@@ -266,14 +266,14 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
 		highest = list[len(list)-1].ID
-		if l.origin.Former != 0 {
-			foldIdentities(list)
-		}
 		// All parts but the last one are full.
 		fits = fits && len(list) <= l.size && len(l.parts) < partsOf && (len(l.parts) == 0 || len(l.parts[len(l.parts)-1].rows) == l.size)
 		l.parts = append(l.parts, part{rows: list})
 	}
-	if !fits {
+	switch {
+	case former:
+		l.Clear()
+	case !fits:
 		l.resize()
 	}
 	return l, nil
@@ -289,38 +289,36 @@ func (l *Log) resize() {
 	l.Add(all)
 }
 
-// decodeHead reads what appendHead wrote.
-func (l *Log) decodeHead(b []byte) error {
+// decodeHead reads what appendHead wrote, or reports that the former version did.
+func (l *Log) decodeHead(b []byte) (former bool, err error) {
 	bad := fmt.Errorf("head: %w", ErrBadLog)
 	if len(b) < 9 {
-		return bad
+		return false, bad
 	}
 	if version := b[0]; version != headVersion {
-		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
+		return false, fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
 	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
 	r := form.Reader{Rest: b[9:]}
 	l.origin.Started = r.Int()
 	text, marked := r.Text(), false
 	if r.Err != nil {
-		return bad
+		return false, bad
 	}
 	if l.origin.Server, l.stop, marked = strings.Cut(text, stopSeparator); !marked {
-		l.origin.Shape, l.origin.Former = 0, l.origin.Shape
+		l.origin = Origin{}
+		return true, nil
 	}
 	l.headSaved = true
 	if len(r.Rest) == 0 {
-		return nil
+		return false, nil
 	}
 	l.lost = &Lost{Until: time.UnixMilli(r.Int()), Survivor: r.Uint()}
 	ok := false
 	if l.lost.rows, ok = decodeRows(r); !ok {
-		return bad
+		return false, bad
 	}
-	if !marked {
-		foldIdentities(l.lost.rows)
-	}
-	return nil
+	return false, nil
 }
 
 // decodeRows reads what appendRows wrote: at least one row, ids ascending.
@@ -334,13 +332,4 @@ func decodeRows(r form.Reader) (rows []Row, ok bool) {
 		rows = append(rows, Row{ID: id, Content: binary.BigEndian.Uint64(b), Identity: binary.BigEndian.Uint64(b[8:])})
 	}
 	return rows, r.Err == nil && len(rows) > 0
-}
-
-// foldIdentities makes identities of those that a former version has saved.
-func foldIdentities(rows []Row) {
-	for i := range rows {
-		if rows[i].Identity != 0 {
-			rows[i].Identity = uint64(event.FoldBorn(rows[i].Identity) | 1)
-		}
-	}
 }

@@ -58,9 +58,8 @@ func ContentOf(digest [16]byte) uint64 { return binary.BigEndian.Uint64(digest[:
 
 // Origin is what the rows were read from.
 type Origin struct {
-	// Shape is the form of their digests: rows of two shapes cannot be compared. Former is what a
-	// former version saved in place of it.
-	Shape, Former uint64
+	// Shape is the form of their digests: rows of two shapes cannot be compared.
+	Shape uint64
 	// Server names the server and its database, see ServerAndDatabase; Started is when the server
 	// was started, in Unix seconds; 0 where it does not tell.
 	Server  string
@@ -93,9 +92,7 @@ func ServerAndDatabase(server, database string) string {
 }
 
 // Fits reports whether rows of o compare with rows that are read now.
-func (o Origin) Fits(now Origin) bool {
-	return o.Shape == now.Shape && o.Former == 0 || o.Former != 0 && o.Former == now.Former
-}
+func (o Origin) Fits(now Origin) bool { return o.Shape == now.Shape }
 
 // partsOf is how many parts a log has: each save writes those that changed.
 const partsOf = 16
@@ -145,7 +142,6 @@ func (l *Log) SetOrigin(o Origin) {
 	if !l.origin.Fits(o) {
 		l.Clear()
 	}
-	o.Former = 0
 	if o != l.origin {
 		l.origin, l.headSaved = o, false
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -51,10 +50,6 @@ type publishedRows struct {
 	lostNext time.Time
 	// again are ids whose rows are to be read again and published if they say something new.
 	again []uint64
-
-	// columns are those that shape digests; former is formerShape of them.
-	columns       *source.Columns
-	shape, former uint64
 }
 
 // newPublished returns the list of the rows published last with what log has.
@@ -88,10 +83,7 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 // origin says what the rows of a page come from. Its Server is that of the page. The encoder is
 // bound to the columns of the page.
 func (p *publishedRows) origin(page *page) published.Origin {
-	if p.columns != page.Columns {
-		p.columns, p.shape, p.former = page.Columns, uint64(p.opts.Encoder.Form()), formerShape(page.Columns)
-	}
-	return published.Origin{Shape: p.shape, Former: p.former, Server: page.Server, Started: source.StartedOf(p.opts.Source)}
+	return published.Origin{Shape: uint64(p.opts.Encoder.Form()), Server: page.Server, Started: source.StartedOf(p.opts.Source)}
 }
 
 // setOrigin says what the rows of the list were read from.
@@ -105,38 +97,8 @@ func (p *publishedRows) movedFrom(list, now published.Origin) bool {
 	if list.Server == "" {
 		return false
 	}
-	if list.Former != 0 {
-		list.Server, now.Server = source.WithoutRole(list.Server), source.WithoutRole(now.Server)
-	} else {
-		now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
-	}
+	now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
 	return !now.SameServer(list)
-}
-
-// formerShape is the hash of columns that a former version has saved in place of their form.
-func formerShape(c *source.Columns) uint64 {
-	h := fnv.New64a()
-	type form struct {
-		name      string
-		kind      source.Kind
-		precision int
-	}
-	forms := make([]form, len(c.List))
-	for i, column := range c.List {
-		forms[i] = form{column.Name, column.Kind, column.Precision}
-		if column.Kind == source.Decimal {
-			// That version did not know the scale.
-			forms[i].precision = 0
-		}
-	}
-	// It takes every write.
-	_, _ = fmt.Fprint(h, forms, c.ID, c.Key, c.Created, c.Modified, c.Deleted)
-	for i, column := range c.List {
-		if column.Mask != "" {
-			_, _ = fmt.Fprint(h, i, column.Mask)
-		}
-	}
-	return h.Sum64()
 }
 
 // watch compares the rows published last with the table when the shard begins, when a read has

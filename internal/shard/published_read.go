@@ -71,7 +71,7 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 	if err := p.reader.bind(page.Columns); err != nil {
 		return nil, nil, err
 	}
-	if !p.log.Origin().Fits(published.Origin{Shape: uint64(p.opts.Encoder.Form()), Former: formerShape(page.Columns)}) {
+	if !p.log.Origin().Fits(published.Origin{Shape: uint64(p.opts.Encoder.Form())}) {
 		return nil, nil, source.ErrAltered
 	}
 	digests := make([]event.Digest, 0, len(page.Rows))
