@@ -21,17 +21,6 @@ var ErrReadBack = errors.New("the outcome of the publish is unknown")
 // errStore wraps an error of the store: it ends all streams.
 var errStore = errors.New("write to the store")
 
-// Ack says where messages of a batch lie: one after the other in one TP, from Range.From to below
-// Range.To. TP is the number of the stream's registration, 0 where it has none yet: then the
-// acknowledgement covers nothing. Duplicates that the bus dropped are left out (rule 23).
-type Ack struct {
-	TP    uint32
-	Range Range
-	// Marker says that the offset before the range holds no message, and is covered with it
-	// (sink.At).
-	Marker bool
-}
-
 // Committer applies the batches of the whole process. What it writes in one is what was read or
 // acknowledged, and the offsets that cover this: so no offset is ever ahead of what it covers
 // (rules 4, 20 and 25).
@@ -49,12 +38,11 @@ type Committer struct {
 	durable atomic.Bool
 
 	mu sync.Mutex
-	// coverage is what the store has.
-	coverage Coverage
-	flight   InFlight
+	// tps have the coverage that the store has.
+	tps    registry
+	flight InFlight
 	// sent is the highest seq that was handed to the sink.
-	sent          uint64
-	registrations registry
+	sent uint64
 	// epoch is that of this process, 0 before it is synced.
 	epoch uint64
 	// changed is closed at the next change, nil where nobody waits.
@@ -64,11 +52,7 @@ type Committer struct {
 // NewCommitter returns the committer of a store that holds image. Nobody else may apply batches
 // while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
-	c := &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), registrations: newRegistry(image.Registrations)}
-	for _, r := range image.Registrations {
-		c.restore(r)
-	}
-	return c
+	return &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), tps: newRegistry(image.Registrations)}
 }
 
 // Sending notes the seqs first to first+n-1 before their messages are handed to the sink. A reader
@@ -98,7 +82,7 @@ const (
 func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch t := c.coverage.tps[tp]; {
+	switch t := c.tps.get(tp); {
 	case seq > c.sent:
 		return notOurs
 	case c.flight.Has(seq):
@@ -115,17 +99,8 @@ func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
 // for meanwhile, or call Unknown. Of any other the outcome counts as unknown: the caller drops its
 // claims and calls Resolve before its next batch. It wraps ErrReadBack where the bus told no
 // offset, or one where another message lies (rule 2). first is 0 for a batch without messages.
-func (c *Committer) Acknowledged(ctx context.Context, first uint64, acks []Ack, b *store.Batch) error {
-	err := c.commitOnce(ctx, b, func(t *trial) error {
-		for i := range acks {
-			if err := t.check(&acks[i]); err != nil {
-				return err
-			}
-			t.acknowledge(acks[i])
-		}
-		t.sent = first
-		return nil
-	})
+func (c *Committer) Acknowledged(ctx context.Context, first uint64, acked []Span, b *store.Batch) error {
+	err := c.commit(ctx, b, first, acked, nil)
 	if err != nil && !errors.Is(err, store.ErrOutage) {
 		c.Unknown(first)
 	}
@@ -142,7 +117,7 @@ func (c *Committer) Unknown(first uint64) {
 
 // Apply applies b. It is visible at once.
 func (c *Committer) Apply(ctx context.Context, b *store.Batch) error {
-	return c.commit(ctx, b, func(*trial) error { return nil })
+	return c.disk.retry(ctx, func() error { return c.cover(ctx, b) })
 }
 
 // Sync applies b and returns when it is durable, with all that was applied before.
@@ -175,15 +150,14 @@ func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error
 func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.coverage.Ends(tp, end)
-	t, r := c.coverage.tps[tp], c.registrations.byNumber[tp]
+	t := c.tps.get(tp)
 	if t == nil {
 		return
 	}
+	t.end = end
 	if _, left := t.hole(0); !left {
 		// Rule 30. The store has it with the next change.
-		r.Seen = uint64(at.UnixMilli())
-		c.registrations.byNumber[tp] = r
+		t.Seen = uint64(at.UnixMilli())
 	}
 }
 
@@ -192,7 +166,7 @@ func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
 func (c *Committer) InForce(tp uint32) uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.registrations.current(tp)
+	return c.tps.current(tp)
 }
 
 // Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
@@ -206,35 +180,36 @@ func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
 func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.registrations.byNumber[c.registrations.inForce[streamTP{stream, tp.Name}]]
-	if r.Number != 0 && tp.Incarnation != "" && r.Incarnation != "" && tp.Incarnation != r.Incarnation {
+	t := c.tps.byNumber[c.tps.inForce[streamTP{stream, tp.Name}]]
+	switch {
+	case t == nil:
+		return 0, false
+	case tp.Incarnation != "" && t.Incarnation != "" && tp.Incarnation != t.Incarnation:
 		return 0, true
 	}
-	return r.Number, false
+	return t.Number, false
 }
 
 // Late reports whether messages of a stream expired before they were read (rules 22 and 27).
 func (c *Committer) Late(stream string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, n := range c.registrations.inForce {
-		if key.stream == stream && c.registrations.byNumber[n].Late {
+	for key, n := range c.tps.inForce {
+		if key.stream == stream && c.tps.byNumber[n].Late {
 			return true
 		}
 	}
 	return false
 }
 
-// snapshot returns the registration of a stream for a TP with a copy of its coverage, nil where
-// there is none.
-func (c *Committer) snapshot(stream, tp string) (store.Registration, *covered) {
+// snapshot returns a copy of the coverage of a stream's TP, nil where there is none.
+func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.registrations.inForce[streamTP{stream, tp}]
-	if t := c.coverage.tps[n]; t != nil {
-		return c.registrations.byNumber[n], t.clone()
+	if t := c.tps.byNumber[c.tps.inForce[streamTP{stream, tp}]]; t != nil {
+		return t.clone()
 	}
-	return store.Registration{}, nil
+	return nil
 }
 
 // of returns the registrations of a stream that are in force, by TP.
@@ -242,9 +217,9 @@ func (c *Committer) of(stream string) map[string]store.Registration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make(map[string]store.Registration)
-	for key, n := range c.registrations.inForce {
+	for key, n := range c.tps.inForce {
 		if key.stream == stream {
-			list[key.tp] = c.registrations.byNumber[n]
+			list[key.tp] = c.tps.byNumber[n].Registration
 		}
 	}
 	return list
@@ -254,13 +229,13 @@ func (c *Committer) of(stream string) map[string]store.Registration {
 func (c *Committer) highest() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.registrations.highest()
+	return c.tps.highest()
 }
 
 func (c *Committer) newest() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.registrations.last
+	return c.tps.last
 }
 
 // lags reports whether a registration in force, of those with the numbers in ends, is not read to
@@ -269,7 +244,7 @@ func (c *Committer) lags(ends map[uint32]uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for number, end := range ends {
-		if t := c.coverage.tps[number]; t != nil && t.Next < end {
+		if t := c.tps.get(number); t != nil && t.Next < end {
 			return true
 		}
 	}
@@ -280,28 +255,13 @@ func (c *Committer) lags(ends map[uint32]uint64) bool {
 func (c *Committer) next() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.registrations.last++
-	return c.registrations.last
+	c.tps.last++
+	return c.tps.last
 }
 
 // cover applies b and covers what was read. It returns an outage of the disk.
-func (c *Committer) cover(ctx context.Context, b *store.Batch, pieces ...piece) error {
-	return c.commitOnce(ctx, b, func(t *trial) error {
-		for i := range pieces {
-			t.covered(&pieces[i])
-		}
-		return nil
-	})
-}
-
-// restore begins the coverage of a registration as the store has it. c.mu is held, or nobody else
-// has c yet.
-func (c *Committer) restore(r store.Registration) {
-	if r.Retired {
-		c.coverage.Forget(r.Number)
-		return
-	}
-	c.coverage.Register(Offset{TP: r.Number, Next: r.Next, Last: r.Last, High: r.High})
+func (c *Committer) cover(ctx context.Context, b *store.Batch, read ...Span) error {
+	return c.commit(ctx, b, 0, nil, read)
 }
 
 // wake lets everybody look again who waits for a change. c.mu is held.
@@ -391,7 +351,7 @@ func (c *Committer) pause(ctx context.Context, d time.Duration) error {
 func (c *Committer) interval() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.registrations.inForce) == 0 {
+	if len(c.tps.inForce) == 0 {
 		return syncUnread
 	}
 	return syncEvery

@@ -202,8 +202,8 @@ func TestMarkers(t *testing.T) {
 	acknowledge := func(from, to uint64, marker bool) {
 		t.Helper()
 		first := r.send()
-		ack := catchup.Ack{TP: n, Range: catchup.Range{From: from, To: to}, Marker: marker}
-		if err := r.committer.Acknowledged(t.Context(), first, []catchup.Ack{ack}, &store.Batch{}); err != nil {
+		ack := catchup.Span{TP: n, Range: catchup.Range{From: from, To: to}, Marker: marker}
+		if err := r.committer.Acknowledged(t.Context(), first, []catchup.Span{ack}, &store.Batch{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,56 +18,38 @@ type Range struct {
 	Last     store.Anchor
 }
 
-// Offset is how far a TP is covered, as the store has it.
-type Offset struct {
+// Span is what a batch of the store covers of a TP: what was read of it, or acknowledged. TP is the
+// number of the stream's registration, 0 where it has none yet: then nothing is covered. Duplicates
+// that the bus dropped are left out (rule 23).
+type Span struct {
 	TP uint32
-	// Next is the first offset that is not covered. It is what may be saved.
-	Next uint64
-	// Last is the last message below Next, ours or not. High is the highest that was acknowledged,
-	// which may lie beyond a hole (rule 20).
-	Last, High store.Anchor
+	Range
+	// Marker says that the offset before the range holds no message, and is covered with it
+	// (sink.At).
+	Marker bool
+
+	// The rest is of what was read. waits says that the offset must not pass it before the end of
+	// Start (rule 12), late that it has expired unread (rule 27).
+	waits, late bool
+	// high is the last message that was applied, also where the range begins behind it; epoch is
+	// the highest that was met.
+	high  store.Anchor
+	epoch uint64
 }
 
 // Hole is what a reader has to read of a TP: from From to below To.
-type Hole struct {
-	TP       uint32
-	From, To uint64
-}
+type Hole struct{ From, To uint64 }
 
-// Coverage knows which offsets of each TP this process got acknowledged or has read. An offset
-// advances over nothing else (rule 4).
-//
-// A trial changes it together with the image that is saved, under one lock, the caller's. Coverage
-// has none. The zero value knows no TP.
-type Coverage struct{ tps map[uint32]*covered }
-
-// covered is the coverage of one TP.
+// covered is a registration with which offsets of its TP this process got acknowledged or has read.
+// Its Next advances over nothing else (rule 4).
 type covered struct {
-	Offset
+	store.Registration
 	// spans lie above Next, in order, with a hole before each.
 	spans []Range
-	// end is as it was looked up last, or that of a span which was not remembered.
+	// end is as it was looked up last, or that of a span which was not remembered: what lies below
+	// and is not covered is to be read, never skipped (rule 5). It may be lower than before, where
+	// a TP has lost messages that were not read: nobody is to wait for these.
 	end uint64
-}
-
-// Register adds a TP as the store has it, or sets one back to that.
-func (c *Coverage) Register(o Offset) {
-	if c.tps == nil {
-		c.tps = make(map[uint32]*covered)
-	}
-	c.tps[o.TP] = &covered{Offset: o}
-}
-
-// Forget drops a TP whose registration is replaced (rule 21).
-func (c *Coverage) Forget(tp uint32) { delete(c.tps, tp) }
-
-// Ends tells the end of a TP that is idle: what lies below and is not covered is to be read, never
-// skipped (rule 5). It may be lower than before, where a TP has lost messages that were not read:
-// nobody is to wait for these.
-func (c *Coverage) Ends(tp uint32, end uint64) {
-	if t := c.tps[tp]; t != nil {
-		t.end = end
-	}
 }
 
 // clone returns a copy that shares nothing with t.
@@ -91,11 +73,11 @@ func (t *covered) hole(from uint64) (h Hole, found bool) {
 	from = max(from, t.Next)
 	for _, s := range t.spans {
 		if s.From > from {
-			return Hole{t.TP, from, s.From}, true
+			return Hole{from, s.From}, true
 		}
 		from = max(from, s.To)
 	}
-	return Hole{t.TP, from, t.end}, from < t.end
+	return Hole{from, t.end}, from < t.end
 }
 
 // before returns the last message that is covered right before a hole, with the hash 0 where there

@@ -22,20 +22,19 @@ func anchor(offset uint64) store.Anchor { return store.Anchor{Offset: offset, Ha
 
 func TestSpansThatAreTooManyAreRead(t *testing.T) {
 	var c catchup.Coverage
-	c.Register(catchup.Offset{TP: 1})
 	const spans = catchup.MaxSpans + 100
 	for i := range uint64(spans) {
-		c.Acknowledge(1, messages(2*i+1, 2*i+2))
+		c.Acknowledge(messages(2*i+1, 2*i+2))
 	}
-	holes := c.Holes(nil)
-	if got := c.Offsets(nil)[0]; len(holes) != catchup.MaxSpans+1 || got.Next != 0 || got.High != anchor(2*spans-1) {
-		t.Fatalf("%d holes, %+v", len(holes), got)
+	holes := c.Holes()
+	if got := &c; len(holes) != catchup.MaxSpans+1 || got.Next != 0 || got.High != anchor(2*spans-1) {
+		t.Fatalf("%d holes, %+v", len(holes), got.Registration)
 	}
 	for _, h := range holes {
-		c.Covered(1, messages(h.From, h.To))
+		c.Read(messages(h.From, h.To))
 	}
-	if got := c.Offsets(nil)[0]; got.Next != 2*spans || got.Last != anchor(2*spans-1) || len(c.Holes(nil)) > 0 {
-		t.Fatalf("%+v, %d holes", got, len(c.Holes(nil)))
+	if got := &c; got.Next != 2*spans || got.Last != anchor(2*spans-1) || len(c.Holes()) > 0 {
+		t.Fatalf("%+v, %d holes", got.Registration, len(c.Holes()))
 	}
 }
 
@@ -60,7 +59,7 @@ func (p *tp) acknowledge(t *testing.T, offset uint64) {
 	if seq := p.log[offset].seq; !p.flying.Has(seq) {
 		t.Fatalf("message %d is not in flight", seq)
 	}
-	p.c.Acknowledge(1, messages(offset, offset+1))
+	p.c.Acknowledge(messages(offset, offset+1))
 	p.flying.Remove(p.log[offset].seq)
 	p.covered[offset], p.end = true, max(p.end, offset+1)
 	if offset+1000 > p.high.Hash {
@@ -80,22 +79,22 @@ func (p *tp) read(h catchup.Hole) {
 			r.Last = anchor(r.To)
 		}
 	}
-	p.c.Covered(1, r)
+	p.c.Read(r)
 }
 
 // check compares coverage with the set of offsets.
 func (p *tp) check(t *testing.T) {
 	t.Helper()
-	want := catchup.Offset{TP: 1, High: p.high}
+	want := store.Registration{High: p.high}
 	for ; p.covered[want.Next]; want.Next++ {
 		if !p.log[want.Next].empty {
 			want.Last = anchor(want.Next)
 		}
 	}
-	if got := p.c.Offsets(nil)[0]; got != want {
+	if got := p.c.Registration; got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
-	holes := p.c.Holes(nil)
+	holes := p.c.Holes()
 	for i, h := range holes {
 		if h.From >= h.To || i > 0 && h.From <= holes[i-1].To {
 			t.Fatalf("holes that are empty or touch: %v", holes)
@@ -116,7 +115,6 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		p := &tp{covered: map[uint64]bool{}}
-		p.c.Register(catchup.Offset{TP: 1})
 		for seq := range uint64(120) {
 			switch rng.IntN(6) {
 			case 0, 1:
@@ -131,11 +129,11 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 					}
 				}
 			case 4:
-				if holes := p.c.Holes(nil); len(holes) > 0 {
+				if holes := p.c.Holes(); len(holes) > 0 {
 					p.read(holes[rng.IntN(len(holes))])
 				}
 			case 5:
-				p.c.Ends(1, uint64(len(p.log)))
+				p.c.SetEnd(uint64(len(p.log)))
 				p.end = uint64(len(p.log))
 			}
 			p.check(t)
@@ -147,13 +145,13 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 			}
 			p.flying.Remove(m.seq)
 		}
-		p.c.Ends(1, uint64(len(p.log)))
+		p.c.SetEnd(uint64(len(p.log)))
 		p.end = uint64(len(p.log))
-		for _, h := range p.c.Holes(nil) {
+		for _, h := range p.c.Holes() {
 			p.read(h)
 		}
 		p.check(t)
-		if got := p.c.Offsets(nil)[0].Next; !p.flying.Idle() || got != p.end {
+		if got := p.c.Next; !p.flying.Idle() || got != p.end {
 			t.Fatalf("covered up to %d of %d", got, p.end)
 		}
 	}

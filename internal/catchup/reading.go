@@ -347,7 +347,7 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 		// A commit would wake the reader that waits for a message in flight, over and over.
 		return nil
 	}
-	p := piece{tp: f.number, Range: Range{From: f.from, To: max(to, f.from)}, waits: f.waits, epoch: f.met}
+	p := Span{TP: f.number, Range: Range{From: f.from, To: max(to, f.from)}, waits: f.waits, epoch: f.met}
 	if r.chunk.seen {
 		p.high = r.chunk.last.anchor()
 		if p.high.Offset >= f.from {

@@ -53,7 +53,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 		unknown = false
 	}
 	b := &store.Batch{}
-	var passed []piece
+	var passed []Span
 	renewed := false
 	for i := range list {
 		f := &list[i]
@@ -66,7 +66,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 			b.Registrations = append(b.Registrations, f.was, again)
 		case f.finding == same:
 		case f.finding == beginsLate && s.Release:
-			passed = append(passed, piece{tp: f.was.Number, Range: Range{To: f.First}, late: true})
+			passed = append(passed, Span{TP: f.was.Number, Range: Range{To: f.First}, late: true})
 		default:
 			if f.was.Number != 0 {
 				renewed = true

@@ -192,7 +192,7 @@ func (r *rig) acknowledge(m *said, offset uint64) error {
 		r.t.Fatal(err)
 	}
 	last := store.Anchor{Offset: offset, Hash: catchup.HashMessage([]byte(m.key), m.event(), m.epoch, m.seq)}
-	return r.committer.Acknowledged(r.t.Context(), m.seq, []catchup.Ack{{TP: n, Range: catchup.Range{From: offset, To: offset + 1, Last: last}}}, b)
+	return r.committer.Acknowledged(r.t.Context(), m.seq, []catchup.Span{{TP: n, Range: catchup.Range{From: offset, To: offset + 1, Last: last}}}, b)
 }
 
 // message returns what a reader makes of m.

@@ -146,11 +146,11 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 // feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
 // stream has not registered the TP.
 func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Hole) {
-	r, covered := c.committer.snapshot(s.Name, t.name)
+	covered := c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
 		return nil, "", Hole{}
 	}
-	f = &feed{stream: s, number: r.Number, epoch: r.Epoch, met: r.Epoch, covered: covered, caughtUp: s.isReady()}
+	f = &feed{stream: s, number: covered.Number, epoch: covered.Epoch, met: covered.Epoch, covered: covered, caughtUp: s.isReady()}
 	if f.caughtUp {
 		if end != sink.NoEnd {
 			covered.end = max(covered.end, end)
@@ -158,13 +158,13 @@ func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, inc
 		first, _ = covered.hole(0)
 	} else {
 		// Start reads on behind messages with another hash, which it leaves as holes.
-		f.cursor = max(t.cursors[r.Number], covered.Next)
+		f.cursor = max(t.cursors[f.number], covered.Next)
 		first = Hole{From: f.cursor, To: end}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.reread = s.rereads[r.Number]
-	return f, r.Incarnation, first
+	f.reread = s.rereads[f.number]
+	return f, covered.Incarnation, first
 }
 
 // A reading that has not gone on for stillFirst is looked at, and then less and less often.

@@ -145,7 +145,7 @@ func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 
 // left reports whether a TP is to be read for a stream, or compared with its anchors.
 func (c *CatchUp) left(s *stream, t *topicPartition) bool {
-	_, covered := c.committer.snapshot(s.Name, t.name)
+	covered := c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
 		return false
 	}

@@ -187,7 +187,7 @@ func TestAcknowledged(t *testing.T) {
 	bubble(t, "one at an offset that is covered or taken, without an offset, or of a topic made again is unknown", func(t *testing.T) {
 		b, batches := filled(t, nil)
 		r := newRig(t, b, batches, nil, "s").start()
-		for name, acks := range map[string][]catchup.Ack{
+		for name, acks := range map[string][]catchup.Span{
 			"below":             {{TP: 1, Range: catchup.Range{From: 2, To: 3}}},
 			"without an offset": {{TP: 1}},
 			"not registered":    {{TP: 7, Range: catchup.Range{From: 9, To: 10}}},

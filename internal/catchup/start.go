@@ -186,11 +186,11 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 		return nil
 	}
 	var again []store.Registration
-	err := c.eachRead(ctx, s, func(r store.Registration, _ *covered, cursor uint64) {
-		was := r
+	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
+		was, now := t.Registration, t.Registration
 		was.Retired = true
-		r.Number, r.Next = c.committer.next(), max(r.Next, cursor)
-		again = append(again, was, r)
+		now.Number, now.Next = c.committer.next(), max(now.Next, cursor)
+		again = append(again, was, now)
 	})
 	if err != nil {
 		return err
@@ -203,14 +203,14 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 
 // eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
 // has read it. Nobody reads the TP meanwhile.
-func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(r store.Registration, t *covered, cursor uint64)) error {
+func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(t *covered, cursor uint64)) error {
 	for _, t := range s.partitions() {
 		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}
-		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
-			do(r, covered, t.cursors[r.Number])
+		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			do(covered, t.cursors[covered.Number])
 		}
 		release()
 	}
@@ -226,8 +226,8 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 	if !waits {
 		return nil
 	}
-	var passed []piece
-	err := c.eachRead(ctx, s, func(_ store.Registration, t *covered, cursor uint64) {
+	var passed []Span
+	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
 		passed = append(passed, holesBelow(t, cursor)...)
 	})
 	if err != nil {
@@ -237,11 +237,11 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 }
 
 // holesBelow returns what is not covered of what was read.
-func holesBelow(t *covered, cursor uint64) (holes []piece) {
+func holesBelow(t *covered, cursor uint64) (holes []Span) {
 	from := t.Next
 	for _, s := range append(t.spans, Range{From: cursor}) {
 		if to := min(s.From, cursor); from < to {
-			hole := piece{tp: t.TP, Range: Range{From: from, To: to}}
+			hole := Span{TP: t.Number, Range: Range{From: from, To: to}}
 			if t.High.Offset >= from && t.High.Offset < to {
 				hole.Last = t.High
 			}

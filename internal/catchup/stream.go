@@ -228,7 +228,7 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 	ends := c.registrar.ends(tps)
 	stored := make([]uint64, len(tps))
 	for i, t := range tps {
-		if _, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
 			stored[i] = covered.Next
 		}
 	}

@@ -183,7 +183,7 @@ type recorder struct {
 	retrier *retrier
 
 	facts []catchup.Message
-	acks  []catchup.Ack
+	acked []catchup.Span
 	order []int
 }
 
@@ -200,7 +200,7 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	facts := r.factsOf(b, sent)
 	err := r.retrier.writeStore(ctx, publishing, func() error {
 		return r.opts.Feed.apply(ctx, facts, &b.brings, func(whole *store.Batch) error {
-			return r.opts.Committer.Acknowledged(ctx, first, r.acked(b, sent), whole)
+			return r.opts.Committer.Acknowledged(ctx, first, r.spans(b, sent), whole)
 		})
 	})
 	r.opts.Metrics.saved(r.opts.Stream, began)
@@ -247,9 +247,9 @@ func (r *recorder) factsOf(b *batch, s *sent) []catchup.Message {
 	return r.facts
 }
 
-// acked returns the runs of messages of b that lie one behind the other in a TP.
-func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
-	r.acks, r.order = r.acks[:0], r.order[:0]
+// spans returns the runs of messages of b that lie one behind the other in a TP.
+func (r *recorder) spans(b *batch, s *sent) []catchup.Span {
+	r.acked, r.order = r.acked[:0], r.order[:0]
 	if s == nil {
 		return nil
 	}
@@ -264,16 +264,16 @@ func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
 	})
 	for n, i := range r.order {
 		at := locations[i].at
-		if k := len(r.acks) - 1; k >= 0 && r.acks[k].TP == at.TP && r.acks[k].Range.To == at.Offset {
-			r.acks[k].Range.To++
+		if k := len(r.acked) - 1; k >= 0 && r.acked[k].TP == at.TP && r.acked[k].Range.To == at.Offset {
+			r.acked[k].Range.To++
 		} else {
-			r.acks = append(r.acks, catchup.Ack{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
+			r.acked = append(r.acked, catchup.Span{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
 		}
 		if n == len(r.order)-1 || locations[r.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
-			r.acks[len(r.acks)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
+			r.acked[len(r.acked)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
 		}
 	}
-	return r.acks
+	return r.acked
 }
 
 // hashAt returns the hash of the anchor at message i of b, 0 where its id is none of bridge.
