@@ -1,0 +1,240 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/httpapi"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
+)
+
+// toyServers is a driver of databases in memory. The tables of a household are theirs, by the names of
+// server and table.
+type toyServers struct {
+	*household
+	// away has those that do not answer.
+	away *sync.Map
+}
+
+// toyServer is one of toyServers.
+type toyServer struct {
+	toyServers
+	name string
+}
+
+var errRefused = errors.New("connection refused")
+
+func (toyServers) Scheme() string { return "toyserver" }
+
+func (s toyServers) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
+	_, name, _ := strings.Cut(in.URL, ":")
+	return toyServer{s, name}, driver.DatabaseTraits{Addr: name, Database: "shop"}
+}
+
+func (s toyServer) Open(int, *slog.Logger) (source.Source, error) { return s, nil }
+
+func (s toyServer) Shard(spec source.Spec) source.Shard {
+	return toyTable{s.tables[s.name+"/"+spec.Table].As(spec), s}
+}
+
+func (s toyServer) Ready(context.Context) error {
+	if _, away := s.away.Load(s.name); away {
+		return errRefused
+	}
+	return nil
+}
+
+func (toyServer) Close() error { return nil }
+
+// toyTable is a table of a server.
+type toyTable struct {
+	source.Shard
+	of toyServer
+}
+
+func (t toyTable) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if err := t.of.Ready(ctx); err != nil {
+		return err
+	}
+	return t.Shard.Read(ctx, q, p)
+}
+
+func (t toyTable) Traits(ctx context.Context) (source.Traits, error) {
+	if err := t.of.Ready(ctx); err != nil {
+		return source.Traits{}, err
+	}
+	return t.Shard.Traits(ctx)
+}
+
+// newServers begins a life with the table shop.t on the toyServers a and b, where entities by name have
+// a state. The bridge runs.
+func newServers(t *testing.T) toyServers {
+	s := toyServers{&household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}, new(sync.Map)}
+	s.configure("BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")
+	for _, name := range []string{"a", "b"} {
+		s.newTable(name)
+	}
+	s.topics = []string{"moves"}
+	s.bus.Create("moves")
+	return s
+}
+
+func (s toyServers) configure(pairs ...string) {
+	s.t.Helper()
+	env := configtest.Env{
+		"BRIDGE_SINK_URL": "toybus:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(s.t.TempDir(), "none"), "BRIDGE_STREAMS": "moves",
+		"BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name", "BRIDGE_STREAM_MOVES_MODIFIED": "modified",
+		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms", "BRIDGE_RECONCILE_MAX_DELETES": "100%",
+	}
+	for pair := range slices.Chunk(pairs, 2) {
+		env[pair[0]] = pair[1]
+	}
+	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{s.household}}, Databases: []driver.Database{s}}
+	var err error
+	if s.cfg, err = drivers.Load(env.Environ(), &config.Redactor{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// newTable gives a server an empty table in place of its former one.
+func (s toyServers) newTable(server string) {
+	spec := s.cfg.Streams[0].Spec("shop.t")
+	table := sourcememory.NewTable(spec,
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+	table.Move(server, false)
+	s.tables[server+"/shop.t"] = table
+}
+
+// shard returns the status of a table.
+func (s toyServers) shard(name string) *httpapi.ShardStatus {
+	all := s.app.Daemon().Status().Streams[0].Shards
+	return &all[slices.IndexFunc(all, func(one httpapi.ShardStatus) bool { return one.Shard == name })]
+}
+
+// stops waits until a table is stopped, and returns why.
+func (s toyServers) stops(name string) (why string) {
+	s.t.Helper()
+	s.eventually(name+" is stopped", func() bool {
+		one := s.shard(name)
+		if one.State == "stopped" && one.LastError != nil {
+			why = *one.LastError
+		}
+		return why != ""
+	})
+	return why
+}
+
+// begun has three rows of each server be published.
+func (s toyServers) begun() {
+	s.t.Helper()
+	s.start()
+	s.t.Cleanup(func() { s.stop() })
+	for _, name := range []string{"anna", "arthur", "adele", "bertha", "boris", "bianca"} {
+		s.insert(name[:1]+"/shop.t", name, name+" is new")
+	}
+	s.eventually("all are published", func() bool { return maps.Equal(s.folded(), s.rows()) })
+}
+
+// TestAServerThatIsAwayStopsItsTables: also at a start without a checkpoint, which compares each
+// server with the bus before its tables are published.
+func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
+	for name, another := range map[string]bool{"it comes back": false, "another database comes back": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServers(t)
+			s.begun()
+			s.away.Store("b", true)
+			s.insert("a/shop.t", "agnes", "while b is away")
+			s.published("agnes", "while b is away")
+			s.restart(true)
+			s.insert("a/shop.t", "alma", "after a start")
+			s.published("alma", "after a start")
+			s.eventually("the table of b says what it waits for", func() bool {
+				reason := s.shard("b/shop.t").Reason
+				return reason != nil && strings.Contains(*reason, "connection refused") && s.shard("a/shop.t").Reason == nil
+			})
+			if another {
+				s.newTable("b")
+				s.tables["b/shop.t"].Move("c", false)
+				for _, name := range []string{"xaver", "xenia", "xerxes"} {
+					s.insert("b/shop.t", name, name+" is another")
+				}
+				// An open source has the former one.
+				s.restart(true)
+			}
+			s.away.Delete("b")
+			if another {
+				if why := s.stops("b/shop.t"); !strings.Contains(why, "another database") || !strings.Contains(why, "b/shop.t") {
+					t.Error(why)
+				}
+			} else {
+				s.insert("b/shop.t", "bruno", "behind it")
+				s.published("bruno", "behind it")
+			}
+			s.insert("a/shop.t", "aaron", "last")
+			s.published("aaron", "last")
+			for name := range s.folded() {
+				if strings.HasPrefix(name, "x") {
+					t.Errorf("%s is published", name)
+				}
+			}
+		})
+	}
+}
+
+// TestOneServerUnderTwoNames is refused: each row would be published twice.
+func TestOneServerUnderTwoNames(t *testing.T) {
+	s := newServers(t)
+	s.tables["a/shop.t"].Move("one", false)
+	s.tables["b/shop.t"] = s.tables["a/shop.t"]
+	s.insert("a/shop.t", "anna", "new")
+	s.start()
+	defer func() { s.stop() }()
+	s.eventually("a table is stopped", func() bool {
+		return slices.ContainsFunc([]string{"a/shop.t", "b/shop.t"}, func(name string) bool {
+			one := s.shard(name)
+			return one.State == "stopped" && strings.Contains(*one.LastError, "BRIDGE_SOURCE_A_URL") && strings.Contains(*one.LastError, "BRIDGE_SOURCE_B_URL") &&
+				strings.Contains(*one.LastError, "the database shop of both")
+		})
+	})
+}
+
+// TestATableOfAnotherName: a table that gets a source does not begin anew, whether the checkpoint or
+// the bus alone knows its former name.
+func TestATableOfAnotherName(t *testing.T) {
+	unnamed := []string{"BRIDGE_SOURCE_URL", "toyserver:a", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t"}
+	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServers(t)
+			named := s.cfg
+			s.configure(unnamed...)
+			s.begun()
+			s.eventually("the rows are in the checkpoint", func() bool { return s.shard("shop.t").Position == 3 })
+			was := s.bus.Publishes()
+			s.cfg = named
+			s.restart(lost)
+			if why := s.stops("a/shop.t"); !strings.Contains(why, "was published as shop.t") || !strings.Contains(why, "BRIDGE_SOURCE_URL") ||
+				!strings.Contains(why, "bridge checkpoint set moves a/shop.t 3") {
+				t.Error(why)
+			}
+			s.insert("b/shop.t", "bruno", "b goes on")
+			s.published("bruno", "b goes on")
+			if n := s.bus.Publishes() - was; n != 1 {
+				t.Errorf("%d publishes, want that of bruno: %s", n, s.history())
+			}
+		})
+	}
+}
