@@ -15,10 +15,10 @@ import (
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
-// TestOneSourceHasNoName: what a bridge shows that has BRIDGE_SOURCE_URL alone is what it was before
-// sources had names: messages and their ids, destinations, series, members of the status, what
-// standbys agree on, and what `bridge check` prints. The file was written by that version: what goes
-// for another reason is removed there.
+// TestOneSourceHasNoName: a bridge with BRIDGE_SOURCE_URL alone shows what it did before sources
+// had names: messages and their ids, destinations, series, members of the status, what standbys
+// agree on, and what `bridge check` prints. That version wrote the file: what goes for another
+// reason is removed there.
 func TestOneSourceHasNoName(t *testing.T) {
 	h := emptyHousehold(t, configtest.Env{
 		"BRIDGE_STREAMS": "states,facts", "BRIDGE_STREAM_STATES_TABLE": "d_{0..1}", "BRIDGE_STREAM_STATES_KIND": "capability", "BRIDGE_STREAM_STATES_KEY": "name",

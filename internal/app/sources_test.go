@@ -21,8 +21,8 @@ import (
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
-// toyServers is a driver of databases in memory. The tables of a household are theirs, by the names of
-// server and table.
+// toyServers is a driver of databases in memory. The tables of a household are theirs, by the names
+// of server and table.
 type toyServers struct {
 	*household
 	// away has those that do not answer.
@@ -79,8 +79,7 @@ func (t toyTable) Traits(ctx context.Context) (source.Traits, error) {
 	return t.Shard.Traits(ctx)
 }
 
-// newServers begins a life with the table shop.t on the toyServers a and b, where entities by name have
-// a state. The bridge runs.
+// newServers has the table shop.t on the servers a and b, where entities by name have a state.
 func newServers(t *testing.T) toyServers {
 	s := toyServers{&household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}, new(sync.Map)}
 	s.configure("BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")
@@ -212,8 +211,8 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 	})
 }
 
-// TestATableOfAnotherName: a table that gets a source does not begin anew, whether the checkpoint or
-// the bus alone knows its former name.
+// TestATableOfAnotherName: a table that gets a source does not begin once more, whether the
+// checkpoint or the bus alone knows its former name.
 func TestATableOfAnotherName(t *testing.T) {
 	unnamed := []string{"BRIDGE_SOURCE_URL", "toyserver:a", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t"}
 	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {

@@ -75,7 +75,7 @@ func severalServers(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServ
 	}
 	s.caughtUp()
 	s.Reconcile("parts")
-	s.judge()
+	s.compare()
 }
 
 func newTwoServers(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServer) *twoServers {
@@ -208,9 +208,9 @@ func (s *twoServers) showsThatBIsAway() {
 	}
 }
 
-// judge compares what the bus has with the record of the writers, with the tables, and with what
+// compare compares what the bus has with the record of the writers, with the tables, and with what
 // `bridge verify` finds.
-func (s *twoServers) judge() {
+func (s *twoServers) compare() {
 	s.T.Helper()
 	var rows []workload.Row
 	for _, w := range s.worlds {
@@ -235,7 +235,7 @@ func (s *twoServers) judge() {
 	if s.Bus.Once() && v.Repeated+repeated > 0 {
 		s.T.Errorf("%d rows and %d states are on the bus twice", v.Repeated, repeated)
 	}
-	s.MustVerify()
+	mustVerify(s.T, s.Env)
 }
 
 // foldParts returns the states of the parts as the bus has them, and how many events it has twice.
