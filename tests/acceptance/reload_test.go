@@ -124,3 +124,40 @@ func reloads(t *testing.T, b *world.Bus) {
 		t.Error(strings.Join(figures.Wrongs, "\n"))
 	}
 }
+
+// TestAStandbyGroupReloads reloads the process that waits, then the one that works: that goes on to
+// work, and the other one takes over with the new configuration.
+func TestAStandbyGroupReloads(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		p := newStandby(t, b, testenv.MariaDB(t), false)
+		f := newEnvFile(t, p.Daemon)
+		g := world.NewGroup(p, shortTimeout, nil, nil)
+		_, stop := p.World.Write()
+		works := g.Published(time.Minute, "what is written arrives")
+		g.Ready()
+		before, _ := works.Status()
+		waits := g.Members[0]
+		if waits == works {
+			waits = g.Members[1]
+		}
+		f.write(f.all.With(world.Env{"BRIDGE_STREAM_ORDERS_TAG": "x"}))
+		reload(waits.Daemon)
+		world.Eventually(t, time.Minute, "the one that waits says what differs", func() bool {
+			s, ok := waits.Status()
+			return ok && slices.Equal(s.Differing, []string{"BRIDGE_STREAM_ORDERS_TAG"})
+		})
+		reload(works.Daemon)
+		g.Ready()
+		if s, ok := works.Status(); !ok || !s.Works || s.Member != before.Member || !s.Since.Equal(before.Since) {
+			t.Errorf("before the reload %+v, behind it %+v, %t", before, s, ok)
+		}
+		g.Published(time.Minute, "it goes on")
+		g.Killed()
+		g.Published(time.Minute, "the other one goes on")
+		stop()
+		g.Report()
+		g.Compare(1)
+	})
+}
