@@ -102,13 +102,13 @@ func TestCommands(t *testing.T) {
 		{"checkpoint set a -1", 2, "", `unknown flag "-1" of bridge checkpoint set`},
 		{"completion tcsh", 2, "", `unknown shell "tcsh": use one of bash, zsh, fish`},
 		{"run extra", 2, "", "takes no arguments, not 1"},
-		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reload, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
+		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, init, check, reload, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
 		{"demo --help", 0, "      --for 20s   how long to write, such as 20s or 5m; Ctrl-C ends it earlier", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
 		{"check", 2, "", "the configuration is wrong"},
 		{"run", 2, "", "No variable of bridge is set, so there is nothing to publish.\n\n  bridge demo "},
-		{"", 2, "", "  bridge help variables  lists the variables; config.example.env"},
+		{"", 2, "", "  bridge init <url> <table>  asks your database"},
 		{"help variables", 0, "bridge help variables kafka", ""},
 		{"help variables kafka", 0, "  BRIDGE_KAFKA_SASL_PASSWORD_FILE (none)\n      File that holds", ""},
 		{"help variables batch_rows", 0, "Defaults for all streams\n\n  BRIDGE_BATCH_ROWS (", ""},
@@ -206,7 +206,7 @@ func TestAStopWhileItBegins(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
 		for line, want := range map[string]string{
-			"":                  "run demo check reload reconcile verify schema deadletter checkpoint status tail health version completion man help",
+			"":                  "run demo init check reload reconcile verify schema deadletter checkpoint status tail health version completion man help",
 			"checkpoint ":       "show set reset rebuild",
 			"help checkpoint s": "show set",
 			"completion ":       "bash zsh fish",

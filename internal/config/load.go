@@ -223,9 +223,10 @@ type Error struct {
 // unset says what to do where nothing is configured yet.
 const unset = `No variable of bridge is set, so there is nothing to publish.
 
-  bridge demo            shows events within seconds, without any variable
-  bridge help variables  lists the variables; config.example.env has them all,
-                         and --env-file reads such a file
+  bridge demo                shows events within seconds, without any variable
+  bridge init <url> <table>  asks your database and writes a file for a table
+  bridge help variables      lists the variables; config.example.env has them
+                             all, and --env-file reads such a file
 
 `
 

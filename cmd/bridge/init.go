@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/terminal"
+	"example.org/bridge/source"
+)
+
+func initCommand(p *process) *cobra.Command {
+	c := newCommand("init <url> [<table>]", "ask a database about a table, write a file of variables", `
+It reads the columns and indexes of the table and writes a commented file of
+variables for it: the id, KEY by a unique index, CREATED and MODIFIED by type
+and name, and the kind of stream that fits. Look it through: names do not tell
+everything. Without a table it lists the tables of the database. The URL is as
+BRIDGE_SOURCE_URL: mysql://user:password@host:port/database or sqlite:file.db.
+
+The file holds the URL, so only its owner may read it. A file that is there is
+left alone.
+
+Exit status: 0 when the file is written or the tables are listed, 1 when the
+database cannot be asked, the table fits no stream or the file is there, 2 when
+the URL is wrong.
+`)
+	out := c.Flags().String("out", "bridge.env", "the `FILE` to write")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return p.listTables(c.Context(), args[0])
+		}
+		return p.writeInit(c.Context(), args[0], args[1], *out)
+	}
+	return c
+}
+
+// describer opens the database of a URL.
+func (p *process) describer(url string) (source.Source, source.Describer, error) {
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool { return strings.HasPrefix(entry, "BRIDGE_") })
+	cfg, err := config.Load(append(environ, "BRIDGE_SOURCE_URL="+url, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), p.secrets)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := cfg.Sources[0].Open(1, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	asked, ok := from.(source.Describer)
+	if !ok {
+		return nil, nil, errors.Join(fmt.Errorf("bridge cannot ask %s: about its tables: copy config.example.env", cfg.Sources[0].Scheme), from.Close())
+	}
+	return from, asked, nil
+}
+
+func (p *process) listTables(ctx context.Context, url string) error {
+	from, asked, err := p.describer(url)
+	if err != nil {
+		return err
+	}
+	names, err := asked.TableNames(ctx)
+	if err = errors.Join(err, from.Close()); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return errors.New("the database has no table that this login may see")
+	}
+	return p.print(strings.Join(visible(names), "\n") + "\n\nName one of them: bridge init <url> <table>\n")
+}
+
+func visible(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = terminal.Visible(name)
+	}
+	return all
+}
+
+// writeInit writes a file of variables for a table.
+func (p *process) writeInit(ctx context.Context, url, table, path string) error {
+	from, asked, err := p.describer(url)
+	if err != nil {
+		return err
+	}
+	d, err := asked.Describe(ctx, table)
+	if err = errors.Join(err, from.Close()); err != nil {
+		return err
+	}
+	if d.ID == "" {
+		return fmt.Errorf("%w: %s has no integer column that a unique index covers alone and that is NOT NULL: bridge tails by such an id", source.ErrUnfit, terminal.Visible(table))
+	}
+	draft := newDraft(url, table, &d)
+	if draft.err != nil {
+		return draft.err
+	}
+	if err := p.createInit(path, draft); err != nil {
+		return err
+	}
+	about := terminal.Wrap(fmt.Sprintf("%s has a %s stream %s of the table %s. Look it through, then type:", path, draft.kind, draft.stream, terminal.Visible(table)), 0)
+	return p.print(fmt.Sprintf("%s\n\n  bridge check --env-file %s\n  bridge run --env-file %[2]s\n", about, path))
+}
+
+// createInit writes the file of a draft, and removes it if it does not say what the draft does.
+func (p *process) createInit(path string, d *draft) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there and is left alone: remove it, or name another file with --out", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(d.text.String())
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = d.check(path, p.secrets)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// draft is a file of variables for one stream.
+type draft struct {
+	stream, table, kind string
+	d                   *source.Description
+	text                strings.Builder
+	// err is the first value that a file cannot hold.
+	err error
+}
+
+func newDraft(url, table string, d *source.Description) *draft {
+	f := &draft{stream: streamNameOf(table), table: table, d: d, kind: "release"}
+	why := "The table has neither a unique key beside its id nor a time of changes, so its rows look like facts."
+	if d.Key != nil || d.Modified != "" {
+		f.kind, why = "capability", "The table has a unique key or a time of changes, so its rows look like states."
+	}
+	f.comment("Written by bridge init: look it through, then type bridge check --env-file with this file. " +
+		"bridge help variables lists all variables, config.example.env explains them.")
+	f.comment("The database. bridge needs SELECT and nothing else. The URL may hold a password.")
+	f.set("BRIDGE_SOURCE_URL", url)
+	f.comment("The bus. embedded: is a NATS server inside bridge, to try it. Others, the second with BRIDGE_NATS_STREAM:\n" +
+		"BRIDGE_SINK_URL=kafka://kafka-1.example.com:9092\nBRIDGE_SINK_URL=nats://nats-1.example.com:4222")
+	f.set("BRIDGE_SINK_URL", "embedded:")
+	f.comment("The streams, with commas between. The variables below are those of this one.")
+	f.set("BRIDGE_STREAMS", f.stream)
+	f.ofStream("The table. A list with commas or a range t_{0..63} is a stream of several.", "TABLE", table)
+	f.ofStream("capability: a row is the state of an entity, which updates change. release: a row is a fact. "+why, "KIND", f.kind)
+	f.ofStream("The integer by which rows come.", "ID", d.ID)
+	if !d.Numbered {
+		f.comment("The database does not hand this id out. If ids do not come one after the other, say in which order: " +
+			"segmented where writers hold blocks of ids, none where they have no order.\n" + f.name("ID_ORDER") + "=segmented")
+	}
+	if f.kind == "capability" && d.Key != nil {
+		f.ofStream("The columns that identify the entity: a unique index has them. Without KEY it is the id.", "KEY", d.Key...)
+	}
+	if d.Created != "" {
+		f.ofStream("When a row was created.", "CREATED", d.Created)
+	}
+	if d.Modified != "" {
+		about := "When a row was last changed: every update must set it."
+		if d.Moves {
+			about = "When a row was last changed: the database sets it at every update."
+		}
+		if !d.Indexed {
+			about += " It lacks an index, so updates wait for a reconcile; bridge check prints the statement."
+		}
+		f.ofStream(about, "MODIFIED", d.Modified)
+	}
+	if d.Deleted != "" && f.kind == "capability" {
+		f.comment("Does this column say by any value but NULL, 0 and the like that a row is deleted? Then:\n" +
+			f.name("DELETED") + "=" + terminal.Visible(d.Deleted))
+	}
+	return f
+}
+
+// streamNameOf returns a name for the stream of a table.
+func streamNameOf(table string) string {
+	_, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		name = table
+	}
+	name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "_"), "_")
+	if name == "" {
+		return "stream"
+	}
+	return name
+}
+
+func (f *draft) name(setting string) string { return config.StreamPrefix(f.stream) + setting }
+
+// comment begins a paragraph with lines that are no variables.
+func (f *draft) comment(text string) {
+	if f.text.Len() > 0 {
+		f.text.WriteString("\n")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "BRIDGE_") {
+			line = terminal.Wrap(line, len("# "))
+		}
+		f.text.WriteString("# " + strings.ReplaceAll(line, "\n  ", "\n# ") + "\n")
+	}
+}
+
+// ofStream sets a variable of the stream below a comment; several values are a list.
+func (f *draft) ofStream(about, setting string, values ...string) {
+	f.comment(about)
+	f.set(f.name(setting), strings.Join(values, ","))
+}
+
+// plain matches values that need no quotes, also where a shell reads the file.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_.,:/@?=%+{}-]*$`)
+
+// set sets a variable.
+func (f *draft) set(name, value string) {
+	quote := ""
+	switch {
+	case strings.ContainsFunc(value, unicode.IsControl):
+		f.fail(name)
+	case plain.MatchString(value):
+	case !strings.Contains(value, `'`):
+		quote = `'`
+	case !strings.ContainsAny(value, "\"\\$`"):
+		quote = `"`
+	default:
+		f.fail(name)
+	}
+	f.text.WriteString(name + "=" + quote + value + quote + "\n")
+}
+
+func (f *draft) fail(name string) {
+	if f.err == nil {
+		f.err = fmt.Errorf("the value of %s has characters that a file of variables cannot hold: rename the table or column, or set the variables in the environment", name)
+	}
+}
+
+// check reads the file as other commands do and compares it with what the database says.
+func (f *draft) check(path string, secrets *config.Redactor) error {
+	environ, err := config.WithFile(nil, path)
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(environ, secrets)
+	if err != nil {
+		return err
+	}
+	s := &cfg.Streams[0]
+	got := []string{strings.Join(s.Tables, "\n"), s.ID, s.Created, s.Modified, strings.Join(s.Key, "\n")}
+	want := []string{f.table, f.d.ID, f.d.Created, f.d.Modified, ""}
+	if f.kind == "capability" {
+		want[4] = strings.Join(f.d.Key, "\n")
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("%s has a name that a variable cannot hold, such as one with a comma, a brace or a slash: rename it, or read it from a view", terminal.Visible(f.table))
+	}
+	return nil
+}
