@@ -32,7 +32,9 @@ func (a admission) Wait(ctx context.Context, stream string) error {
 //
 // Confirm compares the databases of a stream with the bus. Where there are several it does not wait
 // for one that is away: the tables of that wait, which are compared when it answers.
-func (a *App) newAdmissions() (admit func(ctx context.Context, stream, table string) error, confirm func(ctx context.Context, stream string, turn bool) error) {
+func (a *App) newAdmissions() (
+	admit func(ctx context.Context, stream, table string) error, confirm func(ctx context.Context, stream string, turn bool) error,
+) {
 	renamed := a.newRenamed()
 	if a.reader == nil {
 		a.sources.gated = false

@@ -165,8 +165,8 @@ func (s *Sources) meet(d *database, server string) error {
 	d.server = server
 	for _, rival := range d.rivals {
 		if server != "" && rival.server == server {
-			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. Remove one of them, or correct it",
-				source.ErrUnfit, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
+			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. "+
+				"Remove one of them, or correct it", source.ErrUnfit, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
 		}
 	}
 	return nil
@@ -224,14 +224,17 @@ const sourceWithin = 3 * time.Second
 
 // ready returns nil when the database answers in time.
 func (d *database) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting()))
+	slow := option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting())
+	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, slow)
 	defer cancel()
 	return d.from.Ready(ctx)
 }
 
 // inspect inspects the server and tables of the configuration that are there. A panic outside its
 // tables becomes a finding about the server.
-func (d *database) inspect(ctx context.Context, cfg *config.Config, tables []source.Expected, atOnce int, logger *slog.Logger) (found source.Inspection) {
+func (d *database) inspect(
+	ctx context.Context, cfg *config.Config, tables []source.Expected, atOnce int, logger *slog.Logger,
+) (found source.Inspection) {
 	inspector, ok := d.from.(source.Inspector)
 	if !ok {
 		found.Server.Summary = d.Scheme + ", which cannot be looked at"
