@@ -239,12 +239,12 @@ const MaxDifferences = 100
 // Difference is one difference that a dry run found.
 type Difference struct {
 	// What is "added", "modified", "deleted" or, for a row of a release stream, "missed".
-	What string
+	What string `json:"what"`
 	// Row is the id of the row; of an entity that is gone, its last one.
-	Row uint64
+	Row uint64 `json:"row"`
 	// Entity is the entity key for people, its values joined by '+'; empty for a row of a release
 	// stream.
-	Entity string
+	Entity string `json:"entity,omitempty"`
 }
 
 // LogValue implements slog.LogValuer.

@@ -69,7 +69,8 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 		return view, err
 	}
 	for _, g := range gaps {
-		view.Gaps = append(view.Gaps, httpapi.GapStatus{First: g.First, Last: g.Last, Missed: g.Missed.UTC()})
+		g.Missed = g.Missed.UTC()
+		view.Gaps = append(view.Gaps, g)
 	}
 	for _, r := range image.Registrations {
 		if r.Stream == key.Stream && !r.Retired && r.Next > 0 {

@@ -201,15 +201,11 @@ func fillEnded(r *httpapi.ReconcileStatus, s reconcile.Status) {
 }
 
 func reconcileReport(r reconcile.Report) *httpapi.ReconcileReport {
-	report := &httpapi.ReconcileReport{
+	return &httpapi.ReconcileReport{
 		StartedAt: httpapi.Moment(r.Started), EndedAt: httpapi.Moment(r.Ended), DryRun: r.DryRun, Resumed: r.Resumed,
 		Rows: r.Scanned, DifferenceCounts: differenceCounts(r.Verdict), Absent: r.Gone,
-		Guard: httpapi.Given(r.Guard), Unjudged: httpapi.Given(r.Unjudged), Error: httpapi.Given(r.Error), VerifiedThrough: httpapi.Moment(r.Verified), Differences: []httpapi.DifferenceStatus{},
+		Guard: httpapi.Given(r.Guard), Unjudged: httpapi.Given(r.Unjudged), Error: httpapi.Given(r.Error), VerifiedThrough: httpapi.Moment(r.Verified), Differences: append([]reconcile.Difference{}, r.Differences...),
 	}
-	for _, d := range r.Differences {
-		report.Differences = append(report.Differences, httpapi.DifferenceStatus(d))
-	}
-	return report
 }
 
 func differenceCounts(v reconcile.Verdict) httpapi.DifferenceCounts {

@@ -76,6 +76,7 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 		NoTail:    s.NoTail,
 		Highest:   s.Highest,
 		OpenGaps:  s.OpenGaps,
+		Gaps:      s.Gaps,
 		LastError: httpapi.Given(s.LastError),
 		LastPoll:  httpapi.Moment(s.LastPoll),
 		Reconcile: reconcileStatus(s.reconcile),
@@ -95,13 +96,6 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 	}
 	if one.State == httpapi.Degraded && one.LastError == nil {
 		one.LastError = httpapi.Given(s.reconcile.Guard)
-	}
-	one.Gaps = httpapi.GapsStatus{
-		Hot: s.Gaps.Hot, Cold: s.Gaps.Cold, InFlight: s.Gaps.InFlight, Unpolled: s.Gaps.Unpolled,
-		OldestSeconds: s.Gaps.OldestAge.Seconds(), Oldest: []httpapi.GapStatus{},
-	}
-	for _, g := range s.Gaps.Oldest {
-		one.Gaps.Oldest = append(one.Gaps.Oldest, httpapi.GapStatus{First: g.First, Last: g.Last, Missed: g.Missed.UTC()})
 	}
 	return one
 }

@@ -17,6 +17,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source/ledger"
 )
 
 var update = flag.Bool("update", false, "write the schemas of openapi.json, and its copy in docs")
@@ -81,6 +85,13 @@ var (
 	}
 )
 
+// named are types of other packages that have another name in the document.
+var named = map[reflect.Type]struct{ name, doc string }{
+	reflect.TypeFor[shard.Gaps]():           {"GapsStatus", "Gaps describes the ids of a shard that have not been seen."},
+	reflect.TypeFor[ledger.Gap]():           {"GapStatus", "Gap is one range of ids."},
+	reflect.TypeFor[reconcile.Difference](): {"DifferenceStatus", "Difference is one difference."},
+}
+
 // schemas makes JSON Schemas of types, each struct once.
 type schemas struct {
 	t        *testing.T
@@ -129,7 +140,10 @@ func (s *schemas) of(t reflect.Type) object {
 
 // ref returns a reference to the schema of a struct.
 func (s *schemas) ref(t reflect.Type) object {
-	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+	name, doc := strings.ToUpper(t.Name()[:1])+t.Name()[1:], s.comments[t.PkgPath()+"."+t.Name()]
+	if one, elsewhere := named[t]; elsewhere {
+		name, doc = one.name, one.doc
+	}
 	ref := object{"$ref": "#/components/schemas/" + name}
 	if s.made[name] != nil {
 		return ref
@@ -139,7 +153,7 @@ func (s *schemas) ref(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	s.members(t, properties, &required)
 	made["properties"], made["required"] = properties, required
-	if doc := s.comments[t.PkgPath()+"."+t.Name()]; doc != "" {
+	if doc != "" {
 		made["description"] = name + strings.TrimPrefix(doc, t.Name())
 	}
 	return ref

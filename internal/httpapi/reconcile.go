@@ -185,11 +185,7 @@ type ReconcileReport struct {
 }
 
 // DifferenceStatus is one difference.
-type DifferenceStatus struct {
-	What   string `json:"what"`
-	Row    uint64 `json:"row"`
-	Entity string `json:"entity,omitempty"`
-}
+type DifferenceStatus = reconcile.Difference
 
 // Moment is null for the zero time.
 func Moment(t time.Time) *time.Time {

@@ -6,6 +6,7 @@ import (
 
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/source/ledger"
 )
 
 // Daemon is the process that the HTTP server shows. It is safe for concurrent use.
@@ -233,24 +234,8 @@ type BacklogStatus struct {
 // found by reconcile, until a person agrees.
 const Degraded = "degraded"
 
-// GapsStatus describes the ids of a shard that have not been seen.
-type GapsStatus struct {
-	// Hot ids are looked up at every poll, cold ones every minute. Ids in flight are hot ids that
-	// an open transaction has inserted.
-	Hot      uint64 `json:"hot"`
-	Cold     uint64 `json:"cold"`
-	InFlight uint64 `json:"inFlight"`
-	// Unpolled ids were not seen until GAP_TTL; reconcile compares them with the table.
-	Unpolled uint64 `json:"unpolled"`
-	// OldestSeconds is the age of the oldest gap, 0 if there is none. Oldest lists the lowest few
-	// ranges.
-	OldestSeconds float64     `json:"oldestSeconds"`
-	Oldest        []GapStatus `json:"oldest"`
-}
-
-// GapStatus is one range of ids.
-type GapStatus struct {
-	First  uint64    `json:"first"`
-	Last   uint64    `json:"last"`
-	Missed time.Time `json:"missed"`
-}
+// GapsStatus describes the ids of a shard that have not been seen, GapStatus is one range of them.
+type (
+	GapsStatus = shard.Gaps
+	GapStatus  = ledger.Gap
+)

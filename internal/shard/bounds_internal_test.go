@@ -92,8 +92,8 @@ func TestHotTime(t *testing.T) {
 func TestTotalOfAStream(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_500)
 	all := []Status{
-		{State: Running, Position: 5, OpenGaps: 1, Lag: 2 * time.Second, LagKnown: true, LastPoll: at, Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestAge: time.Minute}},
-		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: at.Add(-time.Minute), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestAge: time.Second}},
+		{State: Running, Position: 5, OpenGaps: 1, Lag: 2 * time.Second, LagKnown: true, LastPoll: at, Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestSeconds: 60}},
+		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: at.Add(-time.Minute), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestSeconds: 1}},
 		{State: Running, Position: 7, Lag: time.Second, LagKnown: true, LastPoll: at},
 		{State: Stopped, Position: 8, LastPoll: at.Add(-time.Hour)},
 	}

@@ -160,14 +160,18 @@ func (g *gaps) show(at ledger.Age) {
 	defer g.lock()()
 	l := g.progress.Ledger()
 	stats := l.Stats(at.Steady)
-	var oldest time.Duration
+	var oldest float64
 	if !stats.Oldest.IsZero() {
-		oldest = max(0, at.Steady.Sub(stats.Oldest))
+		oldest = max(0, at.Steady.Sub(stats.Oldest).Seconds())
+	}
+	lowest := append([]ledger.Gap{}, l.Gaps(gapsShown)...)
+	for i := range lowest {
+		lowest[i].Missed = lowest[i].Missed.UTC()
 	}
 	g.status.update(func(status *Status) {
 		status.Gaps = Gaps{
 			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.Pending, Unpolled: stats.Unpolled, Ranges: stats.Ranges, Bytes: stats.Bytes,
-			OldestAge: oldest, Oldest: l.Gaps(gapsShown),
+			OldestSeconds: oldest, Oldest: lowest,
 		}
 		status.OpenGaps = stats.Ranges
 	})

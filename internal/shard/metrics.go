@@ -255,7 +255,7 @@ func (t *total) add(s *Status) {
 	t.cold += float64(s.Gaps.Cold)
 	t.unpolled += float64(s.Gaps.Unpolled)
 	t.flight += float64(s.Gaps.InFlight)
-	t.gapAge = max(t.gapAge, s.Gaps.OldestAge.Seconds())
+	t.gapAge = max(t.gapAge, s.Gaps.OldestSeconds)
 	t.memory = max(t.memory, float64(s.Gaps.Bytes))
 	t.states[s.State]++
 }

@@ -66,20 +66,22 @@ type Status struct {
 	Loop          string
 }
 
-// Gaps describes the ids of a shard that were not seen.
+// Gaps describes the ids of a shard that have not been seen.
 type Gaps struct {
-	// Hot and Cold count the ids that are polled every time and every minute, InFlight those of the
-	// hot ones that an open transaction has inserted.
-	Hot, Cold, InFlight uint64
-	// Unpolled counts the ids that were not published and are no longer polled; reconcile compares
-	// them with the table.
-	Unpolled uint64
+	// Hot ids are looked up at every poll, cold ones every minute. Ids in flight are hot ids that
+	// an open transaction has inserted.
+	Hot      uint64 `json:"hot"`
+	Cold     uint64 `json:"cold"`
+	InFlight uint64 `json:"inFlight"`
+	// Unpolled ids were not seen until GAP_TTL; reconcile compares them with the table.
+	Unpolled uint64 `json:"unpolled"`
+	// OldestSeconds is the age of the oldest gap, 0 if there is none. Oldest lists the lowest few
+	// ranges.
+	OldestSeconds float64      `json:"oldestSeconds"`
+	Oldest        []ledger.Gap `json:"oldest"`
 	// Ranges is how many gaps they form, Bytes the memory that they take.
-	Ranges, Bytes int
-	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists a few of the
-	// lowest gaps.
-	OldestAge time.Duration
-	Oldest    []ledger.Gap
+	Ranges int `json:"-"`
+	Bytes  int `json:"-"`
 }
 
 // gapsShown is how many gaps a status and a checkpoint list.
@@ -125,7 +127,7 @@ const slowPublish = 4 * time.Second
 
 func (t *tracker) init(stream, shard string, pollInterval, window time.Duration) {
 	t.short = shortLag + 2*window
-	t.status = Status{Stream: stream, Shard: shard, State: Starting}
+	t.status = Status{Stream: stream, Shard: shard, State: Starting, Gaps: Gaps{Oldest: []ledger.Gap{}}}
 	t.lag.fresh = lookGrace + 3*pollInterval
 }
 

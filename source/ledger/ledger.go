@@ -20,9 +20,10 @@ type Ledger struct {
 
 // Gap is a closed range of ids that were not published.
 type Gap struct {
-	First, Last uint64
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
 	// Missed is when the gap was first noticed, by the database's clock.
-	Missed time.Time
+	Missed time.Time `json:"missed"`
 }
 
 // Evidence is a read of ids that shows uncommitted rows too, where the database can show them.
