@@ -27,8 +27,9 @@ type Feed interface {
 	// Ready says that the stream has caught up: the entities that the store names are nominated,
 	// and those that Apply names from now on. An error is that of the store.
 	Ready(ctx context.Context) error
-	// ForgetDecided calls commit at most once, to have the store forget the names of entities that
-	// were decided. It is called about once a second, and again after store.ErrOutage.
+	// ForgetDecided calls commit to have the store forget the names of entities that were decided,
+	// and to have a reconcile be due for those that were not nominated. It is called about once a
+	// second, and again after store.ErrOutage.
 	ForgetDecided(ctx context.Context, commit func(*store.Batch) error) error
 	// Reconcile calls commit once with ReconcileDue set for all shards of the stream: a reconcile
 	// follows at once (rules 7 and 21).

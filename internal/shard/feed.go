@@ -302,24 +302,39 @@ func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) erro
 		return nil
 	}
 	defer f.mu.Unlock()
-	c := f.newChange(nil)
-	defer func() { c.end(err) }()
 	if f.dropped.Swap(false) {
-		defer func() { f.dropped.CompareAndSwap(false, err != nil) }()
-		if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
+		if err := f.reconcile(ctx, commit); err != nil {
+			f.dropped.Store(true)
 			return err
 		}
 	}
-	decided := f.late.decided()
-	f.late.change(c.Batch, f.opts.Stream, decided)
-	if len(c.Shards) == 0 {
+	b, decided := &store.Batch{}, f.late.decided()
+	if len(decided) == 0 {
 		return nil
 	}
-	if err := commit(c.Batch); err != nil {
+	f.late.change(b, f.opts.Stream, decided)
+	if err := commit(b); err != nil {
 		return err
 	}
 	f.late.remove(decided)
 	return nil
+}
+
+// Reconcile implements catchup.Feed. Entities that wait are published all the same.
+func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reconcile(ctx, commit)
+}
+
+// reconcile has a reconcile of all shards be due. f.mu is held.
+func (f *Feed) reconcile(ctx context.Context, commit func(*store.Batch) error) (err error) {
+	c := f.newChange(nil)
+	defer func() { c.end(err) }()
+	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
+		return err
+	}
+	return commit(c.Batch)
 }
 
 // open opens the progress of a shard, unless it is open. f.mu is held.
@@ -350,18 +365,6 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	}
 	s.progress = p
 	return nil
-}
-
-// Reconcile implements catchup.Feed. Entities that wait are published all the same.
-func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) (err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.newChange(nil)
-	defer func() { c.end(err) }()
-	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
-		return err
-	}
-	return commit(c.Batch)
 }
 
 // wishAll has a reconcile of all shards be due.

@@ -306,6 +306,10 @@ func (r *rereader) publish(ctx context.Context, q source.Query, n *nomination, f
 }
 
 func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) (again bool, err error) {
+	// Before the read: what it brings is decided about at once, and nothing is on its way.
+	if err := r.gaps.pipe.wait(ctx); err != nil {
+		return false, err
+	}
 	held, err := r.reader.reserve(ctx)
 	if err != nil {
 		return false, err
@@ -320,14 +324,6 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		return false, err
 	}
 	at := r.reader.age(page)
-	if stored, err := r.gaps.pipe.waitFor(ctx, pageAge); err != nil {
-		return false, err
-	} else if !stored {
-		page.free()
-		page = nil
-		r.opts.Limits.release(&held)
-		return true, r.gaps.pipe.wait(ctx)
-	}
 	b := r.builder.begin()
 	r.builder.readFrom(b, page)
 	if r.entities != nil {

@@ -126,10 +126,11 @@ func (o *owner) follow(ctx context.Context) error {
 		return nil
 	}
 	// A change of a row that is on its way would be left to the tail.
-	if err := o.pipe.wait(ctx); err != nil {
+	stored, err := o.pipe.waitFor(ctx, time.Until(o.pipe.at.Add(slowBatch)))
+	if err != nil || !stored {
 		return err
 	}
-	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
+	err = c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
 		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil)
 	})
 	switch {
@@ -161,6 +162,10 @@ func ended(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// slowBatch is how long the second cursor waits for a batch that is on its way: a bus that is away
+// for longer does not keep the table from being polled.
+const slowBatch = time.Minute
 
 // errAged says that a page has waited for the batch before for so long that it is read again.
 var errAged = errors.New("the page is too old")
@@ -400,6 +405,8 @@ type pipe struct {
 	stored chan struct{}
 	busy   bool
 	sent   uint64
+	// at is when the last one was sent.
+	at time.Time
 	// alive is called every so often while the owner waits.
 	alive func()
 	every time.Duration
@@ -411,7 +418,7 @@ func (p *pipe) open() {
 }
 
 func (p *pipe) send(b *batch) {
-	p.busy, p.sent = true, p.sent+1
+	p.busy, p.sent, p.at = true, p.sent+1, time.Now()
 	p.batches <- b
 }
 

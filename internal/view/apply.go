@@ -83,18 +83,6 @@ func (v *View) latest(r *record) store.Entry {
 	return v.registrations.renewed(r.base)
 }
 
-// after returns what follows on e when the claims up to one have taken effect.
-func (one *item) after(e store.Entry) store.Entry {
-	if one == nil {
-		return e
-	}
-	if !one.quiet {
-		return one.entry
-	}
-	e, _ = one.move(one.below.after(e))
-	return e
-}
-
 // move returns e with what a claim without a message changes, unless a message has changed e
 // since the decision.
 func (one *item) move(e store.Entry) (store.Entry, bool) {

@@ -30,9 +30,8 @@ type Claims struct {
 // item is the claim of a decision.
 type item struct {
 	record *record
-	// below is the claim that this one was decided behind; behind is the same if it had no event
-	// yet.
-	below, behind *item
+	// behind is the claim with an event that this one was decided behind, where that had none yet.
+	behind *item
 	// entry is as it will be. A quiet one has no message, and was made of one in the state was.
 	entry store.Entry
 	was   store.EntryState
@@ -185,7 +184,7 @@ func (v *View) newRecord(stored []byte, base store.Entry) *record {
 // claim claims the entity of r for a decision.
 func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 	one := c.items.add()
-	*one = item{record: r, below: r.top, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
+	*one = item{record: r, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
 	r.top, r.shard = one, c.shard
 	d.item = one
 }

@@ -138,7 +138,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	case r == nil:
 		d.Known = v.registrations.renewed(c.lookup.entries[i])
 	case r.top != nil && r.shard == c.shard:
-		d.Known = r.top.after(v.registrations.renewed(r.base))
+		d.Known = r.top.entry
 		one := r.top
 		if one.quiet {
 			one = one.behind

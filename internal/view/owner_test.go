@@ -89,7 +89,7 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		w.check(o, d)
+		w.check(o, b, d)
 		if d.Nominate {
 			w.movers.Nominate(o.shard, d.Entity)
 		}

@@ -228,9 +228,15 @@ func (w *toyWorld) notice() {
 
 // check compares what a decision knows with the messages that the view has, where nothing of the
 // entity is in flight.
-func (w *toyWorld) check(o *toyOwner, d *Decision) {
-	if w.between == nil || d.item != nil && d.item.below != nil {
+func (w *toyWorld) check(o *toyOwner, b *toyBatch, d *Decision) {
+	if w.between == nil {
 		return
+	}
+	for i := range b.claims.items.n {
+		// Behind a row before it in the batch.
+		if one := b.claims.items.at(i); d.item != nil && one != d.item && one.record == d.item.record {
+			return
+		}
 	}
 	for _, o := range w.owners {
 		if b := o.flying; b != nil && slices.ContainsFunc(b.messages, func(m *toyMessage) bool { return string(m.Key) == string(d.Entity) }) {
