@@ -280,7 +280,7 @@ func TestPageLoadsItsOwnFiles(t *testing.T) {
 		}
 		size += len(body)
 	}
-	if len(seen) != 7 || size > 56<<10 {
+	if len(seen) != 7 || size > 60<<10 {
 		t.Errorf("the page loads %v, %d bytes", seen, size)
 	}
 	for _, path := range []string{"/page/", "/page/none.js", "/page/../server.go", "/docs/", "/docs/none.md", "/docs/decisions/", "/docs/doc.go"} {

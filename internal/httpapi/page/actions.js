@@ -5,41 +5,89 @@ import { byKind, differences } from './parts.js';
 
 const path = (stream, rest) => `/api/v1/streams/${encodeURIComponent(stream)}/${rest}`;
 
-const tablesOf = (s) => s.summary.shards === 1 ? 'the table' : `all ${many(s.summary.shards, 'table')}`;
-const compares = (s) => s.kind === 'release'
-  ? `bridge reads from ${tablesOf(s)} of ${s.name} only ids that were not published and are no longer polled: ${count(s.summary.gaps.unpolled)} now. bridge verify compares the whole table.`
-  : `bridge reads ${tablesOf(s)} of ${s.name} and compares each row with what was published.`;
+const tablesOf = (s) => (s.summary.shards === 1 ? 'the table' : `all ${many(s.summary.shards, 'table')}`);
+const compares = (s) =>
+  s.kind === 'release'
+    ? `bridge reads from ${tablesOf(s)} of ${s.name} only ids that were not published and are no longer polled: ${count(s.summary.gaps.unpolled)} now. bridge verify compares the whole table.`
+    : `bridge reads ${tablesOf(s)} of ${s.name} and compares each row with what was published.`;
 
 /** actions say what will happen, then do it, in steps. The first step of some shows what it is about. */
 const actions = {
-  reconcile: { button: 'Reconcile …', title: (s) => `Reconcile ${s.name}?`,
-    why: (s) => [compares(s), s.kind === 'release' ? 'It publishes the rows that were missed. Rows that have changed or are gone are no events of a release stream.'
-      : 'It publishes every difference: rows that were missed, rows that have changed, and a delete for each entity that is gone. If suspiciously many are gone, no delete is published.'],
-    steps: [{ label: 'Reconcile', run: (s) => ask(path(s.name, 'reconcile'), 'POST').then((a) => ({ done: `Accepted for ${many(a.shards, 'table')}. The page shows how far it is.` })) }] },
-  dryRun: { button: 'Dry run …', title: (s) => `Dry run of a reconcile of ${s.name}?`,
+  reconcile: {
+    button: 'Reconcile …',
+    title: (s) => `Reconcile ${s.name}?`,
+    why: (s) => [
+      compares(s),
+      s.kind === 'release'
+        ? 'It publishes the rows that were missed. Rows that have changed or are gone are no events of a release stream.'
+        : 'It publishes every difference: rows that were missed, rows that have changed, and a delete for each entity that is gone. If suspiciously many are gone, no delete is published.',
+    ],
+    steps: [
+      {
+        label: 'Reconcile',
+        run: (s) =>
+          ask(path(s.name, 'reconcile'), 'POST').then((a) => ({
+            done: `Accepted for ${many(a.shards, 'table')}. The page shows how far it is.`,
+          })),
+      },
+    ],
+  },
+  dryRun: {
+    button: 'Dry run …',
+    title: (s) => `Dry run of a reconcile of ${s.name}?`,
     why: (s) => [compares(s), 'It publishes nothing. The differences are shown here.'],
-    steps: [{ label: 'Start the dry run', run: dryRun }] },
-  allowDeletes: { button: 'Allow deletes …', title: (s) => `Allow the deletes of ${s.name}?`,
-    why: (s) => ['The guard holds deletes back because suspiciously many entities have no row. Was the table truncated, restored or exchanged? Then fix the table instead.',
-      'First a dry run shows which entities are concerned. It publishes nothing.'],
-    steps: [{ label: 'Show which entities', run: (s, tell) => dryRun(s, tell, true) },
-      { label: 'Publish the deletes', title: (s, before) => `Publish ${many(before, 'delete')}?`,
-        why: ['bridge reads the table once more and publishes a delete for each entity that still has no row. Consumers cannot take that back; an entity whose row comes back is published again as added.'],
-        run: (s) => allow(s, 'In this run deletes are published, however many.') }] },
-  resend: { button: 'Resend dead letters …', title: (s) => `Resend the dead letters of ${s.name}?`,
-    why: (s) => ['bridge reads each row again and publishes what is true of it now. An old state is never published. First give the bus a higher limit, or the row is refused again.',
-      'A dry run shows first what would be sent. It publishes nothing.'],
-    steps: [{ label: 'Show what would be sent', run: (s) => resend(s, true) }, { label: 'Resend', title: (s, before) => `Resend ${many(before, 'dead letter')}?`, why: ['bridge publishes what is true of these rows now, behind what was published of them. The dead letters stay where they are.'],
-      run: (s) => resend(s, false) }] },
+    steps: [{ label: 'Start the dry run', run: dryRun }],
+  },
+  allowDeletes: {
+    button: 'Allow deletes …',
+    title: (s) => `Allow the deletes of ${s.name}?`,
+    why: (s) => [
+      'The guard holds deletes back because suspiciously many entities have no row. Was the table truncated, restored or exchanged? Then fix the table instead.',
+      'First a dry run shows which entities are concerned. It publishes nothing.',
+    ],
+    steps: [
+      { label: 'Show which entities', run: (s, tell) => dryRun(s, tell, true) },
+      {
+        label: 'Publish the deletes',
+        title: (s, before) => `Publish ${many(before, 'delete')}?`,
+        why: [
+          'bridge reads the table once more and publishes a delete for each entity that still has no row. Consumers cannot take that back; an entity whose row comes back is published again as added.',
+        ],
+        run: (s) => allow(s, 'In this run deletes are published, however many.'),
+      },
+    ],
+  },
+  resend: {
+    button: 'Resend dead letters …',
+    title: (s) => `Resend the dead letters of ${s.name}?`,
+    why: (s) => [
+      'bridge reads each row again and publishes what is true of it now. An old state is never published. First give the bus a higher limit, or the row is refused again.',
+      'A dry run shows first what would be sent. It publishes nothing.',
+    ],
+    steps: [
+      { label: 'Show what would be sent', run: (s) => resend(s, true) },
+      {
+        label: 'Resend',
+        title: (s, before) => `Resend ${many(before, 'dead letter')}?`,
+        why: ['bridge publishes what is true of these rows now, behind what was published of them. The dead letters stay where they are.'],
+        run: (s) => resend(s, false),
+      },
+    ],
+  },
 };
 
-const allow = (s, done) => ask(path(s.name, 'reconcile?allowDeletes=true'), 'POST').then((a) => ({ done: `Accepted for ${many(a.shards, 'table')}. ${done}` }));
+const allow = (s, done) =>
+  ask(path(s.name, 'reconcile?allowDeletes=true'), 'POST').then((a) => ({ done: `Accepted for ${many(a.shards, 'table')}. ${done}` }));
 
 /** reused is allowDeletes for a table that is stopped because it uses ids again: it cannot be compared before. */
-const reused = { title: (s) => `Publish ${s.name} as its tables are now?`,
-  why: () => ['A table uses ids again that were published: it was truncated, restored or exchanged. Is it not what it should be? Then fix the table instead.',
-    'bridge compares it from its first row, publishes what has changed, and a delete for each entity that is gone. Which these are cannot be shown before: the table is stopped. Consumers cannot take deletes back.'],
-  steps: [{ label: 'Publish changes and deletes', run: (s) => allow(s, 'The page shows how far it is.') }] };
+const reused = {
+  title: (s) => `Publish ${s.name} as its tables are now?`,
+  why: () => [
+    'A table uses ids again that were published: it was truncated, restored or exchanged. Is it not what it should be? Then fix the table instead.',
+    'bridge compares it from its first row, publishes what has changed, and a delete for each entity that is gone. Which these are cannot be shown before: the table is stopped. Consumers cannot take deletes back.',
+  ],
+  steps: [{ label: 'Publish changes and deletes', run: (s) => allow(s, 'The page shows how far it is.') }],
+};
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -49,7 +97,9 @@ async function dryRun(s, tell, deletes = false) {
   for (;;) {
     await pause(500);
     if (!$('#ask').open) return {};
-    const now = (await ask(`/api/v1/status?working=true&limit=1&examples=20&stream=${encodeURIComponent(s.name)}`)).streams.find((one) => one.name === s.name);
+    const now = (await ask(`/api/v1/status?working=true&limit=1&examples=20&stream=${encodeURIComponent(s.name)}`)).streams.find(
+      (one) => one.name === s.name,
+    );
     const r = now.summary.reconcile;
     if (!r.waiting) return foundBy(r.dryRun, deletes, s.kind);
     tell(`The dry run compares. ${many(r.waiting, 'table')} left.`);
@@ -60,15 +110,30 @@ function foundBy(d, deletes, kind) {
   if (!d) return { done: 'The dry run was not done.', end: true };
   const cut = d.failed ? `${many(d.failed, 'table')} could not be compared: ${d.error}. Of the others: ` : '';
   const n = deletes ? d.absent : differences(d);
-  const list = d.differences.filter((one) => !deletes || one.what === 'deleted').map((one) => `${one.what}: ${one.entity || `row ${one.row}`} (${one.shard}, row ${one.row})`);
-  const what = deletes ? `${many(n, 'entity has', 'entities have')} no row, and would be deleted.` : n ? `${many(n, 'difference')}: ${byKind(d)}. Nothing was published.` : kind === 'release' ? 'No row has an id that was not published and is no longer polled.' : 'There is no difference.';
-  return { done: cut + what + (list.length && list.length < n ? ` The first ${list.length} are:` : ''), list, count: n, end: deletes && !n };
+  const list = d.differences
+    .filter((one) => !deletes || one.what === 'deleted')
+    .map((one) => `${one.what}: ${one.entity || `row ${one.row}`} (${one.shard}, row ${one.row})`);
+  const what = deletes
+    ? `${many(n, 'entity has', 'entities have')} no row, and would be deleted.`
+    : n
+      ? `${many(n, 'difference')}: ${byKind(d)}. Nothing was published.`
+      : kind === 'release'
+        ? 'No row has an id that was not published and is no longer polled.'
+        : 'There is no difference.';
+  return {
+    done: cut + what + (list.length && list.length < n ? ` The first ${list.length} are:` : ''),
+    list,
+    count: n,
+    end: deletes && !n,
+  };
 }
 
 async function resend(s, dry) {
   const r = await ask(path(s.name, `resend-all?dryRun=${dry}`), 'POST', 90);
   const list = r.letters.map((l) => `${l.shard}, row ${l.row}: ${l.fate}${l.why ? ` (${l.why})` : ''}; it was refused because ${l.reason}`);
-  const fates = Object.entries(r.fates).map(([fate, n]) => `${count(n)} ${fate}`).join(', ');
+  const fates = Object.entries(r.fates)
+    .map(([fate, n]) => `${count(n)} ${fate}`)
+    .join(', ');
   const what = r.found ? `${many(r.found, 'dead letter')}: ${fates}.` : 'There are no dead letters.';
   const more = r.more ? ` There are more than these: type bridge deadletter resend --stream ${s.name}.` : '';
   return { done: `${what}${dry ? ' Nothing was published.' : ''}${more}`, list, count: r.found, end: !r.found || r.more };
@@ -83,12 +148,15 @@ export function actionBar(name) {
     buttons[key].addEventListener('click', () => askFirst(key === 'allowDeletes' && !s.summary.reconcile.guards ? reused : action, s));
     node.append(buttons[key]);
   }
-  return { node, update(now) {
-    s = now;
-    const again = [s.summary.worst, ...s.shards].some((sh) => sh?.cause === 'idsReused');
-    buttons.resend.hidden = !s.resendable;
-    buttons.allowDeletes.hidden = !s.summary.reconcile.guards && !(again && s.kind === 'capability');
-  } };
+  return {
+    node,
+    update(now) {
+      s = now;
+      const again = [s.summary.worst, ...s.shards].some((sh) => sh?.cause === 'idsReused');
+      buttons.resend.hidden = !s.resendable;
+      buttons.allowDeletes.hidden = !s.summary.reconcile.guards && !(again && s.kind === 'capability');
+    },
+  };
 }
 
 // ---- The dialog.
@@ -114,7 +182,8 @@ const explain = (texts) => $('.why', dialog).replaceChildren(...texts.map((text)
 
 /** begin shows the step that is next. */
 function begin(title) {
-  const { action, step } = running, button = $('.main-button', dialog);
+  const { action, step } = running,
+    button = $('.main-button', dialog);
   say($('h2', dialog), title);
   say($('.wrong', dialog), '');
   const next = action.steps[step];
@@ -132,7 +201,9 @@ function list(texts) {
 }
 
 async function advance() {
-  const mine = running, { action, s, step } = mine, button = $('.main-button', dialog);
+  const mine = running,
+    { action, s, step } = mine,
+    button = $('.main-button', dialog);
   const typed = dialog.querySelector('.token input').value;
   if (typed) keepToken(typed);
   button.disabled = true;
@@ -157,13 +228,21 @@ async function advance() {
 /** refused shows why the daemon does not do it, and asks for the token where that is the reason. */
 function refused(e) {
   tell('');
-  say($('.wrong', dialog), e.name === 'TimeoutError' ? 'bridge did not answer in time.' : e instanceof TypeError ? 'bridge does not answer.' : e.message);
+  say(
+    $('.wrong', dialog),
+    e.name === 'TimeoutError' ? 'bridge did not answer in time.' : e instanceof TypeError ? 'bridge does not answer.' : e.message,
+  );
   const field = $('.token', dialog);
   field.hidden = e.status !== 401 && e.status !== 403;
   if (!field.hidden) field.querySelector('input').focus();
   $('.main-button', dialog).disabled = false;
 }
 
-dialog.addEventListener('close', () => { running = null; });
+dialog.addEventListener('close', () => {
+  running = null;
+});
 $('button[value=cancel]', dialog).addEventListener('click', () => dialog.close());
-$('form', dialog).addEventListener('submit', (event) => { event.preventDefault(); advance(); });
+$('form', dialog).addEventListener('submit', (event) => {
+  event.preventDefault();
+  advance();
+});

@@ -9,8 +9,15 @@ import { actionOpen } from './actions.js';
 
 const none = { stream: '', state: '', find: '', offset: 0 };
 const view = { ...none };
-const rows = 40, tables = 20;
-let shown = null, lastSeen = null, failures = 0, refusal = '', timer = 0, polls = 0, opened = false;
+const rows = 40,
+  tables = 20;
+let shown = null,
+  lastSeen = null,
+  failures = 0,
+  refusal = '',
+  timer = 0,
+  polls = 0,
+  opened = false;
 
 function readAddress() {
   Object.assign(view, none, Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
@@ -29,7 +36,8 @@ function look(change) {
 const single = () => view.stream || (shown?.totals?.streams === 1 ? shown.streams[0]?.name : '');
 
 function query(extra = {}) {
-  const stream = single(), filter = { state: view.state, contains: view.find };
+  const stream = single(),
+    filter = { state: view.state, contains: view.find };
   const page = stream ? { stream, streams: 1, limit: tables, offset: view.offset } : { streams: rows, streamOffset: view.offset, limit: 0 };
   const parameters = new URLSearchParams({ ...page, examples: 0, ...extra });
   for (const [name, value] of Object.entries(filter)) if (value) parameters.set(name, value);
@@ -41,7 +49,7 @@ async function newStatus() {
   const own = await ask(query());
   if (!own.standby || own.standby.works) return { ...own, own };
   try {
-    return { ...await ask(query({ working: true })), own };
+    return { ...(await ask(query({ working: true }))), own };
   } catch (e) {
     return { ...own, own, streams: [], totals: null, unseen: e.message };
   }
@@ -65,7 +73,10 @@ async function poll() {
     failures++;
     refusal = e.status ? e.message : '';
   }
-  if (again) { poll(); return; }
+  if (again) {
+    poll();
+    return;
+  }
   timer = setTimeout(poll, document.hidden ? 10000 : 2000);
   renderLost();
   // Not in the try: a fault of the page does not mean that the daemon is lost.
@@ -79,20 +90,30 @@ function render(s) {
   renderGroup(s.own.standby, s.unseen);
   renderNeeds(s);
   renderFilter(s);
-  const name = single(), one = name && s.streams.find((stream) => stream.name === name);
+  const name = single(),
+    one = name && s.streams.find((stream) => stream.name === name);
   const parts = s.unseen ? [] : [one ? { key: `stream ${name}`, one } : name ? { key: 'unknown', name } : { key: 'all' }];
-  show($('#streams'), parts, (part) => part.key, (part) => part.one ? opening(part.one) : part.name ? unknownPart() : listPart());
+  show(
+    $('#streams'),
+    parts,
+    (part) => part.key,
+    (part) => (part.one ? opening(part.one) : part.name ? unknownPart() : listPart()),
+  );
 }
 
 /** summed says what a person has to know first. */
 function summed({ unseen, totals }) {
   if (unseen) return ['waiting', 'This process waits; the one that works cannot be seen'];
-  const { states, shards } = totals, worst = statesOf(states)[0] || 'running', bad = (states.stopped || 0) + (states.degraded || 0);
-  const part = (n, verb, verbs) => shards === 1 ? `The table ${verb}` : `${count(n)} of ${count(shards)} tables ${n === 1 ? verb : verbs}`;
+  const { states, shards } = totals,
+    worst = statesOf(states)[0] || 'running',
+    bad = (states.stopped || 0) + (states.degraded || 0);
+  const part = (n, verb, verbs) =>
+    shards === 1 ? `The table ${verb}` : `${count(n)} of ${count(shards)} tables ${n === 1 ? verb : verbs}`;
   if (bad) return [worst, part(bad, 'needs a person', 'need a person')];
   if (worst === 'waiting') return [worst, part(states.waiting, 'waits until an outage ends', 'wait until an outage ends')];
   if (worst === 'starting') return [worst, part(states.starting, 'starts', 'start')];
-  if (worst === 'running') return [worst, !shards ? 'There is no table' : shards === 1 ? 'The table is running' : `All ${count(shards)} tables are running`];
+  if (worst === 'running')
+    return [worst, !shards ? 'There is no table' : shards === 1 ? 'The table is running' : `All ${count(shards)} tables are running`];
   return [worst, part(states[worst], `is ${worst}`, `are ${worst}`)];
 }
 
@@ -128,96 +149,186 @@ function renderGroup(g, unseen) {
   if (!g) return;
   say($('h2', card), `Standby group ${g.group}`);
   const since = g.since ? ` since ${clock(g.since)}` : '';
-  const works = g.works ? `This process works${since}.`
-    : g.working ? `This process waits. ${g.working} on ${g.workingHost || 'an unknown host'} works${since}; below is its status.` : 'This process waits. Which one works is not known now.';
+  const works = g.works
+    ? `This process works${since}.`
+    : g.working
+      ? `This process waits. ${g.working} on ${g.workingHost || 'an unknown host'} works${since}; below is its status.`
+      : 'This process waits. Which one works is not known now.';
   say($('p', card), [works, unseen, g.error && `The bus does not say who works: ${g.error}`].filter(Boolean).join(' '));
-  show($('ul', card), g.waiting, (m) => m.member, () => {
-    const node = make('li');
-    return { node, update(m) { say(node, `${m.member} on ${m.host} waits, ${m.differing.length ? `and differs in ${m.differing.join(', ')}: it does not take over` : m.ready ? 'ready to take over' : 'and is not ready yet'}`); } };
-  });
+  show(
+    $('ul', card),
+    g.waiting,
+    (m) => m.member,
+    () => {
+      const node = make('li');
+      return {
+        node,
+        update(m) {
+          say(
+            node,
+            `${m.member} on ${m.host} waits, ${m.differing.length ? `and differs in ${m.differing.join(', ')}: it does not take over` : m.ready ? 'ready to take over' : 'and is not ready yet'}`,
+          );
+        },
+      };
+    },
+  );
 }
 
 function renderNeeds(s) {
-  const answers = ['was not used yet', 'answers', 'does not answer'], saves = ['was not saved yet', 'is saved', 'cannot be read or saved'];
-  const all = [['Source', s.source, answers, 'The source does not answer'], ['Bus', s.bus, answers, 'The bus does not answer'],
-    ['Checkpoint', s.checkpoint, saves, 'The store is away'], ['Progress on the bus', s.progress, saves, 'The bus does not answer']].filter(([, d]) => d);
-  show($('#needs'), all, ([name]) => name, ([name, , words, heading]) => {
-    const mark = stateMark(), more = make('small'), link = runbookLink();
-    const node = make('li', {}, mark.node, more, link.node);
-    link.update(heading);
-    return { node, update([, d]) {
-      mark.update(d.answers === false ? 'stopped' : d.answers ? 'running' : 'starting', `${name} ${words[d.answers === false ? 2 : d.answers ? 1 : 0]}`);
-      say(more, [d.kind, d.address, d.since && `since ${clock(d.since)} (${lasting(age(d.since))})`, d.error].filter(Boolean).join(' · '));
-      link.node.hidden = d.answers !== false;
-    } };
-  });
+  const answers = ['was not used yet', 'answers', 'does not answer'],
+    saves = ['was not saved yet', 'is saved', 'cannot be read or saved'];
+  const all = [
+    ['Source', s.source, answers, 'The source does not answer'],
+    ['Bus', s.bus, answers, 'The bus does not answer'],
+    ['Checkpoint', s.checkpoint, saves, 'The store is away'],
+    ['Progress on the bus', s.progress, saves, 'The bus does not answer'],
+  ].filter(([, d]) => d);
+  show(
+    $('#needs'),
+    all,
+    ([name]) => name,
+    ([name, , words, heading]) => {
+      const mark = stateMark(),
+        more = make('small'),
+        link = runbookLink();
+      const node = make('li', {}, mark.node, more, link.node);
+      link.update(heading);
+      return {
+        node,
+        update([, d]) {
+          mark.update(
+            d.answers === false ? 'stopped' : d.answers ? 'running' : 'starting',
+            `${name} ${words[d.answers === false ? 2 : d.answers ? 1 : 0]}`,
+          );
+          say(
+            more,
+            [d.kind, d.address, d.since && `since ${clock(d.since)} (${lasting(age(d.since))})`, d.error].filter(Boolean).join(' · '),
+          );
+          link.node.hidden = d.answers !== false;
+        },
+      };
+    },
+  );
 }
 
 // ---- The filter: a button for each state, and a text.
 
 function renderFilter(s) {
-  const form = $('#filter'), of = single() ? s.streams[0]?.summary : s.totals;
+  const form = $('#filter'),
+    of = single() ? s.streams[0]?.summary : s.totals;
   form.hidden = !of || of.shards < 2;
   if (form.hidden) return;
   const states = statesOf(of.states);
   if (view.state && !states.includes(view.state)) states.push(view.state);
   const all = `${of.streams > 1 && of.streams !== of.shards ? `${many(of.streams, 'stream')}, ` : ''}${many(of.shards, 'table')}`;
-  show($('#totals'), [{ state: '', text: all }, ...states.map((state) => ({ state, text: `${count(of.states[state] || 0)} ${state}` }))], ({ state }) => state, ({ state }) => {
-    const mark = stateMark(), node = make('button', { type: 'button' }, mark.node);
-    node.addEventListener('click', () => look({ state }));
-    return { node, update({ text }) {
-      mark.update(state, text);
-      set(node, 'aria-pressed', view.state === state);
-    } };
-  });
+  show(
+    $('#totals'),
+    [{ state: '', text: all }, ...states.map((state) => ({ state, text: `${count(of.states[state] || 0)} ${state}` }))],
+    ({ state }) => state,
+    ({ state }) => {
+      const mark = stateMark(),
+        node = make('button', { type: 'button' }, mark.node);
+      node.addEventListener('click', () => look({ state }));
+      return {
+        node,
+        update({ text }) {
+          mark.update(state, text);
+          set(node, 'aria-pressed', view.state === state);
+        },
+      };
+    },
+  );
   if (document.activeElement !== form.find) form.find.value = view.find;
 }
 
 // ---- The streams, a row each.
 
-const heads = [['Stream', 'name'], ['State', ''], ['Lag', 'number'], ['Rows/s', 'number'], ['Rows a minute, 60 min ago to now', 'wide'], ['Notes', 'notes']];
+const heads = [
+  ['Stream', 'name'],
+  ['State', ''],
+  ['Lag', 'number'],
+  ['Rows/s', 'number'],
+  ['Rows a minute, 60 min ago to now', 'wide'],
+  ['Notes', 'notes'],
+];
 
 function listPart() {
-  const table = make('table', { class: 'card rows' }, make('caption', { class: 'unseen' }, 'Streams, the worst first'),
-    make('thead', {}, make('tr', {}, ...heads.map(([name, kind]) => make('th', { scope: 'col', class: kind }, name)))));
-  const pages = pager('streams', rows, (offset) => { look({ offset }); scrollTo(0, 0); });
+  const table = make(
+    'table',
+    { class: 'card rows' },
+    make('caption', { class: 'unseen' }, 'Streams, the worst first'),
+    make('thead', {}, make('tr', {}, ...heads.map(([name, kind]) => make('th', { scope: 'col', class: kind }, name)))),
+  );
+  const pages = pager('streams', rows, (offset) => {
+    look({ offset });
+    scrollTo(0, 0);
+  });
   const node = make('section', { class: 'why', 'aria-label': 'Streams' }, table, pages.node);
-  return { node, update() {
-    const { streams, totals } = shown;
-    show(table, streams, (one) => one.name, rowPart, table.tHead);
-    explain(table, streams);
-    table.hidden = !streams.length;
-    const words = `${many(totals.matching, 'stream')}${totals.matching < totals.streams ? ` that match, of ${count(totals.streams)}` : ''}`;
-    pages.update(totals.offset, streams.length, totals.matching, totals.matching > rows ? `${words}, the worst first` : words);
-  } };
+  return {
+    node,
+    update() {
+      const { streams, totals } = shown;
+      show(table, streams, (one) => one.name, rowPart, table.tHead);
+      explain(table, streams);
+      table.hidden = !streams.length;
+      const words = `${many(totals.matching, 'stream')}${totals.matching < totals.streams ? ` that match, of ${count(totals.streams)}` : ''}`;
+      pages.update(totals.offset, streams.length, totals.matching, totals.matching > rows ? `${words}, the worst first` : words);
+    },
+  };
 }
 
 function rowPart({ name }) {
-  const link = make('a', {}, name), kind = make('small'), mark = stateMark(), lag = make('td', { class: 'number', 'data-name': 'Lag' }), speed = make('td', { class: 'number', 'data-name': 'Rows/s' }), spark = sparkline(), notes = make('td', { class: 'notes quiet' });
-  const why = trouble(), more = make('tr', {}, make('td', { colspan: heads.length }, why.node));
-  const node = make('tbody', {}, make('tr', {}, make('th', { scope: 'row', class: 'name' }, link, ' ', kind), make('td', {}, mark.node), lag, speed, make('td', { class: 'wide' }, spark.node), notes), more);
-  return { node, update(s) {
-    const sum = s.summary;
-    set(link, 'href', address({ stream: name }));
-    say(kind, `${s.kind}${sum.shards === 1 ? '' : ` · ${many(sum.shards, 'table')}`}`);
-    set(node, 'data-state', s.state);
-    mark.update(s.state);
-    say(lag, `${lasting(sum.lagSeconds)}${sum.lagSeconds !== null && sum.lagUnknown ? ' or more' : ''}`);
-    say(speed, rate(sum.published.rowsPerSecond));
-    spark.update(sum.published.lastHour);
-  }, explain(s, whole) {
-    const { worst, shards } = s.summary;
-    say(notes, [...notesOf(s), ...(worst && !whole ? [worst.reason] : [])].filter(Boolean).join('; '));
-    why.update(whole ? worst : null, shown, shards > 1);
-    more.hidden = why.node.hidden;
-  } };
+  const link = make('a', {}, name),
+    kind = make('small'),
+    mark = stateMark(),
+    lag = make('td', { class: 'number', 'data-name': 'Lag' }),
+    speed = make('td', { class: 'number', 'data-name': 'Rows/s' }),
+    spark = sparkline(),
+    notes = make('td', { class: 'notes quiet' });
+  const why = trouble(),
+    more = make('tr', {}, make('td', { colspan: heads.length }, why.node));
+  const node = make(
+    'tbody',
+    {},
+    make(
+      'tr',
+      {},
+      make('th', { scope: 'row', class: 'name' }, link, ' ', kind),
+      make('td', {}, mark.node),
+      lag,
+      speed,
+      make('td', { class: 'wide' }, spark.node),
+      notes,
+    ),
+    more,
+  );
+  return {
+    node,
+    update(s) {
+      const sum = s.summary;
+      set(link, 'href', address({ stream: name }));
+      say(kind, `${s.kind}${sum.shards === 1 ? '' : ` · ${many(sum.shards, 'table')}`}`);
+      set(node, 'data-state', s.state);
+      mark.update(s.state);
+      say(lag, `${lasting(sum.lagSeconds)}${sum.lagSeconds !== null && sum.lagUnknown ? ' or more' : ''}`);
+      say(speed, rate(sum.published.rowsPerSecond));
+      spark.update(sum.published.lastHour);
+    },
+    explain(s, whole) {
+      const { worst, shards } = s.summary;
+      say(notes, [...notesOf(s), ...(worst && !whole ? [worst.reason] : [])].filter(Boolean).join('; '));
+      why.update(whole ? worst : null, shown, shards > 1);
+      more.hidden = why.node.hidden;
+    },
+  };
 }
 
 /** explain says of each stream why it is not running. What to do is said once, where many wait for one thing. */
 function explain(table, streams) {
   const said = new Set();
   for (const s of streams) {
-    const { worst } = s.summary, key = worst && `${worst.state} ${worst.remedy}`;
+    const { worst } = s.summary,
+      key = worst && `${worst.state} ${worst.remedy}`;
     table.parts.get(s.name).explain(s, worst?.state !== 'waiting' || !said.has(key));
     said.add(key);
   }
@@ -226,8 +337,13 @@ function explain(table, streams) {
 /** notesOf says what a person may want to look at, nothing of most streams. */
 function notesOf({ state, summary: sum, catchUp }) {
   const r = sum.reconcile;
-  return [sum.shards > 1 && state !== 'running' && inStates(sum.states), catchingUp(catchUp), sum.backlog && `backlog ${backlogText(sum.backlog)}`,
-    r.guards && `deletes of ${many(r.guards, 'table')} are held back`, sum.deadLetters.count && `${many(sum.deadLetters.count, 'dead letter')}`].filter(Boolean);
+  return [
+    sum.shards > 1 && state !== 'running' && inStates(sum.states),
+    catchingUp(catchUp),
+    sum.backlog && `backlog ${backlogText(sum.backlog)}`,
+    r.guards && `deletes of ${many(r.guards, 'table')} are held back`,
+    sum.deadLetters.count && `${many(sum.deadLetters.count, 'dead letter')}`,
+  ].filter(Boolean);
 }
 
 // ---- One stream.
@@ -241,7 +357,12 @@ function opening(one) {
 
 function unknownPart() {
   const text = make('p');
-  return { node: make('section', { class: 'card why' }, text, make('p', {}, make('a', { href: '#' }, 'Show all streams'))), update({ name }) { say(text, `There is no stream ${name}.`); } };
+  return {
+    node: make('section', { class: 'card why' }, text, make('p', {}, make('a', { href: '#' }, 'Show all streams'))),
+    update({ name }) {
+      say(text, `There is no stream ${name}.`);
+    },
+  };
 }
 
 // ---- The clock and the address.
@@ -255,8 +376,15 @@ $('#token-form').addEventListener('submit', (event) => {
   event.target.token.value = '';
   say($('#news'), 'The token is kept until the tab is closed.');
 });
-document.addEventListener('visibilitychange', () => { if (!document.hidden) poll(); });
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden) poll();
+});
 addEventListener('action-done', poll);
-addEventListener('hashchange', () => { readAddress(); opened = true; scrollTo(0, 0); poll(); });
+addEventListener('hashchange', () => {
+  readAddress();
+  opened = true;
+  scrollTo(0, 0);
+  poll();
+});
 readAddress();
 poll();
