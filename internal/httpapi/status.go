@@ -61,7 +61,7 @@ type Status struct {
 	// once it was saved.
 	Version string            `json:"version,omitempty"`
 	Source  *DependencyStatus `json:"source,omitempty"`
-	// Sources are those of BRIDGE_SOURCES, of which Source is the sum; left out where there is one.
+	// Sources are the sources where there are several, of which Source is the sum.
 	Sources    []DependencyStatus `json:"sources,omitempty"`
 	Bus        *DependencyStatus  `json:"bus,omitempty"`
 	Checkpoint *DependencyStatus  `json:"checkpoint,omitempty"`
