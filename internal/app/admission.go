@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/panics"
@@ -31,7 +33,8 @@ func (a admission) Wait(ctx context.Context, stream string) error {
 // catch-up, nil where the bus cannot be read.
 //
 // Confirm compares the databases of a stream with the bus. Where there are several it does not wait
-// for one that is away: the tables of that wait, which are compared when it answers.
+// for one that is away: the tables of that wait, which are compared when it answers. But one of all
+// has to be the one that the bus has rows of: before that this process must not take over.
 func (a *App) newAdmissions() (
 	admit func(ctx context.Context, stream, table string) error, confirm func(ctx context.Context, stream string, turn bool) error,
 ) {
@@ -40,18 +43,19 @@ func (a *App) newAdmissions() (
 		a.sources.gated = false
 		return renamed, nil
 	}
-	checks := func() map[*database]*lineage.Check {
+	phase := func() (map[*database]*lineage.Check, *entitlement) {
 		all, scan := make(map[*database]*lineage.Check), a.scanOnce()
 		for _, d := range a.sources.all {
 			all[d] = a.newLineage(d, scan, a.queryOnce)
 		}
-		return all
+		return all, &entitlement{app: a, scan: scan, checking: make(chan struct{}, 1)}
 	}
-	first, atTurn := checks(), checks()
+	first, entitled := phase()
+	atTurn, entitledAtTurn := phase()
 	confirm = func(ctx context.Context, stream string, turn bool) error {
-		checks := first
+		checks, entitled := first, entitled
 		if turn {
-			checks = atTurn
+			checks, entitled = atTurn, entitledAtTurn
 		}
 		dbs := a.sources.ofStream(a.opts.Config.Stream(stream))
 		errs := make([]error, len(dbs))
@@ -60,7 +64,10 @@ func (a *App) newAdmissions() (
 			all.Go(func() { errs[i] = a.confirm(ctx, stream, d, checks[d]) })
 		}
 		all.Wait()
-		return errors.Join(errs...)
+		if err := errors.Join(errs...); err != nil || !a.sources.gated {
+			return err
+		}
+		return entitled.wait(ctx, checks)
 	}
 	admit = func(ctx context.Context, stream, table string) error {
 		d, _ := a.sources.of(table)
@@ -91,6 +98,93 @@ func (a *App) confirm(ctx context.Context, stream string, d *database, check *li
 	}
 	a.sources.admit(stream, d, err == nil)
 	return err
+}
+
+// entitlement waits, where there are several databases, until one of them is the one that the bus
+// has rows of. Without it a process that has the wrong ones, or reaches none, would take over from
+// the one that publishes.
+type entitlement struct {
+	app  *App
+	scan scanner
+	// checking is held by who compares. ended and err are the result.
+	checking chan struct{}
+	ended    bool
+	err      error
+}
+
+// wait returns nil when this process may take over, else an error that wraps ErrOtherDatabase.
+// checks are those of the streams, which may have seen that already.
+func (e *entitlement) wait(ctx context.Context, checks map[*database]*lineage.Check) error {
+	for _, check := range checks {
+		if survived, _ := check.Evidence(); survived {
+			return nil
+		}
+	}
+	select {
+	case e.checking <- struct{}{}:
+		defer func() { <-e.checking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	pause := backoff.Backoff{Max: 5 * time.Second}
+	for !e.ended {
+		var err error
+		if e.ended, err = e.compare(ctx); ctx.Err() != nil {
+			e.ended = false
+			return context.Cause(ctx)
+		}
+		switch {
+		case e.ended:
+			e.err = err
+		case err != nil:
+			return err
+		default:
+			if err := pause.Wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return e.err
+}
+
+// compare compares all databases once. Rows that survived outweigh those of another database, which
+// outweigh a database that says neither. Databases of which the bus has nothing do not count,
+// unless that is all of them.
+func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
+	var mu sync.Mutex
+	var survived, answered, away bool
+	others := e.app.sources.each(func(d *database) error {
+		up, cancel := e.app.sources.whileUp(ctx, d)
+		defer cancel()
+		check := e.app.newLineage(d, e.scan, e.app.queryOnce)
+		found := check.All(up)
+		mu.Lock()
+		defer mu.Unlock()
+		one, compared := check.Evidence()
+		survived = survived || one
+		switch {
+		case errors.Is(found, errAway) || up.Err() != nil:
+			away = true
+		case errors.Is(found, lineage.ErrOtherDatabase):
+			return found
+		case panics.Is(found):
+			// It shows nothing. The stream has logged it.
+			answered = true
+		case found != nil:
+			err = found
+		default:
+			answered = answered || compared
+		}
+		return nil
+	})
+	another := errors.Join(others...)
+	switch {
+	case survived, answered && another == nil:
+		return true, nil
+	case err != nil || away:
+		return false, err
+	}
+	return true, another
 }
 
 // compareLater compares a database with the bus that was away when the stream began: all its

@@ -194,6 +194,50 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 	}
 }
 
+// TestNoServerIsTheOne: a process of which no server has the rows of the bus, or answers, does not
+// take over from the one that publishes them.
+func TestNoServerIsTheOne(t *testing.T) {
+	for name, another := range map[string]bool{"all are away": false, "all are others": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServers(t)
+			s.begun()
+			for _, server := range []string{"a", "b"} {
+				s.away.Store(server, !another)
+				if another {
+					s.away.Delete(server)
+					s.newTable(server)
+					s.tables[server+"/shop.t"].Move("other "+server, false)
+					for _, name := range []string{"xaver", "xenia", "xerxes"} {
+						s.insert(server+"/shop.t", server+name, "another")
+					}
+				}
+			}
+			s.restart(true)
+			if another {
+				for _, table := range []string{"a/shop.t", "b/shop.t"} {
+					if why := s.stops(table); !strings.Contains(why, "another database") || !strings.Contains(why, "BRIDGE_DOMAIN_ID") {
+						t.Error(why)
+					}
+				}
+			} else {
+				s.eventually("the tables say what they wait for", func() bool {
+					a, b := s.shard("a/shop.t").Reason, s.shard("b/shop.t").Reason
+					return a != nil && b != nil && strings.Contains(*a, "connection refused") && strings.Contains(*b, "connection refused")
+				})
+			}
+			if s.app.recovery.Epoch() != nil {
+				t.Error("it has taken over")
+			}
+			if another {
+				return
+			}
+			s.away.Delete("b")
+			s.insert("b/shop.t", "bruno", "b is back")
+			s.published("bruno", "b is back")
+		})
+	}
+}
+
 // TestOneServerUnderTwoNames is refused: each row would be published twice.
 func TestOneServerUnderTwoNames(t *testing.T) {
 	s := newServers(t)

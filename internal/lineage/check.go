@@ -56,6 +56,8 @@ type Check struct {
 	// is as it was published.
 	others   []Verdict
 	survived bool
+	// compared says that a table was compared of which the bus has rows.
+	compared bool
 	// left is how many streams were not compared, reading those of them whose tables are read.
 	left, reading int
 	// changed is closed when one of them changes.
@@ -89,6 +91,7 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 	c.update(func() {
 		c.left--
 		c.reading -= reading
+		c.compared = c.compared || len(verdicts) > 0
 		for _, v := range verdicts {
 			c.survived = c.survived || v.Survived
 			if v.Another {
@@ -119,6 +122,13 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 		case <-changed:
 		}
 	}
+}
+
+// Evidence says whether a row is as it was published, and whether a table was compared at all.
+func (c *Check) Evidence() (survived, compared bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.survived, c.compared
 }
 
 // update changes what is known, and has Stream look at it.
