@@ -32,6 +32,7 @@ func Run(t *testing.T, o Options) {
 		"one that joins takes no work away, and one that leaves in order is followed soon": inOrder,
 		"one that is not heard of stops before another one works":                          silence,
 		"all know who waits, and the right one follows":                                    succession,
+		"settings that change reach the others":                                            agreement,
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(t *testing.T) { test(t, &group{t: t, o: o, name: "suite-" + slug(t.Name())}) }
@@ -233,4 +234,30 @@ func succession(t *testing.T, g *group) {
 		t.Errorf("a member with other settings works after %s", took)
 	}
 	know([]*member{differs})
+}
+
+// agreement has two members change their settings, one after the other: the one that waits is
+// refused in between, and again once the one that works has further ones.
+func agreement(t *testing.T, g *group) {
+	settings := func(value string) standby.Settings { return standby.Settings{"ONE": value} }
+	a := g.join("a", true, settings("1"))
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b := g.join("b", true, settings("1"))
+	know := func(what string, differing ...string) {
+		t.Helper()
+		g.eventually(3*g.o.Timeout, what, func() bool {
+			waits := a.Status().Waiting
+			return slices.Equal(b.Status().Differing, differing) && len(waits) == 1 && slices.Equal(waits[0].Differing, differing)
+		})
+	}
+	know("both have the same settings")
+	b.Agree(settings("2"))
+	know("the one that waits has new ones", "ONE")
+	a.Agree(settings("2"))
+	know("both have the new ones")
+	a.Agree(settings("3"))
+	know("the one that works has further ones", "ONE")
+	if !a.works() {
+		t.Error("the first one does not work any more")
+	}
 }
