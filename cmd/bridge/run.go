@@ -50,6 +50,9 @@ it. All variables follow.
 // runDaemon runs until ctx is cancelled, and reloads the configuration at each SIGHUP. An error
 // means that it could not start, or could not end in good order.
 func runDaemon(ctx context.Context, o app.ProcessOptions) (err error) {
+	// To the end of the process, which a SIGHUP would end if nobody asked for it.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
 	bridge, err := app.OpenProcess(ctx, o)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
@@ -65,9 +68,6 @@ func runDaemon(ctx context.Context, o app.ProcessOptions) (err error) {
 	defer reloads.Wait()
 	reloading, end := context.WithCancel(ctx)
 	defer end()
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	reloads.Go(func() {
 		for {
 			select {

@@ -167,8 +167,13 @@ func (p *Process) runApps(ctx context.Context) error {
 		if next == nil {
 			return err
 		}
-		if err == nil {
-			err = p.replace(ctx, next.cfg)
+		switch {
+		case err == nil && ctx.Err() != nil:
+			next.done <- errStopping
+			return nil
+		case err == nil:
+			// A signal that comes now ends the next app in order.
+			err = p.replace(context.WithoutCancel(ctx), next.cfg)
 		}
 		if next.done <- err; err != nil && !errors.Is(err, errFormer) {
 			return err
@@ -199,6 +204,9 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 	}
 	return next, group.Wait()
 }
+
+// errStopping is returned by a reload that a shutdown comes before.
+var errStopping = errors.New("bridge is stopping")
 
 // errFormer is returned by a reload that has failed behind the end of the app: the former
 // configuration is in force again.
@@ -248,9 +256,12 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 	select {
 	case p.reloads <- one:
 	case <-p.ended:
-		return httpapi.Reloaded{}, errors.New("bridge is stopping")
+		return httpapi.Reloaded{}, errStopping
 	}
-	if err := <-one.done; err != nil {
+	switch err := <-one.done; {
+	case errors.Is(err, errStopping):
+		return httpapi.Reloaded{}, err
+	case err != nil:
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
 	}

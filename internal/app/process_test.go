@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
@@ -143,5 +145,53 @@ func TestAReloadThatIsRefused(t *testing.T) {
 	r.published(t, "orders", 61)
 	if code, _ := httpapitest.Request(t, r.Daemon(), http.MethodGet, "/readyz"); code != http.StatusOK {
 		t.Errorf("/readyz: %d", code)
+	}
+}
+
+// process opens a Process in place of the household's app, whose configuration is the same at each
+// reload.
+func (h *household) process() *Process {
+	h.t.Helper()
+	h.stop()
+	h.stop = func() {}
+	h.cfg.HTTPAddr = "127.0.0.1:0"
+	p, err := OpenProcess(h.t.Context(), ProcessOptions{
+		Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)), Build: build, Load: func() (*config.Config, error) { return h.cfg, nil },
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+// TestAShutdownDuringAReload is in order: what was in flight is published, and no other app begins.
+func TestAShutdownDuringAReload(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "moves")
+	h.cfg.ShutdownTimeout = time.Minute
+	p := h.process()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended, reloaded := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	h.insert("d_0", "M", "one")
+	h.published("M", "one")
+	release := h.bus.Pause(0)
+	h.sent(func() { h.insert("d_0", "N", "one") })
+	go func() {
+		_, err := p.Reload(t.Context())
+		reloaded <- err
+	}()
+	h.eventually("a reload is under way", func() bool { since, _ := p.swap.under(); return since > 0 })
+	cancel()
+	release()
+	if err := errors.Join(<-ended, p.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := <-reloaded; !errors.Is(err, errStopping) {
+		t.Errorf("the reload ends with %v", err)
+	}
+	if state := h.folded()["N"]; state != "one" || strings.Contains(h.log.String(), "the former one goes on") {
+		t.Errorf("N is %q", state)
 	}
 }
