@@ -192,9 +192,7 @@ func (p *Progress) TrustLow() { p.late = true }
 func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	if p.ledger != nil {
 		p.rise(p.tail, p.learn(now), now)
-		if p.head.rebuild && p.count {
-			// A reconcile finds what is not polled.
-			p.saved.ReconcileDue = true
+		if p.rebuilt() {
 			if position := p.ledger.Position(); position > hotIDs {
 				p.ledger.EndPolling(position - hotIDs)
 			}
@@ -205,6 +203,14 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	return change, err
 }
 
+// rebuilt reports whether the progress is made from messages that were met. Then a reconcile is
+// due: it finds what is not polled, and until then the floor holds (rule 16).
+func (p *Progress) rebuilt() bool {
+	made := p.head.rebuild && p.count
+	p.saved.ReconcileDue = p.saved.ReconcileDue || made
+	return made
+}
+
 // Follow says that all that the bus held was noted and flushed: what is missed from now on is known
 // to be new, and stays polled also where the progress is made from the bus (rule 15).
 func (p *Progress) Follow() { p.head.rebuild = false }
@@ -212,7 +218,9 @@ func (p *Progress) Follow() { p.head.rebuild = false }
 // Fill is Flush for a shard that runs, whose owner moves the position: that does not rise but over
 // ids that count as published (rules 15, 16 and 27). The time by the ledger's clock stays as it is.
 func (p *Progress) Fill(now time.Time) (store.ShardChange, error) {
-	p.fill(time.Time{})
+	if p.fill(time.Time{}); p.rebuilt() {
+		p.low = lowOf(p.ledger, true)
+	}
 	return p.change(now)
 }
 

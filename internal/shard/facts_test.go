@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/tests/testall"
@@ -73,6 +75,52 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 		got := b.ids(topic)[100:]
 		slices.Sort(got)
 		expectRun(t, got, 51, 102)
+	})
+}
+
+// TestAFloorThatIsHeardOfLate loses the store of a shard that began at START=latest, whose only
+// message is in flight when its process is killed. The next one reads it while it looks where the
+// table ends: its floor holds, and rows up to that are history for a reconcile, too (rule 16).
+func TestAFloorThatIsHeardOfLate(t *testing.T) {
+	instantly(t, "a capability stream", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Start = shard.Start{Latest: true}
+		for _, name := range []string{"a", "b", "c"} {
+			b.table.Insert(name, "1", "0")
+		}
+		_, stop := b.run(t)
+		eventually(t, "recorded", func() bool { return b.snapshotTaken(t) })
+		stop()
+		b.table.Insert("d", "1", "0")
+		late := b.cutOff(t)
+		b.store = storememory.New() // lost
+		reached, read := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		b.hook = func(q source.Query) error {
+			if q.Limit == 1 {
+				once.Do(func() { close(reached); <-read })
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		<-reached
+		if _, err := b.bus.Publish(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the message is read", func() bool { return b.covers(t, 2) })
+		close(read)
+		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}})
+		b.expectSaid(t, "Added d=1")
+		wish, due := s.ReconcileDue()
+		if !due {
+			t.Fatal("no reconcile is due")
+		}
+		if err := s.Reconciled(t.Context(), wish); err != nil {
+			t.Fatal(err)
+		}
+		b.table.Update(2, "B", "1", "0")
+		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 2, Last: 2}}})
+		b.expectSaid(t, "Added d=1", "Added B=1")
 	})
 }
 

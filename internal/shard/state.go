@@ -121,6 +121,10 @@ func (s *shardState) saved(r *Read) {
 	if s.waits = nil; r != nil {
 		s.granted.Store(max(s.granted.Load(), r.Compared))
 	}
+	if s.running && s.progress.ReconcileDue() && !s.isDue() {
+		// By a message that was read.
+		s.wishes.Add(1)
+	}
 }
 
 // noteSchema takes in what a message tells that is newer than what is known: its members, only the
