@@ -186,6 +186,8 @@ func (s *Shard) update(ctx context.Context, do func(*progress.Progress) (store.S
 	switch {
 	case bad != nil:
 		return s.opts.damaged(bad)
+	case errors.Is(err, catchup.ErrReadBack):
+		return err
 	case err != nil && ctx.Err() == nil:
 		return &storeError{err}
 	case err != nil:

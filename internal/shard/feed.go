@@ -119,10 +119,12 @@ type change struct {
 	// read is nil for what was read of the bus. touched are the states of the shards that change.
 	read    *Read
 	touched map[string]*shardState
+	// committed says that the store has it.
+	committed bool
 }
 
 func (f *Feed) newChange(read *Read) *change {
-	return &change{&store.Batch{}, f, read, make(map[string]*shardState)}
+	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*shardState)}
 }
 
 // Apply implements catchup.Feed.
@@ -166,13 +168,13 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	}
 	f.late.change(c.Batch, f.opts.Stream, named)
 	if f.opts.View == nil || read != nil && claims == nil {
-		err = commit(c.Batch)
+		err = c.commit(commit)
 	} else {
 		err = f.opts.View.Apply(ctx, facts, claims, func(changes []store.Change) error {
 			if len(changes) > 0 {
 				c.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
 			}
-			return commit(c.Batch)
+			return c.commit(commit)
 		})
 	}
 	if err != nil || read != nil {
@@ -240,19 +242,25 @@ func (c *change) make() error {
 	return nil
 }
 
-// end ends the change, which was committed, or was not for an error. Of a shard that runs the
-// progress stays: what it has taken in is true of the bus. That of a batch whose outcome is unknown
-// may not be.
+func (c *change) commit(commit func(*store.Batch) error) error {
+	err := commit(c.Batch)
+	c.committed = err == nil
+	return err
+}
+
+// end ends the change, which was committed, or was not for an error or, where that is nil, a panic.
+// Of a shard that runs the progress stays behind an error: what it has taken in is true of the bus.
+// That of a batch whose outcome is unknown may not be.
 func (c *change) end(err error) {
 	for name, s := range c.touched {
 		batch := c.read != nil && name == c.read.Shard
 		switch {
-		case err == nil:
+		case c.committed:
 			s.saved(c.read)
 		case batch && errors.Is(err, store.ErrOutage):
-			s.waits = c.read
-		case batch || !s.running:
+		case batch || !s.running || err == nil:
 			s.progress, s.waits = nil, nil
+			s.dropped.Store(s.running)
 		}
 		s.schemaRead = false
 	}
@@ -334,7 +342,7 @@ func (f *Feed) reconcile(ctx context.Context, commit func(*store.Batch) error) (
 	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
 		return err
 	}
-	return commit(c.Batch)
+	return c.commit(commit)
 }
 
 // open opens the progress of a shard, unless it is open. f.mu is held.
@@ -408,6 +416,7 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	defer f.mu.Unlock()
 	s := f.state(name)
 	s.progress, s.options = nil, options
+	s.dropped.Store(false)
 	if err := f.open(ctx, name, s); err != nil {
 		return nil, nil, err
 	}
@@ -443,6 +452,9 @@ func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progre
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.state(name)
+	if s.dropped.Load() {
+		return errDropped
+	}
 	one, err := s.do(do)
 	if err != nil {
 		return err

@@ -194,6 +194,9 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if err := g.pipe.wait(ctx); err != nil {
 		return err
 	}
+	if g.state.dropped.Load() {
+		return errDropped
+	}
 	g.handed, g.at = time.Now(), at.Steady
 	b.brings = Read{
 		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,

@@ -27,6 +27,8 @@ type shardState struct {
 	progress *progress.Progress
 	// waits is what the progress has taken in and the store has not: it takes no writes.
 	waits *Read
+	// dropped says that the progress with which the attempt began does not count any more.
+	dropped atomic.Bool
 	// schema is what the store has, or the next change makes it: schemaRead says that the bus told
 	// it. It is that of a shard that does not run.
 	schema     *store.Schema
@@ -94,10 +96,16 @@ func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
 	return c, err
 }
 
+// errDropped ends an attempt: the next one begins with what the store has.
+var errDropped = fmt.Errorf("the progress of the shard is opened again: %w", catchup.ErrReadBack)
+
 // advance takes in what a batch brings, once, and returns that for the store.
 func (s *shardState) advance(r *Read, now time.Time) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.dropped.Load() {
+		return c, errDropped
+	}
 	if s.progress.Since() != r.Since {
 		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
 	}
@@ -107,6 +115,7 @@ func (s *shardState) advance(r *Read, now time.Time) (c store.ShardChange, err e
 	if s.waits == r {
 		c, err = s.progress.Fill(now)
 	} else {
+		s.waits = r
 		c, r.Found, err = s.progress.Advance(&r.Read)
 	}
 	c.Parts = append(c.Parts, r.Parts...)

@@ -1,0 +1,80 @@
+package shard
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+)
+
+// runs has a shard run.
+func (f *lateFeed) runs(shard string) {
+	f.t.Helper()
+	if _, _, err := f.begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict}, 0); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// through returns what a batch brings that has read all rows through one, but for those without.
+func through(shard string, last uint64, without ...uint64) *Read {
+	r := &Read{Shard: shard, Read: progress.Read{Through: last, At: time.Now(), Now: time.Now()}}
+	for id := uint64(1); id <= last; id++ {
+		if !slices.Contains(without, id) {
+			r.Passed = append(r.Passed, id)
+		}
+	}
+	return r
+}
+
+// facts returns a message of a row that was read.
+func facts(shard string, row uint64) []catchup.Message {
+	return []catchup.Message{{
+		Stream: "s", Shard: shard, Row: row, Key: []byte("a"), Event: [16]byte{1}, Origin: sink.FromTail,
+		State: sink.State{Epoch: 5, Seq: 1, Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: 1}, Time: time.Now(),
+	}}
+}
+
+// acknowledged takes in a batch.
+func (f *lateFeed) acknowledged(r *Read, commit func(*store.Batch) error) error {
+	return f.Feed.apply(f.t.Context(), nil, r, commit)
+}
+
+func crash(*store.Batch) error { panic("a defect") }
+
+// TestAPanicHasCommittedNothing: behind a panic in the commit of a batch, or of facts, others
+// commit until the stream stops. The store keeps a position with all ids that are missing below.
+func TestAPanicHasCommittedNothing(t *testing.T) {
+	for name, dies := range map[string]func(f *lateFeed) error{
+		"of a batch": func(f *lateFeed) error { return f.acknowledged(through("a", 200, 150), crash) },
+		"of facts":   func(f *lateFeed) error { return f.Apply(t.Context(), facts("a", 50), crash) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newLateFeed(t, memory.New(), 0)
+			f.runs("a")
+			if err := f.acknowledged(through("a", 100, 50), f.apply); err != nil {
+				t.Fatal(err)
+			}
+			if err := panics.Guard(func() error { return dies(f) }); !panics.Is(err) {
+				t.Fatal(err)
+			}
+			f.Feed.dropped.Store(true)
+			if err := f.ForgetDecided(t.Context(), f.apply); err != nil {
+				t.Fatal(err)
+			}
+			again := newLateFeed(t, f.kept, 0)
+			again.runs("a")
+			l := again.state("a").progress.Ledger()
+			if !l.Missing(50) || l.Position() != 100 {
+				t.Errorf("position %d, missing: 50 %t, 150 %t", l.Position(), l.Missing(50), l.Missing(150))
+			}
+		})
+	}
+}
