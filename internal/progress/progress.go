@@ -277,6 +277,7 @@ func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	if p.clear {
 		c.Clear = []store.Kind{store.Gaps, store.Ahead}
 	}
+	before := len(p.unsaved)
 	for _, chunk := range p.ledger.Changed() {
 		p.unsaved = append(p.unsaved, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
@@ -287,7 +288,13 @@ func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	for _, chunk := range p.ahead.Changed() {
 		p.unsaved = append(p.unsaved, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
-	// A later part replaces a former one.
+	if before > 0 {
+		// A later part replaces a former one.
+		slices.Reverse(p.unsaved)
+		by := func(a, b store.Part) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Number, b.Number)) }
+		slices.SortStableFunc(p.unsaved, by)
+		p.unsaved = slices.CompactFunc(p.unsaved, func(a, b store.Part) bool { return by(a, b) == 0 })
+	}
 	c.Parts = slices.Clip(p.unsaved)
 	return c, p.Err()
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -76,5 +78,56 @@ func TestAPanicHasCommittedNothing(t *testing.T) {
 				t.Errorf("position %d, missing: 50 %t, 150 %t", l.Position(), l.Missing(50), l.Missing(150))
 			}
 		})
+	}
+}
+
+// TestAFullDiskMakesNothingGrow: a batch waits for the disk and is tried again and again, and so is
+// what was read of another shard beside it (rule 25).
+func TestAFullDiskMakesNothingGrow(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	f.runs("a")
+	f.runs("b")
+	parts := 0
+	full := func(b *store.Batch) error {
+		parts = 0
+		for i := range b.Shards {
+			parts += len(b.Shards[i].Parts)
+		}
+		return store.ErrOutage
+	}
+	r := through("a", 200, 50)
+	read := append(facts("b", 7), facts("a", 50)...)
+	once, tries := 0, 0
+	for ; tries < 100; tries++ {
+		if err := f.acknowledged(r, full); !errors.Is(err, store.ErrOutage) {
+			t.Fatal(err)
+		}
+		if err := f.Apply(t.Context(), read, f.apply); !errors.Is(err, store.ErrOutage) {
+			t.Fatal(err)
+		}
+		if tries == 0 {
+			once = parts
+		}
+	}
+	if parts != once {
+		t.Errorf("%d parts change after %d tries, %d at first", parts, tries, once)
+	}
+	if n := reflect.ValueOf(f.state("b").progress).Elem().FieldByName("noted").Len(); n > 0 {
+		t.Errorf("%d rows are noted and not taken in", n)
+	}
+	if err := f.acknowledged(r, f.apply); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Apply(t.Context(), read, f.apply); err != nil {
+		t.Fatal(err)
+	}
+	again := newLateFeed(t, f.kept, 0)
+	again.runs("a")
+	again.runs("b")
+	if l := again.state("a").progress.Ledger(); l.Position() != 200 || l.Missing(50) {
+		t.Errorf("position %d, missing: 50 %t", l.Position(), l.Missing(50))
+	}
+	if !again.state("b").progress.Ahead(7) {
+		t.Error("the row of b was not taken in")
 	}
 }

@@ -142,13 +142,8 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	c := f.newChange(read)
 	defer func() { c.end(err) }()
 	for i := range facts {
-		if m := &facts[i]; read == nil || m.Shard != read.Shard {
-			// What its Read says of the rows of a batch is more.
-			s, err := c.touch(ctx, m.Shard)
-			if err != nil {
-				return err
-			}
-			s.note(m)
+		if _, err := c.touch(ctx, facts[i].Shard); err != nil {
+			return err
 		}
 	}
 	var claims *view.Claims
@@ -161,6 +156,12 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 		claims = read.Claims
 		if _, err := c.touch(ctx, read.Shard); err != nil {
 			return err
+		}
+	}
+	for i := range facts {
+		// What its Read says of the rows of a batch is more.
+		if m := &facts[i]; read == nil || m.Shard != read.Shard {
+			c.touched[m.Shard].note(m)
 		}
 	}
 	if err := c.make(); err != nil {
@@ -223,9 +224,10 @@ func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
 	return s, nil
 }
 
-// make adds what changes of the shards.
+// make adds what changes of the shards. Each takes in all that was noted, whatever the error.
 func (c *change) make() error {
 	now := time.Now()
+	var errs []error
 	for name, s := range c.touched {
 		var one store.ShardChange
 		var err error
@@ -234,12 +236,9 @@ func (c *change) make() error {
 		} else {
 			one, err = s.flush(now)
 		}
-		if err != nil {
-			return err
-		}
-		c.Shards = append(c.Shards, one)
+		c.Shards, errs = append(c.Shards, one), append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *change) commit(commit func(*store.Batch) error) error {
