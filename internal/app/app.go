@@ -35,10 +35,22 @@ type Options struct {
 
 	// openStore defaults to OpenStore; tests have another one.
 	openStore func(context.Context, string, *slog.Logger) (store.Store, error)
-	// kept is that of the app before in a Process, which goes on; nil opens it. busy are the shards
-	// that had rows lately: after a reload they begin before the others.
-	kept *kept
+	// former is what the app before it in a Process leaves; nil for the first one.
+	former *legacy
+}
+
+// legacy is what an app that a reload ends leaves to the next one.
+type legacy struct {
+	*kept
+	// busy are the shards that had rows lately: they begin before the others.
 	busy map[store.Key]bool
+	// superseded is why another process publishes the same streams: none of these goes on.
+	superseded error
+}
+
+// legacy returns what the app leaves.
+func (a *App) legacy() *legacy {
+	return &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: a.recovery.Progress().Superseded}
 }
 
 // Build is a version of bridge.
@@ -109,19 +121,25 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.openStore == nil {
 		o.openStore = OpenStore
 	}
-	a := &App{opts: o, kept: o.kept, registry: prometheus.NewRegistry()}
+	first := o.former == nil
+	if first {
+		o.former = new(legacy)
+	}
+	a := &App{opts: o, kept: o.former.kept, registry: prometheus.NewRegistry()}
 	defer func() {
 		if err == nil {
+			// Not to keep all apps of the past.
+			a.opts.former = nil
 			return
 		}
-		if err = errors.Join(err, a.closeInside()); o.kept == nil && a.kept != nil {
+		if err = errors.Join(err, a.closeInside()); first && a.kept != nil {
 			err = errors.Join(err, a.kept.close())
 		}
 	}()
 	cfg := o.Config
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
-	a.queue = newQueue(o.busy)
+	a.queue = newQueue(o.former.busy)
 	if err := a.openTracer(); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
@@ -69,15 +68,15 @@ func OpenProcess(ctx context.Context, o ProcessOptions) (*Process, error) {
 	return p, nil
 }
 
-// open opens an app, of which some shards begin first.
-func (p *Process) open(ctx context.Context, cfg *config.Config, busy map[store.Key]bool) (*App, error) {
+// open opens an app, the one after former where that is not nil.
+func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) (*App, error) {
 	for _, w := range cfg.Warnings {
 		p.opts.Logger.Warn("warning about the configuration", "variable", w.Variable, "warning", w.Text)
 	}
 	if p.opts.Level != nil {
 		p.opts.Level.Set(cfg.LogLevel)
 	}
-	return Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, kept: p.kept, busy: busy})
+	return Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, former: former})
 }
 
 // openHTTP binds the port of the HTTP server. The error names the variable.
@@ -215,14 +214,14 @@ var errFormer = errors.New("the former configuration goes on")
 // replace closes the app that has ended, and opens one with another configuration.
 func (p *Process) replace(ctx context.Context, cfg *config.Config) error {
 	former := p.now.Load()
-	busy := busyShards(former.shards)
+	left := former.legacy()
 	if err := former.closeInside(); err != nil {
 		p.opts.Logger.Warn("not all was closed in order for the reload", "error", err)
 	}
-	_, err := p.open(ctx, cfg, busy)
+	_, err := p.open(ctx, cfg, left)
 	if err != nil {
 		cfg = former.opts.Config
-		if _, again := p.open(ctx, cfg, busy); again != nil {
+		if _, again := p.open(ctx, cfg, left); again != nil {
 			return errors.Join(err, again)
 		}
 		err = fmt.Errorf("%w: %w", errFormer, err)
@@ -243,10 +242,13 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 		return httpapi.Reloaded{}, err
 	}
 	defer release()
-	began := time.Now()
+	began, now := time.Now(), p.now.Load()
 	next, err := p.opts.Load()
 	if err == nil {
-		next, err = p.now.Load().opts.Config.Reloaded(next)
+		next, err = now.opts.Config.Reloaded(next)
+	}
+	if by := now.recovery.Progress().Superseded; by != nil {
+		err = fmt.Errorf("a reload does not take over from another bridge: end one of the two, and restart the one that is to go on: %w", by)
 	}
 	if err != nil {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))

@@ -9,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
 )
 
 // reloading is a process whose configuration is env at each reload.
@@ -193,5 +196,42 @@ func TestAShutdownDuringAReload(t *testing.T) {
 	}
 	if state := h.folded()["N"]; state != "one" || strings.Contains(h.log.String(), "the former one goes on") {
 		t.Errorf("N is %q", state)
+	}
+}
+
+// TestASupersededProcessIsReloaded: it does not take over from the bridge that has superseded it,
+// neither by a reload that is asked for then nor by one that was under way.
+func TestASupersededProcessIsReloaded(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "moves")
+	p := h.process()
+	t.Cleanup(start(t, p))
+	h.insert("d_0", "M", "one")
+	h.published("M", "one")
+	h.store = storememory.New()
+	h.start()
+	h.published("M", "one")
+	row := h.insert("d_1", "N", "two")
+	superseded := func() bool { return p.now.Load().recovery.Progress().Superseded != nil }
+	h.eventually("the first one is superseded", func() bool {
+		h.update("d_1", row, "N", time.Now().String())
+		return superseded()
+	})
+	if _, err := p.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "does not take over") || !errors.Is(err, catchup.ErrSuperseded) {
+		t.Errorf("a reload is answered %v", err)
+	}
+	one := reload{h.cfg, make(chan error, 1)}
+	p.reloads <- one
+	if err := <-one.done; err != nil {
+		t.Fatal(err)
+	}
+	h.update("d_1", row, "N", "last")
+	h.published("N", "last")
+	h.eventually("its streams are stopped", func() bool {
+		cause := p.Daemon().Status().Streams[0].Shards[0].Cause
+		return cause != nil && *cause == string(shard.CauseSuperseded)
+	})
+	if !superseded() || p.Daemon().Status().Epoch != 0 || h.app.recovery.Progress().Superseded != nil {
+		t.Error("it takes over")
 	}
 }

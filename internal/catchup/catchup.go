@@ -91,6 +91,9 @@ type Options struct {
 	Superseded func(error)
 	// Stopped is called when a stream stops that was ready.
 	Stopped func(stream string, err error)
+	// Over, where it is not nil, says that this process was superseded already: all streams are
+	// stopped, and nothing is read.
+	Over error
 	// Workers bounds how many TPs are read side by side. Defaults to 8.
 	Workers int
 	// ShortRound is how long the last round of Start takes at most. Defaults to 2 s.
@@ -161,7 +164,7 @@ func New(opts Options) *CatchUp {
 	c := &CatchUp{
 		opts: opts, committer: opts.Committer, streams: make(map[string]*stream),
 		slots: make(chan struct{}, opts.Workers), becoming: make(chan struct{}, 1),
-		known: opts.Image.Epoch,
+		known: opts.Image.Epoch, over: opts.Over,
 	}
 	c.registrar = registrar{opts: &c.opts, committer: c.committer, tps: make(map[string]*topicPartition), lost: func() {
 		if e := c.Epoch(); e != nil {
@@ -172,6 +175,9 @@ func New(opts Options) *CatchUp {
 		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
 			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
+		if c.over != nil {
+			s.stop(c.over)
+		}
 	}
 	return c
 }

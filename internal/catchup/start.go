@@ -21,6 +21,9 @@ import (
 // It returns when every stream is ready or has stopped. The error is the cause of ctx or that of
 // the store, or ErrStartAgain; what stops a stream is returned by Wait.
 func (c *CatchUp) Start(ctx context.Context) error {
+	if c.opts.Over != nil {
+		return nil
+	}
 	c.mu.Lock()
 	c.begun = time.Now()
 	c.mu.Unlock()
