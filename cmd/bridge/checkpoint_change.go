@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/terminal"
 )
@@ -71,6 +72,41 @@ func missing(moved progress.Moved) string {
 		return "1 id up to there stays missing"
 	}
 	return fmt.Sprintf("%d ids up to there stay missing", moved.Missing)
+}
+
+func checkpointMove(p *process) *cobra.Command {
+	c := newCommand("move <stream> <shard> <new-name>", "give the checkpoint of a table to its new name", checkpointDetails+`
+For a table of a release stream that has another name now, as with its source
+(shop.orders is a/shop.orders): it goes on with its position and its gaps, the
+ids that were not seen yet. It has to be the same table. Stop bridge with
+SIGTERM before. The former name has no checkpoint then; to go back, move it
+back.
+`)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stream, from, to := c.Context(), args[0], args[1], args[2]
+		var position uint64
+		err := p.withStore(ctx, false, stream, func(k *kept) error {
+			kind, err := p.kindOf(ctx, k, stream)
+			if err != nil {
+				return err
+			}
+			if kind != event.Release {
+				return fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", stream, stream, to)
+			}
+			now := time.Now()
+			batch, at, err := progress.Move{Stream: stream, From: from, To: to, Epoch: progress.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
+			if err != nil {
+				return err
+			}
+			position = at
+			return k.Apply(ctx, batch)
+		})
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps\n", stream, from, to, position))
+	}
+	return c
 }
 
 func checkpointReset(p *process) *cobra.Command {

@@ -168,6 +168,23 @@ func TestCheckpointsThatCannotBeOpened(t *testing.T) {
 	})
 }
 
+func TestCheckpointMove(t *testing.T) {
+	env, path := filled(t)
+	meaning := store.Meaning{Kind: "release", Table: "shop.t_1", ID: "id"}
+	putPart(t, path, other, append(gapsAt20(t, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20),
+		store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, &meaning)})...)
+	mustCall(t, env, exitFailed, "until the stream has caught up", "checkpoint move orders t_1 a/t_1")
+	mustCall(t, env, exitFine, "", "checkpoint set orders t_1 20")
+	mustCall(t, env, exitFailed, "has no checkpoint", "checkpoint move orders t_2 a/t_2")
+	mustCall(t, env, exitFailed, "checkpoint of its own, at id 20", "checkpoint move orders t_1 t_0")
+	mustCall(t, env, exitFine, "orders t_1: goes on as a/t_1 behind id 20, with its gaps", "checkpoint move orders t_1 a/t_1")
+	list := shown(t, env)
+	i := slices.IndexFunc(list, func(one checkpointView) bool { return one.Shard == "a/t_1" })
+	if i < 0 || list[i].ID != 20 || len(list[i].Gaps) != 2 || slices.ContainsFunc(list, func(one checkpointView) bool { return one.Shard == "t_1" }) {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestCheckpointSet(t *testing.T) {
 	t.Run("moves a shard and leaves what the bus has of it out", func(t *testing.T) {
 		env, path := filled(t)

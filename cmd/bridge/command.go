@@ -51,8 +51,8 @@ func (p *process) commands() *cobra.Command {
 	root.AddCommand(
 		run, demoCommand(p), initCommand(p), checkCommand(p), reloadCommand(p), reconcileCommand(p), verifyCommand(p), schemaCommand(p),
 		group("deadletter", "list the rows that the bus refused, or publish them", deadLetterDetails, deadLetterList(p), deadLetterResend(p)),
-		group("checkpoint", "show, set, reset or rebuild how far tables are published", checkpointDetails,
-			checkpointShow(p), checkpointSet(p), checkpointReset(p), checkpointRebuild(p)),
+		group("checkpoint", "show, set, move, reset or rebuild how far tables are published", checkpointDetails,
+			checkpointShow(p), checkpointSet(p), checkpointMove(p), checkpointReset(p), checkpointRebuild(p)),
 		statusCommand(p), tailCommand(p), healthCommand(p), versionCommand(p), completionCommand(p), manCommand(p), variablesTopic(),
 	)
 	return root

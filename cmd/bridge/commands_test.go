@@ -118,7 +118,7 @@ func TestCommands(t *testing.T) {
 		{"check --help", 0, "Usage:\n  bridge check [flags]\n\nFlags:\n      --json   print the findings as JSON", ""},
 		{"reconcile --help", 0, "Usage:\n  bridge reconcile [<stream> ...] [flags]\n", ""},
 		{"reconcile --dryrun", 2, "", "did you mean --dry-run? It takes --dry-run, --allow-deletes, --json"},
-		{"checkpoint", 2, "", "needs one of: show, set, reset"},
+		{"checkpoint", 2, "", "needs one of: show, set, move, reset"},
 		{"checkpoint set a b x", 2, "", "invalid ID"},
 		{"checkpoint reset", 2, "", "takes 1 argument, not 0"},
 	} {
@@ -207,7 +207,7 @@ func TestCompletion(t *testing.T) {
 	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
 		for line, want := range map[string]string{
 			"":                  "run demo init check reload reconcile verify schema deadletter checkpoint status tail health version completion man help",
-			"checkpoint ":       "show set reset rebuild",
+			"checkpoint ":       "show set move reset rebuild",
 			"help checkpoint s": "show set",
 			"completion ":       "bash zsh fish",
 			"demo --":           "--for --keep --env-file --help",

@@ -232,7 +232,7 @@ func (a *App) newRenamed() func(ctx context.Context, stream, table string) error
 	}
 	return func(ctx context.Context, stream, table string) error {
 		key := store.Key{Stream: stream, Shard: table}
-		if _, found, err := a.store.Progress(ctx, key); found || err != nil {
+		if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
 			return err
 		}
 		all, err := known[stream]()

@@ -10,12 +10,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/progress"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
@@ -270,13 +274,88 @@ func TestATableOfAnotherName(t *testing.T) {
 			s.cfg = named
 			s.restart(lost)
 			if why := s.stops("a/shop.t"); !strings.Contains(why, "was published as shop.t") || !strings.Contains(why, "BRIDGE_SOURCE_URL") ||
-				!strings.Contains(why, "bridge checkpoint set moves a/shop.t 3") {
+				!strings.Contains(why, "bridge checkpoint set moves a/shop.t 0") {
 				t.Error(why)
 			}
 			s.insert("b/shop.t", "bruno", "b goes on")
 			s.published("bruno", "b goes on")
 			if n := s.bus.Publishes() - was; n != 1 {
 				t.Errorf("%d publishes, want that of bruno: %s", n, s.history())
+			}
+			s.command(func(epoch uint64) (*store.Batch, error) {
+				b, _, err := progress.Set{Key: store.Key{Stream: "moves", Shard: "a/shop.t"}, Kind: event.Capability, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
+				return b, err
+			})
+			s.insert("a/shop.t", "agnes", "a goes on")
+			s.published("agnes", "a goes on")
+			s.reconciled()
+			if n := s.bus.Publishes() - was; n != 2 {
+				t.Errorf("%d publishes, want those of bruno and agnes: %s", n, s.history())
+			}
+		})
+	}
+}
+
+// command stops the bridge, changes its store, and starts it.
+func (s toyServers) command(batch func(epoch uint64) (*store.Batch, error)) {
+	s.t.Helper()
+	s.stop()
+	image, err := s.store.Load(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b, err := batch(progress.NextEpoch(&image, time.Now()))
+	if err == nil {
+		err = s.store.Apply(s.t.Context(), b)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
+// TestATableOfReleasesOfAnotherName: a table that gets a source goes on under its new name with the
+// rows that had not committed, and publishes no row once more; also when it is moved back.
+func TestATableOfReleasesOfAnotherName(t *testing.T) {
+	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServers(t)
+			releases := []string{"BRIDGE_STREAM_MOVES_KIND", "release", "BRIDGE_STREAM_MOVES_KEY", "", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toyserver:b"}
+			s.configure(append(releases, "BRIDGE_SOURCE_URL", "toyserver:a", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t")...)
+			unnamed := s.cfg
+			s.configure(append(releases, "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...)
+			named := s.cfg
+			s.cfg = unnamed
+			s.begun()
+			now := time.Now().UTC().Format("2006-01-02 15:04:05.000000")
+			open := s.tables["a/shop.t"].Open("olga", "is late", now)
+			later := s.tables["a/shop.t"].Open("otto", "is later", now)
+			s.insert("a/shop.t", "agnes", "after them")
+			s.eventually("agnes is saved", func() bool { return s.shard("shop.t").Position == 6 })
+			move := func(cfg *config.Config, from, to string) {
+				t.Helper()
+				s.cfg = cfg
+				s.restart(lost)
+				if why := s.stops(to); !strings.Contains(why, "bridge checkpoint move moves "+from+" "+to) || !strings.Contains(why, "bridge checkpoint set moves "+to+" 0") {
+					t.Error(why)
+				}
+				s.command(func(epoch uint64) (*store.Batch, error) {
+					b, _, err := progress.Move{Stream: "moves", From: from, To: to, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
+					return b, err
+				})
+			}
+			move(named, "shop.t", "a/shop.t")
+			s.tables["a/shop.t"].Commit(open)
+			s.published("olga", "is late")
+			s.insert("a/shop.t", "alma", "last")
+			s.published("alma", "last")
+			if !lost {
+				move(unnamed, "a/shop.t", "shop.t")
+			}
+			s.tables["a/shop.t"].Commit(later)
+			s.published("otto", "is later")
+			if n := len(s.bus.Messages("moves")); n != 10 {
+				t.Errorf("%d messages, want one of each row: %s", n, s.history())
 			}
 		})
 	}

@@ -142,8 +142,12 @@ func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 		}
 		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
 		if len(others) > 0 {
-			kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name))).
-				Says("where a table was renamed, go on after its position under the new name; see bridge checkpoint show").
+			f := kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name)))
+			if stream.Kind == event.Release {
+				f.Says("where a table was renamed, go on under the new name with its position and its gaps").Types("bridge checkpoint move %s %s <new name>", name, others[0])
+				continue
+			}
+			f.Says("where a table was renamed, go on after its position under the new name; see bridge checkpoint show").
 				Types("bridge checkpoint set %s <table> <id>", name)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 // FormerName returns a finding where a table that has no progress is known under a name with
 // another source, which the stream does not name any more; nil where it is not.
 func FormerName(s *config.Stream, table string, known map[store.Key]store.Progress) *inspect.Finding {
-	if _, has := known[store.Key{Stream: s.Name, Shard: table}]; has {
+	if known[store.Key{Stream: s.Name, Shard: table}].Started {
 		return nil
 	}
 	former := ""
-	for key := range known {
-		if key.Stream == s.Name && config.SameTable(key.Shard, table) && !slices.Contains(s.Tables, key.Shard) && (former == "" || key.Shard < former) {
+	for key, p := range known {
+		if key.Stream == s.Name && p.Started && config.SameTable(key.Shard, table) && !slices.Contains(s.Tables, key.Shard) && (former == "" || key.Shard < former) {
 			former = key.Shard
 		}
 	}
@@ -26,13 +26,16 @@ func FormerName(s *config.Stream, table string, known map[store.Key]store.Progre
 		return nil
 	}
 	var r inspect.Report
-	position, says := known[store.Key{Stream: s.Name, Shard: former}].Position, "to go on under the new name behind the rows that were published"
-	if s.Kind == event.Capability && len(s.Key) == 0 {
+	f := r.Add(inspect.Unsafe, inspect.CheckpointMeaning, table,
+		fmt.Sprintf("was published as %s, which %sTABLE does not name any more: under another name its rows would be published again, with other ids", former, config.StreamPrefix(s.Name)))
+	keep, all := "keep the former name ("+config.SourceHint(former)+"); or stop bridge, then ", fmt.Sprintf("bridge checkpoint set %s %s 0", s.Name, table)
+	switch {
+	case s.Kind == event.Release:
+		return f.Says("%s", keep+"to go on under the new name, where it is the same table, behind its rows and with its gaps; where it is another table, "+all+" publishes all its rows").
+			Types("bridge checkpoint move %s %s %s", s.Name, former, table)
+	case len(s.Key) == 0:
 		// Its entities belong to the former table.
-		position, says = 0, "to publish all its rows under the new name"
+		return f.Says("%s", keep+"to publish all its rows under the new name").Types("%s", all)
 	}
-	return r.Add(inspect.Unsafe, inspect.CheckpointMeaning, table,
-		fmt.Sprintf("was published as %s, which %sTABLE does not name any more: under another name its rows would be published again, with other ids", former, config.StreamPrefix(s.Name))).
-		Says("%s", "keep the former name ("+config.SourceHint(former)+"); or stop bridge, then "+says).
-		Types("bridge checkpoint set %s %s %d", s.Name, table, position)
+	return f.Says("%s", keep+"to have all its rows read again, and those published that have changed").Types("%s", all)
 }
