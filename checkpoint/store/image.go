@@ -90,7 +90,9 @@ const (
 	AbsentEntities
 	// MeaningPart: the [Meaning] of the progress, number 0.
 	MeaningPart
-	_
+	// Noted: messages that a former version has read while the shard ran, and that its progress
+	// lacks. None is written any more.
+	Noted
 	// SchemaPart: the [Schema] of the events published last, number 0.
 	SchemaPart
 	// LateEntities: the entities of late messages whose owners have not decided yet, one a part

@@ -339,7 +339,7 @@ func (k *Keeper) Status() []Status {
 }
 
 // copied are the kinds of parts that a copy has: all but those of a reconcile, which begins again.
-var copied = []store.Kind{store.Gaps, store.Ahead, store.Published, store.MeaningPart, store.SchemaPart}
+var copied = []store.Kind{store.Gaps, store.Ahead, store.Published, store.MeaningPart, store.Noted, store.SchemaPart}
 
 // read reads the content of a copy. Where the parts are too large, thin is true, and the copy has
 // of each shard what `bridge checkpoint rebuild` keeps: what START and commands have decided.

@@ -190,7 +190,7 @@ type Copy struct {
 }
 
 // replaced are the kinds of parts that a copy of a shard replaces.
-var replaced = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.SchemaPart}
+var replaced = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.Noted, store.SchemaPart}
 
 // restore puts into the store what it lacks of a copy: all where it has nothing of the stream, else
 // the shards about which the copy has a decision that the store does not know. Either is older than

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -63,7 +64,7 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 	}
 	change := store.ShardChange{
 		Key: c.Key, Progress: &after,
-		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities},
+		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.Noted},
 		Parts: []store.Part{{Kind: store.Ahead, Bytes: head{epoch: c.Epoch}.appendTo(nil)}},
 	}
 	if err := c.loosen(ctx, s, &change); err != nil {
@@ -76,6 +77,15 @@ func (c Set) Batch(ctx context.Context, s store.Store) (*store.Batch, Moved, err
 	case err != nil:
 		return nil, Moved{}, err
 	default:
+		// Damaged notes are left out: their rows are published again.
+		_, err := eachNoted(ctx, s, c.Key, func(row uint64, _ sink.Origin, state *sink.State) {
+			if state.Epoch >= before.Since && l.Missing(row) {
+				l.Fill(row, c.Now)
+			}
+		})
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			return nil, Moved{}, err
+		}
 		l.MoveTo(c.ID)
 		l.Unpublished(func(r source.Range) bool { moved.Missing += r.Last - r.First + 1; return true })
 		for _, chunk := range l.Changed() {

@@ -64,7 +64,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	p.opts = opts
 	if opts.Order == source.OrderNone {
 		p.head.rebuild = false
-		return p, nil
+		return p, p.noteSaved(ctx, s)
 	}
 	for one, err := range s.Parts(ctx, key, store.Ahead, 0) {
 		if err != nil {
@@ -89,7 +89,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 		p.skip, p.head.trust = saved.Floor, saved.Since > 0
 	}
 	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
-	return p, nil
+	return p, p.noteSaved(ctx, s)
 }
 
 // openLedger returns the ledger of a shard, an empty one where the store has none.
@@ -269,7 +269,7 @@ func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	saved := p.saved
 	saved.Saved = now
-	c := store.ShardChange{Key: p.key, Progress: &saved}
+	c := store.ShardChange{Key: p.key, Progress: &saved, Parts: slices.Clip(p.unsaved)}
 	if p.ledger == nil {
 		return c, nil
 	}
