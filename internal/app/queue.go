@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -10,13 +12,19 @@ import (
 	"example.org/bridge/internal/shard"
 )
 
-// queue has the shards that had rows before a reload begin first, and the others a few at a time:
-// so rows of a busy table wait for no more than a moment, however many tables there are. The zero
-// value has all begin at once.
+// queue has the shards that had rows before a reload begin first, and then the others of each
+// source a few at a time: so rows of a busy table wait for no more than a moment, however many
+// tables there are. The zero value has all begin at once.
 type queue struct {
-	busy map[store.Key]bool
-	// turns are of the others, closed when they may begin.
-	turns map[store.Key]chan struct{}
+	busy  map[store.Key]bool
+	lines map[*database]*line
+}
+
+// line has the shards of one source: others do not wait for one that is away.
+type line struct {
+	first []store.Key
+	// turns takes the others, each once its stream has caught up and its source was compared.
+	turns chan store.Key
 }
 
 const (
@@ -26,7 +34,7 @@ const (
 	beginsAtOnce = maxReads / 2
 )
 
-func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[store.Key]chan struct{})} }
+func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[*database]*line)} }
 
 // busyShards returns the shards that have published rows in this minute or the one before.
 func busyShards(shards []*shard.Shard) map[store.Key]bool {
@@ -41,36 +49,45 @@ func busyShards(shards []*shard.Shard) map[store.Key]bool {
 }
 
 // queued returns the recovery of a shard, which has it begin when it may.
-func (q *queue) queued(recovery shard.Recovery, key store.Key) shard.Recovery {
-	if len(q.busy) == 0 || q.busy[key] {
+func (q *queue) queued(recovery shard.Recovery, key store.Key, d *database) shard.Recovery {
+	if len(q.busy) == 0 {
 		return recovery
 	}
-	turn := make(chan struct{})
-	q.turns[key] = turn
-	return queued{recovery, turn}
+	if q.lines[d] == nil {
+		q.lines[d] = &line{turns: make(chan store.Key)}
+	}
+	if q.busy[key] {
+		q.lines[d].first = append(q.lines[d].first, key)
+		return recovery
+	}
+	return &queued{Recovery: recovery, key: key, turns: q.lines[d].turns}
 }
 
-// begin lets the shards begin that wait for their turn.
+// begin lets the shards begin that wait for their turn, until ctx ends.
 func (q *queue) begin(ctx context.Context, shards []*shard.Shard) {
+	all := make(map[store.Key]*shard.Shard, len(shards))
+	for _, sh := range shards {
+		all[keyOf(sh)] = sh
+	}
+	var lines sync.WaitGroup
+	for _, l := range q.lines {
+		lines.Go(func() { l.begin(ctx, all) })
+	}
+	lines.Wait()
+}
+
+func (l *line) begin(ctx context.Context, all map[store.Key]*shard.Shard) {
 	var begins []*shard.Shard
-	for _, sh := range shards {
-		if q.turns[keyOf(sh)] == nil {
-			begins = append(begins, sh)
-		}
+	for _, key := range l.first {
+		begins = append(begins, all[key])
 	}
-	if len(q.turns) == 0 || awaitFewer(ctx, &begins, 1) != nil {
-		return
-	}
-	for _, sh := range shards {
-		turn := q.turns[keyOf(sh)]
-		if turn == nil {
-			continue
-		}
-		if awaitFewer(ctx, &begins, beginsAtOnce) != nil {
+	for most := 1; awaitFewer(ctx, &begins, most) == nil; most = beginsAtOnce {
+		select {
+		case key := <-l.turns:
+			begins = append(begins, all[key])
+		case <-ctx.Done():
 			return
 		}
-		close(turn)
-		begins = append(begins, sh)
 	}
 }
 
@@ -100,14 +117,20 @@ func keyOf(sh *shard.Shard) store.Key {
 // queued is the recovery of a shard that begins when it is its turn.
 type queued struct {
 	shard.Recovery
-	turn <-chan struct{}
+	key   store.Key
+	turns chan<- store.Key
+	begun atomic.Bool
 }
 
 // Wait implements shard.Recovery.
-func (q queued) Wait(ctx context.Context, stream string) error {
+func (q *queued) Wait(ctx context.Context, stream string) error {
+	if err := q.Recovery.Wait(ctx, stream); err != nil || q.begun.Load() {
+		return err
+	}
 	select {
-	case <-q.turn:
-		return q.Recovery.Wait(ctx, stream)
+	case q.turns <- q.key:
+		q.begun.Store(true)
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -171,7 +171,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Reader:          p.reader,
 		Store:           p.store,
 		Committer:       p.committer,
-		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}),
+		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}, db),
 		Decided:         decided,
 		Newest:          newestOf(cfg, s.Stream, table, p),
 		Feed:            s.feed,
