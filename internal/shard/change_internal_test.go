@@ -1,9 +1,12 @@
 package shard
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"reflect"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 // runs has a shard run.
 func (f *lateFeed) runs(shard string) {
 	f.t.Helper()
-	if _, _, err := f.begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict}, 0); err != nil {
+	if _, _, err := f.begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 0); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -129,5 +132,54 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 	}
 	if !again.state("b").progress.Ahead(7) {
 		t.Error("the row of b was not taken in")
+	}
+}
+
+// unreadStore is a store of which a part of a ledger cannot be read once.
+type unreadStore struct {
+	store.Store
+	faults int
+}
+
+func (s *unreadStore) Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
+	if key.Shard == "a" && kind == store.Gaps && from > 0 && s.faults > 0 {
+		s.faults--
+		return func(yield func(store.Part, error) bool) { yield(store.Part{}, syscall.EIO) }
+	}
+	return s.Store.Parts(ctx, key, kind, from)
+}
+
+// TestAPartThatIsUnreadOnce: facts of a running shard wait and are tried again, its next attempt
+// begins with what the store has, and the stream with its other shards goes on.
+func TestAPartThatIsUnreadOnce(t *testing.T) {
+	kept := &unreadStore{Store: memory.New()}
+	f := newLateFeed(t, kept, 0)
+	f.runs("a")
+	f.runs("b")
+	r := &Read{Shard: "a", Read: progress.Read{At: time.Now(), Now: time.Now()}}
+	for r.Through = 0; r.Through < 3_000_000; r.Through += 3 {
+		r.Passed = append(r.Passed, r.Through+3)
+	}
+	if err := f.acknowledged(r, f.apply); err != nil {
+		t.Fatal(err)
+	}
+	kept.faults = 1
+	if err := f.Apply(t.Context(), facts("a", 50), f.apply); !errors.Is(err, store.ErrOutage) {
+		t.Fatalf("the error is %v", err)
+	}
+	if err := f.Apply(t.Context(), facts("a", 50), f.apply); err != nil || kept.faults > 0 {
+		t.Fatal(err, kept.faults)
+	}
+	if err := f.acknowledged(through("b", 100), f.apply); err != nil {
+		t.Error(err)
+	}
+	if err := f.acknowledged(through("a", 1), f.apply); !errors.Is(err, catchup.ErrReadBack) {
+		t.Errorf("the error of the batch is %v", err)
+	}
+	f.end("a")
+	f.runs("a")
+	l := f.state("a").progress.Ledger()
+	if l.Missing(50) || !l.Missing(49) || l.Position() != r.Through {
+		t.Errorf("position %d, missing: 49 %t, 50 %t", l.Position(), l.Missing(49), l.Missing(50))
 	}
 }

@@ -218,6 +218,9 @@ func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
 		return nil, fmt.Errorf("%w: a batch of %s waits for it", store.ErrOutage, name)
 	}
 	if err := c.feed.open(ctx, name, s); err != nil {
+		if s.running {
+			err = reopen(err, c.read != nil)
+		}
 		return nil, err
 	}
 	c.touched[name] = s
@@ -236,9 +239,23 @@ func (c *change) make() error {
 		} else {
 			one, err = s.flush(now)
 		}
-		c.Shards, errs = append(c.Shards, one), append(errs, err)
+		c.Shards, errs = append(c.Shards, one), append(errs, reopen(err, c.read != nil))
 	}
 	return errors.Join(errs...)
+}
+
+// reopen returns what an error of the progress of a shard that runs means: unless that is damaged,
+// the next attempt opens it again for a batch, and the next try for facts.
+func reopen(err error, batch bool) error {
+	switch {
+	case err == nil || permanent(err):
+		return err
+	case errors.Is(err, ledger.ErrDamaged) || errors.Is(err, progress.ErrDamaged) || errors.Is(err, catchup.ErrReadBack):
+		return err
+	case batch:
+		return fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrOutage, err)
 }
 
 func (c *change) commit(commit func(*store.Batch) error) error {
@@ -248,8 +265,8 @@ func (c *change) commit(commit func(*store.Batch) error) error {
 }
 
 // end ends the change, which was committed, or was not for an error or, where that is nil, a panic.
-// Of a shard that runs the progress stays behind an error: what it has taken in is true of the bus.
-// That of a batch whose outcome is unknown may not be.
+// Of a shard that runs the progress stays behind an error, unless a part of it could not be read:
+// what it has taken in is true of the bus. That of a batch whose outcome is unknown may not be.
 func (c *change) end(err error) {
 	for name, s := range c.touched {
 		batch := c.read != nil && name == c.read.Shard
@@ -257,7 +274,7 @@ func (c *change) end(err error) {
 		case c.committed:
 			s.saved(c.read)
 		case batch && errors.Is(err, store.ErrOutage):
-		case batch || !s.running || err == nil:
+		case batch || !s.running || err == nil || s.failed():
 			s.progress, s.waits = nil, nil
 			s.dropped.Store(s.running)
 		}

@@ -208,7 +208,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	defer g.lock()()
 	p := g.progress
 	if err := p.Err(); err != nil {
-		return g.opts.damaged(err)
+		return g.opts.damaged(reopen(err, true))
 	}
 	b.last = max(p.Position(), b.through)
 	b.floor, b.since = p.Floor(), p.Since()

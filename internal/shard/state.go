@@ -96,6 +96,13 @@ func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
 	return c, err
 }
 
+// failed reports whether a part of the progress could not be read.
+func (s *shardState) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.progress.Err() != nil
+}
+
 // errDropped ends an attempt: the next one begins with what the store has.
 var errDropped = fmt.Errorf("the progress of the shard is opened again: %w", catchup.ErrReadBack)
 
