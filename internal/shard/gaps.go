@@ -273,6 +273,12 @@ func (g *gaps) position() uint64 {
 	return g.progress.Position()
 }
 
+// cursor returns the position of the second cursor, as of the last batch.
+func (g *gaps) cursor() source.Cursor {
+	defer g.lock()()
+	return g.progress.Cursor()
+}
+
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
 func (g *gaps) ahead(id uint64) bool {
 	defer g.lock()()
