@@ -122,6 +122,32 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 	}
 }
 
+// panickingSink stores the messages of the first shard and panics. It tells no offsets of others.
+type panickingSink struct{ sink.Sink }
+
+func (s panickingSink) Publish(ctx context.Context, messages []sink.Message) (sink.Outcome, error) {
+	out, err := silentSink(s).Publish(ctx, messages)
+	if messages[0].Shard == shardNames[0] {
+		defect()
+	}
+	return out, err
+}
+
+// TestAPanicLeavesNothingInFlight: what a shard that panicked had sent has an unknown outcome. A
+// reader that meets it on behalf of another shard does not wait for it (rule 4).
+func TestAPanicLeavesNothingInFlight(t *testing.T) {
+	instantly(t, "of two shards", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.second = newViewBench(t, false).table
+		b.sink = panickingSink{b.bus}
+		b.table.Insert("a", "1", "0")
+		s, _ := b.run(t)
+		eventually(t, "the shard stops", func() bool { return s.Status().State == shard.Stopped })
+		b.second.Insert("b", "1", "0")
+		eventually(t, "the other one goes on", func() bool { return b.positionOf(t, shardNames[1]) == 1 })
+	})
+}
+
 // insertRows commits n rows, all older than any window, of a capability stream where view says so.
 func (b *bench) insertRows(n int, view bool) {
 	if !view {

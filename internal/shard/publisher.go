@@ -59,6 +59,8 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	first := p.stamper.stamp(p.epoch, b)
 	p.opts.Committer.Sending(first, uint64(len(b.messages)))
+	// However this ends: readers wait for the outcome.
+	defer p.opts.Committer.Unknown(first)
 	started := time.Now()
 	traces := p.opts.Tracer != nil
 	var traced tracing.Span
@@ -73,7 +75,6 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		traced.End(err)
 	}
 	if err != nil {
-		p.opts.Committer.Unknown(first)
 		return &unresolvedError{err}
 	}
 	p.opts.Metrics.publish.WithLabelValues(p.opts.Stream).Observe(time.Since(started).Seconds())
@@ -205,7 +206,6 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	})
 	r.opts.Metrics.saved(r.opts.Stream, began)
 	if err != nil {
-		r.opts.Committer.Unknown(first)
 		damaged := r.opts.damaged(err)
 		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
 			return damaged
