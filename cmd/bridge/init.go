@@ -22,9 +22,9 @@ import (
 func initCommand(p *process) *cobra.Command {
 	c := newCommand("init <url> [<table>]", "ask a database about a table, write a file of variables", `
 It reads the columns and indexes of the table and writes a commented file of
-variables for it: the id, KEY by a unique index, CREATED and MODIFIED by type
-and name, and the kind of stream that fits. Look it through: names do not tell
-everything. Without a table it lists the tables of the database. The URL is as
+variables for a capability stream of it: the id, KEY by a unique index, CREATED
+and MODIFIED by type and name. Look it through: names do not tell everything,
+and whether rows ever change does not show. Without a table it lists the tables of the database. The URL is as
 BRIDGE_SOURCE_URL: mysql://user:password@host:port/database or sqlite:file.db.
 
 The file holds the URL, so only its owner may read it. A file that is there is
@@ -105,7 +105,7 @@ func (p *process) writeInit(ctx context.Context, url, table, path string) error 
 	if err := p.createInit(path, draft); err != nil {
 		return err
 	}
-	about := terminal.Wrap(fmt.Sprintf("%s has a %s stream %s of the table %s. Look it through, then type:", path, draft.kind, draft.stream, terminal.Visible(table)), 0)
+	about := terminal.Wrap(fmt.Sprintf("%s has a capability stream %s of the table %s. Look it through, then type:", path, draft.stream, terminal.Visible(table)), 0)
 	return p.print(fmt.Sprintf("%s\n\n  bridge check --env-file %s\n  bridge run --env-file %[2]s\n", about, path))
 }
 
@@ -130,19 +130,15 @@ func (p *process) createInit(path string, d *draft) error {
 
 // draft is a file of variables for one stream.
 type draft struct {
-	stream, table, kind string
-	d                   *source.Description
-	text                strings.Builder
+	stream, table string
+	d             *source.Description
+	text          strings.Builder
 	// err is the first value that a file cannot hold.
 	err error
 }
 
 func newDraft(url, table string, d *source.Description) *draft {
-	f := &draft{stream: streamNameOf(table), table: table, d: d, kind: "release"}
-	why := "The table has neither a unique key beside its id nor a time of changes, so its rows look like facts."
-	if d.Key != nil || d.Modified != "" {
-		f.kind, why = "capability", "The table has a unique key or a time of changes, so its rows look like states."
-	}
+	f := &draft{stream: streamNameOf(table), table: table, d: d}
 	f.comment("Written by bridge init: look it through, then type bridge check --env-file with this file. " +
 		"bridge help variables lists all variables, config.example.env explains them.")
 	f.comment("The database. bridge needs SELECT and nothing else. The URL may hold a password.")
@@ -153,13 +149,16 @@ func newDraft(url, table string, d *source.Description) *draft {
 	f.comment("The streams, with commas between. The variables below are those of this one.")
 	f.set("BRIDGE_STREAMS", f.stream)
 	f.ofStream("The table. A list with commas or a range t_{0..63} is a stream of several.", "TABLE", table)
-	f.ofStream("capability: a row is the state of an entity, which updates change. release: a row is a fact. "+why, "KIND", f.kind)
+	// Nothing in a table proves that its rows never change, and release would lose their changes.
+	f.ofStream("capability: a row is the state of an entity; updates and deletes are published. release: a row is a fact "+
+		"that never changes; updates and deletes are not published. The database does not say which. bridge init "+
+		"takes capability, which loses neither: write release if no row is ever updated or deleted.", "KIND", "capability")
 	f.ofStream("The integer by which rows come.", "ID", d.ID)
 	if !d.Numbered {
 		f.comment("The database does not hand this id out. If ids do not come one after the other, say in which order: " +
 			"segmented where writers hold blocks of ids, none where they have no order.\n" + f.name("ID_ORDER") + "=segmented")
 	}
-	if f.kind == "capability" && d.Key != nil {
+	if d.Key != nil {
 		f.ofStream("The columns that identify the entity: a unique index has them. Without KEY it is the id.", "KEY", d.Key...)
 	}
 	if d.Created != "" {
@@ -175,7 +174,7 @@ func newDraft(url, table string, d *source.Description) *draft {
 		}
 		f.ofStream(about, "MODIFIED", d.Modified)
 	}
-	if d.Deleted != "" && f.kind == "capability" {
+	if d.Deleted != "" {
 		f.comment("Does this column say by any value but NULL, 0 and the like that a row is deleted? Then:\n" +
 			f.name("DELETED") + "=" + terminal.Visible(d.Deleted))
 	}
@@ -254,10 +253,7 @@ func (f *draft) check(path string, secrets *config.Redactor) error {
 	}
 	s := &cfg.Streams[0]
 	got := []string{strings.Join(s.Tables, "\n"), s.ID, s.Created, s.Modified, strings.Join(s.Key, "\n")}
-	want := []string{f.table, f.d.ID, f.d.Created, f.d.Modified, ""}
-	if f.kind == "capability" {
-		want[4] = strings.Join(f.d.Key, "\n")
-	}
+	want := []string{f.table, f.d.ID, f.d.Created, f.d.Modified, strings.Join(f.d.Key, "\n")}
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("%s has a name that a variable cannot hold, such as one with a comma, a brace or a slash: rename it, or read it from a view", terminal.Visible(f.table))
 	}

@@ -94,15 +94,21 @@ func TestInitOfSQLite(t *testing.T) {
 	plays(t, url, exec, map[string]initCase{
 		"states": {"CREATE TABLE stock (id INTEGER PRIMARY KEY AUTOINCREMENT, region TEXT NOT NULL, sku TEXT NOT NULL, note TEXT UNIQUE, created_at TEXT, updated_at INTEGER, updated_by TEXT, is_deleted INT, UNIQUE (region, sku))",
 			"stock", "stock", map[string]string{"TABLE": "stock", "KIND": "capability", "ID": "id", "KEY": "region,sku", "CREATED": "created_at", "MODIFIED": "updated_at"}, ""},
-		"facts": {"CREATE TABLE [Order Log] (seq INTEGER PRIMARY KEY, line TEXT, insert_time TEXT)", "Order Log", "order_log",
-			map[string]string{"TABLE": "'Order Log'", "KIND": "release", "ID": "seq", "CREATED": "insert_time"}, ""},
-		"a name with a quote":        {`CREATE TABLE "it's" (id INTEGER PRIMARY KEY)`, "it's", "it_s", map[string]string{"TABLE": `"it's"`, "KIND": "release", "ID": "id"}, ""},
-		"a name that a shell obeys":  {"CREATE TABLE \"$(id)`x`;#\" (id INTEGER PRIMARY KEY)", "$(id)`x`;#", "id_x", map[string]string{"TABLE": "'$(id)`x`;#'", "KIND": "release", "ID": "id"}, ""},
+		"a table with nothing but an id": {"CREATE TABLE account (id INTEGER PRIMARY KEY, owner TEXT, balance INT)", "account", "account",
+			map[string]string{"TABLE": "account", "KIND": "capability", "ID": "id"}, ""},
+		"times of something else": {"CREATE TABLE rate (id INTEGER PRIMARY KEY, exchange_date TEXT, next_update_at TEXT, update_due_date TEXT, price_updated_at TEXT)", "rate", "rate",
+			map[string]string{"TABLE": "rate", "KIND": "capability", "ID": "id"}, ""},
+		"a name in camel case": {"CREATE TABLE camel (id INTEGER PRIMARY KEY, exchangeDate TEXT, DataChange_LastTime TEXT)", "camel", "camel",
+			map[string]string{"TABLE": "camel", "KIND": "capability", "ID": "id", "MODIFIED": "DataChange_LastTime"}, ""},
+		"a log": {"CREATE TABLE [Order Log] (seq INTEGER PRIMARY KEY, line TEXT, insert_time TEXT)", "Order Log", "order_log",
+			map[string]string{"TABLE": "'Order Log'", "KIND": "capability", "ID": "seq", "CREATED": "insert_time"}, ""},
+		"a name with a quote":        {`CREATE TABLE "it's" (id INTEGER PRIMARY KEY)`, "it's", "it_s", map[string]string{"TABLE": `"it's"`, "KIND": "capability", "ID": "id"}, ""},
+		"a name that a shell obeys":  {"CREATE TABLE \"$(id)`x`;#\" (id INTEGER PRIMARY KEY)", "$(id)`x`;#", "id_x", map[string]string{"TABLE": "'$(id)`x`;#'", "KIND": "capability", "ID": "id"}, ""},
 		"a name with both":           {`CREATE TABLE "'$(id)'" (id INTEGER PRIMARY KEY)`, "'$(id)'", "", nil, "a file of variables cannot hold"},
 		"a name with a line":         {"CREATE TABLE \"a\nBRIDGE_X=1\" (id INTEGER PRIMARY KEY)", "a\nBRIDGE_X=1", "", nil, "a file of variables cannot hold"},
 		"a name with a comma":        {`CREATE TABLE "a,b" (id INTEGER PRIMARY KEY)`, "a,b", "", nil, "a name that a variable cannot hold"},
 		"a column with a comma":      {`CREATE TABLE c (id INTEGER PRIMARY KEY, "x,y" TEXT NOT NULL UNIQUE)`, "c", "", nil, "a name that a variable cannot hold"},
-		"no letters":                 {`CREATE TABLE "+" (id INTEGER PRIMARY KEY)`, "+", "stream", map[string]string{"TABLE": "+", "KIND": "release", "ID": "id"}, ""},
+		"no letters":                 {`CREATE TABLE "+" (id INTEGER PRIMARY KEY)`, "+", "stream", map[string]string{"TABLE": "+", "KIND": "capability", "ID": "id"}, ""},
 		"a table without an integer": {"CREATE TABLE n (x TEXT UNIQUE)", "n", "", nil, "n has no integer column that a unique index covers alone"},
 		"a view":                     {"CREATE VIEW v AS SELECT 1 AS id", "v", "", nil, "v has no integer column"},
 		"a table that is not there":  {"SELECT 1", "none", "", nil, "missing in the source"},
@@ -128,14 +134,16 @@ func TestInitOfMariaDB(t *testing.T) {
 	plays(t, url, exec, map[string]initCase{
 		"states": {"CREATE TABLE " + database + ".stock (id BIGINT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(20) NOT NULL, old_no INT UNIQUE, gmt_create DATETIME NOT NULL, changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, deleted_at DATETIME, UNIQUE (sku), KEY (changed))",
 			"stock", "stock", map[string]string{"TABLE": "stock", "KIND": "capability", "ID": "id", "KEY": "sku", "CREATED": "gmt_create", "MODIFIED": "changed"}, ""},
-		"facts, with another number": {"CREATE TABLE " + database + ".Log (n INT NOT NULL, seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, day DATE NOT NULL, PRIMARY KEY (seq, day))",
-			"Log", "log", map[string]string{"TABLE": "Log", "KIND": "release", "ID": "seq"}, ""},
-		"a hostile name":    {"CREATE TABLE " + database + ".`$(x)``; #\"` (id INT NOT NULL PRIMARY KEY)", "$(x)`; #\"", "x", map[string]string{"TABLE": "'$(x)`; #\"'", "KIND": "release", "ID": "id"}, ""},
-		"with its database": {"CREATE TABLE " + database + ".orders (id INT AUTO_INCREMENT PRIMARY KEY)", database + ".orders", "orders", map[string]string{"TABLE": database + ".orders", "KIND": "release", "ID": "id"}, ""},
+		"the database knows better than names": {"CREATE TABLE " + database + ".fx (id INT AUTO_INCREMENT PRIMARY KEY, updated_at DATETIME, seen TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, KEY (seen))",
+			"fx", "fx", map[string]string{"TABLE": "fx", "KIND": "capability", "ID": "id", "MODIFIED": "seen"}, ""},
+		"with another number": {"CREATE TABLE " + database + ".Log (n INT NOT NULL, seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, day DATE NOT NULL, PRIMARY KEY (seq, day))",
+			"Log", "log", map[string]string{"TABLE": "Log", "KIND": "capability", "ID": "seq"}, ""},
+		"a hostile name":    {"CREATE TABLE " + database + ".`$(x)``; #\"` (id INT NOT NULL PRIMARY KEY)", "$(x)`; #\"", "x", map[string]string{"TABLE": "'$(x)`; #\"'", "KIND": "capability", "ID": "id"}, ""},
+		"with its database": {"CREATE TABLE " + database + ".orders (id INT AUTO_INCREMENT PRIMARY KEY)", database + ".orders", "orders", map[string]string{"TABLE": database + ".orders", "KIND": "capability", "ID": "id"}, ""},
 		"a missing table":   {"SELECT 1", "none", "", nil, "none"},
 	})
 	got := mustCall(t, settingsOf{}, exitFine, "Name one of them", "init "+url)
-	if !strings.HasPrefix(got.out, "$(x)`; #\"\nLog\norders\nstock\n") {
+	if !strings.HasPrefix(got.out, "$(x)`; #\"\nfx\nLog\norders\nstock\n") {
 		t.Errorf("lists %s", got.out)
 	}
 	wrong := outcome{}.call(settingsOf{}, "init", strings.Replace(url, "@", "hunter2@", 1), "stock")

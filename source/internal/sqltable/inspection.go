@@ -3,6 +3,7 @@ package sqltable
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -245,16 +246,16 @@ func (t *Inspection) checkNoModified() {
 	}
 }
 
-// saysChange reports whether a column is named after the time of changes, as gmt_modified,
-// updateTime and DataChange_LastTime are, and created_at and changed_by are not.
-func saysChange(name string) bool {
-	name = strings.ToLower(name)
-	any := func(is func(s, word string) bool, words ...string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return is(name, word) })
-	}
-	return any(strings.Contains, "modif", "updat", "chang", "mtime", "last_edit", "lastedit") && !any(strings.Contains, "creat") &&
-		any(strings.HasSuffix, "at", "time", "ts", "on", "date", "stamp", "modified", "updated", "changed", "edit")
-}
+// saysChange reports whether a column is named after the time of the last change of its row, as
+// gmt_modified, updateTime and DataChange_LastTime are. The whole name has to say so:
+// price_updated_at and next_update_at are times of something else.
+func saysChange(name string) bool { return changeName.MatchString(strings.ToLower(name)) }
+
+// changeName matches names in lower case, with or without _ between their words.
+var changeName = regexp.MustCompile(`^(?:(?:last|gmt|utc|data|row|record|date|time|ts)_?)*(?:mtime` +
+	`|(?:modified|updated|changed|edited)(?:_?(?:last|at|on|time|date|ts|stamp|utc))*` +
+	`|(?:modify|modification|update|change|edit)(?:_?(?:last|at|on|time|date|ts|stamp|utc))+` +
+	`|(?:last|gmt)_?(?:modify|modification|update|change|edit))$`)
 
 // CheckFilter adds what the database finds wrong with the condition on rows; err is returned.
 func (t *Inspection) CheckFilter(fault string, err error) error {
