@@ -20,15 +20,21 @@ import (
 )
 
 func initCommand(p *process) *cobra.Command {
-	c := newCommand("init <url> [<table>]", "ask a database about a table, write a file of variables", `
+	c := newCommand("init [<url>] [<table>]", "ask a database about a table, write a file of variables", `
 It reads the columns and indexes of the table and writes a commented file of
 variables for a capability stream of it: the id, KEY by a unique index, CREATED
 and MODIFIED by type and name. Look it through: names do not tell everything,
-and whether rows ever change does not show. Without a table it lists the tables of the database. The URL is as
-BRIDGE_SOURCE_URL: mysql://user:password@host:port/database or sqlite:file.db.
+and whether rows ever change does not show. Without a table it lists the tables
+of the database.
 
-The file holds the URL, so only its owner may read it. A file that is there is
-left alone.
+Without a URL the database is that of BRIDGE_SOURCE_URL or
+BRIDGE_SOURCE_URL_FILE, from the environment or --env-file. Give a password so:
+others on the host can see the words of a command.
+
+  BRIDGE_SOURCE_URL_FILE=url.txt bridge init <table>
+
+The file that is written holds the URL or names its file, and only its owner may
+read it. A file that is there is left alone.
 
 Exit status: 0 when the file is written or the tables are listed, 1 when the
 database cannot be asked, the table fits no stream or the file is there, 2 when
@@ -36,18 +42,50 @@ the URL is wrong.
 `)
 	out := c.Flags().String("out", "bridge.env", "the `FILE` to write")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			return p.listTables(c.Context(), args[0])
+		var url, table string
+		if len(args) > 0 && urlStart.MatchString(args[0]) {
+			url, args = args[0], args[1:]
 		}
-		return p.writeInit(c.Context(), args[0], args[1], *out)
+		switch len(args) {
+		case 0:
+			return p.listTables(c.Context(), url)
+		case 1:
+			table = args[0]
+		default:
+			return usageErrorf("%s is not a URL: %s", terminal.Visible(args[0]), c.UseLine())
+		}
+		return p.writeInit(c.Context(), url, table, *out)
 	}
 	return c
 }
 
-// describer opens the database of a URL.
-func (p *process) describer(url string) (source.Source, source.Describer, error) {
+// urlStart tells a URL from a table.
+var urlStart = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
+
+// database returns a variable that says where the database is, as NAME=value: that of the URL, or
+// if it is empty that of the environment or its file.
+func (p *process) database(url string) (string, error) {
+	if url != "" {
+		return sourceURL + "=" + url, nil
+	}
+	environ, err := p.variables()
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range slices.Backward(environ) {
+		if name, _, _ := strings.Cut(entry, "="); name == sourceURL || name == sourceURL+"_FILE" {
+			return entry, nil
+		}
+	}
+	return "", usageErrorf("which database? Set BRIDGE_SOURCE_URL_FILE or BRIDGE_SOURCE_URL, or begin with the URL: bridge init <url> <table>")
+}
+
+const sourceURL = "BRIDGE_SOURCE_URL"
+
+// describer opens a database; the variable is that of p.database.
+func (p *process) describer(variable string) (source.Source, source.Describer, error) {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool { return strings.HasPrefix(entry, "BRIDGE_") })
-	cfg, err := config.Load(append(environ, "BRIDGE_SOURCE_URL="+url, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), p.secrets)
+	cfg, err := config.Load(append(environ, variable, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), p.secrets)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +101,11 @@ func (p *process) describer(url string) (source.Source, source.Describer, error)
 }
 
 func (p *process) listTables(ctx context.Context, url string) error {
-	from, asked, err := p.describer(url)
+	variable, err := p.database(url)
+	if err != nil {
+		return err
+	}
+	from, asked, err := p.describer(variable)
 	if err != nil {
 		return err
 	}
@@ -74,7 +116,11 @@ func (p *process) listTables(ctx context.Context, url string) error {
 	if len(names) == 0 {
 		return errors.New("the database has no table that this login may see")
 	}
-	return p.print(strings.Join(visible(names), "\n") + "\n\nName one of them: bridge init <url> <table>\n")
+	command := "bridge init <url> <table>"
+	if url == "" {
+		command = "bridge init <table>"
+	}
+	return p.print(strings.Join(visible(names), "\n") + "\n\nName one of them: " + command + "\n")
 }
 
 func visible(names []string) []string {
@@ -87,7 +133,11 @@ func visible(names []string) []string {
 
 // writeInit writes a file of variables for a table.
 func (p *process) writeInit(ctx context.Context, url, table, path string) error {
-	from, asked, err := p.describer(url)
+	variable, err := p.database(url)
+	if err != nil {
+		return err
+	}
+	from, asked, err := p.describer(variable)
 	if err != nil {
 		return err
 	}
@@ -98,7 +148,7 @@ func (p *process) writeInit(ctx context.Context, url, table, path string) error 
 	if d.ID == "" {
 		return fmt.Errorf("%w: %s has no integer column that a unique index covers alone and that is NOT NULL: bridge tails by such an id", source.ErrUnfit, terminal.Visible(table))
 	}
-	draft := newDraft(url, table, &d)
+	draft := newDraft(variable, table, &d)
 	if draft.err != nil {
 		return draft.err
 	}
@@ -137,12 +187,14 @@ type draft struct {
 	err error
 }
 
-func newDraft(url, table string, d *source.Description) *draft {
+// newDraft drafts a stream of a table of the database that a variable names.
+func newDraft(database, table string, d *source.Description) *draft {
 	f := &draft{stream: streamNameOf(table), table: table, d: d}
 	f.comment("Written by bridge init: look it through, then type bridge check --env-file with this file. " +
 		"bridge help variables lists all variables, config.example.env explains them.")
 	f.comment("The database. bridge needs SELECT and nothing else. The URL may hold a password.")
-	f.set("BRIDGE_SOURCE_URL", url)
+	name, value, _ := strings.Cut(database, "=")
+	f.set(name, value)
 	f.comment("The bus. embedded: is a NATS server inside bridge, to try it. Others, the second with BRIDGE_NATS_STREAM:\n" +
 		"BRIDGE_SINK_URL=kafka://kafka-1.example.com:9092\nBRIDGE_SINK_URL=nats://nats-1.example.com:4222")
 	f.set("BRIDGE_SINK_URL", "embedded:")

@@ -118,6 +118,55 @@ func TestInitOfSQLite(t *testing.T) {
 	mustCall(t, settingsOf{}, exitFailed, "file", "init sqlite:"+file+".none t")
 }
 
+// TestInitWithoutAURLInTheCommand keeps a password out of the list of processes.
+func TestInitWithoutAURLInTheCommand(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shop.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE stock (id INTEGER PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	url, secret, env := "sqlite:"+file, filepath.Join(dir, "url"), filepath.Join(dir, "env")
+	for path, text := range map[string]string{secret: url + "\n", env: "BRIDGE_SOURCE_URL_FILE=" + secret + "\nBRIDGE_STREAMS=x\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		set              settingsOf
+		flags            []string
+		written, pointed string
+	}{
+		"a file":              {settingsOf{"BRIDGE_SOURCE_URL_FILE": secret}, nil, "", secret},
+		"the environment":     {settingsOf{"BRIDGE_SOURCE_URL": url}, nil, url, ""},
+		"a file of variables": {settingsOf{}, []string{"--env-file", env}, "", secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "made.env")
+			if got := (outcome{}).call(c.set, append([]string{"init", "--out", path, "stock"}, c.flags...)...); got.status != exitFine {
+				t.Fatalf("%+v", got)
+			}
+			set := initialized(t, path)
+			if set["BRIDGE_SOURCE_URL"] != c.written || set["BRIDGE_SOURCE_URL_FILE"] != c.pointed {
+				t.Errorf("the file has %v", set)
+			}
+			if got := (outcome{}).call(settingsOf{}, "check", "--env-file", path); got.status != exitFine {
+				t.Errorf("bridge check: %+v", got)
+			}
+			got := outcome{}.call(c.set, append([]string{"init"}, c.flags...)...)
+			if got.status != exitFine || !strings.Contains(got.out, "stock\n\nName one of them: bridge init <table>") {
+				t.Errorf("the list: %+v", got)
+			}
+		})
+	}
+	mustCall(t, settingsOf{}, exitUsage, "Set BRIDGE_SOURCE_URL_FILE", "init stock")
+	mustCall(t, settingsOf{}, exitUsage, "stock is not a URL", "init stock orders")
+}
+
 func TestInitOfMariaDB(t *testing.T) {
 	server := testenv.MariaDB(t)
 	database, root := server.NewDatabase(t), server.Root(t)
