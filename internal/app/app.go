@@ -46,11 +46,20 @@ type legacy struct {
 	busy map[store.Key]bool
 	// superseded is why another process publishes the same streams: none of these goes on.
 	superseded error
+	// published has the destinations of the streams that it has published.
+	published map[string][]string
 }
 
 // legacy returns what the app leaves.
 func (a *App) legacy() *legacy {
-	return &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: a.recovery.Progress().Superseded}
+	caught := a.recovery.Progress()
+	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string)}
+	for i, s := range a.streams {
+		if one := &caught.Streams[i]; one.Ready && one.Err == nil {
+			l.published[s.Name] = a.opts.Config.Destinations(s.Stream)
+		}
+	}
+	return l
 }
 
 // Build is a version of bridge.

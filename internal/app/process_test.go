@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,5 +234,38 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 	})
 	if !superseded() || p.Daemon().Status().Epoch != 0 || h.app.recovery.Progress().Superseded != nil {
 		t.Error("it takes over")
+	}
+}
+
+// TestAReloadInAGroupReconcilesNothing: what another process may have published was compared when
+// this one took over.
+func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "moves")
+	h.cfg.Standby = config.Standby{Group: "g", Timeout: groupTimeout}
+	p := h.process()
+	t.Cleanup(start(t, p))
+	h.insert("d_0", "M", "one")
+	h.published("M", "one")
+	reconciles := func() (is bool) {
+		a := p.now.Load()
+		for i, sh := range a.shards {
+			_, due := sh.ReconcileDue()
+			s := a.reconcilers[i].Status()
+			is = is || due || s.Running || s.Waiting > 0 || !s.Last.Started.IsZero()
+		}
+		return is
+	}
+	h.eventually("the tables are compared, once", func() bool {
+		a := p.now.Load()
+		return !slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool { _, due := sh.ReconcileDue(); return due })
+	})
+	if _, err := p.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.insert("d_0", "N", "two")
+	h.published("N", "two")
+	if reconciles() {
+		t.Error("the tables are compared again")
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"example.org/bridge/internal/catchup"
@@ -47,7 +48,10 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	}
 	a.admit, o.Confirm = a.newAdmissions()
 	for _, s := range streams {
-		o.Streams = append(o.Streams, s.catchUp(cfg, p))
+		one := s.catchUp(cfg, p)
+		before, published := a.opts.former.published[s.Name]
+		one.Ours = published && slices.Equal(before, one.Destinations)
+		o.Streams = append(o.Streams, one)
 	}
 	return catchup.New(o)
 }

@@ -57,6 +57,9 @@ type Stream struct {
 	// epoch that have another hash: what checkpoint set and reset have decided (rule 12).
 	IgnoreStateless bool
 	IgnoreBelow     uint64
+	// Ours says that this process has published the stream up to now, before a reload: nobody else
+	// has meanwhile, so Start does as without Turn, which is closed.
+	Ours bool
 	// Forgets, where it is not nil, returns after what time a topic may have removed what says that
 	// an entity is gone, and false where it never does (rule 30). It waits for the bus.
 	Forgets func(ctx context.Context, topic string) (after time.Duration, does bool, err error)

@@ -88,7 +88,8 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.readAll(ctx, s); err != nil {
 		return err
 	}
-	if c.opts.Turn != nil {
+	follows := c.opts.Turn != nil && !s.Ours
+	if follows {
 		if err := (&follower{c, s}).run(ctx); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.readFenced(ctx, s); err != nil {
 		return err
 	}
-	if c.opts.Turn != nil {
+	if follows {
 		// Another process has worked meanwhile.
 		if err := c.restore(ctx, s); err != nil {
 			return err
