@@ -116,7 +116,7 @@ func TestACopyHasWhatTheStoreHad(t *testing.T) {
 		Position: 1 << 63, Cursor: source.Cursor{ID: 5}, Started: true, Floor: 3, Since: 4, Low: 6, Snapshot: source.Range{First: 1, Last: 2},
 		Saved: time.UnixMicro(1_700_000_000_123_456).UTC(), ReconcileDue: true,
 	}
-	kinds := []store.Kind{store.Gaps, store.Ahead, store.Published, store.MeaningPart}
+	kinds := []store.Kind{store.Gaps, store.Ahead, store.Published, store.MeaningPart, store.Noted}
 	var parts, all []store.Part
 	for _, kind := range kinds {
 		parts = append(parts, store.Part{Kind: kind, Bytes: []byte{byte(kind), 0, 255}}, store.Part{Kind: kind, Number: 1 << 40, Bytes: []byte(fmt.Sprint("kind ", kind))})

@@ -152,7 +152,7 @@ func TestLacking(t *testing.T) {
 		if len(b.Shards) != c.shards || len(b.Registrations) != c.registration {
 			t.Errorf("%s: %+v", c.name, b)
 		}
-		if len(b.Shards) == 1 && (len(b.Shards[0].Clear) != 7 || *b.Shards[0].Progress != c.is || len(b.Shards[0].Parts) != 1) {
+		if len(b.Shards) == 1 && (len(b.Shards[0].Clear) != 8 || *b.Shards[0].Progress != c.is || len(b.Shards[0].Parts) != 1) {
 			t.Errorf("%s: the shard is %+v", c.name, b.Shards[0])
 		}
 		if len(b.Registrations) == 1 && (b.Registrations[0].Number != 0 || b.Registrations[0].Next != 5) {
