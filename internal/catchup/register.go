@@ -175,7 +175,9 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
 		b.Registrations = append(b.Registrations, g.registration(s, f))
 	}
 	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
-	return g.committer.Apply(ctx, b)
+	return g.committer.disk.retry(ctx, func() error {
+		return s.Feed.Restore(b, func(b *store.Batch) error { return g.committer.cover(ctx, b) })
+	})
 }
 
 // Copy is an older copy of what a store had of a stream, but for its view (decision 23). The zero

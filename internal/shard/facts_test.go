@@ -124,6 +124,37 @@ func TestAFloorThatIsHeardOfLate(t *testing.T) {
 	})
 }
 
+// TestATopicThatIsRestoredBeforeATurn: a process that has waited for its turn has opened its
+// progress when it finds that the topic is another one, which lacks the last rows. It begins again
+// with what is there, and publishes the others again (rule 21).
+func TestATopicThatIsRestoredBeforeATurn(t *testing.T) {
+	instantly(t, "a release stream", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(100)
+		b.runTo(t, 100)
+		kept := b.bus.Messages(topic)[:50]
+		b.turn = make(chan struct{})
+		close(b.turn)
+		restored := make(chan struct{})
+		var once sync.Once
+		b.fence = func() {
+			once.Do(func() {
+				defer close(restored)
+				b.bus.Wipe()
+				b.bus.Create(deadTopic)
+				if _, err := b.bus.Publish(t.Context(), kept); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		_, stop := b.run(t)
+		<-restored
+		eventually(t, "the lost rows are published again", func() bool { return b.count(topic) == 100 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 100)
+	})
+}
+
 // TestAKillBehindFacts: what is read of others while a shard runs is in its progress in the store
 // with the offset that covers it. The process is killed at each of its steps: no row comes again,
 // and none is left out.

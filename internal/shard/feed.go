@@ -416,11 +416,12 @@ func (f *Feed) Follow() {
 }
 
 // Restore implements catchup.Feed. What was opened of the shards is opened again from the store.
+// No shard of the stream runs.
 func (f *Feed) Restore(b *store.Batch, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range b.Shards {
-		f.state(b.Shards[i].Key.Shard).progress = nil
+	for _, s := range f.states {
+		s.progress = nil
 	}
 	return commit(b)
 }

@@ -59,6 +59,10 @@ type bench struct {
 	// destinations are those of the stream; unread says that the bus cannot be read back.
 	destinations []string
 	unread       bool
+	// turn, when not nil, is closed when it is the turn of the process to publish; fence is called
+	// then.
+	turn  chan struct{}
+	fence func()
 	// shared says that other shards use the same limits.
 	shared bool
 	// pollsPerSecond bounds the polls of idle shards, 0 does not.

@@ -47,6 +47,9 @@ func (b *bench) process(t testing.TB) *process {
 	if whole, ok := opts.Sink.(sink.Transactional); ok {
 		opts.Whole, fence = true, whole.Fence
 	}
+	if b.fence != nil {
+		fence = func(context.Context) error { b.fence(); return nil }
+	}
 	image, err := b.store.Load(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +85,7 @@ func (b *bench) process(t testing.TB) *process {
 		}
 	}
 	p.catchup = catchup.New(catchup.Options{
-		Reader: opts.Reader, Fence: fence, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
+		Reader: opts.Reader, Fence: fence, Turn: b.turn, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
 		Streams: []catchup.Stream{{
 			Name: "items", Release: opts.Kind == event.Release, Destinations: b.destinations, Hash: opts.Hash, Feed: opts.Feed,
 		}},
