@@ -176,7 +176,7 @@ type Reader interface {
 type Opening struct {
 	// Destinations are topics, or subjects that may hold wildcards.
 	Destinations []string
-	// Fault is called with each fault that is retried.
+	// Fault is called with each fault that is retried. Optional.
 	Fault bus.Fault
 }
 

@@ -55,12 +55,21 @@ type Reader interface {
 }
 
 // A Fault reports a transient fault that is retried. It is called from several goroutines. As
-// [Faults] it is told nothing else.
+// [Faults] it is told nothing else. Nil ignores faults.
 type Fault func(tp string, err error)
 
-func (f Fault) Fail(_, scope string, err error) { f(scope, err) }
-func (Fault) OK(string)                         {}
-func (Fault) Drop(string)                       {}
+// Fail implements [Faults].
+func (f Fault) Fail(_, scope string, err error) {
+	if f != nil {
+		f(scope, err)
+	}
+}
+
+// OK implements [Faults].
+func (Fault) OK(string) {}
+
+// Drop implements [Faults].
+func (Fault) Drop(string) {}
 
 // Faults is told of what a [Reader] waits out. It is safe for concurrent use.
 type Faults interface {

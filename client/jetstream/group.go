@@ -42,7 +42,7 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 		if refused, ok := errors.AsType[*refusedError](err); ok {
 			return refused.err
 		}
-		s.Fault("nats", err)
+		s.Fault.Fail("", "nats", err)
 		if time.Since(begun) > time.Minute {
 			pause.Reset()
 		}

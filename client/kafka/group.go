@@ -60,7 +60,7 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 			return failed.error
 		case err != nil:
 			// The group tries again by itself.
-			s.Fault("group "+s.Group, fmt.Errorf("consumer group %s: %w", s.Group, err))
+			s.Fault.Fail("", "group "+s.Group, fmt.Errorf("consumer group %s: %w", s.Group, err))
 		default:
 			s.Joined()
 			m.serve(ctx, generation)
@@ -144,7 +144,7 @@ func (p *partition) consume(ctx context.Context) {
 			pause.Reset()
 		}
 		if err != nil {
-			p.s.Fault(p.tp, err)
+			p.s.Fault.Fail("", p.tp, err)
 		}
 		if pause.Wait(ctx) != nil {
 			return
@@ -214,7 +214,7 @@ func (p *partition) commit(generation *kafkago.Generation) {
 		return
 	}
 	if err := generation.CommitOffsets(map[string]map[int]int64{p.topic: {p.id: handled}}); err != nil {
-		p.s.Fault(p.tp, fmt.Errorf("commit offset %d of %s: %w", handled, p.tp, err))
+		p.s.Fault.Fail("", p.tp, fmt.Errorf("commit offset %d of %s: %w", handled, p.tp, err))
 		return
 	}
 	p.committed = handled
