@@ -242,7 +242,7 @@ func (r *reading) once(ctx context.Context) error {
 		denied, grant = session.DeniedBy(GetMessages, GetDirect), "STREAM.MSG.GET."+r.span.TP
 	}
 	if denied != nil {
-		return fmt.Errorf("%w: allow the user of bridge to publish on %s: %w", bus.ErrUnreadable, session.API(grant), denied)
+		return fmt.Errorf("%w: allow the user of this connection to publish on %s: %w", bus.ErrUnreadable, session.API(grant), denied)
 	}
 	return err
 }

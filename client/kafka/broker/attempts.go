@@ -88,7 +88,7 @@ func (t *attempts) failed(ctx context.Context, generation int, err error) error 
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
-		return fmt.Errorf("%w: grant READ on topic %s, and DESCRIBE, to the user of bridge: %w", bus.ErrUnreadable, t.topic, err)
+		return fmt.Errorf("%w: grant READ on topic %s, and DESCRIBE, to the user of this connection: %w", bus.ErrUnreadable, t.topic, err)
 	}
 	if again := RemedyFor(err); (again == Reroute || again == Inspect) && !errors.Is(err, errThrottled) && !errors.Is(err, errBatch) && !errors.Is(err, errOther) {
 		t.cluster.Renew(generation)
