@@ -33,8 +33,10 @@ func TestFaultIsOptional(t *testing.T) {
 	}
 	for name, use := range map[string]func(context.Context, client.Bus) error{"a reader": read, "a group": consume} {
 		for kind, open := range map[string]func(addr string) (client.Bus, error){
-			"kafka":     func(addr string) (client.Bus, error) { return kafka.New(kafka.Options{Brokers: []string{addr}}) },
-			"jetstream": func(addr string) (client.Bus, error) { return jetstream.New(jetstream.Options{URLs: []string{"nats://" + addr}}) },
+			"kafka": func(addr string) (client.Bus, error) { return kafka.New(kafka.Options{Brokers: []string{addr}}) },
+			"jetstream": func(addr string) (client.Bus, error) {
+				return jetstream.New(jetstream.Options{URLs: []string{"nats://" + addr}})
+			},
 		} {
 			t.Run(name+" of "+kind, func(t *testing.T) {
 				t.Parallel()

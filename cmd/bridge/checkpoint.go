@@ -67,7 +67,7 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !create && onBus == nil {
 		return noCheckpoint(path)
 	}
-	log := newLogger(p.stderr, slog.LevelWarn, "console", p.secrets)
+	log := p.newLogger(slog.LevelWarn, "console")
 	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
 	if err != nil {
 		return unopened(err)

@@ -127,7 +127,7 @@ func (p *process) openToShow(ctx context.Context) (store.Store, error) {
 	case errors.Is(err, fs.ErrNotExist) && onBus == nil:
 		return nil, noCheckpoint(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return app.LoadCopies(ctx, onBus, newLogger(p.stderr, slog.LevelWarn, "console", p.secrets))
+		return app.LoadCopies(ctx, onBus, p.newLogger(slog.LevelWarn, "console"))
 	case err != nil:
 		return nil, unopened(err)
 	}

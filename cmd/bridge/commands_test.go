@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -310,7 +311,7 @@ func TestLogger(t *testing.T) {
 	for _, format := range []string{"console", "text", "json"} {
 		t.Run("keeps secrets out of a log in "+format, func(t *testing.T) {
 			var out bytes.Buffer
-			logger := newLogger(&out, slog.LevelInfo, format, secrets).With("dsn", "u:"+hidden)
+			logger := (&process{stderr: &out, secrets: secrets}).newLogger(slog.LevelInfo, format).With("dsn", "u:"+hidden)
 			logger.Error("login "+hidden, "error", errors.New(hidden+" refused"), slog.Group("g", "bytes", []byte(hidden)), "source", "secret-of-source")
 			if text := out.String(); strings.Contains(text, hidden) || strings.Contains(text, "secret-of-source") || !strings.Contains(text, "[redacted]") {
 				t.Errorf("logged %s", text)
@@ -319,13 +320,33 @@ func TestLogger(t *testing.T) {
 	}
 	t.Run("debug lines are left out by default and json is chosen off a terminal", func(t *testing.T) {
 		var out bytes.Buffer
-		logger := newLogger(&out, slog.LevelInfo, "", &config.Redactor{})
+		logger := (&process{stderr: &out, secrets: &config.Redactor{}}).newLogger(slog.LevelInfo, "")
 		logger.Debug("no")
 		logger.Info("yes")
 		if text := out.String(); !strings.HasPrefix(text, `{"time":`) || strings.Contains(text, `"no"`) || !strings.Contains(text, `"msg":"yes","event":"yes"`) {
 			t.Errorf("logged %s", text)
 		}
 	})
+}
+
+// fakeTerminal is a terminal as far as its mode tells.
+type fakeTerminal struct{ bytes.Buffer }
+
+func (*fakeTerminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }
+
+type terminalInfo struct{ fs.FileInfo }
+
+func (terminalInfo) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevice }
+
+func TestLogOnATerminal(t *testing.T) {
+	for term, begins := range map[string]string{"": "time=", "dumb": "time=", "xterm": "20"} {
+		var out fakeTerminal
+		p := &process{stderr: &out, secrets: &config.Redactor{}, environ: []string{"TERM=" + term}}
+		p.newLogger(slog.LevelInfo, "").Info("yes")
+		if text := out.String(); !strings.HasPrefix(text, begins) {
+			t.Errorf("with TERM=%s it logs %s", term, text)
+		}
+	}
 }
 
 func TestManPage(t *testing.T) {

@@ -94,7 +94,7 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.DB.Close()) }()
-	bridge, err := app.Open(ctx, app.Options{Config: cfg, Logger: newLogger(p.stderr, slog.LevelWarn, "", p.secrets), Build: appBuild()})
+	bridge, err := app.Open(ctx, app.Options{Config: cfg, Logger: p.newLogger(slog.LevelWarn, ""), Build: appBuild()})
 	if err != nil {
 		return err
 	}

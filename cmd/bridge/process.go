@@ -130,22 +130,28 @@ func (p *process) newBar(wanted bool) *terminal.Line { return p.newLine(wanted &
 
 // waitLog returns a log on stderr that says what a command waits for.
 func (p *process) waitLog(cfg *config.Config) *slog.Logger {
-	return newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
+	return p.newLogger(max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat)
 }
 
-// newLogger returns a logger for w: console on a terminal and json otherwise, unless format says
-// which. Each line has its event, which a person does without. Secrets that are known to secrets do
-// not pass.
-func newLogger(w io.Writer, level slog.Leveler, format string, secrets *config.Redactor) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: secrets.Attr}
+// newLogger returns a logger for stderr. Without a format it is console on a terminal that says
+// what it is, as a person's does; text on one that does not, as a container's; and json otherwise.
+// Each line has its event, which a person does without. Known secrets do not pass.
+func (p *process) newLogger(level slog.Leveler, format string) *slog.Logger {
+	if format == "" && terminal.Is(p.stderr) {
+		format = "text"
+		if p.variable("TERM") != "" && p.animated() {
+			format = "console"
+		}
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: p.secrets.Attr}
 	var handler slog.Handler
-	switch {
-	case format == "console" || format == "" && terminal.Is(w):
-		handler = terminal.NewLogHandler(w, options, logevent.Key)
-	case format == "text":
-		handler = slog.NewTextHandler(w, options)
+	switch format {
+	case "console":
+		handler = terminal.NewLogHandler(p.stderr, options, logevent.Key)
+	case "text":
+		handler = slog.NewTextHandler(p.stderr, options)
 	default:
-		handler = slog.NewJSONHandler(w, options)
+		handler = slog.NewJSONHandler(p.stderr, options)
 	}
 	return slog.New(logevent.NewHandler(handler))
 }

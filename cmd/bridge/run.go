@@ -34,7 +34,7 @@ it. All variables follow.
 		}
 		level := new(slog.LevelVar)
 		level.Set(cfg.LogLevel)
-		bursts := logburst.New(newLogger(p.stderr, level, cfg.LogFormat, p.secrets).Handler(), logburst.Options{})
+		bursts := logburst.New(p.newLogger(level, cfg.LogFormat).Handler(), logburst.Options{})
 		defer bursts.Flush()
 		return p.daemon(c.Context(), app.ProcessOptions{Config: cfg, Logger: slog.New(bursts), Build: appBuild(), Load: p.load, Level: level})
 	}

@@ -40,7 +40,7 @@ type Config struct {
 	// MetricsByShard has each table show series of its own.
 	MetricsByShard bool
 	LogLevel       slog.Level
-	// LogFormat is "text", "json", or empty: text on a terminal, else json.
+	// LogFormat is "console", "text", "json", or empty: as stderr is.
 	LogFormat string
 	// Trace says where spans go; nil makes none.
 	Trace *Trace

@@ -23,7 +23,8 @@ var firstKeys = []string{"stream", "shard", "dependency"}
 
 // logHandler writes log lines for people: time, level, message, and a few attributes; of a warning
 // or an error all of them. Long values are paragraphs of their own below. A line has no control
-// character, and fits 80 columns unless a word does not.
+// character, and fits 80 columns unless a word does not. The date stands above the first line of a
+// day.
 type logHandler struct {
 	w       io.Writer
 	options slog.HandlerOptions
@@ -31,13 +32,19 @@ type logHandler struct {
 	omitted []string
 	groups  []string
 	attrs   []slog.Attr
-	mu      *sync.Mutex
+	written *writtenDay
+}
+
+// writtenDay is the day of the last line.
+type writtenDay struct {
+	sync.Mutex
+	day string
 }
 
 // NewLogHandler returns a handler that writes log lines for people to w. It leaves out attributes
 // with the omitted keys. Options are as those of slog's handlers.
 func NewLogHandler(w io.Writer, options *slog.HandlerOptions, omitted ...string) slog.Handler {
-	return &logHandler{w: w, options: *options, omitted: omitted, mu: new(sync.Mutex)}
+	return &logHandler{w: w, options: *options, omitted: omitted, written: new(writtenDay)}
 }
 
 // Enabled implements slog.Handler.
@@ -84,9 +91,17 @@ func (h *logHandler) write(at time.Time, level slog.Level, message string, attrs
 	for _, text := range below {
 		b.WriteString("\n" + strings.Repeat(" ", logIndent) + Wrap(text, logIndent))
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return io.WriteString(h.w, b.String()+"\n")
+	h.written.Lock()
+	defer h.written.Unlock()
+	date := at.Format(time.DateOnly) + "\n"
+	if date == h.written.day {
+		date = ""
+	}
+	n, err := io.WriteString(h.w, date+b.String()+"\n")
+	if date != "" && err == nil {
+		h.written.day = date
+	}
+	return n, err
 }
 
 func rankOfKey(key string) int {

@@ -112,9 +112,10 @@ func TestLogHandler(t *testing.T) {
 		return a
 	}
 	h := NewLogHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: replace}, "event")
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	log := func(h slog.Handler, level slog.Level, message string, args ...any) string {
 		out.Reset()
-		line := slog.NewRecord(time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), level, message, 0)
+		line := slog.NewRecord(at, level, message, 0)
 		line.Add(args...)
 		if h.Enabled(t.Context(), level) {
 			if err := h.Handle(t.Context(), line); err != nil {
@@ -125,6 +126,7 @@ func TestLogHandler(t *testing.T) {
 	}
 	for _, c := range []struct{ got, want string }{
 		{log(h, slog.LevelDebug, "no"), ""},
+		{log(h, slog.LevelInfo, "the first"), "2026-01-02\n15:04:05 INFO  the first\n"},
 		{log(h, slog.LevelInfo, "caught up"), "15:04:05 INFO  caught up\n"},
 		{log(h, slog.LevelInfo, "caught up", "event", "caught_up", "a", 1, "b", 2, "stream", "orders", "c", 3, "d", 4),
 			"15:04:05 INFO  caught up stream=orders a=1 b=2 +2 keys\n"},
@@ -138,6 +140,12 @@ func TestLogHandler(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	at = at.Add(24 * time.Hour)
+	for _, want := range []string{"2026-01-03\n15:04:05 INFO  m k=1\n", "15:04:05 INFO  m k=1\n"} {
+		if got := log(h.WithAttrs([]slog.Attr{slog.Int("k", 1)}), slog.LevelInfo, "m"); got != want {
+			t.Errorf("on the next day: got %q, want %q", got, want)
 		}
 	}
 	long := log(h, slog.LevelWarn, strings.Repeat("word ", 30), "error", strings.Repeat("why ", 60), "a", strings.Repeat("x", 40), "b", strings.Repeat("y", 40))
