@@ -269,3 +269,27 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 		t.Error("the tables are compared again")
 	}
 }
+
+// TestAnotherBusNeedsARestart: its servers, and what else says which one it is.
+func TestAnotherBusNeedsARestart(t *testing.T) {
+	t.Parallel()
+	env := apptest.NewShop(t).Env
+	for _, c := range []struct{ variable, from, to string }{
+		{"BRIDGE_SINK_URL", "embedded:", "embedded:/elsewhere"}, {"BRIDGE_SINK_URL", "embedded:/here", "embedded:/elsewhere"},
+		{"BRIDGE_SINK_URL", "nats://n:4222", "nats://m:4222"}, {"BRIDGE_NATS_DOMAIN", "hub", "spoke"},
+	} {
+		change := func(value string) *config.Config {
+			if c.variable != "BRIDGE_SINK_URL" {
+				env["BRIDGE_SINK_URL"], env["BRIDGE_NATS_STREAM"] = "nats://n:4222", "S"
+			}
+			env[c.variable] = value
+			return load(t, env)
+		}
+		if _, err := change(c.from).Reloaded(change(c.to)); err == nil || !strings.Contains(err.Error(), c.variable+": has another value") {
+			t.Errorf("from %s to %s: %v", c.from, c.to, err)
+		}
+		if _, err := change(c.from).Reloaded(change(c.from)); err != nil {
+			t.Errorf("with %s: %v", c.from, err)
+		}
+	}
+}

@@ -30,7 +30,8 @@ func (c *Config) fixed() []fixedValue {
 		{HTTPVariable, c.HTTPAddr}, {HTTPTokenVariable, token},
 		{prefix + httpTLS + "CA", c.HTTPTLS.CA}, {prefix + httpTLS + "CERT", c.HTTPTLS.Cert}, {prefix + httpTLS + "KEY", c.HTTPTLS.Key},
 		{prefix + "LOG_FORMAT", c.LogFormat},
-		{sinkVariable, c.Sink.Scheme + " " + strings.Join(c.Sink.Servers, " ")},
+		{sinkVariable, strings.Join(append([]string{c.Sink.Scheme, c.Sink.Folder}, c.Sink.Servers...), " ")},
+		{prefix + "NATS_DOMAIN", c.Sink.JetStreamDomain},
 		{standbyVariable, c.Standby.Group}, {standbyVariable + "_TIMEOUT", c.Standby.Timeout.String()},
 	}
 }

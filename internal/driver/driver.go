@@ -43,6 +43,9 @@ type Settings struct {
 type BusTraits struct {
 	// Servers are host:port of those who serve it, without a login; none where it has no address.
 	Servers []string
+	// Folder has the data of a server inside the process, JetStreamDomain the stream; each is empty
+	// where it is not named.
+	Folder, JetStreamDomain string
 	// Protocol is what AsyncAPI calls it, KeyBinding its name for what describes the keys of
 	// messages, empty where these have none.
 	Protocol, KeyBinding string

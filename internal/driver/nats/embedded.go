@@ -56,13 +56,13 @@ func (e *Embedded) Load(in *driver.Input) driver.BusTraits {
 	if e.Server, err = parseEmbedded(in.URL); err != nil {
 		in.Fault(option.SinkURL, "%v", err)
 	}
+	traits := driver.BusTraits{Protocol: "nats", Destinations: driver.Subjects, Folder: e.Server.Dir}
 	e.Server.Dir = cmp.Or(e.Server.Dir, filepath.Join(filepath.Dir(in.Checkpoint), "nats"))
 	e.stream.checkName(in)
 	e.Server.Stream = cmp.Or(e.stream.NATSStream, embeddedStream)
 	if e.keeps = e.stream.keeping(in); e.keeps.Replicas > 1 {
 		in.Fault(option.NATSStreamReplicas, "is above 1, but embedded: is one server: use nats: with a cluster, or unset this")
 	}
-	traits := driver.BusTraits{Protocol: "nats", Destinations: driver.Subjects}
 	if e.Server.Listen != "" {
 		traits.Servers = []string{e.Server.Listen}
 	}

@@ -105,7 +105,7 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 		in.Fault(option.SinkURL, "%v", err)
 		return traits
 	}
-	traits.Servers = a.Hosts
+	traits.Servers, traits.JetStreamDomain = a.Hosts, c.NATSDomain
 	d.login(in, &a)
 	return traits
 }
