@@ -73,8 +73,9 @@ func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of
 	found.Server.Summary += ", up to " + terminal.Count(mostConns(cfg), "connection")
 	if slices.ContainsFunc(found.Server.Findings, func(f inspect.Finding) bool { return f.Code == inspect.Replica }) {
 		for _, rival := range d.rivals {
-			found.Server.Add(inspect.Warning, inspect.Replica, d.Label(), "has the database "+cfg.SharedDatabase(of, rival.Source)+" as "+rival.Label()+
-				" has: as its replica it has the same rows, and each is published twice").Says("unset %s, or %s", of.Setting(), rival.Setting())
+			found.Server.Add(inspect.Warning, inspect.Replica, d.Label(), "is a replica, and has a database named "+cfg.SharedDatabase(of, rival.Source)+" as "+rival.Label()+
+				" has: where one of the two replicates the other, they have the same rows, and each is published twice").
+				Says("unset %s or %s where one replicates the other, and neither where their rows differ", of.Setting(), rival.Setting())
 		}
 	}
 	return found

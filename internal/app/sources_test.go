@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/progress"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
@@ -257,6 +258,32 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 				strings.Contains(*one.LastError, "the database shop of both")
 		})
 	})
+}
+
+// replicas is a source that finds that it is a replica.
+type replicas struct{ toyServer }
+
+func (replicas) Inspect(context.Context, []source.Expected, int) (found source.Inspection) {
+	found.Server.Add(inspect.Warning, inspect.Replica, "server", "is a replica")
+	return found
+}
+
+// TestReplicasWithOneDatabaseName may be those of two servers with other rows: to unset one of them
+// would lose its rows, so that is not told without the condition.
+func TestReplicasWithOneDatabaseName(t *testing.T) {
+	s := newServers(t)
+	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range sources.all {
+		d.from = replicas{d.from.(toyServer)}
+		findings := inspectSource(t.Context(), s.cfg, sources, d.Source, nil, slog.New(slog.DiscardHandler)).Server.Findings
+		i := slices.IndexFunc(findings, func(f inspect.Finding) bool { return f.Subject == d.Label() })
+		if i < 0 || !strings.Contains(findings[i].What, "where one of the two replicates the other") || !strings.Contains(findings[i].Do, "neither where their rows differ") {
+			t.Errorf("%s: %+v", d.Name, findings)
+		}
+	}
 }
 
 // TestATableOfAnotherName: a table that gets a source does not begin once more, whether the
