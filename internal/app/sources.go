@@ -64,7 +64,7 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 		one := &cfg.Sources[i]
 		from, err := one.Open(mostConns(cfg), logger)
 		if err != nil {
-			return nil, errors.Join(err, s.Close())
+			return nil, errors.Join((&database{Source: one}).named(err), s.Close())
 		}
 		streams := 0
 		for j := range cfg.Streams {
@@ -103,7 +103,7 @@ func (s *Sources) Shard(spec source.Spec) source.Shard {
 
 // Ready implements source.Source: all of them answer.
 func (s *Sources) Ready(ctx context.Context) error {
-	return errors.Join(s.each(func(d *database) error { return d.from.Ready(ctx) })...)
+	return errors.Join(s.each(func(d *database) error { return d.named(d.from.Ready(ctx)) })...)
 }
 
 // Close implements source.Source.
@@ -227,7 +227,15 @@ func (d *database) ready(ctx context.Context) error {
 	slow := option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting())
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, slow)
 	defer cancel()
-	return d.from.Ready(ctx)
+	return d.named(d.from.Ready(ctx))
+}
+
+// named has an error name the variable of the database.
+func (d *database) named(err error) error {
+	if err == nil || d.Name == "" {
+		return err
+	}
+	return &namedError{err, d}
 }
 
 // inspect inspects the server and tables of the configuration that are there. A panic outside its
@@ -282,10 +290,7 @@ func (t *namedTable) answered(server string, err error) error {
 	if err == nil {
 		err = t.all.meet(t.of, server)
 	}
-	if err == nil {
-		return nil
-	}
-	return &namedError{err, t.of}
+	return t.of.named(err)
 }
 
 // Read implements source.Shard.
@@ -315,10 +320,7 @@ func (t *namedTable) ReadChanges(ctx context.Context, q source.ChangeQuery, c *s
 // NextID implements source.Shard.
 func (t *namedTable) NextID(ctx context.Context) (uint64, error) {
 	id, err := t.Shard.NextID(ctx)
-	if err != nil {
-		err = &namedError{err, t.of}
-	}
-	return id, err
+	return id, t.of.named(err)
 }
 
 // ReadHead implements source.HeadReader. A Read says what keeps the table from being read.

@@ -286,6 +286,28 @@ func TestReplicasWithOneDatabaseName(t *testing.T) {
 	}
 }
 
+// TestAMissingFileNamesItsVariable: the error of a source that is not ready names its own.
+func TestAMissingFileNamesItsVariable(t *testing.T) {
+	env := configtest.Env{
+		"BRIDGE_SOURCES": "a", "BRIDGE_SOURCE_A_URL": "sqlite://" + filepath.Join(t.TempDir(), "none.db"), "BRIDGE_SINK_URL": "stdout:",
+		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
+	}
+	cfg, err := config.Load(env.Environ(), &config.Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sources.Close() }()
+	for _, err := range []error{sources.Ready(t.Context()), sources.all[0].probe.Ready(t.Context())} {
+		if text := config.Text(err); !strings.Contains(text, "BRIDGE_SOURCE_A_URL") || strings.Contains(text, "BRIDGE_SOURCE_URL") {
+			t.Error(text)
+		}
+	}
+}
+
 // TestATableOfAnotherName: a table that gets a source does not begin once more, whether the
 // checkpoint or the bus alone knows its former name.
 func TestATableOfAnotherName(t *testing.T) {
