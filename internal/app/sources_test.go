@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
@@ -305,6 +307,37 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 		if text := config.Text(err); !strings.Contains(text, "BRIDGE_SOURCE_A_URL") || strings.Contains(text, "BRIDGE_SOURCE_URL") {
 			t.Error(text)
 		}
+	}
+}
+
+// TestOneFileUnderTwoNames is refused as one server is, also by way of a link.
+func TestOneFileUnderTwoNames(t *testing.T) {
+	shop := apptest.NewShop(t)
+	file := strings.TrimPrefix(shop.Env["BRIDGE_SOURCE_URL"], "sqlite://")
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	delete(shop.Env, "BRIDGE_SOURCE_URL")
+	maps.Copy(shop.Env, configtest.Env{
+		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "sqlite://" + file, "BRIDGE_SOURCE_B_URL": "sqlite://" + link, "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
+	})
+	cfg, err := config.Load(shop.Env.Environ(), &config.Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sources.Close() }()
+	var p source.Page
+	if err := sources.Shard(cfg.Streams[0].Spec("a/orders")).Read(t.Context(), source.Query{Limit: 1}, &p); err != nil {
+		t.Fatal(err)
+	}
+	err = sources.Shard(cfg.Streams[0].Spec("b/orders")).Read(t.Context(), source.Query{Limit: 1}, &p)
+	if err == nil || !strings.Contains(config.Text(err), "BRIDGE_SOURCE_A_URL lead to one server") {
+		t.Errorf("the same file is read as another one: %v", err)
 	}
 }
 

@@ -196,23 +196,28 @@ func (c *Config) TablesOf(s *Stream, of *Source) (tables []string) {
 	return tables
 }
 
-// SharedDatabase returns the name of a database that two sources both have tables in, empty where
-// there is none.
+// SharedDatabase returns the name of a database that two sources both have tables in, if they lead
+// to one server, empty where there is none. A server may take names in any case, and a file may
+// have several names.
 func (c *Config) SharedDatabase(a, b *Source) string {
-	of := func(one *Source) map[string]bool {
-		names := make(map[string]bool)
+	if a.Alone && b.Alone && a.Scheme == b.Scheme {
+		return a.Database
+	}
+	of := func(one *Source) map[string]string {
+		names := make(map[string]string)
 		for i := range c.Streams {
 			for _, table := range c.TablesOf(&c.Streams[i], one) {
 				database, _ := c.physical(table)
-				names[strings.TrimPrefix(database, one.Name+"/")] = true
+				database = strings.TrimPrefix(database, one.Name+"/")
+				names[strings.ToLower(database)] = database
 			}
 		}
 		return names
 	}
-	names := of(b)
-	for _, name := range slices.Sorted(maps.Keys(of(a))) {
-		if names[name] {
-			return name
+	first, second := of(a), of(b)
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if second[name] != "" {
+			return first[name]
 		}
 	}
 	return ""

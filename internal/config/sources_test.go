@@ -95,6 +95,11 @@ func TestTablesOfSources(t *testing.T) {
 	if a, b := &cfg.Sources[1], &cfg.Sources[2]; cfg.SharedDatabase(&cfg.Sources[0], a) != "shop_00" || cfg.SharedDatabase(a, b) != "" {
 		t.Error("databases are shared that are not, or the other way round")
 	}
+	// As with lower_case_table_names.
+	anyCase := load(t, several("BRIDGE_STREAM_ORDERS_TABLE", "a/Shop.orders,b/shop.orders"))
+	if got := anyCase.SharedDatabase(&anyCase.Sources[0], &anyCase.Sources[1]); got != "Shop" {
+		t.Errorf("shared is %q", got)
+	}
 	b := cfg.Sources[2].Opener.(*mysql.Opener).Options
 	if password, err := b.Password(); err != nil || password != "secret-of-b" || b.Port != 3307 {
 		t.Errorf("b is opened with %+v", b)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -52,7 +53,12 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{rawConn: opened.(rawConn), connector: c, file: file, identity: fmt.Sprintf("%s %d", c.path, fileNumber(file))}
+	// One file has one identity, also by way of links.
+	path, err := filepath.EvalSymlinks(c.path)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	s := &session{rawConn: opened.(rawConn), connector: c, file: file, identity: fmt.Sprintf("%s %d", path, fileNumber(file))}
 	if s.replaced() {
 		return nil, errors.Join(errReplaced, opened.Close())
 	}
