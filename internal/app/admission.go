@@ -92,7 +92,7 @@ func (a *App) confirm(ctx context.Context, stream string, d *database, check *li
 		err = nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case a.sources.gated && (errors.Is(err, errAway) || errors.Is(err, lineage.ErrOtherDatabase) || up.Err() != nil):
+	case a.sources.gated && (errors.Is(err, errAway) || errors.Is(err, errOneServer) || errors.Is(err, lineage.ErrOtherDatabase) || up.Err() != nil):
 		a.sources.admit(stream, d, false)
 		return nil
 	}
@@ -163,7 +163,7 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 		one, compared := check.Evidence()
 		survived = survived || one
 		switch {
-		case errors.Is(found, errAway) || up.Err() != nil:
+		case errors.Is(found, errAway), errors.Is(found, errOneServer), up.Err() != nil:
 			away = true
 		case errors.Is(found, lineage.ErrOtherDatabase):
 			return found

@@ -180,6 +180,9 @@ func (a *App) querySource(ctx context.Context, d *database, do func() error) err
 			return nil
 		case errors.Is(err, errAway):
 			return err
+		case errors.Is(err, errOneServer):
+			a.faults.Fail(d.Label(), err)
+			return err
 		case bad, errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied), errors.Is(err, source.ErrUnfit), errors.Is(err, sink.ErrUnreadable):
 			return nil
 		}

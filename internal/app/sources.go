@@ -156,6 +156,10 @@ func (s *Sources) inFlight() (n int64) {
 	return n
 }
 
+// errOneServer is returned where two databases lead to one server. It shows nothing about which of
+// them is the right one: what was compared then has to be compared again.
+var errOneServer = fmt.Errorf("%w", source.ErrUnfit)
+
 // meet notes which server has answered for a database. It returns an error where that is the one of
 // another source, which has the same tables.
 func (s *Sources) meet(d *database, server string) error {
@@ -166,7 +170,7 @@ func (s *Sources) meet(d *database, server string) error {
 	for _, rival := range d.rivals {
 		if server != "" && rival.server == server {
 			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. "+
-				"Remove one of them, or correct it", source.ErrUnfit, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
+				"Remove one of them, or correct it", errOneServer, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
 		}
 	}
 	return nil

@@ -310,6 +310,37 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 	}
 }
 
+// TestAnAliasIsComparedOnceItLeadsElsewhere: while two sources lead to one server, nothing shows
+// whether the second one is the right one.
+func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
+	s := newServers(t)
+	s.begun()
+	s.stop()
+	s.newTable("b")
+	s.tables["b/shop.t"].Move("a", false)
+	for _, name := range []string{"xaver", "xenia", "xerxes"} {
+		s.insert("b/shop.t", name, "another")
+	}
+	s.store = storememory.New()
+	s.start()
+	says := func(table, what string) bool {
+		one := s.shard(table)
+		return one.Reason != nil && strings.Contains(*one.Reason, what) || one.LastError != nil && strings.Contains(*one.LastError, what)
+	}
+	s.eventually("a table says that the server is that of another source", func() bool {
+		return says("a/shop.t", "lead to one server") || says("b/shop.t", "lead to one server")
+	})
+	s.tables["b/shop.t"].Move("c", false)
+	s.eventually("b is compared", func() bool { return says("b/shop.t", "another database") })
+	s.insert("a/shop.t", "agnes", "a goes on")
+	s.published("agnes", "a goes on")
+	for name := range s.folded() {
+		if strings.HasPrefix(name, "x") {
+			t.Errorf("%s is published", name)
+		}
+	}
+}
+
 // TestOneFileUnderTwoNames is refused as one server is, also by way of a link.
 func TestOneFileUnderTwoNames(t *testing.T) {
 	shop := apptest.NewShop(t)
