@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits bounds what all shards of a process use together: the bytes of batches that are read, wait
-// or are in flight, and the number of concurrent reads. Half of the bytes belongs to the streams in
-// equal parts, the other half is first come, first served: a stream whose bus does not answer
-// cannot stop the others. It is safe for concurrent use.
+// Limits bounds what all shards of a database use together: the bytes of batches that are read,
+// wait or are in flight, and the number of concurrent reads. Half of the bytes belongs to the
+// streams in equal parts, the other half is first come, first served: a stream whose bus does not
+// answer cannot stop the others. It is safe for concurrent use.
 // Invariant 7: memory is bounded whatever the backlog and the number of shards.
 type Limits struct {
 	common *semaphore.Weighted
