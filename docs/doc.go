@@ -5,5 +5,5 @@ import "embed"
 
 // Files are the documents.
 //
-//go:embed *.md
+//go:embed *.md decisions/*.md
 var Files embed.FS

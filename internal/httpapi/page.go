@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
 
 	"example.org/bridge/docs"
 )
@@ -90,13 +92,49 @@ const documentPage = `<!doctype html>
 </html>
 `
 
+// keepServed leaves links of a document of a folder to what is served, and has the text of other
+// links and of pictures.
+func keepServed(document ast.Node, folder string) error {
+	var away []ast.Node
+	err := ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		link, is := n.(*ast.Link)
+		switch {
+		case !entering:
+		case is:
+			target, _, _ := strings.Cut(string(link.Destination), "#")
+			at := path.Join(folder, target)
+			switch _, err := fs.Stat(docs.Files, at); {
+			case target == "" || strings.Contains(target, "://"):
+			case at == "openapi.json":
+				link.Destination = []byte("/api/v1/openapi.json")
+			case err != nil || path.Ext(at) != ".md":
+				away = append(away, n)
+			}
+		case n.Kind() == ast.KindImage:
+			away = append(away, n)
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range away {
+		for n.HasChildren() {
+			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
+		}
+		n.Parent().RemoveChild(n.Parent(), n)
+	}
+	return err
+}
+
 func documentHTML(name string) ([]byte, error) {
 	source, err := docs.Files.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
+	document := markdown.Parser().Parse(text.NewReader(source))
+	if err := keepServed(document, path.Dir(name)); err != nil {
+		return nil, err
+	}
 	var body bytes.Buffer
-	if err := markdown.Convert(source, &body); err != nil {
+	if err := markdown.Renderer().Render(&body, source, document); err != nil {
 		return nil, err
 	}
 	title, _, _ := strings.Cut(strings.TrimPrefix(string(source), "# "), "\n")

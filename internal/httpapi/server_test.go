@@ -2,10 +2,13 @@ package httpapi_test
 
 import (
 	"errors"
+	"html"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -286,6 +289,49 @@ func TestPageLoadsItsOwnFiles(t *testing.T) {
 	for _, path := range []string{"/page/", "/page/none.js", "/page/../server.go", "/docs/", "/docs/none.md", "/docs/decisions/", "/docs/doc.go"} {
 		if w := get(path, ""); w.Code == 200 {
 			t.Errorf("%s is served", path)
+		}
+	}
+}
+
+// TestDocumentsLinkWhatIsServed follows each link from the runbook on.
+func TestDocumentsLinkWhatIsServed(t *testing.T) {
+	pages := httpapi.Handler(&httpapitest.Daemon{}, prometheus.NewRegistry(), httpapi.Access{})
+	bodies := map[string]string{}
+	href, links := regexp.MustCompile(`(?:href|src)="([^"]*)"`), 0
+	for next := []string{"/docs/operations.md"}; len(next) > 0; next = next[1:] {
+		from := next[0]
+		if _, seen := bodies[from]; seen {
+			continue
+		}
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", from, nil))
+		bodies[from] = w.Body.String()
+		if w.Code != 200 {
+			t.Errorf("%s: %d", from, w.Code)
+		}
+		if !strings.HasSuffix(from, ".md") {
+			continue
+		}
+		base := &url.URL{Path: from}
+		for _, one := range href.FindAllStringSubmatch(bodies[from], -1) {
+			to, err := base.Parse(html.UnescapeString(one[1]))
+			if err != nil {
+				t.Fatalf("%s links %s: %v", from, one[1], err)
+			}
+			if to.Scheme == "" {
+				next, links = append(next, to.Path), links+1
+			}
+		}
+	}
+	if _, linked := bodies["/docs/decisions/022-standby.md"]; !linked || links < 100 {
+		t.Errorf("%d links, to %v", links, slices.Sorted(maps.Keys(bodies)))
+	}
+	for from, body := range bodies {
+		for _, one := range href.FindAllStringSubmatch(body, -1) {
+			to, err := (&url.URL{Path: from}).Parse(html.UnescapeString(one[1]))
+			if err == nil && to.Scheme == "" && to.Fragment != "" && !strings.Contains(bodies[to.Path], `id="`+to.Fragment+`"`) {
+				t.Errorf("%s links %s, which has no such heading", from, one[1])
+			}
 		}
 	}
 }
