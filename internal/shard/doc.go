@@ -23,8 +23,8 @@
 //     row goes to view.Movers, which proves that.
 //   - publisher stamps a batch by stamper, sends it through sender and commits it by recorder.
 //   - snapshot records a table as it stands where START says so.
-//   - Feed, one for a stream, takes in what catch-up reads. It lends the progress to the shard that
-//     runs, and commits go through its lock.
+//   - Feed, one for a stream, applies facts: what catch-up reads, and acknowledged batches. It
+//     keeps the progress of the shards that run, and commits go through its lock.
 //
 // # An attempt
 //

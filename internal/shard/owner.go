@@ -384,8 +384,7 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 	return more
 }
 
-// handOver gives b to the publisher. The progress has advanced to b, so no other batch is on its
-// way.
+// handOver gives b to the publisher. No other batch is on its way.
 func (o *owner) handOver(b *batch) {
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
@@ -395,8 +394,8 @@ func (o *owner) handOver(b *batch) {
 }
 
 // pipe leads the batches of an attempt to the publisher, one at a time: entities of the next one
-// are decided about, and the progress moves, once the store has the one before. So all that is
-// decided is decided by what the store has. Meanwhile a page is read, and a release shard encodes
+// are decided about, and gaps looked for, once the store has the one before. So all that is decided
+// is decided by what the store has. Meanwhile a page is read, and a release shard encodes
 // its rows: a slow bus slows reading down.
 type pipe struct {
 	batches chan *batch
