@@ -225,7 +225,10 @@ func (s *shop) startDaemon() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	ended, cfg := make(chan error, 1), load(s.t, s.env)
 	go func() {
-		ended <- runDaemon(ctx, app.ProcessOptions{Config: cfg, Logger: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
+		ended <- runDaemon(ctx, app.ProcessOptions{
+			Config: cfg, Logger: slog.New(slog.NewTextHandler(s.t.Output(), nil)),
+			Load: func() (*config.Config, error) { return config.Load(s.env.Environ(), &config.Redactor{}) },
+		})
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()

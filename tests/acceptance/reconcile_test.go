@@ -44,7 +44,10 @@ func TestManyThatVanishAtOnceAreNoDeletes(t *testing.T) {
 			guarded(p, func() { c.strike(s) })
 			c.agree(p)
 			goesOn(p)
-			mustVerify(p.T, p.Env)
+			// Of rows that are gone nothing proves values that their events do not tell.
+			if r := world.Verify(p.T, p.Env); !r.Good {
+				p.T.Errorf("bridge verify: %+v", r)
+			}
 		})
 	}
 }
