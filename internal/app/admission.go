@@ -223,19 +223,28 @@ func (a *App) compareLater(ctx context.Context, stream string, d *database) erro
 // be published again, under other ids.
 func (a *App) newRenamed() func(ctx context.Context, stream, table string) error {
 	// A stream that has caught up knows all names.
-	known := make(map[string]func() (map[store.Key]store.Progress, error))
-	for _, s := range a.streams {
-		known[s.Name] = sync.OnceValues(func() (map[store.Key]store.Progress, error) {
-			image, err := a.store.Load(context.Background())
-			return image.Shards, err
-		})
+	var mu sync.Mutex
+	known := make(map[string]map[store.Key]store.Progress)
+	load := func(ctx context.Context, stream string) (map[store.Key]store.Progress, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all, loaded := known[stream]
+		if !loaded {
+			image, err := a.store.Load(ctx)
+			if err != nil {
+				return nil, err
+			}
+			all = image.Shards
+			known[stream] = all
+		}
+		return all, nil
 	}
 	return func(ctx context.Context, stream, table string) error {
 		key := store.Key{Stream: stream, Shard: table}
 		if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
 			return err
 		}
-		all, err := known[stream]()
+		all, err := load(ctx, stream)
 		if err != nil {
 			return err
 		}

@@ -158,13 +158,10 @@ func (c *Config) SourceOf(table string) (s *Source, name string) {
 	return &Source{Name: of}, rest
 }
 
-// tableOfSource matches a table that may be one of a named source.
-var tableOfSource = regexp.MustCompile(`^([a-z0-9_-]+)/(.*)$`)
-
 // cutSource splits a name into what may be a source and the rest.
 func cutSource(table string) (source, rest string) {
-	if m := tableOfSource.FindStringSubmatch(table); m != nil {
-		return m[1], m[2]
+	if of, rest, found := strings.Cut(table, "/"); found && sourceName.MatchString(of) {
+		return of, rest
 	}
 	return "", table
 }
