@@ -49,7 +49,13 @@ async function newStatus() {
   const own = await ask(query());
   if (!own.standby || own.standby.works) return { ...own, own };
   try {
-    return { ...(await ask(query({ working: true }))), own };
+    const works = await ask(query({ working: true })).catch((e) => {
+      // One of an earlier version may not know a parameter: it lists all.
+      if (e.status === 400) return ask('/api/v1/status?working=true');
+      throw e;
+    });
+    if (!works.totals) throw new Error('It is of an earlier version: its own page shows it.');
+    return { ...works, own };
   } catch (e) {
     return { ...own, own, streams: [], totals: null, unseen: e.message };
   }

@@ -28,7 +28,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	urls := serve(t, testall.Pick(
 		[]string{"guard", "lost", "hostile", "twenty"},
-		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "many", "twenty", "allWait", "one", "hostile", "standby", "lost", "token"}))
+		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "many", "twenty", "allWait", "one", "hostile", "standby", "upgrade", "lost", "token"}))
 	urls["real"] = real(t)
 	checks := browse(t, "check.js", urls)
 	if len(checks) < 2*len(urls) {
@@ -73,6 +73,11 @@ func serve(t *testing.T, names []string) map[string]string {
 	at.Start()
 	t.Cleanup(at.Close)
 	all["standby"].Peer = httpapi.Peer{Member: "a", Name: "a on node-1", Addr: strings.TrimPrefix(at.URL, "http://")}
+	former := all["former"]
+	earlier := httptest.NewServer(handler(former, "former"))
+	t.Cleanup(earlier.Close)
+	former.Peer = httpapi.Peer{Self: true, Member: "a", Addr: earlier.Listener.Addr().String()}
+	all["upgrade"].Peer = httpapi.Peer{Member: "a", Name: "a on node-1", Addr: earlier.Listener.Addr().String()}
 	for _, name := range names {
 		if name == "healthy" {
 			urls[name] = at.URL
@@ -102,6 +107,9 @@ func handler(s *scene, name string) http.Handler {
 		switch {
 		case lost.Load():
 			panic(http.ErrAbortHandler)
+		case name == "former" && r.URL.RawQuery != "working=true":
+			w.Header().Set("Bridge-Member", "a")
+			http.Error(w, `{"error":"unknown parameter"}`, http.StatusBadRequest)
 		default:
 			if name == "token" {
 				r.RemoteAddr = "192.0.2.7:40000" // another host

@@ -36,7 +36,9 @@ func scenes() map[string]*scene {
 	}
 	all := map[string]*scene{
 		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded),
-		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "standby": of(starting, standby), "lost": of(healthy), "token": of(guarded),
+		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames),
+		// A process that waits, beside one of an earlier version that refuses its parameters.
+		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
 	}
 	all["guard"].Resent = httpapi.ResentAll{
 		Found: 2, Fates: map[shard.Fate]int{shard.SentSame: 2},
