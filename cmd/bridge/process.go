@@ -23,8 +23,11 @@ type process struct {
 	environ []string
 	// envFile is that of --env-file, empty where it is not given.
 	envFile string
-	// setenv sets a variable of the process; nil in tests.
-	setenv         func(name, value string) error
+	// setenv and unsetenv change a variable of the process; nil in tests.
+	setenv   func(name, value string) error
+	unsetenv func(name string) error
+	// others has the names of the variables of other programs that were set.
+	others         []string
 	stdout, stderr io.Writer
 	// daemon is runDaemon, save in tests.
 	daemon func(context.Context, app.ProcessOptions) error
@@ -38,37 +41,78 @@ type process struct {
 
 // newProcess returns what the commands have of this process.
 func newProcess(environ []string, stdout, stderr io.Writer) *process {
-	return &process{environ: environ, setenv: os.Setenv, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
+	return &process{environ: environ, setenv: os.Setenv, unsetenv: os.Unsetenv, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
 }
 
 // ofRuntime are variables that the runtime of Go has read at the start.
 var ofRuntime = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 
-// variables returns the environment, and before it the variables of the file that --env-file or
-// BRIDGE_ENV_FILE names. Those of other programs are set in the process, for the libraries that
-// read them: AWS_PROFILE, say.
-func (p *process) variables() ([]string, error) {
-	all, err := config.WithFile(p.environ, p.envFile)
-	if err != nil || p.setenv == nil {
-		return all, err
+// read returns the environment, and before it the variables of the file that --env-file or
+// BRIDGE_ENV_FILE names. others are those of the file that are of other programs.
+func (p *process) read() (all, others []string, err error) {
+	if all, err = config.WithFile(p.environ, p.envFile); err != nil {
+		return nil, nil, err
 	}
 	for _, entry := range all[:len(all)-len(p.environ)] {
-		if name, value, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !slices.Contains(ofRuntime, name) {
-			if err := p.setenv(name, value); err != nil {
-				return nil, err
-			}
+		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !slices.Contains(ofRuntime, name) {
+			others = append(others, entry)
 		}
 	}
-	return all, nil
+	return all, others, nil
 }
 
-// load reads the whole configuration.
-func (p *process) load() (*config.Config, error) {
-	environ, err := p.variables()
+// setOthers sets variables of other programs in the process, in place of those that it has set
+// before, for the libraries that read them: AWS_PROFILE, say.
+func (p *process) setOthers(others []string) error {
+	if p.setenv == nil {
+		return nil
+	}
+	for _, name := range p.others {
+		if err := p.unsetenv(name); err != nil {
+			return err
+		}
+	}
+	p.others = nil
+	for _, entry := range others {
+		name, value, _ := strings.Cut(entry, "=")
+		if err := p.setenv(name, value); err != nil {
+			return err
+		}
+		p.others = append(p.others, name)
+	}
+	return nil
+}
+
+// variables returns all that read does, and sets the variables of other programs.
+func (p *process) variables() ([]string, error) {
+	all, others, err := p.read()
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(environ, p.secrets)
+	return all, p.setOthers(others)
+}
+
+// load reads the whole configuration, and sets the variables of other programs.
+func (p *process) load() (*config.Config, error) {
+	cfg, err := p.loadAgain()
+	if err != nil {
+		return nil, err
+	}
+	return cfg, p.setOthers(cfg.Others)
+}
+
+// loadAgain reads the whole configuration, and changes nothing in the process: it may be refused.
+func (p *process) loadAgain() (*config.Config, error) {
+	environ, others, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(environ, p.secrets)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Others = others
+	return cfg, nil
 }
 
 // newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.

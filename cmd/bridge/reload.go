@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +34,9 @@ usage.
 			return err
 		}
 		done, err := bridge.Reload(c.Context())
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("%w: if it was changed since bridge began, change it back, or restart bridge: it needs a restart", err)
+		}
 		if err != nil {
 			return err
 		}

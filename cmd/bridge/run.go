@@ -36,7 +36,7 @@ it. All variables follow.
 		level.Set(cfg.LogLevel)
 		bursts := logburst.New(p.newLogger(level, cfg.LogFormat).Handler(), logburst.Options{})
 		defer bursts.Flush()
-		return p.daemon(c.Context(), app.ProcessOptions{Config: cfg, Logger: slog.New(bursts), Build: appBuild(), Load: p.load, Level: level})
+		return p.daemon(c.Context(), app.ProcessOptions{Config: cfg, Logger: slog.New(bursts), Build: appBuild(), Load: p.loadAgain, Others: p.setOthers, Level: level})
 	}
 	c.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.Parent().HelpFunc()(c, args)

@@ -40,6 +40,8 @@ type ProcessOptions struct {
 	Build  Build
 	// Load reads the configuration again.
 	Load func() (*config.Config, error)
+	// Others sets the variables of other programs that a configuration has. Optional.
+	Others func([]string) error
 	// Level is set to that of the configuration. Optional.
 	Level *slog.LevelVar
 }
@@ -75,6 +77,11 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 	}
 	if p.opts.Level != nil {
 		p.opts.Level.Set(cfg.LogLevel)
+	}
+	if p.opts.Others != nil {
+		if err := p.opts.Others(cfg.Others); err != nil {
+			return nil, err
+		}
 	}
 	return Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, former: former})
 }

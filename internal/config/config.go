@@ -44,6 +44,9 @@ type Config struct {
 	LogFormat string
 	// Trace says where spans go; nil makes none.
 	Trace *Trace
+	// Others are variables of other programs, NAME=value, that the file of variables has. Load does
+	// not know them: its caller fills them in.
+	Others []string
 	// DomainID is meta.source.domainId.
 	DomainID string
 	// MaxInflightBytes bounds the rows of all streams that are read but not acknowledged.
