@@ -105,6 +105,21 @@ func TestBindTakesWhatAWhitelistPutsRight(t *testing.T) {
 	}
 }
 
+func TestColumnsInTwoCases(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"Ä", source.Text, 0, "a"}, cell{"ä", source.Text, 0, "b"})
+	rows.columns.NameCase = source.ASCIICase
+	for want, change := range map[string]func(*event.Options){
+		`"data":{"x":"b","row":{`:        func(o *event.Options) { o.Fields = []event.Field{{"ä", "x"}} },
+		`"data":{"id":1,"ä":"a","row":{`: func(o *event.Options) { o.Exclude = []string{"ä"} },
+	} {
+		o := options()
+		change(&o)
+		if body := string(encode(t, o, rows, rows.row(1)).Body); !strings.Contains(body, want) {
+			t.Errorf("%s not in %s", want, body)
+		}
+	}
+}
+
 func TestColumnsBecomeMembersInCamelCase(t *testing.T) {
 	members := map[string]string{
 		"DataChange_CreatedTime": "dataChangeCreatedTime",

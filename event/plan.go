@@ -99,15 +99,14 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	}
 	if o.Fields == nil {
 		for i, column := range columns.List {
-			if !slices.ContainsFunc(o.Exclude, func(name string) bool { return strings.EqualFold(name, column.Name) }) {
+			if !slices.ContainsFunc(o.Exclude, func(name string) bool { return columns.Same(name, column.Name) }) {
 				add(i, "")
 			}
 		}
 		return members, nil
 	}
 	for _, field := range o.Fields {
-		// SQL compares the names of columns without regard to letter case.
-		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return strings.EqualFold(c.Name, field.Column) })
+		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return columns.Same(c.Name, field.Column) })
 		if i < 0 {
 			faults = append(faults, option.Errorf("%s names the column %q, which table %s does not have: correct %s to some of %s",
 				option.Fields, field.Column, o.Table, option.Fields, names(columns)))

@@ -230,15 +230,21 @@ func TestNothingPrintsTheKeyOfAMask(t *testing.T) {
 	}
 }
 
-// SQL compares the names of columns without regard to case.
-func TestColumnsAreHiddenInUpperAndLowerCase(t *testing.T) {
-	spec := source.Spec{Exclude: []string{"Note"}, Masks: map[string]source.Mask{"CARD": source.Redact()}}
-	if spec.Reads("NOTE") || !spec.Reads("card") {
-		t.Error("what is left out is read, or what is not is not")
+func TestColumnsAreHiddenAsTheDatabaseComparesNames(t *testing.T) {
+	for names, other := range map[source.NameCase]bool{source.AnyCase: true, source.ASCIICase: false} {
+		spec := source.Spec{Exclude: []string{"Note\u00c4"}, Masks: map[string]source.Mask{"CARD\u00c4": source.Redact()}}
+		if spec.Reads("NOTE\u00c4", names) || spec.Reads("note\u00e4", names) == other || !spec.Reads("n\u00efte\u00c4", names) {
+			t.Errorf("%d: what is left out is read, or what is not is not", names)
+		}
+		columns := &source.Columns{NameCase: names, List: []source.Column{{Name: "id", Kind: source.Int},
+			{Name: "card\u00c4", Kind: source.DateTime, Precision: 3}, {Name: "card\u00e4", Kind: source.Text}}}
+		masks := spec.Mask(columns)
+		if masks[0] != nil || masks[1] == nil || (masks[2] != nil) != other ||
+			columns.List[1] != (source.Column{Name: "card\u00c4", Kind: source.Text, Mask: "redact:****"}) {
+			t.Errorf("%d: masks %v of %+v", names, masks, columns.List)
+		}
 	}
-	columns := []source.Column{{Name: "id", Kind: source.Int}, {Name: "card", Kind: source.DateTime, Precision: 3}}
-	masks := spec.Mask(columns)
-	if masks[0] != nil || masks[1] == nil || columns[1] != (source.Column{Name: "card", Kind: source.Text, Mask: "redact:****"}) {
-		t.Errorf("masks %v of %+v", masks, columns)
+	if source.ASCIICase.Same("a[", "a{") || source.ASCIICase.Same("@", "`") || !source.ASCIICase.Same("aZ_\u00e4", "Az_\u00e4") {
+		t.Error("bytes that are no letters have a case, or letters have none")
 	}
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,11 +75,37 @@ func (c Column) Resolution() time.Duration {
 	}
 }
 
+// NameCase says how a database compares the names of columns.
+type NameCase uint8
+
+const (
+	// AnyCase: letter case does not count.
+	AnyCase NameCase = iota
+	// ASCIICase: the letter case of ASCII does not count, that of other letters does.
+	ASCIICase
+)
+
+// Same reports whether two names are those of one column.
+func (n NameCase) Same(a, b string) bool {
+	if n == AnyCase || len(a) != len(b) {
+		return n == AnyCase && strings.EqualFold(a, b)
+	}
+	for i := range len(a) {
+		// Of ASCII letters the lower case differs by one bit.
+		if a[i] != b[i] && (a[i]|0x20 != b[i]|0x20 || a[i]|0x20 < 'a' || a[i]|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
 // Columns is the shape of a shard's rows. It is immutable: all pages of a shard carry the same
 // pointer until columns are added, dropped or altered.
 type Columns struct {
 	// List holds the columns in the order of Row.Values.
 	List []Column
+	// How the database compares the names.
+	NameCase
 	// ID is the index of the id column.
 	ID int
 	// Key holds the indexes of the key columns, in the order of Spec.Key. It is the id's index if

@@ -103,36 +103,26 @@ type Spec struct {
 	Filter string
 }
 
-// mask returns the mask of a column. SQL compares names without regard to letter case.
-func (s *Spec) mask(column string) *Mask {
-	for name, m := range s.Masks {
-		if strings.EqualFold(name, column) {
-			return m.Fresh()
-		}
-	}
-	return nil
-}
-
 // Mask makes the columns that have a mask texts, and returns the masks by column, nil for those
 // without one. It is nil where there is none.
-func (s *Spec) Mask(columns []Column) Masks {
-	var masks Masks
-	for i := range columns {
-		m := s.mask(columns[i].Name)
-		if m == nil {
-			continue
+func (s *Spec) Mask(c *Columns) (masks Masks) {
+	for name, m := range s.Masks {
+		for i := range c.List {
+			if !c.Same(name, c.List[i].Name) {
+				continue
+			}
+			if masks == nil {
+				masks = make(Masks, len(c.List))
+			}
+			masks[i], c.List[i].Kind, c.List[i].Precision, c.List[i].Mask = m.Fresh(), Text, 0, m.Name()
 		}
-		if masks == nil {
-			masks = make(Masks, len(columns))
-		}
-		masks[i], columns[i].Kind, columns[i].Precision, columns[i].Mask = m, Text, 0, m.Name()
 	}
 	return masks
 }
 
 // Reads reports whether a column is among those that are read because no setting leaves it out.
-func (s *Spec) Reads(column string) bool {
-	return s.Fields == nil && !slices.ContainsFunc(s.Exclude, func(name string) bool { return strings.EqualFold(name, column) })
+func (s *Spec) Reads(column string, names NameCase) bool {
+	return s.Fields == nil && !slices.ContainsFunc(s.Exclude, func(name string) bool { return names.Same(name, column) })
 }
 
 // Range is a closed range of ids. It is empty if First is above Last.
@@ -190,6 +180,12 @@ const ReadOnly = "read-only"
 // UID begins the word of the Server of a page that tells servers of the same names apart: digits
 // follow. Not every server has one, and former versions did not ask for it.
 const UID = "uid="
+
+// NamesAlone reports whether the Server of a page tells servers apart by host name, port and
+// server_id alone, as one of MariaDB without @@server_uid does: two servers may share all three.
+func NamesAlone(server string) bool {
+	return strings.Count(WithoutRole(server), " ") == 2 && !strings.Contains(server, " "+UID)
+}
 
 // WithoutRole returns the Server of a page whether it is read-only or not.
 func WithoutRole(server string) string { return strings.TrimSuffix(server, " "+ReadOnly) }

@@ -113,7 +113,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 			return nil, err
 		}
 	}
-	sh.masks = s.spec.Mask(sh.columns.List)
+	sh.masks = s.spec.Mask(sh.columns)
 	return sh, nil
 }
 

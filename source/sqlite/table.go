@@ -57,7 +57,7 @@ type inspection struct {
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
-	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{ASCII: true}, Dialect: sqltable.Dialect{
+	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{NameCase: source.ASCIICase}, Dialect: sqltable.Dialect{
 		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
 		IsID: func(c sqltable.Column) bool {
 			return strings.Contains(upper(c.Type), "INT") && parseType(c.Type) == source.Int
@@ -100,7 +100,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	for _, at := range from {
 		sh.values = append(sh.values, s.form(t.Table.Columns[at]))
 	}
-	sh.masks = s.spec.Mask(columns.List)
+	sh.masks = s.spec.Mask(columns)
 	if index.Name == "" && t.autoIncrement {
 		sh.counter = t.name
 	}

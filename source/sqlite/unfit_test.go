@@ -103,6 +103,24 @@ func TestNames(t *testing.T) {
 			t.Fatalf("next id %d, %v", next, err)
 		}
 	})
+	t.Run("letters beyond ASCII keep their case in every list of columns", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, \u00c4 TEXT, \u00e4 TEXT); INSERT INTO t VALUES (1, 'upper', 'lower')")
+		for want, spec := range map[string]source.Spec{
+			"id \u00c4":         {Exclude: []string{"\u00e4"}},
+			"id \u00e4":         {Fields: []string{"\u00e4"}},
+			"id \u00c4 \u00e4*": {Masks: map[string]source.Mask{"\u00e4": source.Redact()}},
+		} {
+			spec.Table, spec.ID = "t", "id"
+			var got []string
+			for _, c := range read(t, b.source.Shard(spec), source.Query{Limit: 9}).Columns.List {
+				got = append(got, c.Name+strings.Repeat("*", min(len(c.Mask), 1)))
+			}
+			if names := strings.Join(got, " "); names != want {
+				t.Errorf("reads %s, want %s", names, want)
+			}
+		}
+	})
 	t.Run("a missing column is not read as its name", func(t *testing.T) {
 		b := newBase(t, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")

@@ -13,22 +13,8 @@ type Table struct {
 	Columns []Column
 	// Indexes has the primary key first. An index that holds only some of the rows is left out.
 	Indexes []Index
-	// ASCII says that letter case counts in names but for the letters of ASCII.
-	ASCII bool
-}
-
-// Same reports whether two names are those of one column.
-func (t *Table) Same(a, b string) bool {
-	if !t.ASCII {
-		return strings.EqualFold(a, b)
-	}
-	lower := func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		return r
-	}
-	return strings.Map(lower, a) == strings.Map(lower, b)
+	// How the database compares names.
+	source.NameCase
 }
 
 // Column is one column of a table.
@@ -73,11 +59,8 @@ func (i *Index) Usable() string {
 	return ""
 }
 
-// At returns the index of a column in Columns, -1 where there is none. Letter case does not count.
+// At returns the index of a column in Columns, -1 where there is none.
 func (t *Table) At(name string) int {
-	if at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); at >= 0 {
-		return at
-	}
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return t.Same(c.Name, name) })
 }
 
@@ -176,12 +159,12 @@ func (t *Table) Modified(spec source.Spec) (found *Index) {
 func (t *Table) Pick(spec source.Spec) (columns *source.Columns, from []int) {
 	wanted := make([]bool, len(t.Columns))
 	for i, column := range t.Columns {
-		wanted[i] = spec.Reads(column.Name) && !column.Hidden
+		wanted[i] = spec.Reads(column.Name, t.NameCase) && !column.Hidden
 	}
 	for _, r := range spec.Roles() {
 		wanted[t.At(r.Column)] = true
 	}
-	columns = new(source.Columns)
+	columns = &source.Columns{NameCase: t.NameCase}
 	for i, column := range t.Columns {
 		if wanted[i] {
 			columns.List, from = append(columns.List, column.Column), append(from, i)

@@ -58,11 +58,11 @@ func (v *view) refresh() error {
 	}
 	v.columns, v.pick, v.version = &source.Columns{}, nil, t.version
 	for i, column := range t.list {
-		if v.spec.Reads(column.Name) || wanted[column.Name] {
+		if v.spec.Reads(column.Name, v.columns.NameCase) || wanted[column.Name] {
 			v.columns.List, v.pick = append(v.columns.List, column), append(v.pick, i)
 		}
 	}
-	v.masks = v.spec.Mask(v.columns.List)
+	v.masks = v.spec.Mask(v.columns)
 	if err := v.compileFilter(); err != nil {
 		return err
 	}
