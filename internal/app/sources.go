@@ -169,8 +169,12 @@ func (s *Sources) meet(d *database, server string) error {
 	d.server = server
 	for _, rival := range d.rivals {
 		if server != "" && rival.server == server {
-			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. "+
-				"Remove one of them, or correct it", errOneServer, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source))
+			remedy := "Remove one of them, or correct it"
+			if source.NamesAlone(server) {
+				remedy += "; if they are two servers with one host name, port and server_id, give one of them another server_id: SET GLOBAL server_id, and in its configuration"
+			}
+			return option.Errorf("%w: %s and %s lead to one server (%s), with the database %s of both: its rows would be published twice. %s",
+				errOneServer, d.Setting(), rival.Setting(), server, s.cfg.SharedDatabase(d.Source, rival.Source), remedy)
 		}
 	}
 	return nil

@@ -372,6 +372,35 @@ func TestOneFileUnderTwoNames(t *testing.T) {
 	}
 }
 
+// TestServersThatNothingTellsApart: of two servers of MariaDB without @@server_uid the error says
+// what an administrator changes.
+func TestServersThatNothingTellsApart(t *testing.T) {
+	env := configtest.Env{
+		"BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
+		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "mysql://bridge@a/shop", "BRIDGE_SOURCE_B_URL": "mysql://bridge@b/shop",
+	}
+	cfg, err := config.Load(env.Environ(), &config.Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]bool{"db 3306 1": true, "db 3306 1 read-only": true, "db 3306 1 uid=5": false, "2cb3a1a0-0000": false} {
+		sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sources.meet(sources.all[0], server); err != nil {
+			t.Fatal(err)
+		}
+		err = sources.meet(sources.all[1], server)
+		if text := config.Text(err); !strings.Contains(text, "lead to one server") || strings.Contains(text, "SET GLOBAL server_id") != want {
+			t.Errorf("%s: %s", server, text)
+		}
+		if err := sources.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestATableOfAnotherName: a table that gets a source does not begin once more, whether the
 // checkpoint or the bus alone knows its former name.
 func TestATableOfAnotherName(t *testing.T) {
