@@ -21,8 +21,8 @@
 //
 // Its progress is opened again with the options of the database, whose clock then holds, and has
 // [Progress.Advance] called for each batch that the bus has acknowledged. Messages that are read
-// meanwhile come in by Note and [Progress.Fill], which moves no position: between two batches the
-// progress in memory is that of the store. What the store does not take goes with the next change.
+// meanwhile come in by Note and [Progress.Fill], which moves no position. A progress is what the
+// store has: it is opened again where the store has not taken a change.
 //
 // Where a topic-partition of the stream began late, [Progress.TrustLow] follows each Open.
 //

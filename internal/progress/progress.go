@@ -28,12 +28,11 @@ type Progress struct {
 	// saved is what is to be saved, but for the position where there is a ledger.
 	saved store.Progress
 	head  head
-	// stored is the head in the store, zero where none is.
+	// stored is the head in the store, nil where none counts. former are the parts of notes that
+	// the next change removes, clear says that it removes all ids.
 	stored []byte
-	// unsaved are the parts that have changed since Saved; clear says that those in the store do
-	// not count.
-	unsaved []store.Part
-	clear   bool
+	former []uint64
+	clear  bool
 	// ledger and ahead are nil where ids have no order.
 	ledger *ledger.Ledger
 	ahead  *ledger.IDs
@@ -64,7 +63,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	p.opts = opts
 	if opts.Order == source.OrderNone {
 		p.head.rebuild = false
-		return p, p.noteSaved(ctx, s)
+		return p, p.noteFormer(ctx, s)
 	}
 	for one, err := range s.Parts(ctx, key, store.Ahead, 0) {
 		if err != nil {
@@ -89,7 +88,13 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 		p.skip, p.head.trust = saved.Floor, saved.Since > 0
 	}
 	p.low = lowOf(p.ledger, p.saved.ReconcileDue)
-	return p, p.noteSaved(ctx, s)
+	return p, p.noteFormer(ctx, s)
+}
+
+// noteFormer notes what a former version has put beside the progress. The next change removes it.
+func (p *Progress) noteFormer(ctx context.Context, s store.Store) (err error) {
+	p.former, err = eachNoted(ctx, s, p.key, p.Note)
+	return err
 }
 
 // openLedger returns the ledger of a shard, an empty one where the store has none.
@@ -175,7 +180,7 @@ func (p *Progress) empty() {
 	if p.ledger == nil {
 		return
 	}
-	p.clear, p.unsaved, p.stored = true, nil, nil
+	p.clear, p.stored = true, nil
 	// The options were good before.
 	p.ledger, _ = ledger.New(p.opts, 0)
 	p.ahead = ledger.NewIDs(p.opts.MaxBytes, p.load)
@@ -187,8 +192,8 @@ func (p *Progress) empty() {
 func (p *Progress) TrustLow() { p.late = true }
 
 // Flush takes in what was noted, has the position of a shard that does not run rise to the highest
-// row of the tail, and returns the change for the store: all that has changed since Saved. now is
-// the host's clock. After an error the progress is not used again.
+// row of the tail, and returns the change for the store. now is the host's clock. A change that the
+// store does not take is lost: after that, as after an error, the progress is to be opened again.
 func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	if p.ledger != nil {
 		p.rise(p.tail, p.learn(now), now)
@@ -218,10 +223,15 @@ func (p *Progress) Follow() { p.head.rebuild = false }
 // Fill is Flush for a shard that runs, whose owner moves the position: that does not rise but over
 // ids that count as published (rules 15, 16 and 27). The time by the ledger's clock stays as it is.
 func (p *Progress) Fill(now time.Time) (store.ShardChange, error) {
+	p.Learn()
+	return p.change(now)
+}
+
+// Learn takes in what was noted, or counts as published, for the next change.
+func (p *Progress) Learn() {
 	if p.fill(time.Time{}); p.rebuilt() {
 		p.low = lowOf(p.ledger, true)
 	}
-	return p.change(now)
 }
 
 func (p *Progress) fill(at time.Time) {
@@ -269,39 +279,33 @@ func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	saved := p.saved
 	saved.Saved = now
-	c := store.ShardChange{Key: p.key, Progress: &saved, Parts: slices.Clip(p.unsaved)}
+	c := store.ShardChange{Key: p.key, Progress: &saved}
+	for _, number := range p.former {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Noted, Number: number})
+	}
+	p.former = nil
 	if p.ledger == nil {
 		return c, nil
 	}
 	saved.Position = p.ledger.Position()
 	if p.clear {
-		c.Clear = []store.Kind{store.Gaps, store.Ahead}
+		c.Clear, p.clear = []store.Kind{store.Gaps, store.Ahead}, false
 	}
-	before := len(p.unsaved)
 	for _, chunk := range p.ledger.Changed() {
-		p.unsaved = append(p.unsaved, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
+		c.Parts = append(c.Parts, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
 	if head := p.head.appendTo(nil); !slices.Equal(head, p.stored) {
-		p.unsaved = append(p.unsaved, store.Part{Kind: store.Ahead, Bytes: head})
+		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Bytes: head})
 		p.stored = head
 	}
 	for _, chunk := range p.ahead.Changed() {
-		p.unsaved = append(p.unsaved, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
+		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
-	if before > 0 {
-		// A later part replaces a former one.
-		slices.Reverse(p.unsaved)
-		by := func(a, b store.Part) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Number, b.Number)) }
-		slices.SortStableFunc(p.unsaved, by)
-		p.unsaved = slices.CompactFunc(p.unsaved, func(a, b store.Part) bool { return by(a, b) == 0 })
-	}
-	c.Parts = slices.Clip(p.unsaved)
 	return c, p.Err()
 }
 
-// Saved notes that the store has the last change, and frees memory of parts that it has.
+// Saved says that the store has the last change: memory of parts that it has is freed.
 func (p *Progress) Saved() {
-	p.unsaved, p.clear = nil, false
 	if p.ledger != nil {
 		p.ledger.Saved()
 		p.ahead.Trim()

@@ -60,7 +60,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err != nil {
 		return nil, s.opts.damaged(err)
 	}
-	s.gaps.open(state)
+	s.gaps.state = state
 	if err := s.reader.open(ctx); err != nil {
 		return nil, err
 	}

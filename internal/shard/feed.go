@@ -119,8 +119,6 @@ type change struct {
 	// read is nil for what was read of the bus. touched are the states of the shards that change.
 	read    *Read
 	touched map[string]*shardState
-	// committed says that the store has it.
-	committed bool
 }
 
 func (f *Feed) newChange(read *Read) *change {
@@ -134,13 +132,12 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 
 // apply takes in facts: what was read of the bus, or, with a Read, the messages of a batch that the
 // bus has acknowledged. It calls commit once with all that changes. An error says that nothing was
-// committed. After store.ErrOutage the same call is made again, or the attempt of the shard ends;
-// after another one of a batch the attempt ends.
-func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, commit func(*store.Batch) error) (err error) {
+// committed, and nothing has changed. After store.ErrOutage the same call is made again, or the
+// attempt of the shard ends; after another one of a batch the attempt ends.
+func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.newChange(read)
-	defer func() { c.end(err) }()
 	for i := range facts {
 		if _, err := c.touch(ctx, facts[i].Shard); err != nil {
 			return err
@@ -148,15 +145,15 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	}
 	var claims *view.Claims
 	var named map[lateEntity]*lateName
+	var err error
 	if read == nil {
-		if named, err = f.name(ctx, c, facts); err != nil {
-			return err
-		}
+		named, err = f.name(ctx, c, facts)
 	} else {
 		claims = read.Claims
-		if _, err := c.touch(ctx, read.Shard); err != nil {
-			return err
-		}
+		_, err = c.touch(ctx, read.Shard)
+	}
+	if err != nil {
+		return err
 	}
 	for i := range facts {
 		// What its Read says of the rows of a batch is more.
@@ -214,20 +211,15 @@ func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
 		return s, nil
 	}
 	s = c.feed.state(name)
-	if s.waits != nil && s.waits != c.read {
-		return nil, fmt.Errorf("%w: a batch of %s waits for it", store.ErrOutage, name)
-	}
 	if err := c.feed.open(ctx, name, s); err != nil {
-		if s.running {
-			err = reopen(err, c.read != nil)
-		}
-		return nil, err
+		return nil, unread(err)
 	}
-	c.touched[name] = s
+	// Until the store has the change.
+	c.touched[name], s.stale = s, true
 	return s, nil
 }
 
-// make adds what changes of the shards. Each takes in all that was noted, whatever the error.
+// make adds what changes of the shards.
 func (c *change) make() error {
 	now := time.Now()
 	var errs []error
@@ -235,51 +227,37 @@ func (c *change) make() error {
 		var one store.ShardChange
 		var err error
 		if c.read != nil && name == c.read.Shard {
-			one, err = s.advance(c.read, now)
+			one, err = s.advance(c.read)
 		} else {
 			one, err = s.flush(now)
 		}
-		c.Shards, errs = append(c.Shards, one), append(errs, reopen(err, c.read != nil))
+		c.Shards, errs = append(c.Shards, one), append(errs, unread(err))
 	}
 	return errors.Join(errs...)
 }
 
-// reopen returns what an error of the progress of a shard that runs means: unless that is damaged,
-// the next attempt opens it again for a batch, and the next try for facts.
-func reopen(err error, batch bool) error {
-	switch {
-	case err == nil || permanent(err):
+// unread returns the error of a change for which a part of the store was not read: it waits, as one
+// that the store does not take, unless that part is damaged.
+func unread(err error) error {
+	if err == nil || permanent(err) || isDamage(err) || errors.Is(err, catchup.ErrReadBack) {
 		return err
-	case errors.Is(err, ledger.ErrDamaged) || errors.Is(err, progress.ErrDamaged) || errors.Is(err, catchup.ErrReadBack):
-		return err
-	case batch:
-		return fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrOutage, err)
 }
 
+// commit writes the change, and installs it. Where that fails, or nobody comes here, what was
+// computed is dropped: the progress of the shards is opened again before their next change.
 func (c *change) commit(commit func(*store.Batch) error) error {
 	err := commit(c.Batch)
-	c.committed = err == nil
-	return err
-}
-
-// end ends the change, which was committed, or was not for an error or, where that is nil, a panic.
-// Of a shard that runs the progress stays behind an error, unless a part of it could not be read:
-// what it has taken in is true of the bus. That of a batch whose outcome is unknown may not be.
-func (c *change) end(err error) {
-	for name, s := range c.touched {
-		batch := c.read != nil && name == c.read.Shard
-		switch {
-		case c.committed:
-			s.saved(c.read)
-		case batch && errors.Is(err, store.ErrOutage):
-		case batch || !s.running || err == nil || s.failed():
-			s.progress, s.waits = nil, nil
-			s.dropped.Store(s.running)
+	if err == nil {
+		for name, s := range c.touched {
+			if s.stale = false; c.read != nil && name == c.read.Shard {
+				s.granted.Store(max(s.granted.Load(), c.read.Compared))
+			}
+			s.saved()
 		}
-		s.schemaRead = false
 	}
+	return err
 }
 
 // nominate has the owner of an entity decide about it. f.mu is held.
@@ -320,7 +298,7 @@ func (f *Feed) Ready(ctx context.Context) error {
 
 // ForgetDecided implements catchup.Feed. What was nominated and dropped, since too many wait, is
 // forgotten for the reconcile that is due then.
-func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) error) (err error) {
+func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) error) error {
 	if !f.mu.TryLock() {
 		// A commit may wait for the disk: the next call will do.
 		return nil
@@ -352,18 +330,17 @@ func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) e
 }
 
 // reconcile has a reconcile of all shards be due. f.mu is held.
-func (f *Feed) reconcile(ctx context.Context, commit func(*store.Batch) error) (err error) {
+func (f *Feed) reconcile(ctx context.Context, commit func(*store.Batch) error) error {
 	c := f.newChange(nil)
-	defer func() { c.end(err) }()
 	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
 		return err
 	}
 	return c.commit(commit)
 }
 
-// open opens the progress of a shard, unless it is open. f.mu is held.
+// open opens the progress of a shard, unless it is what the store has. f.mu is held.
 func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
-	if s.progress != nil {
+	if s.progress != nil && !s.stale {
 		return nil
 	}
 	key, options := store.Key{Stream: f.opts.Stream, Shard: name}, s.options
@@ -387,7 +364,7 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if f.follows {
 		p.Follow()
 	}
-	s.progress = p
+	s.install(p)
 	return nil
 }
 
@@ -421,7 +398,7 @@ func (f *Feed) Restore(b *store.Batch, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.states {
-		s.progress = nil
+		s.stale = true
 	}
 	return commit(b)
 }
@@ -432,9 +409,10 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.state(name)
-	s.progress, s.options = nil, options
-	s.dropped.Store(false)
+	former := s.options
+	s.options, s.stale, s.unread = options, true, false
 	if err := f.open(ctx, name, s); err != nil {
+		s.options = former
 		return nil, nil, err
 	}
 	list, err := f.loadPublishedRows(ctx, name, rows)
@@ -444,10 +422,8 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	s.since = max(s.since, s.progress.Since())
 	s.restore(list)
 	list.Add(s.recent(list))
-	// What counts as published: the change is of no account yet.
-	if _, err := s.progress.Fill(time.Now()); err != nil {
-		return nil, nil, err
-	}
+	// What counts as published.
+	s.progress.Learn()
 	s.running = true
 	if s.progress.ReconcileDue() {
 		s.wishes.Add(1)
@@ -460,7 +436,7 @@ func (f *Feed) end(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.state(name)
-	s.running, s.progress, s.waits = false, nil, nil
+	s.running, s.progress = false, nil
 }
 
 // update commits what do changes of the progress of a shard that runs, before its first batch.
@@ -468,19 +444,17 @@ func (f *Feed) end(name string) {
 func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progress) (store.ShardChange, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.state(name)
-	if s.dropped.Load() {
-		return errDropped
+	c := f.newChange(nil)
+	s, err := c.touch(ctx, name)
+	if err != nil {
+		return err
 	}
 	one, err := s.do(do)
 	if err != nil {
 		return err
 	}
-	if err := f.opts.Committer.Acknowledged(ctx, 0, nil, &store.Batch{Shards: []store.ShardChange{one}}); err != nil {
-		return err
-	}
-	s.saved(nil)
-	return nil
+	c.Shards = append(c.Shards, one)
+	return c.commit(func(b *store.Batch) error { return f.opts.Committer.Acknowledged(ctx, 0, nil, b) })
 }
 
 // loadPublishedRows returns the rows of a shard that were published last, as the store has them.

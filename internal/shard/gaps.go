@@ -24,11 +24,10 @@ type gaps struct {
 	reader *reader
 	server *server
 	status *tracker
-	// state is that of the feed of the stream, progress what it had when the attempt began, since
-	// the generation of that. Facts come in at any time: all is done under the lock of state.
-	state    *shardState
-	progress *progress.Progress
-	since    uint64
+	// state is that of the feed of the stream, since the generation of the progress that it had
+	// when the attempt began. Facts come in at any time: all is done under the lock of state.
+	state *shardState
+	since uint64
 	// ids is what the last evidence showed.
 	ids idList
 	// strays are the ends of the wide gaps that were told of.
@@ -60,24 +59,27 @@ const (
 	heldOpen = time.Minute
 )
 
-// open sets the progress that the shard goes on with.
-func (g *gaps) open(s *shardState) { g.state, g.progress = s, s.progress }
-
 // lock has the progress be the caller's until unlock is called.
-func (g *gaps) lock() (unlock func()) {
+func (g *gaps) lock() (p *progress.Progress, unlock func()) {
 	g.state.mu.Lock()
-	return g.state.mu.Unlock
+	return g.state.progress, g.state.mu.Unlock
 }
 
 // with calls do with the ledger, nil where the ids have no order.
 func (g *gaps) with(do func(*ledger.Ledger)) {
-	defer g.lock()()
-	do(g.progress.Ledger())
+	p, unlock := g.lock()
+	defer unlock()
+	do(p.Ledger())
+}
+
+// isDamage reports whether the progress of a shard is damaged.
+func isDamage(err error) bool {
+	return errors.Is(err, ledger.ErrDamaged) || errors.Is(err, progress.ErrDamaged)
 }
 
 // damaged names the remedy in an error of a progress that cannot be read.
 func (o *Options) damaged(err error) error {
-	if !errors.Is(err, ledger.ErrDamaged) && !errors.Is(err, progress.ErrDamaged) {
+	if !isDamage(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w: bridge checkpoint rebuild %s makes it again from the bus", source.ErrUnfit, err, o.Stream)
@@ -157,8 +159,9 @@ func (g *gaps) show(at ledger.Age) {
 		return
 	}
 	g.shown = time.Now()
-	defer g.lock()()
-	l := g.progress.Ledger()
+	p, unlock := g.lock()
+	defer unlock()
+	l := p.Ledger()
 	stats := l.Stats(at.Steady)
 	var oldest float64
 	if !stats.Oldest.IsZero() {
@@ -194,9 +197,6 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if err := g.pipe.wait(ctx); err != nil {
 		return err
 	}
-	if g.state.dropped.Load() {
-		return errDropped
-	}
 	g.handed, g.at = time.Now(), at.Steady
 	b.brings = Read{
 		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,
@@ -205,10 +205,12 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if g.changes != nil {
 		b.brings.Cursor = g.changes.handOver()
 	}
-	defer g.lock()()
-	p := g.progress
-	if err := p.Err(); err != nil {
-		return g.opts.damaged(reopen(err, true))
+	p, unlock := g.lock()
+	defer unlock()
+	if err := p.Err(); isDamage(err) {
+		return g.opts.damaged(err)
+	} else if err != nil || g.state.unread {
+		return fmt.Errorf("%w: a part of the progress could not be read: it is opened again", catchup.ErrReadBack)
 	}
 	b.last = max(p.Position(), b.through)
 	b.floor, b.since = p.Floor(), p.Since()
@@ -236,53 +238,60 @@ func (g *gaps) missing(id uint64) (is bool) {
 // new, also one below the floor. With a lost store those that were recorded are unknown until a
 // reconcile has compared the table (rule 16).
 func (g *gaps) floor() uint64 {
-	defer g.lock()()
-	left := g.progress.Snapshot()
-	if left == (source.Range{}) && !g.progress.ReconcileDue() {
+	p, unlock := g.lock()
+	defer unlock()
+	left := p.Snapshot()
+	if left == (source.Range{}) && !p.ReconcileDue() {
 		return 0
 	}
 	// A command may have put the shard further on than the floor.
-	return max(g.progress.Floor(), left.Last)
+	return max(p.Floor(), left.Last)
 }
 
 // snapshot returns the ids that START=latest still has to record. Of a release shard the position
 // says enough.
 func (g *gaps) snapshot() source.Range {
-	defer g.lock()()
+	p, unlock := g.lock()
+	defer unlock()
 	if g.opts.Kind == event.Release {
-		g.progress.SetSnapshot(source.Range{})
+		p.SetSnapshot(source.Range{})
 	}
-	return g.progress.Snapshot()
+	return p.Snapshot()
 }
 
 // started reports whether the decision about START was made.
 func (g *gaps) started() bool {
-	defer g.lock()()
-	return g.progress.Started()
+	p, unlock := g.lock()
+	defer unlock()
+	return p.Started()
 }
 
 // setSince notes of which generation the progress is that the shard goes on with.
 func (g *gaps) setSince() {
-	defer g.lock()()
-	g.since = g.progress.Since()
+	p, unlock := g.lock()
+	defer unlock()
+	g.since = p.Since()
 }
 
 // position returns how far the store has the shard published.
 func (g *gaps) position() uint64 {
-	defer g.lock()()
-	return g.progress.Position()
+	p, unlock := g.lock()
+	defer unlock()
+	return p.Position()
 }
 
 // cursor returns the position of the second cursor, as of the last batch.
 func (g *gaps) cursor() source.Cursor {
-	defer g.lock()()
-	return g.progress.Cursor()
+	p, unlock := g.lock()
+	defer unlock()
+	return p.Cursor()
 }
 
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
 func (g *gaps) ahead(id uint64) bool {
-	defer g.lock()()
-	return g.progress.Ahead(id)
+	p, unlock := g.lock()
+	defer unlock()
+	return p.Ahead(id)
 }
 
 // hot reports whether there are gaps that every poll looks for.

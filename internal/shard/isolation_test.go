@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +62,60 @@ func TestAStuckStreamHoldsUpNoOther(t *testing.T) {
 	for _, r := range release {
 		r()
 	}
+}
+
+// halfStore is a store that refuses one change of a table, and from then on cannot read the table.
+type halfStore struct {
+	store.Store
+	refuses, unreadable atomic.Bool
+}
+
+func (s *halfStore) Apply(ctx context.Context, b *store.Batch) error {
+	for i := range b.Shards {
+		if b.Shards[i].Key == key && s.refuses.CompareAndSwap(true, false) {
+			s.unreadable.Store(true)
+			return store.ErrOutage
+		}
+	}
+	return s.Store.Apply(ctx, b)
+}
+
+func (s *halfStore) Parts(ctx context.Context, k store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
+	if k == key && s.unreadable.Load() {
+		return func(yield func(store.Part, error) bool) { yield(store.Part{}, syscall.EIO) }
+	}
+	return s.Store.Parts(ctx, k, kind, from)
+}
+
+// TestAnUnreadablePartStopsItsTableAlone: the table waits for what it could neither write nor read,
+// the other one of the stream goes on. Nothing is lost or repeated once it can be read.
+func TestAnUnreadablePartStopsItsTableAlone(t *testing.T) {
+	instantly(t, "", func(t *testing.T) {
+		b := newBench(t)
+		kept := &halfStore{Store: b.store}
+		b.store, b.second, b.topics = kept, newBench(t).table, []string{topic, "second"}
+		b.destinations = append(b.destinations, "second")
+		b.bus.Create("second")
+		s, stop := b.run(t)
+		b.insert(10)
+		b.saved(t, 10)
+		kept.refuses.Store(true)
+		b.insert(10)
+		eventually(t, "the table waits", func() bool { return kept.unreadable.Load() && s.Status().State == shard.Waiting })
+		for i := range uint64(3) {
+			b.second.Insert("x", old)
+			eventually(t, "the other one goes on", func() bool { return b.positionOf(t, shardNames[1]) == i+1 })
+		}
+		if status := s.Status(); status.State != shard.Waiting || b.position(t) != 10 {
+			t.Errorf("the table is %s at %d: %s", status.State, b.position(t), status.LastError)
+		}
+		kept.unreadable.Store(false)
+		b.saved(t, 20)
+		b.insert(10)
+		b.saved(t, 30)
+		stop()
+		expectRun(t, b.ids(topic), 1, 30)
+	})
 }
 
 func TestRowsLargerThanAShare(t *testing.T) {

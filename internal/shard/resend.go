@@ -131,7 +131,7 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 		return nil, s.opts.damaged(err)
 	}
 	defer s.opts.Feed.end(s.opts.Name)
-	s.gaps.open(state)
+	s.gaps.state = state
 	again := resendings(deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)

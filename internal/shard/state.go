@@ -21,14 +21,16 @@ type shardState struct {
 	options ledger.Options
 	// running says that an owner works with the progress.
 	running bool
-	// progress is nil while it is not open. mu guards what it holds: it comes behind the lock of
-	// the Feed, and nothing is waited for under it but a read of the store.
+	// stale says that the progress is not what the store has: it is opened again before the next
+	// change. Until then the owner goes on with what it says: all of that is true of the bus.
+	stale bool
+	// progress is nil while it is not open. mu guards it and what it holds: it comes behind the
+	// lock of the Feed, and nothing is waited for under it but a read of the store.
 	mu       sync.Mutex
 	progress *progress.Progress
-	// waits is what the progress has taken in and the store has not: it takes no writes.
-	waits *Read
-	// dropped says that the progress with which the attempt began does not count any more.
-	dropped atomic.Bool
+	// unread says that the owner has met a part that could not be read: what it has decided by the
+	// progress does not count.
+	unread bool
 	// schema is what the store has, or the next change makes it: schemaRead says that the bus told
 	// it. It is that of a shard that does not run.
 	schema     *store.Schema
@@ -58,6 +60,14 @@ type readRow struct {
 // replace at most half of them: what identifies a row is not on the bus.
 func newState(rows int, options ledger.Options) *shardState {
 	return &shardState{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
+}
+
+// install has p be the progress.
+func (s *shardState) install(p *progress.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread = s.unread || s.running && s.progress.Err() != nil
+	s.progress, s.stale, s.schemaRead = p, false, false
 }
 
 // do calls a function with the progress, alone.
@@ -96,47 +106,27 @@ func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
 	return c, err
 }
 
-// failed reports whether a part of the progress could not be read.
-func (s *shardState) failed() bool {
+// advance takes in what a batch brings, and returns that for the store.
+func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.progress.Err() != nil
-}
-
-// errDropped ends an attempt: the next one begins with what the store has.
-var errDropped = fmt.Errorf("the progress of the shard is opened again: %w", catchup.ErrReadBack)
-
-// advance takes in what a batch brings, once, and returns that for the store.
-func (s *shardState) advance(r *Read, now time.Time) (c store.ShardChange, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dropped.Load() {
-		return c, errDropped
-	}
 	if s.progress.Since() != r.Since {
 		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
 	}
 	if due := s.wishes.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
-	if s.waits == r {
-		c, err = s.progress.Fill(now)
-	} else {
-		s.waits = r
-		c, r.Found, err = s.progress.Advance(&r.Read)
-	}
+	c, r.Found, err = s.progress.Advance(&r.Read)
 	c.Parts = append(c.Parts, r.Parts...)
 	return c, err
 }
 
-// saved notes that the store has the last change, with what a batch has brought; nil for none.
-func (s *shardState) saved(r *Read) {
+// saved notes that the store has the last change.
+func (s *shardState) saved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress.Saved()
-	if s.waits = nil; r != nil {
-		s.granted.Store(max(s.granted.Load(), r.Compared))
-	}
+	s.schemaRead = false
 	if s.running && s.progress.ReconcileDue() && !s.isDue() {
 		// By a message that was read.
 		s.wishes.Add(1)

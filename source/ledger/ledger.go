@@ -109,6 +109,8 @@ func (l *Ledger) Reach(through uint64, now time.Time) uint64 {
 	if through <= s.position {
 		return through
 	}
+	// A ledger that was restored since the last Notice knows of no gaps above.
+	through = min(through, s.noticed)
 	for g := range s.missing.ascend(source.Range{First: s.position + 1, Last: through}) {
 		if t-g.missed < s.hotFor || g.Last > s.sure || s.pending.overlaps(g.Range) {
 			return g.First - 1

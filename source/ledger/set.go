@@ -27,8 +27,8 @@ type set struct {
 	at      int
 	altered bool
 	// changed has the keys of the blocks that were made, altered or deleted since they were last
-	// handed out to be saved, handed those of the blocks that were and are not saved.
-	changed, handed map[uint64]struct{}
+	// handed out to be saved.
+	changed map[uint64]struct{}
 	// load returns a saved block; nil where all blocks stay in memory. err is why one could not be
 	// read: the set does not change any more.
 	load func(key uint64) ([]byte, error)
@@ -40,15 +40,12 @@ type set struct {
 }
 
 func newSet(load func(key uint64) ([]byte, error)) *set {
-	return &set{
-		at: -1, segments: make([]segment, 1), load: load,
-		changed: make(map[uint64]struct{}), handed: make(map[uint64]struct{}),
-	}
+	return &set{at: -1, segments: make([]segment, 1), load: load, changed: make(map[uint64]struct{})}
 }
 
 // size is the memory of the set in bytes.
 func (s *set) size() int {
-	return s.forms + len(s.list)*blockSize + (cap(s.open)+cap(s.spare))*24 + cap(s.scratch) + len(s.changed)*16 + len(s.handed)*16
+	return s.forms + len(s.list)*blockSize + (cap(s.open)+cap(s.spare))*24 + cap(s.scratch) + len(s.changed)*16
 }
 
 // index returns the index of the only block that may have id, -1 when there is none.
@@ -376,9 +373,6 @@ func (s *set) appendChanged(chunks []Chunk) []Chunk {
 			chunk.Bytes = s.form(i)
 		}
 		chunks = append(chunks, chunk)
-		if s.load != nil {
-			s.handed[key] = struct{}{}
-		}
 	}
 	clear(s.changed)
 	return chunks
@@ -387,7 +381,6 @@ func (s *set) appendChanged(chunks []Chunk) []Chunk {
 // saved notes that the store can give back all that appendChanged returned, and frees forms that
 // are there, those of the lowest ids first, once they take more than most bytes.
 func (s *set) saved(most int) {
-	clear(s.handed)
 	if s.load == nil || s.forms <= most {
 		return
 	}
@@ -397,9 +390,7 @@ func (s *set) saved(most int) {
 			return
 		}
 		b := &s.list[i]
-		_, changed := s.changed[b.key]
-		_, handed := s.handed[b.key]
-		if !changed && !handed && i != s.at {
+		if _, changed := s.changed[b.key]; !changed && i != s.at {
 			s.forms -= len(b.form)
 			b.form = nil
 		}
