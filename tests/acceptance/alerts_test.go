@@ -75,7 +75,7 @@ var faultAlerts = []faultAlert{
 	{
 		name: "its disk is full", smallDisk: true,
 		strike: func(w *watched) {
-			testenv.FillDisk(w.T, strings.TrimPrefix(w.Env["BRIDGE_CHECKPOINT_URL"], "file:"))
+			testenv.FillDisk(w.T, w.Checkpoint())
 			w.rows("unsaved")
 		},
 		alerts: []string{"BridgeStoreAway"},
@@ -91,7 +91,7 @@ var faultAlerts = []faultAlert{
 	{
 		name: "a second one is started",
 		strike: func(w *watched) {
-			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
+			second := world.NewDaemon(w.T, w.Path, w.Env.WithoutOwn())
 			second.Start()
 			world.AwaitReady(w.T, second)
 			// Each publishes some rows first, until the former one reads such a message. With rows

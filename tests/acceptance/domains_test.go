@@ -65,7 +65,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	for i, d := range daemons {
 		d.Kill()
 		if i == 0 {
-			loseCheckpoint(d)
+			d.LoseCheckpoint()
 		}
 	}
 	change("UPDATE roles SET level = 2 WHERE name = 'admin'")
@@ -76,7 +76,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	published(5)
 	for _, d := range daemons {
 		d.Kill()
-		loseCheckpoint(d)
+		d.LoseCheckpoint()
 	}
 	change("DELETE FROM roles WHERE name = 'editor'")
 	for _, d := range daemons {
@@ -163,7 +163,7 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "three messages are there", func() bool { return b.Count(t, "EVENTS") >= 3 })
 	d.Kill()
-	loseCheckpoint(d)
+	d.LoseCheckpoint()
 	if err := stream.DeleteMsg(t.Context(), 1); err != nil || rowOne() {
 		t.Fatalf("the message of row 1 is there: %v", err)
 	}
@@ -188,7 +188,7 @@ func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "the dead letters are there", areDead)
 	d.Kill()
-	loseCheckpoint(d)
+	d.LoseCheckpoint()
 	if err := dead.DeleteMsg(t.Context(), 1); err != nil || areDead() {
 		t.Fatalf("the dead letter is not removed: %v", err)
 	}

@@ -104,11 +104,8 @@ func TestZombiesExactlyOnce(t *testing.T) {
 func zombiesOnce(t *testing.T, b *world.Bus) {
 	w, p, points := exactlyOnce(t, b)
 	other := world.NewFailpoints(t)
-	e := p.Env.With(other.Env())
-	delete(e, "BRIDGE_HTTP_ADDR")
-	delete(e, "BRIDGE_CHECKPOINT_URL")
 	zombie := p.Daemon
-	next := world.NewDaemon(t, p.Path, e)
+	next := world.NewDaemon(t, p.Path, p.Env.WithoutOwn().With(other.Env()))
 	zombie.Start()
 	_, stop := w.Write()
 	p.CaughtUp(2*time.Minute, "what is written arrives")

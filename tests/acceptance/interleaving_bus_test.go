@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -65,12 +64,12 @@ func aPurge(i *interleaving) {
 }
 
 func aCopyIsStarted(i *interleaving) {
-	copied := i.copyStore()
+	i.Term()
+	copied := i.CopyCheckpoint()
 	i.restart()
 	i.publishes(func() { i.insert("a", 1) })
 	i.publishes(func() { i.update("a", 2) })
-	env := i.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + copied})
-	delete(env, "BRIDGE_HTTP_ADDR")
+	env := i.Env.WithoutOwn().With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + copied})
 	publisher := *i.Publisher
 	younger := &interleaving{Publisher: &publisher, proxy: i.proxy}
 	younger.Daemon = world.NewDaemon(i.T, i.Path, env)
@@ -128,16 +127,14 @@ func messagesExpire(i *interleaving) {
 	i.World.Exec("UPDATE strict SET modified = modified - INTERVAL 1 HOUR")
 	i.Reconcile()
 	i.World.Exec("CREATE TABLE former AS SELECT * FROM strict")
-	copied := i.copyStore()
+	i.Term()
+	copied := i.CopyCheckpoint()
 	i.restart()
 	i.changeAll()
 	i.Kill()
 	i.World.Exec("UPDATE strict JOIN former USING (id) SET strict.state = former.state, strict.n = former.n, strict.modified = former.modified")
 	i.Bus.Expire(i.T, i.destination(), 1)
-	i.loseStore()
-	if err := os.CopyFS(i.store(), os.DirFS(copied)); err != nil {
-		i.T.Fatal(err)
-	}
+	i.PutCheckpoint(copied)
 	i.startPublishes(interleavingEntities)
 }
 
@@ -146,7 +143,7 @@ func messagesExpireAndTheStoreIsLost(i *interleaving) {
 	i.changeAll()
 	i.Kill()
 	i.Bus.Expire(i.T, i.destination(), 1)
-	i.loseStore()
+	i.LoseCheckpoint()
 	i.startPublishes(interleavingEntities - len(i.Received(world.Strict)))
 }
 
@@ -190,7 +187,7 @@ func theStoreIsLost(i *interleaving) {
 	i.publishes(func() { i.update("a", 2) })
 	burn(i)
 	i.Kill()
-	i.loseStore()
+	i.LoseCheckpoint()
 	i.insert("h", 1)
 	count := i.count()
 	i.restart()

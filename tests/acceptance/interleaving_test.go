@@ -3,8 +3,6 @@ package acceptance
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -169,30 +167,6 @@ func (i *interleaving) foreign(n int) {
 		}
 	}
 	i.Bus.Replay(i.T, i.destination(), messages)
-}
-
-// store is the folder of the checkpoint.
-func (i *interleaving) store() string {
-	return strings.TrimPrefix(i.Env["BRIDGE_CHECKPOINT_URL"], "file:")
-}
-
-// copyStore ends the program and returns a copy of its checkpoint.
-func (i *interleaving) copyStore() (folder string) {
-	i.T.Helper()
-	i.Term()
-	folder = filepath.Join(i.T.TempDir(), "copy")
-	if err := os.CopyFS(folder, os.DirFS(i.store())); err != nil {
-		i.T.Fatal(err)
-	}
-	return folder
-}
-
-// loseStore removes the checkpoint of a program that does not run.
-func (i *interleaving) loseStore() {
-	i.T.Helper()
-	if err := os.RemoveAll(i.store()); err != nil {
-		i.T.Fatal(err)
-	}
 }
 
 // consistent fails the test unless the bus folds to the table, a reconcile finds nothing, and no

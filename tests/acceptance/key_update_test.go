@@ -61,7 +61,7 @@ func TestUpdatesOfAKey(t *testing.T) {
 			k.daemon.Start()
 			k.expect("Added killed+0", "Deleted store+0")
 			k.daemon.Kill()
-			loseCheckpoint(k.daemon)
+			k.daemon.LoseCheckpoint()
 			k.do("UPDATE ns SET Name = 'lost' WHERE Name = 'killed'")
 			k.daemon.Start()
 			k.expect("Added lost+0", "Deleted killed+0")

@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,14 +12,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// loseCheckpoint removes the checkpoint of a daemon that does not run.
-func loseCheckpoint(d *world.Daemon) {
-	d.T.Helper()
-	if err := os.RemoveAll(strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:")); err != nil {
-		d.T.Fatal(err)
-	}
-}
-
 // TestAFailoverThatTheCheckpointDoesNotSee: the new primary is behind and has written on, and the
 // process that reads it has no checkpoint.
 func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
@@ -30,7 +21,7 @@ func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		f := newFailover(t, b, testenv.MariaDB(t))
 		f.Kill()
-		loseCheckpoint(f.Daemon)
+		f.Daemon.LoseCheckpoint()
 		f.fails(behind)
 		f.Start()
 		for _, stream := range []string{factStream, partStream} {
@@ -38,7 +29,7 @@ func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
 		}
 		// Neither a kill nor another loss ends that.
 		f.Kill()
-		loseCheckpoint(f.Daemon)
+		f.Daemon.LoseCheckpoint()
 		f.Start()
 		f.resolve()
 	})

@@ -55,7 +55,7 @@ func TestStandby(t *testing.T) {
 		}
 		g.Published(time.Minute, "it goes on")
 		g.Ready()
-		other := world.NewDaemon(t, p.Path, withoutOwn(g.Members[0].Env).With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
+		other := world.NewDaemon(t, p.Path, g.Members[0].Env.WithoutOwn().With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
 		other.Start()
 		world.Eventually(t, time.Minute, "another configuration is refused by name", func() bool {
 			code, why := other.Get("/readyz")
@@ -85,13 +85,6 @@ func worksWithoutDatabase(g *world.Group, db *testenv.Proxy) (works bool) {
 		return works || g.Starved() > before
 	})
 	return works
-}
-
-func withoutOwn(e world.Env) world.Env {
-	e = e.With(nil)
-	delete(e, "BRIDGE_HTTP_ADDR")
-	delete(e, "BRIDGE_CHECKPOINT_URL")
-	return e
 }
 
 // TestStandbyCommands: what a person types is done by the one that works, whichever member of the

@@ -2,11 +2,9 @@ package acceptance
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +40,7 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 	if status, _ := c.daemon.Term(); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	loseCheckpoint(c.daemon)
+	c.daemon.LoseCheckpoint()
 	c.daemon.Start()
 	c.drained()
 	if after := b.Count(t, c.topic); after != before {
@@ -59,7 +57,6 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 // the topic has forgotten (rule 30). Their rows are again as they were.
 func (c *compaction) outdated() {
 	c.t.Helper()
-	checkpoint, copied := strings.TrimPrefix(c.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:"), c.t.TempDir()
 	stop := func() {
 		c.t.Helper()
 		if status, _ := c.daemon.Term(); status != 0 {
@@ -67,9 +64,7 @@ func (c *compaction) outdated() {
 		}
 	}
 	stop()
-	if err := os.CopyFS(copied, os.DirFS(checkpoint)); err != nil {
-		c.t.Fatal(err)
-	}
+	copied := c.daemon.CopyCheckpoint()
 	c.world.Exec("CREATE TABLE kept AS SELECT * FROM items WHERE deleted = 0 AND state <> 'draft'")
 	c.daemon.Start()
 	world.AwaitReady(c.t, c.daemon)
@@ -78,9 +73,7 @@ func (c *compaction) outdated() {
 	c.compact()
 	stop()
 	c.world.Exec("INSERT INTO items SELECT * FROM kept")
-	if err := errors.Join(os.RemoveAll(checkpoint), os.CopyFS(checkpoint, os.DirFS(copied))); err != nil {
-		c.t.Fatal(err)
-	}
+	c.daemon.PutCheckpoint(copied)
 	want := c.table()
 	if len(want) == 0 {
 		c.t.Fatal("the test shows too little")

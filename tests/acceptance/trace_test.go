@@ -46,7 +46,7 @@ func TestTracesGoOnOnTheBus(t *testing.T) {
 	d.Start()
 	continued()
 	d.Kill()
-	loseCheckpoint(d)
+	d.LoseCheckpoint()
 	d.Start()
 	world.Eventually(t, time.Minute, "bridge has caught up", func() bool { return d.Position("orders") == rows })
 	mustVerify(t, d.Env)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -44,9 +43,8 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": fmt.Sprint(batchRows)})})
-	folder := strings.TrimPrefix(p.Env["BRIDGE_CHECKPOINT_URL"], "file:")
 	if mode == progressOnTheBus {
-		p.Env["BRIDGE_CHECKPOINT_URL"], p.Env["BRIDGE_CHECKPOINT_TOPIC"] = "bus://"+folder, p.Destination("progress")
+		p.Env["BRIDGE_CHECKPOINT_URL"], p.Env["BRIDGE_CHECKPOINT_TOPIC"] = "bus://"+p.Checkpoint(), p.Destination("progress")
 		if b.Kafka != nil {
 			compact := "compact"
 			b.Kafka.CreateTopic(t, p.Destination("progress"), 1, map[string]*string{"cleanup.policy": &compact})
@@ -72,22 +70,16 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 			t.Errorf("exit status %d after %s", status, took)
 		}
 	}
-	loseCheckpoint := func() {
-		t.Helper()
-		if err := os.RemoveAll(folder); err != nil {
-			t.Fatal(err)
-		}
-	}
 	goesOn(former.bridge, "the former version publishes")
 	ended()
 	goesOn(current, "this version goes on with the checkpoint of the former one")
 	killed()
 	goesOn(former.bridge, "the former version goes on with the checkpoint of this one, which was killed")
 	killed()
-	loseCheckpoint()
+	p.LoseCheckpoint()
 	goesOn(current, "this version goes on without a checkpoint")
 	ended()
-	loseCheckpoint()
+	p.LoseCheckpoint()
 	goesOn(former.bridge, "the former version goes on without a checkpoint")
 	killed()
 	goesOn(current, "this version goes on with the checkpoint of the former one, which was killed")
@@ -157,7 +149,7 @@ func TestUpgradeOfAStandby(t *testing.T) {
 			"BRIDGE_STANDBY": strings.ReplaceAll(w.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": shortTimeout.String(), "BRIDGE_HTTP_TOKEN": "0123456789abcdef",
 		}})
 		newer := p.Daemon
-		older := world.NewDaemon(t, former.bridge, withoutOwn(p.Env))
+		older := world.NewDaemon(t, former.bridge, p.Env.WithoutOwn())
 		post := func(d *world.Daemon, want int) {
 			t.Helper()
 			if status, body := d.Post("/api/v1/streams/orders/reconcile?dryRun=true"); status != want {

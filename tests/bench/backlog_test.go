@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -116,7 +115,7 @@ func (r *rig) restarted(t testing.TB, d *daemon, l load, f figures) {
 	f["restart-s"] = time.Since(killed).Seconds()
 	d.awaitSaved(t, l)
 	var size int64
-	err := filepath.WalkDir(d.store(), func(_ string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(d.Checkpoint(), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -161,7 +160,7 @@ func (r *rig) reconciled(t testing.TB, d *daemon, l load, f figures) {
 func (r *rig) recovered(t testing.TB, d *daemon, l load, f figures) {
 	t.Helper()
 	d.kill()
-	check(t, os.RemoveAll(d.store()))
+	d.LoseCheckpoint()
 	d.restart()
 	d.awaitSaved(t, l)
 	f["recovery-s"], f["recovery-MiB"] = time.Since(d.began).Seconds(), d.memory.peak()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -240,9 +239,6 @@ func (d *daemon) kill() {
 	d.Kill()
 	d.memory.end()
 }
-
-// store is the folder of the checkpoint.
-func (d *daemon) store() string { return strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:") }
 
 // awaitReady waits until the program is ready, and returns how long after its start that was.
 func (d *daemon) awaitReady(t testing.TB) (seconds float64) {

@@ -2,7 +2,6 @@ package fold
 
 import (
 	"os"
-	"strings"
 	"time"
 
 	"example.org/bridge/tests/faulty/failpoint"
@@ -52,23 +51,15 @@ func (s *scene) kill() {
 	s.daemon.Kill()
 }
 
-// checkpoint is the folder of the checkpoint.
-func (s *scene) checkpoint() string {
-	return strings.TrimPrefix(s.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:")
-}
-
 // copy keeps a copy of the checkpoint of a program that has ended; by chance instead of another
 // one, so that some become old.
 func (s *scene) copy() {
 	s.t.Helper()
-	folder := s.t.TempDir()
-	if _, err := os.Stat(s.checkpoint()); err != nil {
+	if _, err := os.Stat(s.daemon.Checkpoint()); err != nil {
 		// It was removed, and the program killed before it made another one.
 		return
 	}
-	if err := os.CopyFS(folder, os.DirFS(s.checkpoint())); err != nil {
-		s.t.Fatal(err)
-	}
+	folder := s.daemon.CopyCheckpoint()
 	const most = 4
 	if len(s.copies) < most {
 		s.copies = append(s.copies, folder)
@@ -122,13 +113,7 @@ func (s *scene) killedAtAPoint() {
 func (s *scene) olderCheckpoint() {
 	s.t.Helper()
 	s.stop()
-	from := s.copies[s.rng.IntN(len(s.copies))]
-	if err := os.RemoveAll(s.checkpoint()); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.CopyFS(s.checkpoint(), os.DirFS(from)); err != nil {
-		s.t.Fatal(err)
-	}
+	s.daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
 	s.start()
 }
 
@@ -136,9 +121,7 @@ func (s *scene) olderCheckpoint() {
 func (s *scene) noCheckpoint() {
 	s.t.Helper()
 	s.stop()
-	if err := os.RemoveAll(s.checkpoint()); err != nil {
-		s.t.Fatal(err)
-	}
+	s.daemon.LoseCheckpoint()
 	s.start()
 }
 

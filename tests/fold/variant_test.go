@@ -98,7 +98,7 @@ func (s *scene) searched() (n int) {
 		}
 	}
 	look("the log", []byte(s.daemon.Log.String()))
-	for _, folder := range append([]string{s.checkpoint()}, s.copies...) {
+	for _, folder := range append([]string{s.daemon.Checkpoint()}, s.copies...) {
 		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

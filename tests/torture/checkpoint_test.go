@@ -33,15 +33,13 @@ var checkpointFaults = []fault{
 		inject: func(tr *trial) {
 			for range 2 {
 				tr.kill()
-				copied := tr.T.TempDir()
-				tr.check(os.CopyFS(copied, os.DirFS(tr.checkpoint())))
+				copied := tr.CopyCheckpoint()
 				tr.Start()
 				tr.flows()
 				tr.outage(10 * time.Second)
 				tr.stops()
 				tr.sometime(time.Second)
-				tr.removeCheckpoint()
-				tr.check(os.CopyFS(tr.checkpoint(), os.DirFS(copied)))
+				tr.PutCheckpoint(copied)
 				tr.Start()
 				tr.flows()
 			}
@@ -60,7 +58,7 @@ var checkpointFaults = []fault{
 		inject: func(tr *trial) {
 			for range 2 {
 				tr.stops()
-				tr.removeCheckpoint()
+				tr.LoseCheckpoint()
 				world.Pause(1500 * time.Millisecond)
 				tr.Start()
 				tr.flows()
@@ -74,9 +72,9 @@ var checkpointFaults = []fault{
 				second := world.NewDaemon(tr.T, tr.Path, tr.Env.With(world.Env{"BRIDGE_HTTP_ADDR": "127.0.0.1:0"}))
 				second.Start()
 				status := tr.endOf(second)
-				tr.says("the second process", status, second.Log.String(), tr.checkpoint(), "in use by another process")
+				tr.says("the second process", status, second.Log.String(), tr.Checkpoint(), "in use by another process")
 				status, _, stderr := world.Command(tr.T, tr.Env, "checkpoint", "reset", facts)
-				tr.says("bridge checkpoint reset", status, stderr, tr.checkpoint(), "in use by another process")
+				tr.says("bridge checkpoint reset", status, stderr, tr.Checkpoint(), "in use by another process")
 				tr.flows()
 			}
 			if tr.Ended() {
@@ -96,7 +94,7 @@ func damages(tr *trial, change func([]byte) []byte) {
 	tr.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for _, pattern := range kinds {
 		tr.stops()
-		found, err := filepath.Glob(filepath.Join(tr.checkpoint(), pattern))
+		found, err := filepath.Glob(filepath.Join(tr.Checkpoint(), pattern))
 		tr.check(err)
 		if len(found) == 0 {
 			tr.T.Fatalf("there is no %s", pattern)

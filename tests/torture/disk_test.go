@@ -23,7 +23,7 @@ var diskFaults = []fault{
 			tr.Env["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(testenv.SmallDisk(tr.T, 8<<20), "bridge.db")
 		},
 		inject: func(tr *trial) {
-			empty := testenv.FillDisk(tr.T, tr.checkpoint())
+			empty := testenv.FillDisk(tr.T, tr.Checkpoint())
 			tr.waits("no space left on device", 30*time.Second)
 			empty()
 		},
@@ -37,7 +37,7 @@ var diskFaults = []fault{
 			withFailpoints(tr)
 		},
 		inject: func(tr *trial) {
-			files := filepath.Join(tr.checkpoint(), "db")
+			files := filepath.Join(tr.Checkpoint(), "db")
 			tr.check(setImmutable(files, true))
 			defer func() { tr.check(setImmutable(files, false)) }()
 			tr.waits("operation not permitted", 30*time.Second)

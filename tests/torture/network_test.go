@@ -100,7 +100,7 @@ var loginFaults = []fault{
 // putSecret writes a file with a secret in one go, as a secret store does, and returns its path.
 func (tr *trial) putSecret(secret string) (path string) {
 	tr.T.Helper()
-	path = filepath.Join(filepath.Dir(tr.checkpoint()), "secret")
+	path = filepath.Join(filepath.Dir(tr.Checkpoint()), "secret")
 	tr.check(os.WriteFile(path+".new", []byte(secret+"\n"), 0o600))
 	tr.check(os.Rename(path+".new", path))
 	return path

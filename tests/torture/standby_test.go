@@ -70,11 +70,8 @@ func withStandby(tr *trial) {
 	plain := tr.Env
 	tr.Env = plain.With(nil)
 	through(tr)
-	proxied := tr.Env
+	proxied := tr.Env.WithoutOwn()
 	tr.Env = plain
-	// Each process has an address and a checkpoint of its own.
-	delete(proxied, "BRIDGE_HTTP_ADDR")
-	delete(proxied, "BRIDGE_CHECKPOINT_URL")
 	tr.group = world.NewGroup(tr.Publisher, standbyTimeout(), proxied, nil)
 }
 

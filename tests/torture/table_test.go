@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 )
 
 // tableFaults are done to the tables that the program reads.
-var tableFaults = slices.Concat([]fault{
+var tableFaults = []fault{
 	{
 		name: "value-not-utf8", family: "tables", what: "rows in both tables whose text is no UTF-8: they are published with null", prepare: oddColumn,
 		inject: func(tr *trial) {
@@ -69,7 +68,7 @@ var tableFaults = slices.Concat([]fault{
 				tr.sometime(2 * time.Second)
 				tr.kill()
 				if lost == 3 {
-					tr.removeCheckpoint()
+					tr.LoseCheckpoint()
 				}
 				tr.sometime(time.Second)
 				tr.Start()
@@ -79,7 +78,7 @@ var tableFaults = slices.Concat([]fault{
 			world.Eventually(tr.T, time.Minute, "the bus has the entities of the table", func() bool { return tr.Difference(entities) == "" })
 		},
 	},
-}, moveFaults, reusedFaults)
+}
 
 // alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {

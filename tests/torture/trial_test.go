@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +22,6 @@ type trial struct {
 	stopWriters func()
 	// points are those of withFailpoints.
 	points *world.Failpoints
-	// large are the rows that the bus refuses; nil where it refuses none.
-	large *largeRows
-	// third is a third stream with a judge of its own; nil where there is none.
-	third thirdStream
 	// altered says that columns came or went under load.
 	altered bool
 	// group is the standby group of which the program is a member; nil where it works alone.
@@ -39,13 +34,6 @@ type trial struct {
 	// impossible says why the trial cannot be run on this machine, empty where it can.
 	impossible string
 	score      score
-}
-
-// thirdStream is one that a fault has beside those of the load.
-type thirdStream interface {
-	// end is called once all else is published; judge counts what is wrong with the events.
-	end()
-	judge(*world.Figures)
 }
 
 // facts and entities are the streams of a trial, named as their tables.
@@ -92,17 +80,7 @@ func (tr *trial) run(t testing.TB, path string) {
 		tr.group.Alone(tr.group.Published(2*time.Minute, "all is published"))
 	}
 	tr.AllPublished()
-	expect := world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: tr.group != nil && tr.group.Unfenced()}
-	if tr.large != nil {
-		expect.Aside, expect.AsideRows = tr.large.events, tr.large.tokens
-	}
-	if tr.third != nil {
-		tr.third.end()
-	}
-	tr.score.Figures = tr.Figures(expect)
-	if tr.third != nil {
-		tr.third.judge(&tr.score.Figures)
-	}
+	tr.score.Figures = tr.Figures(world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: tr.group != nil && tr.group.Unfenced()})
 	tr.conclude()
 }
 
@@ -260,20 +238,6 @@ func (tr *trial) times(n int) int {
 // sometime lets up to d pass, by chance.
 func (tr *trial) sometime(d time.Duration) { world.Pause(time.Duration(tr.rng.Int64N(int64(d)))) }
 
-// checkpoint returns the folder of the checkpoint.
-func (tr *trial) checkpoint() string { return checkpointOf(tr.Daemon) }
-
-func checkpointOf(d *world.Daemon) string {
-	return strings.TrimPrefix(d.Env["BRIDGE_CHECKPOINT_URL"], "file:")
-}
-
-func (tr *trial) removeCheckpoint(of ...*world.Daemon) {
-	tr.T.Helper()
-	for _, d := range append(of, tr.Daemon) {
-		tr.check(os.RemoveAll(checkpointOf(d)))
-	}
-}
-
 // says notes it when what ended with a status has not failed, or has not said all of words.
 func (tr *trial) says(who string, status int, text string, words ...string) {
 	if status != 1 {
@@ -343,24 +307,4 @@ func (tr *trial) unreadyFor(phrases ...string) {
 		}
 		return true
 	})
-}
-
-// another returns a second bridge whose environment differs in some variables, and in what two
-// processes cannot share.
-func (tr *trial) another(differs world.Env) *world.Daemon {
-	tr.T.Helper()
-	e := tr.Env.With(differs)
-	delete(e, "BRIDGE_CHECKPOINT_URL")
-	delete(e, "BRIDGE_HTTP_ADDR")
-	return world.NewDaemon(tr.T, tr.Path, e)
-}
-
-// addStream has the program publish a third stream.
-func (tr *trial) addStream(name string, env world.Env) {
-	tr.T.Helper()
-	e := world.Env{"BRIDGE_STREAMS": tr.Env["BRIDGE_STREAMS"] + "," + name}
-	for variable, value := range env.With(world.Env{"CREATED": "created", "DESTINATION": tr.Bus.Open(tr.T, tr.Destination(name))}) {
-		e["BRIDGE_STREAM_"+strings.ToUpper(name)+"_"+variable] = value
-	}
-	tr.Env = tr.Env.With(e)
 }

@@ -37,6 +37,15 @@ func (e Env) With(more Env) Env {
 	return e
 }
 
+// WithoutOwn returns a copy of e without what two processes cannot share: the address and the
+// checkpoint.
+func (e Env) WithoutOwn() Env {
+	e = maps.Clone(e)
+	delete(e, "BRIDGE_HTTP_ADDR")
+	delete(e, "BRIDGE_CHECKPOINT_URL")
+	return e
+}
+
 // StartLine stands in a daemon's log before what each of its processes writes.
 const StartLine = "-- bridge is started --"
 
@@ -81,6 +90,40 @@ func (d *Daemon) Start() {
 	fmt.Fprintln(d.Log, StartLine)
 	var err error
 	if d.Done, err = testenv.Spawn(d.Cmd); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// Checkpoint returns the folder of the checkpoint.
+func (d *Daemon) Checkpoint() string {
+	folder := d.Env["BRIDGE_CHECKPOINT_URL"]
+	return strings.TrimPrefix(strings.TrimPrefix(folder, "file:"), "bus://")
+}
+
+// LoseCheckpoint removes the checkpoint of a daemon that does not run.
+func (d *Daemon) LoseCheckpoint() {
+	d.T.Helper()
+	if err := os.RemoveAll(d.Checkpoint()); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// CopyCheckpoint returns a copy of the checkpoint of a daemon that does not run, in a folder that
+// is removed when the test ends.
+func (d *Daemon) CopyCheckpoint() (copied string) {
+	d.T.Helper()
+	copied = d.T.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(d.Checkpoint())); err != nil {
+		d.T.Fatal(err)
+	}
+	return copied
+}
+
+// PutCheckpoint has a daemon that does not run begin with a copy.
+func (d *Daemon) PutCheckpoint(copied string) {
+	d.T.Helper()
+	d.LoseCheckpoint()
+	if err := os.CopyFS(d.Checkpoint(), os.DirFS(copied)); err != nil {
 		d.T.Fatal(err)
 	}
 }

@@ -44,10 +44,7 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	p.T.Helper()
 	g := &Group{Publisher: p, takeovers: make(map[string][]time.Duration)}
 	for _, more := range own {
-		e := p.Env.With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()})
-		delete(e, "BRIDGE_HTTP_ADDR")
-		delete(e, "BRIDGE_CHECKPOINT_URL")
-		e = e.With(more)
+		e := p.Env.WithoutOwn().With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
 		m := &Member{Env: e, Daemon: NewDaemon(p.T, p.Path, e)}
 		m.Daemon.Start()
 		g.Members = append(g.Members, m)

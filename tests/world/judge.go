@@ -37,9 +37,6 @@ type Expect struct {
 	Sampled bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
-	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
-	// rows.
-	Aside, AsideRows map[string]bool
 }
 
 // Judge compares what a consumer received with what the writers recorded. Hand it all messages with

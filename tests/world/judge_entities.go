@@ -132,16 +132,10 @@ func (r *entityRecord) event(e *Event) {
 		c.last = *e
 		return
 	}
-	aside := len(e.Links) == 1 && r.expect.Aside[e.Links[0].Target]
-	switch {
-	case r.orphan(e):
+	if r.orphan(e) {
 		r.Orphans++
-	case !aside:
+	} else {
 		r.follows(c, e)
-	case e.Op == event.Modified && e.state == c.last.state:
-		// What lay between the two is no state that the bus could take.
-		c.last = *e
-		return
 	}
 	if !c.shows(e) {
 		r.order(c, e)

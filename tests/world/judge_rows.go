@@ -51,13 +51,13 @@ func (r *rowRecord) isPublished(token string) bool {
 }
 
 // due reports whether a row has to be published.
-func (r *rowRecord) due(row *workload.Row) bool {
-	return row.Fate == workload.Committed && row.GoneFrom.IsZero() && !r.expect.AsideRows[row.Token]
+func due(row *workload.Row) bool {
+	return row.Fate == workload.Committed && row.GoneFrom.IsZero()
 }
 
 func (r *rowRecord) end() {
 	for token, row := range r.rows {
-		if r.due(row) && !r.isPublished(token) {
+		if due(row) && !r.isPublished(token) {
 			r.Lost = append(r.Lost, *row)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *rowRecord) end() {
 func (r *rowRecord) forget() {
 	rows, newest := make(map[string]*workload.Row), make(map[string]int)
 	for token, row := range r.rows {
-		if r.due(row) || r.isPublished(token) {
+		if due(row) || r.isPublished(token) {
 			continue
 		}
 		rows[token] = row

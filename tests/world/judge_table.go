@@ -137,9 +137,8 @@ func isExtra(name string) bool {
 	return !written && !slices.Contains([]string{"id", "created", "modified", "row"}, name)
 }
 
-// Compare notes what the fold of a bus has otherwise than a table, save for columns that no
-// workload writes unless extras is set.
-func (f Fold) Compare(table Fold, extras bool, v *Verdict) {
+// Compare notes what the fold of a bus has otherwise than a table.
+func (f Fold) Compare(table Fold, v *Verdict) {
 	for key, want := range table {
 		got, ok := f[key]
 		if !ok || got.deleted {
@@ -151,7 +150,7 @@ func (f Fold) Compare(table Fold, extras bool, v *Verdict) {
 				v.Add("stale", "%s %q: %s is %q, the table has %q", key.App, key.Name, member, g, w)
 			}
 		}
-		if is, was := got.extras(), want.extras(); extras && !maps.Equal(is, was) {
+		if is, was := got.extras(), want.extras(); !maps.Equal(is, was) {
 			v.Add("content", "%s %q ends with %.300v, the table has %.300v", key.App, key.Name, is, was)
 		}
 	}

@@ -323,7 +323,7 @@ func TestTheJudgeFindsInATable(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			v := newVerdict()
-			c.bus.Compare(table, true, &v)
+			c.bus.Compare(table, &v)
 			check(t, &v, c.found)
 		})
 	}

@@ -226,7 +226,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
 	if r, ok := j.record.(*entityRecord); ok {
-		r.fold.Compare(TableFold(p.T, p.World.DB, stream), j.expect.Aside == nil, &j.Verdict)
+		r.fold.Compare(TableFold(p.T, p.World.DB, stream), &j.Verdict)
 	}
 }
 
@@ -256,7 +256,7 @@ func (w *World) Difference(table string, messages []Message) string {
 		}
 		f.Add(&e)
 	}
-	f.Compare(TableFold(w.T, w.DB, table), true, &v)
+	f.Compare(TableFold(w.T, w.DB, table), &v)
 	return v.Wrong()
 }
 
