@@ -39,7 +39,7 @@ func buildFormer(t testing.TB) former {
 }
 
 // compileFormer builds both programs into a folder that is removed after the last test. The flags
-// are those of world.Program, so that packages that have not changed are compiled once.
+// are those of world.Binary, so that packages that have not changed are compiled once.
 var compileFormer = sync.OnceValues(func() (f former, err error) {
 	dir, err := os.MkdirTemp("", "bridge-former-")
 	if err != nil {

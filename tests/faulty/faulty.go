@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -74,9 +75,14 @@ func files(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, folder := range []string{"checkpoint", "client", "cmd", "event", "internal", "reconcile", "sink", "source"} {
+		if err := readsTheClock(root, folder, made); err != nil {
+			return nil, err
+		}
+	}
 	for path, text := range made {
 		if bytes.Contains(text, []byte("failpoint.")) {
-			made[path] = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\"example.org/bridge/tests/faulty/failpoint\"\n"), 1)
+			made[path] = withImport(text)
 		}
 	}
 	err = fs.WalkDir(added, "added", func(path string, d fs.DirEntry, err error) error {
@@ -88,6 +94,38 @@ func files(root string) (map[string][]byte, error) {
 		return err
 	})
 	return made, err
+}
+
+// readsTheClock has the files of a folder, as they are or were made, read the clock by failpoint.Now.
+func readsTheClock(root, folder string, made map[string][]byte) error {
+	return filepath.WalkDir(filepath.Join(root, folder), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		path, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		text := made[path]
+		if text == nil {
+			if text, err = os.ReadFile(name); err != nil {
+				return err
+			}
+		}
+		if bytes.Contains(text, []byte("time.Now")) {
+			// Else nothing of package time may be used.
+			made[path] = append(bytes.ReplaceAll(text, []byte("time.Now"), []byte("failpoint.Now")), "\nvar _ time.Duration\n"...)
+		}
+		return nil
+	})
+}
+
+// withImport adds the import of package failpoint to a file.
+func withImport(text []byte) []byte {
+	const added = "import \"example.org/bridge/tests/faulty/failpoint\"\n"
+	at := bytes.Index(text, []byte("\nimport ")) + 1
+	return slices.Concat(text[:at], []byte(added), text[at:])
 }
 
 // List makes, in dir, the files with which the go command builds the program below root with points

@@ -42,18 +42,17 @@ func hostClock(name, what, wrong string) fault {
 	return fault{
 		name: name, family: "disk and clock", what: what + ", then it is set right and bridge is started again",
 		prepare: func(tr *trial) {
-			tr.Daemon.Path = world.Program{WrongClock: true}.Build(tr.T)
-			tr.Env[world.ClockVariable] = wrong
+			tr.Daemon.Path = world.Faulty(tr.T)
+			tr.Env[failpoint.ClockVariable] = wrong
 		},
 		inject: func(tr *trial) {
 			tr.outage(30 * time.Second)
 			tr.flows()
-			tr.terminate()
-			read := tr.Logged()
-			if by := time.Until(read[len(read)-1]).Abs(); by < 50*time.Minute {
+			if by := time.Until(tr.Shards(facts)[0].LastPoll).Abs(); by < 50*time.Minute {
 				tr.score.find("the program's clock was wrong by no more than %s", by)
 			}
-			delete(tr.Env, world.ClockVariable)
+			tr.terminate()
+			delete(tr.Env, failpoint.ClockVariable)
 			tr.Start()
 		},
 	}

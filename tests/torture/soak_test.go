@@ -134,7 +134,7 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 	// With these as many entities go as come.
 	states.Mix = workload.EveryChange()
 	states.Mix[workload.Delete] = 8
-	tr.prepare(t, world.Program{}.Build(t), rows, states)
+	tr.prepare(t, world.Binary(t, false), rows, states)
 	through(tr.trial)
 	tr.Env["BRIDGE_BATCH_ROWS"] = "2000"
 	// The table grows meanwhile: reconciled every few seconds, its size would be what is measured.

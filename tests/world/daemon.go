@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -247,6 +246,7 @@ type shardStatus struct {
 	Shard     string
 	State     string
 	Position  uint64
+	LastPoll  time.Time
 	LastError string
 	Gaps      GapsStatus
 	Reconcile *reconcileStatus
@@ -367,22 +367,6 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 
 // Pause lets time pass while something runs beside the test.
 func Pause(d time.Duration) { <-time.After(d) }
-
-// Logged returns the wall clock's readings in a daemon's log of text.
-func (d *Daemon) Logged() []time.Time {
-	d.T.Helper()
-	var read []time.Time
-	for _, found := range logTime.FindAllStringSubmatch(d.Log.String(), -1) {
-		at, err := time.Parse(time.RFC3339, found[1])
-		if err != nil {
-			d.T.Fatal(err)
-		}
-		read = append(read, at)
-	}
-	return read
-}
-
-var logTime = regexp.MustCompile(`(?m)^time=(\S+) `)
 
 // AwaitUnready waits until /readyz says 503 with a reason.
 func AwaitUnready(t testing.TB, d *Daemon) {

@@ -22,7 +22,7 @@ func Main(m *testing.M) {
 	}
 	// Built before the clock of any test starts.
 	if flag.Lookup("test.list").Value.String() == "" {
-		if _, err := (Program{race: RaceDetector}).built(); err != nil {
+		if _, err := programs[RaceDetector](); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

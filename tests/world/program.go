@@ -13,94 +13,72 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// Program says how the program is built.
-type Program struct {
-	race bool
-	// Faulty has the points, defects and times of package faulty.
-	Faulty bool
-	// WrongClock has its wall clock obey ClockVariable.
-	WrongClock bool
-}
-
 // Binary builds the program once, with the race detector if asked for, and returns its path.
 func Binary(t testing.TB, race bool) string {
 	t.Helper()
-	return Program{race: race}.Build(t)
+	return pathOf(t, race, programs[race])
 }
 
-// Faulty builds the program once with the points, defects and times of package faulty, and returns
-// its path.
+// Faulty builds the program once with the points, defects, times and clock of package faulty, and
+// returns its path.
 func Faulty(t testing.TB) string {
 	t.Helper()
-	return Program{Faulty: true}.Build(t)
+	return pathOf(t, false, faultyProgram)
 }
 
-// Build builds the program at its first call and returns the path.
-func (p Program) Build(t testing.TB) string {
+func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 	t.Helper()
-	if RaceDetector && !p.race {
+	if RaceDetector && !race {
 		testall.Require(t, "builds the program without the race detector")
 	}
-	path, err := p.built()
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// built is Build for callers without a test.
-func (p Program) built() (path string, err error) {
-	key := fmt.Sprint(p)
-	builds.mu.Lock()
-	build := builds.made[key]
-	if build == nil {
-		build = sync.OnceValues(p.compile)
-		builds.made[key] = build
-	}
-	builds.mu.Unlock()
-	return build()
-}
+// The programs, each of which its first call builds.
+var (
+	programs      = map[bool]func() (string, error){false: building(false, false), true: building(true, false)}
+	faultyProgram = building(false, true)
+)
 
-var builds = struct {
-	mu   sync.Mutex
-	made map[string]func() (string, error)
-}{made: make(map[string]func() (string, error))}
-
-// compile builds the program into a folder of its own, which is removed after the last test.
-func (p Program) compile() (path string, err error) {
-	dir, err := os.MkdirTemp("", "bridge-acceptance-")
-	if err != nil {
-		return "", err
-	}
-	testenv.AtExit(func() { os.RemoveAll(dir) })
-	path = filepath.Join(dir, "bridge")
-	// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
-	args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}
-	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
-	// detector needs it; Pebble's store is kept from C by the tag that scripts/test has, too.
-	cgo := "CGO_ENABLED=0"
-	if p.race {
-		args, cgo = append(args, "-race", "-tags=pebblegozstd"), "CGO_ENABLED=1"
-	}
-	list := os.Getenv(faulty.ListVariable)
-	switch {
-	case list != "" && (p.WrongClock || p.Faulty):
-		err = fmt.Errorf("%s: a program has one list", faulty.ListVariable)
-	case p.WrongClock:
-		list, err = replaceClock(dir)
-	case p.Faulty:
-		list, err = faulty.List(Root, dir)
-	}
-	if err != nil {
-		return "", err
-	}
-	if list != "" {
-		args = append(args, "-overlay="+list)
-	}
-	build := exec.Command("go", append(args, "example.org/bridge/cmd/bridge")...)
-	build.Env = append(os.Environ(), cgo)
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %+v: %w: %s", p, err, out)
-	}
-	return path, nil
+// building returns what builds the program into a folder of its own, which is removed after the
+// last test.
+func building(race, isFaulty bool) func() (path string, err error) {
+	return sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "bridge-acceptance-")
+		if err != nil {
+			return "", err
+		}
+		testenv.AtExit(func() { os.RemoveAll(dir) })
+		path := filepath.Join(dir, "bridge")
+		// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
+		args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}
+		// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
+		// detector needs it; Pebble's store is kept from C by the tag that scripts/test has, too.
+		cgo := "CGO_ENABLED=0"
+		if race {
+			args, cgo = append(args, "-race", "-tags=pebblegozstd"), "CGO_ENABLED=1"
+		}
+		list := os.Getenv(faulty.ListVariable)
+		if isFaulty {
+			if list != "" {
+				return "", fmt.Errorf("%s: a program has one list", faulty.ListVariable)
+			}
+			if list, err = faulty.List(Root, dir); err != nil {
+				return "", err
+			}
+		}
+		if list != "" {
+			args = append(args, "-overlay="+list)
+		}
+		build := exec.Command("go", append(args, "example.org/bridge/cmd/bridge")...)
+		build.Env = append(os.Environ(), cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build the program, race detector %t, faulty %t: %w: %s", race, isFaulty, err, out)
+		}
+		return path, nil
+	})
 }
