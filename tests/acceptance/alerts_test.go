@@ -183,7 +183,7 @@ func (f *faultAlert) run(t *testing.T, prometheus *prometheus, byShard bool) {
 	if f.ownBus {
 		b = world.NATSBus(testenv.StartNATS(t))
 	}
-	s := newEntities(t, db, workload.CapabilityOptions{Entities: 200, Seed: 3}, world.Strict)
+	s := newEntities(t, db, workload.CapabilityOptions{Entities: 200, Seed: 3})
 	e := world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, s.Name+"_dead"), "BRIDGE_METRICS_BY_SHARD": strconv.FormatBool(byShard)}.With(f.env)
 	path := ""
 	if f.smallDisk {

@@ -19,10 +19,10 @@ func newRows(t testing.TB, server *testenv.DatabaseServer, opts workload.Options
 	return world.New(t, world.Options{Database: server, Rows: &opts})
 }
 
-// newEntities makes a world whose writers change entities in some tables.
-func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.CapabilityOptions, tables ...string) *world.World {
+// newEntities makes a world whose writers change entities.
+func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.CapabilityOptions) *world.World {
 	t.Helper()
-	return world.New(t, world.Options{Database: server, Entities: &opts, EntityTables: tables})
+	return world.New(t, world.Options{Database: server, Entities: &opts})
 }
 
 // The streams of twoStreams, which publish one table as states of entities and as facts.

@@ -34,7 +34,7 @@ func TestManyThatVanishAtOnceAreNoDeletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: c.rows, Seed: 3}, world.Strict)
+			s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: c.rows, Seed: 3})
 			p := follow(s, c.bus(), "guarded", world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s", "BRIDGE_STABILITY_WINDOW": "200ms"})
 			p.Start()
 			p.Drained()

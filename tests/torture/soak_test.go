@@ -227,7 +227,7 @@ func (tr soakTrial) judge(judged *world.Sections, s *section) {
 // written counts rows and changes that were committed so far.
 func (tr soakTrial) written() int {
 	n := tr.World.Rows.Record().Sums().Rows
-	for _, count := range tr.World.Entities[entities].Sums() {
+	for _, count := range tr.World.Entities.Sums() {
 		n += count
 	}
 	return n

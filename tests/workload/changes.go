@@ -48,8 +48,8 @@ const (
 	Reinsert Change = "reinsert"
 	// Purge removes the rows of a writer that have the lowest ids.
 	Purge Change = "purge"
-	// Rename changes a key: the row becomes another entity. Recase changes it to one that some
-	// servers compare as equal.
+	// Rename changes a key: the row becomes another entity. Recase changes its
+	// letters or the spaces at its end.
 	Rename Change = "rename"
 	Recase Change = "recase"
 )
@@ -92,14 +92,14 @@ var operations = map[Change]operation{
 	UpdateSilent: {8, update(func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), false) }, Live, Tombstone)},
 	Flap:         {12, flap},
 	Heartbeat: {12, update(func(w *stateWriter, e *stateEntity) edit {
-		return edit{set: "deleted = deleted" + w.opts.touched(true), now: []*stateEntity{e.with(e.condition, e.state)}}
+		return edit{set: "deleted = deleted" + touched(true), now: []*stateEntity{e.with(e.condition, e.state)}}
 	}, Live, Tombstone)},
 
 	SoftDelete: {3, update(func(w *stateWriter, e *stateEntity) edit {
-		return edit{set: "deleted = 1" + w.opts.touched(true), now: []*stateEntity{e.with(Tombstone, e.state)}}
+		return edit{set: "deleted = 1" + touched(true), now: []*stateEntity{e.with(Tombstone, e.state)}}
 	}, Live)},
 	Revive: {2, update(func(w *stateWriter, e *stateEntity) edit {
-		return edit{set: "deleted = 0" + w.opts.touched(w.coin()), now: []*stateEntity{e.with(Live, e.state)}}
+		return edit{set: "deleted = 0" + touched(w.coin()), now: []*stateEntity{e.with(Live, e.state)}}
 	}, Tombstone)},
 	Delete: {3, func(w *stateWriter, ctx context.Context) error {
 		if e := w.pick(Live, Tombstone); e != nil {
@@ -112,7 +112,7 @@ var operations = map[Change]operation{
 	Rename:   {2, update(func(w *stateWriter, e *stateEntity) edit { return w.rename(e, w.fresh()) }, Live, Tombstone)},
 	Recase: {2, update(func(w *stateWriter, e *stateEntity) edit {
 		name := w.alike(e.name)
-		if other := w.byName[w.compared(name)]; name == e.name || other != nil && other != e {
+		if other := w.byName[compared(name)]; name == e.name || other != nil && other != e {
 			return edit{}
 		}
 		return w.rename(e, name)
@@ -143,7 +143,7 @@ func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateE
 	var now []*stateEntity
 	// Those whose rows they take, which compare as equal and differ.
 	for _, e := range entities {
-		if was := w.byName[w.compared(e.name)]; was != nil && was.name != e.name {
+		if was := w.byName[compared(e.name)]; was != nil && was.name != e.name {
 			now = append(now, was.with(Absent, 0))
 		}
 	}
@@ -165,7 +165,7 @@ func (w *stateWriter) write(ctx context.Context, verb string, db execer, entitie
 		}
 		args = append(append(args, e.app, e.name, e.condition == Tombstone), stateValues(e.state)...)
 	}
-	result, err := db.ExecContext(ctx, insertInto(verb, w.opts.Table, names, len(entities)), args...)
+	result, err := db.ExecContext(ctx, insertInto(verb, states, names, len(entities)), args...)
 	if err != nil || own {
 		return err
 	}
@@ -194,7 +194,7 @@ func replaceCrossed(w *stateWriter, ctx context.Context) error {
 		return err
 	}
 	defer tx.end()
-	if _, err := tx.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET note = note"+ofEntity, lower[0].app, lower[0].name); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE "+states+" SET note = note"+ofEntity, lower[0].app, lower[0].name); err != nil {
 		return err
 	}
 	begun, waited := time.Now(), make(chan error, 1)
@@ -241,19 +241,19 @@ func (w *stateWriter) edit(ctx context.Context, e *stateEntity, to edit) error {
 		return nil
 	}
 	begun := time.Now()
-	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
+	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+states+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
 	return w.resolve(ctx, err, begun, to.now...)
 }
 
 func (w *stateWriter) toState(e *stateEntity, state uint64, touch bool) edit {
-	return edit{set: w.opts.set(touch), args: stateValues(state), now: []*stateEntity{e.with(e.condition, state)}}
+	return edit{set: set(touch), args: stateValues(state), now: []*stateEntity{e.with(e.condition, state)}}
 }
 
 // rename makes the row of an entity that of another one.
 func (w *stateWriter) rename(e *stateEntity, name string) edit {
 	other := e.with(e.condition, e.state)
 	other.name = name
-	return edit{set: "name = ?" + w.opts.touched(w.coin()), args: []any{name}, now: []*stateEntity{e.with(Absent, 0), other}}
+	return edit{set: "name = ?" + touched(w.coin()), args: []any{name}, now: []*stateEntity{e.with(Absent, 0), other}}
 }
 
 // flap changes an entity to its other state, and often back at once or a moment later.
@@ -280,7 +280,7 @@ func flap(w *stateWriter, ctx context.Context) error {
 
 func (w *stateWriter) remove(ctx context.Context, e *stateEntity) error {
 	begun := time.Now()
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+w.opts.Table+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+states+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
 }
 
 // purge removes up to 8 rows, those with the lowest ids.
@@ -295,7 +295,7 @@ func purge(w *stateWriter, ctx context.Context) error {
 		now = append(now, e.with(Absent, 0))
 	}
 	highest := now[len(now)-1].id
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+w.opts.Table+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+states+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
 }
 
 // reinsert removes an entity and inserts it again with the same or another state: in one
@@ -320,7 +320,7 @@ func reinsert(w *stateWriter, ctx context.Context) error {
 		return err
 	}
 	defer tx.end()
-	if err := deleteRows(ctx, tx, 1, "DELETE FROM "+w.opts.Table+ofEntity, e.app, e.name); err != nil {
+	if err := deleteRows(ctx, tx, 1, "DELETE FROM "+states+ofEntity, e.app, e.name); err != nil {
 		return err
 	}
 	if err := w.write(ctx, "INSERT", tx, again); err != nil {

@@ -15,18 +15,12 @@ import (
 	"unicode"
 )
 
-// CapabilityOptions describe a workload on a table of states.
+// CapabilityOptions describe a workload on the table strict, whose keys compare byte for byte, save
+// for trailing spaces.
 type CapabilityOptions struct {
 	// DB is the application's pool, of MariaDB or MySQL, which should keep an idle connection for
 	// each writer.
 	DB *sql.DB
-	// Table is the table to write to. Defaults to "capabilities".
-	Table string
-	// Loose compares the key columns case-insensitively; else they compare byte for byte, save for
-	// trailing spaces.
-	Loose bool
-	// WithoutModified leaves the column modified out: every update is silent then.
-	WithoutModified bool
 	// Entities is how many rows Create commits.
 	Entities int
 	// Writers is how many changes happen at the same time, at most. Defaults to 1.
@@ -59,7 +53,7 @@ type Lookups struct{ Found, Doubtful int }
 
 // NewCapabilities returns a workload; Create makes its table and Run sets it going.
 func NewCapabilities(opts CapabilityOptions) *Capabilities {
-	opts.Table, opts.Writers = cmp.Or(opts.Table, "capabilities"), cmp.Or(opts.Writers, 1)
+	opts.Writers = cmp.Or(opts.Writers, 1)
 	if opts.Mix == nil {
 		opts.Mix = EveryChange()
 	}
@@ -78,8 +72,8 @@ const oldIDs = 100_000
 
 // Create makes the table and the first entities.
 func (w *Capabilities) Create(ctx context.Context) error {
-	if _, err := w.opts.DB.ExecContext(ctx, w.opts.createTable()); err != nil {
-		return fmt.Errorf("create %s: %w", w.opts.Table, err)
+	if _, err := w.opts.DB.ExecContext(ctx, createTable(w.opts.Writers*oldIDs)); err != nil {
+		return fmt.Errorf("create %s: %w", states, err)
 	}
 	if err := w.opts.DB.QueryRowContext(ctx, "SELECT @@auto_increment_increment").Scan(&w.step); err != nil {
 		return fmt.Errorf("ask how far apart ids are: %w", err)
@@ -90,7 +84,7 @@ func (w *Capabilities) Create(ctx context.Context) error {
 		left := w.opts.Entities*(i+1)/w.opts.Writers - w.opts.Entities*i/w.opts.Writers
 		for ; left > 0; left -= insertRows {
 			if err := writer.bring(ctx, "INSERT", writer.newcomers(min(left, insertRows))); err != nil {
-				return fmt.Errorf("fill %s: %w", w.opts.Table, err)
+				return fmt.Errorf("fill %s: %w", states, err)
 			}
 		}
 	}
@@ -293,13 +287,7 @@ func (w *stateWriter) fresh() string {
 }
 
 // compared returns what the server compares of a name.
-func (w *stateWriter) compared(name string) string {
-	name = strings.TrimRight(name, " ")
-	if w.opts.Loose {
-		return strings.ToLower(name)
-	}
-	return name
-}
+func compared(name string) string { return strings.TrimRight(name, " ") }
 
 // alike returns a name that differs in case or in spaces at its end.
 func (w *stateWriter) alike(name string) string {
@@ -325,7 +313,7 @@ func (w *stateWriter) newcomers(n int) (list []*stateEntity) {
 		} else {
 			e.name = w.fresh()
 		}
-		if key := w.compared(e.name); w.byName[key] == nil && !taken[key] {
+		if key := compared(e.name); w.byName[key] == nil && !taken[key] {
 			taken[key] = true
 			list = append(list, e.renewed(w.newState()))
 		}
@@ -402,7 +390,7 @@ func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, p
 	var happened, not []*stateEntity
 	explained := make(map[string]bool)
 	for _, e := range plan {
-		key := w.compared(e.name)
+		key := compared(e.name)
 		row, was := there[key], w.byName[key]
 		before := was == nil && row == nil || was != nil && row.shows(was)
 		now := !before && row.shows(e)
@@ -461,9 +449,9 @@ func (w *stateWriter) find(ctx context.Context, entities []*stateEntity) (map[st
 	err := lookup(ctx, w.opts.DB, MySQL, func(rows *sql.Rows) error {
 		var r foundRow
 		err := rows.Scan(&r.id, &r.name, &r.state, &r.deleted)
-		there[w.compared(r.name)] = &r
+		there[compared(r.name)] = &r
 		return err
-	}, "SELECT id, name, state, deleted FROM "+w.opts.Table+" WHERE app = ? AND name IN ("+placeholders(len(entities))+")", args...)
+	}, "SELECT id, name, state, deleted FROM "+states+" WHERE app = ? AND name IN ("+placeholders(len(entities))+")", args...)
 	return there, err
 }
 
@@ -481,7 +469,7 @@ func (w *stateWriter) doubt(begun time.Time, entities ...*stateEntity) {
 func (w *stateWriter) becomes(begun time.Time, now ...*stateEntity) {
 	var lost []uint64
 	for _, e := range now {
-		key := w.compared(e.name)
+		key := compared(e.name)
 		was := w.byName[key]
 		if was != nil {
 			lost = append(lost, was.id)

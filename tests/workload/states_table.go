@@ -7,20 +7,15 @@ import (
 	"time"
 )
 
-// createTable returns the statement for a table of states, whose columns have many types.
-func (o CapabilityOptions) createTable() string {
-	collation, modified := "utf8mb4_bin", "modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),"
-	if o.Loose {
-		collation = "utf8mb4_general_ci"
-	}
-	index := ", KEY modified (modified)"
-	if o.WithoutModified {
-		modified, index = "", ""
-	}
+// states is the table of states, whose columns have many types.
+const states = "strict"
+
+// createTable returns the statement that makes it, with ids left free below those that it hands out.
+func createTable(free int) string {
 	return fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
 	id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
-	app varchar(32) COLLATE %s NOT NULL,
-	name varchar(64) COLLATE %s NOT NULL,
+	app varchar(32) COLLATE utf8mb4_bin NOT NULL,
+	name varchar(64) COLLATE utf8mb4_bin NOT NULL,
 	state varchar(32) NOT NULL,
 	n bigint unsigned NOT NULL,
 	price decimal(20,6) DEFAULT NULL,
@@ -35,10 +30,10 @@ func (o CapabilityOptions) createTable() string {
 	tags set('a', 'b', 'c') DEFAULT NULL,
 	note text DEFAULT NULL,
 	created datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-	%s
+	modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
 	deleted tinyint(1) NOT NULL DEFAULT 0,
-	UNIQUE KEY entity (app, name)%s
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 AUTO_INCREMENT=%d`, o.Table, collation, collation, modified, index, o.Writers*oldIDs+1)
+	UNIQUE KEY entity (app, name), KEY modified (modified)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 AUTO_INCREMENT=%d`, states, free+1)
 }
 
 // stateColumns are the columns that a state fills, in the order of stateValues.
@@ -80,13 +75,11 @@ func stateValues(state uint64) []any {
 
 // set returns the assignments that bring a row into a state, with its time of modification if touch
 // is set.
-func (o CapabilityOptions) set(touch bool) string {
-	return strings.Join(stateColumns, " = ?, ") + " = ?" + o.touched(touch)
-}
+func set(touch bool) string { return strings.Join(stateColumns, " = ?, ") + " = ?" + touched(touch) }
 
 // touched is the assignment of the time of modification, behind others.
-func (o CapabilityOptions) touched(touch bool) string {
-	if o.WithoutModified || !touch {
+func touched(touch bool) string {
+	if !touch {
 		return ""
 	}
 	return ", modified = CURRENT_TIMESTAMP(6)"

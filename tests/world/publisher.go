@@ -80,20 +80,13 @@ func (w *World) streams() (list []Stream) {
 		if n := len(w.Rows.Tables()); n > 1 {
 			table = fmt.Sprintf("%s_{0..%d}", Orders, n-1)
 		}
-		if len(w.Entities) > 0 {
+		if w.Entities != nil {
 			kind = "release"
 		}
 		list = append(list, Stream{Orders, table, kind, Env{"KEY": "entity", "CREATED": "created"}})
 	}
-	for _, table := range []string{Strict, Loose} {
-		if w.Entities[table] == nil {
-			continue
-		}
-		s := Stream{table, table, "capability", Env{"KEY": "app,name", "CREATED": "created", "DELETED": "deleted"}}
-		if table == Strict {
-			s.Env["MODIFIED"] = "modified"
-		}
-		list = append(list, s)
+	if w.Entities != nil {
+		list = append(list, Stream{Strict, Strict, "capability", Env{"KEY": "app,name", "CREATED": "created", "DELETED": "deleted", "MODIFIED": "modified"}})
 	}
 	return list
 }
@@ -210,8 +203,8 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	p.T.Helper()
 	var j *Judge
-	if table := p.World.Entities[stream]; table != nil {
-		j = NewEntityJudge(p.T, table.Histories(), expect)
+	if stream == Strict {
+		j = NewEntityJudge(p.T, p.World.Entities.Histories(), expect)
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}

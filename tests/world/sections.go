@@ -31,7 +31,7 @@ func (s *Sections) EndSection() {
 	s.T.Helper()
 	s.ReconcileByHTTP(Strict, "")
 	s.rows.judge.record.(*rowRecord).add(s.World.Rows.Forget()...)
-	s.entities.judge.record.(*entityRecord).histories = historiesByEntity(s.World.Entities[Strict].Histories())
+	s.entities.judge.record.(*entityRecord).histories = historiesByEntity(s.World.Entities.Histories())
 	for _, of := range []*section{&s.rows, &s.entities} {
 		of.read = s.Bus.ReadFrom(s.T, s.Destination(of.stream), of.read, of.judge.Message)
 		s.compareTable(of.stream, of.judge)

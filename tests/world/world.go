@@ -17,13 +17,10 @@ import (
 	"example.org/bridge/tests/workload"
 )
 
-// The tables that writers write to: rows of a Workload, and states of Capabilities. Strict compares
-// its keys byte for byte and has a column modified, Loose compares them without regard to letter
-// case and has none.
+// The tables that writers write to: rows of a Workload, and states of Capabilities.
 const (
 	Orders = "orders"
 	Strict = "strict"
-	Loose  = "loose"
 )
 
 // PollInterval is BRIDGE_POLL_INTERVAL of publishers.
@@ -39,11 +36,8 @@ type Options struct {
 	CaughtUp func(testing.TB)
 	// Rows describes the writers of Orders, which is not made without it.
 	Rows *workload.Options
-	// Entities describes the writers of the tables that EntityTables names, by default Strict
-	// alone. They share entities, changes and rate by equal parts. Without it there is no such
-	// table.
-	Entities     *workload.CapabilityOptions
-	EntityTables []string
+	// Entities describes the writers of Strict, which is not made without it.
+	Entities *workload.CapabilityOptions
 }
 
 // World is a database of its own whose tables are written to, and the record of what was committed.
@@ -56,7 +50,7 @@ type World struct {
 	DB       *sql.DB
 	Server   *testenv.DatabaseServer
 	Rows     *workload.Workload
-	Entities map[string]*workload.Capabilities
+	Entities *workload.Capabilities
 	caughtUp func(testing.TB)
 	// own are rows that the test commits itself.
 	mu  sync.Mutex
@@ -66,7 +60,7 @@ type World struct {
 // New makes the database and the tables.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
-	w := &World{T: t, Server: o.Database, caughtUp: o.CaughtUp, Entities: make(map[string]*workload.Capabilities)}
+	w := &World{T: t, Server: o.Database, caughtUp: o.CaughtUp}
 	if o.Database == nil {
 		w.openFile()
 	} else {
@@ -84,7 +78,12 @@ func New(t testing.TB, o Options) *World {
 		}
 	}
 	if o.Entities != nil {
-		w.makeEntities(*o.Entities, o.EntityTables)
+		states := *o.Entities
+		states.DB = w.DB
+		w.Entities = workload.NewCapabilities(states)
+		if err := w.Entities.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return w
 }
@@ -118,25 +117,6 @@ func (w *World) openDatabase(primary *testenv.DatabaseServer) {
 	w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
 	w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, user))
 	w.URL = w.Server.URL(user, "pa:ss@w/ord", w.Name)
-}
-
-func (w *World) makeEntities(o workload.CapabilityOptions, tables []string) {
-	w.T.Helper()
-	if len(tables) == 0 {
-		tables = []string{Strict}
-	}
-	o.DB = w.DB
-	o.Entities /= len(tables)
-	o.Changes /= len(tables)
-	o.Rate /= float64(len(tables))
-	for _, table := range tables {
-		o.Table, o.Loose, o.WithoutModified = table, table == Loose, table == Loose
-		c := workload.NewCapabilities(o)
-		if err := c.Create(w.T.Context()); err != nil {
-			w.T.Fatal(err)
-		}
-		w.Entities[table] = c
-	}
 }
 
 // Exec runs a statement as the administrator.
@@ -177,8 +157,8 @@ func (w *World) Write() (wait, stop func()) {
 	if w.Rows != nil {
 		write(Orders, w.Rows.Run)
 	}
-	for table, c := range w.Entities {
-		write(table, c.Run)
+	if w.Entities != nil {
+		write(Strict, w.Entities.Run)
 	}
 	stop = sync.OnceFunc(func() { cancel(); writers.Wait() })
 	w.T.Cleanup(stop)
@@ -188,8 +168,8 @@ func (w *World) Write() (wait, stop func()) {
 		if w.Rows != nil {
 			w.T.Logf("%s: %+v", Orders, w.Rows.Record().Sums())
 		}
-		for table, c := range w.Entities {
-			w.T.Logf("%s: %v", table, c.Sums())
+		if w.Entities != nil {
+			w.T.Logf("%s: %v", Strict, w.Entities.Sums())
 		}
 	}, stop
 }
