@@ -96,7 +96,8 @@ func files(root string) (map[string][]byte, error) {
 	return made, err
 }
 
-// readsTheClock has the files of a folder, as they are or were made, read the clock by failpoint.Now.
+// readsTheClock has the files of a folder, as they are or were made, read the clock by
+// failpoint.Now.
 func readsTheClock(root, folder string, made map[string][]byte) error {
 	return filepath.WalkDir(filepath.Join(root, folder), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {

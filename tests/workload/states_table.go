@@ -10,7 +10,8 @@ import (
 // states is the table of states, whose columns have many types.
 const states = "strict"
 
-// createTable returns the statement that makes it, with ids left free below those that it hands out.
+// createTable returns the statement that makes it, with ids left free below those that it hands
+// out.
 func createTable(free int) string {
 	return fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
 	id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
