@@ -37,7 +37,7 @@ func TestRunLooksForWhatLiesAboveAPositionThatWasSetBack(t *testing.T) {
 		t.Run(fmt.Sprintf("%d of 30 rows are there again", rows), inBubble(func(t *testing.T) {
 			w := truncated(t, rows)
 			if gone > 15 {
-				if report := w.run(reconcile.Mode{}); report.Guard == "" || report.Deleted != 0 || report.Gone != gone {
+				if report := w.run(reconcile.Mode{}); report.Guard == "" || report.Deleted != 0 || report.Absent != gone {
 					t.Errorf("an ordinary run ended with %+v", report)
 				}
 			}

@@ -122,7 +122,7 @@ func summary(r reconcile.Report) string {
 	for _, c := range []struct {
 		name string
 		n    uint64
-	}{{"scanned", r.Scanned}, {"added", r.Added}, {"modified", r.Modified}, {"deleted", r.Deleted}, {"missed", r.Missed}, {"gone", r.Gone}} {
+	}{{"scanned", r.Rows}, {"added", r.Added}, {"modified", r.Modified}, {"deleted", r.Deleted}, {"missed", r.Missed}, {"gone", r.Absent}} {
 		if c.n > 0 {
 			words = append(words, fmt.Sprint(c.name, "=", c.n))
 		}
@@ -130,7 +130,7 @@ func summary(r reconcile.Report) string {
 	for _, c := range []struct {
 		name string
 		is   bool
-	}{{"guard", r.Guard != ""}, {"unjudged", r.Unjudged != ""}, {"resumed", r.Resumed}, {"unverified", r.Verified.IsZero()}} {
+	}{{"guard", r.Guard != ""}, {"unjudged", r.Unjudged != ""}, {"resumed", r.Resumed}, {"unverified", r.VerifiedThrough.IsZero()}} {
 		if c.is {
 			words = append(words, c.name)
 		}
@@ -196,14 +196,14 @@ func TestRunPublishesTheDifference(t *testing.T) {
 			}
 			w.play(c.script)
 			before := len(w.bus)
-			if dry := w.run(reconcile.Mode{DryRun: true}); dry.Verdict != c.want || before != len(w.bus) {
-				t.Errorf("a dry run found %+v, want %+v", dry.Verdict, c.want)
+			if dry := w.run(reconcile.Mode{DryRun: true}); reconcile.Verdict(dry.Counts) != c.want || before != len(w.bus) {
+				t.Errorf("a dry run found %+v, want %+v", dry.Counts, c.want)
 			}
-			if report := w.run(reconcile.Mode{}); report.Verdict != c.want || report.Guard != "" {
+			if report := w.run(reconcile.Mode{}); reconcile.Verdict(report.Counts) != c.want || report.Guard != "" {
 				t.Errorf("published %+v, want %+v", report, c.want)
 			}
-			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
-				t.Errorf("the next run published %+v", again.Verdict)
+			if again := w.run(reconcile.Mode{}); again.Counts != (reconcile.Counts{}) {
+				t.Errorf("the next run published %+v", again.Counts)
 			}
 			w.tail(100)
 			w.compare()

@@ -80,7 +80,7 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 		t.Fatalf("%d deletes; guard %q, of the dry run %q", w.deletes(), tripped.Guard, dry.Guard)
 	}
 	run := w.recorded()
-	if run.Guard != tripped.Guard || run.Ended.IsZero() || !run.Verified.IsZero() {
+	if run.Guard != string(tripped.Guard) || run.Ended.IsZero() || !run.Verified.IsZero() {
 		t.Fatalf("on record: %+v", run)
 	}
 	again := reconcile.New(w.options)
@@ -88,8 +88,8 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 	if err != nil || report.Guard != "" || report.Deleted == 0 || again.Status().Guard != "" || w.recorded().Guard != "" {
 		t.Fatalf("allowed: %+v, %v", report, err)
 	}
-	if uint64(w.deletes()) != tripped.Gone || report.Deleted != tripped.Gone || dry.Deleted > tripped.Gone {
-		t.Errorf("%d deletes, the guard saw %d", w.deletes(), tripped.Gone)
+	if uint64(w.deletes()) != tripped.Absent || report.Deleted != tripped.Absent || dry.Deleted > tripped.Absent {
+		t.Errorf("%d deletes, the guard saw %d", w.deletes(), tripped.Absent)
 	}
 	w.compare()
 }
@@ -112,7 +112,7 @@ func TestGuardLetsReplacedRowsPass(t *testing.T) {
 				w.mu.Unlock()
 			}
 			report := w.run(reconcile.Mode{})
-			if report.Guard != "" || report.Gone != 0 || w.deletes() > 0 {
+			if report.Guard != "" || report.Absent != 0 || w.deletes() > 0 {
 				t.Errorf("report %+v", report)
 			}
 			w.tail(10_000)
@@ -131,13 +131,13 @@ func TestSettingsInTheWordsOfTheUser(t *testing.T) {
 	w.fill("a", 300)
 	w.play("delete 1-120")
 	report := w.run(reconcile.Mode{})
-	if !strings.Contains(report.Guard, "(X_RECONCILE_MAX_DELETES)") || w.recorded().Guard != report.Guard {
+	if !strings.Contains(string(report.Guard), "(X_RECONCILE_MAX_DELETES)") || w.recorded().Guard != string(report.Guard) {
 		t.Errorf("the guard says %q, on record: %+v", report.Guard, w.recorded())
 	}
 	w.options.Source = hooked{Shard: w.table, read: missing}
 	r := reconcile.New(w.options)
 	_, err := r.Run(t.Context(), reconcile.Mode{})
-	if s := r.Status(); err == nil || !strings.HasPrefix(s.LastError, "user: ") || !strings.HasPrefix(s.Last.Error, "user: ") {
-		t.Errorf("%v, the status says %q and %q", err, s.LastError, s.Last.Error)
+	if s := r.Status(); err == nil || !strings.HasPrefix(string(s.LastError), "user: ") || s.LastRun.Error != s.LastError {
+		t.Errorf("%v, the status says %q and %q", err, s.LastError, s.LastRun.Error)
 	}
 }

@@ -102,7 +102,7 @@ func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 		s.measure()
 		before := s.heap
 		report, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{AllowDeletes: true})
-		if err != nil || report.Gone != rows || s.absent != rows || entities != int(rows) {
+		if err != nil || report.Absent != rows || s.absent != rows || entities != int(rows) {
 			t.Fatalf("%d entities were kept for later, %d were nominated: %+v, %v", s.absent, entities, report, err)
 		}
 		if grown := s.heap - before; s.most > 2*reconcile.MaxNominated || grown > 8<<20 {
@@ -117,7 +117,7 @@ func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 		s.use(&w.options)
 		w.table.Delete(rows)
 		report, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{})
-		if err != nil || report.Guard == "" || report.Gone != rows || s.absent > 2*reconcile.MaxNominated {
+		if err != nil || report.Guard == "" || report.Absent != rows || s.absent > 2*reconcile.MaxNominated {
 			t.Errorf("%d entities were kept for later: %+v, %v", s.absent, report, err)
 		}
 	}))

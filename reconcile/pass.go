@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
 )
@@ -214,18 +215,18 @@ func (p *pass) saveDue() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
 func (p *pass) reported(err error) Report {
 	report := Report{
 		Stream: p.opts.Stream, Shard: p.opts.Shard,
-		Started: p.run.Started, Ended: p.run.Ended,
-		DryRun: p.mode.DryRun, Resumed: p.resumed,
-		Scanned: p.run.Scanned, Entities: p.run.Entities,
-		Verdict:     p.run.Verdict,
-		Gone:        p.gone,
-		Unjudged:    p.unjudged,
-		Verified:    p.run.Verified,
-		Guard:       p.guard,
-		Differences: p.dry.differences,
+		StartedAt: null.At(p.run.Started),
+		DryRun:    p.mode.DryRun, Resumed: p.resumed,
+		Rows: p.run.Scanned, Entities: p.run.Entities,
+		Counts:          Counts(p.run.Verdict),
+		Absent:          p.gone,
+		Unjudged:        null.Text(p.unjudged),
+		VerifiedThrough: null.At(p.run.Verified),
+		Guard:           null.Text(p.guard),
+		Differences:     append([]Difference{}, p.dry.differences...),
 	}
-	if err != nil {
-		report.Ended = time.Time{}
+	if err == nil {
+		report.EndedAt.Time = p.run.Ended
 	}
 	return report
 }

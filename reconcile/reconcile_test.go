@@ -101,13 +101,13 @@ func testVerifiedThrough(t *testing.T) {
 	w.options.Window = time.Millisecond
 	w.fill("a", 10)
 	want := now.Add(-time.Millisecond)
-	if report := w.run(reconcile.Mode{}); !report.Verified.Equal(want) {
-		t.Errorf("verified through %v, want %v", report.Verified, want)
+	if report := w.run(reconcile.Mode{}); !report.VerifiedThrough.Equal(want) {
+		t.Errorf("verified through %v, want %v", report.VerifiedThrough, want)
 	}
 	now = now.Add(time.Minute)
 	w.table.Insert("b", "1", "0")
-	if report := w.run(reconcile.Mode{}); !report.Verified.Equal(want) {
-		t.Errorf("verified through %v while the tail is behind", report.Verified)
+	if report := w.run(reconcile.Mode{}); !report.VerifiedThrough.Equal(want) {
+		t.Errorf("verified through %v while the tail is behind", report.VerifiedThrough)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestDryRunShowsDeletes(t *testing.T) {
 	}
 	n := len(got)
 	if n != reconcile.MaxDifferences || got[0] != "modified 1" || !slices.Equal(got[n-4:], []string{"modified 97", "deleted 118", "deleted 119", "deleted 120"}) {
-		t.Errorf("%d examples: %v of %+v", n, got, report.Verdict)
+		t.Errorf("%d examples: %v of %+v", n, got, report.Counts)
 	}
 }
 
@@ -155,13 +155,13 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 	w := newWorld(t, event.Release)
 	w.fill("a", 10)
 	first := w.run(reconcile.Mode{})
-	if first.Verified.IsZero() {
+	if first.VerifiedThrough.IsZero() {
 		t.Fatalf("nothing is verified: %+v", first)
 	}
 	w.reused = true
 	report, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{})
-	if err == nil || report.Verified.After(first.Verified) {
-		t.Errorf("verified through %v, %v", report.Verified, err)
+	if err == nil || report.VerifiedThrough.After(first.VerifiedThrough.Time) {
+		t.Errorf("verified through %v, %v", report.VerifiedThrough, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/view"
@@ -62,13 +63,13 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	})
 	report := p.reported(err)
 	if err != nil {
-		report.Error = r.opts.Text(err)
+		report.Error = null.Text(r.opts.Text(err))
 	}
 	r.tracker.end(report, p.run, err)
 	switch {
 	case panics.Is(err):
 		r.log.Error("reconcile panicked", panics.LogArgs(err)...)
-	case err == nil && (report.Verdict != Verdict{} || report.Resumed || report.Guard != ""):
+	case err == nil && (report.Counts != Counts{} || report.Resumed || report.Guard != ""):
 		r.log.Info("reconcile ended", "dry_run", mode.DryRun, "report", report)
 	case err == nil:
 		r.log.Debug("reconcile ended", "dry_run", mode.DryRun, "report", report)

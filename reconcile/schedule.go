@@ -108,7 +108,7 @@ func (t *turn) setRequests(requests []request) {
 // setDue sets when the next run begins. The caller holds mu.
 func (t *turn) setDue(due time.Time) {
 	t.due = due
-	t.tracker.update(func(s *Status) { s.Next = due })
+	t.tracker.update(func(s *Status) { s.NextAt.Time = due })
 }
 
 // Run runs the reconciles that are due, one at a time in each database, until ctx ends. It returns
@@ -250,7 +250,7 @@ func (s *Scheduler) done(t *turn, asked bool, report Report, err error) {
 	}
 	switch {
 	case report.DryRun:
-	case err == nil && report.Resumed && now.Sub(report.Started) > t.Interval:
+	case err == nil && report.Resumed && now.Sub(report.StartedAt.Time) > t.Interval:
 		t.setDue(now)
 	default:
 		if t.setDue(now.Add(jitter(pause))); err != nil {

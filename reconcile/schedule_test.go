@@ -119,7 +119,7 @@ func TestSchedulerRuns(t *testing.T) {
 		p.pass(10 * time.Second)
 		p.stop()
 		p.ran(1, 0, 1)
-		if s := p.shards[2].Status(); !s.Last.Resumed || s.Last.Scanned != 30 {
+		if s := p.shards[2].Status(); !s.LastRun.Resumed || s.LastRun.Rows != 30 {
 			t.Errorf("status %+v", s)
 		}
 		if s := p.shards[1].Status(); !s.LastEnded.Equal(now.Add(-time.Minute)) || s.Guard != "tripped" {
@@ -150,7 +150,7 @@ func TestSchedulerRuns(t *testing.T) {
 		p.start()
 		p.scheduler.Request("orders", reconcile.Mode{DryRun: true})
 		p.pass(time.Minute)
-		if s := p.shards[0].Status(); s.Totals != (reconcile.Totals{Dry: 1}) || s.LastDry.Modified != 1 || len(s.LastDry.Differences) != 1 {
+		if s := p.shards[0].Status(); s.Totals != (reconcile.Totals{}) || s.LastDryRun.Modified != 1 || len(s.LastDryRun.Differences) != 1 {
 			t.Errorf("status %+v", s)
 		}
 		p.pass(30 * time.Minute)
@@ -219,13 +219,13 @@ func TestRateAndProgress(t *testing.T) {
 		_ = backoff.Pause(t.Context(), 5*time.Second)
 		synctest.Wait()
 		g := r.Status().Progress
-		if !r.Status().Running || g.Scanned < 450 || g.Scanned > 550 || g.Share < 0.45 || g.Share > 0.55 || g.Estimated != 1000 {
+		if !r.Status().Running || g.Rows < 450 || g.Rows > 550 || g.Percent < 45 || g.Percent > 55 || g.RowsOf != 1000 {
 			t.Errorf("after half: %+v", g)
 		}
-		if g.Rate < 90 || g.Rate > 110 || g.Left < 4*time.Second || g.Left > 6*time.Second {
+		if g.RowsPerSecond < 90 || g.RowsPerSecond > 110 || g.SecondsLeft < 4 || g.SecondsLeft > 6 {
 			t.Errorf("after half: %+v", g)
 		}
-		if report := <-done; report.Ended.Sub(report.Started) < 9*time.Second || report.Scanned != 1000 {
+		if report := <-done; report.EndedAt.Sub(report.StartedAt.Time) < 9*time.Second || report.Rows != 1000 {
 			t.Errorf("report %+v", report)
 		}
 	})(t)

@@ -45,7 +45,7 @@ func TestAPanicCutsOneRunShort(t *testing.T) {
 			p.start()
 			p.pass(10 * time.Second)
 			p.stop()
-			if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 0 || s.Running || !strings.Contains(s.LastError, "panic: a defect") {
+			if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 0 || s.Running || !strings.Contains(string(s.LastError), "panic: a defect") {
 				t.Errorf("status %+v", s)
 			}
 			if got := log.String(); !strings.Contains(got, "reconcile panicked") || !strings.Contains(got, "silent_test.go") {

@@ -1,62 +1,77 @@
 package reconcile
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 	"time"
+
+	"example.org/bridge/internal/null"
 )
 
-// Status is a snapshot of the reconcile of one shard.
+// Status is a snapshot of the reconcile of one shard, which /api/v1/status shows. Times are by the
+// host's clock, except VerifiedThrough.
 type Status struct {
-	Stream, Shard string
-	// Running says that a run is under way. Waiting counts the pending requests.
-	Running bool
-	Waiting int
-	// Progress is the progress of the run under way, or of the last one.
-	Progress Progress
-	// Last is the report of the last run in this process that ended or was cut short, without dry
-	// runs; zero before the first.
-	Last Report
-	// LastDry is the same for dry runs.
-	LastDry Report
-	// LastEnded is when the last run on record ended, by the host's clock; zero when none did.
-	LastEnded time.Time
-	// LastError says why the last run was cut short; empty if it was not.
-	LastError string
-	// Guard says why no delete is published until a person agrees; empty while the guard has not
-	// tripped. While it is set the stream is degraded.
-	Guard string
-	// Verified is the database's clock up to which all commits are known to be published; zero
-	// before the first run that ended well.
-	Verified time.Time
-	// Trying is when the oldest read or save under way began, by the host's clock; zero if there is
-	// none. Each ends by itself well within TryLimit.
-	Trying time.Time
-	// Next is when the next scheduled run is due, by the host's clock; zero if none is.
-	Next time.Time
+	Stream string `json:"-"`
+	Shard  string `json:"-"`
+	// Running says that a run is under way. Waiting counts the unanswered requests, including that
+	// of the run under way.
+	Running bool `json:"running"`
+	Waiting int  `json:"waiting"`
+	// Progress is about the run under way, or the last one that was not a dry run.
+	Progress
+	// VerifiedThrough is the database's clock up to which all commits are known to be published.
+	VerifiedThrough null.Time `json:"verifiedThrough"`
+	// Guard says why no delete is published until a person agrees.
+	Guard null.Text `json:"guard"`
+	// LastError says why the last run was cut short.
+	LastError null.Text `json:"lastError"`
+	NextAt    null.Time `json:"nextAt"`
+	// LastRun and LastDryRun are null before the first one since the start.
+	LastRun    *Report `json:"lastRun"`
+	LastDryRun *Report `json:"lastDryRun"`
+
+	// LastEnded is when the last run on record ended; zero when none did.
+	LastEnded time.Time `json:"-"`
+	// Trying is when the oldest read or save under way began; zero if there is none. Each ends by
+	// itself well within TryLimit.
+	Trying time.Time `json:"-"`
 	// Totals count since the start of the process, dry runs aside.
-	Totals Totals
+	Totals Totals `json:"-"`
 }
 
 // Progress says how far a run has come.
 type Progress struct {
-	Mode Mode
-	// Started is when it began, or was resumed, in this process.
-	Started time.Time
-	// Scanned counts the rows that were read.
-	Scanned uint64
-	// Share is the part of the id range that is done, from 0 to 1. Estimated is the number of rows
-	// that this foretells; 0 while unknown.
-	Share     float64
-	Estimated uint64
-	// Rate is the rows read a second so far. Left is the time that the rest takes at this rate; 0
-	// while unknown.
-	Rate float64
-	Left time.Duration
-	// Gone counts the live entities without a row so far.
-	Gone uint64
-	// Verdict counts the events published so far.
-	Verdict
+	DryRun bool `json:"dryRun"`
+	// StartedAt is when the run began. A run under way that was resumed has the time of that.
+	StartedAt null.Time `json:"startedAt"`
+	// EndedAt is null while a run is under way, and if it was cut short.
+	EndedAt null.Time `json:"endedAt"`
+	// Rows counts the rows read. RowsOf estimates their number at the end, 0 while unknown; after a
+	// run it is Rows.
+	Rows   uint64 `json:"rows"`
+	RowsOf uint64 `json:"rowsOf"`
+	// Percent is the part of the id range that is done. SecondsLeft is the time that the rest takes
+	// at RowsPerSecond; 0 while unknown.
+	Percent       float64 `json:"percent"`
+	RowsPerSecond float64 `json:"rowsPerSecond"`
+	SecondsLeft   float64 `json:"secondsLeft"`
+	// Counts count the events that were published, or would be.
+	Counts
+	// Absent counts the live entities that have no row.
+	Absent uint64 `json:"absent"`
+	// Resumed says that the run continued one that was cut short. Unjudged says why absence was not
+	// judged.
+	Resumed  bool      `json:"resumed"`
+	Unjudged null.Text `json:"unjudged"`
+}
+
+// Counts are those of a Verdict, which is saved, as the API has them.
+type Counts struct {
+	Added    uint64 `json:"added"`
+	Modified uint64 `json:"modified"`
+	Deleted  uint64 `json:"deleted"`
+	Missed   uint64 `json:"missed"`
 }
 
 // Totals count the results of all runs of a shard.
@@ -64,8 +79,6 @@ type Totals struct {
 	// Ended counts the runs that ended, Failed those that were cut short, and Tripped those in
 	// which the guard tripped.
 	Ended, Failed, Tripped uint64
-	// Dry counts all dry runs.
-	Dry uint64
 	// Scanned counts the rows read.
 	Scanned uint64
 	Verdict
@@ -131,14 +144,32 @@ func (t *tracker) begin(mode Mode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Running, t.began = true, false
-	t.status.Progress = Progress{Mode: mode, Started: time.Now()}
+	t.status.Progress = Progress{DryRun: mode.DryRun, StartedAt: null.At(time.Now())}
 }
 
 func (s *Status) restore(run Run) {
-	s.Guard, s.Verified = run.Guard, run.Verified
+	s.Guard, s.VerifiedThrough.Time = null.Text(run.Guard), run.Verified
 	if !run.Ended.IsZero() {
 		s.LastEnded = run.Ended
 	}
+	s.Progress = s.last()
+}
+
+// last is the progress of the last run. If that ended before the process started, only its end is
+// known.
+func (s *Status) last() (p Progress) {
+	r := cmp.Or(s.LastRun, &Report{})
+	p = Progress{StartedAt: r.StartedAt, EndedAt: r.EndedAt, Rows: r.Rows, Counts: r.Counts, Absent: r.Absent, Resumed: r.Resumed, Unjudged: r.Unjudged}
+	if r.StartedAt.IsZero() && s.LastError == "" {
+		p.EndedAt.Time = s.LastEnded
+	}
+	if !p.EndedAt.IsZero() {
+		p.Percent, p.RowsOf = 100, p.Rows
+	}
+	if took := r.EndedAt.Sub(r.StartedAt.Time); !p.StartedAt.IsZero() && took > 0 && !p.Resumed {
+		p.RowsPerSecond = float64(p.Rows) / took.Seconds()
+	}
+	return p
 }
 
 func (t *tracker) progress(p *pass) {
@@ -146,14 +177,13 @@ func (t *tracker) progress(p *pass) {
 	defer t.mu.Unlock()
 	if !t.began {
 		t.began, t.scanned = true, p.run.Scanned
-		t.status.Guard, t.status.Verified = p.run.Guard, p.run.Verified
+		t.status.Guard, t.status.VerifiedThrough.Time = null.Text(p.run.Guard), p.run.Verified
 	}
 	g := &t.status.Progress
 	if !p.mode.DryRun {
-		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Scanned)
+		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Rows)
 	}
-	g.Scanned, g.Gone = p.run.Scanned, p.gone
-	g.Verdict = p.run.Verdict
+	g.Rows, g.Absent, g.Counts = p.run.Scanned, p.gone, Counts(p.run.Verdict)
 	t.foresee(g, p)
 }
 
@@ -164,16 +194,15 @@ func (t *tracker) foresee(g *Progress, p *pass) {
 	if last <= p.base || p.reached <= p.base {
 		return
 	}
-	g.Share = min(1, float64(p.reached-p.base)/float64(last-p.base))
-	g.Estimated = uint64(float64(g.Scanned) / g.Share)
-	elapsed := time.Since(g.Started)
+	share := min(1, float64(p.reached-p.base)/float64(last-p.base))
+	g.Percent, g.RowsOf = 100*share, uint64(float64(g.Rows)/share)
+	elapsed := time.Since(g.StartedAt.Time).Seconds()
 	if elapsed <= 0 {
 		return
 	}
-	g.Rate = float64(g.Scanned-t.scanned) / elapsed.Seconds()
-	g.Left = 0
+	g.RowsPerSecond, g.SecondsLeft = float64(g.Rows-t.scanned)/elapsed, 0
 	if begun := max(p.began, p.base); begun < p.reached && p.reached < last {
-		g.Left = time.Duration(float64(elapsed) * float64(last-p.reached) / float64(p.reached-begun))
+		g.SecondsLeft = elapsed * float64(last-p.reached) / float64(p.reached-begun)
 	}
 }
 
@@ -181,15 +210,16 @@ func (t *tracker) end(report Report, run Run, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.status
-	s.Running, s.Progress.Left = false, 0
+	s.Running = false
 	if report.DryRun {
-		s.LastDry = report
-		s.Totals.Dry++
+		s.LastDryRun = &report
+		s.Progress = s.last()
 		return
 	}
-	s.Last, s.LastError = report, report.Error
+	s.LastRun, s.LastError = &report, report.Error
 	if err != nil {
 		s.Totals.Failed++
+		s.Progress = s.last()
 		return
 	}
 	s.restore(run)
@@ -207,30 +237,31 @@ func (t *tracker) update(change func(*Status)) {
 
 // Report says what a run found and published.
 type Report struct {
-	Stream, Shard string
-	// Started and Ended are by the host's clock. Ended is zero if the run was cut short. A resumed
-	// run has the Started of its first part.
-	Started, Ended time.Time
-	DryRun         bool
-	Resumed        bool
-	// Scanned counts the rows read, Entities the live entities of the view compared with them.
-	Scanned, Entities uint64
-	// Verdict counts the events that the owner published; in a dry run, those that it would
-	// publish.
-	Verdict
-	// Gone counts the live entities of the view without a row.
-	Gone uint64
-	// Guard says why no delete is published until a person agrees; empty if the guard did not trip.
-	Guard string
-	// Unjudged says why absence was not judged in this run; empty if it was.
-	Unjudged string
-	// Error says, in a Status, why the run was cut short; empty if it was not.
-	Error string
-	// Verified is the database's clock up to which all commits are known to be published.
-	Verified time.Time
+	Stream string `json:"-"`
+	Shard  string `json:"-"`
+	// StartedAt is by the host's clock. A resumed run has that of its first part.
+	StartedAt null.Time `json:"startedAt"`
+	// EndedAt is null if the run was cut short; Error says why.
+	EndedAt null.Time `json:"endedAt"`
+	Error   null.Text `json:"error"`
+	DryRun  bool      `json:"dryRun"`
+	Resumed bool      `json:"resumed"`
+	// Rows counts the rows read, Entities the live entities of the view compared with them.
+	Rows     uint64 `json:"rows"`
+	Entities uint64 `json:"-"`
+	// Counts count the events that the owner published; in a dry run, those that it would publish.
+	Counts
+	// Absent counts the live entities of the view without a row.
+	Absent uint64 `json:"absent"`
+	// Guard says why no delete is published until a person agrees.
+	Guard null.Text `json:"guard"`
+	// Unjudged says why absence was not judged in this run.
+	Unjudged null.Text `json:"unjudged"`
+	// VerifiedThrough is the database's clock up to which all commits are known to be published.
+	VerifiedThrough null.Time `json:"verifiedThrough"`
 	// Differences are examples of the differences that a dry run found, at most MaxDifferences, in
 	// the order of the scan: deletes rather than others.
-	Differences []Difference
+	Differences []Difference `json:"differences"`
 }
 
 // MaxDifferences bounds the examples in a report.
@@ -250,8 +281,8 @@ type Difference struct {
 // LogValue implements slog.LogValuer.
 func (r Report) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Uint64("scanned", r.Scanned), slog.Uint64("entities", r.Entities),
+		slog.Uint64("scanned", r.Rows), slog.Uint64("entities", r.Entities),
 		slog.Uint64("added", r.Added), slog.Uint64("modified", r.Modified), slog.Uint64("deleted", r.Deleted), slog.Uint64("missed", r.Missed),
-		slog.Uint64("gone", r.Gone), slog.Bool("resumed", r.Resumed), slog.Duration("took", r.Ended.Sub(r.Started)),
+		slog.Uint64("gone", r.Absent), slog.Bool("resumed", r.Resumed), slog.Duration("took", r.EndedAt.Sub(r.StartedAt.Time)),
 	)
 }

@@ -15,7 +15,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/app"
-	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
@@ -24,26 +24,26 @@ import (
 
 // checkpointView is a shard's checkpoint as --json shows it.
 type checkpointView struct {
-	Stream  string              `json:"stream"`
-	Shard   string              `json:"shard"`
-	ID      uint64              `json:"id"`
-	Gaps    []httpapi.GapStatus `json:"gaps"`
-	Offsets []offsetView        `json:"marks"`
-	Saved   time.Time           `json:"saved"`
+	Stream  string       `json:"stream"`
+	Shard   string       `json:"shard"`
+	ID      uint64       `json:"id"`
+	Gaps    []ledger.Gap `json:"gaps"`
+	Offsets []offsetView `json:"marks"`
+	Saved   time.Time    `json:"saved"`
 	// Reconcile is null where none was ever begun.
 	Reconcile *runView `json:"reconcile"`
 }
 
 // runView is how far a reconcile has come, or how the last one ended.
 type runView struct {
-	StartedAt *time.Time `json:"startedAt"`
+	StartedAt null.Time `json:"startedAt"`
 	// EndedAt is null while it is under way or waits to be resumed: it has compared After of the
 	// ids up to Bound.
-	EndedAt         *time.Time `json:"endedAt"`
-	After           uint64     `json:"after"`
-	Bound           uint64     `json:"bound"`
-	VerifiedThrough *time.Time `json:"verifiedThrough"`
-	Guard           *string    `json:"guard"`
+	EndedAt         null.Time `json:"endedAt"`
+	After           uint64    `json:"after"`
+	Bound           uint64    `json:"bound"`
+	VerifiedThrough null.Time `json:"verifiedThrough"`
+	Guard           null.Text `json:"guard"`
 }
 
 type offsetView struct {
@@ -58,7 +58,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 	state := image.Shards[key]
 	view := checkpointView{
 		Stream: key.Stream, Shard: key.Shard, ID: state.Position,
-		Gaps: []httpapi.GapStatus{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
+		Gaps: []ledger.Gap{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
 	}
 	gaps, err := progress.Gaps(ctx, s, key, state.Position)
 	if errors.Is(err, ledger.ErrDamaged) {
@@ -82,8 +82,8 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 		return view, err
 	}
 	view.Reconcile = &runView{
-		StartedAt: httpapi.Moment(run.Started), EndedAt: httpapi.Moment(run.Ended), After: run.After, Bound: run.Bound,
-		VerifiedThrough: httpapi.Moment(run.Verified), Guard: httpapi.Given(run.Guard),
+		StartedAt: null.At(run.Started), EndedAt: null.At(run.Ended), After: run.After, Bound: run.Bound,
+		VerifiedThrough: null.At(run.Verified), Guard: null.Text(run.Guard),
 	}
 	return view, nil
 }
@@ -160,14 +160,14 @@ func (r *runView) words() (verified, state string) {
 		return "-", "none yet"
 	}
 	verified = "-"
-	if r.VerifiedThrough != nil {
-		verified = r.VerifiedThrough.Format(time.RFC3339)
+	if !r.VerifiedThrough.IsZero() {
+		verified = r.VerifiedThrough.UTC().Format(time.RFC3339)
 	}
 	switch {
-	case r.EndedAt == nil:
+	case r.EndedAt.IsZero():
 		return verified, "to be resumed"
-	case r.Guard != nil:
+	case r.Guard != "":
 		return verified, "deletes held back"
 	}
-	return verified, "ended " + r.EndedAt.Format(time.RFC3339)
+	return verified, "ended " + r.EndedAt.UTC().Format(time.RFC3339)
 }

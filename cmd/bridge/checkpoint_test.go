@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
@@ -135,9 +134,9 @@ func TestCheckpointShow(t *testing.T) {
 		t.Errorf("%+v, want\n%s", got, want)
 	}
 	list := shown(t, env)
-	if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 20 || list[1].Gaps[0] != (httpapi.GapStatus{First: 7, Last: 9, Missed: saved}) ||
+	if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 20 || list[1].Gaps[0] != (ledger.Gap{First: 7, Last: 9, Missed: saved}) ||
 		!slices.Equal(list[1].Offsets, []offsetView{{"orders/3", "new", 12}}) || len(list[0].Offsets) > 0 ||
-		list[2].Reconcile != nil || *list[1].Reconcile.Guard != "too many are gone" || list[0].Reconcile.VerifiedThrough.Year() != 2026 {
+		list[2].Reconcile != nil || list[1].Reconcile.Guard != "too many are gone" || list[0].Reconcile.VerifiedThrough.Year() != 2026 {
 		t.Errorf("%+v", list)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/deadletter"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
@@ -95,24 +95,24 @@ type deadLetterReport struct {
 
 // deadLetterView is a dead letter as --json shows it.
 type deadLetterView struct {
-	Stream      string     `json:"stream"`
-	Shard       string     `json:"shard"`
-	RowID       uint64     `json:"rowId"`
-	Key         string     `json:"key"`
-	EventID     string     `json:"eventId"`
-	EventType   string     `json:"eventType"`
-	Destination string     `json:"destination"`
-	Reason      string     `json:"reason"`
-	Size        int        `json:"size"`
-	First       *time.Time `json:"first"`
-	Last        *time.Time `json:"last"`
-	Count       int        `json:"count"`
+	Stream      string    `json:"stream"`
+	Shard       string    `json:"shard"`
+	RowID       uint64    `json:"rowId"`
+	Key         string    `json:"key"`
+	EventID     string    `json:"eventId"`
+	EventType   string    `json:"eventType"`
+	Destination string    `json:"destination"`
+	Reason      string    `json:"reason"`
+	Size        int       `json:"size"`
+	First       null.Time `json:"first"`
+	Last        null.Time `json:"last"`
+	Count       int       `json:"count"`
 }
 
 func deadLetterViewOf(l *deadletter.Message) deadLetterView {
 	return deadLetterView{
 		Stream: l.Stream, Shard: l.Shard, RowID: l.RowID, Key: l.Key, EventID: l.EventID, EventType: l.EventType, Destination: l.Destination,
-		Reason: l.Reason, Size: l.Size, First: httpapi.Moment(l.First), Last: httpapi.Moment(l.Last), Count: l.Count,
+		Reason: l.Reason, Size: l.Size, First: null.At(l.First), Last: null.At(l.Last), Count: l.Count,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/deadletter"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
@@ -202,16 +203,16 @@ type sentDeadLetterView struct {
 	deadLetterView
 	Fate shard.Fate `json:"fate"`
 	// SentEvent and SentType are those of the event that was published, null where none was.
-	SentEvent *string `json:"sentEvent"`
-	SentType  *string `json:"sentType"`
-	Why       *string `json:"why"`
+	SentEvent null.Text `json:"sentEvent"`
+	SentType  null.Text `json:"sentType"`
+	Why       null.Text `json:"why"`
 }
 
 func sentView(sent []app.Resent, dryRun, good bool) sentList {
 	list := sentList{Good: good, DryRun: dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
 	for i := range sent {
 		l := &sent[i]
-		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.Fate, httpapi.Given(l.Event), httpapi.Given(l.Type), httpapi.Given(l.Why)})
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.Fate, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
 	}
 	return list
 }

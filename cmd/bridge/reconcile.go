@@ -164,7 +164,7 @@ type asked interface {
 }
 
 // shardOf returns a table of a stream, nil where there is none.
-func shardOf(status *httpapi.Status, stream, table string) *httpapi.ShardStatus {
+func shardOf(status *httpapi.Status, stream, table string) *shard.Status {
 	for i := range status.Streams {
 		for j := range status.Streams[i].Shards {
 			if s := &status.Streams[i].Shards[j]; s.Shard == table && status.Streams[i].Name == stream {
@@ -177,9 +177,9 @@ func shardOf(status *httpapi.Status, stream, table string) *httpapi.ShardStatus 
 
 // stays reports whether a table is stopped and stays so in a mode: ids that are used again are
 // accepted with the deletes.
-func stays(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, mode reconcile.Mode) bool {
-	accepts := mode.AllowDeletes && !mode.DryRun && stream.Kind != string(event.Release) && one.Cause != nil && *one.Cause == string(shard.CauseIDsReused)
-	return one.State == string(shard.Stopped) && !accepts
+func stays(stream *httpapi.StreamStatus, one *shard.Status, mode reconcile.Mode) bool {
+	accepts := mode.AllowDeletes && !mode.DryRun && stream.Kind != event.Release && one.Cause == shard.CauseIDsReused
+	return one.State == shard.Stopped && !accepts
 }
 
 // tableName is the stream and the table.
@@ -214,16 +214,16 @@ func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.M
 			stream := &status.Streams[i]
 			for j := range stream.Shards {
 				one, name := &stream.Shards[j], tableName{stream.Name, stream.Shards[j].Shard}
-				if end, known := ends[name]; one.LastPoll != nil && (!known || end == 0) {
+				if end, known := ends[name]; !one.LastPoll.IsZero() && (!known || end == 0) {
 					ends[name] = one.Highest
 				}
 				switch {
-				case still[name] != "", stays(stream, one, mode), stream.CatchUp.Ready && one.LastPoll != nil && one.State != string(shard.Stopped) && (one.NoTail || one.Position >= ends[name]):
+				case still[name] != "", stays(stream, one, mode), stream.CatchUp.Ready && !one.LastPoll.IsZero() && one.State != shard.Stopped && (one.NoTail || one.Position >= ends[name]):
 					continue
-				case stream.CatchUp.Error != nil:
-					return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, *stream.CatchUp.Error)
+				case stream.CatchUp.Error != "":
+					return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, stream.CatchUp.Error)
 				}
-				where := fmt.Sprintln(catchUps, one.LastPoll != nil, one.Position)
+				where := fmt.Sprintln(catchUps, !one.LastPoll.IsZero(), one.Position)
 				if moved[name].where != where {
 					moved[name] = movement{where, time.Now()}
 				}
@@ -233,7 +233,7 @@ func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.M
 				}
 				if time.Since(moved[name].at) > stillTimeout {
 					still[name] = fmt.Sprintf("nothing has moved for %s: %s", stillTimeout, waits)
-					if why := cmp.Or(waitsFor(status), given(one.Reason)); why != "" {
+					if why := cmp.Or(waitsFor(status), string(one.Reason)); why != "" {
 						still[name] += ": " + why
 					}
 					continue
@@ -317,15 +317,15 @@ func waitsFor(status httpapi.Status) string {
 		name  string
 		state *httpapi.DependencyStatus
 	}{{"the source", status.Source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}} {
-		if d := one.state; d != nil && d.Answers != nil && !*d.Answers && d.Error != nil {
-			return one.name + ": " + terminal.OneLine(*d.Error)
+		if d := one.state; d != nil && d.Answers != nil && !*d.Answers && d.Error != "" {
+			return one.name + ": " + terminal.OneLine(string(d.Error))
 		}
 	}
 	return ""
 }
 
 // progressLine is how far a run is, in a line for a terminal where names are not long.
-func progressLine(name string, r *httpapi.ReconcileStatus, done, shards int) string {
+func progressLine(name string, r *reconcile.Status, done, shards int) string {
 	line := fmt.Sprintf("%s %3.0f %%, %d", terminal.Visible(name), r.Percent, r.Rows)
 	if r.RowsOf > 0 {
 		line += fmt.Sprintf(" of about %d", r.RowsOf)

@@ -11,6 +11,8 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
 )
@@ -24,7 +26,7 @@ type outcomeOf struct {
 	// Published counts the rows that were published meanwhile, those of the tail among them. It is
 	// nil where a running bridge was asked.
 	Published *uint64 `json:"published,omitempty"`
-	httpapi.ReconcileReport
+	reconcile.Report
 }
 
 const (
@@ -51,8 +53,8 @@ func newWatch(streams []string, mode reconcile.Mode, still stillTables, status h
 	for i := range status.Streams {
 		stream := &status.Streams[i]
 		for j := range stream.Shards {
-			if last := w.last(stream.Shards[j].Reconcile); last != nil && last.StartedAt != nil {
-				w.before[tableName{stream.Name, stream.Shards[j].Shard}] = *last.StartedAt
+			if last := w.last(stream.Shards[j].Reconcile); last != nil && !last.StartedAt.IsZero() {
+				w.before[tableName{stream.Name, stream.Shards[j].Shard}] = last.StartedAt.Time
 			}
 		}
 	}
@@ -70,7 +72,7 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 		case !stays(stream, one, w.mode):
 			return true
 		default:
-			why[name] = cmp.Or(given(one.Reason), "it is stopped")
+			why[name] = cmp.Or(string(one.Reason), "it is stopped")
 		}
 	}
 	maps.Copy(w.still, why)
@@ -80,7 +82,7 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 // observe adds to done what has ended. The line says how far the rest is; it is empty once
 // everything has ended.
 func (w *watch) observe(status httpapi.Status) (line string) {
-	tables, name, running := 0, "", (*httpapi.ReconcileStatus)(nil)
+	tables, name, running := 0, "", (*reconcile.Status)(nil)
 	for i := range status.Streams {
 		stream := &status.Streams[i]
 		if !slices.Contains(w.streams, stream.Name) {
@@ -92,10 +94,10 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 			switch r := one.Reconcile; {
 			case slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
 			case w.still[table] != "":
-				w.end(stream, one, httpapi.ReconcileReport{Error: httpapi.Given(notCompared + w.still[table])})
+				w.end(stream, one, reconcile.Report{Error: null.Text(notCompared + w.still[table])})
 			case r == nil:
 			case stays(stream, one, w.mode):
-				w.end(stream, one, httpapi.ReconcileReport{Error: httpapi.Given(notCompared + cmp.Or(given(one.Reason), "it is stopped"))})
+				w.end(stream, one, reconcile.Report{Error: notCompared + cmp.Or(one.Reason, "it is stopped")})
 			case r.Waiting == 0:
 				w.end(stream, one, w.report(table, r))
 			case r.Running && running == nil:
@@ -117,23 +119,23 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 }
 
 // end notes the outcome of a table.
-func (w *watch) end(stream *httpapi.StreamStatus, one *httpapi.ShardStatus, report httpapi.ReconcileReport) {
+func (w *watch) end(stream *httpapi.StreamStatus, one *shard.Status, report reconcile.Report) {
 	compared := allRows
-	if stream.Kind == string(event.Release) {
+	if stream.Kind == event.Release {
 		compared = unpolledIDs
 	}
 	if report.DryRun = w.mode.DryRun; report.Differences == nil {
-		report.Differences = []httpapi.DifferenceStatus{}
+		report.Differences = []reconcile.Difference{}
 	}
-	if !w.mode.DryRun && report.Guard == nil && one.Reconcile != nil {
+	if !w.mode.DryRun && report.Guard == "" && one.Reconcile != nil {
 		// Tripped before, and not passed by this run.
 		report.Guard = one.Reconcile.Guard
 	}
-	w.done = append(w.done, outcomeOf{Stream: stream.Name, Shard: one.Shard, Compared: compared, ReconcileReport: report})
+	w.done = append(w.done, outcomeOf{Stream: stream.Name, Shard: one.Shard, Compared: compared, Report: report})
 }
 
 // last is the report of the last run in the mode, nil where there is none.
-func (w *watch) last(r *httpapi.ReconcileStatus) *httpapi.ReconcileReport {
+func (w *watch) last(r *reconcile.Status) *reconcile.Report {
 	switch {
 	case r == nil:
 		return nil
@@ -144,11 +146,11 @@ func (w *watch) last(r *httpapi.ReconcileStatus) *httpapi.ReconcileReport {
 }
 
 // report is that of the run that answered the request: one that ended began after it.
-func (w *watch) report(table tableName, r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
+func (w *watch) report(table tableName, r *reconcile.Status) reconcile.Report {
 	report := w.last(r)
 	before, ran := w.before[table]
-	if report == nil || ran && report.Error == nil && report.StartedAt != nil && report.StartedAt.Equal(before) {
-		return httpapi.ReconcileReport{Error: httpapi.Given("the bridge says nothing of the run")}
+	if report == nil || ran && report.Error == "" && report.StartedAt.Equal(before) {
+		return reconcile.Report{Error: "the bridge says nothing of the run"}
 	}
 	return *report
 }
@@ -168,10 +170,8 @@ func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err err
 	if !job.json {
 		return errors.Join(p.print(outcomesText(outcomes, job.mode.DryRun)), bad)
 	}
-	for _, o := range outcomes {
-		if o.Error != nil {
-			*o.Error = p.secrets.Clean(*o.Error)
-		}
+	for i := range outcomes {
+		outcomes[i].Error = null.Text(p.secrets.Clean(string(outcomes[i].Error)))
 	}
 	return errors.Join(p.printJSON(struct {
 		Good         bool        `json:"good"`
@@ -186,9 +186,9 @@ func badOutcomes(outcomes []outcomeOf) error {
 	guarded, failed := 0, 0
 	for _, o := range outcomes {
 		switch {
-		case o.Error != nil:
+		case o.Error != "":
 			failed++
-		case o.Guard != nil:
+		case o.Guard != "":
 			guarded++
 		}
 	}
@@ -243,10 +243,10 @@ func outcomesText(outcomes []outcomeOf, dryRun bool) string {
 
 // took is how long the run took, "-" where it was cut short.
 func took(o *outcomeOf) string {
-	if o.StartedAt == nil || o.EndedAt == nil {
+	if o.StartedAt.IsZero() || o.EndedAt.IsZero() {
 		return "-"
 	}
-	return o.EndedAt.Sub(*o.StartedAt).Round(time.Millisecond).String()
+	return o.EndedAt.Sub(o.StartedAt.Time).Round(time.Millisecond).String()
 }
 
 // writeRemarks writes what the numbers do not say.
@@ -256,10 +256,10 @@ func writeRemarks(text *strings.Builder, o *outcomeOf) {
 	}
 	for _, one := range []struct {
 		what string
-		why  *string
+		why  null.Text
 	}{{"failed: ", o.Error}, {"", o.Guard}, {"absence was not judged: ", o.Unjudged}} {
-		if one.why != nil {
-			say("%s%s", one.what, terminal.OneLine(*one.why))
+		if one.why != "" {
+			say("%s%s", one.what, terminal.OneLine(string(one.why)))
 		}
 	}
 	for _, d := range o.Differences {

@@ -14,6 +14,7 @@ import (
 
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 )
@@ -23,27 +24,27 @@ type reconciling struct {
 	httpapitest.Daemon
 	// looks is how many there are to go until the requests are answered.
 	looks  int
-	report httpapi.ReconcileReport
+	report reconcile.Report
 	// restarts says that the process is another one by then, stopped why t_0 is stopped.
 	restarts bool
-	stopped  string
+	stopped  null.Text
 }
 
 func (d *reconciling) Status() httpapi.Status {
-	r := &httpapi.ReconcileStatus{Waiting: 1, Running: true, Rows: 7, RowsOf: 14, Percent: 50}
+	r := &reconcile.Status{Waiting: 1, Running: true, Progress: reconcile.Progress{Rows: 7, RowsOf: 14, Percent: 50}}
 	if d.looks--; d.looks < 0 {
-		r = &httpapi.ReconcileStatus{LastRun: &d.report, LastDryRun: &d.report, Guard: d.report.Guard}
+		r = &reconcile.Status{LastRun: &d.report, LastDryRun: &d.report, Guard: d.report.Guard}
 		if d.restarts {
 			d.State.Started = d.State.Started.Add(time.Second)
 		}
 	}
 	d.State.Streams = []httpapi.StreamStatus{
-		{Name: "orders", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "t_0", Reconcile: r}}},
-		{Name: "bills", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "b", Reconcile: r}}},
+		{Name: "orders", State: shard.Running, Shards: []shard.Status{{Shard: "t_0", Reconcile: r}}},
+		{Name: "bills", State: shard.Running, Shards: []shard.Status{{Shard: "b", Reconcile: r}}},
 	}
 	if d.stopped != "" {
 		s := &d.State.Streams[0].Shards[0]
-		s.State, s.Reason, s.Reconcile = string(shard.Stopped), &d.stopped, &httpapi.ReconcileStatus{Waiting: 1}
+		s.State, s.Reason, s.Reconcile = shard.Stopped, d.stopped, &reconcile.Status{Waiting: 1}
 	}
 	return d.State
 }
@@ -54,7 +55,7 @@ func serveDaemon(t *testing.T, d httpapi.Daemon) settingsOf {
 	return settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, d)}
 }
 
-func newReconciling(report httpapi.ReconcileReport) *reconciling {
+func newReconciling(report reconcile.Report) *reconciling {
 	d := &reconciling{looks: 1, report: report}
 	d.State.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return d
@@ -63,7 +64,7 @@ func newReconciling(report httpapi.ReconcileReport) *reconciling {
 func TestReconcileByTheRunningBridge(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := begun.Add(1500 * time.Millisecond)
-	fine := httpapi.ReconcileReport{StartedAt: &begun, EndedAt: &ended, Rows: 1000, DifferenceCounts: httpapi.DifferenceCounts{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
+	fine := reconcile.Report{StartedAt: null.At(begun), EndedAt: null.At(ended), Rows: 1000, Counts: reconcile.Counts{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
 
 	t.Run("asks for all streams, waits, and prints the differences", func(t *testing.T) {
 		t.Parallel()
@@ -91,19 +92,18 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		t.Parallel()
 		report := fine
 		report.DryRun = true
-		report.Differences = []httpapi.DifferenceStatus{{What: "deleted", Row: 17, Entity: "eu+A-\x1b1"}, {What: "missed", Row: 18}}
+		report.Differences = []reconcile.Difference{{What: "deleted", Row: 17, Entity: "eu+A-\x1b1"}, {What: "missed", Row: 18}}
 		mustCall(t, serveDaemon(t, newReconciling(report)), exitFine,
 			"orders t_0: deleted row 17, entity eu+A- 1 orders t_0: missed row 18 orders t_0: and 4 more dry run: nothing was published", "reconcile --dry-run orders")
 	})
-	why := "too many are gone"
 	for name, c := range map[string]struct {
 		change   func(d *reconciling)
 		line     string
 		out, err string
 	}{
-		"ends with status 1 when deletes are held back": {func(d *reconciling) { d.report.Guard = &why }, "reconcile orders", "orders t_0: too many are gone\n", "held back"},
+		"ends with status 1 when deletes are held back": {func(d *reconciling) { d.report.Guard = "too many are gone" }, "reconcile orders", "orders t_0: too many are gone\n", "held back"},
 		"ends with status 1 when a run failed": {func(d *reconciling) {
-			d.report = httpapi.ReconcileReport{StartedAt: &begun, Error: httpapi.Given("the table is away")}
+			d.report = reconcile.Report{StartedAt: null.At(begun), Error: "the table is away"}
 		}, "reconcile orders", "orders t_0: failed: the table is away\n", "1 table failed"},
 		"waits for no table that is stopped": {func(d *reconciling) { d.stopped = "no grant" }, "reconcile",
 			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: not compared: no grant\n", "1 table failed"},
@@ -125,7 +125,7 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		no := false
 		d := newReconciling(fine)
 		d.looks = 1 << 30
-		d.State.Bus = &httpapi.DependencyStatus{Kind: "kafka", Answers: &no, Error: httpapi.Given("topic orders does not exist: create it")}
+		d.State.Bus = &httpapi.DependencyStatus{Kind: "kafka", Answers: &no, Error: "topic orders does not exist: create it"}
 		got := outcome{away: time.Millisecond}.call(serveDaemon(t, d), "reconcile")
 		if got.status != exitFailed || !strings.Contains(got.err, "it waits for the bus: topic orders does not exist: create it") {
 			t.Errorf("%+v", got)
@@ -148,8 +148,8 @@ type moving struct {
 func (m *moving) Working(context.Context) (httpapi.Status, error) {
 	now := time.Now()
 	m.looks++
-	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{
-		{Shard: "busy", Position: m.looks, Highest: 2000, LastPoll: &now}, {Shard: "locked", Reason: httpapi.Given("no answer")},
+	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{
+		{Shard: "busy", Position: m.looks, Highest: 2000, LastPoll: null.At(now)}, {Shard: "locked", Reason: "no answer"},
 	}}}}, nil
 }
 
@@ -162,8 +162,8 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 			t.Errorf("%v, %v, %+v", err, still, status)
 		}
 		w := newWatch([]string{"s"}, reconcile.Mode{}, still, status)
-		done := httpapi.Moment(time.Now())
-		status.Streams[0].Shards[0].Reconcile = &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{StartedAt: done, EndedAt: done}}
+		done := null.At(time.Now())
+		status.Streams[0].Shards[0].Reconcile = &reconcile.Status{LastRun: &reconcile.Report{StartedAt: done, EndedAt: done}}
 		if line := w.observe(status); line != "" || badOutcomes(w.outcomes()[1:]) == nil || badOutcomes(w.outcomes()[:1]) != nil {
 			t.Errorf("%q, %+v", line, w.outcomes())
 		}
@@ -172,31 +172,31 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 
 // TestOnlyARunAfterTheRequestCounts where a table heals before the first look.
 func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
-	before := httpapi.Moment(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	old := &httpapi.ReconcileReport{StartedAt: before, EndedAt: before}
+	before := null.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	old := &reconcile.Report{StartedAt: before, EndedAt: before}
 	for _, mode := range []reconcile.Mode{{}, {DryRun: true}} {
-		one := httpapi.ShardStatus{Shard: "t", State: string(shard.Stopped), Reconcile: &httpapi.ReconcileStatus{LastRun: old, LastDryRun: old}}
-		status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", Shards: []httpapi.ShardStatus{one}}}}
+		one := shard.Status{Shard: "t", State: shard.Stopped, Reconcile: &reconcile.Status{LastRun: old, LastDryRun: old}}
+		status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", Shards: []shard.Status{one}}}}
 		for _, asks := range []bool{true, false} {
 			w := newWatch([]string{"s"}, mode, make(stillTables), status)
 			if !asks && w.runs(&status.Streams[0]) {
 				t.Error("a stream whose tables are stopped is asked")
 			}
-			status.Streams[0].Shards[0].State = string(shard.Running)
+			status.Streams[0].Shards[0].State = shard.Running
 			if line := w.observe(status); line != "" || badOutcomes(w.outcomes()) == nil {
 				t.Errorf("%q, %+v", line, w.outcomes())
 			}
-			status.Streams[0].Shards[0].State = string(shard.Stopped)
+			status.Streams[0].Shards[0].State = shard.Stopped
 		}
 	}
 }
 
 func TestReconcileProgressLine(t *testing.T) {
-	r := &httpapi.ReconcileStatus{Rows: 1_200_000, RowsOf: 2_000_000, Percent: 60, RowsPerSecond: 180_000, SecondsLeft: 4.4}
+	r := &reconcile.Status{Progress: reconcile.Progress{Rows: 1_200_000, RowsOf: 2_000_000, Percent: 60, RowsPerSecond: 180_000, SecondsLeft: 4.4}}
 	if got, want := progressLine("orders t_0", r, 0, 1), "orders t_0  60 %, 1200000 of about 2000000 rows, 180000/s, 4s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := progressLine("orders t_0", &httpapi.ReconcileStatus{}, 3, 64), "orders t_0   0 %, 0 rows, 0/s, 3 of 64 tables done"; got != want {
+	if got, want := progressLine("orders t_0", &reconcile.Status{}, 3, 64), "orders t_0   0 %, 0 rows, 0/s, 3 of 64 tables done"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -16,7 +16,10 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
 )
 
 // watchEvery is the time between two statuses.
@@ -141,12 +144,12 @@ func statusText(s *httpapi.Status, now time.Time) string {
 			}
 			rate := strconv.FormatFloat(one.Published.RowsPerSecond, 'f', 0, 64)
 			rows = append(rows, []any{stream.Name, one.Shard, one.State, position, lagText(one.LagSeconds), rate, missing, reconciledText(one.Reconcile, now)})
-			reason, remedy := given(one.Reason), given(one.Remedy)
-			if one.Reason == nil && one.LastError != nil {
-				reason, remedy = "it runs; the last fault was: "+*one.LastError, ""
+			reason, remedy := one.Reason, one.Remedy
+			if reason == "" && one.LastError != "" {
+				reason, remedy = "it runs; the last fault was: "+one.LastError, ""
 			}
 			name := stream.Name + " " + one.Shard
-			writeReason(&reasons, name+", "+one.State, reason, remedy)
+			writeReason(&reasons, name+", "+string(one.State), reason, remedy)
 			writeReason(&details, name+", backlog", backlogText(one), "")
 			writeReason(&details, name+", missing ids", gapsText(one), "")
 		}
@@ -175,24 +178,16 @@ func totalsText(t *httpapi.Totals) string {
 	return terminal.Wrap(terminal.Count(t.Shards, "table")+": "+strings.Join(parts, ", "), 0) + "\n"
 }
 
-// given is the text that there is, empty where there is none.
-func given(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
 // writeReason writes a paragraph about what does not run. It writes nothing without a reason.
-func writeReason(text *strings.Builder, subject, reason, remedy string) {
+func writeReason(text *strings.Builder, subject string, reason, remedy null.Text) {
 	if reason == "" {
 		return
 	}
 	const indent = 2
 	fmt.Fprintf(text, "\n%s\n", terminal.Visible(subject))
-	for _, one := range []string{reason, remedy} {
+	for _, one := range []null.Text{reason, remedy} {
 		if one != "" {
-			fmt.Fprintf(text, "  %s\n", terminal.Wrap(terminal.Visible(one), indent))
+			fmt.Fprintf(text, "  %s\n", terminal.Wrap(terminal.Visible(string(one)), indent))
 		}
 	}
 }
@@ -210,18 +205,18 @@ func writeOutages(text *strings.Builder, s *httpapi.Status) {
 		if d == nil || d.Answers == nil || *d.Answers {
 			continue
 		}
-		if d.Since != nil {
+		if !d.Since.IsZero() {
 			one.subject += ", since " + d.Since.Format(time.RFC3339)
 		}
-		writeReason(text, one.subject, cmp.Or(given(d.Error), "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
+		writeReason(text, one.subject, cmp.Or(d.Error, "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
 	}
 }
 
 // catchUpReason returns why a stream does not read on from the bus, or how far it is.
-func catchUpReason(c *httpapi.CatchUpStatus) string {
+func catchUpReason(c *httpapi.CatchUpStatus) null.Text {
 	switch {
-	case c.Error != nil:
-		return "does not catch up from the bus: " + *c.Error
+	case c.Error != "":
+		return "does not catch up from the bus: " + c.Error
 	case c.Ready || c.Messages == 0 && c.Left == 0:
 		return ""
 	}
@@ -229,7 +224,7 @@ func catchUpReason(c *httpapi.CatchUpStatus) string {
 	if c.SecondsLeft >= 1 {
 		text += ", about " + seconds(c.SecondsLeft)
 	}
-	return text
+	return null.Text(text)
 }
 
 func lagText(lag *float64) string {
@@ -240,7 +235,7 @@ func lagText(lag *float64) string {
 }
 
 // backlogText says how far a table is behind, nothing while it keeps up.
-func backlogText(s *httpapi.ShardStatus) string {
+func backlogText(s *shard.Status) null.Text {
 	if s.Backlog == nil {
 		return ""
 	}
@@ -248,11 +243,11 @@ func backlogText(s *httpapi.ShardStatus) string {
 	if s.Backlog.SecondsLeft != nil {
 		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
 	}
-	return text
+	return null.Text(text)
 }
 
 // gapsText says what becomes of the ids below the position without a row.
-func gapsText(s *httpapi.ShardStatus) string {
+func gapsText(s *shard.Status) null.Text {
 	if s.NoTail {
 		return "its ids have no order: reconcile publishes"
 	}
@@ -272,7 +267,7 @@ func gapsText(s *httpapi.ShardStatus) string {
 	if len(parts) > 0 && g.OldestSeconds > 0 {
 		parts = append(parts, "the oldest for "+seconds(g.OldestSeconds))
 	}
-	return strings.Join(parts, "; ")
+	return null.Text(strings.Join(parts, "; "))
 }
 
 // idsText writes a number of ids. Where ids hold a time, far more are missing than rows will ever
@@ -286,24 +281,19 @@ func idsText(n uint64) string {
 }
 
 // reconciledText says how the last reconcile ended and how long ago, or how far one is.
-func reconciledText(r *httpapi.ReconcileStatus, now time.Time) string {
+func reconciledText(r *reconcile.Status, now time.Time) string {
 	switch {
 	case r == nil:
 		return "-"
 	case r.Running:
 		return fmt.Sprintf("%.0f %% done", r.Percent)
-	case r.LastRun == nil && r.EndedAt == nil:
+	case r.LastRun == nil && r.EndedAt.IsZero():
 		return "not yet"
-	}
-	ended, counts := r.EndedAt, r.DifferenceCounts
-	if r.LastRun != nil {
-		ended, counts = r.LastRun.EndedAt, r.LastRun.DifferenceCounts
-	}
-	if ended == nil {
+	case r.EndedAt.IsZero():
 		return "cut short"
 	}
-	text := seconds(max(0, now.Sub(*ended).Seconds())) + " ago"
-	if n := counts.Added + counts.Modified + counts.Deleted + counts.Missed; n > 0 {
+	text := seconds(max(0, now.Sub(r.EndedAt.Time).Seconds())) + " ago"
+	if n := r.Added + r.Modified + r.Deleted + r.Missed; n > 0 {
 		text += ", " + strconv.FormatUint(n, 10) + " differed"
 	}
 	return text
@@ -317,16 +307,16 @@ func standbyText(s *httpapi.StandbyStatus) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "standby group %s: this process, %s on %s, ", s.Group, s.Member, s.Host)
 	since := ""
-	if s.Since != nil {
+	if !s.Since.IsZero() {
 		since = " since " + s.Since.Format(time.RFC3339)
 	}
 	switch {
 	case s.Works:
 		fmt.Fprintf(&text, "works%s\n", since)
-	case s.Working == nil:
+	case s.Working == "":
 		text.WriteString("waits; who works is not known now\n")
 	default:
-		fmt.Fprintf(&text, "waits; %s on %s works%s\n", *s.Working, s.WorkingHost, since)
+		fmt.Fprintf(&text, "waits; %s on %s works%s\n", s.Working, s.WorkingHost, since)
 	}
 	if len(s.Differing) > 0 {
 		fmt.Fprintf(&text, "  it is refused, because these differ: %s\n", strings.Join(s.Differing, ", "))
@@ -343,8 +333,8 @@ func standbyText(s *httpapi.StandbyStatus) string {
 			fmt.Fprintf(&text, "  %s on %s waits, %s\n", w.Member, w.Host, could)
 		}
 	}
-	if s.Error != nil {
-		fmt.Fprintf(&text, "  %s\n", terminal.OneLine(*s.Error))
+	if s.Error != "" {
+		fmt.Fprintf(&text, "  %s\n", terminal.OneLine(string(s.Error)))
 	}
 	return text.String()
 }

@@ -18,14 +18,17 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 func TestStatusCommand(t *testing.T) {
 	lag, left, since := 1.25, 7.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	state := httpapi.Status{
 		Started: since, Delivery: "at-least-once",
-		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []httpapi.ShardStatus{
-			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{IDs: 3, Percent: 85, SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Gaps: httpapi.GapsStatus{Hot: 914360389402118191}, Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
+		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []shard.Status{
+			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Traffic: shard.Traffic{Published: shard.Published{RowsPerSecond: 12.3}}, Backlog: &shard.Backlog{IDs: 3, Percent: 85, SecondsLeft: &left}, Gaps: shard.Gaps{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &reconcile.Status{}}, {Shard: "t_1", State: "waiting", Gaps: shard.Gaps{Hot: 914360389402118191}, Reason: "no such\ntable", Remedy: "create it"},
 		}}},
 	}
 	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
@@ -54,7 +57,7 @@ orders t_1, missing ids
 	if got.status != exitFine || got.out != want {
 		t.Errorf("%+v", got)
 	}
-	if text := gapsText(&httpapi.ShardStatus{Gaps: httpapi.GapsStatus{Hot: 1, InFlight: 1}}); text != "1 pending: a transaction that is open has inserted them" {
+	if text := gapsText(&shard.Status{Gaps: shard.Gaps{Hot: 1, InFlight: 1}}); text != "1 pending: a transaction that is open has inserted them" {
 		t.Errorf("one id that is pending shows as %q", text)
 	}
 	state.Standby = &httpapi.StandbyStatus{Group: "g"}
@@ -68,11 +71,11 @@ orders t_1, missing ids
 
 // TestStatusOfSome shows the stream and the state that are asked for, and no detail of many tables.
 func TestStatusOfSome(t *testing.T) {
-	state := httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{Name: "stock", State: "stopped", Shards: []httpapi.ShardStatus{{Shard: "stock", State: "stopped"}}}, {Name: "orders", State: "stopped"}}}
+	state := httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{Name: "stock", State: "stopped", Shards: []shard.Status{{Shard: "stock", State: "stopped"}}}, {Name: "orders", State: "stopped"}}}
 	for i := range 30 {
-		state.Streams[1].Shards = append(state.Streams[1].Shards, httpapi.ShardStatus{Shard: fmt.Sprintf("t_%02d", i), State: "running", Gaps: httpapi.GapsStatus{Cold: 1}})
+		state.Streams[1].Shards = append(state.Streams[1].Shards, shard.Status{Shard: fmt.Sprintf("t_%02d", i), State: "running", Gaps: shard.Gaps{Cold: 1}})
 	}
-	state.Streams[1].Shards[17].State, state.Streams[1].Shards[17].Reason = "stopped", httpapi.Given("no such table")
+	state.Streams[1].Shards[17].State, state.Streams[1].Shards[17].Reason = "stopped", "no such table"
 	env := settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}
 	const all, details = "31 tables: 29 running, 2 stopped", "looked for every minute"
 	for _, c := range []struct {
@@ -111,12 +114,12 @@ func TestStatusOfSome(t *testing.T) {
 
 // TestStatusTextOfAStandby says which process works, and why one that waits does not.
 func TestStatusTextOfAStandby(t *testing.T) {
-	since, m2, differing := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), httpapi.Given("m2"), []string{"A", "B"}
+	since, differing := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"A", "B"}
 	for want, s := range map[string]httpapi.StandbyStatus{
-		"this process, m1 on h1, works since 2026-01-02T03:04:05Z\n":                 {Works: true, Since: &since},
-		"this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n": {Working: m2, WorkingHost: "h2", Since: &since},
-		"waits; who works is not known now\n  no answer\n":                           {Error: httpapi.Given("no answer")},
-		"it is refused, because these differ: A, B\n":                                {Working: m2, Differing: differing},
+		"this process, m1 on h1, works since 2026-01-02T03:04:05Z\n":                 {Works: true, Since: null.At(since)},
+		"this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n": {Working: "m2", WorkingHost: "h2", Since: null.At(since)},
+		"waits; who works is not known now\n  no answer\n":                           {Error: "no answer"},
+		"it is refused, because these differ: A, B\n":                                {Working: "m2", Differing: differing},
 		"works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n": {
 			Works: true, Waiting: []httpapi.WaitingMember{{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: differing}},
 		},
@@ -132,25 +135,25 @@ func TestStatusTextOfAStandby(t *testing.T) {
 // TestStatusText says why something does not run, and when it was compared last.
 func TestStatusText(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ended := now.Add(-90 * time.Second)
-	shardIs := func(s httpapi.ShardStatus) httpapi.StreamStatus {
+	ended := null.At(now.Add(-90 * time.Second))
+	shardIs := func(s shard.Status) httpapi.StreamStatus {
 		s.Shard = "t_0"
-		return httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{s}}
+		return httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{s}}
 	}
 	for name, c := range map[string]struct {
 		stream httpapi.StreamStatus
 		want   string
 	}{
-		"a table that has stopped": {shardIs(httpapi.ShardStatus{State: "stopped", Reason: httpapi.Given("ids are used again"), Remedy: httpapi.Given("bridge checkpoint\nreset orders")}),
+		"a table that has stopped": {shardIs(shard.Status{State: "stopped", Reason: "ids are used again", Remedy: "bridge checkpoint\nreset orders"}),
 			"\norders t_0, stopped\n  ids are used again\n  bridge checkpoint reset orders\n"},
-		"a fault that is over":         {shardIs(httpapi.ShardStatus{State: "running", LastError: httpapi.Given("a deadlock")}), "it runs; the last fault was: a deadlock\n"},
-		"a reconcile under way":        {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{Running: true, Percent: 41.7}}), "42 % done\n"},
-		"one that was cut short":       {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{}}}), "cut short\n"},
-		"one before this process":      {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{EndedAt: &ended}}), "90.0 s ago\n"},
-		"one that has found something": {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{EndedAt: &ended, DifferenceCounts: httpapi.DifferenceCounts{Added: 1, Deleted: 2}}}}), "90.0 s ago, 3 differed\n"},
+		"a fault that is over":         {shardIs(shard.Status{State: "running", LastError: "a deadlock"}), "it runs; the last fault was: a deadlock\n"},
+		"a reconcile under way":        {shardIs(shard.Status{Reconcile: &reconcile.Status{Running: true, Progress: reconcile.Progress{Percent: 41.7}}}), "42 % done\n"},
+		"one that was cut short":       {shardIs(shard.Status{Reconcile: &reconcile.Status{LastRun: &reconcile.Report{}}}), "cut short\n"},
+		"one before this process":      {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended}}}), "90.0 s ago\n"},
+		"one that has found something": {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended, Counts: reconcile.Counts{Added: 1, Deleted: 2}}, LastRun: &reconcile.Report{}}}), "90.0 s ago, 3 differed\n"},
 		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Messages: 7, Left: 100, SecondsLeft: 12}},
 			"\norders\n  catches up from the bus: 7 messages read, 100 offsets left, about 12.0 s\n"},
-		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Error: httpapi.Given("no grant")}}, "\norders\n  does not catch up from the bus: no grant\n"},
+		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Error: "no grant"}}, "\norders\n  does not catch up from the bus: no grant\n"},
 	} {
 		if got := statusText(&httpapi.Status{Streams: []httpapi.StreamStatus{c.stream}}, now); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got\n%s\nwant at its end\n%s", name, got, c.want)
@@ -163,7 +166,7 @@ func TestStatusTextNamesOutages(t *testing.T) {
 	since, yes, no := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), true, false
 	got := statusText(&httpapi.Status{
 		Source: &httpapi.DependencyStatus{Answers: &yes},
-		Bus:    &httpapi.DependencyStatus{Answers: &no, Since: &since, Error: httpapi.Given("refused\nthere")},
+		Bus:    &httpapi.DependencyStatus{Answers: &no, Since: null.At(since), Error: "refused\nthere"},
 		// It was not saved yet.
 		Checkpoint: &httpapi.DependencyStatus{},
 		Progress:   &httpapi.DependencyStatus{Answers: &no},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
 )
 
 // onBus has a household keep progress on the bus, and begin at the latest row.
@@ -22,7 +22,7 @@ func (h *household) onBus() {
 func (h *household) begun() {
 	h.t.Helper()
 	h.eventually("both tables are read", func() bool {
-		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool { return s.LastPoll == nil })
+		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s shard.Status) bool { return s.LastPoll.IsZero() })
 	})
 }
 
@@ -46,7 +46,7 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 	h.insert("d_0", "N", "active")
 	for range 2 {
 		h.eventually("the decision waits", func() bool { return strings.Contains(fmt.Sprint(h.app.Daemon().Ready(t.Context())), away.Error()) })
-		if s := h.app.Daemon().Status().Streams[0].Shards[0]; s.LastPoll != nil && s.Position > 0 {
+		if s := h.app.Daemon().Status().Streams[0].Shards[0]; !s.LastPoll.IsZero() && s.Position > 0 {
 			t.Errorf("a shard reads: %+v", s)
 		}
 		h.restart(false)
@@ -54,7 +54,7 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 	h.bucket.Fail(nil)
 	h.begun()
 	h.eventually("it is ready", func() bool { return len(h.app.Daemon().Ready(t.Context())) == 0 })
-	if s := h.app.Daemon().Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
+	if s := h.app.Daemon().Status().Streams[0].Progress; s == nil || s.WrittenAt.IsZero() || s.Bytes == 0 {
 		t.Errorf("the status says %+v of the progress", s)
 	}
 	if n := len(h.bus.Messages("x.moves")); n > 1 {

@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
@@ -101,7 +102,7 @@ func (h health) reasons(fromSources []error, fromSink error, starting bool) []ht
 	if s := h.waiting(); s != nil {
 		return append(append(reasons, behind...), refusal(s)...)
 	}
-	shards := slices.DeleteFunc(h.snapshots(), func(s snapshot) bool {
+	shards := slices.DeleteFunc(h.snapshots((*shard.Shard).Status), func(s shard.Status) bool {
 		return starting && s.State == shard.Starting ||
 			slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
 	})
@@ -135,46 +136,41 @@ func behind(streams []catchup.StreamProgress, starting bool) []httpapi.Reason {
 
 // unready returns the reasons why shards are not ready. known says that the reasons already name
 // the outages that shards wait for.
-func unready(shards []snapshot, known bool) []httpapi.Reason {
+func unready(shards []shard.Status, known bool) []httpapi.Reason {
 	var reasons []httpapi.Reason
 	for i := range shards {
 		s := &shards[i]
-		why := s.unready()
-		if why == "" && s.State == shard.Waiting && !known {
+		var why null.Text
+		switch {
+		case s.State == shard.Stopped:
+			why = s.LastError
+		case s.State == shard.Starting:
+			why = "has not been read since the start"
+		case s.Reconcile.Guard != "":
+			why = s.Reconcile.Guard
+		case s.State == shard.Waiting && !known:
 			why = s.LastError
 		}
 		if why != "" {
-			reasons = append(reasons, httpapi.Reason{Stream: s.Stream, Shard: s.Shard, Reason: why})
+			reasons = append(reasons, httpapi.Reason{Stream: s.Stream, Shard: s.Shard, Reason: string(why)})
 		}
 	}
 	return reasons
 }
 
-// unready returns why a shard is not ready, empty if it is.
-func (s *snapshot) unready() string {
-	switch {
-	case s.State == shard.Stopped:
-		return s.LastError
-	case s.State == shard.Starting:
-		return "has not been read since the start"
-	}
-	return s.reconcile.Guard
-}
-
-func (h health) snapshots() []snapshot {
-	snapshots := make([]snapshot, len(h.shards))
+// snapshots returns what all shards and their reconciles say.
+func (h health) snapshots(of func(*shard.Shard) shard.Status) []shard.Status {
+	snapshots := make([]shard.Status, len(h.shards))
 	for i, sh := range h.shards {
-		snapshots[i] = snapshot{Status: sh.Status(), reconcile: h.reconcilers[i].Status()}
+		compared := h.reconcilers[i].Status()
+		snapshots[i] = of(sh)
+		snapshots[i].Reconcile = &compared
 	}
 	return snapshots
 }
 
 func (h health) Status() httpapi.Status {
-	shards := h.snapshots()
-	for i, sh := range h.shards {
-		shards[i].traffic = sh.Traffic()
-	}
-	status := statusOf(h.streams, h.recovery.Progress(), shards)
+	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots((*shard.Shard).FullStatus))
 	for i := range status.Streams {
 		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}

@@ -19,7 +19,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
 	standbymemory "example.org/bridge/internal/standby/memory"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
@@ -158,7 +158,7 @@ func (h *household) published(name, state string) {
 func (h *household) saved() {
 	h.t.Helper()
 	h.eventually("the rows are saved", func() bool {
-		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool {
+		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s shard.Status) bool {
 			return slices.ContainsFunc(h.page(s.Shard).Rows, func(row source.Row) bool { return row.ID > s.Position })
 		})
 	})
@@ -173,7 +173,7 @@ func (h *household) reconciled() (differences uint64) {
 	h.reconcile()
 	idle := func() bool {
 		for _, r := range h.app.reconcilers {
-			if s := r.Status(); s.Running || s.Waiting > 0 || s.Last.Resumed {
+			if s := r.Status(); s.Running || s.Waiting > 0 || s.Resumed {
 				return false
 			}
 		}
@@ -181,7 +181,7 @@ func (h *household) reconciled() (differences uint64) {
 	}
 	h.eventually("all is reconciled", idle)
 	for _, r := range h.app.reconcilers {
-		last := r.Status().Last
+		last := r.Status().LastRun
 		if last.Error != "" || last.Guard != "" || last.Unjudged != "" {
 			h.t.Errorf("the reconcile ended with %+v", last)
 		}

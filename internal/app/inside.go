@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -132,11 +133,11 @@ func (l *looking) Working(context.Context) (httpapi.Status, error) {
 	rest := l.all
 	for _, stream := range l.status.Streams {
 		for i := range stream.Shards {
-			s := reconcileStatus(rest[0].Status())
+			s := rest[0].Status()
 			if s.LastDryRun == nil {
 				s.Waiting = 1
 			}
-			stream.Shards[i].Reconcile, rest = s, rest[1:]
+			stream.Shards[i].Reconcile, rest = &s, rest[1:]
 		}
 	}
 	return l.status, nil
@@ -202,12 +203,12 @@ func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Insid
 	for i := range l.all {
 		s, last := l.all[i].Status(), len(l.status.Streams)-1
 		if last < 0 || l.status.Streams[last].Name != s.Stream {
-			one := httpapi.StreamStatus{Name: s.Stream, Kind: string(cfg.Stream(s.Stream).Kind), CatchUp: httpapi.CatchUpStatus{Ready: true}}
+			one := httpapi.StreamStatus{Name: s.Stream, Kind: cfg.Stream(s.Stream).Kind, CatchUp: httpapi.CatchUpStatus{Ready: true}}
 			l.status.Streams, last = append(l.status.Streams, one), last+1
 		}
-		one := httpapi.ShardStatus{Shard: s.Shard, State: string(shard.Running), LastPoll: &l.status.Started}
+		one := shard.Status{Shard: s.Shard, State: shard.Running, LastPoll: null.At(l.status.Started)}
 		if err := positions[i].load(ctx, cfg, &p, s); err != nil {
-			one.State, one.Reason = string(shard.Stopped), httpapi.Given(config.StreamText(s.Stream)(err))
+			one.State, one.Reason = shard.Stopped, null.Text(config.StreamText(s.Stream)(err))
 		}
 		l.status.Streams[last].Shards = append(l.status.Streams[last].Shards, one)
 	}

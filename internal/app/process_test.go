@@ -229,8 +229,7 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 	h.update("d_1", row, "N", "last")
 	h.published("N", "last")
 	h.eventually("its streams are stopped", func() bool {
-		cause := p.Daemon().Status().Streams[0].Shards[0].Cause
-		return cause != nil && *cause == string(shard.CauseSuperseded)
+		return p.Daemon().Status().Streams[0].Shards[0].Cause == shard.CauseSuperseded
 	})
 	if !superseded() || p.Daemon().Status().Epoch != 0 || h.app.recovery.Progress().Superseded != nil {
 		t.Error("it takes over")
@@ -252,7 +251,7 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 		for i, sh := range a.shards {
 			_, due := sh.ReconcileDue()
 			s := a.reconcilers[i].Status()
-			is = is || due || s.Running || s.Waiting > 0 || !s.Last.Started.IsZero()
+			is = is || due || s.Running || s.Waiting > 0 || s.LastRun != nil
 		}
 		return is
 	}

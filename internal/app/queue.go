@@ -40,7 +40,7 @@ func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[*data
 func busyShards(shards []*shard.Shard) map[store.Key]bool {
 	busy := make(map[store.Key]bool)
 	for _, sh := range shards {
-		minutes := sh.Traffic().Minutes
+		minutes := sh.FullStatus().Published.LastHour
 		if slices.ContainsFunc(minutes[max(0, len(minutes)-2):], func(rows uint32) bool { return rows > 0 }) {
 			busy[keyOf(sh)] = true
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.
@@ -24,12 +24,12 @@ func TestDaemonReconciles(t *testing.T) {
 	}
 	h, registry := a.Daemon(), a.Metrics()
 	defer start(t, a)()
-	now := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
+	now := func() shard.Status { return h.Status().Streams[0].Shards[0] }
 	await := func(what string, is func() bool) {
 		t.Helper()
 		until(t, what, func() any { return now() }, is)
 	}
-	run := func(query string) *httpapi.ReconcileStatus {
+	run := func(query string) *reconcile.Status {
 		t.Helper()
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 202 {
 			t.Fatalf("%d %s", status, body)
@@ -37,8 +37,8 @@ func TestDaemonReconciles(t *testing.T) {
 		await("it is reconciled", func() bool { return now().Reconcile.Waiting == 0 })
 		return now().Reconcile
 	}
-	await("the table is published", func() bool { return now().Position == 60 && now().State == string(shard.Running) })
-	if got := now(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
+	await("the table is published", func() bool { return now().Position == 60 && now().State == shard.Running })
+	if got := now(); got.Highest != 60 || got.Reconcile.NextAt.IsZero() || !got.Reconcile.EndedAt.IsZero() || !got.Reconcile.VerifiedThrough.IsZero() {
 		t.Errorf("before the first reconcile: %+v, %+v", got, got.Reconcile)
 	}
 
@@ -46,16 +46,16 @@ func TestDaemonReconciles(t *testing.T) {
 	if r := run("?dryRun=true"); r.LastDryRun == nil || r.LastDryRun.Modified != 1 || len(r.LastDryRun.Differences) != 1 || r.LastRun != nil {
 		t.Errorf("after a dry run: %+v", r)
 	}
-	if r := run(""); r.Modified != 1 || r.Rows != 60 || r.RowsOf != 60 || r.Percent != 100 || r.EndedAt == nil || r.VerifiedThrough == nil || r.Guard != nil {
+	if r := run(""); r.Modified != 1 || r.Rows != 60 || r.RowsOf != 60 || r.Percent != 100 || r.EndedAt.IsZero() || r.VerifiedThrough.IsZero() || r.Guard != "" {
 		t.Errorf("after a run: %+v", r)
 	}
 
 	s.Exec(t, "DELETE FROM orders WHERE id > 20")
-	if r := run(""); r.Guard == nil || r.Deleted != 0 || r.Absent != 40 {
+	if r := run(""); r.Guard == "" || r.Deleted != 0 || r.Absent != 40 {
 		t.Errorf("after many were deleted: %+v", r)
 	}
 	reasons := fmt.Sprint(h.Ready(t.Context()))
-	if got := h.Status().Streams[0]; got.State != httpapi.Degraded || got.Shards[0].State != httpapi.Degraded || !strings.Contains(reasons, "--allow-deletes orders") {
+	if got := h.Status().Streams[0]; got.State != shard.Degraded || got.Shards[0].State != shard.Degraded || !strings.Contains(reasons, "--allow-deletes orders") {
 		t.Errorf("%s: %+v", reasons, got)
 	}
 	sum := func(name string) (sum float64) {
@@ -78,14 +78,14 @@ func TestDaemonReconciles(t *testing.T) {
 			t.Errorf("%s is %v", name, got)
 		}
 	}
-	if r := run("?allowDeletes=true"); r.Guard != nil || r.Deleted != 40 || h.Ready(t.Context()) != nil {
+	if r := run("?allowDeletes=true"); r.Guard != "" || r.Deleted != 40 || h.Ready(t.Context()) != nil {
 		t.Errorf("after a person agreed: %+v, %v", r, h.Ready(t.Context()))
 	}
 
 	s.Exec(t, "DELETE FROM orders")
 	s.Exec(t, "DELETE FROM sqlite_sequence")
 	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o20', 20)")
-	await("the shard stops", func() bool { return now().State == string(shard.Stopped) })
+	await("the shard stops", func() bool { return now().State == shard.Stopped })
 	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
 			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)

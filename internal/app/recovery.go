@@ -7,7 +7,6 @@ import (
 
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/sink"
@@ -59,16 +58,16 @@ func (a *App) newRecovery() *catchup.CatchUp {
 // waitingRemedy is that of a shard that waits for a dependency.
 const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
 
-// remedy returns what to do about a shard; it is empty for one that runs.
-func (s *snapshot) remedy() string {
-	switch s.state() {
+// remedyOf returns what to do about a shard; it is empty for one that runs.
+func remedyOf(s *shard.Status) string {
+	switch s.State {
 	case shard.Starting:
 		return "Nothing while the stream catches up, or while the process waits as a standby. bridge health --ready says what it waits for."
 	case shard.Stopped:
 		return remedies[s.Cause].of(s.Stream)
 	case shard.Waiting:
 		return waitingRemedy
-	case httpapi.Degraded:
+	case shard.Degraded:
 		return remedies[degraded].of(s.Stream)
 	}
 	return ""
@@ -78,7 +77,7 @@ const (
 	// streamName stands for the name of the stream in a remedy.
 	streamName = "{stream}"
 	// degraded is the cause of a shard that holds deletes back.
-	degraded shard.Cause = httpapi.Degraded
+	degraded shard.Cause = "degraded"
 )
 
 // remedy is a text with %s where it names a setting, and streamName where it names the stream.

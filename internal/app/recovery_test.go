@@ -42,8 +42,8 @@ func TestAStreamThatCannotCatchUp(t *testing.T) {
 	h.eventually("readiness says why", func() bool { return strings.Contains(fmt.Sprint(h.app.Daemon().Ready(t.Context())), why) })
 	h.eventually("its shards say why", func() bool {
 		stream := h.app.Daemon().Status().Streams[0]
-		return stream.CatchUp.Error != nil && strings.Contains(*stream.CatchUp.Error, why) &&
-			stream.Shards[0].State == "stopped" && stream.Shards[0].LastError != nil && strings.Contains(*stream.Shards[0].LastError, why)
+		return stream.CatchUp.Error != "" && strings.Contains(string(stream.CatchUp.Error), why) &&
+			stream.Shards[0].State == "stopped" && stream.Shards[0].LastError != "" && strings.Contains(string(stream.Shards[0].LastError), why)
 	})
 	if n := len(h.bus.Messages("x.moves")); n != 1 {
 		t.Errorf("%d messages, want 1: %s", n, h.history())

@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 )
@@ -155,19 +156,19 @@ func nameWaits(status *httpapi.Status, source *httpapi.DependencyStatus, ofSourc
 		name  string
 		state *httpapi.DependencyStatus
 	}{{"the source", source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}, {"the progress on the bus", status.Progress}} {
-		if d := one.state; d != nil && d.Error != nil {
-			away = append(away, one.name+": "+*d.Error)
+		if d := one.state; d != nil && d.Error != "" {
+			away = append(away, one.name+": "+string(d.Error))
 		}
 	}
 	if len(away) == 0 {
 		return
 	}
-	reason := "the table was not read yet: it waits for " + strings.Join(away, "; and for ")
+	reason := null.Text("the table was not read yet: it waits for " + strings.Join(away, "; and for "))
 	for i := range status.Streams {
 		shards := status.Streams[i].Shards
 		for j := range shards {
-			if s := &shards[j]; s.State == string(shard.Starting) && s.LastError == nil && ofSource(s.Shard) {
-				s.Reason, s.Remedy = httpapi.Given(reason), httpapi.Given(waitingRemedy)
+			if s := &shards[j]; s.State == shard.Starting && s.LastError == "" && ofSource(s.Shard) {
+				s.Reason, s.Remedy = reason, waitingRemedy
 			}
 		}
 	}

@@ -20,9 +20,9 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
@@ -126,9 +126,9 @@ func (s toyServers) newTable(server string) {
 }
 
 // shard returns the status of a table.
-func (s toyServers) shard(name string) *httpapi.ShardStatus {
+func (s toyServers) shard(name string) *shard.Status {
 	all := s.app.Daemon().Status().Streams[0].Shards
-	return &all[slices.IndexFunc(all, func(one httpapi.ShardStatus) bool { return one.Shard == name })]
+	return &all[slices.IndexFunc(all, func(one shard.Status) bool { return one.Shard == name })]
 }
 
 // stops waits until a table is stopped, and returns why.
@@ -136,8 +136,8 @@ func (s toyServers) stops(name string) (why string) {
 	s.t.Helper()
 	s.eventually(name+" is stopped", func() bool {
 		one := s.shard(name)
-		if one.State == "stopped" && one.LastError != nil {
-			why = *one.LastError
+		if one.State == "stopped" && one.LastError != "" {
+			why = string(one.LastError)
 		}
 		return why != ""
 	})
@@ -169,8 +169,8 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 			s.insert("a/shop.t", "alma", "after a start")
 			s.published("alma", "after a start")
 			s.eventually("the table of b says what it waits for", func() bool {
-				reason := s.shard("b/shop.t").Reason
-				return reason != nil && strings.Contains(*reason, "connection refused") && s.shard("a/shop.t").Reason == nil
+				reason := string(s.shard("b/shop.t").Reason)
+				return strings.Contains(reason, "connection refused") && s.shard("a/shop.t").Reason == ""
 			})
 			if another {
 				s.newTable("b")
@@ -228,8 +228,8 @@ func TestNoServerIsTheOne(t *testing.T) {
 				}
 			} else {
 				s.eventually("the tables say what they wait for", func() bool {
-					a, b := s.shard("a/shop.t").Reason, s.shard("b/shop.t").Reason
-					return a != nil && b != nil && strings.Contains(*a, "connection refused") && strings.Contains(*b, "connection refused")
+					a, b := string(s.shard("a/shop.t").Reason), string(s.shard("b/shop.t").Reason)
+					return strings.Contains(a, "connection refused") && strings.Contains(b, "connection refused")
 				})
 			}
 			if s.app.recovery.Epoch() != nil {
@@ -256,8 +256,8 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 	s.eventually("a table is stopped", func() bool {
 		return slices.ContainsFunc([]string{"a/shop.t", "b/shop.t"}, func(name string) bool {
 			one := s.shard(name)
-			return one.State == "stopped" && strings.Contains(*one.LastError, "BRIDGE_SOURCE_A_URL") && strings.Contains(*one.LastError, "BRIDGE_SOURCE_B_URL") &&
-				strings.Contains(*one.LastError, "the database shop of both")
+			return one.State == "stopped" && strings.Contains(string(one.LastError), "BRIDGE_SOURCE_A_URL") && strings.Contains(string(one.LastError), "BRIDGE_SOURCE_B_URL") &&
+				strings.Contains(string(one.LastError), "the database shop of both")
 		})
 	})
 }
@@ -325,7 +325,7 @@ func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
 	s.start()
 	says := func(table, what string) bool {
 		one := s.shard(table)
-		return one.Reason != nil && strings.Contains(*one.Reason, what) || one.LastError != nil && strings.Contains(*one.LastError, what)
+		return one.Reason != "" && strings.Contains(string(one.Reason), what) || one.LastError != "" && strings.Contains(string(one.LastError), what)
 	}
 	s.eventually("a table says that the server is that of another source", func() bool {
 		return says("a/shop.t", "lead to one server") || says("b/shop.t", "lead to one server")

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,47 +12,30 @@ import (
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
-	"example.org/bridge/reconcile"
 )
 
-// snapshot is one shard as it stands.
-type snapshot struct {
-	shard.Status
-	reconcile reconcile.Status
-	// traffic is filled in for a status alone.
-	traffic shard.Traffic
-}
-
-// state is the worst of what tail and reconcile say.
-func (s *snapshot) state() shard.State {
-	if s.reconcile.Guard != "" && severity(httpapi.Degraded) > severity(s.State) {
-		return httpapi.Degraded
-	}
-	return s.State
-}
-
-// statusOf groups the snapshots of shards by stream. caught has the streams in the same order.
-func statusOf(streams []*stream, caught catchup.Progress, shards []snapshot) httpapi.Status {
+// statusOf groups shards by stream. caught has the streams in the same order.
+func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status) httpapi.Status {
 	status := httpapi.Status{Epoch: caught.Epoch, Streams: make([]httpapi.StreamStatus, 0, len(streams))}
 	for i, stream := range streams {
-		one := httpapi.StreamStatus{Name: stream.Name, Kind: string(stream.Kind), CatchUp: catchUpStatus(&caught.Streams[i]), Shards: []httpapi.ShardStatus{}}
+		one := httpapi.StreamStatus{Name: stream.Name, Kind: stream.Kind, State: shard.Running, CatchUp: catchUpStatus(&caught.Streams[i]), Shards: []shard.Status{}}
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		worst := shard.Running
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
 				continue
 			}
-			one.Shards = append(one.Shards, shardStatus(sh))
-			if state := sh.state(); severity(state) > severity(worst) {
-				worst = state
+			explain(&sh)
+			one.Shards = append(one.Shards, sh)
+			if severity(sh.State) > severity(one.State) {
+				one.State = sh.State
 			}
 		}
-		one.State = string(worst)
 		status.Streams = append(status.Streams, one)
 	}
 	return status
@@ -63,41 +47,27 @@ func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
 		OffsetsPerSecond: p.Rate, SecondsLeft: p.ETA.Seconds(), Seconds: p.Elapsed.Seconds(),
 	}
 	if p.Err != nil {
-		s.Error = httpapi.Given(config.StreamText(p.Stream)(p.Err))
+		s.Error = null.Text(config.StreamText(p.Stream)(p.Err))
 	}
 	return s
 }
 
-func shardStatus(s snapshot) httpapi.ShardStatus {
-	one := httpapi.ShardStatus{
-		Shard:     s.Shard,
-		State:     string(s.state()),
-		Position:  s.Position,
-		NoTail:    s.NoTail,
-		Highest:   s.Highest,
-		OpenGaps:  s.OpenGaps,
-		Gaps:      s.Gaps,
-		LastError: httpapi.Given(s.LastError),
-		LastPoll:  httpapi.Moment(s.LastPoll),
-		Reconcile: reconcileStatus(s.reconcile),
-		Cause:     httpapi.Given(string(s.Cause)),
-		Late:      s.traffic.Late,
-		Published: httpapi.PublishedStatus{Rows: s.traffic.Rows, RowsPerSecond: s.traffic.RowsPerSecond, LastHour: s.traffic.Minutes},
-		Backlog:   backlogStatus(&s.Status, &s.traffic),
+// explain sets the state of a shard to the worst of what tail and reconcile say, and says why it is
+// not running and what to do.
+func explain(s *shard.Status) {
+	if s.Reconcile != nil && s.Reconcile.Guard != "" && severity(shard.Degraded) > severity(s.State) {
+		s.State = shard.Degraded
 	}
-	one.DeadLetters.Reasons = append([]shard.DeadLetterCount{}, s.traffic.DeadLetters...)
-	for _, c := range s.traffic.DeadLetters {
-		one.DeadLetters.Count += c.Count
+	s.Reason, s.Remedy = s.LastError, null.Text(remedyOf(s))
+	switch {
+	case s.State == shard.Running:
+		s.Reason = ""
+	case s.State == shard.Degraded:
+		s.Reason = s.Reconcile.Guard
+		s.LastError = cmp.Or(s.LastError, s.Reconcile.Guard)
+	case s.State == shard.Starting && s.LastError == "":
+		s.Reason = "the table was not read yet: bridge reads from the bus what its checkpoint lacks, or records the table as it is"
 	}
-	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
-	if s.LagKnown {
-		seconds := s.Lag.Seconds()
-		one.LagSeconds = &seconds
-	}
-	if one.State == httpapi.Degraded && one.LastError == nil {
-		one.LastError = httpapi.Given(s.reconcile.Guard)
-	}
-	return one
 }
 
 // severity orders states from good to bad.
@@ -105,7 +75,7 @@ func severity(s shard.State) int {
 	switch s {
 	case shard.Stopped:
 		return 4
-	case httpapi.Degraded:
+	case shard.Degraded:
 		return 3
 	case shard.Waiting:
 		return 2
@@ -166,10 +136,10 @@ func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
 			kinds = append(kinds, d.Kind)
 		}
 		switch {
-		case d.Error != nil:
+		case d.Error != "":
 			answers = false
-			errs = append(errs, strings.TrimSpace("source "+d.Name)+": "+*d.Error)
-			if all.Since == nil || d.Since.Before(*all.Since) {
+			errs = append(errs, strings.TrimSpace("source "+d.Name)+": "+string(d.Error))
+			if all.Since.IsZero() || d.Since.Before(all.Since.Time) {
 				all.Since = d.Since
 			}
 		case d.Answers == nil:
@@ -179,7 +149,7 @@ func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
 	if len(errs) > 0 {
 		all.Answers = &answers
 	}
-	all.Kind, all.Address, all.Error = strings.Join(kinds, ","), strings.Join(addrs, ","), httpapi.Given(strings.Join(errs, "; "))
+	all.Kind, all.Address, all.Error = strings.Join(kinds, ","), strings.Join(addrs, ","), null.Text(strings.Join(errs, "; "))
 	return all
 }
 
@@ -194,11 +164,11 @@ func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus)
 		if stream.CatchUp.Ready {
 			status.Bus.Answers = &yes
 		}
-		if status.Progress != nil && stream.Progress != nil && stream.Progress.WrittenAt != nil {
+		if status.Progress != nil && stream.Progress != nil && !stream.Progress.WrittenAt.IsZero() {
 			status.Progress.Answers = &yes
 		}
 		for j := range stream.Shards {
-			if s := &stream.Shards[j]; s.LastPoll != nil {
+			if s := &stream.Shards[j]; !s.LastPoll.IsZero() {
 				d, _ := h.sources.of(s.Shard)
 				sources[slices.Index(h.sources.all, d)].Answers = &yes
 			}
@@ -209,41 +179,10 @@ func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus)
 // away notes an outage. The oldest one tells since when; the last one what happened.
 func away(d *httpapi.DependencyStatus, fault outage.Outage) {
 	no := false
-	d.Answers, d.Error = &no, httpapi.Given(config.Text(fault.Err))
-	if since := httpapi.Moment(fault.Since); d.Since == nil || since.Before(*d.Since) {
-		d.Since = since
+	d.Answers, d.Error = &no, null.Text(config.Text(fault.Err))
+	if d.Since.IsZero() || fault.Since.Before(d.Since.Time) {
+		d.Since.Time = fault.Since
 	}
-}
-
-// backlogStatus returns nil while a shard keeps up.
-func backlogStatus(s *shard.Status, t *shard.Traffic) *httpapi.BacklogStatus {
-	if !s.Backlog {
-		return nil
-	}
-	b := &httpapi.BacklogStatus{IDs: s.Highest - s.Position, IDsPerSecond: t.IDsPerSecond}
-	if from := min(t.Drained, s.Position); s.Highest > from {
-		b.Percent = 100 * float64(s.Position-from) / float64(s.Highest-from)
-	}
-	if b.IDsPerSecond > 0 {
-		left := float64(b.IDs) / b.IDsPerSecond
-		b.SecondsLeft = &left
-	}
-	return b
-}
-
-// reason returns why a shard is not running, empty while it is.
-func (s *snapshot) reason() string {
-	switch s.state() {
-	case shard.Running:
-		return ""
-	case httpapi.Degraded:
-		return s.reconcile.Guard
-	case shard.Starting:
-		if s.LastError == "" {
-			return "the table was not read yet: bridge reads from the bus what its checkpoint lacks, or records the table as it is"
-		}
-	}
-	return s.LastError
 }
 
 // addCopies adds to a status, which has the streams in the order of the keeper, when their progress
@@ -253,7 +192,7 @@ func addCopies(status *httpapi.Status, k *buscopy.Keeper) {
 		return
 	}
 	for i, s := range k.Status() {
-		status.Streams[i].Progress = &httpapi.ProgressStatus{WrittenAt: httpapi.Moment(s.Written), Bytes: s.Bytes}
+		status.Streams[i].Progress = &httpapi.ProgressStatus{WrittenAt: null.At(s.Written), Bytes: s.Bytes}
 	}
 }
 
@@ -310,8 +249,8 @@ func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
 	}
 	s := m.Status()
 	status := &httpapi.StandbyStatus{
-		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: httpapi.Given(s.Working.Member), WorkingHost: s.Working.Host,
-		Since: httpapi.Moment(s.Working.Since), HeardAt: httpapi.Moment(s.Seen), Differing: append([]string{}, s.Differing...),
+		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: null.Text(s.Working.Member), WorkingHost: s.Working.Host,
+		Since: null.At(s.Working.Since), HeardAt: null.At(s.Seen), Differing: append([]string{}, s.Differing...),
 		WorkingAddr: s.Working.Addr, Waiting: make([]httpapi.WaitingMember, 0, len(s.Waiting)),
 	}
 	for i := range s.Waiting {
@@ -321,7 +260,7 @@ func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
 		})
 	}
 	if s.Err != nil {
-		status.Error = httpapi.Given(s.Err.Error())
+		status.Error = null.Text(s.Err.Error())
 	}
 	return status
 }

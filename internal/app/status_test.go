@@ -20,6 +20,7 @@ import (
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -29,10 +30,10 @@ import (
 // TestStates: the worst state of its shards is that of a stream, and a guard makes one degraded.
 func TestStates(t *testing.T) {
 	running, stopped, waiting := shard.Status{State: shard.Running}, shard.Status{State: shard.Stopped, LastError: "no such table"}, shard.Status{State: shard.Waiting}
-	guarded := snapshot{Status: running, reconcile: reconcile.Status{Guard: "too many"}}
-	for want, shards := range map[string][]snapshot{
-		"running": {{Status: running}, {Status: running}}, "stopped": {{Status: stopped}, guarded},
-		"waiting": {{Status: running}, {Status: waiting}}, httpapi.Degraded: {{Status: waiting}, guarded},
+	guarded := running
+	guarded.Reconcile = &reconcile.Status{Guard: "too many"}
+	for want, shards := range map[shard.State][]shard.Status{
+		shard.Running: {running, running}, shard.Stopped: {stopped, guarded}, shard.Waiting: {running, waiting}, shard.Degraded: {waiting, guarded},
 	} {
 		for i := range shards {
 			shards[i].Stream = "orders"
@@ -41,10 +42,10 @@ func TestStates(t *testing.T) {
 			{Left: 8, Rate: 0.5, ETA: 16 * time.Second, Elapsed: 2 * time.Second, Err: errors.New("another KEY")},
 		}}, shards)
 		one := status.Streams[0]
-		if one.State != want || status.Epoch != 9 || one.CatchUp.Left != 8 || one.CatchUp.SecondsLeft != 16 || *one.CatchUp.Error != "another KEY" {
+		if one.State != want || status.Epoch != 9 || one.CatchUp.Left != 8 || one.CatchUp.SecondsLeft != 16 || one.CatchUp.Error != "another KEY" {
 			t.Errorf("%+v, want %s", one, want)
 		}
-		if last := one.Shards[len(shards)-1]; want == httpapi.Degraded && (last.State != want || *last.LastError != "too many") {
+		if last := one.Shards[len(shards)-1]; want == shard.Degraded && (last.State != want || last.LastError != "too many") {
 			t.Errorf("a guard: %+v", last)
 		}
 	}
@@ -54,17 +55,17 @@ func TestStates(t *testing.T) {
 // is summed up by stream.
 func TestWhatAShardNeeds(t *testing.T) {
 	lost := shard.Status{
-		Stream: "orders", Shard: "t_0", State: shard.Running, Position: 600, Highest: 1600, Lag: time.Minute, LagKnown: true, Backlog: true,
-	}
-	traffic := shard.Traffic{
-		Rows: 50, RowsPerSecond: 5, IDsPerSecond: 10, Minutes: []uint32{1, 2}, Late: 3, Drained: 100,
-		DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
+		Stream: "orders", Shard: "t_0", State: shard.Running, Position: 600, Highest: 1600, LagSeconds: new(60.0), Backlog: &shard.Backlog{IDs: 1000},
+		Traffic: shard.Traffic{
+			Published: shard.Published{Rows: 50, RowsPerSecond: 5, LastHour: []uint32{1, 2}}, Late: 3,
+			DeadLetters: shard.DeadLetters{Count: 2, Reasons: []shard.DeadLetterCount{{Reason: "too large", Count: 2}}},
+		},
 	}
 	denied := shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "access denied", Cause: shard.CauseDenied}
 	streams := []*stream{{Stream: &config.Stream{Name: "orders"}}}
 	streams[0].Kind = event.Capability
-	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []snapshot{
-		{Status: lost, traffic: traffic}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running}, traffic: traffic, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
+	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []shard.Status{
+		lost, denied, {Stream: "orders", Shard: "t_2", State: shard.Running, Traffic: lost.Traffic, Reconcile: &reconcile.Status{Guard: "40 of 60 are gone"}},
 	})}
 	_, body := httpapitest.Request(t, h, "GET", "/api/v1/status")
 	var status httpapi.Status
@@ -77,11 +78,9 @@ func TestWhatAShardNeeds(t *testing.T) {
 		}
 	}
 	shards, sum := status.Streams[0].Shards, status.Streams[0].Summary
-	is("one that runs needs nothing", shards[0].Reason == nil && shards[0].Remedy == nil && shards[0].Cause == nil)
-	b := shards[0].Backlog
-	is("a backlog since 100 is done by a third", b != nil && b.IDs == 1000 && int(b.Percent) == 33 && *b.SecondsLeft == 100)
-	is("a stop says what to do", *shards[1].Reason == "access denied" && *shards[1].Cause == "denied" && strings.Contains(*shards[1].Remedy, "GRANT"))
-	is("a guard names the command", shards[2].State == "degraded" && *shards[2].Reason == "40 of 60 are gone" && strings.Contains(*shards[2].Remedy, "--allow-deletes orders)"))
+	is("one that runs needs nothing", shards[0].Reason == "" && shards[0].Remedy == "" && shards[0].Cause == "")
+	is("a stop says what to do", shards[1].Reason == "access denied" && shards[1].Cause == "denied" && strings.Contains(string(shards[1].Remedy), "GRANT"))
+	is("a guard names the command", shards[2].State == "degraded" && shards[2].Reason == "40 of 60 are gone" && strings.Contains(string(shards[2].Remedy), "--allow-deletes orders)"))
 	is("sums", sum.Published.Rows == 100 && sum.Published.LastHour[1] == 4 && sum.Late == 6 && sum.DeadLetters.Count == 4 && sum.DeadLetters.Reasons[0].Count == 4)
 	is("states", sum.States["stopped"] == 1 && sum.States["degraded"] == 1 && sum.States["running"] == 1 && sum.LagUnknown == 2 && *sum.LagSeconds == 60)
 	is("the summary has the backlog", sum.Backlog != nil && sum.Backlog.IDs == 1000)
@@ -102,7 +101,7 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", cause, got, want)
 		}
 	}
-	if got := (&snapshot{Status: shard.Status{State: shard.Starting}}).remedy(); !strings.Contains(got, "bridge health --ready") {
+	if got := remedyOf(&shard.Status{State: shard.Starting}); !strings.Contains(got, "bridge health --ready") {
 		t.Errorf("a start that takes long has the remedy %q", got)
 	}
 	page, err := os.ReadFile("../../docs/operations.md")
@@ -133,7 +132,7 @@ func TestWhatAnswers(t *testing.T) {
 	h := health{&App{kept: new(kept), opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
-		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}
+		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
 		h.addDependencies(&s)
 		return s
 	}
@@ -154,12 +153,12 @@ func TestWhatAnswers(t *testing.T) {
 	bus.Fail("kafka", errors.New("connection refused"))
 	bus.Fail("orders/3", errors.New("no leader"))
 	s := shown()
-	if !*s.Source.Answers || *s.Bus.Answers || s.Bus.Since == nil || *s.Bus.Error != "no leader" && *s.Bus.Error != "connection refused" {
+	if !*s.Source.Answers || *s.Bus.Answers || s.Bus.Since.IsZero() || s.Bus.Error != "no leader" && s.Bus.Error != "connection refused" {
 		t.Errorf("with the bus away: %+v %+v", s.Source, s.Bus)
 	}
 	faults.Fail(shard.SourceDependency, errors.New("gone"))
 	faults.Fail("checkpoint/orders/t_0", errors.New("full"))
-	if s = shown(); *s.Source.Answers || *s.Checkpoint.Answers || *s.Source.Error != "gone" || *s.Checkpoint.Error != "full" {
+	if s = shown(); *s.Source.Answers || *s.Checkpoint.Answers || s.Source.Error != "gone" || s.Checkpoint.Error != "full" {
 		t.Errorf("with all away: %+v %+v", s.Source, s.Checkpoint)
 	}
 }

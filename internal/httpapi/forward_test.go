@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 )
 
@@ -85,9 +86,9 @@ type member struct {
 
 // Status has a difference that a dry run has found.
 func (m *member) Status() httpapi.Status {
-	report := &httpapi.ReconcileReport{Differences: []httpapi.DifferenceStatus{{Entity: "secret"}}}
+	report := &reconcile.Report{Differences: []reconcile.Difference{{Entity: "secret"}}}
 	return httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{
-		Name: "orders", Shards: []httpapi.ShardStatus{{Shard: "orders", Reconcile: &httpapi.ReconcileStatus{LastDryRun: report}}},
+		Name: "orders", Shards: []shard.Status{{Shard: "orders", Reconcile: &reconcile.Status{LastDryRun: report}}},
 	}}}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
@@ -40,7 +41,10 @@ func TestOpenAPI(t *testing.T) {
 	if err := numbers.Decode(&document); err != nil {
 		t.Fatal(err)
 	}
-	s := &schemas{t: t, comments: comments(t, map[string]string{".": "example.org/bridge/internal/httpapi", "../shard": "example.org/bridge/internal/shard"}), made: object{}}
+	s := &schemas{t: t, comments: comments(t, map[string]string{
+		".": "example.org/bridge/internal/httpapi", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
+		"../../source/ledger": "example.org/bridge/source/ledger",
+	}), made: object{}}
 	for _, one := range documented {
 		s.ref(one)
 	}
@@ -86,10 +90,10 @@ var (
 )
 
 // named are types of other packages that have another name in the document.
-var named = map[reflect.Type]struct{ name, doc string }{
-	reflect.TypeFor[shard.Gaps]():           {"GapsStatus", "Gaps describes the ids of a shard that have not been seen."},
-	reflect.TypeFor[ledger.Gap]():           {"GapStatus", "Gap is one range of ids."},
-	reflect.TypeFor[reconcile.Difference](): {"DifferenceStatus", "Difference is one difference."},
+var named = map[reflect.Type]string{
+	reflect.TypeFor[shard.Status](): "ShardStatus", reflect.TypeFor[shard.Gaps](): "GapsStatus", reflect.TypeFor[ledger.Gap](): "GapStatus",
+	reflect.TypeFor[shard.Published](): "PublishedStatus", reflect.TypeFor[shard.DeadLetters](): "DeadLettersStatus", reflect.TypeFor[shard.Backlog](): "BacklogStatus",
+	reflect.TypeFor[reconcile.Status](): "ReconcileStatus", reflect.TypeFor[reconcile.Report](): "ReconcileReport", reflect.TypeFor[reconcile.Difference](): "DifferenceStatus",
 }
 
 // schemas makes JSON Schemas of types, each struct once.
@@ -101,6 +105,10 @@ type schemas struct {
 
 func (s *schemas) of(t reflect.Type) object {
 	switch t {
+	case reflect.TypeFor[null.Text]():
+		return object{"type": []string{"string", "null"}}
+	case reflect.TypeFor[null.Time]():
+		return object{"type": []string{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[json.RawMessage]():
@@ -141,8 +149,8 @@ func (s *schemas) of(t reflect.Type) object {
 // ref returns a reference to the schema of a struct.
 func (s *schemas) ref(t reflect.Type) object {
 	name, doc := strings.ToUpper(t.Name()[:1])+t.Name()[1:], s.comments[t.PkgPath()+"."+t.Name()]
-	if one, elsewhere := named[t]; elsewhere {
-		name, doc = one.name, one.doc
+	if elsewhere := named[t]; elsewhere != "" {
+		name = elsewhere
 	}
 	ref := object{"$ref": "#/components/schemas/" + name}
 	if s.made[name] != nil {

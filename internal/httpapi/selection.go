@@ -9,12 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // selection says which shards and streams a status lists. The zero value selects all, in the order
 // of the tables.
 type selection struct {
-	stream, state, contains string
+	stream, contains string
+	state            shard.State
 	// limit and offset count the shards of each stream, the worst first; limit is -1 for all.
 	limit, offset int
 	// streams and streamOffset count the streams that have a selected shard, the worst first;
@@ -43,9 +47,9 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	}
 	delete(parameters, "working")
 	s.any = len(parameters) > 0
-	s.stream, s.state, s.contains = parameters["stream"], parameters["state"], strings.ToLower(parameters["contains"])
+	s.stream, s.state, s.contains = parameters["stream"], shard.State(parameters["state"]), strings.ToLower(parameters["contains"])
 	if s.state != "" && !slices.Contains(worstFirst, s.state) {
-		return s, false, fmt.Errorf("%w: state must be one of %s", ErrBadQuery, strings.Join(worstFirst, ", "))
+		return s, false, fmt.Errorf("%w: state must be one of %s", ErrBadQuery, strings.ReplaceAll(strings.Trim(fmt.Sprint(worstFirst), "[]"), " ", ", "))
 	}
 	for name, to := range map[string]*int{
 		"limit": &s.limit, "offset": &s.offset, "streams": &s.streams, "streamOffset": &s.streamOffset, "examples": &s.examples,
@@ -109,11 +113,11 @@ func (s *selection) selectsStream(stream *StreamStatus) bool {
 	if len(stream.Shards) == 0 {
 		return s.state == "" && containsFold(stream.Name, s.contains)
 	}
-	return slices.ContainsFunc(stream.Shards, func(one ShardStatus) bool { return s.selects(stream.Name, &one) })
+	return slices.ContainsFunc(stream.Shards, func(one shard.Status) bool { return s.selects(stream.Name, &one) })
 }
 
 // selects reports whether a shard is in the state, and it or its stream has the text in its name.
-func (s *selection) selects(stream string, one *ShardStatus) bool {
+func (s *selection) selects(stream string, one *shard.Status) bool {
 	return (s.state == "" || one.State == s.state) && (containsFold(one.Shard, s.contains) || containsFold(stream, s.contains))
 }
 
@@ -123,10 +127,10 @@ func containsFold(text, part string) bool {
 }
 
 // list returns a page of the selected shards of a stream, the worst first.
-func (s *selection) list(stream *StreamStatus) []ShardStatus {
+func (s *selection) list(stream *StreamStatus) []shard.Status {
 	if s.stream != "" && s.stream != stream.Name {
 		stream.Summary.Matching = 0
-		return []ShardStatus{}
+		return []shard.Status{}
 	}
 	var matching []ranked
 	for i := range stream.Shards {
@@ -141,7 +145,7 @@ func (s *selection) list(stream *StreamStatus) []ShardStatus {
 		last = min(first+s.limit, last)
 	}
 	stream.Summary.Matching, stream.Summary.Offset = len(matching), first
-	list := make([]ShardStatus, 0, last-first)
+	list := make([]shard.Status, 0, last-first)
 	for _, one := range matching[first:last] {
 		list = append(list, *one.shard)
 	}
@@ -150,13 +154,13 @@ func (s *selection) list(stream *StreamStatus) []ShardStatus {
 
 // ranked is a shard with what it is ordered by: small, because thousands are ordered.
 type ranked struct {
-	shard *ShardStatus
+	shard *shard.Status
 	state int
 	lag   float64
 }
 
 // rankOf returns the rank of a shard; a lag that is not known is longer than others.
-func rankOf(one *ShardStatus) ranked {
+func rankOf(one *shard.Status) ranked {
 	r := ranked{shard: one, state: slices.Index(worstFirst, one.State), lag: math.Inf(1)}
 	if one.LagSeconds != nil {
 		r.lag = *one.LagSeconds
@@ -168,7 +172,7 @@ func rankOf(one *ShardStatus) ranked {
 func worse(a, b ranked) int { return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(b.lag, a.lag)) }
 
 // cut drops examples of the last dry run.
-func (s *selection) cut(r *ReconcileStatus) {
+func (s *selection) cut(r *reconcile.Status) {
 	if r == nil || r.LastDryRun == nil || s.examples < 0 || len(r.LastDryRun.Differences) <= s.examples {
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/tap"
+	"example.org/bridge/reconcile"
 )
 
 // TestRequests has what each request is answered, and what the daemon is asked for.
@@ -173,9 +174,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"the metrics", "GET /metrics", set, remote, "bridge:8080", "", 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dry := &httpapi.ReconcileReport{DryRun: true, Differences: []httpapi.DifferenceStatus{{What: "deleted", Entity: "ada@shop.example"}}}
+			dry := &reconcile.Report{DryRun: true, Differences: []reconcile.Difference{{What: "deleted", Entity: "ada@shop.example"}}}
 			d := &httpapitest.Daemon{State: httpapi.Status{Streams: []httpapi.StreamStatus{{
-				Name: "people", State: "running", Shards: []httpapi.ShardStatus{{Shard: "people", State: "running", Reconcile: &httpapi.ReconcileStatus{LastDryRun: dry}}},
+				Name: "people", State: "running", Shards: []shard.Status{{Shard: "people", State: "running", Reconcile: &reconcile.Status{LastDryRun: dry}}},
 			}}}}
 			method, path, _ := strings.Cut(c.request, " ")
 			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, method, path, nil)

@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"example.org/bridge/event"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
-	"example.org/bridge/source/ledger"
 )
 
 // Daemon is the process that the HTTP server shows. It is safe for concurrent use.
@@ -79,8 +80,8 @@ type DependencyStatus struct {
 	Answers *bool `json:"answers"`
 	// Since is when its oldest outage that lasts began, by the host's clock, and Error is what
 	// happened last. Both are null while it answers.
-	Since *time.Time `json:"since"`
-	Error *string    `json:"error"`
+	Since null.Time `json:"since"`
+	Error null.Text `json:"error"`
 }
 
 // StandbyStatus is what a process knows of its standby group.
@@ -92,17 +93,17 @@ type StandbyStatus struct {
 	Works  bool   `json:"works"`
 	// Working is the member that works, null while none is known. Since is when it began to, by
 	// the clock of a host of the group.
-	Working     *string    `json:"working"`
-	WorkingHost string     `json:"workingHost"`
-	WorkingAddr string     `json:"workingAddr"`
-	Since       *time.Time `json:"since"`
+	Working     null.Text `json:"working"`
+	WorkingHost string    `json:"workingHost"`
+	WorkingAddr string    `json:"workingAddr"`
+	Since       null.Time `json:"since"`
 	// Waiting are the members that wait, as the bus tells it: one that has joined or ended within
 	// the timeout of the group may be missing, or be there.
 	Waiting []WaitingMember `json:"waiting"`
 	// HeardAt is when the bus last told who works, null before the first time. Error is why it
 	// does not, null while it does.
-	HeardAt *time.Time `json:"heardAt"`
-	Error   *string    `json:"error"`
+	HeardAt null.Time `json:"heardAt"`
+	Error   null.Text `json:"error"`
 	// Differing are the variables in which the one that works differs: this process does not take
 	// over from it.
 	Differing []string `json:"differing"`
@@ -122,8 +123,8 @@ type WaitingMember struct {
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
 	Name    string        `json:"name"`
-	Kind    string        `json:"kind"`
-	State   string        `json:"state"`
+	Kind    event.Kind    `json:"kind"`
+	State   shard.State   `json:"state"`
 	CatchUp CatchUpStatus `json:"catchUp"`
 	// Resendable says that rows which the bus refuses go to a destination that can be read, and so
 	// can be sent again.
@@ -134,7 +135,7 @@ type StreamStatus struct {
 	Twins uint64 `json:"twins"`
 	// Progress is left out unless it is kept on the bus, too.
 	Progress *ProgressStatus `json:"progress,omitempty"`
-	Shards   []ShardStatus   `json:"shards"`
+	Shards   []shard.Status  `json:"shards"`
 	// Summary is about all shards, also those that are not listed. The handler fills it in.
 	Summary *StreamSummary `json:"summary,omitempty"`
 }
@@ -142,15 +143,15 @@ type StreamStatus struct {
 // ProgressStatus says when this process has last written the progress of a stream to the bus.
 type ProgressStatus struct {
 	// WrittenAt is null before the first time. It is written when it has changed.
-	WrittenAt *time.Time `json:"writtenAt"`
-	Bytes     int        `json:"bytes"`
+	WrittenAt null.Time `json:"writtenAt"`
+	Bytes     int       `json:"bytes"`
 }
 
 // CatchUpStatus says how far a stream has read from the bus what the checkpoint lacks.
 type CatchUpStatus struct {
 	// Ready says that the stream has caught up. Error is why it does not go on, null while it does.
-	Ready bool    `json:"ready"`
-	Error *string `json:"error"`
+	Ready bool      `json:"ready"`
+	Error null.Text `json:"error"`
 	// Messages counts those of the stream that were read, Left the offsets that are left to read,
 	// those of other messages included.
 	Messages uint64 `json:"messages"`
@@ -162,80 +163,3 @@ type CatchUpStatus struct {
 	// Seconds is how long the stream has been catching up, or took.
 	Seconds float64 `json:"seconds"`
 }
-
-// ShardStatus is one shard.
-type ShardStatus struct {
-	Shard string `json:"shard"`
-	State string `json:"state"`
-	// Position is the saved position: everything up to this id is published and saved.
-	Position uint64 `json:"position"`
-	// NoTail says that the ids have no order: reconcile publishes the rows, and the position says
-	// nothing. Such a shard has no backlog.
-	NoTail bool `json:"noTail"`
-	// Highest is the highest id of the table when it was read last.
-	Highest uint64 `json:"highest"`
-	// OpenGaps counts the ranges of ids below the position that have not been seen.
-	OpenGaps int `json:"openGaps"`
-	// Gaps describes the ids below the position that have not been seen.
-	Gaps GapsStatus `json:"gaps"`
-	// LagSeconds is the age of the oldest committed row that is not published: 0 when drained, null
-	// while it is not known because the source cannot be read.
-	LagSeconds *float64 `json:"lagSeconds"`
-	// LastError is the latest fault, null while there is none.
-	LastError *string `json:"lastError"`
-	// LastPoll is when the source last answered, null before the first time.
-	LastPoll *time.Time `json:"lastPoll"`
-	// Reconcile is the state of the reconcile of the table.
-	Reconcile *ReconcileStatus `json:"reconcile"`
-	// Reason says why the shard is not running, Remedy what to do; null while it runs. Cause is why
-	// it is stopped, in one word, else null: see docs/operations.md.
-	Reason *string `json:"reason"`
-	Remedy *string `json:"remedy"`
-	Cause  *string `json:"cause"`
-	// Published, Late and DeadLetters count since the process began. Late counts the rows that
-	// appeared inside a gap.
-	Published   PublishedStatus   `json:"published"`
-	Late        uint64            `json:"late"`
-	DeadLetters DeadLettersStatus `json:"deadLetters"`
-	// Backlog is null while the shard keeps up.
-	Backlog *BacklogStatus `json:"backlog"`
-}
-
-// PublishedStatus says how many rows were published and acknowledged.
-type PublishedStatus struct {
-	Rows uint64 `json:"rows"`
-	// RowsPerSecond is the rate over the last 30 s.
-	RowsPerSecond float64 `json:"rowsPerSecond"`
-	// LastHour has the rows of each of the last 60 minutes, the oldest first; the last one has not
-	// ended. Null where there was none.
-	LastHour []uint32 `json:"lastHour"`
-}
-
-// DeadLettersStatus counts the rows that were put aside. Reasons are the most frequent ones, with N
-// for each number.
-type DeadLettersStatus struct {
-	Count   uint64                  `json:"count"`
-	Reasons []shard.DeadLetterCount `json:"reasons"`
-}
-
-// BacklogStatus says how far a shard is behind its table.
-type BacklogStatus struct {
-	// IDs is how many ids lie between the position and the highest one; some may have no row.
-	IDs uint64 `json:"ids"`
-	// Percent is the part that is done since the backlog began, 0 to 100.
-	Percent float64 `json:"percent"`
-	// IDsPerSecond is how fast the position advances, over the last 30 s. SecondsLeft is how long
-	// the rest takes at that rate, null while it does not advance.
-	IDsPerSecond float64  `json:"idsPerSecond"`
-	SecondsLeft  *float64 `json:"secondsLeft"`
-}
-
-// Degraded is the state of a shard whose guard has tripped: it publishes everything but deletes
-// found by reconcile, until a person agrees.
-const Degraded = "degraded"
-
-// GapsStatus describes the ids of a shard that have not been seen, GapStatus is one range of them.
-type (
-	GapsStatus = shard.Gaps
-	GapStatus  = ledger.Gap
-)

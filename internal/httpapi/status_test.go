@@ -15,25 +15,26 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // ofManyTables is a daemon with 2,000 tables, of which a few are not running, and a stream beside.
 func ofManyTables() *httpapitest.Daemon {
-	shards := make([]httpapi.ShardStatus, 2000)
+	shards := make([]shard.Status, 2000)
 	for i := range shards {
 		lag := float64(i % 10)
-		shards[i] = httpapi.ShardStatus{Shard: fmt.Sprintf("Orders_%04d", i), State: "running", LagSeconds: &lag, Reconcile: &httpapi.ReconcileStatus{}}
+		shards[i] = shard.Status{Shard: fmt.Sprintf("Orders_%04d", i), State: "running", LagSeconds: &lag, Reconcile: &reconcile.Status{}}
 	}
 	shards[7].State, shards[1204].State, shards[1300].State = "waiting", "stopped", "waiting"
 	shards[5].LagSeconds = nil
-	dry := &httpapi.ReconcileReport{DryRun: true, Absent: 30, Differences: make([]httpapi.DifferenceStatus, 100)}
+	dry := &reconcile.Report{DryRun: true, Absent: 30, Differences: make([]reconcile.Difference, 100)}
 	for i := range dry.Differences {
-		dry.Differences[i] = httpapi.DifferenceStatus{What: "modified", Row: uint64(i)}
+		dry.Differences[i] = reconcile.Difference{What: "modified", Row: uint64(i)}
 	}
 	dry.Differences[99].What = "deleted"
-	shards[7].Reconcile = &httpapi.ReconcileStatus{LastDryRun: dry}
+	shards[7].Reconcile = &reconcile.Status{LastDryRun: dry}
 	return &httpapitest.Daemon{State: httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{
-		{Name: "orders", State: "stopped", Shards: shards}, {Name: "bills", State: "running", Shards: []httpapi.ShardStatus{{Shard: "bills", State: "running"}}},
+		{Name: "orders", State: "stopped", Shards: shards}, {Name: "bills", State: "running", Shards: []shard.Status{{Shard: "bills", State: "running"}}},
 	}}}
 }
 
@@ -103,12 +104,12 @@ func TestSelectionOfShards(t *testing.T) {
 // totals are about all.
 func TestSelectionOfStreams(t *testing.T) {
 	d := &httpapitest.Daemon{State: httpapi.Status{Started: time.Now()}}
-	for i, state := range []string{"running", "waiting", "running", "stopped", "running"} {
+	for i, state := range []shard.State{"running", "waiting", "running", "stopped", "running"} {
 		name := string(rune('a' + i))
-		shards := []httpapi.ShardStatus{{Shard: "shop." + name, State: state}, {Shard: "shop." + name + "_2", State: "running"}}
+		shards := []shard.Status{{Shard: "shop." + name, State: state}, {Shard: "shop." + name + "_2", State: "running"}}
 		d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "S" + name, State: state, Shards: shards})
 	}
-	d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "without", State: "running", Shards: []httpapi.ShardStatus{}})
+	d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "without", State: "running", Shards: []shard.Status{}})
 	for _, c := range []struct {
 		query, listed    string
 		matching, offset int
@@ -154,14 +155,14 @@ func TestSelectionOfStreams(t *testing.T) {
 func TestSummaryHasTheWorstTable(t *testing.T) {
 	d := ofManyTables()
 	shard := &d.State.Streams[0].Shards[1204]
-	shard.Reason, shard.Remedy = httpapi.Given("no such table"), httpapi.Given("create it")
+	shard.Reason, shard.Remedy = "no such table", "create it"
 	_, body := httpapitest.Request(t, d, "GET", "/api/v1/status?limit=0")
 	var status httpapi.Status
 	if err := json.Unmarshal([]byte(body), &status); err != nil {
 		t.Fatal(err)
 	}
 	worst := status.Streams[0].Summary.Worst
-	if worst == nil || worst.Shard != "Orders_1204" || worst.State != "stopped" || *worst.Reason != "no such table" || *worst.Remedy != "create it" || worst.Cause != nil {
+	if worst == nil || worst.Shard != "Orders_1204" || worst.State != "stopped" || worst.Reason != "no such table" || worst.Remedy != "create it" || worst.Cause != "" {
 		t.Errorf("%+v", worst)
 	}
 	if status.Streams[1].Summary.Worst != nil {

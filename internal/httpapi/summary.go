@@ -4,22 +4,21 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 )
 
 // The states of a shard, the worst first.
-var worstFirst = []string{"stopped", Degraded, "waiting", "starting", running}
-
-const running = "running"
+var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Running}
 
 // Totals count all streams and tables, whatever the request selects.
 type Totals struct {
 	Streams int `json:"streams"`
 	Shards  int `json:"shards"`
 	// States counts shards by state.
-	States map[string]int `json:"states"`
+	States map[shard.State]int `json:"states"`
 	// Matching counts the streams that the request selects; Streams of the status lists a page of
 	// them, from Offset on.
 	Matching int `json:"matching"`
@@ -27,7 +26,7 @@ type Totals struct {
 }
 
 func totalsOf(streams []StreamStatus) *Totals {
-	t := &Totals{Streams: len(streams), Matching: len(streams), States: make(map[string]int, len(worstFirst))}
+	t := &Totals{Streams: len(streams), Matching: len(streams), States: make(map[shard.State]int, len(worstFirst))}
 	for _, state := range worstFirst {
 		t.States[state] = 0
 	}
@@ -42,11 +41,11 @@ func totalsOf(streams []StreamStatus) *Totals {
 
 // WorstShard is the shard of a stream that is in the worst state.
 type WorstShard struct {
-	Shard  string  `json:"shard"`
-	State  string  `json:"state"`
-	Reason *string `json:"reason"`
-	Remedy *string `json:"remedy"`
-	Cause  *string `json:"cause"`
+	Shard  string      `json:"shard"`
+	State  shard.State `json:"state"`
+	Reason null.Text   `json:"reason"`
+	Remedy null.Text   `json:"remedy"`
+	Cause  null.Text   `json:"cause"`
 }
 
 // StreamSummary sums up all shards of a stream.
@@ -57,7 +56,7 @@ type StreamSummary struct {
 	Matching int `json:"matching"`
 	Offset   int `json:"offset"`
 	// States counts shards by state.
-	States map[string]int `json:"states"`
+	States map[shard.State]int `json:"states"`
 	// Worst is null while all shards run.
 	Worst *WorstShard `json:"worst"`
 	// LagSeconds is the longest lag that is known, null where none is. LagUnknown counts the shards
@@ -65,17 +64,15 @@ type StreamSummary struct {
 	LagSeconds *float64 `json:"lagSeconds"`
 	LagUnknown int      `json:"lagUnknown"`
 	// Published, Late and DeadLetters are sums.
-	Published   PublishedStatus   `json:"published"`
-	Late        uint64            `json:"late"`
-	DeadLetters DeadLettersStatus `json:"deadLetters"`
-	Gaps        GapsSummary       `json:"gaps"`
+	shard.Traffic
+	Gaps GapsSummary `json:"gaps"`
 	// Backlog is null while all shards keep up. Percent and SecondsLeft are those of the shard that
 	// takes the longest.
-	Backlog   *BacklogStatus   `json:"backlog"`
+	Backlog   *shard.Backlog   `json:"backlog"`
 	Reconcile ReconcileSummary `json:"reconcile"`
 }
 
-// GapsSummary sums up the ids that were not seen, see GapsStatus.
+// GapsSummary sums up the ids that were not seen, see shard.Gaps.
 type GapsSummary struct {
 	Hot           uint64  `json:"hot"`
 	Cold          uint64  `json:"cold"`
@@ -92,11 +89,11 @@ type ReconcileSummary struct {
 	Guards  int `json:"guards"`
 	// VerifiedThrough is the earliest of those of the shards, null while one was never verified.
 	// Unverified counts those.
-	VerifiedThrough *time.Time `json:"verifiedThrough"`
-	Unverified      int        `json:"unverified"`
+	VerifiedThrough null.Time `json:"verifiedThrough"`
+	Unverified      int       `json:"unverified"`
 	// EndedAt is the latest end of a run. DifferenceCounts and Absent are sums over the last runs.
-	EndedAt *time.Time `json:"endedAt"`
-	DifferenceCounts
+	EndedAt null.Time `json:"endedAt"`
+	reconcile.Counts
 	Absent uint64 `json:"absent"`
 	// DryRun sums up the last dry runs, null before the first one since the start.
 	DryRun *DryRunSummary `json:"dryRun"`
@@ -105,9 +102,9 @@ type ReconcileSummary struct {
 // DryRunSummary sums up the last dry runs of the shards of a stream.
 type DryRunSummary struct {
 	// Failed counts those that were cut short; Error is why one of them was.
-	Failed int     `json:"failed"`
-	Error  *string `json:"error"`
-	DifferenceCounts
+	Failed int       `json:"failed"`
+	Error  null.Text `json:"error"`
+	reconcile.Counts
 	Absent uint64 `json:"absent"`
 	// Differences are examples, at most maxExamples: deletes rather than others.
 	Differences []ShardDifference `json:"differences"`
@@ -116,7 +113,7 @@ type DryRunSummary struct {
 // ShardDifference is a difference in a shard.
 type ShardDifference struct {
 	Shard string `json:"shard"`
-	DifferenceStatus
+	reconcile.Difference
 }
 
 // maxExamples bounds the differences of a summary.
@@ -130,8 +127,8 @@ func summarize(status *Status) {
 	}
 }
 
-func summaryOf(shards []ShardStatus) *StreamSummary {
-	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[string]int, len(worstFirst)), DeadLetters: DeadLettersStatus{Reasons: []shard.DeadLetterCount{}}}
+func summaryOf(shards []shard.Status) *StreamSummary {
+	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[shard.State]int, len(worstFirst)), Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}}}
 	for _, state := range worstFirst {
 		s.States[state] = 0
 	}
@@ -139,7 +136,7 @@ func summaryOf(shards []ShardStatus) *StreamSummary {
 		s.add(&shards[i])
 	}
 	if s.Reconcile.Unverified > 0 {
-		s.Reconcile.VerifiedThrough = nil
+		s.Reconcile.VerifiedThrough = null.Time{}
 	}
 	slices.SortStableFunc(s.DeadLetters.Reasons, func(a, b shard.DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
 	s.DeadLetters.Reasons = s.DeadLetters.Reasons[:min(len(s.DeadLetters.Reasons), mostReasons)]
@@ -149,9 +146,9 @@ func summaryOf(shards []ShardStatus) *StreamSummary {
 // mostReasons bounds the reasons of dead letters in a summary.
 const mostReasons = 10
 
-func (s *StreamSummary) add(one *ShardStatus) {
+func (s *StreamSummary) add(one *shard.Status) {
 	s.States[one.State]++
-	if one.State != running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
+	if one.State != shard.Running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
 		s.Worst = &WorstShard{Shard: one.Shard, State: one.State, Reason: one.Reason, Remedy: one.Remedy, Cause: one.Cause}
 	}
 	if one.LagSeconds == nil {
@@ -159,9 +156,9 @@ func (s *StreamSummary) add(one *ShardStatus) {
 	} else if s.LagSeconds == nil || *s.LagSeconds < *one.LagSeconds {
 		s.LagSeconds = one.LagSeconds
 	}
-	s.Published.add(&one.Published)
+	addPublished(&s.Published, &one.Published)
 	s.Late += one.Late
-	s.DeadLetters.add(&one.DeadLetters)
+	addDeadLetters(&s.DeadLetters, &one.DeadLetters)
 	g := &one.Gaps
 	s.Gaps.Hot += g.Hot
 	s.Gaps.Cold += g.Cold
@@ -177,7 +174,7 @@ func (s *StreamSummary) add(one *ShardStatus) {
 	}
 }
 
-func (p *PublishedStatus) add(other *PublishedStatus) {
+func addPublished(p, other *shard.Published) {
 	p.Rows += other.Rows
 	p.RowsPerSecond += other.RowsPerSecond
 	if len(other.LastHour) == 0 {
@@ -191,7 +188,7 @@ func (p *PublishedStatus) add(other *PublishedStatus) {
 	}
 }
 
-func (d *DeadLettersStatus) add(other *DeadLettersStatus) {
+func addDeadLetters(d, other *shard.DeadLetters) {
 	d.Count += other.Count
 	for _, one := range other.Reasons {
 		i := slices.IndexFunc(d.Reasons, func(r shard.DeadLetterCount) bool { return r.Reason == one.Reason })
@@ -203,7 +200,7 @@ func (d *DeadLettersStatus) add(other *DeadLettersStatus) {
 	}
 }
 
-func (s *StreamSummary) addBacklog(b *BacklogStatus) {
+func (s *StreamSummary) addBacklog(b *shard.Backlog) {
 	if s.Backlog == nil {
 		sum := *b
 		s.Backlog = &sum
@@ -220,30 +217,30 @@ func (s *StreamSummary) addBacklog(b *BacklogStatus) {
 	}
 }
 
-func (r *ReconcileSummary) add(one *ReconcileStatus) {
+func (r *ReconcileSummary) add(one *reconcile.Status) {
 	if one.Running {
 		r.Running++
 	}
 	if one.Waiting > 0 {
 		r.Waiting++
 	}
-	if one.Guard != nil {
+	if one.Guard != "" {
 		r.Guards++
 	}
 	switch through := one.VerifiedThrough; {
-	case through == nil:
+	case through.IsZero():
 		r.Unverified++
-	case r.VerifiedThrough == nil || through.Before(*r.VerifiedThrough):
+	case r.VerifiedThrough.IsZero() || through.Before(r.VerifiedThrough.Time):
 		r.VerifiedThrough = through
 	}
-	if at := one.EndedAt; at != nil && (r.EndedAt == nil || at.After(*r.EndedAt)) {
-		r.EndedAt = at
+	if one.EndedAt.After(r.EndedAt.Time) {
+		r.EndedAt = one.EndedAt
 	}
-	r.DifferenceCounts.add(&one.DifferenceCounts)
+	addCounts(&r.Counts, &one.Counts)
 	r.Absent += one.Absent
 }
 
-func (c *DifferenceCounts) add(other *DifferenceCounts) {
+func addCounts(c, other *reconcile.Counts) {
 	c.Added += other.Added
 	c.Modified += other.Modified
 	c.Deleted += other.Deleted
@@ -251,7 +248,7 @@ func (c *DifferenceCounts) add(other *DifferenceCounts) {
 }
 
 // addDry adds the last dry run of a shard, nil where there was none.
-func (r *ReconcileSummary) addDry(shard string, report *ReconcileReport) {
+func (r *ReconcileSummary) addDry(shard string, report *reconcile.Report) {
 	if report == nil {
 		return
 	}
@@ -259,10 +256,10 @@ func (r *ReconcileSummary) addDry(shard string, report *ReconcileReport) {
 		r.DryRun = &DryRunSummary{Differences: []ShardDifference{}}
 	}
 	d := r.DryRun
-	if report.Error != nil {
+	if report.Error != "" {
 		d.Failed, d.Error = d.Failed+1, report.Error
 	}
-	d.DifferenceCounts.add(&report.DifferenceCounts)
+	addCounts(&d.Counts, &report.Counts)
 	d.Absent += report.Absent
 	for _, one := range report.Differences {
 		d.example(ShardDifference{shard, one})

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/tap"
 )
 
@@ -51,9 +52,9 @@ type TailEvent struct {
 	Destination string `json:"destination"`
 	// Time is that of the row, null where it has none. DelaySeconds is the time from then to
 	// AcknowledgedAt, by the clocks of the database and of this host.
-	Time           *time.Time `json:"time"`
-	AcknowledgedAt time.Time  `json:"acknowledgedAt"`
-	DelaySeconds   *float64   `json:"delaySeconds"`
+	Time           null.Time `json:"time"`
+	AcknowledgedAt time.Time `json:"acknowledgedAt"`
+	DelaySeconds   *float64  `json:"delaySeconds"`
 	// DeadLetter says that the bus has refused the event and holds a dead letter instead.
 	DeadLetter bool `json:"deadLetter"`
 	// Value is what was published.
@@ -76,7 +77,7 @@ func tailEventOf(e *tap.Event) TailEvent {
 		one.Value, _ = json.Marshal(string(m.Value))
 	}
 	if born, ok := e.Born(); ok {
-		one.Time = Moment(born)
+		one.Time.Time = born
 		seconds := e.Delay(born).Seconds()
 		one.DelaySeconds = &seconds
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/source"
 )
 
@@ -62,7 +63,8 @@ func TestReasonsOfDeadLetters(t *testing.T) {
 		c.putAside("reason " + string(rune('a'+n)))
 	}
 	c.putAside(strings.Repeat("ä", 1000))
-	got := c.at(0, time.Now()).DeadLetters
+	shown, _ := c.at(0, time.Now())
+	got := shown.DeadLetters.Reasons
 	if len(got) != mostReasons+1 || got[0] != (DeadLetterCount{otherReason, 15}) || got[1] != (DeadLetterCount{"the record has N bytes, more than N", 5}) {
 		t.Errorf("%+v", got)
 	}
@@ -90,12 +92,12 @@ func TestHotTime(t *testing.T) {
 
 // TestTotalOfAStream adds up what its tables show.
 func TestTotalOfAStream(t *testing.T) {
-	at := time.UnixMilli(1_700_000_000_500)
+	at, one, two := time.UnixMilli(1_700_000_000_500), 1.0, 2.0
 	all := []Status{
-		{State: Running, Position: 5, OpenGaps: 1, Lag: 2 * time.Second, LagKnown: true, LastPoll: at, Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestSeconds: 60}},
-		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: at.Add(-time.Minute), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestSeconds: 1}},
-		{State: Running, Position: 7, Lag: time.Second, LagKnown: true, LastPoll: at},
-		{State: Stopped, Position: 8, LastPoll: at.Add(-time.Hour)},
+		{State: Running, Position: 5, OpenGaps: 1, LagSeconds: &two, LastPoll: null.At(at), Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestSeconds: 60}},
+		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: null.At(at.Add(-time.Minute)), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestSeconds: 1}},
+		{State: Running, Position: 7, LagSeconds: &one, LastPoll: null.At(at)},
+		{State: Stopped, Position: 8, LastPoll: null.At(at.Add(-time.Hour))},
 	}
 	sum := newTotal()
 	for i := range all {
@@ -121,4 +123,14 @@ func TestTotalOfAStream(t *testing.T) {
 			t.Errorf("a stopped table alone is read at %v, lag %v", sum.poll, sum.lag)
 		}
 	})
+}
+
+func TestBacklogIsThatSinceTheShardWasDrained(t *testing.T) {
+	drained := traffic{drained: 100, known: true}
+	if b := drained.backlog(600, 1600, 10); b.IDs != 1000 || int(b.Percent) != 33 || *b.SecondsLeft != 100 {
+		t.Errorf("%+v", b)
+	}
+	if b := drained.backlog(600, 1600, 0); b.SecondsLeft != nil {
+		t.Errorf("one that does not advance ends in %v s", *b.SecondsLeft)
+	}
 }

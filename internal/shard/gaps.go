@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -365,7 +366,7 @@ func (g *gaps) unpublished(id uint64) (is bool) {
 }
 
 // Cause is why a shard is stopped: the same word for errors with the same remedy.
-type Cause string
+type Cause = null.Text
 
 // The causes of a stop.
 const (

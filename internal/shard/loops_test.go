@@ -110,7 +110,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 				if got := still(); got > limit != (c.loop != "") || c.loop != "" && s.Status().Loop != c.loop {
 					t.Errorf("the %s has stood still for %s, want %q", s.Status().Loop, got, c.loop)
 				}
-				if s := s.Status(); c.loop == "publisher" && (s.State != shard.Waiting || !strings.Contains(s.LastError, "checkpoint")) {
+				if s := s.Status(); c.loop == "publisher" && (s.State != shard.Waiting || !strings.Contains(string(s.LastError), "checkpoint")) {
 					t.Errorf("the shard is %s: %s", s.State, s.LastError)
 				}
 				free()

@@ -239,8 +239,8 @@ func newTotal() total {
 }
 
 func (t *total) add(s *Status) {
-	if lag := s.Lag.Seconds(); s.LagKnown && !(lag <= t.lag) {
-		t.lag = lag
+	if lag := s.LagSeconds; lag != nil && !(*lag <= t.lag) {
+		t.lag = *lag
 	}
 	poll := 0.0
 	if !s.LastPoll.IsZero() {

@@ -150,7 +150,7 @@ func (b *bench) saved(t testing.TB, position uint64) {
 func stopped(t testing.TB, s *shard.Shard) (why string) {
 	t.Helper()
 	eventually(t, "the shard has stopped", func() bool { return s.Status().State == shard.Stopped })
-	return s.Status().LastError
+	return string(s.Status().LastError)
 }
 
 // expectState fails the test unless a shard is in a state.
@@ -162,10 +162,10 @@ func expectState(t testing.TB, s *shard.Shard, want shard.State) {
 }
 
 // expectText fails the test unless a text has all that is wanted.
-func expectText(t testing.TB, text string, wants ...string) {
+func expectText[T ~string](t testing.TB, text T, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
-		if !strings.Contains(text, want) {
+		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing: %s", want, text)
 		}
 	}

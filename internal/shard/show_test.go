@@ -92,12 +92,12 @@ func TestTrafficOfAShard(t *testing.T) {
 		b.table.Commit(open)
 		eventually(t, "published late", func() bool { return b.count(topic) == 17 })
 		b.polls(t, 2)
-		got := s.Traffic()
+		got := s.FullStatus().Traffic
 		sum := uint32(0)
-		for _, n := range got.Minutes {
+		for _, n := range got.Published.LastHour {
 			sum += n
 		}
-		if got.Rows != 17 || sum != 17 || got.Late != 1 || fmt.Sprint(got.DeadLetters) != "[{too large 3}]" || got.RowsPerSecond <= 0 {
+		if p := got.Published; p.Rows != 17 || sum != 17 || got.Late != 1 || fmt.Sprint(got.DeadLetters) != "{3 [{too large 3}]}" || p.RowsPerSecond <= 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -106,18 +106,18 @@ func TestTrafficOfAShard(t *testing.T) {
 		b.insert(10)
 		s, _ := b.run(t)
 		drained(t, s)
-		eventually(t, "drained at 10", func() bool { return s.Traffic().Drained == 10 })
-		if s.Status().Backlog {
+		b.polls(t, 2)
+		if s.FullStatus().Backlog != nil {
 			t.Error("one that is drained has a backlog")
 		}
 		release := b.bus.Pause(0)
 		b.insert(30)
-		eventually(t, "behind", func() bool { return s.Status().Backlog })
-		if got := s.Traffic(); got.Drained != 10 {
-			t.Errorf("began at %d", got.Drained)
+		eventually(t, "behind", func() bool { return s.FullStatus().Backlog != nil })
+		if got := s.FullStatus().Backlog; got.IDs != 30 || got.Percent != 0 {
+			t.Errorf("it did not begin at 10: %+v", got)
 		}
 		release()
 		drained(t, s)
-		eventually(t, "drained at 40", func() bool { return s.Traffic().Drained == 40 && !s.Status().Backlog })
+		eventually(t, "drained at 40", func() bool { return s.FullStatus().Backlog == nil })
 	})
 }

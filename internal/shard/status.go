@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"example.org/bridge/internal/null"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -25,45 +27,66 @@ const (
 	Waiting State = "waiting"
 	// Stopped: a person has to do something; the last error says what.
 	Stopped State = "stopped"
+	// Degraded: the guard of its reconcile has tripped. It publishes everything but deletes that
+	// reconcile finds, until a person agrees. The daemon says so of a shard that runs or waits.
+	Degraded State = "degraded"
 )
 
 var states = []State{Starting, Running, Waiting, Stopped}
 
-// Status is a snapshot of one shard.
+// Status is a snapshot of one shard, which /api/v1/status shows. Times are by the host's clock.
 type Status struct {
-	Stream, Shard string
-	State         State
-	// Position is the id up to which everything is published and saved; OpenGaps counts the ranges
-	// below it that have not been seen.
-	Position uint64
-	OpenGaps int
+	Stream string `json:"-"`
+	Shard  string `json:"shard"`
+	State  State  `json:"state"`
+	// Position is the saved position: everything up to this id is published and saved.
+	Position uint64 `json:"position"`
+	// NoTail says that the ids have no order: reconcile publishes the rows, and the position says
+	// nothing. Such a shard has no backlog.
+	NoTail bool `json:"noTail"`
 	// Highest is the highest id of the table when it was read last.
-	Highest uint64
-	// Gaps describes the ids that were not seen.
-	Gaps Gaps
-	// Lag is the age of the oldest committed row that is not published, as far as the source has
-	// shown; 0 when drained. It is valid only if LagKnown: not while the source cannot be read.
-	Lag      time.Duration
-	LagKnown bool
-	// NoTail says that the ids have no order: reconcile publishes the rows, and Position says
-	// nothing.
-	NoTail bool
-	// Backlog says that rows wait for longer than they do while the shard keeps up. It is not set
-	// where there is no tail.
-	Backlog bool
-	// LastError is the latest fault, empty while there is none. Cause is why the shard is stopped,
-	// empty while it is not.
-	LastError string
-	Cause     Cause
+	Highest uint64 `json:"highest"`
+	// OpenGaps counts the ranges of ids below the position that have not been seen.
+	OpenGaps int `json:"openGaps"`
+	// Gaps describes the ids below the position that have not been seen.
+	Gaps Gaps `json:"gaps"`
+	// LagSeconds is the age of the oldest committed row that is not published: 0 when drained, null
+	// while it is not known because the source cannot be read.
+	LagSeconds *float64 `json:"lagSeconds"`
+	// LastError is the latest fault, null while there is none.
+	LastError null.Text `json:"lastError"`
+	// LastPoll is when the source last answered, null before the first time.
+	LastPoll null.Time `json:"lastPoll"`
+	// Reconcile is the state of the reconcile of the table. The daemon fills it in, and Reason and
+	// Remedy.
+	Reconcile *reconcile.Status `json:"reconcile"`
+	// Reason says why the shard is not running, Remedy what to do; null while it runs. Cause is why
+	// it is stopped, in one word, else null: see docs/operations.md.
+	Reason null.Text `json:"reason"`
+	Remedy null.Text `json:"remedy"`
+	Cause  Cause     `json:"cause"`
+	Traffic
+	// Backlog is null while the shard keeps up.
+	Backlog *Backlog `json:"backlog"`
+
 	// SaveHangs says that it waits for a save of the checkpoint that does not end.
-	SaveHangs bool
-	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
-	LastPoll time.Time
-	// LastHeartbeat is the oldest of the loops' last heartbeats, by the host's clock, and Loop is
-	// whose it is: owner or publisher. Loops show heartbeats while source and bus are away, too; an
-	// idle one is left out.
-	LastHeartbeat time.Time
-	Loop          string
+	SaveHangs bool `json:"-"`
+	// LastHeartbeat is the oldest of the loops' last heartbeats, and Loop is whose it is: owner or
+	// publisher. Loops show heartbeats while source and bus are away, too; an idle one is left out.
+	LastHeartbeat time.Time `json:"-"`
+	Loop          string    `json:"-"`
+}
+
+// Backlog says how far a shard is behind its table.
+type Backlog struct {
+	// IDs is how many ids lie between the position and the highest one; some may have no row.
+	IDs uint64 `json:"ids"`
+	// Percent is the part that is done since the backlog began, 0 to 100.
+	Percent float64 `json:"percent"`
+	// IDsPerSecond is how fast the position advances, over the last 30 s. SecondsLeft is how long
+	// the rest takes at that rate, null while it does not advance.
+	IDsPerSecond float64  `json:"idsPerSecond"`
+	SecondsLeft  *float64 `json:"secondsLeft"`
 }
 
 // Gaps describes the ids of a shard that have not been seen.
@@ -157,7 +180,7 @@ func (t *tracker) healed(at stage) {
 func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 	t.update(func(s *Status) {
 		s.Highest = highest
-		s.LastPoll = at
+		s.LastPoll.Time = at
 		t.faults[reading] = ""
 		t.lag.answer()
 		if t.stopped {
@@ -186,11 +209,11 @@ func (t *tracker) highest() uint64 {
 func (t *tracker) stop(err error) (fresh bool) {
 	t.update(func(s *Status) {
 		text := t.text(err)
-		fresh = !t.stopped || s.LastError != text
+		fresh = !t.stopped || string(s.LastError) != text
 		if !t.stopped {
 			t.since = time.Now()
 		}
-		s.LastError, s.Cause, t.stopped = text, causeOf(err), true
+		s.LastError, s.Cause, t.stopped = null.Text(text), causeOf(err), true
 		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
 		t.sent = time.Time{}
 	})
@@ -273,33 +296,58 @@ func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, t
 
 func (t *tracker) unname(n *nomination) { t.update(func(*Status) { t.lag.unname(n) }) }
 
-// Status returns what the shard is doing now.
+// Status returns what the shard is doing now, without its traffic and its backlog.
 func (s *Shard) Status() Status {
 	t := &s.status
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, status := time.Now(), t.status
+	status, _ := s.at(time.Now())
+	return status
+}
+
+// FullStatus is Status with the traffic and the backlog.
+func (s *Shard) FullStatus() Status {
+	t := &s.status
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	status, lag := s.at(now)
+	ids := 0.0
+	status.Traffic, ids = t.traffic.at(status.Position, now)
+	if !status.NoTail && lag > t.short && status.Position < status.Highest {
+		status.Backlog = t.traffic.backlog(status.Position, status.Highest, ids)
+	}
+	return status
+}
+
+// at is Status at a time, and the lag, 0 where it is not known. The caller holds the lock.
+func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
+	t := &s.status
+	status = t.status
 	stillest, last := t.stillest(now)
 	status.LastHeartbeat, status.Loop = last, stillest.String()
-	status.Lag, status.LagKnown = t.lag.at(now)
+	lag, known := t.lag.at(now)
+	if known {
+		seconds := lag.Seconds()
+		status.LagSeconds = &seconds
+	}
 	status.NoTail = s.server.noTail.Load()
-	status.Backlog = !status.NoTail && status.Lag > t.short && status.Position < status.Highest
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:
 		status.State = Stopped
 	case t.faults != [stages]string{}:
-		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
+		status.State, status.LastError = Waiting, null.Text(cmp.Or(t.faults[:]...))
 	case !t.saves.IsZero() && now.Sub(t.saves) > slowPublish:
 		status.State, status.SaveHangs = Waiting, true
-		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saves).Round(time.Second))
+		status.LastError = null.Text(fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saves).Round(time.Second)))
 	case slow:
 		status.State = Waiting
-		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second))
+		status.LastError = null.Text(fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second)))
 	case !status.LastPoll.IsZero():
 		status.State = Running
 	}
-	return status
+	return status, lag
 }
 
 // arrival logs two lines at each start: where the shard begins or resumes, and that it has caught

@@ -7,22 +7,30 @@ import (
 	"time"
 )
 
-// Traffic says what a shard has published since the process began.
+// Traffic is what a shard has published since the process began. It is part of a Status.
 type Traffic struct {
-	// Rows counts the rows that were published and acknowledged, Late those of them that appeared
-	// inside a gap.
-	Rows, Late uint64
-	// RowsPerSecond and IDsPerSecond are how fast rows are published and the saved position
-	// advances, over the last 30 s.
-	RowsPerSecond, IDsPerSecond float64
-	// Minutes counts the rows of the last 60 minutes, the oldest first; the last one has not ended.
-	// Nil where there was none.
-	Minutes []uint32
-	// DeadLetters counts the rows that were put aside, by reason, the most frequent first.
-	DeadLetters []DeadLetterCount
-	// Drained is the saved position at which the lag was last short, or the one at the start: a
-	// backlog began there.
-	Drained uint64
+	Published Published `json:"published"`
+	// Late counts the rows that appeared inside a gap.
+	Late uint64 `json:"late"`
+	// DeadLetters counts the rows that were put aside.
+	DeadLetters DeadLetters `json:"deadLetters"`
+}
+
+// Published says how many rows were published and acknowledged.
+type Published struct {
+	Rows uint64 `json:"rows"`
+	// RowsPerSecond is the rate over the last 30 s.
+	RowsPerSecond float64 `json:"rowsPerSecond"`
+	// LastHour has the rows of each of the last 60 minutes, the oldest first; the last one has not
+	// ended. Null where there was none.
+	LastHour []uint32 `json:"lastHour"`
+}
+
+// DeadLetters counts the rows that were put aside. Reasons are the most frequent ones, with N for
+// each number.
+type DeadLetters struct {
+	Count   uint64            `json:"count"`
+	Reasons []DeadLetterCount `json:"reasons"`
 }
 
 // DeadLetterCount counts the dead letters of a reason.
@@ -176,26 +184,33 @@ func withoutNumbers(reason string) string {
 	return string(shape)
 }
 
-// Traffic returns what the shard has published until now.
-func (s *Shard) Traffic() Traffic {
-	t := &s.status
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.traffic.at(t.status.Position, time.Now())
+// at returns what was counted until now, and how many ids the saved position advances a second.
+func (t *traffic) at(position uint64, now time.Time) (shown Traffic, ids float64) {
+	shown = Traffic{Late: t.late, DeadLetters: DeadLetters{Reasons: []DeadLetterCount{}}}
+	if r := t.recent; r != nil {
+		shown.Published.Rows, shown.Published.LastHour = r.rows, r.list(now)
+		shown.Published.RowsPerSecond, ids = r.rates(position, now)
+	}
+	d := &shown.DeadLetters
+	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
+		d.Count += t.reasons[reason]
+		d.Reasons = append(d.Reasons, DeadLetterCount{reason, t.reasons[reason]})
+	}
+	slices.SortStableFunc(d.Reasons, func(a, b DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
+	return shown, ids
 }
 
-// at returns what was counted until now; position is the saved one.
-func (t *traffic) at(position uint64, now time.Time) Traffic {
-	shown := Traffic{Late: t.late, Drained: t.drained}
-	if r := t.recent; r != nil {
-		shown.Rows, shown.Minutes = r.rows, r.list(now)
-		shown.RowsPerSecond, shown.IDsPerSecond = r.rates(position, now)
+// backlog returns how far the saved position is behind the highest id.
+func (t *traffic) backlog(position, highest uint64, idsPerSecond float64) *Backlog {
+	b := &Backlog{IDs: highest - position, IDsPerSecond: idsPerSecond}
+	if from := min(t.drained, position); highest > from {
+		b.Percent = 100 * float64(position-from) / float64(highest-from)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
-		shown.DeadLetters = append(shown.DeadLetters, DeadLetterCount{reason, t.reasons[reason]})
+	if idsPerSecond > 0 {
+		left := float64(b.IDs) / idsPerSecond
+		b.SecondsLeft = &left
 	}
-	slices.SortStableFunc(shown.DeadLetters, func(a, b DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
-	return shown
+	return b
 }
 
 // lag tells how old the oldest committed row is that is not published, as far as the source has

@@ -7,9 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"example.org/bridge/event"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+	"example.org/bridge/source/ledger"
 )
 
 // hostile is a name that a database can give a table.
@@ -52,14 +56,14 @@ func scenes() map[string]*scene {
 
 func ptr[T any](v T) *T { return &v }
 
-func before(d time.Duration) *time.Time { return ptr(time.Now().Add(-d).UTC()) }
+func before(d time.Duration) null.Time { return null.At(time.Now().Add(-d).UTC()) }
 
 func statusOf(streams []httpapi.StreamStatus) httpapi.Status {
 	up := func(kind, address string) *httpapi.DependencyStatus {
 		return &httpapi.DependencyStatus{Kind: kind, Address: address, Answers: ptr(true)}
 	}
 	return httpapi.Status{
-		Started: *before(76 * time.Hour), Delivery: "at-least-once", Epoch: 7, Version: "1.4.0", Streams: streams,
+		Started: before(76 * time.Hour).Time, Delivery: "at-least-once", Epoch: 7, Version: "1.4.0", Streams: streams,
 		Source: up("mysql", "db-1.shop.example:3306"), Bus: up("kafka", "kafka-1:9092,kafka-2:9092"), Checkpoint: up("file", "/var/lib/bridge/checkpoint"),
 	}
 }
@@ -77,14 +81,16 @@ func hour(around uint32, name string) []uint32 {
 }
 
 // table is a shard that runs.
-func table(name string, position uint64, perMinute uint32) httpapi.ShardStatus {
-	s := httpapi.ShardStatus{
+func table(name string, position uint64, perMinute uint32) shard.Status {
+	s := shard.Status{
 		Shard: name, State: "running", Position: position, Highest: position + 14, LagSeconds: ptr(0.4), LastPoll: before(time.Second),
-		Gaps:        httpapi.GapsStatus{Oldest: []httpapi.GapStatus{}},
-		Published:   httpapi.PublishedStatus{Rows: position, RowsPerSecond: float64(perMinute) / 60, LastHour: hour(perMinute, name)},
-		DeadLetters: httpapi.DeadLettersStatus{Reasons: []shard.DeadLetterCount{}},
-		Reconcile: &httpapi.ReconcileStatus{
-			StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position, RowsOf: position, Percent: 100,
+		Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
+		Traffic: shard.Traffic{
+			Published:   shard.Published{Rows: position, RowsPerSecond: float64(perMinute) / 60, LastHour: hour(perMinute, name)},
+			DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}},
+		},
+		Reconcile: &reconcile.Status{
+			Progress:        reconcile.Progress{StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position, RowsOf: position, Percent: 100},
 			VerifiedThrough: before(9 * time.Minute), NextAt: before(-12 * time.Minute),
 		},
 	}
@@ -94,7 +100,7 @@ func table(name string, position uint64, perMinute uint32) httpapi.ShardStatus {
 	return s
 }
 
-func streamOf(name, kind string, shards ...httpapi.ShardStatus) httpapi.StreamStatus {
+func streamOf(name string, kind event.Kind, shards ...shard.Status) httpapi.StreamStatus {
 	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", Resendable: kind == "capability", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: shards}
 }
 
@@ -102,8 +108,8 @@ func streamOf(name, kind string, shards ...httpapi.ShardStatus) httpapi.StreamSt
 func healthy() []httpapi.StreamStatus {
 	orders := table("shop.orders", 84_511_207, 2460)
 	orders.OpenGaps, orders.Late = 3, 17
-	orders.Gaps = httpapi.GapsStatus{Hot: 6, InFlight: 2, Cold: 41, OldestSeconds: 780, Oldest: []httpapi.GapStatus{
-		{First: 84_502_113, Last: 84_502_113, Missed: *before(13 * time.Minute)}, {First: 84_511_188, Last: 84_511_192, Missed: *before(4 * time.Second)},
+	orders.Gaps = shard.Gaps{Hot: 6, InFlight: 2, Cold: 41, OldestSeconds: 780, Oldest: []ledger.Gap{
+		{First: 84_502_113, Last: 84_502_113, Missed: before(13 * time.Minute).Time}, {First: 84_511_188, Last: 84_511_192, Missed: before(4 * time.Second).Time},
 	}}
 	stock := table("shop.stock", 1_204_330, 190)
 	stock.Reconcile.Added, stock.Reconcile.Modified = 1, 2
@@ -115,7 +121,7 @@ func one() []httpapi.StreamStatus { return healthy()[:1] }
 func backlog() []httpapi.StreamStatus {
 	orders := table("shop.orders", 31_400_000, 512_000)
 	orders.Highest, orders.LagSeconds = 84_511_207, ptr(5430.0)
-	orders.Backlog = &httpapi.BacklogStatus{IDs: 53_111_207, Percent: 37.2, IDsPerSecond: 9100, SecondsLeft: ptr(5836.0)}
+	orders.Backlog = &shard.Backlog{IDs: 53_111_207, Percent: 37.2, IDsPerSecond: 9100, SecondsLeft: ptr(5836.0)}
 	return []httpapi.StreamStatus{streamOf("orders", "release", orders)}
 }
 
@@ -124,56 +130,56 @@ func waiting() []httpapi.StreamStatus {
 	for i := range all {
 		s := &all[i].Shards[0]
 		all[i].State, s.State, s.LagSeconds = "waiting", "waiting", ptr(94.0)
-		s.Reason = ptr("the bus has not acknowledged a batch for 1m34s")
-		s.Remedy = ptr("Bring back what does not answer. The shard then goes on by itself, and nothing is lost.")
+		s.Reason = "the bus has not acknowledged a batch for 1m34s"
+		s.Remedy = "Bring back what does not answer. The shard then goes on by itself, and nothing is lost."
 	}
 	return all
 }
 
 func busAway(s *httpapi.Status) {
-	s.Bus.Answers, s.Bus.Since, s.Bus.Error = ptr(false), before(95*time.Second), ptr("dial tcp 10.0.3.7:9092: connect: connection refused")
+	s.Bus.Answers, s.Bus.Since, s.Bus.Error = ptr(false), before(95*time.Second), "dial tcp 10.0.3.7:9092: connect: connection refused"
 }
 
 func stopped() []httpapi.StreamStatus {
 	all := healthy()
 	s := &all[0].Shards[0]
-	all[0].State, s.State, s.LagSeconds, s.Cause = "stopped", "stopped", nil, ptr("denied")
-	s.Reason = ptr("access to the source denied: GRANT SELECT ON `shop`.`orders` TO `bridge`@`%`")
-	s.Remedy = ptr("Type the GRANT that the error names. bridge tries again every 10 s.")
+	all[0].State, s.State, s.LagSeconds, s.Cause = "stopped", "stopped", nil, "denied"
+	s.Reason = "access to the source denied: GRANT SELECT ON `shop`.`orders` TO `bridge`@`%`"
+	s.Remedy = "Type the GRANT that the error names. bridge tries again every 10 s."
 	return all
 }
 
 func guarded() []httpapi.StreamStatus {
 	s := table("stock", 1_204_330, 190)
-	s.State = httpapi.Degraded
-	s.Reason = ptr("412 of 1000 live entities (41.2%) have no row: at most 10% or 100 of them may be gone (BRIDGE_RECONCILE_MAX_DELETES). No delete is published.")
-	s.Remedy = ptr("Look at the table first: was it truncated, restored or exchanged? If the rows were deleted on purpose, allow the deletes.")
-	s.DeadLetters = httpapi.DeadLettersStatus{Count: 2, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
+	s.State = shard.Degraded
+	s.Reason = "412 of 1000 live entities (41.2%) have no row: at most 10% or 100 of them may be gone (BRIDGE_RECONCILE_MAX_DELETES). No delete is published."
+	s.Remedy = "Look at the table first: was it truncated, restored or exchanged? If the rows were deleted on purpose, allow the deletes."
+	s.DeadLetters = shard.DeadLetters{Count: 2, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
 	s.Reconcile.Guard, s.Reconcile.Absent = s.Reason, 412
-	dry := &httpapi.ReconcileReport{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}
+	dry := &reconcile.Report{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}
 	dry.Deleted = 412
 	for i := range 100 {
-		dry.Differences = append(dry.Differences, httpapi.DifferenceStatus{What: "deleted", Row: uint64(900 + i), Entity: fmt.Sprintf("eu+%d", i+1)})
+		dry.Differences = append(dry.Differences, reconcile.Difference{What: "deleted", Row: uint64(900 + i), Entity: fmt.Sprintf("eu+%d", i+1)})
 	}
 	s.Reconcile.LastDryRun = dry
 	one := streamOf("stock", "capability", s)
-	one.State = httpapi.Degraded
+	one.State = shard.Degraded
 	return []httpapi.StreamStatus{one}
 }
 
 // large is a stream with 1,000 tables, a few of which need a person.
 func large() []httpapi.StreamStatus {
-	shards := make([]httpapi.ShardStatus, 1000)
+	shards := make([]shard.Status, 1000)
 	for i := range shards {
 		shards[i] = table(fmt.Sprintf("shop.orders_%04d", i), uint64(40_000+i*37), uint32(i%5)*12)
 		shards[i].LagSeconds = ptr(float64(i%10) / 10)
 	}
-	for i, state := range map[int]string{7: "stopped", 204: "waiting", 300: "waiting"} {
+	for i, state := range map[int]shard.State{7: "stopped", 204: "waiting", 300: "waiting"} {
 		shards[i].State = state
-		shards[i].Reason, shards[i].Remedy = ptr("missing in the source: the table "+shards[i].Shard), ptr("Create the table.")
+		shards[i].Reason, shards[i].Remedy = null.Text("missing in the source: the table "+shards[i].Shard), "Create the table."
 	}
 	shards[42].LagSeconds = ptr(340.0)
-	shards[42].Backlog = &httpapi.BacklogStatus{IDs: 18_000, Percent: 61, IDsPerSecond: 420, SecondsLeft: ptr(43.0)}
+	shards[42].Backlog = &shard.Backlog{IDs: 18_000, Percent: 61, IDsPerSecond: 420, SecondsLeft: ptr(43.0)}
 	large := streamOf("orders", "capability", shards...)
 	large.State = "stopped"
 	return []httpapi.StreamStatus{large}
@@ -185,12 +191,12 @@ func many() []httpapi.StreamStatus {
 	for i := range all {
 		name := fmt.Sprintf("%s-%03d", []string{"orders", "customers", "stock", "invoices"}[i%4], i)
 		s := table("shop."+strings.ReplaceAll(name, "-", "_"), uint64(40_000+i*3701), uint32(i%7)*130)
-		all[i] = streamOf(name, []string{"release", "capability"}[i%2], s)
+		all[i] = streamOf(name, []event.Kind{event.Release, event.Capability}[i%2], s)
 	}
 	one := &all[120]
-	one.State, one.Shards[0].State, one.Shards[0].LagSeconds, one.Shards[0].Cause = "stopped", "stopped", nil, ptr("denied")
-	one.Shards[0].Reason = ptr("access to the source denied: GRANT SELECT ON `shop`.`orders_120` TO `bridge`@`%`")
-	one.Shards[0].Remedy = ptr("Type the GRANT that the error names. bridge tries again every 10 s.")
+	one.State, one.Shards[0].State, one.Shards[0].LagSeconds, one.Shards[0].Cause = "stopped", "stopped", nil, "denied"
+	one.Shards[0].Reason = "access to the source denied: GRANT SELECT ON `shop`.`orders_120` TO `bridge`@`%`"
+	one.Shards[0].Remedy = "Type the GRANT that the error names. bridge tries again every 10 s."
 	return all
 }
 
@@ -213,7 +219,7 @@ func twenty() []httpapi.StreamStatus {
 	become(13, starting()[0])
 	become(14, backlog()[0])
 	all[17].CatchUp = httpapi.CatchUpStatus{Messages: 7000, Left: 120_000, SecondsLeft: 40}
-	all[18].Shards[0].DeadLetters = httpapi.DeadLettersStatus{Count: 3, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 3}}}
+	all[18].Shards[0].DeadLetters = shard.DeadLetters{Count: 3, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 3}}}
 	return all
 }
 
@@ -222,7 +228,7 @@ func allWait() []httpapi.StreamStatus {
 	all := many()
 	for i := range all {
 		s := &all[i].Shards[0]
-		all[i].State, s.State, s.LagSeconds, s.Cause = "waiting", "waiting", ptr(94.0), nil
+		all[i].State, s.State, s.LagSeconds, s.Cause = "waiting", "waiting", ptr(94.0), ""
 		s.Reason, s.Remedy = waiting()[0].Shards[0].Reason, waiting()[0].Shards[0].Remedy
 	}
 	return all
@@ -230,7 +236,7 @@ func allWait() []httpapi.StreamStatus {
 
 func hostileNames() []httpapi.StreamStatus {
 	a, b := table(hostile, 1<<60+1, 60), table("b", 5, 60)
-	a.State, a.Reason, a.Remedy = "stopped", ptr("no such table: "+hostile), ptr(hostile)
+	a.State, a.Reason, a.Remedy = "stopped", "no such table: "+hostile, hostile
 	one := streamOf(hostile, "release", a, b)
 	one.State = "stopped"
 	return []httpapi.StreamStatus{one}
@@ -247,7 +253,7 @@ func starting() []httpapi.StreamStatus {
 // standby is a process that waits.
 func standby(s *httpapi.Status) {
 	s.Standby = &httpapi.StandbyStatus{
-		Group: "shop", Member: "b", Host: "node-2", Working: ptr("a"), WorkingHost: "node-1", WorkingAddr: "node-1:8080", Since: before(3 * time.Hour),
+		Group: "shop", Member: "b", Host: "node-2", Working: "a", WorkingHost: "node-1", WorkingAddr: "node-1:8080", Since: before(3 * time.Hour),
 		Waiting:   []httpapi.WaitingMember{{Member: "b", Host: "node-2", Ready: true}, {Member: "c", Host: "node-3", Differing: []string{"BRIDGE_STREAM_ORDERS_KEY"}}},
 		Differing: []string{},
 	}
