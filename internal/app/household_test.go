@@ -15,12 +15,12 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
-	buscopymemory "example.org/bridge/internal/buscopy/memory"
+	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/shard"
-	standbymemory "example.org/bridge/internal/standby/memory"
+	"example.org/bridge/internal/standby/standbytest"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
@@ -58,9 +58,9 @@ type household struct {
 	// unreadable says that the bus cannot be read back.
 	unreadable bool
 	// bucket has the progress on the bus, where cfg says so.
-	bucket buscopymemory.Bucket
+	bucket buckettest.Memory
 	// entries are those of the standby group, where cfg has one.
-	entries standbymemory.Entries
+	entries standbytest.Entries
 	log     sharedLog
 
 	app  *App

@@ -10,7 +10,7 @@ import (
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/standby"
-	standbymemory "example.org/bridge/internal/standby/memory"
+	"example.org/bridge/internal/standby/standbytest"
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
@@ -66,7 +66,7 @@ func (toyBus) Group(name string) string { return name }
 func (toyBus) Grant(string) string { return "" }
 
 func (b toyBus) Elector(_ string, silence time.Duration, _ driver.Use) (standby.Elector, error) {
-	return standby.NewLease(standbymemory.New(&b.entries), silence), nil
+	return standby.NewLease(standbytest.NewRegister(&b.entries), silence), nil
 }
 
 func (b toyBus) Progress(string, time.Duration, driver.Use) (buscopy.Bucket, sink.Inspector, error) {

@@ -17,7 +17,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/buscopy/memory"
+	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/source"
 )
 
@@ -110,7 +110,7 @@ func noise(n int) store.Part {
 
 func TestACopyHasWhatTheStoreHad(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	w := newWriter(t, b, 7)
 	progress := store.Progress{
 		Position: 1 << 63, Cursor: source.Cursor{ID: 5}, Started: true, Floor: 3, Since: 4, Low: 6, Snapshot: source.Range{First: 1, Last: 2},
@@ -157,7 +157,7 @@ func TestACopyHasWhatTheStoreHad(t *testing.T) {
 // when its successor ends, and is removed by the next one.
 func TestAFormerProcessReplacesNothing(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	former := newWriter(t, b, 5)
 	former.saves("facts", 10)
 	former.decided("facts")
@@ -196,7 +196,7 @@ func TestACopyIsWholeOrPassedOver(t *testing.T) {
 	killed := errors.New("killed")
 	for _, kill := range []int{0, 1, 2} {
 		for _, sizes := range [][]int{{1 << 19, 1 << 19, 1 << 19}, {1 << 19, 10, 1 << 19}, {10, 1 << 19, 10}} {
-			b := new(memory.Bucket)
+			b := new(buckettest.Memory)
 			w := newWriter(t, b, 5)
 			whole := uint64(0)
 			for i, size := range sizes {
@@ -231,7 +231,7 @@ func TestACopyIsWholeOrPassedOver(t *testing.T) {
 // TestAClockThatWentBack: the epochs of processes do not grow, and the later one's copies hold.
 func TestAClockThatWentBack(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	first := newWriter(t, b, 1000)
 	first.saves("facts", 10)
 	first.decided("facts")
@@ -245,7 +245,7 @@ func TestAClockThatWentBack(t *testing.T) {
 // TestProgressThatIsTooLarge: the decisions are on the bus all the same.
 func TestProgressThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	w := newWriter(t, b, 5)
 	w.saves("facts", 10, noise(9<<20))
 	w.applies(&store.Batch{Registrations: []store.Registration{{Number: 1, Stream: "facts", TP: "facts/0", Next: 4}}})
@@ -270,7 +270,7 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 		{`{"form":1,"epoch":9,"number":1,"part":0,"parts":1,"data":"AAAA"}`, buscopy.ErrDamaged},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := new(memory.Bucket)
+			b := new(buckettest.Memory)
 			if err := b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(c.value)); err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +290,7 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 // TestTheFormOfAnEntry: another version has to read what this one wrote on 2026-11-24.
 func TestTheFormOfAnEntry(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	const value = `{"form":1,"epoch":9,"number":1,"part":0,"parts":1,"written":"2026-11-24T16:42:55.418293163Z","data":"` +
 		`H4sIAAAAAAAE/yzPQUvDUBAE4P8y561s8CAu9KCWgqilNJ6UHp7Ntn2Qvie7G0VC/rsYhDkMDHwwI3Z6yh6WItfikDL0PaE9J+sc8j5iky4KQYCwtXoydYeM2FbPkWuBNE` +
 		`x4GMyrQUa81C4fs3YQgPC4gvBEaCNZaAcJG5Sw7ms1yDWhzeWgECY8128IE9qSPv1cAzJinc0D85o8/qn0pX96c3vDC24W3Lwyy5wrZubmDYSdHmo55F5Xg0KOqXedCNtk4f` +
@@ -312,7 +312,7 @@ func TestTheFormOfAnEntry(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := new(memory.Bucket)
+		b := new(buckettest.Memory)
 		w := newWriter(t, b, 5)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -350,7 +350,7 @@ func TestRun(t *testing.T) {
 }
 
 // stuck is a bucket whose calls wait for their context.
-type stuck struct{ memory.Bucket }
+type stuck struct{ buckettest.Memory }
 
 func (*stuck) Put(ctx context.Context, _ string, _ []byte) error {
 	<-ctx.Done()
@@ -387,7 +387,7 @@ func TestABusThatIsAway(t *testing.T) {
 // TestDecided: a decision that is on the bus is not written again, a later one is.
 func TestDecided(t *testing.T) {
 	t.Parallel()
-	b := new(memory.Bucket)
+	b := new(buckettest.Memory)
 	w := newWriter(t, b, 5)
 	w.saves("facts", 1)
 	w.decided("facts")
@@ -415,4 +415,13 @@ func TestDecided(t *testing.T) {
 	if err := w.Decided(t.Context(), "facts", "t", 6); err != nil || w.last() != nil {
 		t.Errorf("behind faults: %v, %v", err, w.last())
 	}
+}
+
+// TestTheBucketInMemory passes the suite of those on a bus.
+func TestTheBucketInMemory(t *testing.T) {
+	t.Parallel()
+	buckettest.Run(t, buckettest.Options{Open: func(*testing.T) func() buscopy.Bucket {
+		b := new(buckettest.Memory)
+		return func() buscopy.Bucket { return b }
+	}})
 }

@@ -1,4 +1,4 @@
-package memory
+package standbytest
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"example.org/bridge/internal/standby"
 )
 
-// ErrCut is returned by a Register that is cut off.
-var ErrCut = errors.New("cut off")
+// errCut is returned by a Register that is cut off.
+var errCut = errors.New("cut off")
 
 // Entries are what several registers share. The zero Entries are empty.
 type Entries struct {
@@ -23,7 +23,7 @@ type entry struct {
 	revision uint64
 }
 
-// Register is one member's way to the Entries.
+// Register is a standby.Register in memory: one member's way to the Entries.
 type Register struct {
 	entries *Entries
 
@@ -35,8 +35,8 @@ type Register struct {
 
 var _ standby.Register = (*Register)(nil)
 
-// New returns a way to the entries.
-func New(e *Entries) *Register { return &Register{entries: e} }
+// NewRegister returns a way to the entries.
+func NewRegister(e *Entries) *Register { return &Register{entries: e} }
 
 // Cut has calls wait for the end of their context, or not any more. deaf lets writes arrive.
 func (r *Register) Cut(cut, deaf bool) {
@@ -55,18 +55,18 @@ func (r *Register) state() (cut, deaf bool) {
 // silentFor is how long a call waits for an answer that does not come.
 const silentFor = time.Second
 
-func silence(ctx context.Context) error {
+func waitSilent(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-time.After(silentFor):
 	}
-	return ErrCut
+	return errCut
 }
 
 // Get implements standby.Register.
 func (r *Register) Get(ctx context.Context, name standby.Entry) ([]byte, uint64, error) {
 	if cut, _ := r.state(); cut {
-		return nil, 0, silence(ctx)
+		return nil, 0, waitSilent(ctx)
 	}
 	r.entries.mu.Lock()
 	defer r.entries.mu.Unlock()
@@ -78,11 +78,11 @@ func (r *Register) Get(ctx context.Context, name standby.Entry) ([]byte, uint64,
 func (r *Register) Put(ctx context.Context, name standby.Entry, text []byte, revision uint64) (uint64, error) {
 	cut, deaf := r.state()
 	if cut && !deaf {
-		return 0, silence(ctx)
+		return 0, waitSilent(ctx)
 	}
 	now, err := r.entries.put(name, text, revision)
 	if cut {
-		return 0, silence(ctx)
+		return 0, waitSilent(ctx)
 	}
 	return now, err
 }

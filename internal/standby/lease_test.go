@@ -1,4 +1,4 @@
-package memory_test
+package standby_test
 
 import (
 	"sync"
@@ -7,29 +7,28 @@ import (
 	"time"
 
 	"example.org/bridge/internal/standby"
-	"example.org/bridge/internal/standby/memory"
 	"example.org/bridge/internal/standby/standbytest"
 )
 
 const timeout = 10 * time.Second
 
-// TestSuite runs the suite by a clock of its own, with writes that are lost and with answers that
+// TestLease runs the suite by a clock of its own, with writes that are lost and with answers that
 // are lost.
-func TestSuite(t *testing.T) {
+func TestLease(t *testing.T) {
 	for name, deaf := range map[string]bool{"nothing arrives": false, "answers are lost": true} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			entries := make(map[string]*memory.Entries)
-			ways := make(map[standby.Elector]*memory.Register)
+			entries := make(map[string]*standbytest.Entries)
+			ways := make(map[standby.Elector]*standbytest.Register)
 			standbytest.Run(t, standbytest.Options{
 				Timeout: timeout,
 				Elector: func(_ *testing.T, group string) standby.Elector {
 					mu.Lock()
 					defer mu.Unlock()
 					if entries[group] == nil {
-						entries[group] = new(memory.Entries)
+						entries[group] = new(standbytest.Entries)
 					}
-					r := memory.New(entries[group])
+					r := standbytest.NewRegister(entries[group])
 					l := standby.NewLease(r, timeout)
 					ways[l] = r
 					return l

@@ -1,4 +1,4 @@
-package memory
+package buckettest
 
 import (
 	"context"
@@ -9,33 +9,33 @@ import (
 	"example.org/bridge/internal/buscopy"
 )
 
-// Bucket is a buscopy.Bucket. The zero value is empty.
-type Bucket struct {
+// Memory is a buscopy.Bucket in memory. The zero value is empty.
+type Memory struct {
 	mu      sync.Mutex
 	entries map[string][]byte
 	fail    func(key string) error
 	puts    int
 }
 
-var _ buscopy.Bucket = (*Bucket)(nil)
+var _ buscopy.Bucket = (*Memory)(nil)
 
 // Fail has Put, Entries and Delete fail where f returns an error. Put calls it with the key before
 // it sets the value, Entries with the prefix.
-func (b *Bucket) Fail(f func(key string) error) {
+func (b *Memory) Fail(f func(key string) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fail = f
 }
 
 // Puts counts the values that were set.
-func (b *Bucket) Puts() int {
+func (b *Memory) Puts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.puts
 }
 
 // Entries implements buscopy.Bucket.
-func (b *Bucket) Entries(ctx context.Context, prefix string) (map[string][]byte, error) {
+func (b *Memory) Entries(ctx context.Context, prefix string) (map[string][]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.failure(ctx, prefix); err != nil {
@@ -47,7 +47,7 @@ func (b *Bucket) Entries(ctx context.Context, prefix string) (map[string][]byte,
 }
 
 // Put implements buscopy.Bucket.
-func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+func (b *Memory) Put(ctx context.Context, key string, value []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.failure(ctx, key); err != nil {
@@ -62,7 +62,7 @@ func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // Delete implements buscopy.Bucket.
-func (b *Bucket) Delete(ctx context.Context, keys []string) error {
+func (b *Memory) Delete(ctx context.Context, keys []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, key := range keys {
@@ -75,7 +75,7 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 }
 
 // failure returns why a call fails. b.mu is held.
-func (b *Bucket) failure(ctx context.Context, key string) error {
+func (b *Memory) failure(ctx context.Context, key string) error {
 	if err := context.Cause(ctx); err != nil || b.fail == nil {
 		return err
 	}
@@ -83,4 +83,4 @@ func (b *Bucket) failure(ctx context.Context, key string) error {
 }
 
 // Close implements buscopy.Bucket. What it holds stays.
-func (b *Bucket) Close() error { return nil }
+func (b *Memory) Close() error { return nil }

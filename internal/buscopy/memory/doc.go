@@ -1,2 +1,0 @@
-// Package memory is a bucket in memory, for tests.
-package memory

@@ -1,2 +1,0 @@
-// Package memory has a standby.Register in memory, for tests.
-package memory
