@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"slices"
 
 	"github.com/segmentio/kafka-go/compress"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/bus"
@@ -74,10 +72,8 @@ func (d *Decoder) Decode(a *kmsg.FetchResponseTopicPartition) error {
 			return err
 		}
 		rest = after
-		if magic := one[magicAt]; magic < 2 {
-			if err := d.old(one); err != nil {
-				return err
-			}
+		if one[magicAt] < 2 {
+			// A message set of before Kafka 0.11: it has no headers, so nothing of it is bridge's.
 			d.Next = max(d.Next, min(int64(binary.BigEndian.Uint64(one))+1, d.To))
 			continue
 		}
@@ -216,18 +212,12 @@ func (d *Decoder) records(b *kmsg.RecordBatch) error {
 		if !one.Ok() {
 			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
 		}
-		if err := d.hand(); err != nil {
-			return err
+		d.Next = at + 1
+		if d.refused = d.Each(&d.message); d.refused != nil {
+			return d.refused
 		}
 	}
 	return nil
-}
-
-// hand hands out d.message.
-func (d *Decoder) hand() error {
-	d.Next = int64(d.message.Offset) + 1
-	d.refused = d.Each(&d.message)
-	return d.refused
 }
 
 // inflate returns the records of a batch uncompressed, in the memory of the batch or of d.
@@ -259,36 +249,4 @@ func (d *Decoder) name(b []byte) string {
 		d.names[name] = name
 	}
 	return name
-}
-
-// old hands out a message set of before Kafka 0.11, which knew no headers and no transactions.
-func (d *Decoder) old(set []byte) error {
-	sized := append(binary.BigEndian.AppendUint32(nil, uint32(len(set))), set...)
-	var decoded protocol.RecordSet
-	if _, err := decoded.ReadFrom(bytes.NewReader(sized)); err != nil {
-		return fmt.Errorf("%w: %w", errBatch, err)
-	}
-	for decoded.Records != nil {
-		record, err := decoded.Records.ReadRecord()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", errBatch, err)
-		}
-		if record.Offset < d.Next || record.Offset >= d.To {
-			continue
-		}
-		d.message = bus.Stored{Offset: uint64(record.Offset), Destination: d.Topic, Headers: d.message.Headers[:0], Time: record.Time.UnixMilli()}
-		if d.message.Key, err = protocol.ReadAll(record.Key); err != nil {
-			return fmt.Errorf("%w: %w", errBatch, err)
-		}
-		if d.message.Value, err = protocol.ReadAll(record.Value); err != nil {
-			return fmt.Errorf("%w: %w", errBatch, err)
-		}
-		if err := d.hand(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

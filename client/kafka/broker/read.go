@@ -107,7 +107,8 @@ func (r *Reader) TPs(ctx context.Context, destinations []string) ([]bus.TP, erro
 	return tps, nil
 }
 
-// Read implements [bus.Reader]. It needs READ on the topic.
+// Read implements [bus.Reader]. It needs READ on the topic. Messages of before Kafka 0.11 are
+// passed over.
 func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored) error) (next uint64, err error) {
 	ctx, cancel := r.within(ctx)
 	defer cancel()
