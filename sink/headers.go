@@ -12,71 +12,6 @@ import (
 	"example.org/bridge/internal/texts"
 )
 
-// EachHeader calls yield with the name and value of every header of m on a bus with keys. Headers
-// of all messages come in one order.
-func (m *Message) EachHeader(yield func(name, value string)) {
-	r := rendered{row: strconv.FormatUint(m.RowID, 10), state: string(m.AppendState(nil, false)), form: string(m.AppendForm(nil))}
-	if !m.isDocument() {
-		r.at = publishedAt(m.Time)
-	}
-	if m.Bare != nil {
-		r.time = strconv.FormatInt(m.Bare.Time, 10)
-	}
-	m.eachHeader(r, yield)
-}
-
-// rendered are the values of headers that are not texts of the message.
-type rendered struct{ row, at, state, form, time string }
-
-func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
-	document := m.isDocument()
-	if !document || m.Format == FormatCloudEvents {
-		yield(HeaderContentType, m.contentType())
-	}
-	yield(HeaderID, m.ID)
-	if !document {
-		yield(HeaderType, m.Type)
-	}
-	if !document || m.IsFirst() {
-		yield(HeaderVersion, m.Version)
-		yield(HeaderSchema, m.Schema)
-	}
-	if m.Server != "" && m.IsFirst() {
-		yield(HeaderServer, m.Server)
-	}
-	yield(HeaderDomain, m.Domain)
-	yield(HeaderStream, m.Stream)
-	yield(HeaderShard, m.Shard)
-	yield(HeaderRowID, r.row)
-	yield(HeaderOrigin, string(m.Origin))
-	if !document {
-		yield(HeaderPublishedAt, r.at)
-	}
-	yield(HeaderState, r.state)
-	if m.Form != 0 {
-		yield(HeaderForm, r.form)
-	}
-	if m.TraceParent != "" {
-		yield(HeaderTraceParent, m.TraceParent)
-	}
-	if m.Bare != nil {
-		m.Bare.eachHeader(r.time, yield)
-	}
-}
-
-// eachHeader yields the headers of b; time is its Time in digits.
-func (b *Bare) eachHeader(time string, yield func(name, value string)) {
-	yield(HeaderTime, time)
-	if b.Previous != "" {
-		yield(HeaderPrevious, b.Previous)
-	}
-	if b.Reason != "" {
-		yield(HeaderReason, b.Reason)
-	}
-}
-
-func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
-
 // AppendState appends the value of HeaderState to dst. Where keyless says that the bus has no keys,
 // the key of m is in it. It allocates nothing where dst has room.
 func (m *Message) AppendState(dst []byte, keyless bool) []byte {
@@ -108,22 +43,53 @@ type Headers struct {
 	form    []byte
 }
 
-// Each calls yield as m.EachHeader does. The values may be kept until Reset, each holds at most
-// 4 KiB, or as much as a longer key.
+// Each calls yield with the name and value of every header of m, in one order for all messages. The
+// values may be kept until Reset, each holds at most 4 KiB, or as much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
-	if !m.isDocument() && (h.at == "" || !m.Time.Equal(h.time)) {
-		h.time, h.at = m.Time, publishedAt(m.Time)
+	document := m.isDocument()
+	if !document || m.Format == FormatCloudEvents {
+		yield(HeaderContentType, m.contentType())
+	}
+	yield(HeaderID, m.ID)
+	if !document {
+		yield(HeaderType, m.Type)
+	}
+	if !document || m.IsFirst() {
+		yield(HeaderVersion, m.Version)
+		yield(HeaderSchema, m.Schema)
+	}
+	if m.Server != "" && m.IsFirst() {
+		yield(HeaderServer, m.Server)
+	}
+	yield(HeaderDomain, m.Domain)
+	yield(HeaderStream, m.Stream)
+	yield(HeaderShard, m.Shard)
+	yield(HeaderRowID, h.Number(m.RowID))
+	yield(HeaderOrigin, string(m.Origin))
+	if !document {
+		if h.at == "" || !m.Time.Equal(h.time) {
+			h.time, h.at = m.Time, m.Time.UTC().Format(PublishedAtFormat)
+		}
+		yield(HeaderPublishedAt, h.at)
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)
-	r := rendered{row: h.Number(m.RowID), at: h.at, state: h.numbers.Of(h.state)}
+	yield(HeaderState, h.numbers.Of(h.state))
 	if m.Form != 0 {
 		h.form = m.AppendForm(h.form[:0])
-		r.form = h.numbers.Of(h.form)
+		yield(HeaderForm, h.numbers.Of(h.form))
+	}
+	if m.TraceParent != "" {
+		yield(HeaderTraceParent, m.TraceParent)
 	}
 	if m.Bare != nil {
-		r.time = h.numbers.Of(strconv.AppendInt(h.digits[:0], m.Bare.Time, 10))
+		yield(HeaderTime, h.numbers.Of(strconv.AppendInt(h.digits[:0], m.Bare.Time, 10)))
+		if m.Bare.Previous != "" {
+			yield(HeaderPrevious, m.Bare.Previous)
+		}
+		if m.Bare.Reason != "" {
+			yield(HeaderReason, m.Bare.Reason)
+		}
 	}
-	m.eachHeader(r, yield)
 }
 
 // Reset uses the memory of the values again: none from before may be used any more.

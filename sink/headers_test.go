@@ -32,7 +32,7 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 			m.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		}
 		kept = append(kept, headersOf(&m, headers.Each))
-		want = append(want, headersOf(&m, (*sink.Message).EachHeader))
+		want = append(want, headersOf(&m, new(sink.Headers).Each))
 	}
 	for i := range kept {
 		if !slices.Equal(kept[i], want[i]) {
@@ -90,7 +90,7 @@ func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
 	plain := sink.Message{ID: "a", Schema: "0123456789ab"}
 	row := plain
 	row.Format, row.Bare = sink.FormatRow, &sink.Bare{Time: 1700000000123, Previous: "before", Reason: "TOMBSTONE"}
-	common := headersOf(&plain, (*sink.Message).EachHeader)
+	common := headersOf(&plain, new(sink.Headers).Each)
 	if !slices.Contains(common, sink.HeaderType) || !slices.Contains(common, sink.HeaderPublishedAt) {
 		t.Errorf("without a value: %q", common)
 	}
@@ -108,7 +108,7 @@ func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
 // batch is said once.
 func TestADocumentHasNoHeaderOfWhatItSays(t *testing.T) {
 	names := func(m sink.Message) (list []string) {
-		m.EachHeader(func(name, _ string) { list = append(list, name) })
+		new(sink.Headers).Each(&m, func(name, _ string) { list = append(list, name) })
 		return list
 	}
 	first := sink.Message{Value: []byte("{}"), Type: "T", Version: "1.0.0", Schema: "0123456789ab"}
@@ -164,7 +164,7 @@ func TestEachDestinationHasAFirstMessage(t *testing.T) {
 	sink.NoteFirst(batch)
 	for i := range batch {
 		said := false
-		batch[i].EachHeader(func(name, _ string) { said = said || name == sink.HeaderSchema })
+		new(sink.Headers).Each(&batch[i], func(name, _ string) { said = said || name == sink.HeaderSchema })
 		if want := i%2 == 0 && i < 16; said != want {
 			t.Errorf("message %d to %s says its schema: %t, want %t", i, batch[i].Destination, said, want)
 		}

@@ -268,7 +268,7 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	listed := regexp.MustCompile("(?m)^\\| `([a-z-]+)`").FindAllStringSubmatch(table, -1)
 	var want []string
-	(&sink.Message{Form: 1, Server: "s"}).EachHeader(func(name, _ string) { want = append(want, name) })
+	new(sink.Headers).Each(&sink.Message{Form: 1, Server: "s"}, func(name, _ string) { want = append(want, name) })
 	for i, name := range want {
 		if i >= len(listed) || listed[i][1] != name {
 			t.Fatalf("headers %v, want %v", listed, want)

@@ -169,7 +169,7 @@ func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
 		}
 		for m.State.Index = range uint32(2) {
 			has := make(map[string]bool)
-			m.EachHeader(func(name, _ string) {
+			new(sink.Headers).Each(&m, func(name, _ string) {
 				has[name] = true
 				if want.Properties[name] == nil {
 					t.Errorf("%s, message %d: the document has no header %s", format, m.State.Index, name)

@@ -33,7 +33,7 @@ func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byt
 		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
 	}}, "dead", 4096)
 	read := &verify.Message{Value: m.Value, Header: make(map[string]string)}
-	m.EachHeader(func(name, value string) { read.Header[name] = value })
+	new(sink.Headers).Each(&m, func(name, value string) { read.Header[name] = value })
 	b.messages = append(b.messages, read)
 }
 

@@ -120,7 +120,7 @@ func clone(m *verify.Message) *verify.Message {
 // headers are those of a message, as a bus stores them.
 func headers(m *sink.Message) map[string]string {
 	list := make(map[string]string)
-	m.EachHeader(func(name, value string) { list[name] = value })
+	new(sink.Headers).Each(m, func(name, value string) { list[name] = value })
 	return list
 }
 

@@ -89,7 +89,7 @@ func FuzzBatchIsReadBack(f *testing.F) {
 				m, read := &batch[i], ours[i]
 				latest = max(latest, m.Time.UnixMilli())
 				var headers []kgo.RecordHeader
-				m.EachHeader(func(name, value string) { headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)}) })
+				new(sink.Headers).Each(m, func(name, value string) { headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)}) })
 				want := kgo.Record{Offset: int64(i), Key: m.Key, Value: m.Value, Headers: headers, Timestamp: m.Time}
 				for reader, got := range map[string]kgo.Record{
 					"franz-go": {Offset: theirs[i].Offset, Key: theirs[i].Key, Value: theirs[i].Value, Headers: theirs[i].Headers, Timestamp: theirs[i].Timestamp},

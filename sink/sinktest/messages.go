@@ -88,7 +88,7 @@ func differs(m *sink.Message, r *Record, keys, headers bool) (fault string) {
 	case r.Headers[sink.HeaderTraceParent] != m.TraceParent:
 		return fmt.Sprintf("message %s is traced as %q, want %q", m.ID, r.Headers[sink.HeaderTraceParent], m.TraceParent)
 	}
-	m.EachHeader(func(name, value string) {
+	new(sink.Headers).Each(m, func(name, value string) {
 		got, ok := r.Headers[name]
 		switch {
 		case name == sink.HeaderState:

@@ -175,7 +175,7 @@ func (m *spooled) message(destination string, made time.Time) sink.Message {
 func headers() (names, values []string) {
 	usual := spooled{kind: []byte("BenchPublishedEvent"), id: []byte("01234567-89ab-5def-8123-456789abcdef"), row: []byte("1"), value: []byte("{}")}
 	m := usual.message("", time.Now())
-	m.EachHeader(func(name, value string) { names, values = append(names, name), append(values, value) })
+	new(sink.Headers).Each(&m, func(name, value string) { names, values = append(names, name), append(values, value) })
 	return names, values
 }
 
