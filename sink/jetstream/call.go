@@ -120,19 +120,6 @@ func (c *call) foreign(subjects []string) string {
 	return ""
 }
 
-// longLines returns the lengths of the lines of the messages that are left, as far as a server may
-// refuse them.
-func (c *call) longLines() (list []int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := c.low; i < c.limit && !c.stopped; i++ {
-		if n := lineOf(&c.batch[i]); n > shortLine {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
 // reject notes that a message is refused for good, and that those behind it are not sent.
 func (c *call) reject(r sink.Rejection) {
 	c.mu.Lock()

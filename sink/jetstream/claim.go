@@ -62,7 +62,7 @@ func (c *claim) last() uint64 {
 
 // acquire claims the stream. The first call takes it over from the process that has it; later ones
 // lose it where the last claim is not ours. The stream is as the leader describes it.
-func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
+func (c *claim) acquire(ctx context.Context, s *server.Session) (*jetstream.StreamInfo, error) {
 	stream, err := lookup(ctx, s.JS, c.options, c.options.Stream)
 	if err != nil {
 		return nil, s.Explained(err)
@@ -74,7 +74,7 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 	if unfit := unfitFor(c.options, &info.Config, s.NC.ConnectedServerVersion()); len(unfit) > 0 {
 		return nil, unfit[0].asError(info.Config.Name)
 	}
-	last, err := server.GetMessage(ctx, s.Session, c.options.Stream, server.Query{LastFor: c.options.Claim})
+	last, err := server.GetMessage(ctx, s, c.options.Stream, server.Query{LastFor: c.options.Claim})
 	if err != nil {
 		if denied := s.DeniedBy(server.GetMessages, server.GetDirect); denied != nil {
 			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.server().API("STREAM.MSG.GET."+c.options.Stream), denied)
@@ -149,7 +149,7 @@ type claimant struct {
 }
 
 // publish stores a claim behind the one with the sequence expected, 0 for none.
-func (c *claim) publish(ctx context.Context, s *session, expected uint64) (uint64, error) {
+func (c *claim) publish(ctx context.Context, s *server.Session, expected uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	// Without a name of the host, the number of the process has to do.

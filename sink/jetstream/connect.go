@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,38 +19,10 @@ func Connect(ctx context.Context, o Options, more ...nats.Option) (*nats.Conn, e
 	return o.server().Dial(ctx, o.URLs, more...)
 }
 
-// connector is a [server.Connector] with what publishers learn of a session.
-type connector struct {
-	*server.Connector
-
-	mu   sync.Mutex
-	last *session
-}
-
-// session is one connection from its start to its end.
-type session struct {
-	*server.Session
-	lines *lines
-}
-
-// get blocks until there is a session and returns it. It returns the cause of ctx when that ends
-// first.
-func (c *connector) get(ctx context.Context) (*session, error) {
-	s, err := c.Get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == nil || c.last.Session != s {
-		c.last = &session{s, &lines{taken: shortLine, dial: s.Dial}}
-	}
-	return c.last, nil
-}
-
-// wire is what a publisher uses of a session: an inbox for the answers to what it publishes.
+// wire is what a publisher uses of a [server.Session]: an inbox for the answers to what it
+// publishes.
 type wire struct {
-	*session
+	*server.Session
 	inbox string
 	sub   *nats.Subscription
 	// acks has room for every answer that can be under way.
@@ -61,9 +32,9 @@ type wire struct {
 	forget func()
 }
 
-// open subscribes an inbox. room is the number of messages that may wait for an answer.
-func (s *session) open(room int) (*wire, error) {
-	w := &wire{session: s, inbox: s.NC.NewInbox() + ".", acks: make(chan *nats.Msg, 4*room), denied: make(chan error, 1)}
+// openWire subscribes an inbox. room is the number of messages that may wait for an answer.
+func openWire(s *server.Session, room int) (*wire, error) {
+	w := &wire{Session: s, inbox: s.NC.NewInbox() + ".", acks: make(chan *nats.Msg, 4*room), denied: make(chan error, 1)}
 	var err error
 	if w.sub, err = s.NC.ChanSubscribe(w.inbox+"*", w.acks); err != nil {
 		return nil, err

@@ -1,19 +1,14 @@
 package jetstream
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 )
 
@@ -181,8 +176,6 @@ type limits struct {
 	payload, message int64
 	// condition is the length of the subject of the claim, where there is one.
 	condition int64
-	// line is the length of the longest line of the protocol.
-	line int
 }
 
 // maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
@@ -198,8 +191,8 @@ func (l limits) refusal(m *sink.Message) string {
 	case len(m.Destination) > maxSubject:
 		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
 	}
-	if n := lineOf(m); l.line > 0 && n > l.line {
-		return fmt.Sprintf("its subject makes a line of %d bytes, more than the NATS server takes (max_control_line)", n)
+	if n := lineOf(m); n > maxLine {
+		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", n, maxLine)
 	}
 	lowest := int64(math.MaxInt64)
 	for _, limit := range []int64{l.payload, l.message} {
@@ -260,87 +253,9 @@ func validSubject(s string) bool {
 	return true
 }
 
-const (
-	// shortLine is a length of lines that every server takes: CONNECT needs about as much.
-	shortLine = 256
-	// usualLine is max_control_line of a server by default.
-	usualLine = 4096
-	// linesFor is how long it is believed that a server refuses a line: the limit may be changed.
-	linesFor = time.Minute
-	// probes that end without an answer prove that the server refuses the line: it may close the
-	// connection before its reason is read.
-	probes = 3
-)
-
-// lines finds out how long a line of the protocol may be (max_control_line). The server does not
-// tell, and closes a connection with a longer one, which all streams share: it is asked over
-// another connection.
-type lines struct {
-	dial func(ctx context.Context) (*nats.Conn, error)
-
-	mu sync.Mutex
-	// taken is the length of the longest line that the server is known to take, refused that of the
-	// shortest that it refused at the time asked, 0 without one.
-	taken, refused int
-	asked          time.Time
-}
-
-// limit returns the length of the longest line of calls that may be sent. Where no second
-// connection can be made the server counts as one with the default.
-func (l *lines) limit(ctx context.Context, calls ...*call) (int, error) {
-	var lengths []int
-	for _, c := range calls {
-		lengths = append(lengths, c.longLines()...)
-	}
-	slices.Sort(lengths)
-	lengths = slices.Compact(lengths)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.asked) >= linesFor {
-		l.refused = 0
-	}
-	lengths = slices.DeleteFunc(lengths, func(n int) bool { return n <= l.taken || l.refused > 0 && n >= l.refused })
-	// Most servers take the longest one. Where one does not, the limit is found by bisection.
-	for i := len(lengths) - 1; len(lengths) > 0; i = len(lengths) / 2 {
-		n := lengths[i]
-		takes, err := l.probe(ctx, n)
-		switch {
-		case ctx.Err() != nil:
-			return 0, context.Cause(ctx)
-		case err != nil:
-			if l.refused > 0 {
-				return max(l.taken, min(usualLine, l.refused-1)), nil
-			}
-			return max(l.taken, usualLine), nil
-		case takes:
-			l.taken, lengths = n, lengths[i+1:]
-		default:
-			l.refused, l.asked, lengths = n, time.Now(), lengths[:i]
-		}
-	}
-	return l.taken, nil
-}
-
-// probe reports whether the server takes a line of n bytes. An error says that it cannot be asked.
-func (l *lines) probe(ctx context.Context, n int) (takes bool, err error) {
-	for range probes {
-		nc, err := l.dial(ctx)
-		if err != nil {
-			return false, err
-		}
-		// A line without effect: subject, an empty group, and the number 1.
-		subject := nc.NewInbox() + "."
-		subject += strings.Repeat("x", max(n-len("  1")-len(subject), 1))
-		_, err = nc.SubscribeSync(subject)
-		answers := err == nil && nc.FlushTimeout(server.RequestTimeout) == nil
-		reason := nc.LastError()
-		nc.Close()
-		if answers || reason != nil && strings.Contains(reason.Error(), "control line") {
-			return answers, nil
-		}
-	}
-	return false, nil
-}
+// maxLine is max_control_line of a server by default. A server does not tell its own, and closes a
+// connection with a longer line, which all streams share.
+const maxLine = 4096
 
 // lineOf returns the length of the line with which m is published, at most.
 func lineOf(m *sink.Message) int {

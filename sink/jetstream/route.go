@@ -137,7 +137,7 @@ func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
 
 // request has the server say which stream takes subject.
 func (s *Sink) request(ctx context.Context, subject string) (string, error) {
-	session, err := s.conns.get(ctx)
+	session, err := s.conns.Get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +168,7 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error {
 	ctx, end := s.Within(ctx)
 	defer end()
-	session, err := s.conns.get(ctx)
+	session, err := s.conns.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error 
 	return nil
 }
 
-func purge(ctx context.Context, session *session, name, subject string) error {
+func purge(ctx context.Context, session *server.Session, name, subject string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
 	defer cancel()
 	stream, err := session.JS.Stream(ctx, name)

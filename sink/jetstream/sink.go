@@ -25,7 +25,7 @@ type Sink struct {
 	*server.Reader
 
 	options Options
-	conns   *connector
+	conns   *server.Connector
 	faults  *faults
 	// batcher publishes where Options.Claim is set, else workers do.
 	batcher *batcher
@@ -56,7 +56,7 @@ func Open(options Options) (*Sink, error) {
 	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string][]string), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
-	s.conns = &connector{Connector: server.NewConnector(s.options.server(), s.faults, s.reconnected)}
+	s.conns = server.NewConnector(s.options.server(), s.faults, s.reconnected)
 	s.Reader = s.conns.NewReader(s.life, s.found)
 	s.running.Go(func() { s.conns.Run(s.life) })
 	if options.Claim != "" {
@@ -192,7 +192,7 @@ func (s *Sink) missing(ctx context.Context) error {
 	ctx, cancel := s.Within(ctx)
 	defer cancel()
 	if name := s.options.Stream; name != "" {
-		session, err := s.conns.get(ctx)
+		session, err := s.conns.Get(ctx)
 		if err != nil {
 			return err
 		}

@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"example.org/bridge/sink"
-	"example.org/bridge/tests/testenv"
 )
 
 func TestParseAck(t *testing.T) {
@@ -137,29 +135,6 @@ func TestAClosedSinkHasNoWorker(t *testing.T) {
 	out, err := s.publishRouted(t.Context(), batch)
 	if !errors.Is(err, sink.ErrClosed) || out.Acked() > 0 {
 		t.Errorf("%+v, %v", out, err)
-	}
-}
-
-// TestFewLinesAreProbed: one where the server takes the longest, else as many as bisection takes.
-func TestFewLinesAreProbed(t *testing.T) {
-	server := testenv.InProcessNATS(t, func(o *server.Options) { o.MaxControlLine = 700 })
-	for _, c := range []struct{ longest, taken, most int }{{650, 650, 1}, {1250, 700, 11}} {
-		dials := 0
-		l := &lines{taken: shortLine, dial: func(context.Context) (*nats.Conn, error) {
-			dials++
-			return nats.Connect(server.URL(), nats.NoReconnect())
-		}}
-		var batch []sink.Message
-		for n := shortLine; n <= c.longest; n++ {
-			m := sink.Message{Destination: "a"}
-			m.Destination += strings.Repeat("x", n-lineOf(&m))
-			batch = append(batch, m)
-		}
-		for range 2 {
-			if got, err := l.limit(t.Context(), newCall(batch)); err != nil || got != c.taken || dials > c.most {
-				t.Errorf("%d, %v after %d connections, want %d after %d", got, err, dials, c.taken, c.most)
-			}
-		}
 	}
 }
 

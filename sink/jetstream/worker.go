@@ -28,7 +28,7 @@ const (
 type worker struct {
 	queue
 	options *Options
-	conns   *connector
+	conns   *server.Connector
 
 	// What follows belongs to the goroutine of serve.
 
@@ -52,13 +52,13 @@ type worker struct {
 	// warned: the log says that the stream is not set up well.
 	warned bool
 	// session is the connection that was used last, nil after a fault.
-	session *session
+	session *server.Session
 	// ref names the stream as it was when the series began, base is its last sequence then.
 	ref  sink.TPRef
 	base uint64
 }
 
-func newWorker(stream string, options *Options, conns *connector, faults *faults) *worker {
+func newWorker(stream string, options *Options, conns *server.Connector, faults *faults) *worker {
 	w := &worker{
 		queue: queue{stream: stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
 		ring: make([]inFlight, options.Window), env: newEnvelope(),
@@ -82,12 +82,12 @@ func (w *worker) serve(ctx context.Context) {
 				return
 			}
 		}
-		s, err := w.conns.get(ctx)
+		s, err := w.conns.Get(ctx)
 		if err != nil {
 			return
 		}
 		// Only a connection that has just gone refuses a subscription.
-		if wire, err := s.open(w.options.Window); err == nil {
+		if wire, err := openWire(s, w.options.Window); err == nil {
 			w.attend(ctx, wire)
 			wire.close()
 		}
@@ -113,8 +113,8 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 			continue
 		}
 		w.faults.OK(w.stream)
-		if w.session != wire.session || w.ref != former {
-			w.session = wire.session
+		if w.session != wire.Session || w.ref != former {
+			w.session = wire.Session
 			w.options.Session(w.stream)
 		}
 		pause.Reset()
@@ -166,9 +166,6 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 		last: w.base, limits: limits{payload: wire.NC.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, begun: time.Now(),
 	}
 	w.following = 0
-	if r.limits.line, err = wire.lines.limit(ctx, w.calls...); err != nil {
-		return nil, err
-	}
 	for _, c := range w.calls {
 		if refused := c.refusals(r.limits); len(refused) > 0 {
 			c.reject(refused[0])

@@ -372,17 +372,6 @@ func (s *Session) OnDenied(told func(error)) (stop func()) {
 	}
 }
 
-// Dial connects once more to the server of the session.
-func (s *Session) Dial(ctx context.Context) (*nats.Conn, error) {
-	if !s.Alive() {
-		return nil, s.Why()
-	}
-	if s.options.InProcess != nil {
-		return s.options.Dial(ctx, s.options.URLs)
-	}
-	return s.options.Dial(ctx, []string{s.NC.ConnectedUrl()})
-}
-
 // API returns a subject of the API of JetStream.
 func (s *Session) API(subject string) string { return s.options.API(subject) }
 
