@@ -272,6 +272,8 @@ type Said struct {
 	Row         uint64
 	Predecessor string
 	Members     []RawMember
+	// Shard is the name of the shard that published it; empty for that of the encoder.
+	Shard string
 }
 
 // Rewrite appends the value of a message that says s, in the form that the encoder writes.
@@ -298,7 +300,11 @@ func (e *Encoder) IDOf(s *Said, values [][]byte, digest [16]byte) [16]byte {
 	if op == Deleted && s.Reason == filtered {
 		op = filtered
 	}
-	return e.identity.id(fact{columns: e.plan.columns.Key, values: values, row: s.Row, op: op, state: digest, predecessor: s.Predecessor})
+	of := e.identity
+	if s.Shard != "" {
+		of = newIdentity(e.options.Stream, s.Shard)
+	}
+	return of.id(fact{columns: e.plan.columns.Key, values: values, row: s.Row, op: op, state: digest, predecessor: s.Predecessor})
 }
 
 // AppendValue appends a value of a column as the member that events have of it: null where it has

@@ -242,6 +242,7 @@ func (s *table) compare(row source.Row, now time.Time) comparison {
 		s.byRow[row.ID] = f
 	case !row.Filtered:
 		l.fault, l.what = missing, "it has no event"
+		s.compareFormer(row, ev.Digest, &l)
 	}
 	return l
 }

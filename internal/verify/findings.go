@@ -63,6 +63,7 @@ var (
 	splitUp          = define(unjudged, "split", "entities with events in several partitions and without stamps, as after a change of the number of partitions")
 	moved            = define(unjudged, "moved", "events that follow the last one of their own table, of entities that came from another table")
 	twoRows          = define(unjudged, "twoRows", "entities with rows in several tables")
+	renamed          = define(unjudged, "renamed", "rows whose event has a former name of their table, as after bridge checkpoint move")
 	putAside         = define(unjudged, "deadLetter", "events that follow one that the bus refused, a dead letter")
 	unreadable       = define(unjudged, "unreadable", "rows that make no event under ON_BAD_VALUE=stop")
 	removed          = define(unjudged, "removed", "messages that the bus acknowledged, and may have removed by its own rules")

@@ -121,6 +121,10 @@ var found = map[event.Kind][]struct{ name, script string }{
 		{"losses whose numbers take too much memory", "stamped; rows 10; cut 4; delete 5; options numbers=500; finds  | uncounted 9; " +
 			"options numbers=5000; finds lost 1"},
 		{"losses without stamps are not seen", "rows 10; cut 4; delete 5; finds nothing"},
+		{"a table that was renamed", "stamped; rows 4; delete 3; rename thing_0; finds  | renamed 3; " +
+			"says renamed thing_0 row 1 name-0 at  0 stamp : its event is of the table's former name thing; " +
+			"update 2 name-1|other|1.50|2026-03-01 10:20:30.123; finds missing 1 | renamed 2; " +
+			"stamp epoch=2f since=2f acked=0; rows 2; finds  | changed 1, renamed 2"},
 		{"states that cannot be read", "stamped; rows 3; header 1 bridge-state>2 a new form; header 2 bridge-state>1 1f 3 0.2; " +
 			"finds altered 1 | newerForm 1; says altered thing row 3; says altered bridge-state"},
 		{"a column came and left the rest", "columns value:text; row a|x; addcolumn more:text; update 1 a|x|all; finds nothing; " +

@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // fold takes in the messages of a bus.
@@ -25,7 +26,9 @@ type fold struct {
 	homes    homes
 	envelope envelope
 	// domains counts the messages of other domains, of at most mostDomains by their names.
-	domains                       map[string]uint64
+	domains map[string]uint64
+	// formers are the events of release streams under names of shards that are not configured.
+	formers                       map[formerShard]map[uint64]uint64
 	messages, others, deadLetters uint64
 	// deletions are the deleted events read last, by partition, and orphans the tombstones that
 	// follow none.
@@ -38,6 +41,10 @@ type deletion struct {
 	id  string
 	key []byte
 }
+
+// formerShard names a shard that a release stream had: bridge checkpoint move gives a table another
+// name, and leaves the events that it has. The beginning of each meta.id is kept by row.
+type formerShard struct{ stream, name string }
 
 type orphan struct {
 	shard     *table
@@ -76,7 +83,7 @@ func newFold(r *run) *fold {
 	f := &fold{
 		run: r, tables: slices.Clone(r.tables), owners: make(map[string]*table), named: make(map[[2]string]*table), foreign: newTally(r.Examples),
 		stamps: stamps{left: r.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(r.Bus.Partitions()),
-		domains: make(map[string]uint64), deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
+		domains: make(map[string]uint64), deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding), formers: make(map[formerShard]map[uint64]uint64),
 	}
 	for _, s := range r.tables {
 		f.owners[identity(s.uri, s.database, s.table)] = s
@@ -127,6 +134,7 @@ func (f *fold) add(m *Message) error {
 		f.foreign.add(foreign, 1, Example{What: "nothing says its stream: neither a header bridge-stream nor meta.source.uri", At: m.At, partition: m.Partition})
 	case s == nil:
 		f.others++
+		f.noteFormer(m, stream)
 	case fault != nil:
 		s.events++
 		s.alter(m, e, fault.Error())
@@ -134,6 +142,41 @@ func (f *fold) add(m *Message) error {
 		f.addEvent(s, m, e, &stamp)
 	}
 	return nil
+}
+
+// noteFormer takes in an event of a release stream under the name of a shard that is not configured.
+func (f *fold) noteFormer(m *Message, stream string) {
+	if !slices.ContainsFunc(f.tables, func(t *table) bool { return t.Stream == stream && t.Kind == event.Release }) {
+		return
+	}
+	row, err := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
+	id, err2 := event.ParseID(m.Header[sink.HeaderID])
+	if err != nil || err2 != nil {
+		return
+	}
+	shard := formerShard{stream, m.Header[sink.HeaderShard]}
+	if f.formers[shard] == nil {
+		f.formers[shard] = make(map[uint64]uint64)
+	}
+	f.formers[shard][row] = short(id)
+}
+
+// compareFormer compares a row without an event with those under former names of its table.
+func (s *table) compareFormer(row source.Row, digest [16]byte, l *comparison) {
+	for shard, events := range s.run.fold.formers {
+		id, known := events[row.ID]
+		if !known || shard.stream != s.Stream {
+			continue
+		}
+		said := event.Said{Row: row.ID, Op: event.Published, Shard: shard.name}
+		switch {
+		case short(s.Encoder.IDOf(&said, row.Values, digest)) == id:
+			l.fault, l.reason, l.what = "", renamed, "its event is of the table's former name "+shard.name
+			return
+		case s.moved:
+			l.fault, l.reason, l.what = "", changed, "the row was changed after its event, which is of the table's former name "+shard.name
+		}
+	}
 }
 
 // addEvent takes in an event of a shard.

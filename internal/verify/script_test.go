@@ -95,6 +95,10 @@ func (p *player) write(name, rest string) bool {
 	case "form": // FORMAT
 		p.world.options.Format = event.Format(rest)
 		p.encoder = p.newEncoder()
+	case "rename": // SHARD
+		w := p.world
+		w.options.Shard, w.options.Table = rest, rest
+		w.encoder = w.newEncoder()
 	case "stamped":
 		p.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
 	case "stamp":

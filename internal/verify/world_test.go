@@ -169,7 +169,7 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	}
 	o := verify.Options{
 		Bus: w.bus, Pause: time.Millisecond,
-		Shards: []verify.Shard{{Stream: "things", Name: "thing", Kind: w.options.Kind, Source: w.table, Encoder: w.newEncoder()}},
+		Shards: []verify.Shard{{Stream: "things", Name: w.options.Shard, Kind: w.options.Kind, Source: w.table, Encoder: w.newEncoder()}},
 	}
 	for _, f := range adjust {
 		f(&o)
