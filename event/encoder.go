@@ -33,8 +33,6 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
-	// former is Form.Former.
-	former   bool
 	identity *identity
 	values   *values
 	// digested is the memory of a digest.
@@ -57,7 +55,7 @@ func NewEncoder(o Options) (*Encoder, error) {
 	}
 	e := &Encoder{
 		options:  o,
-		origin:   o.appendOrigin(nil, false),
+		origin:   o.appendOrigin(nil),
 		row:      o.appendRow(nil),
 		identity: newIdentity(o.Stream, o.Shard),
 		values:   &values{zone: o.Zone},

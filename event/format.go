@@ -32,8 +32,6 @@ type Form struct {
 	// Format is one of the constants, Version is meta.version.
 	Format  Format
 	Version string
-	// Former says that meta.source has name, serializer and uri, as former versions wrote them.
-	Former bool
 }
 
 // As has the encoder write another form from now on.
@@ -42,10 +40,6 @@ func (e *Encoder) As(form Form) {
 	if form.Version != e.options.Version {
 		e.options.Version = form.Version
 		e.setTypes()
-	}
-	if form.Former != e.former {
-		e.former = form.Former
-		e.origin = e.options.appendOrigin(e.origin[:0], form.Former)
 	}
 }
 
@@ -121,9 +115,6 @@ const (
 	// Version is that of the schemas, and meta.version of events whose options name no other; see
 	// the Eiffel protocol's rules of versioning before changing it.
 	Version = "1.0.0"
-	// formerSource are the members of meta.source that are the same in all events. Former versions
-	// wrote them, and the stream in uri behind them.
-	formerSource = `,"name":"bridge","serializer":"pkg:golang/bridge/event@1.0.0","uri":`
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
 	// filtered is data.reason of a row that is there and does not match the stream's condition.
@@ -132,19 +123,14 @@ const (
 	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
 )
 
-// appendOrigin appends meta.source, in the form of former versions or in that of now, and what
-// leads to the members of data.
-func (o Options) appendOrigin(dst []byte, former bool) []byte {
+// appendOrigin appends meta.source and what leads to the members of data.
+func (o Options) appendOrigin(dst []byte) []byte {
 	dst = append(dst, `,"source":{"domainId":`...)
 	dst, _ = appendString(dst, []byte(o.Domain))
-	if former {
-		dst = append(AppendURI(append(dst, formerSource+`"`...), o.Domain, o.Stream), '"')
-	}
 	return append(dst, `}},"data":{`...)
 }
 
-// AppendURI appends the URI of a stream: source of a CloudEvent, and meta.source.uri of events of
-// former versions.
+// AppendURI appends the URI of a stream: source of a CloudEvent.
 func AppendURI[T string | []byte](dst []byte, domain, stream T) []byte {
 	dst = appendPercent(append(dst, `bridge://`...), domain)
 	return appendPercent(append(dst, '/'), stream)

@@ -47,28 +47,6 @@ func TestGoldenFormats(t *testing.T) {
 	}
 }
 
-// TestTheFormOfFormerVersions: what they have published is made again, byte for byte, with the same
-// id. The files are not written again.
-func TestTheFormOfFormerVersions(t *testing.T) {
-	for _, g := range goldens() {
-		t.Run(g.name, func(t *testing.T) {
-			fixed, err := os.ReadFile(filepath.Join("testdata", "former", g.name+".golden.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := g.event(t)
-			g.former = true
-			got := g.event(t)
-			if !bytes.Equal(append(bytes.Clone(got.Body), '\n'), fixed) {
-				t.Errorf("got  %s\nwant %s", got.Body, fixed)
-			}
-			if got.Body, want.Body = nil, nil; !equalEvents(&got, &want) {
-				t.Errorf("the event is %+v, in the form of now %+v", got, want)
-			}
-		})
-	}
-}
-
 // equalEvents compares what does not depend on the format.
 func equalEvents(a, b *event.Event) bool {
 	return a.ID == b.ID && a.UUID == b.UUID && a.Type == b.Type && a.Version == b.Version && a.Schema == b.Schema && a.Op == b.Op && a.Reason == b.Reason &&

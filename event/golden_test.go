@@ -28,8 +28,6 @@ type golden struct {
 	absent bool
 	// filtered says that the row does not match the stream's condition.
 	filtered bool
-	// former says that the event has the form of former versions.
-	former bool
 	// after names the golden file of the entity's last event.
 	after string
 	op    event.Op
@@ -78,7 +76,6 @@ func (g golden) event(t *testing.T) event.Event {
 		row.Predecessor = parse(t, before).Meta.ID
 	}
 	encoder := bind(t, g.options, g.table)
-	encoder.As(event.Form{Format: encoder.Format(), Version: encoder.Version(), Former: g.former})
 	if !g.absent {
 		_, ev, err := encoder.Append(nil, row)
 		if err != nil {

@@ -121,9 +121,9 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 			s.unproven++
 		}
 	case !repeat:
-		s.tally.add(extra, 1, s.example(m, e, v, "it is a second event of the row"))
+		s.add(extra, 1, s.example(m, e, v, "it is a second event of the row"))
 	case before.body != this.body && before.shape() == number && (v.proof == proven || v.proof == unproven):
-		s.tally.add(altered, 1, s.example(m, e, v, "it repeats an event with other bytes"))
+		s.add(altered, 1, s.example(m, e, v, "it repeats an event with other bytes"))
 	}
 	s.byRow[e.row] = this
 	// Where the key is the id, nothing has an order.
@@ -138,7 +138,7 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	k := binary.BigEndian.Uint64(whole[:8])
 	last, ok := s.newestOf[k]
 	if ok && newest>>1 < last>>1 && (newest|last)&1 == 0 {
-		s.tally.add(outOfOrder, 1, s.example(m, e, v, "it came after a later row of its key"))
+		s.add(outOfOrder, 1, s.example(m, e, v, "it came after a later row of its key"))
 	}
 	if !ok || newest>>1 > last>>1 {
 		s.newestOf[k] = newest
@@ -182,12 +182,12 @@ func (s *table) finishFacts(next uint64) {
 	for row, f := range s.byRow {
 		switch {
 		case row >= next:
-			s.tally.add(extra, 1, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), partition: -1})
+			s.add(extra, 1, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), partition: -1})
 		case f.time&hasRow == 0:
 			gone++
 		}
 	}
-	s.tally.add(purged, gone)
+	s.add(purged, gone)
 }
 
 // comparison is what was found about one row.
@@ -242,7 +242,7 @@ func (s *table) compare(row source.Row, now time.Time) comparison {
 		s.byRow[row.ID] = f
 	case !row.Filtered:
 		l.fault, l.what = missing, "it has no event"
-		s.compareFormer(row, ev.Digest, &l)
+		s.run.fold.compareFormer(s, row, ev.Digest, &l)
 	}
 	return l
 }
@@ -303,11 +303,7 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 	}
 	l.double, l.entity, l.sum = n.flags&double != 0, at, l.sum^n.last
 	s.compareLast(row, ev.Op == event.Deleted, n, l)
-	switch {
-	case l.fault != stale:
-	case n.flags&split != 0:
-		l.fault, l.reason = "", splitUp
-	case n.flags&overtaken != 0:
+	if l.fault == stale && n.flags&overtaken != 0 {
 		l.what += "; it came behind one with a higher stamp"
 	}
 }

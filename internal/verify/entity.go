@@ -92,10 +92,8 @@ const (
 	modified
 	// seen: a table has a row of the entity.
 	seen
-	// several: its events lie in several partitions; split: and have no stamps, so they have no
-	// order among each other.
+	// several: its events lie in several partitions.
 	several
-	split
 	// overtaken: the last message has a lower stamp than one before it in its partition.
 	overtaken
 	// double: rows of several tables were seen; reported: that was reported.
@@ -226,7 +224,6 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (a
 		s.setLast(n, m, e, v)
 		return at, true
 	}
-	stamped := n.stamp != 0 || stamp.epoch != 0
 	if int(n.partition) != m.Partition {
 		n.flags |= several
 	}
@@ -239,21 +236,15 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (a
 		if link == 0 && v.op == event.Added {
 			s.rootless++
 		}
-		isLast = isLast || !stamped
 	case n.flags&several != 0:
-		// The order in which partitions are read is none, so links are not judged. Without stamps
-		// they tell the order.
+		// The order in which partitions are read is none, so links are not judged.
 		if awaited, ok := s.awaited[at]; ok && awaited.link == e.uuid {
 			delete(s.awaited, at)
-		}
-		if !stamped {
-			n.flags |= split
-			isLast = n.tip.is(link)
 		}
 		if isLast {
 			n.remember(n.tip)
 			n.follow(this, v.op)
-		} else if stamped {
+		} else {
 			n.remember(this)
 		}
 	default:
@@ -283,9 +274,6 @@ func (s *table) follows(n *entity, m *Message, this *stamp) bool {
 		n.stamp = s.pack(this.epoch, this.seq)
 		n.flags &^= overtaken
 	}
-	if this.epoch != 0 {
-		n.flags &^= split
-	}
 	return true
 }
 
@@ -313,11 +301,11 @@ func (s *table) chain(m *Message, e *envelope, v *verdict, at uint32, stamp *sta
 	case link == 0 && n.flags&tipDead != 0:
 		// What is known of an entity that is gone is forgotten after a while.
 	case n.tip.shard() != s.number && s.followsOwn(n, link):
-		s.tally.add(moved, 1, s.example(m, e, v, "it does not follow the event before it, of the table "+s.tables[n.tip.shard()].Name))
+		s.add(moved, 1, s.example(m, e, v, "it does not follow the event before it, of the table "+s.tables[n.tip.shard()].Name))
 	case link == 0 && e.row < n.row:
 		wrong(s.example(m, e, v, "it follows nothing, and comes after an event of a later row"))
 	case link == 0:
-		s.restarts.add(s.tally.most, 1, s.example(m, e, v, "it follows nothing, though the entity lives"))
+		s.restarts.add(s.most, 1, s.example(m, e, v, "it follows nothing, though the entity lives"))
 	case n.knows(link):
 		wrong(s.example(m, e, v, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
 	default:
@@ -395,7 +383,7 @@ func (l *entities) finish(partitions []Partition) {
 	}
 	for _, d := range l.disorders {
 		n := l.get(d.entity)
-		d.shard.tally.addPast(outOfOrder, 1, d.example, n.flags&overtaken == 0 && d.epoch != 0 && (d.healer || d.epoch < l.unpack(n.stamp).epoch))
+		d.shard.addPast(outOfOrder, 1, d.example, n.flags&overtaken == 0 && d.epoch != 0 && (d.healer || d.epoch < l.unpack(n.stamp).epoch))
 	}
 	// To publish rows again begins many histories again, or repeats events that begin one. One
 	// alone is something else.
@@ -403,7 +391,7 @@ func (l *entities) finish(partitions []Partition) {
 	if l.restarts.Count == 1 && l.rootless == 0 {
 		code = outOfOrder
 	}
-	l.tables[0].tally.add(code, l.restarts.Count, l.restarts.Examples...)
+	l.tables[0].add(code, l.restarts.Count, l.restarts.Examples...)
 }
 
 func (l *entities) brokenLink(a *await, partitions []Partition) {
@@ -416,12 +404,12 @@ func (l *entities) brokenLink(a *await, partitions []Partition) {
 	switch {
 	case slices.ContainsFunc(l.tables, func(t *table) bool { return t.refused[a.link] }):
 		e.What = "it follows " + event.FormatID(a.link) + ", which the bus refused: it is a dead letter"
-		s.tally.add(putAside, 1, e)
+		s.add(putAside, 1, e)
 	case p.Expired:
-		s.tally.add(expired, 1, e)
+		s.add(expired, 1, e)
 	case p.Thinned:
-		s.tally.add(thinned, 1, e)
+		s.add(thinned, 1, e)
 	default:
-		s.tally.addPast(brokenLink, 1, e, a.attempt.epoch != 0 && a.attempt.before(s.last))
+		s.addPast(brokenLink, 1, e, a.attempt.epoch != 0 && a.attempt.before(s.last))
 	}
 }

@@ -17,16 +17,10 @@ type envelope struct {
 	id, kind, version []byte
 	// time is meta.time in milliseconds.
 	time int64
-	// uri names the stream: meta.source.uri of a former version, else it is made of
-	// meta.source.domainId and the header.
-	uri    []byte
-	former bool
 	// members are the columns in data; reason says why it is a deleted event.
 	members []event.RawMember
 	reason  string
-	// database, table and row are data.row.
-	database, table []byte
-	row             uint64
+	row     uint64
 	// predecessor is the target of the link, nil where there is none.
 	predecessor []byte
 	uuid, link  [16]byte
@@ -40,10 +34,9 @@ func textOf(v []byte) string {
 	return string(v)
 }
 
-var (
-	errNoJSON     = errors.New("it is no JSON")
-	errNoEnvelope = errors.New("it has no meta with a source")
-	errUnnamed    = errors.New("its headers name no table that is configured")
+const (
+	notJSON    = "it is no JSON"
+	noEnvelope = "it has no meta with a source"
 )
 
 // format says how a message holds its event: a stream may have changed that.
@@ -58,55 +51,62 @@ func (m *Message) format() event.Format {
 	}
 }
 
-// read reads a message. claimed is the shard that its headers name, nil for none. After errNoJSON
-// and errNoEnvelope nothing is known of the event; after another error the source, the database and
-// the table are, where the message has them.
-func (e *envelope) read(m *Message, claimed *table) error {
-	*e = envelope{members: e.members[:0]}
-	format := m.format()
-	switch {
-	case format == event.FormatRow && claimed == nil:
-		return errUnnamed
-	case format == event.FormatRow:
-		return e.readRow(m, claimed)
-	case !json.Valid(m.Value):
-		return errNoJSON
+// notAnEvent says why a message without the name of a stream is not an event of another source.
+func notAnEvent(m *Message) string {
+	if !json.Valid(m.Value) {
+		return notJSON
 	}
 	document := m.Value
-	if format == event.FormatCloudEvents {
+	if m.format() == event.FormatCloudEvents {
 		document = get(document, "data")
 	}
-	// In events of a release stream, reason is a column.
-	return e.readDocument(document, m.Header[sink.HeaderStream], claimed != nil && claimed.Kind == event.Release)
+	switch origin := get(get(document, "meta"), "source"); {
+	case len(getText(origin, "uri")) > 0:
+		return ""
+	case len(getText(origin, "domainId")) == 0:
+		return noEnvelope
+	}
+	return "nothing says its stream: neither a header bridge-stream nor meta.source.uri"
 }
 
-// readDocument reads a valid document {meta, data, links}.
-func (e *envelope) readDocument(document []byte, stream string, release bool) error {
+// read reads a message of a shard of a kind. After an error the row and the id are there where the
+// message has them.
+func (e *envelope) read(m *Message, kind event.Kind) error {
+	*e = envelope{members: e.members[:0]}
+	if !json.Valid(m.Value) {
+		return errors.New(notJSON)
+	}
+	switch m.format() {
+	case event.FormatRow:
+		return e.readRow(m)
+	case event.FormatCloudEvents:
+		return e.readDocument(get(m.Value, "data"), kind)
+	}
+	return e.readDocument(m.Value, kind)
+}
+
+// readDocument reads a valid document {meta, data, links}. In events of a release stream, reason is
+// a column.
+func (e *envelope) readDocument(document []byte, kind event.Kind) error {
 	meta := get(document, "meta")
-	origin := get(meta, "source")
-	e.id, e.kind, e.version, e.uri = getText(meta, "id"), getText(meta, "type"), getText(meta, "version"), getText(origin, "uri")
+	e.id, e.kind, e.version = getText(meta, "id"), getText(meta, "type"), getText(meta, "version")
 	// What is not a number is seen when the event is encoded again.
 	e.time, _ = strconv.ParseInt(string(get(meta, "time")), 10, 64)
-	if e.former = len(e.uri) > 0; !e.former {
-		domain := getText(origin, "domainId")
-		if len(domain) == 0 {
-			return errNoEnvelope
-		}
-		e.uri = event.AppendURI(nil, string(domain), stream)
+	if len(getText(get(meta, "source"), "domainId")) == 0 {
+		return errors.New(noEnvelope)
 	}
 	var row []byte
 	eachMember(get(document, "data"), func(name, value []byte) {
 		switch {
 		case string(name) == `"row"`:
 			row = value
-		case string(name) == `"reason"` && !release:
+		case string(name) == `"reason"` && kind != event.Release:
 			reason, _ := unquote(value)
 			e.reason = string(reason)
 		default:
 			e.members = append(e.members, event.RawMember{Name: name, Value: value})
 		}
 	})
-	e.database, e.table = getText(row, "source"), getText(row, "table")
 	var err error
 	if e.row, err = strconv.ParseUint(string(get(row, "id")), 10, 64); err != nil {
 		return errors.New("data.row has no id")
@@ -130,13 +130,12 @@ func (e *envelope) readDocument(document []byte, stream string, release bool) er
 }
 
 // readRow reads a message whose value is the row alone: the headers say the rest.
-func (e *envelope) readRow(m *Message, claimed *table) (err error) {
+func (e *envelope) readRow(m *Message) (err error) {
 	h := m.Header
-	e.uri, e.database, e.table = []byte(claimed.uri), []byte(claimed.database), []byte(claimed.table)
 	e.id, e.kind, e.version = []byte(h[sink.HeaderID]), []byte(h[sink.HeaderType]), []byte(h[sink.HeaderVersion])
 	e.reason, e.predecessor = h[sink.HeaderReason], []byte(h[sink.HeaderPrevious])
-	if !json.Valid(m.Value) || m.Value[skipBlank(m.Value, 0)] != '{' {
-		return errNoJSON
+	if m.Value[skipBlank(m.Value, 0)] != '{' {
+		return errors.New("its value is not an object")
 	}
 	e.members = membersOf(e.members, m.Value)
 	if e.time, err = strconv.ParseInt(h[sink.HeaderTime], 10, 64); err != nil {

@@ -60,7 +60,6 @@ var (
 	changed          = define(unjudged, "changed", "rows of a log that were changed after their event")
 	notProven        = define(unjudged, "unproven", "events whose meta.id cannot be recomputed from what they say")
 	restarted        = define(unjudged, "anew", "entities whose history begins again, as after bridge checkpoint set")
-	splitUp          = define(unjudged, "split", "entities with events in several partitions and without stamps, as after a change of the number of partitions")
 	moved            = define(unjudged, "moved", "events that follow the last one of their own table, of entities that came from another table")
 	twoRows          = define(unjudged, "twoRows", "entities with rows in several tables")
 	renamed          = define(unjudged, "renamed", "rows whose event has a former name of their table, as after bridge checkpoint move")
@@ -189,8 +188,8 @@ type tally struct {
 	past map[Code]*Finding
 }
 
-func newTally(most int) *tally {
-	return &tally{most: most, found: make(map[Code]*Finding), past: make(map[Code]*Finding)}
+func newTally(most int) tally {
+	return tally{most: most, found: make(map[Code]*Finding), past: make(map[Code]*Finding)}
 }
 
 func (t *tally) add(c Code, n uint64, examples ...Example) { t.addTo(t.found, c, n, examples...) }
@@ -215,8 +214,8 @@ func (t *tally) addPast(c Code, n uint64, e Example, healed bool) {
 	}
 }
 
-// report fills in what was found.
-func (t *tally) report(s *Stream) {
+// fill fills in what was found.
+func (t *tally) fill(s *Stream) {
 	if slices.ContainsFunc([]Code{missing, stale, extra, altered}, func(c Code) bool { return t.found[c] != nil }) {
 		for c, f := range t.past {
 			t.add(c, f.Count, f.Examples...)

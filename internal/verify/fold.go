@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -18,10 +17,9 @@ import (
 type fold struct {
 	run    *run
 	tables []*table
-	// owners finds the shard of an event, named that of a header.
-	owners   map[string]*table
+	// named finds a table by stream and shard.
 	named    map[[2]string]*table
-	foreign  *tally
+	foreign  Finding
 	stamps   stamps
 	homes    homes
 	envelope envelope
@@ -74,19 +72,13 @@ type unknownMembers struct {
 	fits bool
 }
 
-// identity is what tells whose an event is.
-func identity[T string | []byte](uri, database, table T) string {
-	return string(uri) + "\x00" + string(database) + "\x00" + string(table)
-}
-
 func newFold(r *run) *fold {
 	f := &fold{
-		run: r, tables: slices.Clone(r.tables), owners: make(map[string]*table), named: make(map[[2]string]*table), foreign: newTally(r.Examples),
+		run: r, tables: slices.Clone(r.tables), named: make(map[[2]string]*table), foreign: Finding{Fault: foreign, Examples: []Example{}},
 		stamps: stamps{left: r.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(r.Bus.Partitions()),
 		domains: make(map[string]uint64), deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding), formers: make(map[formerShard]map[uint64]uint64),
 	}
 	for _, s := range r.tables {
-		f.owners[identity(s.uri, s.database, s.table)] = s
 		f.named[[2]string{s.Stream, s.Name}] = s
 	}
 	return f
@@ -96,55 +88,52 @@ func newFold(r *run) *fold {
 func (f *fold) add(m *Message) error {
 	f.messages++
 	domain, stream := m.Header[sink.HeaderDomain], m.Header[sink.HeaderStream]
-	ours := f.run.Domain == "" || domain == "" || domain == f.run.Domain
-	if ours && f.run.isUnfit(stream) {
+	if f.run.Domain != "" && domain != "" && domain != f.run.Domain {
+		if m.Header[sink.HeaderType] == sink.DeadLetterType {
+			f.deadLetters++
+		}
+		f.otherDomain(domain)
+		return nil
+	}
+	if f.run.isUnfit(stream) {
 		f.others++
 		return nil
 	}
-	var claimed *table
 	var stamp stamp
-	if ours {
-		claimed = f.named[[2]string{stream, m.Header[sink.HeaderShard]}]
-	}
-	if claimed != nil {
-		stamp = f.stamps.read(claimed, m)
+	s := f.named[[2]string{stream, m.Header[sink.HeaderShard]}]
+	if s != nil {
+		stamp = f.stamps.read(s, m)
 		f.homes.see(m, &stamp)
 	}
-	if m.Header[sink.HeaderType] == sink.DeadLetterType {
-		f.deadLetters++
-		f.deadLetter(m, ours)
-		return nil
-	}
-	if m.Value == nil && claimed != nil && claimed.Kind == event.Capability {
-		f.tombstone(claimed, m)
-		return nil
-	}
-	e := &f.envelope
-	fault := e.read(m, claimed)
-	s := f.owners[identity(e.uri, e.database, e.table)]
 	switch {
-	case s == nil && !ours:
-		f.otherDomain(domain)
-	case s == nil && claimed != nil:
-		claimed.events++
-		claimed.alter(m, e, "its headers name the shard, but it is an event of another")
-	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
-		f.foreign.add(foreign, 1, Example{What: fault.Error(), At: m.At, partition: m.Partition})
-	case s == nil && fault == nil && !e.former && stream == "":
-		f.foreign.add(foreign, 1, Example{What: "nothing says its stream: neither a header bridge-stream nor meta.source.uri", At: m.At, partition: m.Partition})
-	case s == nil:
+	case m.Header[sink.HeaderType] == sink.DeadLetterType:
+		f.deadLetters++
+		f.deadLetter(m)
+	case s != nil && m.Value == nil && s.Kind == event.Capability:
+		f.tombstone(s, m)
+	case s != nil:
+		s.report.Events++
+		if err := f.envelope.read(m, s.Kind); err != nil {
+			s.alter(m, &f.envelope, err.Error())
+			return nil
+		}
+		f.addEvent(s, m, &f.envelope, &stamp)
+	default:
+		why := ""
+		if stream == "" {
+			why = notAnEvent(m)
+		}
+		if why != "" {
+			f.foreign.add(f.run.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
+			return nil
+		}
 		f.others++
 		f.noteFormer(m, stream)
-	case fault != nil:
-		s.events++
-		s.alter(m, e, fault.Error())
-	default:
-		f.addEvent(s, m, e, &stamp)
 	}
 	return nil
 }
 
-// noteFormer takes in an event of a release stream under the name of a shard that is not configured.
+// noteFormer takes in an event of a release stream under a name of a shard that is not configured.
 func (f *fold) noteFormer(m *Message, stream string) {
 	if !slices.ContainsFunc(f.tables, func(t *table) bool { return t.Stream == stream && t.Kind == event.Release }) {
 		return
@@ -162,8 +151,8 @@ func (f *fold) noteFormer(m *Message, stream string) {
 }
 
 // compareFormer compares a row without an event with those under former names of its table.
-func (s *table) compareFormer(row source.Row, digest [16]byte, l *comparison) {
-	for shard, events := range s.run.fold.formers {
+func (f *fold) compareFormer(s *table, row source.Row, digest [16]byte, l *comparison) {
+	for shard, events := range f.formers {
 		id, known := events[row.ID]
 		if !known || shard.stream != s.Stream {
 			continue
@@ -181,7 +170,6 @@ func (s *table) compareFormer(row source.Row, digest [16]byte, l *comparison) {
 
 // addEvent takes in an event of a shard.
 func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
-	s.events++
 	v := s.prove(m, e, stamp)
 	switch v.proof {
 	case refuted:
@@ -218,11 +206,7 @@ func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 }
 
 // deadLetter remembers the row and the event of a message that the bus refused.
-func (f *fold) deadLetter(m *Message, ours bool) {
-	if !ours {
-		f.otherDomain(m.Header[sink.HeaderDomain])
-		return
-	}
+func (f *fold) deadLetter(m *Message) {
 	refused, err := sink.ParseDeadLetter(m.Value)
 	s := f.named[[2]string{refused.Stream, refused.Shard}]
 	if err != nil || s == nil {
@@ -245,7 +229,7 @@ func (f *fold) otherDomain(name string) {
 // tombstone judges a message without a body: it follows the deleted event of its key in its
 // partition, and has the event's id.
 func (f *fold) tombstone(s *table, m *Message) {
-	s.tombstones++
+	s.report.Tombstones++
 	if last, ok := f.deletions[m.Partition]; ok && last.id == m.Header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
 		return
 	}
@@ -253,7 +237,7 @@ func (f *fold) tombstone(s *table, m *Message) {
 	if f.orphans[of] == nil {
 		f.orphans[of] = new(Finding)
 	}
-	f.orphans[of].add(s.tally.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
+	f.orphans[of].add(s.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
 		What: "it has no body, and the message before it is not the deleted event with its id and key"})
 }
 
@@ -263,7 +247,7 @@ func (f *fold) finish(partitions []Partition) []OtherDomain {
 	f.stamps.finish(partitions, f.tables)
 	for of, found := range f.orphans {
 		if p := partitions[of.partition]; !p.Expired && !p.Thinned {
-			of.shard.tally.add(altered, found.Count, found.Examples...)
+			of.shard.add(altered, found.Count, found.Examples...)
 		}
 	}
 	list := make([]OtherDomain, 0, len(f.domains))
@@ -283,7 +267,7 @@ func (s *table) example(m *Message, e *envelope, v *verdict, what string) Exampl
 
 // alter reports an altered event.
 func (s *table) alter(m *Message, e *envelope, why string) {
-	s.tally.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
+	s.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
 }
 
 // doubt puts an event aside: whether columns are lossy shows when the table has been read.
@@ -293,7 +277,7 @@ func (s *table) doubt(m *Message, e *envelope, v *verdict, of *unknownMembers) {
 		found = new(Finding)
 		s.doubts[doubt{v.doubt, of}] = found
 	}
-	found.add(s.tally.most, 1, s.example(m, e, v, v.why))
+	found.add(s.most, 1, s.example(m, e, v, v.why))
 }
 
 // clearDoubt withdraws the doubt about an event, which the row that was encoded last has proven.
@@ -343,21 +327,21 @@ func (s *table) finish() {
 		case of.unknownMembers == nil && excused:
 			s.unproven += found.Count
 		case of.unknownMembers == nil:
-			s.tally.add(altered, found.Count, found.Examples...)
+			s.add(altered, found.Count, found.Examples...)
 		case of.unknownMembers.fits && !excused:
 			s.unproven -= found.Count
-			s.tally.add(altered, found.Count, found.Examples...)
+			s.add(altered, found.Count, found.Examples...)
 		}
 	}
 	for _, one := range s.unknownMembers {
 		if one.count == 1 && one.late && (one.retyped || !one.proven) {
-			s.tally.add(altered, 1, one.first)
+			s.add(altered, 1, one.first)
 			if !one.proven {
 				s.unproven--
 			}
 		}
 	}
-	s.tally.add(notProven, s.unproven)
+	s.add(notProven, s.unproven)
 }
 
 // uses reports whether events of the shard may lie in a partition.
@@ -457,7 +441,7 @@ func (h *homes) finish(list strays) {
 			explained = explained || right == p.Number
 		}
 		if !explained {
-			one.shard.tally.add(otherPartition, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,
+			one.shard.add(otherPartition, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,
 				What: "the partition of its key is " + strconv.Itoa(right)})
 		}
 	}

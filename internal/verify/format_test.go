@@ -10,7 +10,6 @@ import (
 
 // forms are those that a stream has had one after the other.
 var forms = []event.Form{
-	{Format: event.FormatEiffel, Version: "1.0.0", Former: true}, {Format: event.FormatCloudEvents, Version: "1.0.0", Former: true},
 	{Format: event.FormatEiffel, Version: "1.0.0"}, {Format: event.FormatCloudEvents, Version: "1.0.0"}, {Format: event.FormatRow, Version: "1.0.0"},
 	{Format: event.FormatRow, Version: "2.0.0"}, {Format: event.FormatEiffel, Version: "2.0.0"},
 }

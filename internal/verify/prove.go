@@ -12,9 +12,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// epoch stands for the clock where none is needed.
-var epoch = time.UnixMilli(0).UTC()
-
 // proof is what an event says about itself.
 type proof uint8
 
@@ -79,7 +76,6 @@ func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 func (s *schema) proveHeader(header map[string]string, e *envelope) string {
 	for _, c := range [...]struct{ name, want string }{
 		{sink.HeaderID, string(e.id)}, {sink.HeaderType, string(e.kind)}, {sink.HeaderVersion, string(e.version)},
-		{sink.HeaderDomain, cmp.Or(s.domain, header[sink.HeaderDomain])}, {sink.HeaderStream, s.Stream}, {sink.HeaderShard, s.Name},
 	} {
 		if got := header[c.name]; got != "" && got != c.want {
 			return "its header " + c.name + " is " + strconv.Quote(got) + ", its body says " + strconv.Quote(c.want)
@@ -275,7 +271,7 @@ func (s *schema) isWritten(m *Message, e *envelope, v *verdict) bool {
 // formOf returns the form of a message whose event is e. A message without bridge-state and
 // eiffel-version, which old versions wrote, has the version of the configuration.
 func (s *schema) formOf(m *Message, e *envelope) event.Form {
-	f := event.Form{Format: m.format(), Version: s.plain.Version, Former: e.former}
+	f := event.Form{Format: m.format(), Version: s.plain.Version}
 	if (m.Header[sink.HeaderVersion] != "" || m.Header[sink.HeaderState] != "") && string(e.version) != f.Version {
 		if _, ok := event.ParseVersion(string(e.version)); ok {
 			f.Version = string(e.version)

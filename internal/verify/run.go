@@ -76,6 +76,7 @@ type Shard struct {
 type run struct {
 	Options
 	fold     *fold
+	streams  []*stream
 	tables   []*table
 	entities []*entities
 	page     source.Page
@@ -119,17 +120,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // prepare learns the columns of the tables, without which events cannot be judged.
 func (r *run) prepare(ctx context.Context) error {
-	of := make(map[string]*table)
+	of := make(map[string]*stream)
 	for _, o := range r.Options.Shards {
-		s := r.newTable(o)
-		if first := of[o.Stream]; first != nil {
-			s.tally, s.deliveries, s.head = first.tally, first.deliveries, first.head
-		} else {
-			s.tally, s.head = newTally(r.Examples), new(newest)
-			s.deliveries = &deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)}
-			of[o.Stream] = s
+		if of[o.Stream] == nil {
+			of[o.Stream] = &stream{
+				report: Stream{Stream: o.Stream, Kind: o.Kind}, tally: newTally(r.Examples),
+				deliveries: deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)},
+			}
+			r.streams = append(r.streams, of[o.Stream])
 		}
-		r.tables = append(r.tables, s)
+		of[o.Stream].report.Shards++
+		r.tables = append(r.tables, r.newTable(o, of[o.Stream]))
 	}
 	if err := r.each(func(t *table) error {
 		r.Progress(Step{What: "looking at " + t.Name})
@@ -233,21 +234,9 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	report := &Report{
 		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
 		OtherDomains: r.fold.finish(partitions), Unfit: r.unfit,
-		Foreign: Finding{Fault: foreign, Examples: []Example{}}, Partitions: partitions,
+		Foreign: r.fold.foreign, Partitions: partitions,
 	}
-	if found := r.fold.foreign.found[foreign]; found != nil {
-		report.Foreign.Count, report.Foreign.Examples = found.Count, found.Examples
-	}
-	streams, heads := make(map[string]*Stream), make(map[*Stream]*table)
-	var order []*Stream
 	for _, t := range r.tables {
-		to := streams[t.Stream]
-		if to == nil {
-			to = &Stream{Stream: t.Stream, Kind: t.Kind}
-			streams[t.Stream], heads[to], order = to, t, append(order, to)
-			t.deliveries.finish(t.tally)
-			t.head.finish()
-		}
 		t.finish()
 		if t.facts != nil {
 			r.fold.homes.finish(t.facts.strays)
@@ -256,26 +245,24 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 				return nil, fmt.Errorf("stream %s: %w", t.Stream, err)
 			}
 			t.finishFacts(next)
-			to.Live += uint64(len(t.byRow))
+			t.report.Live += uint64(len(t.byRow))
 		}
-		to.Shards++
-		to.Rows += t.rows
-		to.Events += t.events
-		to.Repeats += t.repeats
-		to.Tombstones += t.tombstones
-		to.Rejected += t.rejectedRows
-		to.Behind += t.behind
 	}
 	for _, l := range r.entities {
 		l.finish(partitions)
 		r.fold.homes.finish(l.strays)
-		streams[l.tables[0].Stream].Live += l.countLive()
+		l.tables[0].report.Live += l.countLive()
 	}
 	report.Good = report.Foreign.Count == 0 && len(r.unfit) == 0
-	for _, s := range order {
-		heads[s].tally.report(s)
-		report.Streams = append(report.Streams, *s)
-		report.Good = report.Good && len(s.Faults) == 0
+	for _, s := range r.streams {
+		if r.isUnfit(s.report.Stream) {
+			continue
+		}
+		s.deliveries.finish(&s.tally)
+		s.head.finish()
+		s.fill(&s.report)
+		report.Streams = append(report.Streams, s.report)
+		report.Good = report.Good && len(s.report.Faults) == 0
 	}
 	return report, r.complete(ctx, report, partitions)
 }
@@ -302,12 +289,15 @@ func (r *run) complete(ctx context.Context, report *Report, partitions []Partiti
 				return context.Cause(ctx)
 			}
 			var v envelope
-			if err != nil || v.read(m, r.fold.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]) != nil {
+			if err != nil {
 				// It has expired since: the example is poorer for it.
 				continue
 			}
-			e.Event = string(v.id)
-			if s := r.fold.owners[identity(v.uri, v.database, v.table)]; s != nil && e.Key == "" {
+			s := r.fold.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]
+			if s == nil || v.read(m, s.Kind) != nil {
+				continue
+			}
+			if e.Event = string(v.id); e.Key == "" {
 				judged := s.prove(m, &v, &stamp{})
 				e.Key = string(judged.key)
 			}

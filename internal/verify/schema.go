@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
@@ -20,8 +19,6 @@ import (
 // schema turns rows of a table into events, and events into rows.
 type schema struct {
 	Shard
-	// domain is that of the events.
-	domain string
 	// columns, and what follows from them, are set by bind. columnOf finds the column of a member,
 	// as its name is now or would be by default.
 	columns  *source.Columns
@@ -30,8 +27,6 @@ type schema struct {
 	// members by column.
 	live, dead []int
 	names      []string
-	// uri, database and table are in every event of the table.
-	uri, database, table string
 	// operations are those that a type of events may have. plain is the form in which rows are
 	// encoded that are compared by their members.
 	operations map[string][]event.Op
@@ -59,9 +54,9 @@ func (b *body) of(column int) []byte {
 	return nil
 }
 
-func newSchema(o Shard, domain string) schema {
+func newSchema(o Shard) schema {
 	o.Zone = cmp.Or(o.Zone, time.UTC)
-	s := schema{Shard: o, domain: domain, operations: make(map[string][]event.Op), plain: event.Form{Format: event.FormatRow, Version: o.Encoder.Version()}}
+	s := schema{Shard: o, operations: make(map[string][]event.Op), plain: event.Form{Format: event.FormatRow, Version: o.Encoder.Version()}}
 	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
 		if kind := o.Encoder.Type(op); kind != "" {
 			s.operations[kind] = append(s.operations[kind], op)
@@ -104,18 +99,7 @@ func (s *schema) bind(columns *source.Columns) error {
 	for _, m := range s.Encoder.Members(true) {
 		s.dead = append(s.dead, m.Column)
 	}
-	// An empty row shows what all events of the shard have in common.
-	s.Encoder.As(event.Form{Format: event.FormatEiffel, Version: s.plain.Version})
-	defer s.Encoder.As(s.plain)
-	_, ev, err := s.Encoder.Append(nil, event.Row{Row: source.Row{ID: 1, Values: make([][]byte, len(columns.List))}, Read: epoch})
-	if err != nil {
-		return fmt.Errorf("encode an empty row: %w", err)
-	}
-	var e envelope
-	if err := e.readDocument(ev.Body, s.Stream, true); err != nil {
-		return fmt.Errorf("read an event of an empty row: %w", err)
-	}
-	s.uri, s.database, s.table = string(e.uri), string(e.database), string(e.table)
+	s.Encoder.As(s.plain)
 	return nil
 }
 

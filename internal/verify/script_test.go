@@ -100,7 +100,7 @@ func (p *player) write(name, rest string) bool {
 		w.options.Shard, w.options.Table = rest, rest
 		w.encoder = w.newEncoder()
 	case "stamped":
-		p.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
+		p.stamp, p.counts = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}, true
 	case "stamp":
 		p.change(&p.stamp, words)
 	case "tombstone":
@@ -147,11 +147,8 @@ func (p *player) tamper(name, rest string) bool {
 			m.Key = nil
 			p.setState(i, func(s *sink.State) { s.Key = key })
 		}
-	case "refuse": // I ROW, or with "stamped" behind it
-		before := (*all)[i].Header[sink.HeaderState]
-		if p.refuse(int(i), p.number(words[1])); len(words) == 3 {
-			(*all)[i].Header[sink.HeaderState] = before
-		}
+	case "refuse": // I ROW
+		p.refuse(int(i), p.number(words[1]))
 	case "copy":
 		if rest == "all" {
 			for i := range *all {
@@ -318,11 +315,11 @@ func withColumns(t *testing.T, kind event.Kind, columns ...source.Column) *world
 	return w
 }
 
-// stamped is a world whose messages have stamps of epoch 0x1f.
+// stamped is a world whose messages are of epoch 0x1f, and counted.
 func stamped(t *testing.T, kind event.Kind) *world {
 	t.Helper()
 	w := newWorld(t, kind)
-	w.stamp = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}
+	w.stamp, w.counts = sink.State{Epoch: 0x1f, Seq: 1, Hash: 7}, true
 	return w
 }
 
@@ -346,18 +343,14 @@ func (w *world) refuse(i int, row uint64) {
 		Stream: "things", Shard: "thing", RowID: row, Key: m.Key, Value: m.Value, ID: m.Header[sink.HeaderID], Type: m.Header[sink.HeaderType],
 	}}, "dead", 4096)
 	w.bus.messages[i] = &verify.Message{Value: dead.Value, Header: headers(&dead)}
+	w.bus.messages[i].Header[sink.HeaderState] = m.Header[sink.HeaderState]
 }
 
 // tombstone sends the tombstone of the last message.
 func (w *world) tombstone() {
 	last := w.copyOf(len(w.bus.messages) - 1)
 	last.Value = nil
-	if w.stamp.Epoch != 0 {
-		last.Header[sink.HeaderState] = string(sink.AppendState(nil, &w.stamp))
-		w.stamp.Seq++
-		w.stamp.Acked++
-	}
-	w.bus.messages = append(w.bus.messages, last)
+	w.add(last, w.stamp)
 }
 
 // copyOf returns a copy of a message.

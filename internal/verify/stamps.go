@@ -11,9 +11,11 @@ import (
 	"example.org/bridge/sink"
 )
 
+var errStateless = errors.New("it has no header " + sink.HeaderState + " with an epoch")
+
 // stamp is what the header bridge-state says of one message.
 type stamp struct {
-	// epoch is 0 where the message has none, as those of older versions.
+	// epoch is 0 where the header cannot be read.
 	epoch, seq uint64
 	// state is all that the header says.
 	state sink.State
@@ -71,20 +73,17 @@ func (a attempt) before(b attempt) bool {
 // read takes in the state of a message of the shard that its headers name. A header that cannot be
 // read is a finding. That of a dead letter is the state of the event that it stands for.
 func (l *stamps) read(s *table, m *Message) stamp {
-	if m.Header[sink.HeaderState] == "" {
-		return stamp{}
-	}
 	state, err := sink.ParseState(m.Header[sink.HeaderState])
+	if m.Header[sink.HeaderState] == "" || err == nil && state.Epoch == 0 {
+		err = errStateless
+	}
 	if err != nil {
-		code, row := altered, uint64(0)
+		code := altered
 		if errors.Is(err, sink.ErrNewerForm) {
 			code = newerForm
 		}
-		row, _ = strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
-		s.tally.add(code, 1, Example{Shard: s.Name, Row: row, At: m.At, What: err.Error(), partition: m.Partition})
-		return stamp{}
-	}
-	if state.Epoch == 0 {
+		row, _ := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
+		s.add(code, 1, Example{Shard: s.Name, Row: row, At: m.At, What: err.Error(), partition: m.Partition})
 		return stamp{}
 	}
 	s.stamped++
@@ -94,7 +93,7 @@ func (l *stamps) read(s *table, m *Message) stamp {
 	}
 	s.moved = s.moved || state.Since != 0
 	if at := (order{state.Epoch, state.Seq}); s.head.shard == nil || s.head.compare(at) < 0 {
-		*s.head = newest{order: at, shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
+		s.head = newest{order: at, shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
 	}
 	if l.full {
 		return this
@@ -153,15 +152,17 @@ func (l *stamps) finish(partitions []Partition, shards []*table) {
 			gap := &Lost{Epoch: strconv.FormatUint(id.epoch, 16), Term: id.term, First: first, Last: last}
 			e := Example{Shard: s.Name, Lost: gap, What: gap.what(t.due), partition: -1}
 			if removes {
-				s.tally.add(removed, last-first+1, e)
+				s.add(removed, last-first+1, e)
 			} else {
-				s.tally.addPast(lost, last-first+1, e, id.before(s.last) && s.isWhole())
+				s.addPast(lost, last-first+1, e, id.before(s.last) && s.isWhole())
 			}
 		})
 	}
 	if l.full {
-		for _, s := range shards {
-			s.tally.add(uncounted, s.stamped)
+		for i, s := range shards {
+			if !slices.ContainsFunc(shards[:i], func(t *table) bool { return t.stream == s.stream }) {
+				s.add(uncounted, s.stamped)
+			}
 		}
 	}
 }
@@ -187,7 +188,7 @@ type newest struct {
 // finish compares it with the configuration.
 func (n *newest) finish() {
 	if n.shard != nil && n.shard.Hash != 0 && n.hash != n.shard.Hash {
-		n.shard.tally.add(otherKey, 1, Example{
+		n.shard.add(otherKey, 1, Example{
 			Shard: n.shard.Name, At: n.at, partition: n.partition, Stamp: n.text(),
 			What: fmt.Sprintf("the newest message of the stream has the hash %x, the configuration %x", n.hash, n.shard.Hash),
 		})
@@ -225,7 +226,7 @@ const mostRows = 1 << 16
 // had is a fault, unless the event is one already. resent says that a person may have asked for it.
 func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, repeat, resent bool) {
 	if repeat {
-		s.repeats++
+		s.report.Repeats++
 	}
 	if this.epoch == 0 {
 		return
@@ -243,10 +244,10 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 	switch {
 	case !repeat && v.proof != refuted && v.proof != doubted:
 		x.What = "another event has its stamp"
-		s.tally.add(altered, 1, x)
+		s.add(altered, 1, x)
 	case !repeat:
 	case resent && code == again:
-		s.tally.add(again, 1, x)
+		s.add(again, 1, x)
 	default:
 		id := repeatID{this.epoch, code}
 		found := d.repeats[id]
@@ -254,7 +255,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 			found = &repeatedRows{rows: make(map[rowID]uint64)}
 			d.repeats[id] = found
 		}
-		found.add(s.tally.most, 1, x)
+		found.add(s.most, 1, x)
 		row := rowID{s, e.row}
 		if _, known := found.rows[row]; known || d.once[this.epoch] && len(found.rows) < mostRows {
 			found.rows[row]++

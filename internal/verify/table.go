@@ -28,18 +28,16 @@ const (
 // table is a shard with what the bus says of it.
 type table struct {
 	schema
-	run        *run
-	tally      *tally
-	deliveries *deliveries
-	// head is the newest message of the stream.
-	head *newest
+	run *run
+	*stream
 
 	// entities are those of a capability shard, which is table number number there, facts the
 	// events of a release shard.
 	*entities
 	number uint16
 	*facts
-	counters
+	// rows counts those that were read, unproven the events whose meta.id proves nothing.
+	rows, unproven uint64
 	// tails holds the first row that the tail published in each partition, newest the highest of
 	// all.
 	tails  map[int]uint64
@@ -62,13 +60,19 @@ type table struct {
 	suspects []suspect
 }
 
-// counters count what a table has; stamped are the events with a stamp, unproven those whose
-// meta.id proves nothing.
-type counters struct{ events, repeats, stamped, unproven, rows, tombstones, behind, rejectedRows uint64 }
+// stream is what the tables of a stream share.
+type stream struct {
+	report Stream
+	tally
+	deliveries deliveries
+	// head is the newest message, stamped counts those with a stamp.
+	head    newest
+	stamped uint64
+}
 
-func (r *run) newTable(o Shard) *table {
+func (r *run) newTable(o Shard, of *stream) *table {
 	s := &table{
-		schema: newSchema(o, r.Domain), run: r,
+		schema: newSchema(o), run: r, stream: of,
 		tails: make(map[int]uint64), rejected: make(map[uint64]bool), refused: make(map[[16]byte]bool),
 		doubts: make(map[doubt]*Finding), unknownMembers: make(map[uint64]*unknownMembers), usual: make(map[int]bool),
 	}
@@ -171,6 +175,7 @@ func (t *table) scan(ctx context.Context) error {
 			return err
 		}
 		for _, row := range page.Rows {
+			t.report.Rows++
 			if t.rows++; t.rows == 1 {
 				t.firstRow = row.ID
 			}
@@ -192,7 +197,7 @@ func (t *table) accept(l *comparison) bool {
 		return false
 	}
 	if l.reason != "" {
-		t.tally.add(l.reason, 1, t.rowExample(l))
+		t.add(l.reason, 1, t.rowExample(l))
 	}
 	return true
 }
@@ -224,7 +229,7 @@ func (t *table) recheck(ctx context.Context, last bool) error {
 		return err
 	}
 	for _, s := range t.suspects {
-		t.tally.add(young, 1, Example{Shard: t.Name, Row: s.row, What: "it came while the check ran", partition: -1})
+		t.add(young, 1, Example{Shard: t.Name, Row: s.row, What: "it came while the check ran", partition: -1})
 	}
 	t.suspects = nil
 	return nil
@@ -338,7 +343,7 @@ func (t *table) concludeDuplicate(w *duplicate) {
 	n.flags |= reported
 	e := t.rowExample(&w.comparison)
 	e.What = fmt.Sprintf("the table %s has its key, too, in row %d", w.other.Name, w.otherRow)
-	t.tally.add(twoRows, 1, e)
+	t.add(twoRows, 1, e)
 	if w.fault != "" && !w.fits {
 		w.what += "; no table with its key has what the last event says"
 		t.conclude(&w.comparison)
@@ -359,14 +364,14 @@ func (t *table) conclude(l *comparison) {
 	e := t.rowExample(l)
 	switch {
 	case l.moved:
-		t.tally.add(changing, 1, e)
+		t.add(changing, 1, e)
 	case !isOld:
-		t.tally.add(young, 1, e)
+		t.add(young, 1, e)
 	case l.fault == missing:
 		t.missing(e)
 	default:
 		t.hint(&e)
-		t.tally.add(l.fault, 1, e)
+		t.add(l.fault, 1, e)
 	}
 }
 
@@ -374,25 +379,25 @@ func (t *table) conclude(l *comparison) {
 func (t *table) missing(e Example) {
 	partitions := t.run.Bus.Partitions()
 	if from, why := t.expectedFrom(partitions); e.Row < from {
-		t.tally.add(why, 1, e)
+		t.add(why, 1, e)
 		return
 	}
 	t.hint(&e)
 	if t.facts != nil && slices.ContainsFunc(partitions, func(p Partition) bool { return p.Thinned && t.uses(p) }) {
-		t.tally.add(thinned, 1, e)
+		t.add(thinned, 1, e)
 		return
 	}
 	if e.Row > t.newest {
-		t.behind++
+		t.report.Behind++
 	}
-	t.tally.add(missing, 1, e)
+	t.add(missing, 1, e)
 }
 
 // hint says where an event may be that the bus lacks.
 func (t *table) hint(e *Example) {
 	if t.rejected[e.Row] {
 		e.What += "; the bus refused an event of the row, which is a dead letter"
-		t.rejectedRows++
+		t.report.Rejected++
 	}
 }
 
@@ -426,17 +431,14 @@ func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 	l.extra = slices.DeleteFunc(l.extra, func(i uint32) bool {
 		n := l.get(i)
 		t := l.tables[n.shard]
-		e := Example{Shard: t.Name, Row: n.row, At: n.at, What: "it has no row", partition: int(n.partition)}
+		e := Example{Shard: t.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", partition: int(n.partition)}
 		switch {
 		case n.flags&(seen|dead) != 0:
 		case !last:
 			return false
-		case n.flags&split != 0:
-			t.tally.add(splitUp, 1, e)
 		default:
-			e.What = "the last event says that it lives, but it has no row"
 			t.hint(&e)
-			t.tally.add(extra, 1, e)
+			t.add(extra, 1, e)
 		}
 		return true
 	})
