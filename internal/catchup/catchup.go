@@ -17,29 +17,29 @@ import (
 // Feed is what a stream does with its messages. Its methods are called from several goroutines, for
 // several TPs side by side.
 type Feed interface {
-	// Apply applies messages of one registration, in their order, and calls commit once with what
-	// they change, under the stream's lock: commit adds the offsets. Messages and their keys are
-	// valid until it returns. The change names the entities of those that are late, or has a
-	// reconcile be due: the offset passes them at once (rule 7). It must not wait for an owner: an
-	// owner that waits in Resolve calls it. It returns an error of commit, which does not wait for
-	// the disk: it is called again after store.ErrOutage. Any other error stops the stream.
-	Apply(ctx context.Context, messages []Message, commit func(*store.Batch) error) error
+	// Apply applies messages of one registration, in their order, and commits what they change with
+	// cover. Messages and their keys are valid until it returns. The change names the entities of
+	// those that are late, or has a reconcile be due: the offset passes them at once (rule 7). It
+	// must not wait for an owner: an owner that waits in Resolve calls it. It does not wait for the
+	// disk, and is called again after store.ErrOutage. Any other error stops the stream.
+	Apply(ctx context.Context, messages []Message, cover Cover) error
 	// Ready says that the stream has caught up: the entities that the store names are nominated,
 	// and those that Apply names from now on. An error is that of the store.
 	Ready(ctx context.Context) error
-	// ForgetDecided calls commit to have the store forget the names of entities that were decided,
-	// and to have a reconcile be due for those that were not nominated. It is called about once a
-	// second, and again after store.ErrOutage.
-	ForgetDecided(ctx context.Context, commit func(*store.Batch) error) error
-	// Reconcile calls commit once with ReconcileDue set for all shards of the stream: a reconcile
-	// follows at once (rules 7 and 21).
-	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
+	// ForgetDecided has the store forget the names of entities that were decided, and a reconcile
+	// be due for those that were not nominated. It is called about once a second, and again after
+	// store.ErrOutage.
+	ForgetDecided(ctx context.Context) error
+	// Reconcile commits b with cover and with ReconcileDue set for all shards of the stream: a
+	// reconcile follows at once (rules 7 and 21). It is called again after store.ErrOutage.
+	Reconcile(ctx context.Context, b *store.Batch, cover Cover) error
 	// Follow says that all that the bus held was applied, and that what follows is published by
 	// another process while this one waits: ids that are missing from now on stay polled, also
 	// where the store was empty (rule 15).
-	Follow()
-	// Restore calls commit once with b, which replaces the progress of shards that do not run.
-	Restore(b *store.Batch, commit func(*store.Batch) error) error
+	Follow(ctx context.Context) error
+	// Restore commits b, which replaces the progress of shards that do not run. It is called again
+	// after store.ErrOutage.
+	Restore(ctx context.Context, b *store.Batch) error
 }
 
 // Stream is a stream that catches up.
@@ -134,8 +134,8 @@ func (o *Options) setDefaults() {
 // CatchUp reads from the bus what the store lacks: at the start, behind a publish of unknown
 // outcome, and in the background.
 //
-// Locks are acquired in this order: topicPartition.reading, a worker's slot, then those of the
-// Feed, of the Committer and of stream and CatchUp, which are held for moments.
+// It acquires in this order: topicPartition.reading, a worker's slot, the Committer. The locks of
+// stream, registrar and CatchUp are held for moments.
 type CatchUp struct {
 	opts      Options
 	committer *Committer

@@ -28,12 +28,15 @@ var errStore = errors.New("write to the store")
 // What is applied is visible at once and durable later: Sync makes it so, for what must not be
 // lost. Nobody waits for the disk but in Apply, which blocks while the store has too much to write.
 // It is safe for concurrent use.
+//
+// One change of the process is made at a time: the one that has acquired the committer computes it
+// by what the store has, commits it, and installs in memory what follows. Where the write fails
+// nothing is installed. No other lock is held meanwhile but for moments, to read or change memory.
 type Committer struct {
 	store store.Store
 	disk  disk
-	// applying is held by the one that applies a batch, so that coverage and store change in the
-	// same order. It is acquired before mu, and by a channel, so that a wait can be cancelled.
-	applying chan struct{}
+	// token is held from computing a change to installing it. A wait for it can be cancelled.
+	token chan struct{}
 	// durable says that the store was made durable once.
 	durable atomic.Bool
 
@@ -52,7 +55,24 @@ type Committer struct {
 // NewCommitter returns the committer of a store that holds image. Nobody else may apply batches
 // while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
-	return &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), tps: newRegistry(image.Registrations)}
+	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1)}
+	c.tps.load(image.Registrations)
+	return c
+}
+
+// Acquire waits until nobody else makes a change, and keeps others from it until release is called.
+func (c *Committer) Acquire(ctx context.Context) (release func(), err error) {
+	return backoff.Acquire(ctx, c.token)
+}
+
+// TryAcquire is Acquire for one who would have to wait: then release is nil.
+func (c *Committer) TryAcquire() (release func()) {
+	select {
+	case c.token <- struct{}{}:
+		return func() { <-c.token }
+	default:
+		return nil
+	}
 }
 
 // Sending notes the seqs first to first+n-1 before their messages are handed to the sink. A reader
@@ -93,20 +113,6 @@ func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
 	return outcomeUnknown
 }
 
-// Acknowledged applies b with the offsets of a batch that was acknowledged as a whole, and ends
-// that its seqs are in flight. An error says that nothing was applied. One that wraps
-// store.ErrOutage leaves the seqs in flight: call it again later, without a lock that others wait
-// for meanwhile, or call Unknown. Of any other the outcome counts as unknown: the caller drops its
-// claims and calls Resolve before its next batch. It wraps ErrReadBack where the bus told no
-// offset, or one where another message lies (rule 2). first is 0 for a batch without messages.
-func (c *Committer) Acknowledged(ctx context.Context, first uint64, acked []Span, b *store.Batch) error {
-	err := c.commit(ctx, b, first, acked, nil)
-	if err != nil && !errors.Is(err, store.ErrOutage) {
-		c.Unknown(first)
-	}
-	return err
-}
-
 // Unknown ends that the seqs from first on are in flight: what is on the bus of them is to be read.
 func (c *Committer) Unknown(first uint64) {
 	c.mu.Lock()
@@ -116,8 +122,18 @@ func (c *Committer) Unknown(first uint64) {
 }
 
 // Apply applies b. It is visible at once.
-func (c *Committer) Apply(ctx context.Context, b *store.Batch) error {
-	return c.disk.retry(ctx, func() error { return c.cover(ctx, b) })
+func (c *Committer) Apply(ctx context.Context, b *store.Batch) error { return c.apply(ctx, b, Cover{}) }
+
+// apply applies b with what it covers, again and again while the disk takes no writes.
+func (c *Committer) apply(ctx context.Context, b *store.Batch, cover Cover) error {
+	return c.disk.retry(ctx, func() error {
+		release, err := c.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return c.Commit(ctx, b, cover)
+	})
 }
 
 // Sync applies b and returns when it is durable, with all that was applied before.
@@ -138,7 +154,7 @@ func (c *Committer) Saved() bool { return c.durable.Load() }
 // Still calls do while no batch is applied: all that it reads of the store is of one image, but for
 // entities that are forgotten.
 func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error {
-	release, err := backoff.Acquire(ctx, c.applying)
+	release, err := c.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,12 +178,8 @@ func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
 }
 
 // InForce returns the number that is in force for the TP of a registration: an entry that names
-// another one is to be Renewed (rule 21). It is 0 where tp is not registered.
-func (c *Committer) InForce(tp uint32) uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tps.current(tp)
-}
+// another one is to be Renewed (rule 21). It is 0 where tp is not registered. It takes no lock.
+func (c *Committer) InForce(tp uint32) uint32 { return c.tps.current(tp) }
 
 // Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
 // or was made again and is not registered again yet.
@@ -180,7 +192,7 @@ func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
 func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tps.byNumber[c.tps.inForce[streamTP{stream, tp.Name}]]
+	t := c.tps.of(stream, tp.Name)
 	switch {
 	case t == nil:
 		return 0, false
@@ -194,8 +206,8 @@ func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another
 func (c *Committer) Late(stream string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, n := range c.tps.inForce {
-		if key.stream == stream && c.tps.byNumber[n].Late {
+	for _, t := range c.tps.byNumber {
+		if t.Stream == stream && !t.Retired && t.Late {
 			return true
 		}
 	}
@@ -206,7 +218,7 @@ func (c *Committer) Late(stream string) bool {
 func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.tps.byNumber[c.tps.inForce[streamTP{stream, tp}]]; t != nil {
+	if t := c.tps.of(stream, tp); t != nil {
 		return t.clone()
 	}
 	return nil
@@ -217,9 +229,9 @@ func (c *Committer) of(stream string) map[string]store.Registration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make(map[string]store.Registration)
-	for key, n := range c.tps.inForce {
-		if key.stream == stream {
-			list[key.tp] = c.tps.byNumber[n].Registration
+	for _, t := range c.tps.byNumber {
+		if t.Stream == stream && !t.Retired {
+			list[t.TP] = t.Registration
 		}
 	}
 	return list
@@ -257,11 +269,6 @@ func (c *Committer) next() uint32 {
 	defer c.mu.Unlock()
 	c.tps.last++
 	return c.tps.last
-}
-
-// cover applies b and covers what was read. It returns an outage of the disk.
-func (c *Committer) cover(ctx context.Context, b *store.Batch, read ...Span) error {
-	return c.commit(ctx, b, 0, nil, read)
 }
 
 // wake lets everybody look again who waits for a change. c.mu is held.
@@ -351,7 +358,7 @@ func (c *Committer) pause(ctx context.Context, d time.Duration) error {
 func (c *Committer) interval() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.tps.inForce) == 0 {
+	if len(c.tps.byTP) == 0 {
 		return syncUnread
 	}
 	return syncEvery

@@ -150,8 +150,8 @@ func (t *covered) free(r Range) bool {
 // that meets such a message stops before it, because its acknowledgement covers it. A message of
 // our epoch that is not in flight is read like any other.
 //
-// The zero value is empty. It has no lock: it is changed under the lock that Coverage is called
-// under. A batch is added before it is handed over, and removed after Coverage has its outcome.
+// The zero value is empty. It has no lock: it belongs to the Committer. A batch is added before it
+// is handed over, and removed after Coverage has its outcome.
 type InFlight struct {
 	// batches are ranges of seqs, one for each batch; few.
 	batches []seqs

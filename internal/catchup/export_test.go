@@ -32,7 +32,17 @@ func (c *Coverage) Holes() (holes []Hole) {
 
 // Covered applies b with the offsets that it was read from.
 func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Batch) error {
-	return c.cover(ctx, b, Span{TP: tp, Range: r, high: r.Last})
+	return c.apply(ctx, b, Cover{read: []Span{{TP: tp, Range: r, high: r.Last}}})
+}
+
+// Acknowledged applies b with the offsets of a batch that was acknowledged.
+func (c *Committer) Acknowledged(ctx context.Context, first uint64, acked []Span, b *store.Batch) error {
+	release, err := c.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return c.Commit(ctx, b, Cover{First: first, Acked: acked})
 }
 
 // Idle reports whether nothing is in flight.

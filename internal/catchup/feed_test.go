@@ -73,7 +73,17 @@ func (f *toy) changes(ctx context.Context, messages []catchup.Message) (*store.B
 	return &store.Batch{Views: []store.ViewChange{view}}, nil
 }
 
-func (f *toy) Apply(ctx context.Context, messages []catchup.Message, commit func(*store.Batch) error) error {
+// commit commits b as a feed does.
+func (f *toy) commit(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
+	release, err := f.committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f.committer.Commit(ctx, merged(b), cover)
+}
+
+func (f *toy) Apply(ctx context.Context, messages []catchup.Message, cover catchup.Cover) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.panics {
@@ -93,7 +103,7 @@ func (f *toy) Apply(ctx context.Context, messages []catchup.Message, commit func
 			b.Shards = append(b.Shards, f.part(named[key], []byte(key)))
 		}
 	}
-	if err := commit(merged(b)); err != nil {
+	if err := f.commit(ctx, b, cover); err != nil {
 		return err
 	}
 	f.named = named
@@ -139,7 +149,7 @@ func (f *toy) Ready(ctx context.Context) error {
 	return nil
 }
 
-func (f *toy) ForgetDecided(_ context.Context, commit func(*store.Batch) error) error {
+func (f *toy) ForgetDecided(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b, named := &store.Batch{}, maps.Clone(f.named)
@@ -152,27 +162,32 @@ func (f *toy) ForgetDecided(_ context.Context, commit func(*store.Batch) error) 
 	if len(b.Shards) == 0 {
 		return nil
 	}
-	if err := commit(merged(b)); err != nil {
+	if err := f.commit(ctx, b, catchup.Cover{}); err != nil {
 		return err
 	}
 	f.named = named
 	return nil
 }
 
-func (f *toy) Follow() {
+func (f *toy) Follow(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.followed++
+	return nil
 }
 
-func (f *toy) Restore(b *store.Batch, commit func(*store.Batch) error) error { return commit(b) }
+func (f *toy) Restore(ctx context.Context, b *store.Batch) error {
+	return f.commit(ctx, b, catchup.Cover{})
+}
 
-func (f *toy) Reconcile(_ context.Context, commit func(*store.Batch) error) error {
+func (f *toy) Reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := commit(&store.Batch{Shards: []store.ShardChange{{
+	whole := *b
+	whole.Shards = append(whole.Shards, store.ShardChange{
 		Key: store.Key{Stream: f.name, Shard: "a"}, Progress: &store.Progress{ReconcileDue: true, Saved: published},
-	}}}); err != nil {
+	})
+	if err := f.commit(ctx, &whole, cover); err != nil {
 		return err
 	}
 	f.due = true

@@ -354,19 +354,11 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 			p.Last = p.high
 		}
 	}
-	commits := 0
-	commit := func(b *store.Batch) error {
-		commits++
-		return r.c.committer.cover(ctx, b, p)
-	}
-	err := r.c.committer.disk.retry(ctx, func() error {
-		if commits = 0; len(f.messages) == 0 {
-			return commit(&store.Batch{})
-		}
-		return f.feedTo(ctx, commit)
-	})
-	if err == nil && commits != 1 {
-		err = fmt.Errorf("catch up stream %s: its feed has committed %d times", f.Name, commits)
+	var err error
+	if cover := (Cover{read: []Span{p}}); len(f.messages) == 0 {
+		err = r.c.committer.apply(ctx, &store.Batch{}, cover)
+	} else {
+		err = r.c.committer.disk.retry(ctx, func() error { return f.feedTo(ctx, cover) })
 	}
 	if err != nil {
 		return err
@@ -379,9 +371,9 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 }
 
 // feedTo hands the messages to the feed.
-func (f *feed) feedTo(ctx context.Context, commit func(*store.Batch) error) error {
+func (f *feed) feedTo(ctx context.Context, cover Cover) error {
 	// A panic about a message of one stream stops no other.
-	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, commit) }); err != nil {
+	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, cover) }); err != nil {
 		return fmt.Errorf("catch up stream %s: %w", f.Name, err)
 	}
 	return nil

@@ -87,14 +87,15 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 	if len(b.Registrations)+len(passed) == 0 {
 		return nil
 	}
-	commit := func(more *store.Batch) error {
-		more.Registrations = append(more.Registrations, b.Registrations...)
-		return g.committer.cover(ctx, more, passed...)
-	}
 	if renewed {
-		return g.committer.reconcile(ctx, s, commit)
+		return s.reconcile(ctx, g.committer, b, Cover{read: passed})
 	}
-	return g.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
+	return g.committer.apply(ctx, b, Cover{read: passed})
+}
+
+// reconcile commits b with what it covers, and has a reconcile of the stream follow.
+func (s *stream) reconcile(ctx context.Context, c *Committer, b *store.Batch, cover Cover) error {
+	return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
 }
 
 // registration returns a new registration of a TP, from its beginning.
@@ -175,9 +176,7 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
 		b.Registrations = append(b.Registrations, g.registration(s, f))
 	}
 	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
-	return g.committer.disk.retry(ctx, func() error {
-		return s.Feed.Restore(b, func(b *store.Batch) error { return g.committer.cover(ctx, b) })
-	})
+	return g.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
 // Copy is an older copy of what a store had of a stream, but for its view (decision 23). The zero
@@ -220,11 +219,7 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 		b.Registrations[i].Number = c.committer.next()
 	}
 	c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
-	return c.committer.disk.retry(ctx, func() error {
-		return s.Feed.Restore(b, func(b *store.Batch) error {
-			return c.committer.cover(ctx, b)
-		})
-	})
+	return c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
 // Lacking returns what a store that holds image lacks of a copy of a stream. Registrations have no

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
@@ -118,8 +117,7 @@ func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
 	if !s.isReady() || s.failure() != nil {
 		return nil
 	}
-	commit := func(b *store.Batch) error { return c.committer.cover(ctx, b) }
-	if err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx, commit) }); err != nil {
+	if err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }); err != nil {
 		return c.ended(ctx, s, err)
 	}
 	return nil

@@ -199,10 +199,7 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 	if err != nil {
 		return err
 	}
-	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
-		b.Registrations = append(b.Registrations, again...)
-		return c.committer.cover(ctx, b)
-	})
+	return s.reconcile(ctx, c.committer, &store.Batch{Registrations: again}, Cover{})
 }
 
 // eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
@@ -237,7 +234,7 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 	if err != nil {
 		return err
 	}
-	return c.committer.disk.retry(ctx, func() error { return c.committer.cover(ctx, &store.Batch{}, passed...) })
+	return c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }
 
 // holesBelow returns what is not covered of what was read.
@@ -314,7 +311,9 @@ type follower struct {
 // left to read when another process has ended.
 func (c *follower) run(ctx context.Context) error {
 	s := c.s
-	s.Feed.Follow()
+	if err := s.Feed.Follow(ctx); err != nil {
+		return err
+	}
 	defer s.setFollowed(time.Time{})
 	ticker := time.NewTicker(c.opts.FollowEvery)
 	defer ticker.Stop()
@@ -331,7 +330,7 @@ func (c *follower) run(ctx context.Context) error {
 			}
 			// A message of a process before the last one may have come when that one had decided
 			// its entity, and before this one met the epoch by which it is late (rule 7).
-			return c.committer.reconcile(ctx, s, func(b *store.Batch) error { return c.committer.cover(ctx, b) })
+			return s.reconcile(ctx, c.committer, &store.Batch{}, Cover{})
 		case <-ticker.C:
 			err = c.rounds(ctx, s, false)
 		}

@@ -2,13 +2,23 @@ package catchup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/client/backoff"
 )
+
+// Cover is what a change covers of the bus: where a batch lies that was acknowledged as a whole, or
+// what was read.
+type Cover struct {
+	// First is the first seq of the batch, 0 where it has no messages.
+	First uint64
+	Acked []Span
+	read  []Span
+}
 
 // trial is a change of coverage that is made once the store has taken the batch with it. Until then
 // the coverage of c stays as it is.
@@ -17,17 +27,22 @@ type trial struct {
 	tps []*covered
 }
 
-// commit applies b together with the registrations that are different by what was acknowledged and
-// read. first is the first seq of the batch that was acknowledged, 0 for none. It returns an outage
-// of the disk.
-func (c *Committer) commit(ctx context.Context, b *store.Batch, first uint64, acked, read []Span) error {
-	release, err := backoff.Acquire(ctx, c.applying)
-	if err != nil {
-		return err
+// Commit applies b with what it covers: the caller has acquired c. An error says that nothing was
+// applied. One that wraps store.ErrOutage leaves a batch in flight: the caller releases c and tries
+// again later, or calls Unknown. Of any other error the outcome counts as unknown: the caller drops
+// its claims and calls Resolve before its next batch. It wraps ErrReadBack where the bus told no
+// offset, or one where another message lies (rule 2).
+func (c *Committer) Commit(ctx context.Context, b *store.Batch, cover Cover) error {
+	err := c.commit(ctx, b, cover)
+	if err != nil && !errors.Is(err, store.ErrOutage) {
+		c.Unknown(cover.First)
 	}
-	defer release()
+	return err
+}
+
+func (c *Committer) commit(ctx context.Context, b *store.Batch, cover Cover) error {
 	t := trial{c: c}
-	registrations, err := t.make(acked, read)
+	registrations, err := t.make(cover)
 	if err != nil {
 		return err
 	}
@@ -38,14 +53,8 @@ func (c *Committer) commit(ctx context.Context, b *store.Batch, first uint64, ac
 			return fmt.Errorf("%w: %w", errStore, err)
 		}
 	}
-	t.install(b, first)
+	t.install(b, cover.First)
 	return nil
-}
-
-// reconcile has a reconcile of a stream follow. commit does not wait for the disk: the feed holds
-// locks meanwhile that shards need.
-func (c *Committer) reconcile(ctx context.Context, s *stream, commit func(*store.Batch) error) error {
-	return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, commit) })
 }
 
 func empty(b *store.Batch) bool {
@@ -53,17 +62,17 @@ func empty(b *store.Batch) bool {
 }
 
 // make returns the registrations that are different by what was acknowledged and read.
-func (t *trial) make(acked, read []Span) (changed []store.Registration, err error) {
+func (t *trial) make(cover Cover) (changed []store.Registration, err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
-	for i := range acked {
-		if err := t.check(&acked[i]); err != nil {
+	for i := range cover.Acked {
+		if err := t.check(&cover.Acked[i]); err != nil {
 			return nil, err
 		}
-		t.acknowledge(&acked[i])
+		t.acknowledge(&cover.Acked[i])
 	}
-	for i := range read {
-		t.read(&read[i])
+	for i := range cover.read {
+		t.read(&cover.read[i])
 	}
 	for _, now := range t.tps {
 		if now.Registration != t.c.tps.byNumber[now.Number].Registration {
@@ -89,9 +98,7 @@ func (t *trial) install(b *store.Batch, first uint64) {
 	for _, stream := range b.Forget {
 		c.tps.forget(stream)
 	}
-	for _, r := range b.Registrations {
-		c.tps.put(r)
-	}
+	c.tps.put(b.Registrations)
 	c.epoch = max(c.epoch, b.Epoch)
 	c.flight.Remove(first)
 	c.wake()
@@ -168,20 +175,24 @@ func (t *trial) read(s *Span) {
 type registry struct {
 	// byNumber has retired ones, too.
 	byNumber map[uint32]*covered
-	// inForce has the number that is in force for a stream and a TP, byTP those of all streams.
-	inForce map[streamTP]uint32
-	byTP    map[string][]uint32
-	last    uint32
+	// lines has the number that is in force for a stream and a TP, 0 for none; byTP those of all
+	// streams.
+	lines map[streamTP]*line
+	byTP  map[string][]uint32
+	last  uint32
+	// known has the lines of numbers, for current.
+	known atomic.Pointer[[]*line]
 }
 
-type streamTP struct{ stream, tp string }
+type (
+	streamTP struct{ stream, tp string }
+	line     struct{ inForce atomic.Uint32 }
+)
 
-func newRegistry(list []store.Registration) registry {
-	g := registry{byNumber: make(map[uint32]*covered), inForce: make(map[streamTP]uint32), byTP: make(map[string][]uint32)}
-	for _, r := range list {
-		g.put(r)
-	}
-	return g
+func (g *registry) load(list []store.Registration) {
+	g.byNumber, g.lines, g.byTP = make(map[uint32]*covered), make(map[streamTP]*line), make(map[string][]uint32)
+	g.known.Store(new([]*line))
+	g.put(list)
 }
 
 // get returns the coverage of a registration that is in force, nil for another number.
@@ -192,43 +203,73 @@ func (g *registry) get(n uint32) *covered {
 	return nil
 }
 
-// put adds or replaces the registration with the number of r, whose coverage begins as the store
-// has it.
-func (g *registry) put(r store.Registration) {
-	key := streamTP{r.Stream, r.TP}
-	g.byNumber[r.Number], g.last = &covered{Registration: r}, max(g.last, r.Number)
-	others := slices.DeleteFunc(g.byTP[r.TP], func(n uint32) bool { return n == r.Number })
-	switch {
-	case !r.Retired:
-		g.inForce[key] = r.Number
-		others = append(others, r.Number)
-	case g.inForce[key] == r.Number:
-		delete(g.inForce, key)
+// of returns the coverage of a stream's TP, nil for none.
+func (g *registry) of(stream, tp string) *covered {
+	if l := g.lines[streamTP{stream, tp}]; l != nil {
+		return g.get(l.inForce.Load())
 	}
-	g.byTP[r.TP] = others
+	return nil
+}
+
+// put adds or replaces registrations, whose coverage begins as the store has it.
+func (g *registry) put(list []store.Registration) {
+	if len(list) == 0 {
+		return
+	}
+	for _, r := range list {
+		g.last = max(g.last, r.Number)
+	}
+	known := make([]*line, g.last+1)
+	copy(known, *g.known.Load())
+	for _, r := range list {
+		l := g.lines[streamTP{r.Stream, r.TP}]
+		if l == nil {
+			l = new(line)
+			g.lines[streamTP{r.Stream, r.TP}] = l
+		}
+		known[r.Number], g.byNumber[r.Number] = l, &covered{Registration: r}
+		g.leave(r.TP, r.Number)
+		if r.Retired {
+			l.inForce.CompareAndSwap(r.Number, 0)
+		} else {
+			l.inForce.Store(r.Number)
+			g.byTP[r.TP] = append(g.byTP[r.TP], r.Number)
+		}
+	}
+	g.known.Store(&known)
+}
+
+// leave removes a number from those that are in force for a TP.
+func (g *registry) leave(tp string, number uint32) {
+	others := slices.DeleteFunc(g.byTP[tp], func(n uint32) bool { return n == number })
+	if g.byTP[tp] = others; len(others) == 0 {
+		delete(g.byTP, tp)
+	}
 }
 
 // forget drops the registrations of a stream.
 func (g *registry) forget(stream string) {
 	for n, t := range g.byNumber {
-		if r := t.Registration; r.Stream == stream {
-			r.Retired = true
-			g.put(r)
+		if t.Stream == stream {
+			g.leave(t.TP, n)
 			delete(g.byNumber, n)
+		}
+	}
+	for key, l := range g.lines {
+		if key.stream == stream {
+			l.inForce.Store(0)
+			delete(g.lines, key)
 		}
 	}
 }
 
-// current returns the number in force where n was registered, 0 where n is not known.
+// current returns the number in force where n was registered, 0 where n is not known. It may be
+// called beside all others.
 func (g *registry) current(n uint32) uint32 {
-	t := g.byNumber[n]
-	switch {
-	case t == nil:
-		return 0
-	case !t.Retired:
-		return n
+	if list := *g.known.Load(); int(n) < len(list) && list[n] != nil {
+		return list[n].inForce.Load()
 	}
-	return g.inForce[streamTP{t.Stream, t.TP}]
+	return 0
 }
 
 // highest returns the highest epoch that was met in any TP.

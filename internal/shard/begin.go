@@ -279,7 +279,7 @@ func (s *snapshot) record(ctx context.Context, p *page, left source.Range) error
 		Read: progress.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
 	}
 	err = s.entities.retrier.writeStore(ctx, owning, func() error {
-		return s.opts.Feed.apply(ctx, nil, read, func(whole *store.Batch) error { return s.opts.Committer.Acknowledged(ctx, 0, nil, whole) })
+		return s.opts.Feed.apply(ctx, nil, read, catchup.Cover{})
 	})
 	if err != nil {
 		s.opts.View.Release(b.claims)

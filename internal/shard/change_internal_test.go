@@ -48,8 +48,8 @@ func facts(shard string, row uint64) []catchup.Message {
 }
 
 // acknowledged takes in a batch.
-func (f *lateFeed) acknowledged(r *Read, commit func(*store.Batch) error) error {
-	return f.Feed.apply(f.t.Context(), nil, r, commit)
+func (f *lateFeed) acknowledged(r *Read) error {
+	return f.apply(f.t.Context(), nil, r, catchup.Cover{})
 }
 
 func crash(*store.Batch) error { panic("a defect") }
@@ -58,20 +58,22 @@ func crash(*store.Batch) error { panic("a defect") }
 // commit until the stream stops. The store keeps a position with all ids that are missing below.
 func TestAPanicHasCommittedNothing(t *testing.T) {
 	for name, dies := range map[string]func(f *lateFeed) error{
-		"of a batch": func(f *lateFeed) error { return f.acknowledged(through("a", 200, 150), crash) },
-		"of facts":   func(f *lateFeed) error { return f.Apply(t.Context(), facts("a", 50), crash) },
+		"of a batch": func(f *lateFeed) error { return f.acknowledged(through("a", 200, 150)) },
+		"of facts":   func(f *lateFeed) error { return f.read(facts("a", 50)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newLateFeed(t, memory.New(), 0)
 			f.runs("a")
-			if err := f.acknowledged(through("a", 100, 50), f.apply); err != nil {
+			if err := f.acknowledged(through("a", 100, 50)); err != nil {
 				t.Fatal(err)
 			}
+			f.fault = crash
 			if err := panics.Guard(func() error { return dies(f) }); !panics.Is(err) {
 				t.Fatal(err)
 			}
+			f.fault = nil
 			f.Feed.dropped.Store(true)
-			if err := f.ForgetDecided(t.Context(), f.apply); err != nil {
+			if err := f.ForgetDecided(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			again := newLateFeed(t, f.kept, 0)
@@ -91,7 +93,7 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 	f.runs("a")
 	f.runs("b")
 	parts := map[int]bool{}
-	full := func(b *store.Batch) error {
+	f.fault = func(b *store.Batch) error {
 		n := 0
 		for i := range b.Shards {
 			n += len(b.Shards[i].Parts)
@@ -102,10 +104,10 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 	r := through("a", 200, 50)
 	read := append(facts("b", 7), facts("a", 50)...)
 	for range 100 {
-		if err := f.acknowledged(r, full); !errors.Is(err, store.ErrOutage) {
+		if err := f.acknowledged(r); !errors.Is(err, store.ErrOutage) {
 			t.Fatal(err)
 		}
-		if err := f.Apply(t.Context(), read, full); !errors.Is(err, store.ErrOutage) {
+		if err := f.read(read); !errors.Is(err, store.ErrOutage) {
 			t.Fatal(err)
 		}
 	}
@@ -115,10 +117,11 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 	if n := reflect.ValueOf(f.state("b").progress).Elem().FieldByName("noted").Len(); n > 0 {
 		t.Errorf("%d rows are noted and not taken in", n)
 	}
-	if err := f.acknowledged(r, f.apply); err != nil {
+	f.fault = nil
+	if err := f.acknowledged(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Apply(t.Context(), read, f.apply); err != nil {
+	if err := f.read(read); err != nil {
 		t.Fatal(err)
 	}
 	again := newLateFeed(t, f.kept, 0)
@@ -157,20 +160,20 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	for r.Through = 0; r.Through < 3_000_000; r.Through += 3 {
 		r.Passed = append(r.Passed, r.Through+3)
 	}
-	if err := f.acknowledged(r, f.apply); err != nil {
+	if err := f.acknowledged(r); err != nil {
 		t.Fatal(err)
 	}
 	kept.faults = 1
-	if err := f.Apply(t.Context(), facts("a", 50), f.apply); !errors.Is(err, store.ErrOutage) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, store.ErrOutage) {
 		t.Fatalf("the error is %v", err)
 	}
-	if err := f.Apply(t.Context(), facts("a", 50), f.apply); err != nil || kept.faults > 0 {
+	if err := f.read(facts("a", 50)); err != nil || kept.faults > 0 {
 		t.Fatal(err, kept.faults)
 	}
-	if err := f.acknowledged(through("b", 100), f.apply); err != nil {
+	if err := f.acknowledged(through("b", 100)); err != nil {
 		t.Error(err)
 	}
-	if err := f.acknowledged(through("a", 1), f.apply); err != nil {
+	if err := f.acknowledged(through("a", 1)); err != nil {
 		t.Error(err)
 	}
 	g := gaps{opts: &Options{}, state: f.state("a")}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +20,8 @@ import (
 
 // Feed takes in the facts of one stream: messages of ours that are on the bus, which catch-up has
 // read or the bus has acknowledged. They change its view, and the progress of its shards. It is
-// safe for concurrent use.
-//
-// Its lock comes before those of a shardState, of the view and of the committer. Every change of
-// the progress is committed under it: so no commit takes back what another one has changed.
+// safe for concurrent use: each method acquires the committer, which guards what the feed knows, so
+// no change takes back what another one has changed.
 type Feed struct {
 	opts FeedOptions
 	// shards are the states of the shards of the configuration.
@@ -33,7 +30,6 @@ type Feed struct {
 	// dropped says that entities were not nominated, and that the store does not know it.
 	dropped atomic.Bool
 
-	mu sync.Mutex
 	// states has those of other shards, too, of which the bus has messages.
 	states map[string]*shardState
 	late   lateEntities
@@ -102,7 +98,7 @@ func NewFeed(o FeedOptions) *Feed {
 }
 
 // state returns that of a shard. One that is no more in the configuration has one, too: what was
-// published of its table is known if it comes back. f.mu is held.
+// published of its table is known if it comes back. The caller has acquired the committer.
 func (f *Feed) state(name string) *shardState {
 	s := f.states[name]
 	if s == nil {
@@ -119,6 +115,8 @@ type change struct {
 	// read is nil for what was read of the bus. touched are the states of the shards that change.
 	read    *Read
 	touched map[string]*shardState
+	// wished says that a reconcile of all shards is due.
+	wished bool
 }
 
 func (f *Feed) newChange(read *Read) *change {
@@ -126,17 +124,27 @@ func (f *Feed) newChange(read *Read) *change {
 }
 
 // Apply implements catchup.Feed.
-func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit func(*store.Batch) error) error {
-	return f.apply(ctx, messages, nil, commit)
+func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, cover catchup.Cover) error {
+	return f.apply(ctx, messages, nil, cover)
 }
 
 // apply takes in facts: what was read of the bus, or, with a Read, the messages of a batch that the
-// bus has acknowledged. It calls commit once with all that changes. An error says that nothing was
-// committed, and nothing has changed. After store.ErrOutage the same call is made again, or the
-// attempt of the shard ends; after another one of a batch the attempt ends.
-func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, commit func(*store.Batch) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// bus has acknowledged. It commits all that changes, with what it covers of the bus. An error says
+// that nothing was committed, and nothing has changed. After store.ErrOutage the same call is made
+// again, or the attempt of the shard ends; after another one of a batch the attempt ends.
+func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, cover catchup.Cover) error {
+	var found *view.Prepared
+	if read == nil && f.opts.View != nil {
+		var err error
+		if found, err = f.opts.View.PrepareFacts(ctx, facts); err != nil {
+			return err
+		}
+	}
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	c := f.newChange(read)
 	for i := range facts {
 		if _, err := c.touch(ctx, facts[i].Shard); err != nil {
@@ -145,7 +153,6 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	}
 	var claims *view.Claims
 	var named map[lateEntity]*lateName
-	var err error
 	if read == nil {
 		named, err = f.name(ctx, c, facts)
 	} else {
@@ -166,13 +173,13 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	}
 	f.late.change(c.Batch, f.opts.Stream, named)
 	if f.opts.View == nil || read != nil && claims == nil {
-		err = c.commit(commit)
+		err = c.commit(ctx, cover)
 	} else {
-		err = f.opts.View.Apply(ctx, facts, claims, func(changes []store.Change) error {
+		err = f.opts.View.Apply(ctx, facts, found, claims, func(changes []store.Change) error {
 			if len(changes) > 0 {
 				c.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
 			}
-			return c.commit(commit)
+			return c.commit(ctx, cover)
 		})
 	}
 	if err != nil || read != nil {
@@ -247,20 +254,24 @@ func unread(err error) error {
 
 // commit writes the change, and installs it. Where that fails, or nobody comes here, what was
 // computed is dropped: the progress of the shards is opened again before their next change.
-func (c *change) commit(commit func(*store.Batch) error) error {
-	err := commit(c.Batch)
-	if err == nil {
-		for name, s := range c.touched {
-			if s.stale = false; c.read != nil && name == c.read.Shard {
-				s.granted.Store(max(s.granted.Load(), c.read.Compared))
-			}
-			s.saved()
-		}
+func (c *change) commit(ctx context.Context, cover catchup.Cover) error {
+	if err := c.feed.opts.Committer.Commit(ctx, c.Batch, cover); err != nil {
+		return err
 	}
-	return err
+	for name, s := range c.touched {
+		if s.stale = false; c.read != nil && name == c.read.Shard {
+			s.granted.Store(max(s.granted.Load(), c.read.Compared))
+		}
+		if c.wished {
+			// Not before it is known what is to be read again first (rule 21).
+			s.wishes.Add(1)
+		}
+		s.saved()
+	}
+	return nil
 }
 
-// nominate has the owner of an entity decide about it. f.mu is held.
+// nominate has the owner of an entity decide about it.
 func (f *Feed) nominate(e lateEntity) {
 	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
 	if one := f.late.named[e]; one != nil {
@@ -268,8 +279,7 @@ func (f *Feed) nominate(e lateEntity) {
 	}
 }
 
-// loadLate has what the store names of late messages be known before anything is added to it. f.mu
-// is held.
+// loadLate has what the store names of late messages be known before anything is added to it.
 func (f *Feed) loadLate(ctx context.Context) error {
 	if f.opts.Movers == nil || f.late.named != nil {
 		return nil
@@ -284,8 +294,11 @@ func (f *Feed) Ready(ctx context.Context) error {
 	if f.opts.Movers == nil {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := f.loadLate(ctx); err != nil {
 		return err
 	}
@@ -298,14 +311,15 @@ func (f *Feed) Ready(ctx context.Context) error {
 
 // ForgetDecided implements catchup.Feed. What was nominated and dropped, since too many wait, is
 // forgotten for the reconcile that is due then.
-func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) error) error {
-	if !f.mu.TryLock() {
+func (f *Feed) ForgetDecided(ctx context.Context) error {
+	release := f.opts.Committer.TryAcquire()
+	if release == nil {
 		// A commit may wait for the disk: the next call will do.
 		return nil
 	}
-	defer f.mu.Unlock()
+	defer release()
 	if f.dropped.Swap(false) {
-		if err := f.reconcile(ctx, commit); err != nil {
+		if err := f.reconcile(ctx, &store.Batch{}, catchup.Cover{}); err != nil {
 			f.dropped.Store(true)
 			return err
 		}
@@ -315,7 +329,7 @@ func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) erro
 		return nil
 	}
 	f.late.change(b, f.opts.Stream, decided)
-	if err := commit(b); err != nil {
+	if err := f.opts.Committer.Commit(ctx, b, catchup.Cover{}); err != nil {
 		return err
 	}
 	f.late.remove(decided)
@@ -323,22 +337,26 @@ func (f *Feed) ForgetDecided(ctx context.Context, commit func(*store.Batch) erro
 }
 
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
-func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.reconcile(ctx, commit)
+func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f.reconcile(ctx, b, cover)
 }
 
-// reconcile has a reconcile of all shards be due. f.mu is held.
-func (f *Feed) reconcile(ctx context.Context, commit func(*store.Batch) error) error {
+// reconcile commits b, and has a reconcile of all shards be due.
+func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
 	c := f.newChange(nil)
+	c.Registrations = b.Registrations
 	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
 		return err
 	}
-	return c.commit(commit)
+	return c.commit(ctx, cover)
 }
 
-// open opens the progress of a shard, unless it is what the store has. f.mu is held.
+// open opens the progress of a shard, unless it is what the store has.
 func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if s.progress != nil && !s.stale {
 		return nil
@@ -370,9 +388,10 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 
 // wishAll has a reconcile of all shards be due.
 func (c *change) wishAll(ctx context.Context) error {
-	for name, s := range c.feed.states {
-		s.wishes.Add(1)
-		if _, err := c.touch(ctx, name); err != nil {
+	c.wished = true
+	for name := range c.feed.states {
+		s, err := c.touch(ctx, name)
+		if err != nil {
 			return err
 		}
 		s.setReconcileDue(true)
@@ -381,33 +400,43 @@ func (c *change) wishAll(ctx context.Context) error {
 }
 
 // Follow implements catchup.Feed.
-func (f *Feed) Follow() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Feed) Follow(ctx context.Context) error {
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	f.follows = true
 	for _, s := range f.states {
 		if s.progress != nil {
 			s.progress.Follow()
 		}
 	}
+	return nil
 }
 
 // Restore implements catchup.Feed. What was opened of the shards is opened again from the store.
 // No shard of the stream runs.
-func (f *Feed) Restore(b *store.Batch, commit func(*store.Batch) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	for _, s := range f.states {
 		s.stale = true
 	}
-	return commit(b)
+	return f.opts.Committer.Commit(ctx, b, catchup.Cover{})
 }
 
 // begin opens the progress of a shard that begins to run, until end, and the list of rows published
 // last.
 func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, rows int) (*shardState, *published.Log, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	s := f.state(name)
 	former := s.options
 	s.options, s.stale, s.unread = options, true, false
@@ -433,8 +462,7 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 
 // end says that a shard does not run any more.
 func (f *Feed) end(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.acquire()()
 	s := f.state(name)
 	s.running, s.progress = false, nil
 }
@@ -442,8 +470,11 @@ func (f *Feed) end(name string) {
 // update commits what do changes of the progress of a shard that runs, before its first batch.
 // After store.ErrOutage it may be called again.
 func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progress) (store.ShardChange, error)) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	c := f.newChange(nil)
 	s, err := c.touch(ctx, name)
 	if err != nil {
@@ -454,7 +485,7 @@ func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progre
 		return err
 	}
 	c.Shards = append(c.Shards, one)
-	return c.commit(func(b *store.Batch) error { return f.opts.Committer.Acknowledged(ctx, 0, nil, b) })
+	return c.commit(ctx, catchup.Cover{})
 }
 
 // loadPublishedRows returns the rows of a shard that were published last, as the store has them.
@@ -473,8 +504,7 @@ func (f *Feed) loadPublishedRows(ctx context.Context, name string, rows int) (*p
 // were read from. A shard that begins takes them in where the store has no list of rows published
 // last.
 func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Origin) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.acquire()()
 	s := f.state(name)
 	s.newest, s.origin = rows, origin
 }
@@ -483,14 +513,14 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 // the last wish. It waits for nobody.
 func (f *Feed) due(name string) (wish uint64, due bool) {
 	s := f.shards[name]
-	if !s.isDue() {
-		return s.wishes.Load(), false
-	}
-	// It may be due because of registrations that are being committed: until then nobody knows that
-	// something is to be read again.
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return s.wishes.Load(), s.isDue()
+}
+
+// acquire acquires the committer for a moment.
+func (f *Feed) acquire() (release func()) {
+	// Without a context nothing ends the wait.
+	release, _ = f.opts.Committer.Acquire(context.Background())
+	return release
 }
 
 // overflowed has a reconcile of all shards follow: an entity was not nominated, since too many

@@ -13,8 +13,7 @@ import (
 const maxLate = 1000
 
 // lateEntities are the entities of late messages whose owners have not decided yet, as the store
-// names them: an offset that has passed a late message is in one batch with the name. The lock of
-// the Feed guards them.
+// names them: an offset that has passed a late message is in one batch with the name.
 type lateEntities struct {
 	// named is nil before the store was read.
 	named map[lateEntity]*lateName

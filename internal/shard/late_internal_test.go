@@ -16,11 +16,27 @@ import (
 	"example.org/bridge/sink"
 )
 
-// lateFeed is the feed of a stream with one table, and the store that it writes.
+// lateFeed is the feed of a stream with one table, and the store that it writes: that takes nothing
+// for which fault returns an error.
 type lateFeed struct {
 	*Feed
-	t    *testing.T
-	kept store.Store
+	t     *testing.T
+	kept  store.Store
+	fault func(*store.Batch) error
+}
+
+type lateStore struct {
+	store.Store
+	f *lateFeed
+}
+
+func (s lateStore) Apply(ctx context.Context, b *store.Batch) error {
+	if s.f.fault != nil {
+		if err := s.f.fault(b); err != nil {
+			return err
+		}
+	}
+	return s.Store.Apply(ctx, b)
 }
 
 // newLateFeed returns a feed of a process that has started on a store. Bound is how many entities
@@ -34,16 +50,22 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 		},
 		Publish: func(context.Context, string, []view.Move) error { return nil },
 	})
-	f := &lateFeed{t: t, kept: kept, Feed: NewFeed(FeedOptions{
+	f := &lateFeed{t: t, kept: kept}
+	f.Feed = NewFeed(FeedOptions{
 		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
-		Committer: catchup.NewCommitter(kept, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
-	})}
+		Committer: catchup.NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
+	})
 	// Else a reconcile is due because the store was empty.
-	f.Follow()
+	if err := f.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 
-func (f *lateFeed) apply(b *store.Batch) error { return f.kept.Apply(f.t.Context(), b) }
+// read has messages be read.
+func (f *lateFeed) read(messages []catchup.Message) error {
+	return f.Apply(f.t.Context(), messages, catchup.Cover{})
+}
 
 // late applies late messages of a shard, of the entities from a number to below another one.
 func (f *lateFeed) late(shard string, from, to int) {
@@ -55,7 +77,7 @@ func (f *lateFeed) late(shard string, from, to int) {
 			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
 		})
 	}
-	if err := f.Apply(f.t.Context(), messages, f.apply); err != nil {
+	if err := f.read(messages); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -88,7 +110,7 @@ func (f *lateFeed) decide() {
 			f.t.Fatal(err)
 		}
 	}
-	if err := f.ForgetDecided(f.t.Context(), f.apply); err != nil {
+	if err := f.ForgetDecided(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -111,12 +133,14 @@ func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.ForgetDecided(t.Context(), func(*store.Batch) error { return full }); !errors.Is(err, full) {
+	f.fault = func(*store.Batch) error { return full }
+	if err := f.ForgetDecided(t.Context()); !errors.Is(err, full) {
 		t.Error(err)
 	}
 	again := newLateFeed(t, kept, 0)
 	again.ready()
 	again.want(6, false)
+	f.fault = nil
 	f.decide()
 	again = newLateFeed(t, kept, 0)
 	again.ready()

@@ -198,11 +198,9 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	if b.schema != nil {
 		b.brings.Parts = append(b.brings.Parts, schemaPart(b))
 	}
-	facts := r.factsOf(b, sent)
+	facts, cover := r.factsOf(b, sent), catchup.Cover{First: first, Acked: r.spans(b, sent)}
 	err := r.retrier.writeStore(ctx, publishing, func() error {
-		return r.opts.Feed.apply(ctx, facts, &b.brings, func(whole *store.Batch) error {
-			return r.opts.Committer.Acknowledged(ctx, first, r.spans(b, sent), whole)
-		})
+		return r.opts.Feed.apply(ctx, facts, &b.brings, cover)
 	})
 	r.opts.Metrics.saved(r.opts.Stream, began)
 	if err != nil {

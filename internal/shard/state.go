@@ -24,8 +24,8 @@ type shardState struct {
 	// stale says that the progress is not what the store has: it is opened again before the next
 	// change. Until then the owner goes on with what it says: all of that is true of the bus.
 	stale bool
-	// progress is nil while it is not open. mu guards it and what it holds: it comes behind the
-	// lock of the Feed, and nothing is waited for under it but a read of the store.
+	// progress is nil while it is not open. mu guards it and what it holds: nothing is waited for
+	// under it but a read of the store.
 	mu       sync.Mutex
 	progress *progress.Progress
 	// unread says that the owner has met a part that could not be read: what it has decided by the

@@ -8,7 +8,7 @@ import (
 	"example.org/bridge/internal/catchup"
 )
 
-// commits is what one commit changes.
+// commits is what one commit changes. Who applies facts has it: there is one at a time.
 type commits struct {
 	records []*record
 	changes []store.Change
@@ -16,41 +16,63 @@ type commits struct {
 	names []byte
 }
 
-// Apply applies facts by rule 6: what was read of the bus, or, where c is not nil, the messages of
-// a batch that the bus has acknowledged; with that its claims end. Those of one TP are in their
-// order. commit is called once, under the view's lock, with what changes. If it fails nothing has
-// changed, and Apply may be called again. An entry that is claimed changes in the claim, too.
-func (v *View) Apply(ctx context.Context, facts []catchup.Message, c *Claims, commit func([]store.Change) error) error {
-	l := lookups.Get().(*lookup)
-	defer lookups.Put(l)
+// PrepareFacts looks up what Apply needs of facts. Others may be applied meanwhile: Apply looks up
+// again what they change.
+func (v *View) PrepareFacts(ctx context.Context, facts []catchup.Message) (*Prepared, error) {
+	p := prepared.Get().(*Prepared)
+	p.name(v, facts)
+	if err := p.run(ctx, v); err != nil {
+		prepared.Put(p)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (l *lookup) name(v *View, facts []catchup.Message) {
 	l.begin(len(facts))
 	for i := range facts {
 		l.add(v, facts[i].Shard, facts[i].Row, facts[i].Key)
 	}
-	if c == nil {
+}
+
+// Apply applies facts by rule 6, those of one TP in their order: what was read of the bus, for
+// which p was prepared, or, where c is not nil, the messages of a batch that the bus has
+// acknowledged. With that its claims end. One call is made at a time. commit is called once with
+// what changes, while others may decide as before; then that is installed. If it fails nothing has
+// changed, and Apply may be called again. An entry that is claimed changes in the claim, too.
+func (v *View) Apply(ctx context.Context, facts []catchup.Message, p *Prepared, c *Claims, commit func([]store.Change) error) error {
+	if p == nil {
+		p = prepared.Get().(*Prepared)
 		// What is claimed has its entry in memory.
-		if err := l.run(ctx, v); err != nil {
-			return err
-		}
+		p.name(v, facts)
 	}
-	v.lock()
-	defer v.mu.Unlock()
+	defer prepared.Put(p)
 	if c == nil {
-		if err := l.repeat(ctx, v); err != nil {
+		if err := p.repeat(ctx, v); err != nil {
 			return err
 		}
 	}
-	v.commits.records = v.commits.records[:0]
-	var made []*record
+	changes := v.compute(facts, p, c)
+	err := commit(changes)
+	v.install(c, err == nil)
+	return err
+}
+
+// compute returns what facts, and a batch, change.
+func (v *View) compute(facts []catchup.Message, p *Prepared, c *Claims) []store.Change {
+	v.mu.Lock()
+	defer v.unlock()
+	k := &v.commits
+	k.records, k.changes, k.names = k.records[:0], k.changes[:0], k.names[:0]
 	for i := range facts {
-		r := v.records[string(l.key(i))]
+		r := v.records[string(p.key(i))]
 		if r == nil {
-			r = v.newRecord(l.key(i), l.entries[i])
-			made = append(made, r)
+			r = v.newRecord(p.key(i), p.entries[i])
 		}
 		if next, applied := v.apply(v.latest(r), &facts[i]); applied {
 			v.change(r, next)
 		}
+		v.free(r)
 	}
 	if c != nil {
 		for i := range c.items.n {
@@ -60,14 +82,32 @@ func (v *View) Apply(ctx context.Context, facts []catchup.Message, c *Claims, co
 			}
 		}
 	}
-	err := v.commit(commit)
-	for _, r := range made {
+	for _, r := range k.records {
+		from := len(k.names)
+		k.names = append(k.names, r.name...)
+		k.changes = append(k.changes, store.Change{Entity: k.names[from:len(k.names):len(k.names)], Entry: r.next})
+	}
+	return k.changes
+}
+
+// install has what was computed be in force, if the store has it.
+func (v *View) install(c *Claims, stored bool) {
+	v.mu.Lock()
+	defer v.unlock()
+	k := &v.commits
+	for i, r := range k.records {
+		if r.pending = false; stored {
+			r.base = r.next
+			v.count(v.hash(k.changes[i].Entity)).Add(1)
+		}
 		v.free(r)
 	}
-	if err == nil && c != nil {
+	if stored && c != nil {
 		v.end(c, true)
 	}
-	return err
+	if cap(k.names) > keepArena {
+		k.names = nil
+	}
 }
 
 // apply is rule 6.
@@ -80,7 +120,7 @@ func (v *View) latest(r *record) store.Entry {
 	if r.pending {
 		return r.next
 	}
-	return v.registrations.renewed(r.base)
+	return v.renewed(r.base)
 }
 
 // move returns e with what a claim without a message changes, unless a message has changed e
@@ -105,39 +145,17 @@ func (v *View) change(r *record, next store.Entry) {
 	}
 }
 
-// commit calls commit with the records that change, and counts them.
-func (v *View) commit(commit func([]store.Change) error) error {
-	k := &v.commits
-	k.changes, k.names = k.changes[:0], k.names[:0]
-	for _, r := range k.records {
-		from := len(k.names)
-		k.names = append(k.names, r.name...)
-		k.changes = append(k.changes, store.Change{Entity: k.names[from:len(k.names):len(k.names)], Entry: r.next})
-	}
-	err := commit(k.changes)
-	for i, r := range k.records {
-		if r.pending = false; err == nil {
-			r.base = r.next
-			v.count(v.hash(k.changes[i].Entity)).Add(1)
-		}
-	}
-	if cap(k.names) > keepArena {
-		k.names = nil
-	}
-	return err
-}
-
 // IsLast is the question of rule 23 about a message of an entity that a batch of the shard claims:
 // whether m, which the bus holds instead of it, is, applied by rule 6, the entity's last one. Else
 // the message is to be sent again under another id.
 func (v *View) IsLast(shard string, entity []byte, m *catchup.Message) bool {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	r := v.records[string(v.scope.append(nil, shard, entity))]
 	if r == nil {
 		return false
 	}
-	next, _ := v.apply(v.registrations.renewed(r.base), m)
+	next, _ := v.apply(v.renewed(r.base), m)
 	return next.At == m.At && !next.Disputed
 }
 

@@ -91,8 +91,8 @@ func (l *items) reset() {
 // Begin begins the claims of a batch of a shard. It panics where those of another one have not
 // ended.
 func (v *View) Begin(shard string) *Claims {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	var c *Claims
 	if n := len(v.freeClaims); n > 0 {
 		c, v.freeClaims = v.freeClaims[n-1], v.freeClaims[:n-1]
@@ -124,8 +124,8 @@ func (d *Decision) Publish(event [16]byte) {
 // claimed elsewhere or has changed since.
 func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
 	v := c.view
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if d.item != nil {
 		d.item.quiet = false
 		return true, nil
@@ -155,8 +155,8 @@ func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
 
 // Release ends the claims of a batch that was dropped, or whose outcome is unknown.
 func (v *View) Release(c *Claims) {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	v.end(c, false)
 }
 
@@ -226,12 +226,12 @@ func (c *Claims) recycle() {
 
 // free forgets a record that nothing needs any more.
 func (v *View) free(r *record) {
-	if r.top != nil || r.move > 0 || r.name == "" {
+	if r.top != nil || r.move > 0 || r.pending || r.name == "" {
 		return
 	}
 	delete(v.records, r.name)
-	if r.waited && v.movers != nil {
-		v.movers.free(r.name)
+	if r.waited {
+		v.told = append(v.told, told{name: r.name})
 	}
 	*r = record{}
 	if len(v.freeRecords) < 1<<12 {

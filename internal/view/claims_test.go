@@ -66,7 +66,7 @@ func TestClaims(t *testing.T) {
 		k, full := newDesk(t), errors.New("the disk is full")
 		c := k.begin("a")
 		k.decide(c, 7, stateA).Publish(eventA)
-		if err := k.Apply(t.Context(), k.facts(c), c, func([]store.Change) error { return full }); !errors.Is(err, full) || k.stored() != (store.Entry{}) {
+		if err := k.Apply(t.Context(), k.facts(c), nil, c, func([]store.Change) error { return full }); !errors.Is(err, full) || k.stored() != (store.Entry{}) {
 			t.Fatalf("%v, %+v", err, k.stored())
 		}
 		k.acknowledge(c)

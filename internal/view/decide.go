@@ -75,8 +75,8 @@ func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, d
 	if err != nil {
 		return dst, err
 	}
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if err := c.lookup.repeat(ctx, v); err != nil {
 		return dst, err
 	}
@@ -89,8 +89,8 @@ func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, d
 
 // Lookup appends to dst what the store has of entities of a shard: nothing that is in flight.
 func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
-	l := lookups.Get().(*lookup)
-	defer lookups.Put(l)
+	l := prepared.Get().(*Prepared)
+	defer prepared.Put(l)
 	l.begin(len(entities))
 	for _, entity := range entities {
 		l.add(v, shard, 0, entity)
@@ -98,10 +98,10 @@ func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst 
 	if err := l.run(ctx, v); err != nil {
 		return dst, err
 	}
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	for _, e := range l.entries {
-		dst = append(dst, v.registrations.renewed(e))
+		dst = append(dst, v.renewed(e))
 	}
 	return dst, nil
 }
@@ -116,8 +116,8 @@ func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []D
 	if err := c.lookup.run(ctx, v); err != nil {
 		return dst, err
 	}
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if err := c.lookup.repeat(ctx, v); err != nil {
 		return dst, err
 	}
@@ -136,7 +136,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	}
 	switch {
 	case r == nil:
-		d.Known = v.registrations.renewed(c.lookup.entries[i])
+		d.Known = v.renewed(c.lookup.entries[i])
 	case r.top != nil && r.shard == c.shard:
 		d.Known = r.top.entry
 		one := r.top
@@ -147,7 +147,7 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 			d.behind = one
 		}
 	default:
-		d.Known = v.registrations.renewed(r.base)
+		d.Known = v.renewed(r.base)
 	}
 	return r, r == nil || r.open(c)
 }

@@ -78,7 +78,7 @@ func (k *desk) absent(c *Claims) *Decision {
 
 func (k *desk) acknowledge(c *Claims) {
 	k.t.Helper()
-	if err := k.Apply(k.t.Context(), k.facts(c), c, k.commit); err != nil {
+	if err := k.Apply(k.t.Context(), k.facts(c), nil, c, k.commit); err != nil {
 		k.t.Fatal(err)
 	}
 }

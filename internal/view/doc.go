@@ -14,9 +14,9 @@
 //	c := v.Begin(shard)
 //	decisions, err = v.Decide(ctx, c, rows, nil, decisions[:0])
 //	decisions[i].Publish(event)              // for each that is news
-//	err = v.Apply(ctx, facts, c, commit)     // or v.Release(c)
+//	err = v.Apply(ctx, facts, nil, c, commit) // or v.Release(c)
 //
-// Facts that are read of the bus come in by Apply, too, without claims.
+// Facts that are read of the bus come in by PrepareFacts and Apply, without claims.
 //
 // A decision that is news, or that moves an entity to another row, claims the entity. The claim
 // holds the entry as it will be: a further row of the batch is decided behind it. Another shard
@@ -32,15 +32,15 @@
 // (Permit). That owner reads the row again first, so the order of its reads is still the order
 // on the bus (invariant 3). A reservation ends with the batch of that owner.
 //
-// # Order of locks
+// # Locks
 //
-// View.mu comes first. Under it are called, in this order of locks: commit, which takes the lock
-// of the committer and applies to the store; inForce, which may take the committer's; Movers.mu.
-// None of them calls the View back. Movers calls the View only without Movers.mu. Claims have no
-// lock: they belong to the owner of the shard until its batch is handed over, then to the
+// View.mu guards memory. Apply computes under it what facts change, has the store take that
+// without it, and installs it under it: what others decide meanwhile is decided as before. Movers
+// learns what it waits for once View.mu is free; it calls the View only without Movers.mu. Claims
+// have no lock: they belong to the owner of the shard until its batch is handed over, then to the
 // publisher. What the view itself writes in them is written under View.mu.
 //
-// Entries are looked up without the lock. Each change of the store is made under it and counted
-// by the hash of its entity; a decision looks up again, under the lock, the entities whose count
-// has changed since.
+// Entries are looked up without the lock. Each change of the store is counted, by the hash of its
+// entity, when it is installed; a decision looks up again, under the lock, the entities whose
+// count has changed since.
 package view

@@ -101,8 +101,8 @@ func NewMovers(v *View, opts MoversOptions) *Movers {
 		opts.Now = time.Now
 	}
 	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	v.movers = m
 	return m
 }
@@ -166,30 +166,26 @@ func (m *Movers) Twins() uint64 {
 	return m.twins
 }
 
-// free says that an entity which was claimed is free. Its caller holds the view's lock.
-func (m *Movers) free(name string) {
+// told says that an entity is free, or that its move has ended, and then whether the entity is to
+// be read again.
+func (m *Movers) told(t told) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if one := m.queue[name]; one != nil && one.state == isClaimed {
-		m.enqueue(one)
-	}
-}
-
-// done says that a move has ended, and whether the entity is to be read again. Its caller holds
-// the view's lock.
-func (m *Movers) done(name string, repeat, confirm bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	one := m.queue[name]
+	one := m.queue[t.name]
 	switch {
-	case one == nil || one.state != isMoving:
-	case repeat:
+	case one == nil:
+	case !t.moved:
+		if one.state == isClaimed {
+			m.enqueue(one)
+		}
+	case one.state != isMoving:
+	case t.repeat:
 		m.pause(one)
-	case one.repeat || confirm:
+	case one.repeat || t.confirm:
 		one.attempts = 0
 		m.pause(one)
 	default:
-		delete(m.queue, name)
+		delete(m.queue, t.name)
 		close(one.done)
 	}
 }
@@ -318,8 +314,8 @@ func (m *Movers) wait(list []*mover, held []reserved) {
 	if len(list) == len(held) {
 		return
 	}
-	m.view.lock()
-	defer m.view.mu.Unlock()
+	m.view.mu.Lock()
+	defer m.view.unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0

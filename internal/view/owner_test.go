@@ -131,10 +131,12 @@ func (o *toyOwner) acknowledge(ctx context.Context) {
 	for _, m := range b.messages {
 		facts = append(facts, m.Message)
 	}
-	if err := o.w.view.Apply(ctx, facts, b.claims, o.w.apply(ctx)); err != nil {
+	// It is not cancelled meanwhile.
+	o.deciding = true
+	if err := o.w.view.Apply(ctx, facts, nil, b.claims, o.w.apply(ctx)); err != nil {
 		o.w.fault("%v", err)
 	}
-	o.flying = nil
+	o.flying, o.deciding = nil, false
 	for _, m := range b.messages {
 		m.batch, m.covered = nil, true
 	}

@@ -20,9 +20,17 @@ func message(shard string, offset, seq uint64, digest, id [16]byte) catchup.Mess
 
 func (k *desk) read(messages ...catchup.Message) {
 	k.t.Helper()
-	if err := k.Apply(k.t.Context(), messages, nil, k.commit); err != nil {
+	if err := k.apply(messages, k.commit); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+func (k *desk) apply(messages []catchup.Message, commit func([]store.Change) error) error {
+	p, err := k.PrepareFacts(k.t.Context(), messages)
+	if err != nil {
+		return err
+	}
+	return k.Apply(k.t.Context(), messages, p, nil, commit)
 }
 
 func TestRead(t *testing.T) {
@@ -37,7 +45,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("a commit that fails changes nothing", func(t *testing.T) {
 		k, full := newDesk(t), errors.New("the disk is full")
-		err := k.Apply(t.Context(), []catchup.Message{message("a", 1, 1, stateA, eventA)}, nil, func([]store.Change) error { return full })
+		err := k.apply([]catchup.Message{message("a", 1, 1, stateA, eventA)}, func([]store.Change) error { return full })
 		if !errors.Is(err, full) || len(k.records) > 0 {
 			t.Fatal(err)
 		}
@@ -47,7 +55,7 @@ func TestRead(t *testing.T) {
 func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {
 	k := newDesk(t)
 	k.put(in("a", 7, store.Live, stateA))
-	k.registrations.inForce = func(tp uint32) uint32 { return max(tp, 5) }
+	k.inForce = func(tp uint32) uint32 { return max(tp, 5) }
 	if e := k.stored(); !e.Disputed || e.At != (store.At{TP: 5, Offset: store.BeforeFirst}) {
 		t.Fatalf("%+v", e)
 	}
@@ -65,7 +73,7 @@ func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {
 	}
 	confirms := message("a", 0, 21, stateA, eventB)
 	confirms.At.TP = 6
-	k.registrations.inForce = func(uint32) uint32 { return 6 }
+	k.inForce = func(uint32) uint32 { return 6 }
 	k.read(confirms)
 	if e := k.stored(); e.Disputed || e.At.TP != 6 {
 		t.Fatalf("the same stamp does not confirm: %+v", e)

@@ -30,8 +30,8 @@ type Move struct {
 // entity that is not decided about goes back to Movers when c ends.
 func (c *Claims) Permit(moves []Move) (given []Move) {
 	v := c.view
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	for i := range moves {
 		r := v.records[moves[i].name]
 		if r == nil || r.move != moves[i].number || r.permitted != nil {
@@ -55,8 +55,8 @@ type reserved struct {
 // reserve appends to dst those of list that nothing claims: until endMove, rows of them nominate.
 // Movers is told when the others are free.
 func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]reserved, error) {
-	l := lookups.Get().(*lookup)
-	defer lookups.Put(l)
+	l := prepared.Get().(*Prepared)
+	defer prepared.Put(l)
 	l.begin(len(list))
 	for _, m := range list {
 		l.asks = append(l.asks, store.Ask{Entity: []byte(m.name)})
@@ -64,8 +64,8 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 	if err := l.run(ctx, v); err != nil {
 		return dst, err
 	}
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if err := l.repeat(ctx, v); err != nil {
 		return dst, err
 	}
@@ -76,7 +76,7 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 			continue
 		}
 		v.numbers++
-		e := v.registrations.renewed(l.entries[i])
+		e := v.renewed(l.entries[i])
 		r = v.newRecord(l.key(i), l.entries[i])
 		r.move = v.numbers
 		dst = append(dst, reserved{m, e, v.numbers})
@@ -86,8 +86,8 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 
 // unreserve ends the reservation of a move. repeat says that the entity is to be read again.
 func (v *View) unreserve(name string, number uint64, repeat bool) {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if r := v.records[name]; r != nil && r.move == number && r.permitted == nil {
 		v.endMove(r, repeat, false)
 	}
@@ -99,15 +99,13 @@ func (v *View) endMove(r *record, repeat, confirm bool) {
 	name := r.name
 	r.move, r.permitted, r.decided, r.deletes, r.winner = 0, nil, false, false, version{}
 	v.free(r)
-	if v.movers != nil {
-		v.movers.done(name, repeat, confirm)
-	}
+	v.told = append(v.told, told{name: name, moved: true, repeat: repeat, confirm: confirm})
 }
 
 // handle remembers the rows of a key that lost against the winner.
 func (v *View) handle(one *reserved, found []Found, winner int) {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	entity := v.hash([]byte(one.name))
 	for i := range found {
 		if i != winner {
@@ -118,8 +116,8 @@ func (v *View) handle(one *reserved, found []Found, winner int) {
 
 // assign notes who publishes a move, of which row; nil for an absence.
 func (v *View) assign(move *Move, f *Found) {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if r := v.records[move.name]; r != nil && r.move == move.number {
 		r.shard, r.deletes = move.Shard, move.Absent
 		if f != nil {
@@ -131,8 +129,8 @@ func (v *View) assign(move *Move, f *Found) {
 // Stop releases all claims of a shard whose loops have ended, and gives the moves back that it
 // has.
 func (v *View) Stop(shard string) {
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	if c := v.begun[shard]; c != nil {
 		v.end(c, false)
 	}

@@ -18,6 +18,8 @@ type View struct {
 	stream string
 	store  store.Store
 	scope  scope
+	// inForce returns the number of the registration in force for that with a number.
+	inForce func(uint32) uint32
 	// changed counts the changes of entities, by their hash: see the package's order of locks.
 	seed    maphash.Seed
 	changed [1 << 14]atomic.Uint32
@@ -33,19 +35,37 @@ type View struct {
 	handled handled
 	// movers learns that entities are free, and that moves have ended; nil where there is none.
 	movers *Movers
+	// told is what movers is to learn once mu is free.
+	told []told
 	// The rest is used again and again.
 	freeRecords []*record
 	freeClaims  []*Claims
 	commits     commits
-	// registrations are asked under mu.
-	registrations registrations
+}
+
+// told is an entity that is free, or whose move has ended.
+type told struct {
+	name                   string
+	moved, repeat, confirm bool
+}
+
+// unlock unlocks the view, and tells the movers what they wait for.
+func (v *View) unlock() {
+	list := v.told
+	v.told = nil
+	v.mu.Unlock()
+	if v.movers != nil {
+		for _, one := range list {
+			v.movers.told(one)
+		}
+	}
 }
 
 // New returns the view of a stream whose tables share their entities. inForce returns the number
 // of the registration in force for that with a number (rule 21).
 func New(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	return &View{
-		stream: stream, store: s, registrations: registrations{inForce: inForce}, seed: maphash.MakeSeed(),
+		stream: stream, store: s, inForce: inForce, seed: maphash.MakeSeed(),
 		records: make(map[string]*record), begun: make(map[string]*Claims),
 	}
 }
@@ -63,10 +83,10 @@ func NewByTable(stream string, s store.Store, inForce func(uint32) uint32) *View
 func (v *View) ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
 	n := len(dst)
 	dst, err := v.store.ByRow(ctx, store.Key{Stream: v.stream, Shard: shard}, after, limit, dst)
-	v.lock()
-	defer v.mu.Unlock()
+	v.mu.Lock()
+	defer v.unlock()
 	for i := n; i < len(dst); i++ {
-		dst[i].Entity, dst[i].Entry = v.scope.entity(dst[i].Entity), v.registrations.renewed(dst[i].Entry)
+		dst[i].Entity, dst[i].Entry = v.scope.entity(dst[i].Entity), v.renewed(dst[i].Entry)
 	}
 	return dst, err
 }
@@ -77,12 +97,6 @@ func (v *View) hash(stored []byte) uint64 { return maphash.Bytes(v.seed, stored)
 // count returns how often entities with a hash have changed.
 func (v *View) count(hash uint64) *atomic.Uint32 {
 	return &v.changed[hash%uint64(len(v.changed))]
-}
-
-// lock locks the view. What was asked under the former lock may be another now.
-func (v *View) lock() {
-	v.mu.Lock()
-	clear(v.registrations.known)
 }
 
 // scope is what an entity belongs to: the stream, or its table.
@@ -117,20 +131,12 @@ func (s scope) entity(stored []byte) []byte {
 	return stored
 }
 
-// registrations know which number is in force for that of an entry (rule 21).
-type registrations struct {
-	inForce func(uint32) uint32
-	// known are answers of inForce by number, 0 for none.
-	known []uint32
-}
-
 // renewed returns an entry as it is now: disputed if its registration is not in force (rule 21).
-// Its caller holds mu.
-func (g *registrations) renewed(e store.Entry) store.Entry {
+func (v *View) renewed(e store.Entry) store.Entry {
 	if e.At.TP == 0 {
 		return e
 	}
-	switch now := g.number(e.At.TP); now {
+	switch now := v.inForce(e.At.TP); now {
 	case e.At.TP:
 	case 0:
 		// The stream does not read that TP any more: any message replaces the entry.
@@ -139,21 +145,6 @@ func (g *registrations) renewed(e store.Entry) store.Entry {
 		e = catchup.Renewed(e, now)
 	}
 	return e
-}
-
-// number returns the number in force. It asks for each one once while known is not cleared.
-func (g *registrations) number(tp uint32) uint32 {
-	const most = 1 << 16
-	if tp >= most {
-		return g.inForce(tp)
-	}
-	for int(tp) >= len(g.known) {
-		g.known = append(g.known, 0)
-	}
-	if g.known[tp] == 0 {
-		g.known[tp] = g.inForce(tp)
-	}
-	return g.known[tp]
 }
 
 // lookup finds the entries of entities in the store. It is used again and again.
@@ -169,7 +160,7 @@ type lookup struct {
 
 const keepArena = 1 << 20
 
-var lookups = sync.Pool{New: func() any { return new(lookup) }}
+var prepared = sync.Pool{New: func() any { return new(Prepared) }}
 
 func (l *lookup) clear() {
 	clear(l.asks)

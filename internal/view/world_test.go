@@ -85,8 +85,10 @@ type toyWorld struct {
 	movers *Movers
 	// between, when not nil, is called between two reads of tables, and before a lookup returns.
 	between func()
-	now     time.Time
-	faults  []string
+	// applying says that facts are being applied: others are not.
+	applying bool
+	now      time.Time
+	faults   []string
 }
 
 const toyStream = "toys"
@@ -268,8 +270,20 @@ func (w *toyWorld) deliver(b *toyBatch) {
 	}
 }
 
+// apply returns a commit. Others decide, and drop batches, before and behind the write.
 func (w *toyWorld) apply(ctx context.Context) func([]store.Change) error {
+	beside := func() {
+		for range w.rng.IntN(3) {
+			if w.between != nil {
+				w.step(ctx, false)
+			}
+		}
+	}
 	return func(changes []store.Change) error {
+		w.applying = true
+		defer func() { w.applying = false }()
+		beside()
+		defer beside()
 		return w.view.store.Apply(ctx, &store.Batch{Views: []store.ViewChange{{Stream: toyStream, Changes: changes}}})
 	}
 }
@@ -286,7 +300,11 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 	if next == from {
 		return
 	}
-	if err := w.view.Apply(ctx, late, nil, w.apply(ctx)); err != nil {
+	p, err := w.view.PrepareFacts(ctx, late)
+	if err == nil {
+		err = w.view.Apply(ctx, late, p, nil, w.apply(ctx))
+	}
+	if err != nil {
 		w.fault("%v", err)
 	}
 	for _, m := range w.bus[tp][from:next] {
@@ -359,13 +377,13 @@ func (w *toyWorld) step(ctx context.Context, nested bool) {
 		o.decide(ctx)
 	case n < 15:
 		w.deliverOne()
-	case n < 18:
+	case n < 18 && !w.applying:
 		o.acknowledge(ctx)
 	case n == 18:
 		if w.rng.IntN(3) == 0 {
 			o.cancel()
 		}
-	case n < 21:
+	case n >= 19 && n < 21 && !w.applying:
 		w.readOn(ctx, w.rng.IntN(len(w.bus)))
 	case n == 21:
 		w.notice()
