@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -14,17 +13,8 @@ import (
 // SASL is a login by user and password, by token, or by a mechanism of your own.
 type SASL = broker.SASL
 
-// Options say how to reach Kafka.
-type Options struct {
-	// Brokers are host:port of one or more brokers, from which the others are learned. Required.
-	Brokers []string
-	// ClientID names the program in the brokers' logs and quotas. Defaults to "bridge-client".
-	ClientID string
-	// TLS returns the configuration of each new connection. Nil means no TLS.
-	TLS func() (*tls.Config, error)
-	// SASL is the login. Nil means none.
-	SASL *SASL
-}
+// Options say how to reach Kafka. ClientID defaults to "bridge-client".
+type Options = broker.Options
 
 // Bus is a Kafka cluster.
 type Bus struct{ o Options }
@@ -49,7 +39,7 @@ func (b *Bus) open(o client.Opening) (*broker.Reader, error) {
 			return nil, fmt.Errorf("kafka: %w", err)
 		}
 	}
-	r, err := broker.Open(broker.Options{Brokers: b.o.Brokers, ClientID: b.o.ClientID, TLS: b.o.TLS, SASL: b.o.SASL}, o.Fault)
+	r, err := broker.Open(b.o, o.Fault)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func TestTableOnKafka(t *testing.T) {
 	for _, topic := range []string{now, before} {
 		server.CreateTopic(t, topic, 3, nil)
 	}
-	o, err := kafka.Open(kafka.Options{Brokers: server.Brokers(), Logger: slog.New(slog.DiscardHandler)})
+	o, err := kafka.Open(kafka.Options{Connection: kafka.Connection{Brokers: server.Brokers()}, Logger: slog.New(slog.DiscardHandler)})
 	publisher := closing(t, o, err)
 	former := clienttest.NewWriter(t, publisher, before, 1)
 	former.Write(500, 120)
@@ -87,7 +87,10 @@ func TestTableOnNATS(t *testing.T) {
 	t.Parallel()
 	server := testenv.NATS(t)
 	name := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
-	o, err := jetstream.Open(jetstream.Options{URLs: []string{server.URL()}, Stream: name, Published: []string{name + ".a"}})
+	o, err := jetstream.Open(jetstream.Options{
+		Connection: jetstream.Connection{URLs: []string{server.URL()}, Stream: name},
+		Published:  []string{name + ".a"},
+	})
 	w := clienttest.NewWriter(t, closing(t, o, err), name+".a", 1)
 	w.Write(1000, 120)
 	table(t, "python-nats", w.Table, "nats", server.URL(), name+".*")

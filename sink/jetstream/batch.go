@@ -96,7 +96,7 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 
 // stage sends all messages but the last one. The callers stay meanwhile.
 func (t *atomicBatch) stage(list []*call) error {
-	most := eighth(t.config.MaxBytes, t.options.WindowBytes)
+	most := eighth(t.config.MaxBytes, windowBytes)
 	for _, c := range list {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -19,7 +19,10 @@ func claimed(t testing.TB, server *testenv.NATSServer, config natsjs.StreamConfi
 	name := testenv.NewStreamName()
 	config.Name, config.Subjects, config.AllowAtomicPublish = name, []string{name + ".>"}, true
 	stream := server.CreateStream(t, config)
-	return stream, jetstream.Options{URLs: []string{server.URL()}, Stream: name, Readable: []string{name + ".a", name + ".b"}, Claim: name + ".claim"}
+	return stream, jetstream.Options{
+		Connection: jetstream.Connection{URLs: []string{server.URL()}, Stream: name, Readable: []string{name + ".a", name + ".b"}},
+		Claim:      name + ".claim",
+	}
 }
 
 // TestLongSubjects has a subject grow beyond what servers take in a line by default: the message is

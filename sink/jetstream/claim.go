@@ -77,7 +77,7 @@ func (c *claim) acquire(ctx context.Context, s *server.Session) (*jetstream.Stre
 	last, err := server.GetMessage(ctx, s, c.options.Stream, server.Query{LastFor: c.options.Claim})
 	if err != nil {
 		if denied := s.DeniedBy(server.GetMessages, server.GetDirect); denied != nil {
-			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.server().API("STREAM.MSG.GET."+c.options.Stream), denied)
+			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.API("STREAM.MSG.GET."+c.options.Stream), denied)
 		}
 		return nil, err
 	}

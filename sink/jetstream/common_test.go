@@ -15,6 +15,11 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
+// at says how to reach a server, and names the stream, empty for none.
+func at(url, stream string) jetstream.Connection {
+	return jetstream.Connection{URLs: []string{url}, Stream: stream}
+}
+
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // open opens a sink, closed when the test ends.
@@ -40,7 +45,7 @@ func onStream(t testing.TB, server *testenv.NATSServer, config natsjs.StreamConf
 	t.Helper()
 	stream = server.CreateStream(t, config)
 	name = stream.CachedInfo().Config.Name
-	return open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name}), stream, name
+	return open(t, jetstream.Options{Connection: at(server.URL(), name)}), stream, name
 }
 
 // behindProxy is onStream with a sink that reaches the server through a proxy.
@@ -49,7 +54,7 @@ func behindProxy(t testing.TB, server *testenv.NATSServer, config natsjs.StreamC
 	p = testenv.StartProxy(t, server.Addr())
 	stream = server.CreateStream(t, config)
 	name = stream.CachedInfo().Config.Name
-	return p, open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}), stream, name
+	return p, open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name)}), stream, name
 }
 
 // update changes the configuration of a stream.

@@ -34,7 +34,7 @@
 //
 // # Why the order holds
 //
-// A series has up to Options.Window messages under way without an acknowledgement. Three things
+// A series has up to 1,000 messages under way without an acknowledgement. Three things
 // could put a later one before an earlier one: the server refuses the earlier one and takes the
 // later one (a full stream that gets room, a stream that comes up); bytes of a lost connection that
 // reach the server after what was sent again; and a resend that passes what is still under way. The
@@ -107,7 +107,7 @@
 // at all. Batches have no message ids: repeats are stored. docs/decisions/021 has what the server
 // checks where, and what is refused.
 //
-// Calls share batches of up to 1,000 messages and Options.WindowBytes, and larger ones go in parts.
+// Calls share batches of up to 1,000 messages and 8 MiB, and larger ones go in parts.
 // What the server refuses before it stores anything is tried again. A lost connection, a missing
 // answer or another claim ends the calls of the batch with sink.ErrUnknownOutcome; the next claim
 // comes before the next batch.

@@ -34,7 +34,7 @@ func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	i := &inspection{options: &s.options, at: strings.Join(servers, ",")}
 	i.Summary = "NATS at " + i.at
 	var err error
-	i.nc, err = s.options.server().Dial(ctx, servers, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
+	i.nc, err = s.options.Dial(ctx, servers, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
 	text := strings.ToLower(fmt.Sprint(err))
 	switch {
 	case err == nil:
@@ -181,7 +181,7 @@ func (i *inspection) unanswered(subject string, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		i.Add(inspect.Unsafe, inspect.StreamGrant, subject, "may not be asked for by this login: "+err.Error()).
 			Says("let the login publish to %s, %s, %s and to its subjects, and subscribe to _INBOX.>",
-				i.options.server().API("STREAM.INFO.>"), i.options.server().API("STREAM.NAMES"), i.options.server().API("STREAM.MSG.GET.>"))
+				i.options.API("STREAM.INFO.>"), i.options.API("STREAM.NAMES"), i.options.API("STREAM.MSG.GET.>"))
 		return
 	}
 	i.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "could not be asked for: "+err.Error()).
@@ -318,9 +318,9 @@ func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInf
 		fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
 		Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
 	for _, right := range []struct{ subject, body, grant string }{
-		{i.options.server().API("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.server().API("STREAM.MSG.GET." + c.Name)},
+		{i.options.API("STREAM.MSG.GET." + c.Name), `{"seq":1}`, i.options.API("STREAM.MSG.GET." + c.Name)},
 		// There is no such consumer. The right to ask for one comes with that to make one.
-		{i.options.server().API("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.server().API("CONSUMER.>")},
+		{i.options.API("CONSUMER.INFO." + c.Name + ".bridge-check"), "", i.options.API("CONSUMER.>")},
 	} {
 		_, err := request(ctx, i, func(ctx context.Context) (*nats.Msg, error) {
 			return i.nc.RequestWithContext(ctx, right.subject, []byte(right.body))

@@ -76,7 +76,7 @@ func TestInspect(t *testing.T) {
 			if c.published != nil {
 				published = c.published
 			}
-			r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Subjects: []string{"in.>"}, Published: published})
+			r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), ""), Subjects: []string{"in.>"}, Published: published})
 			var got []inspect.Code
 			for _, f := range r.Findings {
 				got = append(got, f.Code)
@@ -109,8 +109,8 @@ func TestInspectTellsWhatALoginMayNot(t *testing.T) {
 	})
 	as := func(user, password string) sinkjs.Options {
 		return sinkjs.Options{
-			URLs: []string{nats.URL()}, Stream: "EVENTS", Subjects: []string{"in.>"},
-			Password: func() (string, string, error) { return user, password, nil },
+			Connection: sinkjs.Connection{URLs: []string{nats.URL()}, Stream: "EVENTS", Password: func() (string, string, error) { return user, password, nil }},
+			Subjects:   []string{"in.>"},
 		}
 	}
 	nats.As("all", "secret").CreateStream(t, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}, Duplicates: 2 * time.Minute})
@@ -137,7 +137,7 @@ func TestInspectTellsWhatALoginMayNot(t *testing.T) {
 
 func TestInspectWithoutJetStream(t *testing.T) {
 	nats := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStream = false })
-	r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Stream: "EVENTS", Subjects: []string{"in.>"}})
+	r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), "EVENTS"), Subjects: []string{"in.>"}})
 	if len(r.Findings) != 1 || r.Findings[0].Code != inspect.NoJetStream {
 		t.Errorf("found %v", r.Findings)
 	}

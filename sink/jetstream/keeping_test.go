@@ -29,7 +29,7 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 		"GIVEN": {keeping, keeping},
 		"ELSE":  {sinkjs.Keeping{}, sinkjs.Keeping{Replicas: 1, File: true, MaxBytes: -1, Duplicates: 2 * time.Minute}},
 	} {
-		options := sinkjs.Options{URLs: []string{nats.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
+		options := sinkjs.Options{Connection: at(nats.URL(), name), CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
 		s := open(t, options)
 		js := nats.JetStream(t)
 		mustPublish(t, s, messages(name+".a", "k", 3, 1))
@@ -74,7 +74,7 @@ func TestWhatServersLackIsNamed(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(deadline(t, 4*time.Minute))
 			named := errors.New("it is named")
 			s := open(t, sinkjs.Options{
-				URLs: []string{c.url}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps,
+				Connection: at(c.url, "EVENTS"), CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps,
 				// A cluster that has just begun says other things first.
 				Fault: func(_ string, err error) {
 					if t.Log(err); strings.Contains(err.Error(), c.want) {
@@ -110,7 +110,7 @@ func TestInspectComparesWhatIsGiven(t *testing.T) {
 		}},
 		"what holds": {sinkjs.Keeping{Replicas: 1, File: true, MaxAge: 48 * time.Hour, Duplicates: 2 * time.Minute}, nil},
 	} {
-		r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps})
+		r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), "EVENTS"), CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps})
 		var got []string
 		for _, f := range r.Findings {
 			if f.Code != inspect.StreamDiffers {
@@ -151,7 +151,7 @@ func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 		})
 		var got []string
 		eventually(t, 30*time.Second, "what the bucket "+bucket+" lacks is found", func() bool {
-			r := inspected(t, sinkjs.Options{URLs: []string{servers[1].URL()}, Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
+			r := inspected(t, sinkjs.Options{Connection: at(servers[1].URL(), ""), Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
 			got = nil
 			for _, f := range r.Findings {
 				if f.Code == inspect.StreamDiffers {

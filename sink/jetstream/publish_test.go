@@ -21,7 +21,7 @@ func TestPublish(t *testing.T) {
 		batch := messages(name+".a", "row", 1000, 1000)
 		mustPublish(t, first, batch)
 		p := testenv.StartProxy(t, broker.Addr())
-		s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
+		s := open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name)})
 		p.Latency(10 * time.Millisecond)
 		began := time.Now()
 		if out := mustPublish(t, s, batch); out.Duplicates != len(batch) {
@@ -35,7 +35,7 @@ func TestPublish(t *testing.T) {
 	t.Run("a subject that moves to another stream is followed", func(t *testing.T) {
 		name := testenv.NewStreamName()
 		broker.CreateStream(t, natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
-		s := open(t, jetstream.Options{URLs: []string{broker.URL()}})
+		s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
 		mustPublish(t, s, messages(name+".a", "before", 10, 10))
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.Subjects = []string{name + ".elsewhere"} })
 		other := broker.CreateStream(t, natsjs.StreamConfig{Subjects: []string{name + ".a"}})
@@ -76,7 +76,7 @@ func TestPublish(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		before := runtime.NumGoroutine()
-		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
+		s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
 		mustPublish(t, s, messages(name+".a", "some", 100, 10))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestHalfOpenConnectionIsNoticed(t *testing.T) {
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	p := testenv.StartProxy(t, broker.Addr())
-	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Session: func(stream string) { sessions <- stream }})
+	s := open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name), Session: func(stream string) { sessions <- stream }})
 	before, during := messages(name+".a", "before", 100, 10), messages(name+".a", "during", 1000, 10)
 	mustPublish(t, s, before)
 	mustPublish(t, s, before)

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 			// The server refuses filters that overlap, and those that the stream does not cover.
 			{name + ".a.*", name + ".a.x", name + ".b"}, {name + ".a.*", name + ".b", "elsewhere.x"},
 		} {
-			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, Published: published})
+			s := open(t, jetstream.Options{Connection: at(broker.URL(), name), Published: published})
 			from := mustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).At[0].Offset + 1
 			mustPublish(t, s, ours(name+".c", fmt.Sprint("others", i), 300))
 			if got, err := storedIDs(t, s, name, from); err != nil || len(got) != 0 {
@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 		one := broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER1", Subjects: []string{"over.one.>", "over.x.y"}})
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER2", Subjects: []string{"over.two.z"}})
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER3", Subjects: []string{"other.two.z"}})
-		s := open(t, jetstream.Options{URLs: []string{broker.URL()}})
+		s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
 		tps, err := s.TPs(deadline(t, 4*time.Minute), []string{"over.*.z", "over.one.a", "nobody"})
 		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
 			t.Errorf("%+v, %v", tps, err)
@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 	t.Run("refuses a stream that keeps nothing for readers", func(t *testing.T) {
 		for name, retention := range map[string]natsjs.RetentionPolicy{"INTEREST": natsjs.InterestPolicy, "WORK": natsjs.WorkQueuePolicy} {
 			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Retention: retention})
-			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
+			s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
 			_, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
 			if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
@@ -111,7 +111,7 @@ func TestRead(t *testing.T) {
 			}
 		}
 		s := open(t, jetstream.Options{
-			URLs: []string{broker.URL()}, Stream: name, Published: []string{name + ".a"},
+			Connection: at(broker.URL(), name), Published: []string{name + ".a"},
 			Fault: func(tp string, err error) { t.Errorf("a fault of %s: %v", tp, err) },
 		})
 		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != n {
@@ -131,11 +131,15 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("gives up when that is wanted", func(t *testing.T) {
 		name := broker.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
-		s := open(t, jetstream.Options{URLs: []string{"nats://127.0.0.1:1"}, Stream: name, GiveUpAfter: 300 * time.Millisecond})
+		s := open(t, jetstream.Options{
+			Connection: jetstream.Connection{URLs: []string{"nats://127.0.0.1:1"}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
+		})
 		if _, err := s.TPs(deadline(t, 10*time.Second), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
 			t.Error(err)
 		}
-		s = open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond})
+		s = open(t, jetstream.Options{
+			Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
+		})
 		mustPublish(t, s, ours(name+".a", "x", 3))
 		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
 		if next != 4 || err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms, and the stream ends before 6") {
@@ -159,7 +163,8 @@ func TestReadNamesTheRightThatIsMissing(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, jetstream.Options{
-				URLs: []string{broker.URL()}, Stream: "T", Published: []string{"T.a"}, Password: func() (string, string, error) { return user, "a", nil },
+				Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: "T", Password: func() (string, string, error) { return user, "a", nil }},
+				Published:  []string{"T.a"},
 			})
 			mustPublish(t, s, ours("T.b", user, 10))
 			if _, err := storedIDs(t, s, "T", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(fmt.Sprint(err), right) {
@@ -199,7 +204,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			config := good
 			c.wrong(&config)
 			server.CreateStream(t, config)
-			options := jetstream.Options{URLs: []string{server.URL()}, Stream: name, Claim: name + ".claim", Published: []string{name + ".a"}}
+			options := jetstream.Options{Connection: at(server.URL(), name), Claim: name + ".claim", Published: []string{name + ".a"}}
 			found := inspected(t, options).Findings
 			i := slices.IndexFunc(found, func(f inspect.Finding) bool { return f.Code == c.want })
 			if i < 0 || !strings.Contains(found[i].What, c.says) || !strings.Contains(found[i].Statement, c.types) || found[i].Severity != inspect.Unsafe {

@@ -17,7 +17,7 @@ import (
 
 func TestCloseEndsAPublishThatWaitsForAServer(t *testing.T) {
 	t.Parallel()
-	s := open(t, jetstream.Options{URLs: []string{fmt.Sprintf("nats://127.0.0.1:%d", testenv.FreePort(t))}, Stream: "T"})
+	s := open(t, jetstream.Options{Connection: at(fmt.Sprintf("nats://127.0.0.1:%d", testenv.FreePort(t)), "T")})
 	done := sinktest.Publishing(t.Context(), s, messages("T.a", "never", 10, 1))
 	eventually(t, 10*time.Second, "Ready tells of the absent server", func() bool {
 		err := s.Ready(t.Context())
@@ -47,19 +47,19 @@ func TestRealLogin(t *testing.T) {
 	}
 	stream := server.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
-	for i, o := range []jetstream.Options{
+	for i, c := range []jetstream.Connection{
 		{URLs: []string{server.URL()}, Password: password("", "old", "old", "hunter2")},
 		{URLs: []string{"nats://bridge:hunter2@" + server.Addr()}},
 	} {
-		o.Stream = name
-		mustPublish(t, open(t, o), messages(name+".a", fmt.Sprint("in-", i), 10, 10))
+		c.Stream = name
+		mustPublish(t, open(t, jetstream.Options{Connection: c}), messages(name+".a", fmt.Sprint("in-", i), 10, 10))
 	}
-	for _, o := range []jetstream.Options{
+	for _, c := range []jetstream.Connection{
 		{URLs: []string{server.URL()}}, {URLs: []string{server.URL()}, Password: password("hunter3")},
 		{URLs: []string{"nats://bridge:hunter3@" + server.Addr()}},
 	} {
-		o.Stream = name
-		s := open(t, o)
+		c.Stream = name
+		s := open(t, jetstream.Options{Connection: c})
 		eventually(t, 10*time.Second, "Ready tells of the login", func() bool {
 			err := s.Ready(t.Context())
 			if err != nil && strings.Contains(err.Error(), "hunter3") {

@@ -45,7 +45,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config
 			var sessions atomic.Int64
-			s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name, Session: func(stream string) {
+			s := open(t, jetstream.Options{Connection: at(server.URL(), config.Name), Session: func(stream string) {
 				if stream != config.Name {
 					t.Errorf("a session of %q", stream)
 				}
@@ -107,7 +107,7 @@ func TestConsumersThatRepublish(t *testing.T) {
 	server := testenv.AnyNATS(t)
 	t.Run("what was published at least once", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
-		republished(t, server, stream, jetstream.Options{URLs: []string{server.URL()}, Stream: stream.CachedInfo().Config.Name})
+		republished(t, server, stream, jetstream.Options{Connection: at(server.URL(), stream.CachedInfo().Config.Name)})
 	})
 	t.Run("what was published exactly once", func(t *testing.T) {
 		stream, options := claimed(t, server, natsjs.StreamConfig{})
@@ -205,7 +205,10 @@ func TestADomainOfJetStream(t *testing.T) {
 	})
 	hub.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>", "claim"}, AllowAtomicPublish: true, Duplicates: 2 * time.Minute})
 	for _, claim := range []string{"", "claim"} {
-		o := jetstream.Options{URLs: []string{leaf.URL()}, Stream: "EVENTS", Published: []string{"in.a"}, JetStreamDomain: "hub", Claim: claim}
+		o := jetstream.Options{
+			Connection: jetstream.Connection{URLs: []string{leaf.URL()}, Stream: "EVENTS", JetStreamDomain: "hub"},
+			Published:  []string{"in.a"}, Claim: claim,
+		}
 		s := open(t, o)
 		mustPublish(t, s, messages("in.a", "s"+claim, 10, 3))
 		n := 0
@@ -216,7 +219,10 @@ func TestADomainOfJetStream(t *testing.T) {
 			t.Errorf("found %+v", found)
 		}
 	}
-	bucket := open(t, jetstream.Options{URLs: []string{leaf.URL()}, Bucket: "b", CreateStream: true, JetStreamDomain: "hub"})
+	bucket := open(t, jetstream.Options{
+		Connection: jetstream.Connection{URLs: []string{leaf.URL()}, JetStreamDomain: "hub"},
+		Bucket:     "b", CreateStream: true,
+	})
 	mustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
 	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(testenv.Consume(t, stream, "$KV.b.key")) != 1 {
 		t.Errorf("the bucket has not the last message: %v", err)
@@ -235,8 +241,8 @@ func TestHandshakeFirst(t *testing.T) {
 		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, 60, true
 	})
 	o := jetstream.Options{
-		URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.a"}, HandshakeFirst: true, Fault: func(tp string, err error) { t.Log(tp, err) },
-		TLS: func() (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil },
+		Connection:   jetstream.Connection{URLs: []string{nats.URL()}, Stream: "EVENTS", HandshakeFirst: true, TLS: func() (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil }},
+		CreateStream: true, Subjects: []string{"in.a"}, Fault: func(tp string, err error) { t.Log(tp, err) },
 	}
 	mustPublish(t, open(t, o), messages("in.a", "s", 3, 1))
 }

@@ -15,6 +15,10 @@ import (
 )
 
 const (
+	// windowMessages and windowBytes bound what is on the way to one stream without an
+	// acknowledgement; a single message may be larger.
+	windowMessages = 1000
+	windowBytes    = 8 << 20
 	// ackWait is how long the worker waits for any answer before it takes the messages under way
 	// for lost.
 	ackWait = 5 * time.Second
@@ -195,7 +199,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 	}
 	m := &c.batch[c.next]
 	f := inFlight{call: c, index: c.next, id: m.DedupID(), size: len(m.Value) + 512, predicted: r.last + 1, first: c.next >= c.unsure}
-	if n := int(r.tail - r.head); n > 0 && (n >= min(r.window, len(r.flights)) || r.bytes+f.size > r.options.WindowBytes) {
+	if n := int(r.tail - r.head); n > 0 && (n >= min(r.window, len(r.flights)) || r.bytes+f.size > windowBytes) {
 		return false, true
 	}
 	if !r.fenced {
@@ -219,7 +223,7 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 	// message. The last of a call always asks, and so does what was refused before.
 	pending := !c.stopped && slices.Contains(c.out.Status[min(c.next, c.limit):c.limit], sink.Pending)
 	f.silent = r.fenced && c.fault == "" && pending &&
-		(r.unacked+1)*answersPerWindow < r.window && (r.unackedBytes+f.size)*answersPerWindow < r.options.WindowBytes
+		(r.unacked+1)*answersPerWindow < r.window && (r.unackedBytes+f.size)*answersPerWindow < windowBytes
 	token, reply := r.tail, ""
 	if f.silent {
 		r.silent++

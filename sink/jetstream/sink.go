@@ -56,7 +56,7 @@ func Open(options Options) (*Sink, error) {
 	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string][]string), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
-	s.conns = server.NewConnector(s.options.server(), s.faults, s.reconnected)
+	s.conns = server.NewConnector(&s.options.Connection, s.faults, s.reconnected)
 	s.Reader = s.conns.NewReader(s.life, s.found)
 	s.running.Go(func() { s.conns.Run(s.life) })
 	if options.Claim != "" {
@@ -69,7 +69,7 @@ func Open(options Options) (*Sink, error) {
 // Publish sends batch as [sink.Sink] says, with Options.Claim as [sink.Transactional] says. The
 // messages of a batch that go to one stream are stored in their order, and a rejected one holds
 // back all that follow it to that stream. Of a batch of more than 1,000 messages or
-// Options.WindowBytes a part may be stored: that is an unknown outcome.
+// 8 MiB a part may be stored: that is an unknown outcome.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	none := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	if s.life.Err() != nil {

@@ -23,7 +23,7 @@ func fixture(t *testing.T, servers []*testenv.NATSServer, shared bool, replicas 
 	server := servers[0]
 	p := testenv.StartProxy(t, servers[len(servers)-1].Addr())
 	js, nc := server.JetStream(t), server.Connect(t)
-	options := jetstream.Options{URLs: []string{"nats://" + p.Addr()}}
+	options := jetstream.Options{Connection: at("nats://"+p.Addr(), "")}
 	configs := make(map[string]natsjs.StreamConfig)
 	var destinations []string
 	for range 2 {
@@ -168,7 +168,7 @@ func readerFixture(t *testing.T, server *testenv.NATSServer) sinktest.ReaderFixt
 	config := stream.CachedInfo().Config
 	name := config.Name
 	js := server.JetStream(t)
-	options := jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Published: []string{name + ".a"}}
+	options := jetstream.Options{Connection: at("nats://"+p.Addr(), name), Published: []string{name + ".a"}}
 	s := open(t, options)
 	options.URLs = []string{server.URL()}
 	publisher := open(t, options)

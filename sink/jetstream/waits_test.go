@@ -81,7 +81,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 			t.Parallel()
 			var faults atomic.Int64
 			o := jetstream.Options{
-				URLs: []string{"nats://" + c.user + ":a@" + server.Addr()}, Stream: c.stream, CreateStream: c.create, Subjects: []string{c.subject}, Published: []string{c.subject},
+				Connection: at("nats://"+c.user+":a@"+server.Addr(), c.stream), CreateStream: c.create, Subjects: []string{c.subject}, Published: []string{c.subject},
 				Fault: func(tp string, err error) {
 					faults.Add(1)
 					t.Logf("%v %s: %v", time.Now().Format("05.000"), tp, err)
@@ -168,7 +168,7 @@ func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
 	server := testenv.StartNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
 	sessions := make(chan string, 10)
-	s := open(t, jetstream.Options{URLs: []string{server.URL()}, Session: func(stream string) { sessions <- stream }})
+	s := open(t, jetstream.Options{Connection: at(server.URL(), ""), Session: func(stream string) { sessions <- stream }})
 	if _, err := s.TPs(deadline(t, time.Minute), []string{"in.a"}); err != nil {
 		t.Fatal(err)
 	}

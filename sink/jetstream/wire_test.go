@@ -146,12 +146,18 @@ func TestOptions(t *testing.T) {
 		word string
 	}{
 		{"no URL", Options{}, "no URL"},
-		{"a URL that cannot be read", Options{URLs: []string{"nats://u:hunter2@h:port"}}, "URL 1"},
-		{"a URL of another scheme", Options{URLs: []string{"http://u:hunter2@h"}}, `"http"`},
-		{"two logins", Options{URLs: []string{"nats://h"}, Creds: secret, NkeySeed: secret}, "exclude"},
-		{"a stream to create without a name", Options{URLs: []string{"nats://h"}, CreateStream: true, Subjects: []string{"a"}}, "name"},
-		{"a claim without a stream", Options{URLs: []string{"nats://h"}, Claim: "bridge.claim"}, "needs the name of the stream"},
-		{"a claim with a wildcard", Options{URLs: []string{"nats://h"}, Stream: "S", Claim: "bridge.*"}, "wildcard"},
+		{"a URL that cannot be read", Options{Connection: Connection{URLs: []string{"nats://u:hunter2@h:port"}}}, "URL 1"},
+		{"a URL of another scheme", Options{Connection: Connection{URLs: []string{"http://u:hunter2@h"}}}, `"http"`},
+		{"two logins", Options{Connection: Connection{URLs: []string{"nats://h"}, Creds: secret, NkeySeed: secret}}, "exclude"},
+		{"a stream to create without a name", Options{
+			Connection:   Connection{URLs: []string{"nats://h"}},
+			CreateStream: true, Subjects: []string{"a"},
+		}, "name"},
+		{"a claim without a stream", Options{
+			Connection: Connection{URLs: []string{"nats://h"}},
+			Claim:      "bridge.claim",
+		}, "needs the name of the stream"},
+		{"a claim with a wildcard", Options{Connection: Connection{URLs: []string{"nats://h"}, Stream: "S"}, Claim: "bridge.*"}, "wildcard"},
 	} {
 		_, err := Open(c.o)
 		if err == nil || !strings.Contains(err.Error(), c.word) {

@@ -61,11 +61,11 @@ type worker struct {
 func newWorker(stream string, options *Options, conns *server.Connector, faults *faults) *worker {
 	w := &worker{
 		queue: queue{stream: stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
-		ring: make([]inFlight, options.Window), env: newEnvelope(),
+		ring: make([]inFlight, windowMessages), env: newEnvelope(),
 	}
 	if options.Bucket != "" && options.JetStreamDomain != "" {
 		// Buckets of another domain are reached by its API alone.
-		w.env.prefix = options.server().API("")
+		w.env.prefix = options.API("")
 	}
 	return w
 }
@@ -87,7 +87,7 @@ func (w *worker) serve(ctx context.Context) {
 			return
 		}
 		// Only a connection that has just gone refuses a subscription.
-		if wire, err := openWire(s, w.options.Window); err == nil {
+		if wire, err := openWire(s, windowMessages); err == nil {
 			w.attend(ctx, wire)
 			wire.close()
 		}

@@ -20,10 +20,10 @@ func TestClientsReadWhatTheDocsSay(t *testing.T) {
 	for _, codec := range kafka.Compressions {
 		topic := clientTopic(codec)
 		k.CreateTopic(t, topic, 2, nil)
-		publish(t, open(t, kafka.Options{Brokers: k.Brokers(), Compression: codec}), series(topic, "k", 0, rows, 5))
+		publish(t, open(t, kafka.Options{Connection: at(k.Brokers()), Compression: codec}), series(topic, "k", 0, rows, 5))
 	}
 	k.CreateTopic(t, clientTopic(""), 2, nil)
-	publish(t, open(t, kafka.Options{Brokers: k.Brokers()}), series(clientTopic(""), "k", 0, rows, 5))
+	publish(t, open(t, kafka.Options{Connection: at(k.Brokers())}), series(clientTopic(""), "k", 0, rows, 5))
 	plain := []kafka.Compression{"", kafka.None, kafka.Gzip}
 	for _, test := range []struct {
 		client consumer

@@ -44,7 +44,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 		t.Run(test.err.Message, func(t *testing.T) {
 			c := fake(t, kfake.SeedTopics(1, "t"))
 			var log faultLog
-			s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add})
+			s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add})
 			sent := series("t", "before", 0, 10, 2)
 			publish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err, Count: 3})
@@ -72,7 +72,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(2, "t"))
 	sessions := make(chan string, 10)
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Session: func(tp string) { sessions <- tp }})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Session: func(tp string) { sessions <- tp }})
 	publish(t, s, series("t", "k", 0, 1, 1))
 	if len(sessions) != 0 {
 		t.Errorf("a new session with %s without a fault", <-sessions)
@@ -109,7 +109,7 @@ func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 
 func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.DuplicateSequenceNumber})
 	out := publish(t, s, series("t", "k", 0, 5, 1))
 	for i, at := range out.At {
@@ -128,7 +128,7 @@ func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 	t.Parallel()
 	const partitions, writers, rounds = 4, 4, 12
 	c := fake(t, kfake.SeedTopics(partitions, "t"))
-	s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	sent := make([][]sink.Message, writers)
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -156,7 +156,7 @@ func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 
 func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "before", 0, 1, 1))
 	gate, arrived := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -200,7 +200,7 @@ func wantLog(t *testing.T, c *kfake.Cluster, want string) {
 
 func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "before", 0, 1, 1))
 	// The broker appends the batch and says that it has not.
 	lies := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: -1})
@@ -221,7 +221,7 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 // TestCallsShareABatch, and one that leaves takes nobody with it.
 func TestCallsShareABatch(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "before", 0, 1, 1))
 	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
 	resume := stall(c)
@@ -254,7 +254,7 @@ func TestCallsShareABatch(t *testing.T) {
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(8, "t"))
 	before := runtime.NumGoroutine()
-	s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "k", 0, 100, 20))
 	resume := stall(c)
 	done := sinktest.Publishing(deadline(t), s, series("t", "k", 100, 100, 20))

@@ -54,7 +54,7 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 	var held tokens
 	var log faultLog
 	held.put("bad")
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login(), Fault: func(tp string, err error) {
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}, Fault: func(tp string, err error) {
 		log.add(tp, err)
 		held.put("good")
 	}})
@@ -86,7 +86,7 @@ func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfak
 	answerLogins(c, kafka.OAuthBearer, func(_ []byte, r *kmsg.SASLAuthenticateResponse) { answer(r) })
 	var held tokens
 	held.put("good")
-	return c, open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login()}), c.ListenAddrs()[0]
+	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}}), c.ListenAddrs()[0]
 }
 
 func TestALoginTellsHowLongItLasts(t *testing.T) {
@@ -141,7 +141,7 @@ func TestALoginWithoutAnAnswer(t *testing.T) {
 	})
 	var held tokens
 	held.put("good")
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: held.login()})
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}})
 	ctx, cancel := context.WithCancel(deadline(t))
 	go func() { <-asked; cancel() }()
 	if err := kafka.Dial(ctx, s, c.ListenAddrs()[0]); !errors.Is(err, context.Canceled) {
@@ -159,7 +159,7 @@ func TestALoginWithoutAnAnswer(t *testing.T) {
 func TestWhatIsNoWrongPassword(t *testing.T) {
 	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.Plain, "user", "right"))
 	login := &kafka.SASL{Mechanism: kafka.Plain, Username: "user", Password: func() (string, error) { return "closes", nil }}
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: login})
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}})
 	if err := kafka.Dial(deadline(t), s, c.ListenAddrs()[0]); err == nil || errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "during the login") {
 		t.Errorf("a connection that closes: %v", err)
 	}

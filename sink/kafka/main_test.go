@@ -20,6 +20,9 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
+// at says how to reach brokers.
+func at(brokers []string) kafka.Connection { return kafka.Connection{Brokers: brokers} }
+
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // timeout bounds the waits of these tests.
@@ -109,7 +112,7 @@ func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
 func consume(t testing.TB, topic string, brokers []string, opts ...kgo.Opt) []*kgo.Record {
 	t.Helper()
 	ctx := deadline(t)
-	s := openQuiet(t, kafka.Options{Brokers: brokers})
+	s := openQuiet(t, kafka.Options{Connection: at(brokers)})
 	tps, err := s.TPs(ctx, []string{topic})
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)

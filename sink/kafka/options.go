@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -43,19 +42,15 @@ var Compressions = []Compression{None, Gzip, Snappy, LZ4, Zstd}
 // DefaultMaxRequestBytes is a broker's default of socket.request.max.bytes.
 const DefaultMaxRequestBytes = 100 << 20
 
+// Connection says how to reach brokers.
+type Connection = broker.Options
+
 // Options of a sink.
 type Options struct {
-	// Brokers are host:port of one or more brokers, from which the others are learned. Required.
-	Brokers []string
-	// ClientID names the program in the broker's logs and quotas. Defaults to "bridge".
-	ClientID string
+	// Connection has a ClientID that defaults to "bridge".
+	Connection
 	// Compression defaults to None, which every client reads.
 	Compression Compression
-	// TLS returns the configuration of each new connection, so that certificates can be replaced
-	// while the program runs. An empty ServerName becomes the broker's host. Nil means no TLS.
-	TLS func() (*tls.Config, error)
-	// SASL is the login. Nil means none.
-	SASL *SASL
 	// Topics are checked by Ready besides those that were published to.
 	Topics []string
 	// Uncompactable says why compaction would lose what is published to a topic, in words for an
@@ -84,10 +79,6 @@ type Options struct {
 	// StalledAfter is how long a transaction waits for one partition; then others go on without it.
 	// Defaults to 10 s.
 	StalledAfter time.Duration
-	// GiveUpAfter bounds how long TPs and Read wait for brokers that do not answer, or for messages
-	// before an end that was given; a login that is refused is then an error at once. Zero means
-	// for ever.
-	GiveUpAfter time.Duration
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Fault is told of every fault that is retried. Optional.
@@ -113,7 +104,8 @@ func (o *Options) fill() error {
 	if o.Session == nil {
 		o.Session = func(string) {}
 	}
-	if err := o.brokers().Check(); err != nil {
+	o.Errorf = errorf
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if !slices.Contains(Compressions, o.Compression) {
@@ -125,11 +117,6 @@ func (o *Options) fill() error {
 		}
 	}
 	return nil
-}
-
-// brokers returns the options of the connections.
-func (o *Options) brokers() *broker.Options {
-	return &broker.Options{Brokers: o.Brokers, ClientID: o.ClientID, TLS: o.TLS, SASL: o.SASL, GiveUpAfter: o.GiveUpAfter, Errorf: errorf}
 }
 
 // settings are those of bridge that errors of the connections name.

@@ -16,15 +16,17 @@ import (
 )
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {
-	brokers := []string{"127.0.0.1:1"}
+	login := func(login *kafka.SASL) kafka.Connection {
+		return kafka.Connection{Brokers: []string{"127.0.0.1:1"}, SASL: login}
+	}
 	password := func() (string, error) { return "", nil }
 	for want, opts := range map[string]kafka.Options{
 		"no broker":           {},
-		"unknown compression": {Brokers: brokers, Compression: "lzma"},
-		"unknown SASL":        {Brokers: brokers, SASL: &kafka.SASL{Mechanism: "GSSAPI", Password: password}},
-		"needs a password":    {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.Plain}},
-		"needs a token":       {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.OAuthBearer, Password: password}},
-		"the Kafka topic":     {Brokers: brokers, Topics: []string{"no/topic"}},
+		"unknown compression": {Connection: login(nil), Compression: "lzma"},
+		"unknown SASL":        {Connection: login(&kafka.SASL{Mechanism: "GSSAPI", Password: password})},
+		"needs a password":    {Connection: login(&kafka.SASL{Mechanism: kafka.Plain})},
+		"needs a token":       {Connection: login(&kafka.SASL{Mechanism: kafka.OAuthBearer, Password: password})},
+		"the Kafka topic":     {Connection: login(nil), Topics: []string{"no/topic"}},
 	} {
 		if _, err := kafka.Open(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
@@ -41,7 +43,7 @@ func TestLoginsInProcess(t *testing.T) {
 			c := fake(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"), kfake.SeedTopics(1, "t"))
 			var asked atomic.Int64
 			var log faultLog
-			s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add, SASL: &kafka.SASL{
+			s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{
 				Mechanism: mechanism, Username: "user", Password: func() (string, error) {
 					switch {
 					case asked.Add(1) == 1:
@@ -51,7 +53,7 @@ func TestLoginsInProcess(t *testing.T) {
 					}
 					return "right", nil
 				},
-			}})
+			}}, Fault: log.add})
 			publish(t, s, series("t", "k", 0, 10, 2))
 			if log.count() == 0 || strings.Contains(log.at("kafka").Error(), "wrong-secret") {
 				t.Errorf("faults %v", log.faults)
@@ -73,7 +75,7 @@ func TestSecretsThatCannotBeSentAreNotQuoted(t *testing.T) {
 		{scram, kafka.SASL{Mechanism: kafka.ScramSHA256, Username: "user", Password: secret("two-secret\a")}, "character that SCRAM does not allow"},
 		{bearer, kafka.SASL{Mechanism: kafka.OAuthBearer, Token: secret("one\ntwo-secret")}, "the token alone"},
 	} {
-		s := open(t, kafka.Options{Brokers: c.cluster.ListenAddrs(), SASL: &c.login})
+		s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.cluster.ListenAddrs(), SASL: &c.login}})
 		err := s.Ready(deadline(t))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\a") ||
 			strings.Contains(err.Error(), "two-secret") || strings.Contains(err.Error(), "0007") {
@@ -87,7 +89,7 @@ func TestSecretsThatCannotBeSentAreNotQuoted(t *testing.T) {
 func TestWhatCannotBeStoredIsRejectedUnsent(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None, MaxRequestBytes: 64 << 10})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Compression: kafka.None, MaxRequestBytes: 64 << 10})
 	batch := []sink.Message{
 		message("t", "k", 0, 100), message("a b", "k", 1, 0), message("t", "k", 2, 70_000), message("t", "k", 3, 100), message("", "k", 4, 0),
 		message("..", "k", 5, 0),
@@ -113,7 +115,7 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 			c := fake(t, kfake.SeedTopics(2, "t"))
 			asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Observe: true, Count: -1})
 			coordinators := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Observe: true, Count: -1})
-			s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+			s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 			sent := series("t", "k", 0, 20, 5)
 			publish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err})

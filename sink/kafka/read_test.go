@@ -65,7 +65,7 @@ func TestReadTransactions(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
 	brokers := fake(t, kfake.SeedTopics(1, topic)).ListenAddrs()
-	s := open(t, kafka.Options{Brokers: brokers})
+	s := open(t, kafka.Options{Connection: at(brokers)})
 	plain := newClient(t, brokers, kgo.DefaultProduceTopic(topic))
 	one := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic+"-1"), kgo.TransactionTimeout(5*time.Minute))
 	two := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic+"-2"), kgo.TransactionTimeout(5*time.Minute))
@@ -173,7 +173,7 @@ func TestReadSegmentsOfMarkers(t *testing.T) {
 	topic, segment := newTopic(), "100"
 	k.CreateTopic(t, topic, 1, map[string]*string{"segment.ms": &segment})
 	client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic))
-	s := open(t, kafka.Options{Brokers: k.Brokers()})
+	s := open(t, kafka.Options{Connection: at(k.Brokers())})
 	var want []string
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
@@ -210,7 +210,7 @@ func TestRead(t *testing.T) {
 	nothing := func(*sink.Stored) error { return nil }
 	t.Run("names the right that is missing", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		publish(t, s, series("t", "k", 0, 20, 3))
 		refuse(c, kerr.TopicAuthorizationFailed)
 		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
@@ -220,7 +220,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("gives up when that is wanted", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 2 * time.Second})
+		s := openQuiet(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 2 * time.Second}})
 		publish(t, s, series("t", "k", 0, 20, 3))
 		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 21}, nothing)
 		if err == nil || !strings.Contains(err.Error(), "nothing more came within 2s though some is left") {
@@ -233,7 +233,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("a throttled leader's answer does not end the read", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+		s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		publish(t, s, series("t", "k", 0, 20, 3))
 		throttled := 0
 		c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -252,7 +252,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("partitions come by number", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(12, "t", "u"))
-		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		publish(t, s, series("t", "k", 0, 400, 40))
 		tps, err := s.TPs(deadline(t), []string{"u", "no topic", "t"})
 		if err != nil || len(tps) != 24 || tps[23].Name != "t/11" || tps[2].Name != "u/2" {
@@ -261,7 +261,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("follows the leader", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+		s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		var sent []sink.Message
 		for part := range slices.Chunk(series("t", "k", 0, 600, 3), 20) {
 			publish(t, s, part)

@@ -20,7 +20,7 @@ func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {
 	k := testenv.Kafka(t)
 	limit := "20000"
 	k.CreateTopic(t, "narrow", 2, map[string]*string{"max.message.bytes": &limit})
-	s := open(t, kafka.Options{Brokers: k.Brokers(), Compression: kafka.LZ4})
+	s := open(t, kafka.Options{Connection: at(k.Brokers()), Compression: kafka.LZ4})
 	sent := series("narrow", "k", 0, 400, 5)
 	for i := range sent {
 		sent[i].Value = randomBytes(1000)
@@ -55,7 +55,7 @@ func TestARecordWithoutAKeyIsRejectedByACompactedTopic(t *testing.T) {
 	k := testenv.Kafka(t)
 	policy := "compact"
 	k.CreateTopic(t, "compacted", 1, map[string]*string{"cleanup.policy": &policy})
-	s := open(t, kafka.Options{Brokers: k.Brokers()})
+	s := open(t, kafka.Options{Connection: at(k.Brokers())})
 	batch := series("compacted", "k", 0, 9, 3)
 	batch[4].Key = nil
 	out, err := s.Publish(deadline(t), batch)
@@ -68,7 +68,7 @@ func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
 	k.CreateTopic(t, "changing", 2, nil)
-	s := open(t, kafka.Options{Brokers: k.Brokers()})
+	s := open(t, kafka.Options{Connection: at(k.Brokers())})
 	sent := series("changing", "first", 0, 100, 20)
 	publish(t, s, sent)
 	k.AddPartitions(t, "changing", 4)
@@ -87,7 +87,10 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 	}})
 	login := &kafka.SASL{Mechanism: kafka.ScramSHA512, Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
 	var log faultLog
-	s := open(t, kafka.Options{Brokers: k.SASLBrokers(), SASL: login, TransactionalID: "bridge.rights", Fault: log.add})
+	s := open(t, kafka.Options{
+		Connection:      kafka.Connection{Brokers: k.SASLBrokers(), SASL: login},
+		TransactionalID: "bridge.rights", Fault: log.add,
+	})
 	found := func() (list []inspect.Finding) {
 		for _, f := range s.Inspect(deadline(t)).Findings {
 			if f.Code == inspect.TransactionGrant || f.Code == inspect.NoTransactions {

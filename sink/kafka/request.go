@@ -23,7 +23,7 @@ func NewRequester(o Options) (*Requester, error) {
 		return nil, err
 	}
 	life, end := context.WithCancelCause(context.Background())
-	return &Requester{cluster: broker.NewCluster(life, o.brokers()), end: end}, nil
+	return &Requester{cluster: broker.NewCluster(life, &o.Connection), end: end}, nil
 }
 
 // Send sends a request to the coordinator of a group, in its version at most, and returns the

@@ -63,7 +63,7 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{options: opts, codec: codec, outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	s.cluster = broker.NewCluster(s.life, opts.brokers())
+	s.cluster = broker.NewCluster(s.life, &s.options.Connection)
 	s.producers = &producers{cluster: s.cluster}
 	s.faults = newFaults(s.outages, opts.Fault)
 	s.reader = s.cluster.NewReader(s.faults)

@@ -60,7 +60,7 @@ func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixtur
 	}
 	create(t)
 	// A single record is judged by its size, so nothing is compressed.
-	opts := kafka.Options{Brokers: k.Brokers(), Compression: kafka.None}
+	opts := kafka.Options{Connection: at(k.Brokers()), Compression: kafka.None}
 	if exactly {
 		opts.TransactionalID = "suite-" + one
 	}
@@ -116,7 +116,7 @@ func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture 
 		k.CreateTopic(t, topic, 1, map[string]*string{"min.cleanable.dirty.ratio": &dirty, "segment.ms": &segment})
 	}
 	create(t)
-	opts := kafka.Options{Brokers: k.Brokers(), Compression: kafka.LZ4}
+	opts := kafka.Options{Connection: at(k.Brokers()), Compression: kafka.LZ4}
 	s := openQuiet(t, opts)
 	// The reader that is closed does not publish.
 	publisher := openQuiet(t, opts)

@@ -30,12 +30,12 @@ func incarnation(t *testing.T, s *kafka.Sink, topic string) string {
 func TestATopicThatIsCreatedAgain(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	sessions := make(chan string, 10)
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Session: func(tp string) { sessions <- tp }})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Session: func(tp string) { sessions <- tp }})
 	former := incarnation(t, s, "t")
 	publish(t, s, series("t", "before", 0, 10, 4))
 	remake(t, c, "t", 1)
 	// What lies behind the others' messages shows that somebody has written there.
-	publish(t, open(t, kafka.Options{Brokers: c.ListenAddrs()}), series("t", "other", 0, 30, 4))
+	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "other", 0, 30, 4))
 	now := incarnation(t, s, "t")
 	for round, want := range []string{former, now} {
 		kafka.AgeTopics(s)
@@ -65,7 +65,7 @@ func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 func TestEachPartitionHasAFirstMessage(t *testing.T) {
 	const partitions = 4
 	c := fake(t, kfake.SeedTopics(partitions, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	batch := series("t", "key", 0, 200, 50)
 	for i := range batch {
 		batch[i].Value, batch[i].Schema, batch[i].Version, batch[i].Server, batch[i].State.Index = []byte("{}"), "0123456789ab", "1.0.0", "0 db/shop", uint32(i)
@@ -97,7 +97,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		t.Parallel()
 		k := testenv.Kafka(t)
 		missing := make(chan string, 100)
-		s := open(t, kafka.Options{Brokers: k.Brokers(), Fault: func(_ string, err error) {
+		s := open(t, kafka.Options{Connection: at(k.Brokers()), Fault: func(_ string, err error) {
 			select {
 			case missing <- err.Error():
 			default:
@@ -126,7 +126,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		t.Parallel()
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
-		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
+		s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
 		hidden, err := s.Compaction(deadline(t), "t")
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
 			t.Errorf("got %+v", hidden)
@@ -146,7 +146,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 	t.Run("a reader gives up on a topic that does not come", func(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
-		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond})
+		s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond}})
 		if _, err := s.Compaction(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
 			t.Errorf("got %v", err)
 		}

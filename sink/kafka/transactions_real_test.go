@@ -299,7 +299,7 @@ func TestAForeignTransaction(t *testing.T) {
 func TestARefusedRecord(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for name, opts := range map[string]kafka.Options{"at least once": {Brokers: k.Brokers()}, "exactly once": transactional(t, k.Brokers())} {
+	for name, opts := range map[string]kafka.Options{"at least once": {Connection: at(k.Brokers())}, "exactly once": transactional(t, k.Brokers())} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			topic, limit := newTopic(), "20000"

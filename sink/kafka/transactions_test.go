@@ -31,7 +31,7 @@ func committed(t testing.TB, topic string, brokers []string) []*kgo.Record {
 
 // transactional returns options with a transactional id of the test's own.
 func transactional(t testing.TB, brokers []string) kafka.Options {
-	return kafka.Options{Brokers: brokers, TransactionalID: "bridge." + t.Name()}
+	return kafka.Options{Connection: at(brokers), TransactionalID: "bridge." + t.Name()}
 }
 
 // TestMarkersAreCovered: what this sink publishes leaves no hole but the last marker.
@@ -177,7 +177,7 @@ func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
 	}
 	remake(t, c, "one", 1)
 	// Behind what the former topic had, a marker would lie at 11: here it is somebody's message.
-	publish(t, open(t, kafka.Options{Brokers: c.ListenAddrs()}), series("one", "others", 0, 12, 2))
+	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("one", "others", 0, 12, 2))
 	// What is known of a topic is believed for five minutes.
 	for range 6 {
 		kafka.AgeTopics(s)

@@ -218,9 +218,9 @@ func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 func publishOurs(b *bus, messages *spool, target, destination string, begin func()) (err error) {
 	var s sink.Sink
 	if b.kafka != nil {
-		s, err = ourKafka.Open(ourKafka.Options{Brokers: strings.Split(b.servers, ",")})
+		s, err = ourKafka.Open(ourKafka.Options{Connection: ourKafka.Connection{Brokers: strings.Split(b.servers, ",")}})
 	} else {
-		s, err = ourJetStream.Open(ourJetStream.Options{URLs: strings.Split(b.servers, ","), Stream: target})
+		s, err = ourJetStream.Open(ourJetStream.Options{Connection: ourJetStream.Connection{URLs: strings.Split(b.servers, ","), Stream: target}})
 	}
 	if err != nil {
 		return err

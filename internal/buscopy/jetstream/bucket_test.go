@@ -22,7 +22,7 @@ func newBucket() string { return fmt.Sprint("buscopy-", buckets.Add(1)) }
 func open(t *testing.T, url, bucket string) *buscopy.Messages {
 	t.Helper()
 	bus, err := sinkjetstream.Open(sinkjetstream.Options{
-		URLs: []string{url}, Bucket: bucket, CreateStream: true,
+		Connection: sinkjetstream.Connection{URLs: []string{url}}, Bucket: bucket, CreateStream: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,8 @@ func TestRights(t *testing.T) {
 		`] }`))
 	as := func(user string, giveUp time.Duration) *buscopy.Messages {
 		bus, err := sinkjetstream.Open(sinkjetstream.Options{
-			URLs: []string{"nats://" + user + ":a@" + s.Addr()}, Bucket: "bridge-progress", CreateStream: true, GiveUpAfter: giveUp,
+			Connection: sinkjetstream.Connection{URLs: []string{"nats://" + user + ":a@" + s.Addr()}, GiveUpAfter: giveUp},
+			Bucket:     "bridge-progress", CreateStream: true,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ var topics atomic.Int64
 
 func openSink(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
 	t.Helper()
-	bus, err := sinkkafka.Open(sinkkafka.Options{Brokers: s.Brokers(), Topics: []string{topic}, Table: true})
+	bus, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true})
 	if err != nil {
 		t.Fatal(err)
 	}

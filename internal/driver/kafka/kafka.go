@@ -78,7 +78,10 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	case a.User != nil:
 		in.Fault(option.SinkURL, "has a login before the host: write it to %s and %s", option.KafkaSASLUsername, option.KafkaSASLPassword)
 	}
-	d.Options = kafka.Options{Brokers: a.Hosts, Compression: kafka.Compression(s.KafkaCompression), SASL: d.login(in)}
+	d.Options = kafka.Options{
+		Connection:  kafka.Connection{Brokers: a.Hosts, SASL: d.login(in)},
+		Compression: kafka.Compression(s.KafkaCompression),
+	}
 	traits := driver.BusTraits{
 		Servers: a.Hosts, Protocol: "kafka", KeyBinding: "kafka", Destinations: driver.Topics,
 		Transactions: true, Tombstones: true, LogsOutages: true,

@@ -109,7 +109,8 @@ func (e *Embedded) server(u driver.Use) embedded.Options {
 // Open starts the server and the sink on it.
 func (e *Embedded) Open(u driver.Use) (sink.Sink, error) {
 	s, err := embedded.Open(e.server(u), func(conns embedded.Conns) (embedded.Bus, error) {
-		return jetstream.Open(withUse(jetstream.Options{InProcess: conns, Stream: e.Server.Stream, CreateStream: true, Keeps: e.keeps}, u))
+		connection := jetstream.Connection{InProcess: conns, Stream: e.Server.Stream}
+		return jetstream.Open(withUse(jetstream.Options{Connection: connection, CreateStream: true, Keeps: e.keeps}, u))
 	})
 	if err != nil {
 		// Not s: an interface with a nil pointer is not nil.
@@ -138,7 +139,7 @@ func (r *reading) Close() error { return errors.Join(r.Bus.Close(), r.server.Clo
 // Read reads from the server of this process, or from one that runs through its listener, or starts
 // one if none runs.
 func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) (verify.Bus, error) {
-	o := jetstream.Options{Stream: e.Server.Stream, Logger: u.Logger}
+	o := jetstream.Options{Connection: jetstream.Connection{Stream: e.Server.Stream}, Logger: u.Logger}
 	if running, ok := what.Running.(*embedded.Sink); ok {
 		o.InProcess = running
 		return read(ctx, o, what.Destinations)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"example.org/bridge/internal/buscopy"
 	buscopyjetstream "example.org/bridge/internal/buscopy/jetstream"
 	"example.org/bridge/internal/driver"
@@ -83,9 +81,11 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 		in.Fault("NATS_DOMAIN", "invalid JetStream domain: use a name without dots, blanks and wildcards")
 	}
 	d.Options = jetstream.Options{
-		Stream: s.NATSStream, CreateStream: s.NATSCreateStream, Keeps: s.keeping(in),
-		Creds: secret(in, option.NATSCreds, c.NATSCreds, isCreds), NkeySeed: secret(in, option.NATSNKey, c.NATSNKey, isSeed),
-		HandshakeFirst: c.NATSTLSHandshakeFirst, JetStreamDomain: c.NATSDomain,
+		Connection: jetstream.Connection{
+			Name: "bridge", Stream: s.NATSStream, HandshakeFirst: c.NATSTLSHandshakeFirst, JetStreamDomain: c.NATSDomain,
+			Creds: secret(in, option.NATSCreds, c.NATSCreds, isCreds), NkeySeed: secret(in, option.NATSNKey, c.NATSNKey, isSeed),
+		},
+		CreateStream: s.NATSCreateStream, Keeps: s.keeping(in),
 	}
 	files := driver.TLS{CA: c.NATSTLSCA, Cert: c.NATSTLSCert, Key: c.NATSTLSKey}
 	if in.TLS("NATS_TLS_", files); files.Given() || c.NATSTLSHandshakeFirst {
@@ -287,14 +287,10 @@ func read(ctx context.Context, o jetstream.Options, subjects []string) (verify.B
 // Group returns the key of the group in its bucket.
 func (*Driver) Group(name string) string { return name }
 
-func (d *Driver) Elector(name string, silence time.Duration, u driver.Use) (standby.Elector, error) {
-	o := d.options(u)
+func (d *Driver) Elector(name string, silence time.Duration, _ driver.Use) (standby.Elector, error) {
+	connection := d.Options.Connection
 	return standby.NewLease(standbyjetstream.New(standbyjetstream.Options{
-		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
-			return jetstream.Connect(ctx, o, more...)
-		},
-		JetStream: o.New,
-		Key:       d.Group(name), Replicas: o.Keeps.Replicas, Timeout: silence / 4,
+		Connection: &connection, Key: d.Group(name), Replicas: d.Options.Keeps.Replicas, Timeout: silence / 4,
 	}), silence), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/natskv"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/standby"
@@ -25,10 +26,8 @@ const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INF
 
 // Options of a Register.
 type Options struct {
-	// Connect returns a connection that is closed for good once it is lost.
-	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
-	// JetStream returns the interface of a connection. Defaults to that of the library.
-	JetStream func(*nats.Conn) (jetstream.JetStream, error)
+	// Connection says how to reach the servers.
+	Connection *server.Options
 	// Key names the entry with the work of the group; those that wait share Key.waiting.
 	Key string
 	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
@@ -57,12 +56,7 @@ var (
 )
 
 // New returns a Register.
-func New(o Options) *Register {
-	if o.JetStream == nil {
-		o.JetStream = func(nc *nats.Conn) (jetstream.JetStream, error) { return jetstream.New(nc) }
-	}
-	return &Register{opts: o}
-}
+func New(o Options) *Register { return &Register{opts: o} }
 
 // Get implements standby.Register.
 func (r *Register) Get(ctx context.Context, name standby.Entry) (text []byte, revision uint64, err error) {
@@ -168,7 +162,7 @@ func (r *Register) open(ctx context.Context) error {
 		return err
 	}
 	r.refused(nil)
-	nc, err := r.opts.Connect(ctx, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, err := r.opts.Connection.Dial(ctx, r.opts.Connection.URLs, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
 			r.refused(err)
 		}
@@ -177,7 +171,7 @@ func (r *Register) open(ctx context.Context) error {
 		return err
 	}
 	r.nc = nc
-	js, err := r.opts.JetStream(nc)
+	js, err := r.opts.Connection.New(nc)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,12 @@
 package jetstream_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/jetstream"
-	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -27,10 +24,8 @@ func TestRights(t *testing.T) {
 		`] }`))
 	member := func(user string) *standby.Lease {
 		return standby.NewLease(jetstream.New(jetstream.Options{
-			Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
-				return sinkjetstream.Connect(ctx, sinkjetstream.Options{URLs: []string{"nats://" + user + ":a@" + s.Addr()}}, more...)
-			},
-			Key: "g.0", Timeout: timeout / 4,
+			Connection: &server.Options{URLs: []string{"nats://" + user + ":a@" + s.Addr()}},
+			Key:        "g.0", Timeout: timeout / 4,
 		}), timeout)
 	}
 	self := standby.Claim{Member: "m", Ready: true}

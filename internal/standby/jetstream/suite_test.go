@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/jetstream"
 	"example.org/bridge/internal/standby/standbytest"
-	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -28,10 +27,8 @@ func newElector(t *testing.T, s *testenv.NATSServer, group string) elector {
 	t.Helper()
 	way := testenv.StartProxy(t, s.Addr())
 	return elector{standby.NewLease(jetstream.New(jetstream.Options{
-		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
-			return sinkjetstream.Connect(ctx, sinkjetstream.Options{URLs: []string{"nats://" + way.Addr()}}, more...)
-		},
-		Key: group, Timeout: timeout / 4,
+		Connection: &server.Options{URLs: []string{"nats://" + way.Addr()}},
+		Key:        group, Timeout: timeout / 4,
 	}), timeout), way}
 }
 

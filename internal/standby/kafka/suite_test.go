@@ -40,7 +40,7 @@ type elector struct {
 
 func newElector(t *testing.T, brokers []string, group string, timeout time.Duration) elector {
 	t.Helper()
-	r, err := sinkkafka.NewRequester(sinkkafka.Options{Brokers: brokers})
+	r, err := sinkkafka.NewRequester(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,9 @@ func (w *world) publish(t *testing.T, subjects ...string) {
 
 func (w *world) openSubjects(t *testing.T, stream string, subjects ...string) (*bus.Bus, error) {
 	t.Helper()
-	reader, err := jetstream.Open(jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Readable: subjects, GiveUpAfter: 30 * time.Second})
+	reader, err := jetstream.Open(jetstream.Options{
+		Connection: jetstream.Connection{URLs: []string{w.server.URL()}, Stream: stream, Readable: subjects, GiveUpAfter: 30 * time.Second},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

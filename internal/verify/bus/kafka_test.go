@@ -53,7 +53,7 @@ func produce(t *testing.T, client *kgo.Client, from, to int) {
 
 func openTopics(t *testing.T, brokers []string, topics ...string) (*bus.Bus, error) {
 	t.Helper()
-	reader, err := kafka.Open(kafka.Options{Brokers: brokers, GiveUpAfter: 30 * time.Second})
+	reader, err := kafka.Open(kafka.Options{Connection: kafka.Connection{Brokers: brokers, GiveUpAfter: 30 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

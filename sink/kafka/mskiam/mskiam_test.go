@@ -221,7 +221,7 @@ func TestExchange(t *testing.T) {
 		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
 		}})
-		s, err := kafka.Open(kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}})
+		s, err := kafka.Open(kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,10 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	stream := server.CreateStream(t, natsjs.StreamConfig{})
 	config := stream.CachedInfo().Config
 	publisher := func(t testing.TB) sink.Sink {
-		s, err := sinkjetstream.Open(sinkjetstream.Options{URLs: []string{server.URL()}, Stream: config.Name, Published: []string{config.Name + ".a"}})
+		s, err := sinkjetstream.Open(sinkjetstream.Options{
+			Connection: sinkjetstream.Connection{URLs: []string{server.URL()}, Stream: config.Name},
+			Published:  []string{config.Name + ".a"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

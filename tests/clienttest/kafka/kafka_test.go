@@ -24,7 +24,7 @@ var topics atomic.Int64
 func newTopic() string { return fmt.Sprint("client-", topics.Add(1)) }
 
 func publisher(t testing.TB, brokers []string) sink.Sink {
-	s, err := sinkkafka.Open(sinkkafka.Options{Brokers: brokers, Logger: slog.New(slog.DiscardHandler)})
+	s, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,12 @@
 package jetstream
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
 
 	"example.org/bridge/client/jetstream/server"
 )
-
-// Connect returns a connection of its own by o, for what is neither publishing nor reading. It is
-// never taken up again: once it is lost it stays closed. ctx bounds the attempt.
-func Connect(ctx context.Context, o Options, more ...nats.Option) (*nats.Conn, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	return o.server().Dial(ctx, o.URLs, more...)
-}
 
 // wire is what a publisher uses of a [server.Session]: an inbox for the answers to what it
 // publishes.
