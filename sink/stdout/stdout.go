@@ -1,6 +1,7 @@
 package stdout
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -37,19 +38,19 @@ type Sink struct {
 	writer io.Writer
 	faults *outage.Log
 	hook   sink.Fault
-	jobs   chan *job
+	// turn is held by the one who writes, which outlives the Publish that began it.
+	turn chan struct{}
 
-	// life ends with Close; writing outlives the Publish that began it.
-	life    context.Context
-	end     context.CancelFunc
-	running chan struct{}
+	// life ends with Close.
+	life context.Context
+	end  context.CancelCauseFunc
 
 	mu sync.Mutex
 	// broken is the final error of the writer.
 	broken error
 }
 
-// Open starts a sink.
+// Open returns a sink.
 func Open(options Options) (*Sink, error) {
 	if options.Writer == nil {
 		return nil, errors.New("stdout: no writer")
@@ -58,12 +59,8 @@ func Open(options Options) (*Sink, error) {
 	if options.Fault == nil {
 		options.Fault = func(string, error) {}
 	}
-	s := &Sink{
-		writer: options.Writer, faults: outage.New(options.Logger), hook: options.Fault,
-		jobs: make(chan *job), running: make(chan struct{}),
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	go s.run()
+	s := &Sink{writer: options.Writer, faults: outage.New(options.Logger), hook: options.Fault, turn: make(chan struct{}, 1)}
+	s.life, s.end = context.WithCancelCause(context.Background())
 	return s, nil
 }
 
@@ -71,27 +68,63 @@ func Open(options Options) (*Sink, error) {
 // writer that blocks does not keep a cancelled Publish; what it had begun is then still written to
 // its end.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	j := newJob(ctx, batch)
+	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
+	defer stop()
+	defer cancel(nil)
+	release, err := backoff.Acquire(ctx, s.turn)
+	if err != nil {
+		return out, err
+	}
 	if err := s.err(ctx); err != nil || len(batch) == 0 {
-		return j.outcome(), err
+		release()
+		return out, err
 	}
+	text, ends := linesOf(batch)
+	written := make(chan int, 1)
+	go func() {
+		defer release()
+		written <- s.write(text)
+	}()
 	select {
-	case s.jobs <- j:
+	case n := <-written:
+		for i, end := range ends {
+			if end <= n {
+				out.Status[i] = sink.Acked
+			}
+		}
 	case <-ctx.Done():
-		return j.outcome(), context.Cause(ctx)
-	case <-s.life.Done():
-		return j.outcome(), sink.ErrClosed
 	}
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-	case <-s.life.Done():
-	}
-	out := j.outcome()
 	if out.AllAcked() {
 		return out, nil
 	}
 	return out, s.err(ctx)
+}
+
+// linesOf returns the events of a batch, one a line, and where each ends.
+func linesOf(batch []sink.Message) (text []byte, ends []int) {
+	size := 0
+	for i := range batch {
+		size += len(batch[i].Value) + 1
+	}
+	text = make([]byte, 0, size)
+	for i := range batch {
+		begin := len(text)
+		text = append(text, batch[i].Value...)
+		// In JSON a raw line break can only be white space between tokens.
+		for line := text[begin:]; ; {
+			at := bytes.IndexAny(line, "\n\r")
+			if at < 0 {
+				break
+			}
+			line[at] = ' '
+			line = line[at+1:]
+		}
+		text = append(text, '\n')
+		ends = append(ends, len(text))
+	}
+	return text, ends
 }
 
 // err returns why nothing is printed any more.
@@ -107,72 +140,39 @@ func (s *Sink) err(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// run writes one job after the other.
-func (s *Sink) run() {
-	defer close(s.running)
-	for {
-		select {
-		case j := <-s.jobs:
-			s.write(j)
-			close(j.done)
-		case <-s.life.Done():
-			return
-		}
-	}
-}
-
-// write writes a job whose caller is still there, to its end.
-func (s *Sink) write(j *job) {
-	s.mu.Lock()
-	broken := s.broken
-	s.mu.Unlock()
-	if broken != nil || j.ctx.Err() != nil {
-		return
-	}
+// write writes a text to its end, and returns how much the writer has taken. The turn is held.
+func (s *Sink) write(text []byte) int {
 	var pause backoff.Backoff
-	for rest := j.text; ; {
+	for rest := text; ; {
 		n, err := s.writer.Write(rest)
 		rest = rest[n:]
 		if err == nil && len(rest) > 0 {
 			err = io.ErrShortWrite
 		}
-		if err == nil {
-			err = s.flush()
+		if f, ok := s.writer.(interface{ Flush() error }); ok && err == nil {
+			err = f.Flush()
 		}
-		if err == nil {
-			j.wrote(len(j.text))
+		switch {
+		case err == nil:
 			s.faults.OK(tp)
-			return
-		}
-		if !full(err) {
-			j.wrote(len(j.text) - len(rest))
-			s.breakOff(err)
-			return
+			return len(text)
+		case !full(err):
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.broken = fmt.Errorf("print events: %w", err)
+			return len(text) - len(rest)
 		}
 		s.faults.Fail(tp, err)
 		s.hook(tp, err)
 		if pause.Wait(s.life) != nil {
-			return
+			return 0
 		}
 	}
-}
-
-func (s *Sink) flush() error {
-	if f, ok := s.writer.(interface{ Flush() error }); ok {
-		return f.Flush()
-	}
-	return nil
 }
 
 // full reports whether err passes when somebody makes room.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EAGAIN)
-}
-
-func (s *Sink) breakOff(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = fmt.Errorf("print events: %w", err)
 }
 
 // Ready returns nil while the writer takes lines.
@@ -185,12 +185,11 @@ func (s *Sink) Ready(ctx context.Context) error {
 
 // Close ends the Publish calls under way. It waits a second at most for a Write that blocks.
 func (s *Sink) Close() error {
-	s.end()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-s.running:
-	case <-timer.C:
+	s.end(sink.ErrClosed)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if release, err := backoff.Acquire(ctx, s.turn); err == nil {
+		release()
 	}
 	s.faults.Close()
 	return nil
