@@ -75,29 +75,8 @@ type Vars struct {
 	Key []byte
 }
 
-// variable is a placeholder of a template.
-type variable uint8
-
-const (
-	noVariable variable = iota
-	varStream
-	varSource
-	varTable
-	varType
-	varFamily
-	varTag
-	varDomain
-	varKey
-)
-
-// variables are in the order in which errors list them.
-var variables = []struct {
-	name string
-	v    variable
-}{
-	{"stream", varStream}, {"source", varSource}, {"table", varTable}, {"type", varType}, {"family", varFamily}, {"tag", varTag},
-	{"domain", varDomain}, {"key", varKey},
-}
+// placeholders are in the order in which errors list them.
+var placeholders = []string{"stream", "source", "table", "type", "family", "tag", "domain", "key"}
 
 // Template makes destinations. It is immutable.
 type Template struct {
@@ -108,19 +87,20 @@ type Template struct {
 	dotted bool
 }
 
-// part is literal text or, where variable is set, a placeholder.
-type part struct {
-	literal  string
-	variable variable
-}
+// part is literal text or, where that is not empty, a placeholder.
+type part struct{ literal, placeholder string }
 
 // ParseTemplate reads a template over {stream}, {source}, {table}, {type}, {family}, {tag},
-// {domain} and {key}, or over those named in allowed. There is no way to write a literal brace: no
-// bus that bridge knows has use for one in a destination.
+// {domain} and {key}, or over those that are allowed, in the order of errors. There is no way to
+// write a literal brace: no bus that bridge knows has use for one in a destination.
 func ParseTemplate(text string, allowed ...string) (*Template, error) {
+	if len(allowed) == 0 {
+		allowed = placeholders
+	}
+	list := "{" + strings.Join(allowed, "} {") + "}"
 	t := &Template{text: text}
 	if text == "" {
-		return nil, fmt.Errorf("the destination is empty, write a name or %s", list(allowed))
+		return nil, fmt.Errorf("the destination is empty, write a name or %s", list)
 	}
 	for rest := text; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")
@@ -135,37 +115,15 @@ func ParseTemplate(text string, allowed ...string) (*Template, error) {
 		}
 		name, after, closed := strings.Cut(after, "}")
 		if !closed {
-			return nil, fmt.Errorf("destination %q has a '{' that is not closed, allowed are %s", text, list(allowed))
+			return nil, fmt.Errorf("destination %q has a '{' that is not closed, allowed are %s", text, list)
 		}
-		v := lookup(name, allowed)
-		if v == noVariable {
-			return nil, fmt.Errorf("destination %q has the placeholder {%s}, allowed are %s", text, name, list(allowed))
+		if !slices.Contains(allowed, name) {
+			return nil, fmt.Errorf("destination %q has the placeholder {%s}, allowed are %s", text, name, list)
 		}
-		t.parts = append(t.parts, part{variable: v})
+		t.parts = append(t.parts, part{placeholder: name})
 		rest = after
 	}
 	return t, nil
-}
-
-// lookup returns the variable with this name if it is allowed.
-func lookup(name string, allowed []string) variable {
-	for _, known := range variables {
-		if known.name == name && (len(allowed) == 0 || slices.Contains(allowed, name)) {
-			return known.v
-		}
-	}
-	return noVariable
-}
-
-// list names what is allowed, for errors.
-func list(allowed []string) string {
-	var names []string
-	for _, known := range variables {
-		if lookup(known.name, allowed) != noVariable {
-			names = append(names, "{"+known.name+"}")
-		}
-	}
-	return strings.Join(names, " ")
 }
 
 // String returns the text that was parsed.
@@ -173,8 +131,7 @@ func (t *Template) String() string { return t.text }
 
 // Uses reports whether the template has the placeholder with this name, written without braces.
 func (t *Template) Uses(name string) bool {
-	v := lookup(name, nil)
-	return v != noVariable && slices.ContainsFunc(t.parts, func(p part) bool { return p.variable == v })
+	return slices.ContainsFunc(t.parts, func(p part) bool { return name != "" && p.placeholder == name })
 }
 
 // ConstantPerType reports whether all events of one shard that have the same type go to the same
@@ -189,24 +146,24 @@ type Escape func(dst []byte, value string) []byte
 // escape, literal text does not. It allocates nothing but a larger dst.
 func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 	for _, p := range t.parts {
-		switch p.variable {
-		case noVariable:
+		switch p.placeholder {
+		case "":
 			dst = append(dst, p.literal...)
-		case varStream:
+		case "stream":
 			dst = escape(dst, v.Stream)
-		case varSource:
+		case "source":
 			dst = escape(dst, v.Source)
-		case varTable:
+		case "table":
 			dst = escape(dst, v.Table)
-		case varType:
+		case "type":
 			dst = escape(dst, v.Type)
-		case varFamily:
+		case "family":
 			dst = escape(dst, v.Family)
-		case varTag:
+		case "tag":
 			dst = escape(dst, v.Tag)
-		case varDomain:
+		case "domain":
 			dst = t.appendDomain(dst, v.Domain, escape)
-		case varKey:
+		case "key":
 			if t.dotted && string(v.Key) == "_" {
 				// That is what an empty key makes.
 				dst = append(dst, "%5F"...)
