@@ -15,9 +15,9 @@
 // Publish (sink.go) looks up the stream of each message (route.go) and gives each worker a call
 // (call.go) with what is for its stream. The worker (worker.go, attend) begins each series with a
 // look at the stream (begin) and sends what its calls have (series.go). Answers come by the wire
-// (connect.go) and are noted in the call; what has none is a suspect, of which the next begin finds
-// out. Exactly once goes by claim.go and batcher.go instead. message.go has headers, answers and
-// limits.
+// (wire.go) and are noted in the call; what has none is a suspect, of which the next begin finds
+// out. Exactly once goes by claim.go, batcher.go and batch.go instead. message.go has headers,
+// answers and limits.
 //
 // # Guarantees
 //
@@ -34,83 +34,69 @@
 //
 // # Why the order holds
 //
-// A series has up to 1,000 messages under way without an acknowledgement. Three things
-// could put a later one before an earlier one: the server refuses the earlier one and takes the
-// later one (a full stream that gets room, a stream that comes up); bytes of a lost connection that
-// reach the server after what was sent again; and a resend that passes what is still under way. The
-// fence shuts all three out. Each message of a series carries
+// A series has up to 1,000 messages under way without an acknowledgement. Three things could put a
+// later one before an earlier one: the server refuses the earlier one and takes the later one;
+// bytes of a lost connection reach the server after what was sent again; a resend passes what is
+// still under way. The fence shuts all three out. Each message of a series carries
 //
 //   - Nats-Expected-Last-Sequence: the sequence that the message before it gets, and
 //   - Nats-Expected-Last-Msg-Id: the id of the message before it; the first of a series has
 //     Nats-Expected-Stream instead.
 //
-// So a message is stored right after the one that was sent before it, or not at all: once one is
-// refused or lost, each that follows finds its fence shut, on whatever connection and however late
-// it arrives. The sequence alone would not do: a message of somebody else that replaces a
-// refused one leaves the stream with just the sequence that the next one asks for. The server
-// compares the sequence before it looks for duplicates, and the id after that (processJetStreamMsg
-// in nats-server's server/stream.go); a duplicate is acknowledged without being stored, so it, too,
-// shuts the fence for those after it.
-//
-// Two processes must not publish the same events to one stream at the same time: one's message in
-// the sequence of the other's would open a fence.
+// So a message is stored right after the one that was sent before it, or not at all, on whatever
+// connection and however late it arrives. The sequence alone would not do: a message of somebody
+// else in place of a refused one leaves the stream with just the sequence that the next one asks
+// for. The server compares the sequence before it looks for duplicates, and the id after that
+// (processJetStreamMsg in nats-server's server/stream.go); a duplicate is acknowledged without
+// being stored, so it, too, shuts the fence for those after it. Two processes must not publish the
+// same events to one stream at the same time: one's message in the sequence of the other's would
+// open a fence.
 //
 // At the first refusal, lost connection or missing answer the series stops sending and waits for
 // the answers that can still come. The next one begins with a look at the stream. What had no
 // answer is stored if the stream has its id at the sequence behind the one that its fence names;
-// and if one message is there, so are all before it. What is not found, also because it has been
-// removed since, is sent again in order; the copies that may still be under way are shut out as
-// above or dropped by their id. A series begins with one message under way and doubles that with
-// each round trip, so that a refusal that lasts costs one message a try.
+// and if one message is there, so are all before it. What is not found is sent again in order. A
+// series begins with one message under way and doubles that with each round trip, so that a refusal
+// that lasts costs one message a try.
 //
-// A session is never taken up again: the library's own reconnect is off, because it flushes what
-// was written during the outage, and because logins and certificates are then read afresh for each
-// connection.
+// For the same reason the answer to a message of a fenced series, stored at its sequence,
+// acknowledges all before it. Such a series asks for eight answers a window and one for the last
+// message of a batch; the others cost an answer less on both sides.
 //
-// The same holds for an answer: where a message of a fenced series is stored at its sequence, so
-// are all messages before it of that series, and they are acknowledged with it. Such a series
-// therefore asks for eight answers a window and one for the last message of a batch; the others
-// cost an answer less on both sides.
+// A session is never taken up again: the library's own reconnect would flush what was written
+// during the outage. Logins and certificates are read afresh for each connection.
 //
 // # Without fences
 //
-// A message of somebody else shuts a fence as well, and so does one that was refused without being
-// asked for an answer. After each refusal the worker goes over to unfenced series, in which each
-// message asks for an answer and at most one per key is under way on a stream. Order per entity
-// then needs no fence: the next message of a key is sent when the one before it has been
-// acknowledged, and all messages behind it wait as well. Messages of different keys that are under
-// way together may be stored in another order. The copies of a lost connection are dropped by their
-// id, so the duplicate window should be at least 10 s. An outage longer than the duplicate window
-// can repeat what was under way; it cannot disorder it.
+// A message of somebody else shuts a fence as well. After each refusal the worker goes over to
+// unfenced series, in which each message asks for an answer and at most one per key is under way on
+// a stream: order per entity then needs no fence. Messages of different keys that are under way
+// together may be stored in another order. Copies of a lost connection are dropped by their id, so
+// the duplicate window should be at least 10 s. A longer outage can repeat what was under way; it
+// cannot disorder it.
 //
-// Repeats are published unfenced, too: each would end a fenced series. Since bridge reads the bus
-// before it publishes, few are left: messages of a former process that are stored behind the end
-// that was read, rows of a release stream that bridge checkpoint set or reset has published again,
-// and what was not saved where bridge may not read the stream. Fences are taken up again when no
-// repeat has come for a while, and 5 s after the last shut fence or message of somebody else.
+// Repeats are published unfenced, too: each would end a fenced series. Fences are taken up again
+// when no repeat has come for a while, and 5 s after the last shut fence or message of somebody
+// else.
 //
-// # Streams with several replicas
-//
-// They are published to unfenced, always. nats-server 2.15 compares the expected id only when a
-// message that its leader has accepted is applied; where that fails, each replica takes it for a
-// fault of its own and stops the stream until servers are restarted (applyStreamMsgOp and
-// monitorStream in server/jetstream_cluster.go). One message of somebody else among fenced ones is
-// enough. A stream that is given replicas while it is published to gets no fences after at most 30
-// s.
+// Streams with several replicas are published to unfenced, always: nats-server 2.15 compares the
+// expected id only when a message that its leader has accepted is applied, and where that fails
+// each replica stops the stream until servers are restarted (applyStreamMsgOp and monitorStream in
+// server/jetstream_cluster.go). A stream that is given replicas while it is published to gets no
+// fences after at most 30 s.
 //
 // # Exactly once
 //
 // With Options.Claim the sink publishes in atomic batches, one after the other, and is a
-// sink.Transactional. A claim is a message on a subject of the stream that says which process may
-// publish; each batch is conditional on the claim of its process being the last one there. So what
-// a former process has sent, or this one before its last claim, is stored before that claim or not
-// at all. Batches have no message ids: repeats are stored. docs/decisions/021 has what the server
-// checks where, and what is refused.
+// sink.Transactional (batcher.go, batch.go). A claim is a message on a subject of the stream that
+// says which process may publish; each batch is conditional on the claim of its process being the
+// last one there. Batches have no message ids: repeats are stored. docs/decisions/021 has what the
+// server checks where, and what is refused.
 //
-// Calls share batches of up to 1,000 messages and 8 MiB, and larger ones go in parts.
-// What the server refuses before it stores anything is tried again. A lost connection, a missing
-// answer or another claim ends the calls of the batch with sink.ErrUnknownOutcome; the next claim
-// comes before the next batch.
+// Calls share batches of up to 1,000 messages and 8 MiB, and larger ones go in parts. What the
+// server refuses before it stores anything is tried again. A lost connection, a missing answer or
+// another claim ends the calls of the batch with sink.ErrUnknownOutcome; the next claim comes
+// before the next batch.
 //
 // # Faults
 //
