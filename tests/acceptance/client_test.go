@@ -21,6 +21,7 @@ import (
 // the table of the database, and so is one that begins then.
 func TestAClientTableIsTheTable(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		_, states := world.Load(1, 2)
 		w := world.New(t, world.Options{Database: testenv.StartMariaDB(t), Entities: &states})

@@ -22,7 +22,8 @@ import (
 // whose tables go on, also over kills of the program.
 func TestSeveralServers(t *testing.T) {
 	testall.Long(t)
-	onBothBuses(t, func(t *testing.T, b *world.Bus) {
+	t.Parallel()
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		servers := [2]*testenv.DatabaseServer{testenv.StartMariaDB(t), testenv.StartMariaDB(t)}
 		t.Run("at least once", func(t *testing.T) { severalServers(t, b, servers) })
 		t.Run("exactly once", func(t *testing.T) { severalServers(t, b.ExactlyOnce("servers"), servers) })

@@ -15,8 +15,7 @@ import (
 // and database are restarted. Then one reconcile runs, the judges compare the bus with the writers'
 // record and with the tables, and so does `bridge verify`.
 func TestWorld(t *testing.T) {
-	onBothBuses(t, func(t *testing.T, b *world.Bus) {
-		t.Parallel()
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		endure(t, b, world.Options{Database: testenv.StartMariaDB(t)})
 	})
 }
@@ -32,7 +31,7 @@ func TestWorldOnMySQL(t *testing.T) {
 func TestWorldOnEveryServer(t *testing.T) {
 	testenv.OnEveryDatabase(t)
 	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
-		onBothBuses(t, func(t *testing.T, b *world.Bus) { endure(t, b, world.Options{Database: product.Start(t)}) })
+		world.EachOwnBus(t, func(t *testing.T, b *world.Bus) { endure(t, b, world.Options{Database: product.Start(t)}) })
 	})
 }
 
@@ -42,7 +41,7 @@ func TestWorldOnEveryServer(t *testing.T) {
 func TestWorldOnAReplica(t *testing.T) {
 	testenv.OnEveryDatabase(t)
 	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
-		onBothBuses(t, func(t *testing.T, b *world.Bus) {
+		world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 			primary, replica := product.StartReplicated(t)
 			endure(t, b, world.Options{Database: replica, Primary: primary, CaughtUp: func(t testing.TB) {
 				replica.CatchUp(t, primary)
@@ -56,16 +55,10 @@ func TestWorldOnAReplica(t *testing.T) {
 // written to the other.
 func TestWorldOnGalera(t *testing.T) {
 	testenv.OnEveryDatabase(t)
-	onBothBuses(t, func(t *testing.T, b *world.Bus) {
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		first, second := testenv.StartGalera(t)
 		endure(t, b, world.Options{Database: second, Primary: first, CaughtUp: second.AwaitCluster})
 	})
-}
-
-// onBothBuses runs a test on a Kafka and on a NATS of its own.
-func onBothBuses(t *testing.T, test func(t *testing.T, b *world.Bus)) {
-	t.Run("kafka", func(t *testing.T) { test(t, world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{}))) })
-	t.Run("nats", func(t *testing.T) { test(t, world.NATSBus(testenv.StartNATS(t))) })
 }
 
 // worldCommits is how many commits there are at least to the table of the release stream; the other

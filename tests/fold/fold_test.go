@@ -19,6 +19,7 @@ import (
 // With a mutant (see package failpoint) it has to fail.
 func TestFold(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	seed := *foldSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano() % 1_000_000)
