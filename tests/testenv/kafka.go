@@ -54,7 +54,7 @@ type KafkaOptions struct {
 	// by the same CA. With SASL there is one that wants both, too.
 	TLS *Certs
 	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells
-	// clients there: they stay behind it. With SASL it wants a login, too.
+	// clients there: they stay behind it.
 	Proxied bool
 	// Strays are host:port at which the broker tells clients to go on that have come to a listener
 	// of its own for each.

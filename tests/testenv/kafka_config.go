@@ -82,11 +82,7 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	if opts.Proxied {
 		behind := address(FreePort(t))
 		s.proxy = StartProxy(t, behind)
-		if opts.SASL {
-			add("PROXIED", "SASL_PLAINTEXT", behind, s.proxy.Addr(), saslConfig("proxied"))
-		} else {
-			add("PROXIED", "PLAINTEXT", behind, s.proxy.Addr())
-		}
+		add("PROXIED", "PLAINTEXT", behind, s.proxy.Addr())
 	}
 	for i, elsewhere := range opts.Strays {
 		s.strays = append(s.strays, address(FreePort(t)))

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,6 @@ type NATSServer struct {
 	login []nats.Option
 	// Process is nil for a whole cluster and for a server inside the test.
 	*Process
-	// config is what the server was started with, nil without one of our own.
-	config *natsConfig
 }
 
 var sharedNATS shared[*NATSServer]
@@ -79,8 +78,7 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 		return nil, nil, fmt.Errorf("%s is not there", daemon)
 	}
 	return tryPorts("nats", func(dir string) (*NATSServer, *Process, error) {
-		s := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}, config: &natsConfig{path: filepath.Join(dir, "nats.conf")}}
-		c := s.config
+		s, c := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}}, new(natsConfig)
 		c.line("listen: %q", s.url.Host)
 		c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 64G }", filepath.Join(dir, "data"))
 		for _, option := range options {
@@ -89,10 +87,11 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 		if s.login = c.login; c.tls {
 			s.url.Scheme = "tls"
 		}
+		config := filepath.Join(dir, "nats.conf")
 		s.Process = &Process{
-			name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), ready: s.identify, data: filepath.Join(dir, "data"),
+			name: "nats-server", args: []string{daemon, "-c", config}, log: filepath.Join(dir, "log"), ready: s.identify, data: filepath.Join(dir, "data"),
 		}
-		return s, s.Process, c.write()
+		return s, s.Process, os.WriteFile(config, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600)
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
@@ -18,20 +16,9 @@ import (
 type NATSOption func(*natsConfig)
 
 type natsConfig struct {
-	path  string
 	lines []string
 	login []nats.Option
 	tls   bool
-	// password is that of NATSPassword.
-	password *natsPassword
-}
-
-func (c *natsConfig) write() error {
-	lines := c.lines
-	if c.password != nil {
-		lines = append(slices.Clone(lines), c.password.line())
-	}
-	return os.WriteFile(c.path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 func (c *natsConfig) line(format string, args ...any) {
@@ -43,11 +30,11 @@ func NATSLines(lines ...string) NATSOption {
 	return func(c *natsConfig) { c.lines = append(c.lines, lines...) }
 }
 
-// NATSPassword lets in one user with a password, which SetPassword changes.
+// NATSPassword lets in one user with a password.
 func NATSPassword(user, password string) NATSOption {
 	return func(c *natsConfig) {
-		c.password = &natsPassword{user: user, password: password}
-		c.login = append(c.login, nats.UserInfoHandler(c.password.get), nats.IgnoreAuthErrorAbort())
+		c.line("authorization { user: %q, password: %q, timeout: 60 }", user, password)
+		c.login = append(c.login, nats.UserInfo(user, password))
 	}
 }
 

@@ -1,12 +1,7 @@
 package torture
 
 import (
-	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 	"time"
 
 	"example.org/bridge/tests/faulty/failpoint"
@@ -58,101 +53,10 @@ func hostClock(name, what, wrong string) fault {
 	}
 }
 
-// loginFaults change passwords while the program runs.
-var loginFaults = []fault{
-	{
-		name: "source-password-changed", family: "credentials",
-		what: "the database gets another password and cuts all connections; the file with it follows 10 s later",
-		prepare: func(tr *trial) {
-			tr.Env["BRIDGE_SOURCE_URL_FILE"] = tr.putSecret(tr.World.URL)
-			delete(tr.Env, "BRIDGE_SOURCE_URL")
-		},
-		inject: func(tr *trial) {
-			user := tr.reader()
-			tr.servers.db.SetPassword(tr.T, user, "other/pa:ss")
-			tr.servers.db.KillConnections(tr.T, user)
-			tr.unreadyFor("Access denied")
-			tr.outage(10 * time.Second)
-			tr.putSecret(tr.servers.db.URL(user, "other/pa:ss", tr.World.Name))
-		},
-	},
-	{
-		name: "bus-password-changed", family: "credentials", on: withLogin, prepare: busLoginInFile,
-		what: "the bus gets another password and cuts all connections; the file with it follows 10 s later",
-		inject: func(tr *trial) {
-			if tr.Bus.Kafka != nil {
-				tr.Bus.Kafka.SetPassword(tr.T, "other-secret")
-				// Who is logged in stays so.
-				tr.Bus.Kafka.Stop()
-				tr.Bus.Kafka.Start(tr.T)
-				tr.unreadyFor("the login is refused")
-			} else {
-				tr.Bus.NATS.SetPassword(tr.T, "other-secret")
-				tr.unreadyFor("Authorization")
-			}
-			tr.outage(10 * time.Second)
-			tr.putSecret(tr.busSecret("other-secret"))
-		},
-	},
-}
-
-// putSecret writes a file with a secret in one go, as a secret store does, and returns its path.
-func (tr *trial) putSecret(secret string) (path string) {
-	tr.T.Helper()
-	path = filepath.Join(filepath.Dir(tr.Checkpoint()), "secret")
-	tr.check(os.WriteFile(path+".new", []byte(secret+"\n"), 0o600))
-	tr.check(os.Rename(path+".new", path))
-	return path
-}
-
-// withLogin returns servers whose NATS wants a login; Kafka has a listener that does.
-func withLogin(t testing.TB, s *servers) *servers {
-	t.Helper()
-	if s.bus.Kafka != nil {
-		return s
-	}
-	return s.with(world.NATSBus(testenv.StartNATS(t, testenv.NATSPassword(testenv.KafkaUser, testenv.KafkaPassword))))
-}
-
-// busLoginInFile has the program log in with a password from a file.
-func busLoginInFile(tr *trial) {
-	path := tr.putSecret(tr.busSecret(testenv.KafkaPassword))
-	if tr.Bus.Kafka == nil {
-		tr.Env["BRIDGE_SINK_URL_FILE"] = path
-		delete(tr.Env, "BRIDGE_SINK_URL")
-		return
-	}
-	tr.saslLogin(tr.Bus.Kafka.SASLBrokers())
-	tr.Env["BRIDGE_KAFKA_SASL_PASSWORD_FILE"] = path
-	delete(tr.Env, "BRIDGE_KAFKA_SASL_PASSWORD")
-}
-
-// saslLogin has the program log in at a listener of Kafka.
-func (tr *trial) saslLogin(brokers []string) {
-	tr.T.Helper()
-	tr.Bus.Kafka.SetPassword(tr.T, testenv.KafkaPassword)
-	tr.Env = tr.Env.With(world.Env{
-		"BRIDGE_SINK_URL": "kafka://" + strings.Join(brokers, ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-		"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": testenv.KafkaPassword,
-	})
-}
-
-// busSecret is what the file with the bus's login holds for a password.
-func (tr *trial) busSecret(password string) string {
-	if tr.Bus.Kafka != nil {
-		return password
-	}
-	return fmt.Sprintf("nats://%s@%s", url.UserPassword(testenv.KafkaUser, password), tr.Bus.NATS.Addr())
-}
-
 // through has bridge reach its servers through proxies, which networkFaults do their harm to.
 func through(tr *trial) {
 	tr.Env["BRIDGE_SOURCE_URL"] = strings.Replace(tr.Env["BRIDGE_SOURCE_URL"], tr.servers.db.Addr, tr.servers.dbProxy.Addr(), 1)
-	if tr.Bus.Kafka != nil {
-		tr.saslLogin(tr.Bus.Kafka.ProxiedBrokers())
-		return
-	}
-	tr.Env["BRIDGE_SINK_URL"] = strings.Replace(tr.Env["BRIDGE_SINK_URL"], tr.Bus.NATS.Addr(), tr.servers.busProxy.Addr(), 1)
+	tr.Env["BRIDGE_SINK_URL"] = tr.Bus.String() + "://" + tr.servers.busProxy.Addr()
 }
 
 // networkFaults are done to the ways between bridge and its servers.

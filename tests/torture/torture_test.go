@@ -216,7 +216,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, standbyFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults, loginFaults)
+	return slices.Concat(processFaults, pointFaults, standbyFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
 }
 
 // servers are a bus and a database of their own, on which trials run one after the other.
@@ -232,7 +232,7 @@ func startServers(t *testing.T, bus string) *servers {
 	s := &servers{db: testenv.StartMariaDB(t)}
 	s.dbProxy = testenv.StartProxy(t, s.db.Addr)
 	if bus == "kafka" {
-		s.bus = world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, SASL: true}))
+		s.bus = world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true}))
 		s.busProxy = s.bus.Kafka.Proxy()
 		if *tortureOnce {
 			s.bus = s.bus.ExactlyOnce(t.Name())
@@ -253,12 +253,9 @@ func (s *servers) heal(t testing.TB) {
 	s.bus.Server().Heal(t)
 }
 
-// with returns servers with the same database and another bus.
-func (s *servers) with(bus *world.Bus) *servers {
+// clustered returns servers with the same database and a bus that is three servers.
+func clustered(t testing.TB, s *servers) *servers {
 	other := *s
-	other.bus = bus
+	other.bus = s.bus.Clustered(t)
 	return &other
 }
-
-// clustered returns servers with the same database and a bus that is three servers.
-func clustered(t testing.TB, s *servers) *servers { return s.with(s.bus.Clustered(t)) }
