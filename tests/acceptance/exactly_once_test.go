@@ -111,7 +111,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 	p.CaughtUp(2*time.Minute, "what is written arrives")
 	for _, point := range []failpoint.Point{failpoint.BeforePublish, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.BeforeSave, ""} {
 		if point == "" {
-			zombie.Stop()
+			zombie.Signal(syscall.SIGSTOP)
 		} else {
 			points.Set(failpoint.Action{Point: point, Stop: true, Times: 1})
 		}
@@ -120,7 +120,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 		next.Start()
 		p.Daemon = next
 		p.CaughtUp(2*time.Minute, "the successor publishes what is written")
-		zombie.Continue()
+		zombie.Signal(syscall.SIGCONT)
 		world.Eventually(t, time.Minute, string(point)+": the zombie says that another one has taken over", func() bool {
 			code, why := zombie.Get("/readyz")
 			return code == 503 && strings.Contains(why, "another bridge publishes these streams")

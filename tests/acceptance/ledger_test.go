@@ -37,9 +37,20 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	// On Kafka, since JetStream drops repeats. Without CREATED the time of an event is a clock's,
 	// and a repeat must have the same one still.
 	killed := plainTail(l, kafka, "killed", world.Env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
-	stop := killed.KillEvery(2*time.Second, 5*time.Second)
-	l.Run()
-	stop()
+	wait, _ := l.Write()
+	written := make(chan struct{})
+	go func() { defer close(written); wait() }()
+	for ended := false; !ended; {
+		// One that is killed while it starts, however long that takes, publishes nothing.
+		world.AwaitReady(t, killed.Daemon)
+		select {
+		case <-written:
+			ended = true
+		case <-time.After(world.Between(2*time.Second, 5*time.Second)):
+			killed.Kill()
+			killed.Start()
+		}
+	}
 	for _, d := range []*tailer{atOnce, windowed, killed} {
 		d.complete(time.Minute)
 	}

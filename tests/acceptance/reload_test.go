@@ -98,9 +98,7 @@ func reloads(t *testing.T, b *world.Bus) {
 		f.write(f.all)
 		for range 3 {
 			world.Pause(world.Between(0, 500*time.Millisecond))
-			if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			p.Signal(syscall.SIGHUP)
 			if round%2 == 0 {
 				continue
 			}

@@ -85,14 +85,9 @@ func (w wait) must(t *testing.T) {
 // stopTwice stops a daemon by two signals.
 func stopTwice(t *testing.T, d *world.Daemon) {
 	t.Helper()
-	send := func() {
-		if err := d.Cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send()
+	d.Signal(syscall.SIGINT)
 	world.Eventually(t, time.Minute, "it stops", func() bool { return strings.Contains(d.Log.String(), "Ctrl-C again stops at once") })
-	send()
+	d.Signal(syscall.SIGINT)
 	d.Wait()
 	if exit, log := d.Cmd.ProcessState.ExitCode(), d.Log.String(); exit != 1 || !strings.Contains(log, "stopped at once by a second signal") || strings.Contains(log, "outage ended") {
 		t.Errorf("exit status %d:\n%s", exit, log)

@@ -37,10 +37,9 @@ var processFaults = []fault{
 	{
 		name: "bridge-paused", family: "bridge", what: "SIGSTOP for 30 s, as a paused virtual machine", soaks: true,
 		inject: func(tr *trial) {
-			pid := tr.Cmd.Process.Pid
-			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			tr.Signal(syscall.SIGSTOP)
 			tr.outage(30 * time.Second)
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+			tr.Signal(syscall.SIGCONT)
 		},
 	},
 }

@@ -158,59 +158,11 @@ func (d *Daemon) Wait() syscall.Signal {
 	return d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
-// KillEvery kills and starts the daemon every few seconds, with a look at it before, until the
-// returned function is called; it runs then. The seconds begin when it is ready: one that is killed
-// while it starts, however long that takes, publishes nothing.
-func (d *Daemon) KillEvery(low, high time.Duration, look ...func()) (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	kills := 0
-	go func() {
-		defer close(done)
-		for {
-			d.readyOr(end)
-			select {
-			case <-end:
-				return
-			case <-time.After(Between(low, high)):
-				for _, look := range look {
-					look()
-				}
-				d.Kill()
-				d.Start()
-				kills++
-			}
-		}
-	}()
-	stop = sync.OnceFunc(func() {
-		close(end)
-		<-done
-		d.T.Logf("%s was killed %d times", d.Env["BRIDGE_SINK_URL"], kills)
-	})
-	d.T.Cleanup(stop)
-	return stop
-}
-
-// readyOr waits until the daemon is ready, end is closed, or that takes too long.
-func (d *Daemon) readyOr(end <-chan struct{}) {
-	for deadline := time.Now().Add(busy * time.Minute); time.Now().Before(deadline); {
-		if code, _ := d.Get("/readyz"); code == http.StatusOK {
-			return
-		}
-		select {
-		case <-end:
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
 // Term ends the daemon with SIGTERM and returns its exit status and how long it took.
 func (d *Daemon) Term() (status int, took time.Duration) {
 	d.T.Helper()
 	started := time.Now()
-	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		d.T.Fatal(err)
-	}
+	d.Signal(syscall.SIGTERM)
 	select {
 	case <-d.Done:
 	case <-time.After(busy * time.Minute):

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 )
 
@@ -82,14 +81,10 @@ func (m *Member) revive() {
 	}
 }
 
-// Signal sends a signal to the process.
-func (m *Member) Signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
+func (m *Member) signal(s syscall.Signal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.Daemon.Cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	m.Daemon.Signal(s)
 }
 
 // Kill ends a member by SIGKILL; Restart starts it again.
@@ -229,9 +224,9 @@ func (g *Group) MoveTo(m *Member) {
 // as a machine that is frozen does, and waits until it waits.
 func (g *Group) Stopped(longer time.Duration) {
 	g.T.Helper()
-	former := g.Replace("SIGSTOP", func(m *Member) { m.Signal(g.T, syscall.SIGSTOP) })
+	former := g.Replace("SIGSTOP", func(m *Member) { m.signal(syscall.SIGSTOP) })
 	Pause(longer)
-	former.Signal(g.T, syscall.SIGCONT)
+	former.signal(syscall.SIGCONT)
 	g.Waits(former)
 	g.froze = true
 }

@@ -18,9 +18,6 @@ func (d *Daemon) AwaitStop() {
 	})
 }
 
-// Stop has the program stand still (SIGSTOP).
-func (d *Daemon) Stop() { d.T.Helper(); d.signal(syscall.SIGSTOP) }
-
 // goroutines ends a program that still runs, by SIGQUIT, and returns where its goroutines were.
 func (d *Daemon) goroutines() string {
 	if d.Cmd == nil || d.Cmd.Process == nil {
@@ -39,10 +36,8 @@ func (d *Daemon) goroutines() string {
 	return d.Log.String()[before:]
 }
 
-// Continue has the program go on.
-func (d *Daemon) Continue() { d.T.Helper(); d.signal(syscall.SIGCONT) }
-
-func (d *Daemon) signal(s syscall.Signal) {
+// Signal sends a signal to the program: SIGSTOP has it stand still, SIGCONT go on.
+func (d *Daemon) Signal(s syscall.Signal) {
 	d.T.Helper()
 	if err := d.Cmd.Process.Signal(s); err != nil {
 		d.T.Fatal(err)
