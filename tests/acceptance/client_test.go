@@ -24,7 +24,7 @@ func TestAClientTableIsTheTable(t *testing.T) {
 	t.Parallel()
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		_, states := world.Load(1, 2)
-		w := world.New(t, world.Options{Database: testenv.StartMariaDB(t), Entities: &states})
+		w := world.New(t, world.Options{Database: testenv.MariaDB(t), Entities: &states})
 		p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv})
 		p.Start()
 		table := followTable(t, p)

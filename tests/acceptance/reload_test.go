@@ -111,16 +111,10 @@ func reloads(t *testing.T, b *world.Bus) {
 	}
 	p.CaughtUp(2*time.Minute, "what is written arrives")
 	stop()
-	p.AllPublished()
 	if n := strings.Count(p.Log.String(), "configuration reloaded"); n < 5 {
 		t.Errorf("there were %d reloads", n)
 	}
-	figures := p.Figures(world.Expect{})
-	figures.BoundRepeats(p.MostRepeats(kills), kills)
-	t.Logf("%+v", figures)
-	if len(figures.Wrongs) > 0 {
-		t.Error(strings.Join(figures.Wrongs, "\n"))
-	}
+	p.MustHold(p.MostRepeats(kills), world.Expect{})
 }
 
 // TestAStandbyGroupReloads reloads the process that waits, then the one that works: that goes on to

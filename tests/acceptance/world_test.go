@@ -114,14 +114,7 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 	commitsLate(w, p)
 	catchUp()
 	stop()
-	p.AllPublished()
-	f := p.Figures(world.Expect{})
-	f.BoundRepeats(p.MostRepeats(cuts), cuts)
-	t.Logf("%s: %+v", o.Database.Version, f)
-	if len(f.Wrongs) > 0 {
-		t.Error(strings.Join(f.Wrongs, "\n"))
-	}
-	if f.Late == 0 {
+	if f := p.MustHold(p.MostRepeats(cuts), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
 	}
 	if strings.Contains(p.Log.String(), "DATA RACE") {

@@ -156,7 +156,7 @@ func (tr *trial) conclude() {
 	if tr.fault.repeats {
 		bound = tr.MostRepeats(cuts)
 	}
-	s.BoundRepeats(bound, cuts)
+	s.BoundRepeats(bound)
 	s.Findings = append(s.Findings, s.Wrongs...)
 	s.LogLines = tr.Log.Lines()
 	if len(s.Findings) > 0 {

@@ -149,8 +149,22 @@ func (p *Publisher) MostRepeats(cuts int) int {
 }
 
 // BoundRepeats notes it when more was stored twice than may be.
-func (f *Figures) BoundRepeats(bound, cuts int) {
+func (f *Figures) BoundRepeats(bound int) {
 	if f.Bound = bound; f.Repeated > bound {
-		f.Find("%d messages were stored twice, at most %d may be: %d cuts", f.Repeated, bound, cuts)
+		f.Find("%d messages were stored twice, at most %d may be", f.Repeated, bound)
 	}
+}
+
+// MustHold waits until all is published. It fails the test unless all is there as the writers and
+// the tables have it, and no more than repeats were stored twice.
+func (p *Publisher) MustHold(repeats int, expect Expect) Figures {
+	p.T.Helper()
+	p.AllPublished()
+	f := p.Figures(expect)
+	f.BoundRepeats(repeats)
+	p.T.Logf("%s: %+v", p.Bus, f)
+	if len(f.Wrongs) > 0 {
+		p.T.Error(strings.Join(f.Wrongs, "\n"))
+	}
+	return f
 }

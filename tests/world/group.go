@@ -300,15 +300,8 @@ func (g *Group) Unfenced() bool {
 func (g *Group) Compare(cuts int) {
 	g.T.Helper()
 	g.Alone(g.Published(2*time.Minute, "all is published"))
-	g.AllPublished()
-	cuts += g.Starved()
-	f := g.Figures(Expect{Frozen: g.Unfenced()})
-	f.BoundRepeats(g.MostRepeats(cuts), cuts)
-	if most := g.MostRepeats(cuts); f.Behind > most {
-		f.Find("%d messages came behind those of a successor, at most %d may", f.Behind, most)
-	}
-	g.T.Logf("%s: %+v", g.Bus, f)
-	if len(f.Wrongs) > 0 {
-		g.T.Error(strings.Join(f.Wrongs, "\n"))
+	most := g.MostRepeats(cuts + g.Starved())
+	if f := g.MustHold(most, Expect{Frozen: g.Unfenced()}); f.Behind > most {
+		g.T.Errorf("%d messages came behind those of a successor, at most %d may", f.Behind, most)
 	}
 }
