@@ -17,30 +17,9 @@ func standbyTimeout() time.Duration {
 	return 3 * time.Second
 }
 
-// standbyFaults are done to the one that works of two processes of a standby group.
+// standbyFaults are done to the one that works of two processes of a standby group. What else ends
+// its work is in the acceptance tests.
 var standbyFaults = []fault{
-	{
-		name: "standby-killed", family: "standby", what: "of two processes the one that works gets SIGKILL, and the other one takes over, three times",
-		repeats: true, prepare: withStandby,
-		inject: func(tr *trial) {
-			for range tr.times(3) {
-				tr.cuts++
-				tr.group.Killed()
-				tr.group.Ready()
-			}
-		},
-	},
-	{
-		name: "standby-paused", family: "standby", repeats: true, prepare: withStandby,
-		what: "of two processes the one that works gets SIGSTOP until the other one has taken over, and goes on 10 s later, twice",
-		inject: func(tr *trial) {
-			for range 2 {
-				tr.cuts++
-				tr.group.Stopped(tr.within(10 * time.Second))
-				tr.group.Ready()
-			}
-		},
-	},
 	{
 		name: "standby-cut", family: "standby", repeats: true, prepare: withStandby,
 		what: "the way to the bus of the one that works swallows all data, the other one takes over, and 10 s later the way heals, twice",

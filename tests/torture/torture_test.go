@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"example.org/bridge/tests/testenv"
-	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 )
 
@@ -201,8 +200,6 @@ type fault struct {
 	loses bool
 	// on returns the servers of the trial: the same database with another bus. Optional.
 	on func(testing.TB, *servers) *servers
-	// mix has the weights of the changes of entities, nil for those of EveryChange.
-	mix map[workload.Change]int
 	// prepare is called before the program starts, to set its environment or other ways to its
 	// servers. Optional.
 	prepare func(*trial)

@@ -94,7 +94,6 @@ func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	if sideBySide() {
 		rows.Rate, states.Rate = 35, 25
 	}
-	states.Mix = tr.fault.mix
 	if tr.crowded {
 		states.Entities = 40
 	}
