@@ -90,7 +90,7 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Server, error) {
 	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.now.Load().registry.Gather() })
 	server, err := httpapi.Open(ctx, httpapi.Options{
-		Addr: cfg.HTTPAddr, Daemon: p.Daemon(), Reload: p.Reload, Metrics: metrics, Access: accessOf(cfg), Logger: p.opts.Logger,
+		Addr: cfg.HTTPAddr, Daemon: p.Daemon, Reload: p.Reload, Metrics: metrics, Access: accessOf(cfg), Logger: p.opts.Logger,
 	})
 	switch {
 	case errors.Is(err, httpapi.ErrPortTaken):

@@ -7,32 +7,27 @@ import (
 	"time"
 
 	"example.org/bridge/internal/httpapi"
-	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/tap"
-	"example.org/bridge/reconcile"
 )
 
-// Daemon returns what the HTTP server shows: the app that runs.
-func (p *Process) Daemon() httpapi.Daemon { return serving{p} }
+// Daemon returns what the HTTP server shows now: the app that runs.
+func (p *Process) Daemon() httpapi.Daemon { return serving{health{p.now.Load()}, &p.swap} }
 
 // serving is the health of the app that runs. During a reload a process that was ready stays so.
-type serving struct{ *Process }
-
-var _ httpapi.Daemon = serving{}
-
-func (s serving) health() health { return health{s.now.Load()} }
+type serving struct {
+	health
+	swap *swap
+}
 
 // Live implements httpapi.Daemon.
 func (s serving) Live() error {
-	h := s.health()
 	since, _ := s.swap.under()
-	if limit := h.opts.Config.ShutdownTimeout + heartbeatLimit; since > limit {
+	switch limit := s.opts.Config.ShutdownTimeout + heartbeatLimit; {
+	case since > limit:
 		return fmt.Errorf("a reload of the configuration has not ended for %s", since.Round(time.Second))
-	}
-	if since > 0 {
+	case since > 0:
 		return nil
 	}
-	return h.Live()
+	return s.health.Live()
 }
 
 // Ready implements httpapi.Daemon.
@@ -45,44 +40,9 @@ func (s serving) Ready(ctx context.Context) []httpapi.Reason {
 	case since > 0:
 		return []httpapi.Reason{{Reason: "the configuration is being reloaded"}}
 	}
-	h := s.health()
-	fromSources, fromSink := h.probe(ctx)
-	return h.reasons(fromSources, fromSink, starting)
+	fromSources, fromSink := s.probe(ctx)
+	return s.reasons(fromSources, fromSink, starting)
 }
-
-// Status implements httpapi.Daemon.
-func (s serving) Status() httpapi.Status { return s.health().Status() }
-
-// Working implements httpapi.Daemon.
-func (s serving) Working() (httpapi.Peer, error) { return s.health().Working() }
-
-// Reconcile implements httpapi.Daemon.
-func (s serving) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
-	return s.health().Reconcile(stream, mode)
-}
-
-// Resend implements httpapi.Daemon.
-func (s serving) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-	return s.health().Resend(ctx, request)
-}
-
-// ResendAll implements httpapi.Daemon.
-func (s serving) ResendAll(ctx context.Context, stream string, dryRun bool) (httpapi.ResentAll, error) {
-	return s.health().ResendAll(ctx, stream, dryRun)
-}
-
-// Entity implements httpapi.Daemon.
-func (s serving) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
-	return s.health().Entity(ctx, q)
-}
-
-// EntityPage implements httpapi.Daemon.
-func (s serving) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
-	return s.health().EntityPage(ctx, q)
-}
-
-// Tail implements httpapi.Daemon. A listener listens to the apps after this one, too.
-func (s serving) Tail(stream string) (*tap.Listener, error) { return s.health().Tail(stream) }
 
 // swap tells health about a reload. It is safe for concurrent use.
 type swap struct {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"example.org/bridge/internal/option"
@@ -88,29 +87,23 @@ func (c *Client) Working(ctx context.Context) (Status, error) {
 	return c.status(ctx, "/api/v1/status?working=true")
 }
 
-func (c *Client) status(ctx context.Context, path string) (status Status, err error) {
-	code, body, err := c.do(ctx, request{method: http.MethodGet, path: path})
-	if err != nil {
-		return Status{}, err
+func (c *Client) status(ctx context.Context, path string) (Status, error) {
+	status, err := fetch[Status](ctx, c, request{method: http.MethodGet, path: path, otherwise: otherVersion})
+	if err == nil && status.Started.IsZero() {
+		err = c.refusal(http.StatusOK, nil, otherVersion)
 	}
-	if err := json.Unmarshal(body, &status); code != http.StatusOK || err != nil || status.Started.IsZero() {
-		return Status{}, c.refusal(code, body, "is not a bridge of this version")
-	}
-	return status, nil
+	return status, err
 }
+
+// otherVersion is said of what answers otherwise than a bridge of this version.
+const otherVersion = "is not a bridge of this version"
 
 // Reconcile asks for a reconcile of a stream. The error says why it was refused.
 func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (Accepted, error) {
 	query := url.Values{"dryRun": {strconv.FormatBool(mode.DryRun)}, "allowDeletes": {strconv.FormatBool(mode.AllowDeletes)}}
-	code, body, err := c.do(ctx, request{method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode(), guarded: true})
-	if err != nil {
-		return Accepted{}, err
-	}
-	var accepted Accepted
-	if code == http.StatusAccepted && json.Unmarshal(body, &accepted) == nil {
-		return accepted, nil
-	}
-	return Accepted{}, c.refusal(code, body, "does not reconcile")
+	return fetch[Accepted](ctx, c, request{
+		method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode(), guarded: true, otherwise: "does not reconcile",
+	})
 }
 
 // Resend asks for dead letters to be sent again and returns the outcome of each. The error says why
@@ -120,18 +113,32 @@ func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.Rese
 	if err != nil {
 		return nil, err
 	}
-	code, body, err := c.do(ctx, request{
+	done, err := fetch[resent](ctx, c, request{
 		method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(resend.Stream) + "/resend",
-		body: text, timeout: resendTimeout + writeTimeout, guarded: true,
+		body: text, timeout: resendTimeout + writeTimeout, guarded: true, otherwise: "sends no dead letters again",
 	})
+	return done.DeadLetters, err
+}
+
+// Reload has the bridge read its configuration again. The error says why the one in force goes on,
+// with a line for each fault.
+func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
+	return fetch[Reloaded](ctx, c, request{
+		method: http.MethodPost, path: "/api/v1/reload", timeout: reloadTimeout + writeTimeout, guarded: true, otherwise: "does not reload",
+	})
+}
+
+// fetch returns the answer to a request. The error says why it was refused.
+func fetch[T any](ctx context.Context, c *Client, r request) (answer T, err error) {
+	code, body, err := c.do(ctx, r)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	var done resent
-	if code == http.StatusOK && json.Unmarshal(body, &done) == nil {
-		return done.DeadLetters, nil
+	if err := json.Unmarshal(body, &answer); err == nil && code/100 == 2 {
+		return answer, nil
 	}
-	return nil, c.refusal(code, body, "sends no dead letters again")
+	var none T
+	return none, c.refusal(code, body, r.otherwise)
 }
 
 // refusal returns the error of a request that was refused: the reason that bridge gives, or that no
@@ -139,7 +146,7 @@ func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.Rese
 func (c *Client) refusal(code int, body []byte, what string) error {
 	var no refused
 	if json.Unmarshal(body, &no) == nil && no.Error != "" {
-		return errors.New(strings.Join(strings.Fields(no.Error), " "))
+		return errors.New(no.Error)
 	}
 	return fmt.Errorf("what listens on %s %s (status %d): see %s", c.Addr, what, code, c.Setting)
 }
@@ -153,6 +160,8 @@ type request struct {
 	timeout time.Duration
 	// guarded says that it may need the token.
 	guarded bool
+	// otherwise is said of what gives another answer.
+	otherwise string
 }
 
 // do sends a request without using a proxy of the environment.
@@ -273,7 +282,7 @@ type EntityPage struct {
 
 // entityHandler takes the key from the path, or from the query: an empty one, "." and ".." are no
 // parts of a path.
-func entityHandler(d Daemon) http.Handler {
+func entityHandler(d func() Daemon) http.Handler {
 	return answered(entityTimeout, errEntityTimeout, http.StatusServiceUnavailable, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		key, known := r.PathValue("key"), []string{"shard"}
 		if key == "" {
@@ -289,11 +298,11 @@ func entityHandler(d Daemon) http.Handler {
 				return nil, fmt.Errorf("%w: name the entity with ?key=", ErrBadQuery)
 			}
 		}
-		return d.Entity(r.Context(), EntityQuery{Stream: r.PathValue("name"), Key: key, Shard: parameters["shard"]})
+		return d().Entity(r.Context(), EntityQuery{Stream: r.PathValue("name"), Key: key, Shard: parameters["shard"]})
 	})
 }
 
-func entitiesHandler(d Daemon) http.Handler {
+func entitiesHandler(d func() Daemon) http.Handler {
 	return answered(entityTimeout, errEntityTimeout, http.StatusServiceUnavailable, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		parameters, err := parametersOf(r.URL.Query(), "after", "limit")
 		if err != nil {
@@ -305,7 +314,7 @@ func entitiesHandler(d Daemon) http.Handler {
 				return nil, fmt.Errorf("%w: limit must be 1 to %d", ErrBadQuery, MaxEntities)
 			}
 		}
-		return d.EntityPage(r.Context(), PageQuery{Stream: r.PathValue("name"), After: parameters["after"], Limit: limit})
+		return d().EntityPage(r.Context(), PageQuery{Stream: r.PathValue("name"), After: parameters["after"], Limit: limit})
 	})
 }
 

@@ -36,7 +36,7 @@ const dialTimeout = 3 * time.Second
 
 // forwarder has the process that works answer.
 type forwarder struct {
-	daemon Daemon
+	daemon func() Daemon
 	access *Access
 	proofs proofs
 }
@@ -48,7 +48,7 @@ func (f *forwarder) admit(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		peer, err := f.daemon.Working()
+		peer, err := f.daemon().Working()
 		if err != nil || !isFor(r, &peer) {
 			misdirected(w)
 			return
@@ -78,7 +78,7 @@ func misdirected(w http.ResponseWriter) {
 // request, with a proof that its caller has what it needs, "" for none.
 func (f *forwarder) byWorking(n need, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer, err := f.daemon.Working()
+		peer, err := f.daemon().Working()
 		switch {
 		case err == nil && isFor(r, &peer):
 			w.Header().Set(memberHeader, peer.Member)

@@ -84,14 +84,14 @@ func answered(within time.Duration, late error, otherwise int, ask func(http.Res
 	})
 }
 
-func reconcileHandler(d Daemon) http.Handler {
+func reconcileHandler(d func() Daemon) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mode, err := modeOf(r.URL.Query())
 		if err != nil {
 			answer(w, http.StatusBadRequest, refused{err.Error()})
 			return
 		}
-		asked, err := d.Reconcile(r.PathValue("name"), mode)
+		asked, err := d().Reconcile(r.PathValue("name"), mode)
 		if err != nil {
 			refuse(w, err, http.StatusConflict)
 			return

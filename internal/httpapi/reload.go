@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,22 +32,4 @@ func reloadHandler(reload Reload) http.Handler {
 		}
 		return reload(r.Context())
 	})
-}
-
-// Reload has the bridge read its configuration again. The error says why the one in force goes on.
-func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
-	code, body, err := c.do(ctx, request{method: http.MethodPost, path: "/api/v1/reload", timeout: reloadTimeout + writeTimeout, guarded: true})
-	if err != nil {
-		return Reloaded{}, err
-	}
-	var done Reloaded
-	if code == http.StatusOK && json.Unmarshal(body, &done) == nil {
-		return done, nil
-	}
-	var no refused
-	if json.Unmarshal(body, &no) == nil && no.Error != "" {
-		// With a line for each fault.
-		return Reloaded{}, errors.New(no.Error)
-	}
-	return Reloaded{}, c.refusal(code, body, "does not reload")
 }

@@ -60,13 +60,13 @@ type resent struct {
 	DeadLetters []shard.ResendOutcome `json:"letters"`
 }
 
-func resendHandler(d Daemon) http.Handler {
+func resendHandler(d func() Daemon) http.Handler {
 	return answered(resendTimeout, errResendTimeout, http.StatusConflict, func(w http.ResponseWriter, r *http.Request) (any, error) {
 		request, err := resendRequestOf(w, r)
 		if err != nil {
 			return nil, badRequest{err}
 		}
-		outcomes, err := d.Resend(r.Context(), request)
+		outcomes, err := d().Resend(r.Context(), request)
 		return resent{outcomes}, err
 	})
 }
@@ -129,12 +129,12 @@ type ResentDeadLetter struct {
 	shard.ResendOutcome
 }
 
-func resendAllHandler(d Daemon) http.Handler {
+func resendAllHandler(d func() Daemon) http.Handler {
 	return answered(resendAllTimeout, errResendAllTimeout, http.StatusConflict, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		mode, err := modeOf(r.URL.Query())
 		if err != nil || mode.AllowDeletes {
 			return nil, badRequest{errors.New("the only parameter is dryRun=true")}
 		}
-		return d.ResendAll(r.Context(), r.PathValue("name"), mode.DryRun)
+		return d().ResendAll(r.Context(), r.PathValue("name"), mode.DryRun)
 	})
 }

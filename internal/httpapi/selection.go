@@ -193,7 +193,7 @@ func statusHandler(works *forwarder) http.Handler {
 		if !works.access.mayRead(r) {
 			selected.examples = 0
 		}
-		status := works.daemon.Status()
+		status := works.daemon().Status()
 		selected.apply(&status)
 		answer(w, http.StatusOK, status)
 	})

@@ -47,8 +47,9 @@ var errReadyTimeout = errors.New("source or bus did not answer in time")
 // Options set up a Server.
 type Options struct {
 	// Addr is host:port; port 0 is a free one.
-	Addr   string
-	Daemon Daemon
+	Addr string
+	// Daemon returns the one that answers a request.
+	Daemon func() Daemon
 	// Reload reads the configuration again; nil where that cannot be asked for.
 	Reload  Reload
 	Metrics prometheus.Gatherer
@@ -123,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 // Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
 // another origin, and what access does not allow.
 func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler {
-	return handler(&Options{Daemon: d, Metrics: metrics, Access: access}, nil)
+	return handler(&Options{Daemon: func() Daemon { return d }, Metrics: metrics, Access: access}, nil)
 }
 
 // handler is Handler. Answers without an end do end once closing is closed.
@@ -195,8 +196,8 @@ type Readiness struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-func live(w http.ResponseWriter, d Daemon) {
-	if err := d.Live(); err != nil {
+func live(w http.ResponseWriter, d func() Daemon) {
+	if err := d().Live(); err != nil {
 		answer(w, http.StatusServiceUnavailable, Readiness{"not live", []Reason{{Reason: err.Error()}}})
 		return
 	}
@@ -206,10 +207,10 @@ func live(w http.ResponseWriter, d Daemon) {
 // mostUnready bounds the answer of /readyz, which is asked for every few seconds.
 const mostUnready = 100
 
-func ready(w http.ResponseWriter, r *http.Request, d Daemon) {
+func ready(w http.ResponseWriter, r *http.Request, d func() Daemon) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), readyTimeout, errReadyTimeout)
 	defer cancel()
-	if reasons := d.Ready(ctx); len(reasons) > 0 {
+	if reasons := d().Ready(ctx); len(reasons) > 0 {
 		if more := len(reasons) - mostUnready; more > 0 {
 			reasons = append(reasons[:mostUnready], Reason{Reason: fmt.Sprintf("%d more reasons, which /api/v1/status has", more)})
 		}

@@ -118,7 +118,7 @@ func TestRequests(t *testing.T) {
 func TestThePortIsTaken(t *testing.T) {
 	addr, _ := serve(t, &httpapitest.Daemon{}, httpapi.Access{}, io.Discard)
 	_, err := httpapi.Open(t.Context(), httpapi.Options{
-		Addr: addr, Daemon: &httpapitest.Daemon{}, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Addr: addr, Daemon: func() httpapi.Daemon { return &httpapitest.Daemon{} }, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if !errors.Is(err, httpapi.ErrPortTaken) || !strings.Contains(err.Error(), "another process has the port") {
 		t.Errorf("error %v", err)

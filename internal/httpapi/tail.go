@@ -86,14 +86,14 @@ func tailEventOf(e *tap.Event) TailEvent {
 
 // tailHandler sends events as they are acknowledged, as Server-Sent Events, until the client has
 // gone.
-func tailHandler(d Daemon) http.Handler {
+func tailHandler(d func() Daemon) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parameters, err := parametersOf(r.URL.Query(), "stream")
 		if err != nil {
 			answer(w, http.StatusBadRequest, refused{err.Error()})
 			return
 		}
-		listener, err := d.Tail(parameters["stream"])
+		listener, err := d().Tail(parameters["stream"])
 		if err != nil {
 			refuse(w, err, http.StatusServiceUnavailable)
 			return

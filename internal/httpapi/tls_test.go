@@ -26,7 +26,7 @@ import (
 func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
 	t.Helper()
 	server, err := httpapi.Open(t.Context(), httpapi.Options{
-		Addr: "127.0.0.1:0", Daemon: d, Metrics: prometheus.NewRegistry(), Access: access, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Addr: "127.0.0.1:0", Daemon: func() httpapi.Daemon { return d }, Metrics: prometheus.NewRegistry(), Access: access, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
