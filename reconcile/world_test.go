@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	stored "example.org/bridge/checkpoint/store/memory"
+	stored "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/view"
 	"example.org/bridge/reconcile"

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 )
 
 func TestMeaningDifferences(t *testing.T) {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
@@ -118,14 +119,34 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	return c, nil
 }
 
-// LoadCopies returns a store in memory that has what the bus has of progress.
+// scratch is a store in a temporary folder, which Close removes.
+type scratch struct {
+	store.Store
+	dir string
+}
+
+// Close closes the store and removes it.
+func (s scratch) Close() error { return errors.Join(s.Store.Close(), os.RemoveAll(s.dir)) }
+
+// LoadCopies returns a store in a temporary folder that has what the bus has of progress.
 func LoadCopies(ctx context.Context, cfg *config.Config, logger *slog.Logger) (store.Store, error) {
-	s := memory.New()
-	c, err := OpenCopies(ctx, cfg, s, logger)
+	dir, err := os.MkdirTemp("", "bridge-")
 	if err != nil {
 		return nil, err
 	}
-	return s, c.Close()
+	opened, err := pebble.Open(ctx, dir, pebble.Options{Log: logger})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s := scratch{opened, dir}
+	c, err := OpenCopies(ctx, cfg, s, logger)
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // restore puts into a store what it lacks of a stream.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"

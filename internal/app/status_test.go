@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/buscopy"

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/source"

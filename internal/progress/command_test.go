@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/progress"

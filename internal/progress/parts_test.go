@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"

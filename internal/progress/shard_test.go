@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/sink"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/progress"

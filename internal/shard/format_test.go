@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"

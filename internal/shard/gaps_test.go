@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"

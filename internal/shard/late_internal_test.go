@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/view"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/memory"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/progress"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/sink"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 )
 
 func testInvalid(t *testing.T, f Fixture) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/memory"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 )
 
 // crashShards are the shards that crash batches change, of a stream each. One stream is the

@@ -3,8 +3,8 @@ package memory_test
 import (
 	"testing"
 
-	"example.org/bridge/checkpoint/store/memory"
 	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 )
 
 func TestMemoryIsAStore(t *testing.T) {
