@@ -286,7 +286,8 @@ func (k keyPart) fit(v []byte) fit {
 	case source.Binary:
 		return sound
 	case source.Text, source.JSON:
-		return k.fitText(v)
+		fits, _ := k.fitText(v)
+		return fits
 	}
 	if form == nil || !form.Match(v) {
 		return never
@@ -316,7 +317,7 @@ func fitDay(kind source.Kind, v []byte) fit {
 
 // appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means
 // the same whatever the modes of the session, and nothing in v can leave it.
-func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
+func (k keyPart) appendCondition(b, v []byte) []byte {
 	if k.fit(v) == odd {
 		return k.appendAsRead(b, v)
 	}
@@ -331,7 +332,10 @@ func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
 	case source.Binary:
 		return appendHex(b, v)
 	case source.Text, source.JSON:
-		return k.appendText(b, v, written)
+		if charset := k.charset(); charset != "" {
+			_, written := k.fitText(v)
+			return appendHex(append(b, "_"+charset+" "...), written)
+		}
 	}
 	return append(append(append(b, '\''), v...), '\'')
 }

@@ -19,7 +19,7 @@ import (
 
 // ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. SQLite
 // orders times as they are stored, as the greatest value shows: as texts with a T or a space in the
-// middle and in which zone, as integers, or as reals. Rows that store theirs otherwise are left
+// middle and in which zone, or as integers. Rows that store theirs otherwise are left
 // out, as are those whose MODIFIED is not a time.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	return s.run(ctx, "read what changed in "+s.spec.Table, func(ctx context.Context, session *session) error {
@@ -165,11 +165,8 @@ func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to d
 	}
 	after, through = after.Truncate(time.Second), through.Truncate(time.Second).Add(time.Second)
 	switch stored.(type) {
-	case int64:
+	case int64, float64:
 		return f.unixFrom(after), f.unixFrom(through), nil
-	case float64:
-		perSecond := 1 / f.epoch.Seconds()
-		return float64(after.Unix()) * perSecond, float64(through.Unix()) * perSecond, nil
 	}
 	layout, step, zone := f.storedLayout(sqlconn.Text(stored))
 	from, to = after.In(zone).Format(layout), through.Add(step).In(zone).Format(layout)

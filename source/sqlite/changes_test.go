@@ -30,7 +30,6 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 		{"minutes in texts", "DATETIME", func(at time.Time) any { return at.Format("2006-01-02 15:04") }},
 		{"days", "DATE", func(at time.Time) any { return at.Format(time.DateOnly) }},
 		{"Unix time", "INTEGER", func(at time.Time) any { return at.Unix() }},
-		{"Unix time with a fraction", "REAL", func(at time.Time) any { return float64(at.UnixMilli())/1000 + 0 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBase(t, wal)

@@ -83,8 +83,7 @@
 //
 // Times are texts "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or a zone
 // after it ("Z", "+02:00", "+0200", and what Go's time.Time.String writes); those without a zone
-// are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in [Options.TimeZone]. A number is
-// Unix time in [Options.Epoch]. Julian days are not times: a REAL from 0 to 5373484.5 comes as a
-// number. Digits beyond the sixth of a second are cut. A DATE comes from a text or number whose
-// time of day is midnight.
+// are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in [Options.TimeZone]. An integer
+// is Unix time in [Options.Epoch], a REAL comes as the number that it is. Digits beyond the sixth of
+// a second are cut. A DATE comes from a text or integer whose time of day is midnight.
 package sqlite

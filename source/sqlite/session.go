@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -58,7 +59,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	s := &session{rawConn: opened.(rawConn), connector: c, file: file, identity: fmt.Sprintf("%s %d", path, fileNumber(file))}
+	s := &session{rawConn: opened.(rawConn), connector: c, file: file, identity: path + " 0"}
+	if status, ok := file.Sys().(*syscall.Stat_t); ok {
+		s.identity = fmt.Sprintf("%s %d", path, status.Ino)
+	}
 	if s.replaced() {
 		return nil, errors.Join(errReplaced, opened.Close())
 	}

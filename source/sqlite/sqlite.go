@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"example.org/bridge/client/backoff"
@@ -211,6 +212,14 @@ func (g *guest) close() error {
 		return nil
 	}
 	return g.header.Close()
+}
+
+// fileOwner returns the user that a file belongs to, -1 when that is not known.
+func fileOwner(file fs.FileInfo) int {
+	if status, ok := file.Sys().(*syscall.Stat_t); ok {
+		return int(status.Uid)
+	}
+	return -1
 }
 
 func exists(path string) bool {

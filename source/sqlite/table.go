@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ type inspection struct {
 
 func (s *shard) inspection(expected source.Expected) *inspection {
 	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{NameCase: source.ASCIICase}, Dialect: sqltable.Dialect{
-		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
+		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT or INTEGER",
 		IsID: func(c sqltable.Column) bool {
 			return strings.Contains(upper(c.Type), "INT") && parseType(c.Type) == source.Int
 		},
@@ -139,7 +140,7 @@ func (t *inspection) read(ctx context.Context, c *session) error {
 		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
 	err := c.query(ctx, tables, func(get func(string) string) {
 		t.name, t.withoutRowID, t.strict = get("name"), get("wr") == "1", get("strict") == "1"
-		t.kind, t.autoIncrement = get("type"), hasKeyword(get("sql"), "AUTOINCREMENT")
+		t.kind, t.autoIncrement = get("type"), isAutoIncrement(get("sql"))
 	}, t.table.table)
 	if err != nil {
 		return err
@@ -389,7 +390,7 @@ func mayBeTime(kind source.Kind, declared string) bool {
 	switch kind {
 	case source.Int:
 		return !isBoolean(declared)
-	case source.Text, source.Float, source.Decimal:
+	case source.Text, source.Decimal:
 		return true
 	}
 	return false
@@ -405,41 +406,14 @@ func upper(name string) string {
 	}, name)
 }
 
-// hasKeyword reports whether a statement holds an upper-case keyword outside of quotes and
-// comments. AUTOINCREMENT cannot stand there as a name.
-func hasKeyword(statement, keyword string) bool {
-	for rest := statement; rest != ""; {
-		switch c := rest[0]; {
-		case c == '\'' || c == '"' || c == '`':
-			// A doubled quote opens the next quote at once.
-			rest = behind(rest[1:], string(c))
-		case c == '[':
-			rest = behind(rest, "]")
-		case strings.HasPrefix(rest, "--"):
-			rest = behind(rest, "\n")
-		case strings.HasPrefix(rest, "/*"):
-			rest = behind(rest[2:], "*/")
-		case isWordByte(c):
-			end := 1
-			for end < len(rest) && isWordByte(rest[end]) {
-				end++
-			}
-			if upper(rest[:end]) == keyword {
-				return true
-			}
-			rest = rest[end:]
-		default:
-			rest = rest[1:]
-		}
-	}
-	return false
-}
+var (
+	// quotedSQL is what stands in quotes or comments.
+	quotedSQL = regexp.MustCompile("(?s)'[^']*'|\"[^\"]*\"|`[^`]*`|\\[[^]]*\\]|--[^\n]*|/\\*.*?\\*/")
+	// autoIncrement is the keyword as a whole word. It cannot stand outside of quotes as a name.
+	autoIncrement = regexp.MustCompile(`(?i)(?:^|[^\w$[:^ascii:]])AUTOINCREMENT(?:$|[^\w$[:^ascii:]])`)
+)
 
-func behind(text, end string) string {
-	_, rest, _ := strings.Cut(text, end)
-	return rest
-}
-
-func isWordByte(c byte) bool {
-	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+// isAutoIncrement reports whether a CREATE TABLE has the keyword AUTOINCREMENT.
+func isAutoIncrement(statement string) bool {
+	return autoIncrement.MatchString(quotedSQL.ReplaceAllString(statement, " "))
 }

@@ -25,18 +25,13 @@ type valueForm struct {
 func (f valueForm) append(b []byte, v driver.Value) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
-		if f.isTime() {
-			if at, ok := f.unixTime(v); ok {
-				return at.AppendFormat(b, f.layout()), nil
-			}
+		if at, ok := f.unixTime(v); ok && f.kind == source.Date {
+			return at.AppendFormat(b, time.DateOnly), nil
+		} else if ok {
+			return at.AppendFormat(b, timestampLayout), nil
 		}
 		return strconv.AppendInt(b, v, 10), nil
 	case float64:
-		if f.isTime() {
-			if at, ok := f.realTime(v); ok {
-				return at.AppendFormat(b, f.layout()), nil
-			}
-		}
 		return f.appendReal(b, v), nil
 	case string:
 		return f.appendText(b, v), nil
@@ -83,39 +78,16 @@ const (
 	precision = 6
 	// minUnix and maxUnix are the years 0 to 9999, which SQLite and RFC 3339 can write.
 	minUnix, maxUnix = -62167219200, 253402300799
-	// julianEnd is the Julian day at the end of the year 9999. SQLite's date functions write a REAL
-	// below it as a Julian day, which is not supported.
-	julianEnd = 5373484.5
 )
 
-// isTime reports whether the column holds times, of which a number can be one.
-func (f valueForm) isTime() bool { return f.kind == source.Timestamp || f.kind == source.Date }
-
-// layout is how the column's times are written.
-func (f valueForm) layout() string {
-	if f.kind == source.Date {
-		return time.DateOnly
-	}
-	return timestampLayout
-}
-
-// unixTime reads an INTEGER of a column of times.
+// unixTime reads an INTEGER of a column of times. A REAL is none: SQLite's date functions take one
+// for a Julian day.
 func (f valueForm) unixTime(v int64) (time.Time, bool) {
 	perSecond := int64(time.Second / f.epoch)
-	if v/perSecond < minUnix || v/perSecond > maxUnix {
+	if f.kind != source.Timestamp && f.kind != source.Date || v/perSecond < minUnix || v/perSecond > maxUnix {
 		return time.Time{}, false
 	}
 	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
-}
-
-// realTime reads a REAL of a column of times: Unix time, rounded to the microsecond.
-func (f valueForm) realTime(v float64) (time.Time, bool) {
-	seconds := v * f.epoch.Seconds()
-	if v >= 0 && v < julianEnd || !(seconds >= minUnix && seconds <= maxUnix) {
-		return time.Time{}, false
-	}
-	whole, part := math.Modf(seconds)
-	return f.fits(time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3))
 }
 
 // fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight
