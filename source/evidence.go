@@ -75,8 +75,7 @@ const (
 
 // RangesOf returns ascending ids, of which some may repeat, as the fewest ranges, ascending and
 // disjoint; nil where there are no ids.
-func RangesOf(ids []uint64) []Range {
-	ranges := slices.Grow([]Range(nil), len(ids))
+func RangesOf(ids []uint64) (ranges []Range) {
 	for _, id := range ids {
 		if n := len(ranges) - 1; n >= 0 && id-ranges[n].Last <= 1 {
 			ranges[n].Last = id

@@ -81,7 +81,7 @@ func (l *Ledger) See(maxID uint64, now time.Time) {
 // handed over, which must be ascending. They count as missed from when See first had an id at least
 // as high. A through at or below the position changes nothing.
 func (l *Ledger) Advance(through uint64, handedOver []uint64, now time.Time) {
-	l.Pass(through, rangesOf(handedOver), now)
+	l.Pass(through, source.RangesOf(handedOver), now)
 }
 
 // Pass is Advance with ranges of ids that are handed over, which must be ascending and disjoint.
@@ -97,7 +97,7 @@ func (l *Ledger) Pass(through uint64, handedOver []source.Range, now time.Time) 
 func (l *Ledger) Notice(ids []uint64, now time.Time) {
 	l.state.sure = l.state.position
 	if n := len(ids); n > 0 {
-		l.state.notice(ids[n-1], rangesOf(ids), l.clock.tick(now))
+		l.state.notice(ids[n-1], source.RangesOf(ids), l.clock.tick(now))
 	}
 }
 

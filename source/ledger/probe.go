@@ -56,17 +56,19 @@ type prober struct {
 type candidate struct {
 	source.Range
 	extra uint64
-	rank  int
 }
 
 func (p *prober) next(t int64) Probe {
 	spans := p.hot(t)
-	list, fits := p.everything(spans)
-	ids, n := []source.Range(nil), 0
-	if fits {
-		ids, n = p.choose(list, p.opts.MaxIDs)
+	list, ids, n := []candidate(nil), []source.Range(nil), 0
+	// Gaps that lie apart are read as one only where they do not fit otherwise.
+	for _, slack := range []int{0, p.opts.MaxIDs / p.opts.MaxRanges} {
+		list = p.everything(spans, uint64(slack))
+		if ids, n = p.choose(list, p.opts.MaxIDs); n == len(list) {
+			break
+		}
 	}
-	if n < len(list) || !fits {
+	if n < len(list) {
 		var turns rotation
 		list, turns = p.urgent(spans, t)
 		ids, n = p.choose(list, p.opts.MaxIDs)
@@ -153,23 +155,27 @@ func (p *prober) thin(rows []source.Range) []source.Range {
 	return outside(nil, rows, hidden)
 }
 
-// everything returns all hot ranges, and whether they are few enough to try.
-func (p *prober) everything(spans []source.Range) ([]candidate, bool) {
-	pending, gaps := len(p.pending.list), 0
-	for _, span := range spans {
-		_, n := p.missing.count(span)
-		gaps += n
-	}
-	if pending > maxCandidates || gaps > maxCandidates {
-		return nil, false
-	}
-	list := p.addPending(make([]candidate, 0, pending+gaps), 0)
-	for _, span := range spans {
-		for g := range p.missing.ascend(span) {
-			list = append(list, candidate{Range: g.Range})
+// everything returns all hot ranges, or more than a probe holds, joined where they are up to slack
+// apart.
+func (p *prober) everything(spans []source.Range, slack uint64) []candidate {
+	pending := func(yield func(gap) bool) {
+		for _, one := range p.pending.list {
+			if !yield(gap{Range: one.Range}) {
+				return
+			}
 		}
 	}
-	return list, true
+	gaps := func(yield func(gap) bool) {
+		for _, span := range spans {
+			for g := range p.missing.ascend(span) {
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
+	most, spare := p.opts.MaxRanges+1, uint64(p.opts.MaxIDs)
+	return append(gather(pending, most, slack, spare), gather(gaps, most, slack, spare)...)
 }
 
 // descend returns the gaps of spans that begin at or below top, in descending order.
@@ -323,60 +329,14 @@ func (p *prober) share(n int, gaps iter.Seq[gap]) []candidate {
 	return gather(gaps, max(1, p.opts.MaxRanges/n), uint64(slack), uint64(p.opts.MaxIDs/n))
 }
 
-// choose merges as many candidates from the head of list as go into MaxRanges ranges with at most
-// budget ids in between, or some fewer, and returns the ranges and how many candidates they hold.
-func (p *prober) choose(list []candidate, budget int) ([]source.Range, int) {
-	if len(list) == 0 {
-		return nil, 0
+// choose takes as many candidates from the head of list as go into MaxRanges ranges with at most
+// budget ids that are not missing. It returns the ranges and how many candidates they hold.
+func (p *prober) choose(list []candidate, budget int) (ranges []source.Range, n int) {
+	extra := uint64(0)
+	for n < min(len(list), p.opts.MaxRanges) && (n == 0 || extra+list[n].extra <= uint64(budget)) {
+		ranges, extra = append(ranges, list[n].Range), extra+list[n].extra
+		n++
 	}
-	sorted := slices.Clone(list)
-	for i := range sorted {
-		sorted[i].rank = i
-	}
-	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Compare(a.First, b.First) })
-	ranges, distances := make([]source.Range, 0, len(list)), []uint64(nil)
-	// merge unites the first n candidates. It returns up to how far apart the ranges must be joined
-	// and how many ids that are not missing they hold then, at most.
-	merge := func(n int) (distance, cost uint64) {
-		ranges, distances = ranges[:0], distances[:0]
-		for _, c := range sorted {
-			if c.rank >= n {
-				continue
-			}
-			cost += c.extra
-			if k := len(ranges) - 1; k >= 0 && c.First <= ranges[k].Last {
-				ranges[k].Last = max(ranges[k].Last, c.Last)
-				continue
-			} else if k >= 0 {
-				distances = append(distances, c.First-ranges[k].Last-1)
-			}
-			ranges = append(ranges, c.Range)
-		}
-		over := len(ranges) - p.opts.MaxRanges
-		if over <= 0 {
-			return 0, cost
-		}
-		slices.Sort(distances)
-		distance = distances[over-1]
-		for _, d := range distances {
-			if d > distance {
-				break
-			}
-			if cost += d; cost < d {
-				return distance, 1<<64 - 1
-			}
-		}
-		return distance, cost
-	}
-	// The first candidate always fits.
-	few, many := 1, len(list)+1
-	for n := len(list); many-few > 1+few/16; n = (few + many) / 2 {
-		if _, cost := merge(n); cost <= uint64(budget) {
-			few = n
-		} else {
-			many = n
-		}
-	}
-	distance, _ := merge(few)
-	return source.JoinRanges(ranges, distance), few
+	slices.SortFunc(ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+	return source.JoinRanges(ranges, 0), n
 }

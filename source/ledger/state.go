@@ -37,18 +37,6 @@ func newState(opts Options, position uint64) state {
 	return s
 }
 
-// rangesOf is source.RangesOf for ids that are few ranges most of the time.
-func rangesOf(ids []uint64) (ranges []source.Range) {
-	for _, id := range ids {
-		if n := len(ranges) - 1; n >= 0 && id-ranges[n].Last <= 1 {
-			ranges[n].Last = id
-			continue
-		}
-		ranges = append(ranges, source.Range{First: id, Last: id})
-	}
-	return ranges
-}
-
 // notice makes the ids up to through missing that are not in the ranges seen, and those in them not
 // missing.
 func (s *state) notice(through uint64, seen []source.Range, t int64) {

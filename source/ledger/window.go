@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Steady makes a steady clock from the database's. It follows the database, but never runs back and
 // never gains more than the time that has passed on this host. So no time passes when the
@@ -31,13 +34,8 @@ func (c *Steady) Tick(database, asked, answered time.Time) time.Time {
 // hurry it by no more. A Window serves one goroutine.
 type Window struct {
 	size time.Duration
-	// highs say that the table had ids up to one from a time on at the latest; both ascend.
-	highs []windowHigh
-}
-
-type windowHigh struct {
-	id uint64
-	at time.Time
+	// highs say that the table had ids up to one from a time on at the latest.
+	highs highs
 }
 
 // highsPerWindow is how finely times are told apart: an age is too low by at most
@@ -53,17 +51,16 @@ func (w *Window) See(maxID uint64, now time.Time) {
 	if w.size == 0 {
 		return
 	}
+	t := now.UnixMicro()
 	// Of the entries older than the window all but the newest are needless.
-	for len(w.highs) > 1 && now.Sub(w.highs[1].at) >= w.size {
-		w.highs = w.highs[1:]
+	for len(w.highs) > 1 && t-w.highs[1].at >= w.size.Microseconds() {
+		w.highs = slices.Delete(w.highs, 0, 1)
 	}
-	switch n := len(w.highs); {
-	case n > 0 && maxID <= w.highs[n-1].id:
-	case n > 1 && now.Sub(w.highs[n-2].at) < w.size/highsPerWindow:
-		w.highs[n-1] = windowHigh{maxID, now}
-	default:
-		w.highs = append(w.highs, windowHigh{maxID, now})
+	n := len(w.highs)
+	if n > 1 && maxID > w.highs[n-1].id && t-w.highs[n-2].at < w.size.Microseconds()/highsPerWindow {
+		w.highs = w.highs[:n-1]
 	}
+	w.highs = w.highs.add(maxID, t)
 }
 
 // Age is the moment at which a row is observed.
@@ -78,16 +75,9 @@ type Age struct {
 // column, zero when it has none; resolution is the smallest step of that column and is taken off
 // the age, since a time of day written to the second may be a second older than the row.
 func (w *Window) Stable(id uint64, created time.Time, resolution time.Duration, at Age) bool {
-	if w.size == 0 {
+	if w.size == 0 || !created.IsZero() && at.Now.Sub(created)-resolution >= w.size {
 		return true
 	}
-	if !created.IsZero() && at.Now.Sub(created)-resolution >= w.size {
-		return true
-	}
-	for _, high := range w.highs {
-		if high.id >= id {
-			return at.Steady.Sub(high.at) >= w.size
-		}
-	}
-	return false
+	steady := at.Steady.UnixMicro()
+	return steady-w.highs.at(id, steady) >= w.size.Microseconds()
 }
