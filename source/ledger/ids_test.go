@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -108,57 +107,5 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 				}
 			},
 		})
-	})
-}
-
-func TestPartsOfIDsThatDoNotFit(t *testing.T) {
-	d := disk{}
-	s := ledger.NewIDs(1000, d.load)
-	s.Add([]source.Range{{First: 5, Last: 9}})
-	d.save(s.Changed())
-	part := ledger.Chunk{Key: 5, Bytes: d[5]}
-	for name, parts := range map[string][]ledger.Chunk{
-		"damaged":   {{Key: 5, Bytes: []byte("damaged")}},
-		"twice":     {part, part},
-		"too low":   {{Key: 6, Bytes: part.Bytes}},
-		"no longer": {{Key: 5, Bytes: nil}},
-	} {
-		if _, err := ledger.RestoreIDs(1000, d.load, inOrder(parts)); !errors.Is(err, ledger.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// FuzzIDs restores a part with any bytes.
-func FuzzIDs(f *testing.F) {
-	d := disk{}
-	s := ledger.NewIDs(1000, d.load)
-	s.Add([]source.Range{{First: 5, Last: 9}, {First: 11, Last: 11}, {First: 1 << 40, Last: 1 << 50}})
-	d.save(s.Changed())
-	f.Add(d[5])
-	s.Add([]source.Range{{First: 20, Last: 20}, {First: 22, Last: 22}, {First: 24, Last: 29}})
-	s.DropThrough(10)
-	s.PopThrough(11)
-	d.save(s.Changed())
-	f.Add(d[5])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		d := disk{5: b}
-		s, err := ledger.RestoreIDs(1000, d.load, inOrder(d.chunks()))
-		if err != nil {
-			return
-		}
-		s.Add([]source.Range{{First: 3, Last: 4}, {First: 1 << 30, Last: 1 << 31}})
-		d.save(s.Changed())
-		s.Trim()
-		again, err := ledger.RestoreIDs(1000, d.load, inOrder(d.chunks()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a, o []source.Range
-		s.All(func(r source.Range) bool { a = append(a, r); return true })
-		again.All(func(r source.Range) bool { o = append(o, r); return true })
-		if !slices.Equal(a, o) {
-			t.Fatal("restored otherwise")
-		}
 	})
 }

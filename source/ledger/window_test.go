@@ -41,6 +41,20 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// A window that is far longer than the time between two polls does pass.
+func TestAWindowOfManyPolls(t *testing.T) {
+	w, at := ledger.NewWindow(time.Hour), ledger.Age{Steady: base}
+	for id := uint64(1); at.Steady.Before(base.Add(time.Hour)); id++ {
+		if w.See(id, at.Steady); w.Stable(1, time.Time{}, 0, at) {
+			t.Fatalf("a row is stable at %s", at.Steady)
+		}
+		at.Steady = at.Steady.Add(100 * time.Millisecond)
+	}
+	if !w.Stable(1, time.Time{}, 0, at) || w.Stable(9000, time.Time{}, 0, at) {
+		t.Error("the row that is as old as the window is not stable, or a younger one is")
+	}
+}
+
 // none stands for a row that is never stable.
 const none = time.Hour
 
