@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it
@@ -24,7 +24,7 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {
 	*c = source.Changes{List: c.List[:0]}
 	if s.shape.modified == "" {
-		return s.noModifiedIndex()
+		return sqltable.NoModified(s.spec, "an administrator", s.createModifiedIndex(s.spec.Modified))
 	}
 	column := s.shape.columns.List[s.shape.columns.Modified]
 	for _, v := range []string{q.After.Modified, q.Through} {
@@ -67,12 +67,4 @@ func appendBehind(b []byte, q source.ChangeQuery, modified, id string) []byte {
 		b = append(b, " AND "+modified+" <= '"+q.Through+"'"...)
 	}
 	return b
-}
-
-func (s tableSpec) noModifiedIndex() error {
-	if s.spec.Modified == "" {
-		return option.Errorf("%w: the stream has no %s column", source.ErrUnfit, option.Modified)
-	}
-	return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let an administrator run: %s",
-		source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex(s.spec.Modified))
 }

@@ -40,9 +40,6 @@ var _ source.Source = (*Source)(nil)
 // away shows at Ready and at the reads.
 func Open(o Options) (*Source, error) {
 	o = o.withDefaults()
-	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("open mysql source: %w", err)
-	}
 	c, err := newConnector(o)
 	if err != nil {
 		return nil, fmt.Errorf("open mysql source: %w", err)

@@ -71,22 +71,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) check() error {
-	switch {
-	case o.Host == "":
-		return errors.New("no host")
-	case o.User == "":
-		return errors.New("no user")
-	case o.Port < 1 || o.Port > 65535:
-		return errors.New("the port must be 1 to 65535")
-	case o.MaxConns < 1:
-		return errors.New("MaxConns must be at least 1")
-	case o.StatementTimeout < time.Millisecond || o.DialTimeout < time.Millisecond || o.RefreshEvery < 0:
-		return errors.New("timeouts must be at least 1ms")
-	}
-	return nil
-}
-
 // answerTimeout is when the client gives up on a statement that the server should have ended.
 func (o Options) answerTimeout() time.Duration {
 	return o.StatementTimeout + min(o.StatementTimeout, maxGrace)

@@ -242,8 +242,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 			t.Found(inspect.Unsafe, inspect.NoColumn, "has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting).
 				Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, t.Table.Names())
 		case code == erBadField:
-			t.Found(inspect.Unsafe, inspect.NoColumn, "has no column %q, which %s names", r.Column, r.Setting).
-				Says("correct %s: the columns are %s", r.Setting, t.Table.Names())
+			t.NoColumn(r)
 		case code != erColAccessDenied && code != erTableAccessDenied:
 			return false, err
 		case r.Setting == option.Exclude:

@@ -39,19 +39,6 @@ func TestTablesThatAreAlikeShareAShape(t *testing.T) {
 	}
 }
 
-// TestParseType has the types that TestEveryTypeIsReadExactly cannot make on every server.
-func TestParseType(t *testing.T) {
-	for columnType, want := range map[string]source.Column{
-		"double unsigned": {Kind: source.Float}, "decimal(5,0)": {Kind: source.Decimal}, "geomcollection": {Kind: source.Binary}, "vector(3)": {Kind: source.Binary},
-		"INT(10) unsigned zerofill": {Kind: source.Int}, "enum('int','a(b)')": {Kind: source.Text}, "set('json')": {Kind: source.Text}, "": {Kind: source.Text},
-	} {
-		kind, precision := parseType(columnType)
-		if kind != want.Kind || precision != want.Precision {
-			t.Errorf("%q: kind %d precision %d, want %+v", columnType, kind, precision, want)
-		}
-	}
-}
-
 // A server that ends the statement about its LONGTEXT columns, as a time limit does, has not said
 // that they are no documents.
 func TestDocumentsThatCannotBeAskedAbout(t *testing.T) {

@@ -158,21 +158,6 @@ func TestOptionsShowNoPassword(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
-	for want, o := range map[string]mysql.Options{
-		"no host":        {User: "u"},
-		"no user":        {Host: "h"},
-		"port":           {Host: "h", User: "u", Port: -1},
-		"MaxConns":       {Host: "h", User: "u", MaxConns: -1},
-		"at least 1ms":   {Host: "h", User: "u", StatementTimeout: 1},
-		"open mysql sou": {},
-	} {
-		if s, err := mysql.Open(o); err == nil || !strings.Contains(err.Error(), want) || s != nil {
-			t.Errorf("%+v: error %v, want one with %q", o, err, want)
-		}
-	}
-}
-
 func encrypts(o mysql.Options) bool { return o.TLS != nil }
 
 // blind reports whether nobody looks at the server's certificate.

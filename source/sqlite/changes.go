@@ -12,9 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. SQLite
@@ -26,13 +26,10 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 		*c = source.Changes{List: c.List[:0]}
 		order := s.shape.modified
 		switch {
-		case s.spec.Modified == "":
-			return option.Errorf("%w: the stream has no %s column", source.ErrUnfit, option.Modified)
 		case q.Ranges != nil || q.Uncommitted:
 			return fmt.Errorf("%w: SQLite shows nothing uncommitted", source.ErrUnfit)
 		case order.by == "":
-			return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let the application run: %s",
-				source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex(s.spec.Modified))
+			return sqltable.NoModified(s.spec, "the application", s.createModifiedIndex(s.spec.Modified))
 		}
 		c.Now, c.Server = time.Now().UTC().Round(0), session.identity
 		greatest, err := session.value(ctx, s.query.greatest)

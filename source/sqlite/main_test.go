@@ -163,17 +163,3 @@ func TestParseURL(t *testing.T) {
 		})
 	}
 }
-
-func TestOpenRefuses(t *testing.T) {
-	for want, o := range map[string]sqlite.Options{
-		"no path":        {},
-		"MaxConns":       {Path: "x", MaxConns: -1},
-		"at least 1ms":   {Path: "x", StatementTimeout: 1},
-		"epoch's unit":   {Path: "x", Epoch: time.Minute},
-		"open sqlite so": {},
-	} {
-		if s, err := sqlite.Open(o); err == nil || !strings.Contains(err.Error(), want) || s != nil {
-			t.Errorf("%+v: error %v, want one with %q", o, err, want)
-		}
-	}
-}

@@ -46,21 +46,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) check() error {
-	switch {
-	case o.Path == "":
-		return errors.New("no path")
-	case o.MaxConns < 1:
-		return errors.New("MaxConns must be at least 1")
-	case o.StatementTimeout < time.Millisecond:
-		return errors.New("StatementTimeout must be at least 1ms")
-	}
-	if o.Epoch != time.Second && o.Epoch != time.Millisecond {
-		return errors.New("the epoch's unit must be 1s or 1ms")
-	}
-	return nil
-}
-
 // dsn names the file for the driver. As a URI, because mode=ro is silently dropped from a plain
 // name.
 func (o Options) dsn() string {

@@ -34,9 +34,6 @@ var _ source.Source = (*Source)(nil)
 // missing, locked or no database shows at Ready and at the reads.
 func Open(o Options) (*Source, error) {
 	o = o.withDefaults()
-	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("open sqlite source: %w", err)
-	}
 	var err error
 	if o.Path, err = filepath.Abs(o.Path); err != nil {
 		return nil, fmt.Errorf("open sqlite source: %w", err)

@@ -227,8 +227,7 @@ func (t *inspection) checkTable(ctx context.Context, c *session) (index *sqltabl
 	for _, r := range t.Spec.Named() {
 		if t.Table.At(r.Column) < 0 {
 			complete = false
-			t.Found(inspect.Unsafe, inspect.NoColumn, "has no column %q, which %s names", r.Column, r.Setting).
-				Says("correct %s: the columns are %s", r.Setting, t.Table.Names())
+			t.NoColumn(r)
 		}
 	}
 	switch id, ok := t.Table.Column(t.Spec.ID); {

@@ -79,6 +79,21 @@ func (t *Inspection) Refusal() error {
 	return &refusal{class, t.Findings[at]}
 }
 
+// NoColumn adds that the table lacks a column of a setting.
+func (t *Inspection) NoColumn(r source.Role) {
+	t.Found(inspect.Unsafe, inspect.NoColumn, "has no column %q, which %s names", r.Column, r.Setting).
+		Says("correct %s: the columns are %s", r.Setting, t.Table.Names())
+}
+
+// NoModified is the error of a read of changes without an index for it: who runs the statement that
+// makes one.
+func NoModified(spec source.Spec, who, statement string) error {
+	if spec.Modified == "" {
+		return option.Errorf("%w: the stream has no %s column", source.ErrUnfit, option.Modified)
+	}
+	return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let %s run: %s", source.ErrUnfit, spec.Table, spec.Modified, who, statement)
+}
+
 // CheckID looks at the type of the id and at its index; refused says why no index over the id alone
 // can be made, "" where it can. It returns that index, nil where ids cannot be read in their order.
 func (t *Inspection) CheckID(refused string) *Index {
