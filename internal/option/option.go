@@ -49,7 +49,6 @@ const (
 	Table               Name = "TABLE"
 	Start               Name = "START"
 	GapPolicy           Name = "GAP_POLICY"
-	GapTTL              Name = "GAP_TTL"
 	ID                  Name = "ID"
 	IDOrder             Name = "ID_ORDER"
 	Key                 Name = "KEY"

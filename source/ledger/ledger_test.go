@@ -188,12 +188,8 @@ func TestLedgerOfBlocks(t *testing.T) {
 
 func TestLedgerOptions(t *testing.T) {
 	for name, opts := range map[string]ledger.Options{
-		"hold with blocks":   {Policy: ledger.GapHold, Order: source.OrderSegmented},
-		"no order":           {Order: source.OrderNone},
-		"an unknown order":   {Order: "random"},
-		"an unknown policy":  {Policy: "drop"},
-		"a negative TTL":     {GapTTL: -1},
-		"a negative hotness": {HotFor: -1},
+		"hold with blocks": {Policy: ledger.GapHold, Order: source.OrderSegmented},
+		"no order":         {Order: source.OrderNone},
 	} {
 		if _, err := ledger.New(opts, 0); err == nil {
 			t.Errorf("%s is accepted", name)

@@ -66,14 +66,8 @@ func (o *Options) complete() error {
 	o.MaxIDs = cmp.Or(o.MaxIDs, 4<<10)
 	o.Away = max(o.Away, 0)
 	switch {
-	case o.HotFor < 0 || o.GapTTL < 0 || o.SweepEvery < 0:
-		return option.Errorf("the hot time, the time between sweeps and %s must not be negative", option.GapTTL)
-	case o.Policy != GapLate && o.Policy != GapHold:
-		return option.Errorf("unknown %s %q: use late or hold", option.GapPolicy, o.Policy)
 	case o.Order == source.OrderNone:
 		return option.Errorf("ids without an order have no tail and no gaps: %s=none goes by reconcile alone", option.IDOrder)
-	case o.Order != source.OrderStrict && o.Order != source.OrderStrided && o.Order != source.OrderSegmented:
-		return option.Errorf("unknown %s %q: use strict, strided, segmented or none", option.IDOrder, o.Order)
 	case o.Policy == GapHold && o.Order == source.OrderSegmented:
 		return option.Errorf("%s=hold would wait for whole blocks of ids: with %s=segmented use %s=late",
 			option.GapPolicy, option.IDOrder, option.GapPolicy)
