@@ -18,7 +18,7 @@
 // of up to a hundred equalities, at the cost of one index lookup a key. Only the columns of that
 // index are compared; the caller compares all columns of the key byte for byte.
 //
-// Texts are literals in the character set of their column: of UTF-8 and latin1, and of ASCII in most
+// Texts are literals in the character set of their column: UTF-8 and latin1, and ASCII in most
 // other sets. A literal in another set would keep the server from using the index, and a function
 // around it is not safe. Other values are compared row by row, which is slow: texts beyond ASCII in
 // sets such as gbk, a byte without a character, an invalid date.

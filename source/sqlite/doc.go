@@ -84,6 +84,6 @@
 // Times are texts "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or a zone
 // after it ("Z", "+02:00", "+0200", and what Go's time.Time.String writes); those without a zone
 // are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in [Options.TimeZone]. An integer
-// is Unix time in [Options.Epoch], a REAL comes as the number that it is. Digits beyond the sixth of
-// a second are cut. A DATE comes from a text or integer whose time of day is midnight.
+// is Unix time in [Options.Epoch], a REAL comes as the number that it is. Digits beyond the sixth
+// of a second are cut. A DATE comes from a text or integer whose time of day is midnight.
 package sqlite
