@@ -83,8 +83,11 @@ const (
 // unixTime reads an INTEGER of a column of times. A REAL is none: SQLite's date functions take one
 // for a Julian day.
 func (f valueForm) unixTime(v int64) (time.Time, bool) {
+	if f.kind != source.Timestamp && f.kind != source.Date {
+		return time.Time{}, false
+	}
 	perSecond := int64(time.Second / f.epoch)
-	if f.kind != source.Timestamp && f.kind != source.Date || v/perSecond < minUnix || v/perSecond > maxUnix {
+	if v/perSecond < minUnix || v/perSecond > maxUnix {
 		return time.Time{}, false
 	}
 	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
