@@ -189,22 +189,8 @@ func Digest(value []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// eventMeta is what a dead letter takes from an event, which may have been cut off in the excerpt.
-type eventMeta struct {
-	Meta  struct{ Time int64 }
-	Links []struct{ Type, Target string }
-}
-
-// readMeta reads an Eiffel document; it returns the zero value for anything else.
-func readMeta(value []byte) eventMeta {
-	var m eventMeta
-	if json.Unmarshal(value, &m) != nil {
-		return eventMeta{}
-	}
-	return m
-}
-
-// timeAndPrevious returns meta.time of the event, and the event that it follows.
+// timeAndPrevious returns meta.time of the event, and the event that it follows; zero for what is
+// no Eiffel document.
 func (m *Message) timeAndPrevious() (at int64, previous string) {
 	if m.Bare != nil {
 		return m.Bare.Time, m.Bare.Previous
@@ -216,16 +202,17 @@ func (m *Message) timeAndPrevious() (at int64, previous string) {
 			value = cloud.Data
 		}
 	}
-	meta := readMeta(value)
-	return meta.Meta.Time, meta.previous()
-}
-
-// previous returns the event that the event follows.
-func (m *eventMeta) previous() string {
-	for _, link := range m.Links {
+	var event struct {
+		Meta  struct{ Time int64 }
+		Links []struct{ Type, Target string }
+	}
+	if json.Unmarshal(value, &event) != nil {
+		return 0, ""
+	}
+	for _, link := range event.Links {
 		if link.Type == "PREVIOUS_VERSION" {
-			return link.Target
+			return event.Meta.Time, link.Target
 		}
 	}
-	return ""
+	return event.Meta.Time, ""
 }

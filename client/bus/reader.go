@@ -54,6 +54,16 @@ type Reader interface {
 	Read(ctx context.Context, span Span, each func(*Stored) error) (next uint64, err error)
 }
 
+// Within returns a context that ends with ctx and, with the cause ErrClosed, with life.
+func Within(ctx, life context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // A Fault reports a transient fault that is retried. It is called from several goroutines. As
 // [Faults] it is told nothing else. Nil ignores faults.
 type Fault func(tp string, err error)

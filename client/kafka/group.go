@@ -88,7 +88,7 @@ func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
 			p.handled.Store(a.Offset)
 			all = append(all, p)
 			generation.Start(func(ended context.Context) {
-				ctx, cancel := joined(ctx, ended)
+				ctx, cancel := bus.Within(ctx, ended)
 				defer cancel()
 				p.consume(ctx)
 				p.commit(generation)
@@ -98,7 +98,7 @@ func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
 		}
 	}
 	generation.Start(func(ended context.Context) {
-		ctx, cancel := joined(ctx, ended)
+		ctx, cancel := bus.Within(ctx, ended)
 		defer cancel()
 		for backoff.Pause(ctx, commitEvery) == nil {
 			for _, p := range all {
@@ -106,16 +106,6 @@ func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
 			}
 		}
 	})
-}
-
-// joined returns a context that ends with either.
-func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(other, func() { cancel(other.Err()) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 // partition is one that this process has in a generation.

@@ -200,11 +200,7 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 func checkElector(ctx context.Context, cfg *config.Config, e standby.Elector) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Standby.Timeout, errors.New("the bus does not answer"))
 	defer cancel()
-	var err error
-	if c, ok := e.(standby.Checker); ok {
-		err = c.Check(ctx)
-	}
-	return errors.Join(err, e.Close())
+	return errors.Join(e.Check(ctx), e.Close())
 }
 
 // inspectLineage compares the tables of the source with what the bus has of them, as a start does.

@@ -1,7 +1,6 @@
 package natskv
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,8 +18,6 @@ type Bucket struct {
 	Description string
 	// Replicas is how many copies there are. 0 means three, or one where there are fewer servers.
 	Replicas int
-	// Duplicates is for how long message ids are known. Defaults to 2 minutes.
-	Duplicates time.Duration
 }
 
 // Create makes a bucket. It needs $JS.API.STREAM.CREATE.KV_<bucket>. One that is there already is
@@ -40,10 +37,9 @@ func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetst
 }
 
 func config(b Bucket, replicas int) jetstream.StreamConfig {
-	b.Duplicates = cmp.Or(b.Duplicates, 2*time.Minute)
 	return jetstream.StreamConfig{
 		Name: Stream(b.Name), Description: b.Description, Subjects: []string{Subjects(b.Name)},
-		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: b.Duplicates,
+		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: 2 * time.Minute,
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true,
 	}
 }

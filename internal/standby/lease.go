@@ -18,6 +18,8 @@ type Register interface {
 	// Put replaces an entry of a revision, 0 for none, and returns the new revision. The error is
 	// ErrConflict if the entry has another one. After any other error it may be replaced or not.
 	Put(ctx context.Context, name Entry, text []byte, revision uint64) (uint64, error)
+	// Check is that of an Elector.
+	Check(ctx context.Context) error
 	// Close releases connections.
 	Close() error
 }
@@ -45,10 +47,7 @@ type Lease struct {
 	roster     roster
 }
 
-var (
-	_ Elector = (*Lease)(nil)
-	_ Checker = (*Lease)(nil)
-)
+var _ Elector = (*Lease)(nil)
 
 // NewLease returns an Elector whose members work as long as they replace the entry within timeout.
 func NewLease(r Register, timeout time.Duration) *Lease {
@@ -168,13 +167,8 @@ func (l *Lease) Leave(ctx context.Context, self Claim) error {
 	return err
 }
 
-// Check implements Checker, where the register does.
-func (l *Lease) Check(ctx context.Context) error {
-	if c, ok := l.register.(Checker); ok {
-		return c.Check(ctx)
-	}
-	return nil
-}
+// Check implements Elector.
+func (l *Lease) Check(ctx context.Context) error { return l.register.Check(ctx) }
 
 // Close implements Elector.
 func (l *Lease) Close() error { return l.register.Close() }

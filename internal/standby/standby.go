@@ -37,15 +37,11 @@ type Elector interface {
 	Members() []Claim
 	// Leave has another member be elected at once. After it Step begins from the start.
 	Leave(ctx context.Context, self Claim) error
-	// Close releases connections. It leaves nothing.
-	Close() error
-}
-
-// Checker is an Elector that can be tried without taking part.
-type Checker interface {
 	// Check returns nil where the login may take part in the election, as far as that shows without
 	// a change. The error says what to grant.
 	Check(ctx context.Context) error
+	// Close releases connections. It leaves nothing.
+	Close() error
 }
 
 // Options set up a Member.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
@@ -166,7 +167,7 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 // Purge removes the messages of subjects from a stream. It needs $JS.API.STREAM.PURGE. An error of
 // the server is returned as it is; a lost connection is waited for.
 func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error {
-	ctx, end := s.Within(ctx)
+	ctx, end := bus.Within(ctx, s.life)
 	defer end()
 	session, err := s.conns.Get(ctx)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
@@ -89,7 +90,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	case s.options.Stream != "":
 		return s.publish(ctx, s.options.Stream, batch)
 	}
-	ctx, cancel := s.Within(ctx)
+	ctx, cancel := bus.Within(ctx, s.life)
 	defer cancel()
 	return s.publishRouted(ctx, batch)
 }
@@ -189,7 +190,7 @@ func (s *Sink) missing(ctx context.Context) error {
 	if s.options.CreateStream || s.seen.Load() {
 		return nil
 	}
-	ctx, cancel := s.Within(ctx)
+	ctx, cancel := bus.Within(ctx, s.life)
 	defer cancel()
 	if name := s.options.Stream; name != "" {
 		session, err := s.conns.Get(ctx)

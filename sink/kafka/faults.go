@@ -20,10 +20,6 @@ type faults struct {
 	waiting map[string]int
 }
 
-func newFaults(log *outage.Log, hook sink.Fault) *faults {
-	return &faults{log: log, hook: hook, scopeOf: make(map[string]string), waiting: make(map[string]int)}
-}
-
 // Fail implements [bus.Faults]: who is held up by a fault of scope, and by no other any more.
 func (f *faults) Fail(who, scope string, err error) {
 	f.hook(scope, err)

@@ -5,8 +5,10 @@ import (
 	"math"
 	"sync"
 
-	"example.org/bridge/client/kafka/broker"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"example.org/bridge/client/kafka/broker"
 )
 
 // identity is what an idempotent producer puts on a batch for one partition. The broker takes a
@@ -67,14 +69,29 @@ func (p *producers) other(ctx context.Context, worn *identity) (identity, int, e
 		return p.current, 0, nil
 	}
 	// Without a transactional id any broker answers.
-	res, generation, err := broker.Send[*kmsg.InitProducerIDResponse](ctx, p.cluster, p.cluster.Request(&kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}))
+	fresh, generation, err := initialise(ctx, p.cluster, &kmsg.InitProducerIDRequest{ProducerID: anyProducer.producer, ProducerEpoch: anyProducer.epoch})
+	if err == nil {
+		p.current, p.known = fresh, true
+	}
+	return fresh, generation, err
+}
+
+// anyProducer stands for none in particular: with a transactional id it fences all former ones.
+var anyProducer = identity{producer: -1, epoch: -1}
+
+// initialise asks for an identity.
+func initialise(ctx context.Context, c *broker.Cluster, req *kmsg.InitProducerIDRequest) (identity, int, error) {
+	req.Version = 4
+	var message protocol.Message = c.Request(req)
+	if req.TransactionalID != nil {
+		message = broker.ToTransaction{Request: c.Request(req), ID: *req.TransactionalID}
+	}
+	res, generation, err := broker.Send[*kmsg.InitProducerIDResponse](ctx, c, message)
 	if err == nil {
 		err = broker.Answer(res.ErrorCode, "")
 	}
 	if err != nil {
 		return identity{}, generation, err
 	}
-	fresh := identity{producer: res.ProducerID, epoch: res.ProducerEpoch}
-	p.current, p.known = fresh, true
-	return fresh, generation, nil
+	return identity{producer: res.ProducerID, epoch: res.ProducerEpoch}, generation, nil
 }

@@ -65,7 +65,7 @@ func Open(opts Options) (*Sink, error) {
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.cluster = broker.NewCluster(s.life, &s.options.Connection)
 	s.producers = &producers{cluster: s.cluster}
-	s.faults = newFaults(s.outages, opts.Fault)
+	s.faults = &faults{log: s.outages, hook: opts.Fault, scopeOf: make(map[string]string), waiting: make(map[string]int)}
 	s.reader = s.cluster.NewReader(s.faults)
 	if opts.TransactionalID != "" {
 		s.codec.id |= transactionalIs
@@ -122,9 +122,7 @@ func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc)
 	if s.transactions != nil {
 		life = s.transactions.life
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { cancel(sink.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
+	return bus.Within(ctx, life)
 }
 
 // TPs implements [sink.Reader] as [broker.Reader] does.
@@ -201,7 +199,8 @@ func (s *Sink) begin() bool {
 // Ready implements [sink.Sink]. It asks a broker for the topics, so that an outage begins, and
 // ends, though nobody publishes: it names the topics that are missing or may not be seen.
 func (s *Sink) Ready(ctx context.Context) error {
-	asking, cancel := context.WithTimeoutCause(ctx, readyWithin, s.silent())
+	asking, cancel := context.WithTimeoutCause(ctx, readyWithin, option.Errorf(
+		"no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.Addr, option.SinkURL))
 	defer cancel()
 	found, generation, err := s.cluster.Metadata(asking, s.used())
 	switch {
@@ -227,11 +226,6 @@ func (s *Sink) Ready(ctx context.Context) error {
 		s.faults.OK(who + name)
 	}
 	return s.outages.Err()
-}
-
-// silent is the error of brokers that do not answer Ready.
-func (s *Sink) silent() error {
-	return option.Errorf("no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.Addr, option.SinkURL)
 }
 
 // Outages returns what is waited out at this moment, also by Read.

@@ -13,7 +13,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
-	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
@@ -168,20 +167,12 @@ func (p *txnProducer) awaits(claim *transactionState) error {
 // errNoDescribe says that the brokers are too old.
 var errNoDescribe = errors.New("the brokers do not tell who publishes under a transactional id (DescribeTransactions, Kafka 3.0), which exactly-once needs")
 
-// anyProducer initialises, and fences all former producers.
-var anyProducer = identity{producer: -1, epoch: -1}
-
 // initialise takes the next epoch behind that of a producer, and sets the time limit of its
 // transactions, in ms.
 func (p *txnProducer) initialise(ctx context.Context, of identity, limit int32) (identity, int, error) {
-	res, generation, err := p.cluster.RoundTrip(ctx, &initproducerid.Request{
-		TransactionalID: p.transactionalID, TransactionTimeoutMs: limit, ProducerID: of.producer, ProducerEpoch: of.epoch,
+	return initialise(ctx, p.cluster, &kmsg.InitProducerIDRequest{
+		TransactionalID: &p.transactionalID, TransactionTimeoutMillis: limit, ProducerID: of.producer, ProducerEpoch: of.epoch,
 	})
-	if err != nil {
-		return identity{}, generation, err
-	}
-	r := res.(*initproducerid.Response)
-	return identity{producer: r.ProducerID, epoch: r.ProducerEpoch}, generation, broker.Answer(r.ErrorCode, "")
 }
 
 // transactionState says who has initialised last: the time limit of its transactions, in ms, and

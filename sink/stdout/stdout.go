@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
 )
@@ -43,7 +44,7 @@ type Sink struct {
 
 	// life ends with Close.
 	life context.Context
-	end  context.CancelCauseFunc
+	end  context.CancelFunc
 
 	mu sync.Mutex
 	// broken is the final error of the writer.
@@ -60,7 +61,7 @@ func Open(options Options) (*Sink, error) {
 		options.Fault = func(string, error) {}
 	}
 	s := &Sink{writer: options.Writer, faults: outage.New(options.Logger), hook: options.Fault, turn: make(chan struct{}, 1)}
-	s.life, s.end = context.WithCancelCause(context.Background())
+	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -69,10 +70,8 @@ func Open(options Options) (*Sink, error) {
 // its end.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
-	defer stop()
-	defer cancel(nil)
+	ctx, cancel := bus.Within(ctx, s.life)
+	defer cancel()
 	release, err := backoff.Acquire(ctx, s.turn)
 	if err != nil {
 		return out, err
@@ -185,7 +184,7 @@ func (s *Sink) Ready(ctx context.Context) error {
 
 // Close ends the Publish calls under way. It waits a second at most for a Write that blocks.
 func (s *Sink) Close() error {
-	s.end(sink.ErrClosed)
+	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if release, err := backoff.Acquire(ctx, s.turn); err == nil {

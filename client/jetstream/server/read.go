@@ -78,16 +78,6 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Within returns a context that ends with ctx and, with the cause bus.ErrClosed, with the reader.
-func (r *Reader) Within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.life, func() { cancel(bus.ErrClosed) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // Over returns why nothing more is to be tried, nil when it is. That the reader was closed may not
 // have reached ctx yet.
 func (r *Reader) Over(ctx context.Context) error {
@@ -101,7 +91,7 @@ func (r *Reader) Over(ctx context.Context) error {
 // not name. It needs $JS.API.STREAM.INFO, $JS.API.CONSUMER and, where the last messages of a
 // stream are not read themselves, $JS.API.STREAM.MSG.GET. A single message is asked for directly.
 func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored) error) (next uint64, err error) {
-	ctx, cancel := r.Within(ctx)
+	ctx, cancel := bus.Within(ctx, r.life)
 	defer cancel()
 	one := &reading{reader: r, span: span, next: max(span.From, 1), incarnation: span.Incarnation}
 	one.each = func(m *bus.Stored) error {
@@ -320,7 +310,7 @@ var errUnreached = errors.New("no connection to NATS")
 // TPs implements [bus.Reader]. Where Options.Stream is set it is the only one. It needs
 // $JS.API.STREAM.NAMES and $JS.API.STREAM.INFO.
 func (r *Reader) TPs(ctx context.Context, destinations []string) (tps []bus.TP, err error) {
-	ctx, cancel := r.Within(ctx)
+	ctx, cancel := bus.Within(ctx, r.life)
 	defer cancel()
 	one := reading{reader: r}
 	err = one.retry(ctx, Everywhere, "look for streams", func() (err error) {

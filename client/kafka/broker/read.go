@@ -72,13 +72,6 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// within returns a context that also ends with the cluster.
-func (c *Cluster) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.life, func() { cancel(bus.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
 func (r *Reader) attempts(who, topic string, partition int32) attempts {
 	return attempts{cluster: r.Cluster, faults: r.faults, who: who, topic: topic, partition: partition, giveUp: r.options.GiveUpAfter}
 }
@@ -86,7 +79,7 @@ func (r *Reader) attempts(who, topic string, partition int32) attempts {
 // TPs implements [bus.Reader]. It needs DESCRIBE on the topics. A topic that is missing is asked
 // for again for a few seconds.
 func (r *Reader) TPs(ctx context.Context, destinations []string) ([]bus.TP, error) {
-	ctx, cancel := r.within(ctx)
+	ctx, cancel := bus.Within(ctx, r.life)
 	defer cancel()
 	var tps []bus.TP
 	for _, topic := range destinations {
@@ -110,7 +103,7 @@ func (r *Reader) TPs(ctx context.Context, destinations []string) ([]bus.TP, erro
 // Read implements [bus.Reader]. It needs READ on the topic. Messages of before Kafka 0.11 are
 // passed over.
 func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored) error) (next uint64, err error) {
-	ctx, cancel := r.within(ctx)
+	ctx, cancel := bus.Within(ctx, r.life)
 	defer cancel()
 	topic, partition, err := parseTP(span.TP)
 	if err != nil {

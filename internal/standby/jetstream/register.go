@@ -50,10 +50,7 @@ type Register struct {
 	denied error
 }
 
-var (
-	_ standby.Register = (*Register)(nil)
-	_ standby.Checker  = (*Register)(nil)
-)
+var _ standby.Register = (*Register)(nil)
 
 // New returns a Register.
 func New(o Options) *Register { return &Register{opts: o} }
@@ -108,8 +105,8 @@ func wrongRevision(err error) bool {
 	return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// Check implements standby.Checker: it reads the entry, and tries to replace one of a revision that
-// no entry has. Where there is no bucket, whether it may be made does not show.
+// Check implements standby.Register: it reads the entry, and tries to replace one of a revision
+// that no entry has. Where there is no bucket, whether it may be made does not show.
 func (r *Register) Check(ctx context.Context) error {
 	r.opts.Missing = true
 	_, _, err := r.Get(ctx, standby.Work)

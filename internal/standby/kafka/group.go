@@ -61,10 +61,7 @@ type Group struct {
 	members []standby.Claim
 }
 
-var (
-	_ standby.Elector = (*Group)(nil)
-	_ standby.Checker = (*Group)(nil)
-)
+var _ standby.Elector = (*Group)(nil)
 
 // New returns an Elector by the group of a name. timeout is the session timeout: brokers take 6 s
 // to 30 min by default. It closes the requester.
@@ -286,7 +283,7 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 	return nil
 }
 
-// Check implements standby.Checker: the coordinator is shown a member that it does not know. It
+// Check implements standby.Elector: the coordinator is shown a member that it does not know. It
 // waits for a coordinator that is about to be another one.
 func (g *Group) Check(ctx context.Context) error {
 	err := new(backoff.Backoff).Retry(ctx, func() error { return g.beat(ctx) }, func(err error) bool {

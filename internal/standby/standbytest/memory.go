@@ -100,5 +100,8 @@ func (e *Entries) put(name standby.Entry, text []byte, revision uint64) (uint64,
 	return revision + 1, nil
 }
 
+// Check implements standby.Register.
+func (*Register) Check(context.Context) error { return nil }
+
 // Close implements standby.Register.
 func (*Register) Close() error { return nil }
