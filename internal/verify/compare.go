@@ -242,7 +242,7 @@ func (s *table) compare(row source.Row, now time.Time) comparison {
 		s.byRow[row.ID] = f
 	case !row.Filtered:
 		l.fault, l.what = missing, "it has no event"
-		s.run.fold.compareFormer(s, row, ev.Digest, &l)
+		s.run.compareFormer(s, row, ev.Digest, &l)
 	}
 	return l
 }

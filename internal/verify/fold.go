@@ -13,27 +13,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// fold takes in the messages of a bus.
-type fold struct {
-	run    *run
-	tables []*table
-	// named finds a table by stream and shard.
-	named    map[[2]string]*table
-	foreign  Finding
-	stamps   stamps
-	homes    homes
-	envelope envelope
-	// domains counts the messages of other domains, of at most mostDomains by their names.
-	domains map[string]uint64
-	// formers are the events of release streams under names of shards that are not configured.
-	formers                       map[formerShard]map[uint64]uint64
-	messages, others, deadLetters uint64
-	// deletions are the deleted events read last, by partition, and orphans the tombstones that
-	// follow none.
-	deletions map[int]deletion
-	orphans   map[orphan]*Finding
-}
-
 // deletion is a deleted event that a tombstone may follow.
 type deletion struct {
 	id  string
@@ -72,70 +51,58 @@ type unknownMembers struct {
 	fits bool
 }
 
-func newFold(r *run) *fold {
-	f := &fold{
-		run: r, tables: slices.Clone(r.tables), named: make(map[[2]string]*table), foreign: Finding{Fault: foreign, Examples: []Example{}},
-		stamps: stamps{left: r.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(r.Bus.Partitions()),
-		domains: make(map[string]uint64), deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding), formers: make(map[formerShard]map[uint64]uint64),
-	}
-	for _, s := range r.tables {
-		f.named[[2]string{s.Stream, s.Name}] = s
-	}
-	return f
-}
-
 // add takes in the next message of its partition.
-func (f *fold) add(m *Message) error {
-	f.messages++
+func (r *run) add(m *Message) error {
+	r.report.Messages++
 	domain, stream := m.Header[sink.HeaderDomain], m.Header[sink.HeaderStream]
-	if f.run.Domain != "" && domain != "" && domain != f.run.Domain {
+	if r.Domain != "" && domain != "" && domain != r.Domain {
 		if m.Header[sink.HeaderType] == sink.DeadLetterType {
-			f.deadLetters++
+			r.report.DeadLetters++
 		}
-		f.otherDomain(domain)
+		r.otherDomain(domain)
 		return nil
 	}
-	if f.run.isUnfit(stream) {
-		f.others++
+	if r.isUnfit(stream) {
+		r.report.Others++
 		return nil
 	}
 	var stamp stamp
-	s := f.named[[2]string{stream, m.Header[sink.HeaderShard]}]
+	s := r.named[[2]string{stream, m.Header[sink.HeaderShard]}]
 	if s != nil {
-		stamp = f.stamps.read(s, m)
-		f.homes.see(m, &stamp)
+		stamp = r.stamps.read(s, m)
+		r.homes.see(m, &stamp)
 	}
 	switch {
 	case m.Header[sink.HeaderType] == sink.DeadLetterType:
-		f.deadLetters++
-		f.deadLetter(m)
+		r.report.DeadLetters++
+		r.deadLetter(m)
 	case s != nil && m.Value == nil && s.Kind == event.Capability:
-		f.tombstone(s, m)
+		r.tombstone(s, m)
 	case s != nil:
 		s.report.Events++
-		if err := f.envelope.read(m, s.Kind); err != nil {
-			s.alter(m, &f.envelope, err.Error())
+		if err := r.envelope.read(m, s.Kind); err != nil {
+			s.alter(m, &r.envelope, err.Error())
 			return nil
 		}
-		f.addEvent(s, m, &f.envelope, &stamp)
+		r.addEvent(s, m, &r.envelope, &stamp)
 	default:
 		why := ""
 		if stream == "" {
 			why = notAnEvent(m)
 		}
 		if why != "" {
-			f.foreign.add(f.run.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
+			r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
 			return nil
 		}
-		f.others++
-		f.noteFormer(m, stream)
+		r.report.Others++
+		r.noteFormer(m, stream)
 	}
 	return nil
 }
 
 // noteFormer takes in an event of a release stream under a name of a shard that is not configured.
-func (f *fold) noteFormer(m *Message, stream string) {
-	if !slices.ContainsFunc(f.tables, func(t *table) bool { return t.Stream == stream && t.Kind == event.Release }) {
+func (r *run) noteFormer(m *Message, stream string) {
+	if !slices.ContainsFunc(r.tables, func(t *table) bool { return t.Stream == stream && t.Kind == event.Release }) {
 		return
 	}
 	row, err := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
@@ -144,15 +111,15 @@ func (f *fold) noteFormer(m *Message, stream string) {
 		return
 	}
 	shard := formerShard{stream, m.Header[sink.HeaderShard]}
-	if f.formers[shard] == nil {
-		f.formers[shard] = make(map[uint64]uint64)
+	if r.formers[shard] == nil {
+		r.formers[shard] = make(map[uint64]uint64)
 	}
-	f.formers[shard][row] = short(id)
+	r.formers[shard][row] = short(id)
 }
 
 // compareFormer compares a row without an event with those under former names of its table.
-func (f *fold) compareFormer(s *table, row source.Row, digest [16]byte, l *comparison) {
-	for shard, events := range f.formers {
+func (r *run) compareFormer(s *table, row source.Row, digest [16]byte, l *comparison) {
+	for shard, events := range r.formers {
 		id, known := events[row.ID]
 		if !known || shard.stream != s.Stream {
 			continue
@@ -169,7 +136,7 @@ func (f *fold) compareFormer(s *table, row source.Row, digest [16]byte, l *compa
 }
 
 // addEvent takes in an event of a shard.
-func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
+func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 	v := s.prove(m, e, stamp)
 	switch v.proof {
 	case refuted:
@@ -185,7 +152,7 @@ func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		s.newest = max(s.newest, e.row)
 	}
 	if e.reason != "" {
-		f.deletions[m.Partition] = deletion{string(e.id), bytes.Clone(m.Key)}
+		r.deletions[m.Partition] = deletion{string(e.id), bytes.Clone(m.Key)}
 	}
 	if v.op == "" {
 		// What it says is not known.
@@ -201,14 +168,14 @@ func (f *fold) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		list, id = s.entities.strays, uint64(at)
 	}
 	if isLast && list != nil {
-		f.homes.note(list, id, s, m, e.row, stamp)
+		r.homes.note(list, id, s, m, e.row, stamp)
 	}
 }
 
 // deadLetter remembers the row and the event of a message that the bus refused.
-func (f *fold) deadLetter(m *Message) {
+func (r *run) deadLetter(m *Message) {
 	refused, err := sink.ParseDeadLetter(m.Value)
-	s := f.named[[2]string{refused.Stream, refused.Shard}]
+	s := r.named[[2]string{refused.Stream, refused.Shard}]
 	if err != nil || s == nil {
 		return
 	}
@@ -219,45 +186,43 @@ func (f *fold) deadLetter(m *Message) {
 }
 
 // otherDomain counts a message of another domain. Beyond mostDomains it counts for the empty name.
-func (f *fold) otherDomain(name string) {
-	if _, known := f.domains[name]; !known && len(f.domains) >= mostDomains {
+func (r *run) otherDomain(name string) {
+	if _, known := r.domains[name]; !known && len(r.domains) >= mostDomains {
 		name = ""
 	}
-	f.domains[name]++
+	r.domains[name]++
 }
 
 // tombstone judges a message without a body: it follows the deleted event of its key in its
 // partition, and has the event's id.
-func (f *fold) tombstone(s *table, m *Message) {
+func (r *run) tombstone(s *table, m *Message) {
 	s.report.Tombstones++
-	if last, ok := f.deletions[m.Partition]; ok && last.id == m.Header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
+	if last, ok := r.deletions[m.Partition]; ok && last.id == m.Header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
 		return
 	}
 	of := orphan{s, m.Partition}
-	if f.orphans[of] == nil {
-		f.orphans[of] = new(Finding)
+	if r.orphans[of] == nil {
+		r.orphans[of] = new(Finding)
 	}
-	f.orphans[of].add(s.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
+	r.orphans[of].add(s.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
 		What: "it has no body, and the message before it is not the deleted event with its id and key"})
 }
 
-// finish reports what could be judged only at the end of the bus. Compaction removes a deleted
+// judgeRest reports what could be judged only at the end of the bus. Compaction removes a deleted
 // event before its tombstone.
-func (f *fold) finish(partitions []Partition) []OtherDomain {
-	f.stamps.finish(partitions, f.tables)
-	for of, found := range f.orphans {
+func (r *run) judgeRest(partitions []Partition) {
+	r.stamps.finish(partitions, r.all)
+	for of, found := range r.orphans {
 		if p := partitions[of.partition]; !p.Expired && !p.Thinned {
 			of.shard.add(altered, found.Count, found.Examples...)
 		}
 	}
-	list := make([]OtherDomain, 0, len(f.domains))
-	for name, n := range f.domains {
-		list = append(list, OtherDomain{Domain: name, Messages: n})
+	for name, n := range r.domains {
+		r.report.OtherDomains = append(r.report.OtherDomains, OtherDomain{Domain: name, Messages: n})
 	}
-	slices.SortFunc(list, func(a, b OtherDomain) int {
+	slices.SortFunc(r.report.OtherDomains, func(a, b OtherDomain) int {
 		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Domain, b.Domain))
 	})
-	return list
 }
 
 // example begins an example about an event.

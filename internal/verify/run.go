@@ -75,13 +75,26 @@ type Shard struct {
 // run is one check.
 type run struct {
 	Options
-	fold     *fold
+	report   *Report
 	streams  []*stream
-	tables   []*table
 	entities []*entities
 	page     source.Page
-	// unfit are the streams with a table that cannot be read, or whose rows make no events.
-	unfit []Unfit
+	// tables are those that are judged; all has those of unfit streams, too.
+	tables, all []*table
+
+	// named finds a table by stream and shard.
+	named    map[[2]string]*table
+	stamps   stamps
+	homes    homes
+	envelope envelope
+	// domains counts the messages of other domains, of at most mostDomains by their names.
+	domains map[string]uint64
+	// formers are the events of release streams under names of shards that are not configured.
+	formers map[formerShard]map[uint64]uint64
+	// deletions are the deleted events read last, by partition, and orphans the tombstones that
+	// follow none.
+	deletions map[int]deletion
+	orphans   map[orphan]*Finding
 }
 
 // Run compares the tables with the bus. An error says that it could not: what it found is in the
@@ -94,7 +107,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(Step) {}
 	}
-	r := &run{Options: o, unfit: []Unfit{}}
+	r := &run{
+		Options: o,
+		report:  &Report{Unfit: []Unfit{}, OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
+		named:   make(map[[2]string]*table), domains: make(map[string]uint64), formers: make(map[formerShard]map[uint64]uint64),
+		stamps: stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions()),
+		deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
+	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -108,14 +127,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		l.findExtra()
 	}
 	// What was acknowledged before the bus is read again must be there then.
-	again := r.fold.stamps.suspected()
+	again := r.stamps.suspected()
 	for round := 1; round <= r.Rounds && (again || r.suspected() > 0); round++ {
 		again = false
 		if err := r.recheck(ctx, round == r.Rounds); err != nil {
 			return nil, err
 		}
 	}
-	return r.report(ctx)
+	return r.report, r.finish(ctx)
 }
 
 // prepare learns the columns of the tables, without which events cannot be judged.
@@ -143,8 +162,9 @@ func (r *run) prepare(ctx context.Context) error {
 		if err := r.join(t); err != nil {
 			return err
 		}
+		r.named[[2]string{t.Stream, t.Name}] = t
 	}
-	r.fold = newFold(r)
+	r.all = slices.Clone(r.tables)
 	return nil
 }
 
@@ -168,7 +188,7 @@ func (r *run) each(do func(*table) error) error {
 		if t.Text != nil {
 			u.What = t.Text(unfit.error)
 		}
-		failed, r.unfit = append(failed, err), append(r.unfit, u)
+		failed, r.report.Unfit = append(failed, err), append(r.report.Unfit, u)
 		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.Stream) })
 		r.entities = slices.DeleteFunc(r.entities, func(l *entities) bool { return r.isUnfit(l.tables[0].Stream) })
 	}
@@ -179,12 +199,12 @@ func (r *run) each(do func(*table) error) error {
 }
 
 func (r *run) isUnfit(stream string) bool {
-	return slices.ContainsFunc(r.unfit, func(u Unfit) bool { return u.Stream == stream })
+	return slices.ContainsFunc(r.report.Unfit, func(u Unfit) bool { return u.Stream == stream })
 }
 
 // readBus takes in what the bus has got since the last time.
 func (r *run) readBus(ctx context.Context) error {
-	return r.Bus.Read(ctx, r.fold.add, func(done, total uint64) {
+	return r.Bus.Read(ctx, r.add, func(done, total uint64) {
 		r.Progress(Step{What: "reading the bus", Done: done, Total: total})
 	})
 }
@@ -212,7 +232,7 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	if err := backoff.Pause(ctx, max(r.Pause, (min(window, mostWindow)+2*r.Pause)/time.Duration(r.Rounds))); err != nil {
 		return err
 	}
-	r.fold.stamps.expect()
+	r.stamps.expect()
 	if err := r.readBus(ctx); err != nil {
 		return err
 	}
@@ -228,21 +248,18 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	})
 }
 
-// report sums up.
-func (r *run) report(ctx context.Context) (*Report, error) {
-	partitions := r.Bus.Partitions()
-	report := &Report{
-		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
-		OtherDomains: r.fold.finish(partitions), Unfit: r.unfit,
-		Foreign: r.fold.foreign, Partitions: partitions,
-	}
+// finish fills in the report.
+func (r *run) finish(ctx context.Context) error {
+	report, partitions := r.report, r.Bus.Partitions()
+	report.Partitions = partitions
+	r.judgeRest(partitions)
 	for _, t := range r.tables {
 		t.finish()
 		if t.facts != nil {
-			r.fold.homes.finish(t.facts.strays)
+			r.homes.finish(t.facts.strays)
 			next, err := t.Source.NextID(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("stream %s: %w", t.Stream, err)
+				return fmt.Errorf("stream %s: %w", t.Stream, err)
 			}
 			t.finishFacts(next)
 			t.report.Live += uint64(len(t.byRow))
@@ -250,10 +267,10 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	}
 	for _, l := range r.entities {
 		l.finish(partitions)
-		r.fold.homes.finish(l.strays)
+		r.homes.finish(l.strays)
 		l.tables[0].report.Live += l.countLive()
 	}
-	report.Good = report.Foreign.Count == 0 && len(r.unfit) == 0
+	report.Good = report.Foreign.Count == 0 && len(report.Unfit) == 0
 	for _, s := range r.streams {
 		if r.isUnfit(s.report.Stream) {
 			continue
@@ -264,14 +281,14 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		report.Streams = append(report.Streams, s.report)
 		report.Good = report.Good && len(s.report.Faults) == 0
 	}
-	return report, r.complete(ctx, report, partitions)
+	return r.complete(ctx)
 }
 
 // complete fills in the names of partitions, and from the bus what the examples of entities do not
 // hold.
-func (r *run) complete(ctx context.Context, report *Report, partitions []Partition) error {
-	all := []Finding{report.Foreign}
-	for _, s := range report.Streams {
+func (r *run) complete(ctx context.Context) error {
+	all := []Finding{r.report.Foreign}
+	for _, s := range r.report.Streams {
 		all = slices.Concat(all, s.Faults, s.Healed, s.Unjudged, s.Repeated)
 	}
 	for _, f := range all {
@@ -280,7 +297,7 @@ func (r *run) complete(ctx context.Context, report *Report, partitions []Partiti
 			if e.partition < 0 {
 				continue
 			}
-			e.Partition = partitions[e.partition].Name
+			e.Partition = r.report.Partitions[e.partition].Name
 			if e.Event != "" || e.Shard == "" {
 				continue
 			}
@@ -293,7 +310,7 @@ func (r *run) complete(ctx context.Context, report *Report, partitions []Partiti
 				// It has expired since: the example is poorer for it.
 				continue
 			}
-			s := r.fold.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]
+			s := r.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]
 			if s == nil || v.read(m, s.Kind) != nil {
 				continue
 			}
