@@ -359,15 +359,11 @@ func (p *plan) born(row [][]byte) Born {
 	return max(2, born(row[i])&^1)
 }
 
-// born folds a hash of 64 bits, as the lists of former versions have it.
 func born(text []byte) Born {
 	h := fnv.New64a()
 	_, _ = h.Write(text)
-	return FoldBorn(h.Sum64())
+	return Born(h.Sum64()>>32 ^ h.Sum64())
 }
-
-// FoldBorn returns the Born of a hash of 64 bits that a former version has saved.
-func FoldBorn(sum uint64) Born { return Born(sum>>32 ^ sum) }
 
 // Telling returns the members of data that may tell a row from another one: not its id, MODIFIED
 // and approximate numbers. The encoder must be bound.

@@ -103,7 +103,7 @@ func (e *Encoder) keyBits(text []byte) (v []byte, ok bool) {
 
 // The text of a key is the texts of its values, joined by '+'. Inside a value, '+', '%' and what
 // does not print become %XX, one for each byte, in upper case; NULL is a '%' alone. So no two keys
-// of as many columns have the same text, and [ParseKey] reads it back.
+// of as many columns have the same text, and [Encoder.KeyValues] reads it back.
 const (
 	keySeparator = '+'
 	keyEscape    = '%'
@@ -165,20 +165,6 @@ func unprintable(r rune) bool {
 		return false
 	}
 	return true
-}
-
-// ParseKey is the inverse of the text of a key: it returns the texts of its values, nil for NULL.
-// They may lie in key. It refuses other texts, so that no two texts have the same values.
-func ParseKey(key []byte) ([][]byte, error) {
-	var values [][]byte
-	for part := range bytes.SplitSeq(key, []byte{keySeparator}) {
-		value, ok := parseKeyText(part)
-		if !ok {
-			return nil, fmt.Errorf("read the key %.80q: %.40q is not the text of a value", key, part)
-		}
-		values = append(values, value)
-	}
-	return values, nil
 }
 
 // parseKeyText is the inverse of AppendKeyText. The value may lie in part.

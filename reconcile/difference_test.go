@@ -196,14 +196,14 @@ func TestRunPublishesTheDifference(t *testing.T) {
 			}
 			w.play(c.script)
 			before := len(w.bus)
-			if dry := w.run(reconcile.Mode{DryRun: true}); reconcile.Verdict(dry.Counts) != c.want || before != len(w.bus) {
-				t.Errorf("a dry run found %+v, want %+v", dry.Counts, c.want)
+			if dry := w.run(reconcile.Mode{DryRun: true}); dry.Verdict != c.want || before != len(w.bus) {
+				t.Errorf("a dry run found %+v, want %+v", dry.Verdict, c.want)
 			}
-			if report := w.run(reconcile.Mode{}); reconcile.Verdict(report.Counts) != c.want || report.Guard != "" {
+			if report := w.run(reconcile.Mode{}); report.Verdict != c.want || report.Guard != "" {
 				t.Errorf("published %+v, want %+v", report, c.want)
 			}
-			if again := w.run(reconcile.Mode{}); again.Counts != (reconcile.Counts{}) {
-				t.Errorf("the next run published %+v", again.Counts)
+			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
+				t.Errorf("the next run published %+v", again.Verdict)
 			}
 			w.tail(100)
 			w.compare()

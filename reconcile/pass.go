@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/null"
-	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
 )
 
@@ -29,9 +28,8 @@ type pass struct {
 	unjudged string
 	// highest is the highest id of the table when the pass began, top when it was last read.
 	highest, top uint64
-	// reached is the id up to which table and view are compared; saved is when it was last saved.
-	reached uint64
-	saved   time.Time
+	// saved is when the run was last saved.
+	saved time.Time
 	// began is the id at which this pass began. base is the id before the first row of the table; 0
 	// if that is not known.
 	began, base uint64
@@ -121,7 +119,7 @@ func (p *pass) begin(ctx context.Context) error {
 		// A run that is resumed must not forget it.
 		p.run.Server = ""
 	}
-	p.began, p.reached, p.saved, p.top = p.run.After, p.run.After, time.Now(), p.page.MaxID
+	p.began, p.saved, p.top = p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
 	p.rows = nominator{owner: p.opts.Owner, timeout: p.opts.RetryLimit, count: p.count}
 	if p.mode.DryRun {
@@ -166,14 +164,9 @@ func (p *pass) readServer(ctx context.Context) error {
 // same notes which server answered. Invariant 5: a row that only one of two servers has is not
 // absent.
 func (p *pass) same(server string) {
-	if published.SameName(server, p.run.Server) {
-		if len(server) > len(p.run.Server) {
-			// A run that a former version saved has no uid.
-			p.run.Server = server
-		}
-		return
+	if server != p.run.Server {
+		p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
 	}
-	p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
 }
 
 // unjudge notes why absence is not judged in this run, unless there is a reason already.
@@ -193,7 +186,7 @@ func (p *pass) count(v Verdict) {
 	}
 }
 
-// commit has the owner decide about all nominations up to reached, and saves the progress of the
+// commit has the owner decide about all nominations so far, and saves the progress of the
 // run.
 func (p *pass) commit(ctx context.Context) error {
 	if err := p.compareSilent(ctx); err != nil {
@@ -218,7 +211,7 @@ func (p *pass) reported(err error) Report {
 		StartedAt: null.At(p.run.Started),
 		DryRun:    p.mode.DryRun, Resumed: p.resumed,
 		Rows: p.run.Scanned, Entities: p.run.Entities,
-		Counts:          Counts(p.run.Verdict),
+		Verdict:         p.run.Verdict,
 		Absent:          p.gone,
 		Unjudged:        null.Text(p.unjudged),
 		VerifiedThrough: null.At(p.run.Verified),
@@ -278,12 +271,11 @@ func damaged(key store.Key, err error) error {
 	return fmt.Errorf("%w: the reconcile run of %s: %w", store.ErrDamaged, key.Shard, err)
 }
 
-// save saves the run. Every difference up to reached has been judged, or waits in the store.
+// save saves the run. Every difference up to its After has been judged, or waits in the store.
 func (p *pass) save(ctx context.Context) error {
 	if p.mode.DryRun || p.beyond {
 		return nil
 	}
-	p.run.After = p.reached
 	change := store.ShardChange{Key: p.key()}
 	if p.drop {
 		change.Clear = []store.Kind{store.AbsentEntities}

@@ -145,7 +145,7 @@ func TestDryRunShowsDeletes(t *testing.T) {
 	}
 	n := len(got)
 	if n != reconcile.MaxDifferences || got[0] != "modified 1" || !slices.Equal(got[n-4:], []string{"modified 97", "deleted 118", "deleted 119", "deleted 120"}) {
-		t.Errorf("%d examples: %v of %+v", n, got, report.Counts)
+		t.Errorf("%d examples: %v of %+v", n, got, report.Verdict)
 	}
 }
 

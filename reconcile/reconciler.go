@@ -69,7 +69,7 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	switch {
 	case panics.Is(err):
 		r.log.Error("reconcile panicked", panics.LogArgs(err)...)
-	case err == nil && (report.Counts != Counts{} || report.Resumed || report.Guard != ""):
+	case err == nil && (report.Verdict != Verdict{} || report.Resumed || report.Guard != ""):
 		r.log.Info("reconcile ended", "dry_run", mode.DryRun, "report", report)
 	case err == nil:
 		r.log.Debug("reconcile ended", "dry_run", mode.DryRun, "report", report)
@@ -246,9 +246,11 @@ const MaxNominated = 1000
 
 // Verdict counts the events that the owner published for a nomination.
 type Verdict struct {
-	Added, Modified, Deleted uint64
+	Added    uint64 `json:"added"`
+	Modified uint64 `json:"modified"`
+	Deleted  uint64 `json:"deleted"`
 	// Missed counts the rows of a release stream.
-	Missed uint64
+	Missed uint64 `json:"missed"`
 }
 
 // Add adds v to the counts.

@@ -34,13 +34,13 @@ func (p *pass) release(ctx context.Context) error {
 		// already.
 		_ = p.rows.wait()
 	}()
-	for p.reached < p.run.Bound {
+	for p.run.After < p.run.Bound {
 		if err := limiter.wait(ctx); err != nil {
 			return err
 		}
 		var through uint64
 		var err error
-		if ranges, through, err = p.unpolled(ctx, ranges[:0], p.reached+1); err != nil {
+		if ranges, through, err = p.unpolled(ctx, ranges[:0], p.run.After+1); err != nil {
 			return err
 		}
 		if err := p.compareIDs(ctx, ranges, through, &ids); err != nil {
@@ -106,7 +106,7 @@ func (r *Reconciler) parts(ctx context.Context, from uint64, limit int) (parts [
 	return parts, nil
 }
 
-// compareIDs nominates the rows that exist in ranges, and moves reached to through, or to the last
+// compareIDs nominates the rows that exist in ranges, and moves the run to through, or to the last
 // id that was read where there are too many.
 func (p *pass) compareIDs(ctx context.Context, ranges []source.Range, through uint64, ids *source.IDs) error {
 	ids.List, ids.Cut = ids.List[:0], false
@@ -143,9 +143,9 @@ func (p *pass) compareIDs(ctx context.Context, ranges []source.Range, through ui
 			}
 		}
 	}
-	p.reached = through
+	p.run.After = through
 	if n := len(ids.List); ids.Cut && n > 0 {
-		p.reached = ids.List[n-1]
+		p.run.After = ids.List[n-1]
 	}
 	return nil
 }

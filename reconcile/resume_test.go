@@ -124,22 +124,6 @@ func TestRunThatIsCutShortRemembersThatTheGuardTripped(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutUIDIsTheSame: a former version saved its name without one.
-func TestAServerWithoutUIDIsTheSame(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.play("fill a 30; gone a20; delete 20")
-	w.table.Move("memory uid=7", false)
-	w.record(reconcile.Run{Started: time.Now(), Bound: 30, After: 15, Server: "memory"})
-	if r := w.run(reconcile.Mode{}); r.Unjudged != "" || r.Deleted != 1 || r.Entities != 15 {
-		t.Errorf("%+v", r)
-	}
-	w.record(reconcile.Run{Started: time.Now(), Bound: 30, Server: "memory"})
-	w.atRead(2, func() { w.table.Move("memory uid=8", false) })
-	if r := w.run(reconcile.Mode{}); r.Unjudged == "" {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestARunDropsWhatIsLeftOfAnotherOne(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)

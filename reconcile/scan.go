@@ -17,7 +17,7 @@ import (
 
 // scan compares the table up to the bound, and what the view holds above that.
 func (p *pass) scan(ctx context.Context) error {
-	if p.reached < p.run.Bound {
+	if p.run.After < p.run.Bound {
 		if err := p.scanTable(ctx); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (p *pass) beyondBound(ctx context.Context) error {
 		}
 		p.view.advance()
 	}
-	p.reached = max(p.reached, from)
+	p.run.After = max(p.run.After, from)
 	if err := p.passOver(ctx, math.MaxUint64); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *pass) scanTable(ctx context.Context) error {
 	limiter := p.opts.newLimiter()
 	// Invariant 7: two pages, one being read and one being compared.
 	pages := [2]source.Page{}
-	next := p.readAhead(ctx, limiter, &pages[0], p.reached)
+	next := p.readAhead(ctx, limiter, &pages[0], p.run.After)
 	defer func() {
 		cancel()
 		if next != nil {
@@ -153,7 +153,7 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 }
 
 // passOver goes through the entries of the view up to the id through, none of which has a row, and
-// moves reached there.
+// moves the run there.
 func (p *pass) passOver(ctx context.Context, through uint64) error {
 	for {
 		entry, err := p.view.peek(ctx)
@@ -161,16 +161,16 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 			return err
 		}
 		if entry == nil || entry.Entry.Row > through {
-			p.reached = max(p.reached, through)
+			p.run.After = max(p.run.After, through)
 			return nil
 		}
-		if p.manyCandidates() && entry.Entry.Row > p.reached {
+		if p.manyCandidates() && entry.Entry.Row > p.run.After {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
 		}
 		p.candidate(entry)
-		p.reached = entry.Entry.Row
+		p.run.After = entry.Entry.Row
 		p.view.advance()
 	}
 }
@@ -200,7 +200,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 		p.view.advance()
 	}
 	p.run.Scanned++
-	p.reached = row.ID
+	p.run.After = row.ID
 	switch {
 	case same, seen.Keyless, !known && p.young(page, row):
 	case seen.Silent && !known:

@@ -56,22 +56,14 @@ type Progress struct {
 	Percent       float64 `json:"percent"`
 	RowsPerSecond float64 `json:"rowsPerSecond"`
 	SecondsLeft   float64 `json:"secondsLeft"`
-	// Counts count the events that were published, or would be.
-	Counts
+	// Verdict counts the events that were published, or would be.
+	Verdict
 	// Absent counts the live entities that have no row.
 	Absent uint64 `json:"absent"`
 	// Resumed says that the run continued one that was cut short. Unjudged says why absence was not
 	// judged.
 	Resumed  bool      `json:"resumed"`
 	Unjudged null.Text `json:"unjudged"`
-}
-
-// Counts are those of a Verdict, which is saved, as the API has them.
-type Counts struct {
-	Added    uint64 `json:"added"`
-	Modified uint64 `json:"modified"`
-	Deleted  uint64 `json:"deleted"`
-	Missed   uint64 `json:"missed"`
 }
 
 // Totals count the results of all runs of a shard.
@@ -159,7 +151,7 @@ func (s *Status) restore(run Run) {
 // known.
 func (s *Status) last() (p Progress) {
 	r := cmp.Or(s.LastRun, &Report{})
-	p = Progress{StartedAt: r.StartedAt, EndedAt: r.EndedAt, Rows: r.Rows, Counts: r.Counts, Absent: r.Absent, Resumed: r.Resumed, Unjudged: r.Unjudged}
+	p = Progress{StartedAt: r.StartedAt, EndedAt: r.EndedAt, Rows: r.Rows, Verdict: r.Verdict, Absent: r.Absent, Resumed: r.Resumed, Unjudged: r.Unjudged}
 	if r.StartedAt.IsZero() && s.LastError == "" {
 		p.EndedAt.Time = s.LastEnded
 	}
@@ -183,7 +175,7 @@ func (t *tracker) progress(p *pass) {
 	if !p.mode.DryRun {
 		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Rows)
 	}
-	g.Rows, g.Absent, g.Counts = p.run.Scanned, p.gone, Counts(p.run.Verdict)
+	g.Rows, g.Absent, g.Verdict = p.run.Scanned, p.gone, p.run.Verdict
 	t.foresee(g, p)
 }
 
@@ -191,18 +183,18 @@ func (t *tracker) progress(p *pass) {
 // density of the ids is not known.
 func (t *tracker) foresee(g *Progress, p *pass) {
 	last := min(p.run.Bound, p.top)
-	if last <= p.base || p.reached <= p.base {
+	if last <= p.base || p.run.After <= p.base {
 		return
 	}
-	share := min(1, float64(p.reached-p.base)/float64(last-p.base))
+	share := min(1, float64(p.run.After-p.base)/float64(last-p.base))
 	g.Percent, g.RowsOf = 100*share, uint64(float64(g.Rows)/share)
 	elapsed := time.Since(g.StartedAt.Time).Seconds()
 	if elapsed <= 0 {
 		return
 	}
 	g.RowsPerSecond, g.SecondsLeft = float64(g.Rows-t.scanned)/elapsed, 0
-	if begun := max(p.began, p.base); begun < p.reached && p.reached < last {
-		g.SecondsLeft = elapsed * float64(last-p.reached) / float64(p.reached-begun)
+	if begun := max(p.began, p.base); begun < p.run.After && p.run.After < last {
+		g.SecondsLeft = elapsed * float64(last-p.run.After) / float64(p.run.After-begun)
 	}
 }
 
@@ -249,8 +241,8 @@ type Report struct {
 	// Rows counts the rows read, Entities the live entities of the view compared with them.
 	Rows     uint64 `json:"rows"`
 	Entities uint64 `json:"-"`
-	// Counts count the events that the owner published; in a dry run, those that it would publish.
-	Counts
+	// Verdict counts the events that the owner published; in a dry run, those that it would publish.
+	Verdict
 	// Absent counts the live entities of the view without a row.
 	Absent uint64 `json:"absent"`
 	// Guard says why no delete is published until a person agrees.

@@ -64,7 +64,7 @@ func newReconciling(report reconcile.Report) *reconciling {
 func TestReconcileByTheRunningBridge(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := begun.Add(1500 * time.Millisecond)
-	fine := reconcile.Report{StartedAt: null.At(begun), EndedAt: null.At(ended), Rows: 1000, Counts: reconcile.Counts{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
+	fine := reconcile.Report{StartedAt: null.At(begun), EndedAt: null.At(ended), Rows: 1000, Verdict: reconcile.Verdict{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
 
 	t.Run("asks for all streams, waits, and prints the differences", func(t *testing.T) {
 		t.Parallel()

@@ -150,7 +150,7 @@ func TestStatusText(t *testing.T) {
 		"a reconcile under way":        {shardIs(shard.Status{Reconcile: &reconcile.Status{Running: true, Progress: reconcile.Progress{Percent: 41.7}}}), "42 % done\n"},
 		"one that was cut short":       {shardIs(shard.Status{Reconcile: &reconcile.Status{LastRun: &reconcile.Report{}}}), "cut short\n"},
 		"one before this process":      {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended}}}), "90.0 s ago\n"},
-		"one that has found something": {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended, Counts: reconcile.Counts{Added: 1, Deleted: 2}}, LastRun: &reconcile.Report{}}}), "90.0 s ago, 3 differed\n"},
+		"one that has found something": {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended, Verdict: reconcile.Verdict{Added: 1, Deleted: 2}}, LastRun: &reconcile.Report{}}}), "90.0 s ago, 3 differed\n"},
 		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Messages: 7, Left: 100, SecondsLeft: 12}},
 			"\norders\n  catches up from the bus: 7 messages read, 100 offsets left, about 12.0 s\n"},
 		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Error: "no grant"}}, "\norders\n  does not catch up from the bus: no grant\n"},

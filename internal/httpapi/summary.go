@@ -91,9 +91,9 @@ type ReconcileSummary struct {
 	// Unverified counts those.
 	VerifiedThrough null.Time `json:"verifiedThrough"`
 	Unverified      int       `json:"unverified"`
-	// EndedAt is the latest end of a run. DifferenceCounts and Absent are sums over the last runs.
+	// EndedAt is the latest end of a run. Verdict and Absent are sums over the last runs.
 	EndedAt null.Time `json:"endedAt"`
-	reconcile.Counts
+	reconcile.Verdict
 	Absent uint64 `json:"absent"`
 	// DryRun sums up the last dry runs, null before the first one since the start.
 	DryRun *DryRunSummary `json:"dryRun"`
@@ -104,7 +104,7 @@ type DryRunSummary struct {
 	// Failed counts those that were cut short; Error is why one of them was.
 	Failed int       `json:"failed"`
 	Error  null.Text `json:"error"`
-	reconcile.Counts
+	reconcile.Verdict
 	Absent uint64 `json:"absent"`
 	// Differences are examples, at most maxExamples: deletes rather than others.
 	Differences []ShardDifference `json:"differences"`
@@ -236,15 +236,8 @@ func (r *ReconcileSummary) add(one *reconcile.Status) {
 	if one.EndedAt.After(r.EndedAt.Time) {
 		r.EndedAt = one.EndedAt
 	}
-	addCounts(&r.Counts, &one.Counts)
+	r.Verdict.Add(one.Verdict)
 	r.Absent += one.Absent
-}
-
-func addCounts(c, other *reconcile.Counts) {
-	c.Added += other.Added
-	c.Modified += other.Modified
-	c.Deleted += other.Deleted
-	c.Missed += other.Missed
 }
 
 // addDry adds the last dry run of a shard, nil where there was none.
@@ -259,7 +252,7 @@ func (r *ReconcileSummary) addDry(shard string, report *reconcile.Report) {
 	if report.Error != "" {
 		d.Failed, d.Error = d.Failed+1, report.Error
 	}
-	addCounts(&d.Counts, &report.Counts)
+	d.Verdict.Add(report.Verdict)
 	d.Absent += report.Absent
 	for _, one := range report.Differences {
 		d.example(ShardDifference{shard, one})
