@@ -22,13 +22,13 @@ func (p *pass) candidate(entry *store.Change) {
 	case p.unjudged != "":
 	case p.beyond:
 		if live(entry.Entry.State) {
-			p.gone++
+			p.run.Gone++
 		}
 	default:
 		own := *entry
 		own.Entity = slices.Clone(entry.Entity)
-		p.candidates.list = append(p.candidates.list, own)
-		p.candidates.bytes += len(own.Entity)
+		p.candidates = append(p.candidates, own)
+		p.candidateBytes += len(own.Entity)
 	}
 }
 
@@ -36,17 +36,17 @@ func (p *pass) candidate(entry *store.Change) {
 func live(s store.EntryState) bool { return s == store.Live || s == store.Recorded }
 
 func (p *pass) manyCandidates() bool {
-	return len(p.candidates.list) >= MaxNominated || p.candidates.bytes >= candidateBytes
+	return len(p.candidates) >= MaxNominated || p.candidateBytes >= candidateBytes
 }
 
 // findCandidates looks candidates up by key. One with a row is not gone: the scan or the tail
 // compares that row. The others wait for the end of the scan.
 func (p *pass) findCandidates(ctx context.Context) error {
-	if len(p.candidates.list) == 0 {
+	if len(p.candidates) == 0 {
 		return nil
 	}
-	slices.SortFunc(p.candidates.list, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
-	missing, err := p.without(ctx, p.candidates.list)
+	slices.SortFunc(p.candidates, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
+	missing, err := p.without(ctx, p.candidates)
 	if err == nil && p.opts.ReadKeys != nil {
 		missing, err = p.nowhere(ctx, missing)
 	}
@@ -56,7 +56,7 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	if p.unjudged == "" {
 		for i := range missing {
 			if live(missing[i].Entry.State) {
-				p.gone++
+				p.run.Gone++
 			}
 			if p.mode.DryRun {
 				p.dry.absent(&missing[i])
@@ -65,10 +65,10 @@ func (p *pass) findCandidates(ctx context.Context) error {
 			}
 		}
 	}
-	clear(p.candidates.list)
-	p.candidates = candidates{list: p.candidates.list[:0]}
+	clear(p.candidates)
+	p.candidates, p.candidateBytes = p.candidates[:0], 0
 	// If the guard will trip anyway, the candidates need not be saved.
-	found := Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone}
+	found := Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone}
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
 	p.beyond = p.spent && !p.run.Allowed && p.check().Beyond(found, room)
 	return nil
@@ -76,26 +76,6 @@ func (p *pass) findCandidates(ctx context.Context) error {
 
 func (p *pass) check() Guard {
 	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream}
-}
-
-// recount counts the live entities that wait in the store, for a run that is resumed.
-func (p *pass) recount(ctx context.Context) error {
-	if !p.resumed || p.run.Absent == 0 {
-		return nil
-	}
-	var known []store.Entry
-	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
-		err := p.retry(ctx, "look up the view", func() (err error) {
-			known, err = p.opts.View.Lookup(ctx, p.opts.Shard, entities, known[:0])
-			return err
-		})
-		for i := range known {
-			if live(known[i].State) {
-				p.gone++
-			}
-		}
-		return err
-	})
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -113,7 +93,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	if !p.run.Allowed {
-		if why := p.check().Check(Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone}); why != nil {
+		if why := p.check().Check(Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone}); why != nil {
 			p.guard = p.opts.Text(why)
 		}
 	}
@@ -133,7 +113,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	p.run.Guard = ""
-	if p.run.Absent == 0 {
+	if p.run.Waiting == 0 {
 		return nil
 	}
 	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
@@ -220,8 +200,8 @@ func (p *pass) finish(ctx context.Context) error {
 	}
 	p.run.Ended, p.beyond = time.Now(), false
 	// What still waits is dropped: the next run finds it again.
-	p.drop = p.run.Absent > 0
-	p.run.Absent, p.run.Judged, p.waiting = 0, 0, nil
+	p.drop = p.run.Waiting > 0
+	p.run.Waiting, p.run.Judged, p.waiting = 0, 0, nil
 	if err := p.save(ctx); err != nil {
 		return err
 	}

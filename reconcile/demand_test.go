@@ -27,7 +27,7 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 30)
 	w.play("gone a 1-20; delete 1-20")
-	w.record(reconcile.Run{Started: time.Now().Add(-time.Minute), Bound: 30, After: 25, Absent: 2, Server: "memory", Allowed: true})
+	w.record(reconcile.Run{Started: time.Now().Add(-time.Minute), Bound: 30, After: 25, Waiting: 2, Server: "memory", Allowed: true})
 	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.AbsentEntities, Bytes: []byte(`["YTI5","YTMw"]`)}}}}})
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }

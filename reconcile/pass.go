@@ -15,9 +15,10 @@ import (
 // pass is one call of Run. It serves one goroutine.
 type pass struct {
 	*Reconciler
-	rowReads
-	mode Mode
-	run  Run
+	mode    Mode
+	run     Run
+	page    source.Page
+	encoder *event.Encoder
 	// demand is what the owner demanded when the pass began.
 	demand demand
 	// newDay says that the run before began on another day, in UTC, than this pass.
@@ -43,11 +44,10 @@ type pass struct {
 	view   viewCursor
 	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
 	// looked up by key.
-	candidates candidates
-	// waiting are candidates without a row that are not saved yet. gone counts the live ones of the
-	// run.
+	candidates     []store.Change
+	candidateBytes int
+	// waiting are candidates without a row that are not saved yet.
 	waiting [][]byte
-	gone    uint64
 	// drop says that the next save drops what waits in the store.
 	drop bool
 	// beyond says that the guard will trip whatever is still to be read.
@@ -56,18 +56,6 @@ type pass struct {
 	dry dryRun
 	// guard says why the guard tripped in this run.
 	guard string
-}
-
-// rowReads are what reads by key and by id need.
-type rowReads struct {
-	page    source.Page
-	encoder *event.Encoder
-}
-
-// candidates are entities, and how many bytes they take.
-type candidates struct {
-	list  []store.Change
-	bytes int
 }
 
 // begin finds out where to start and what may be judged.
@@ -114,7 +102,7 @@ func (p *pass) begin(ctx context.Context) error {
 			Allowed: allowed, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
-	p.drop = p.run.Absent == 0
+	p.drop = p.run.Waiting == 0
 	if p.unjudged != "" {
 		// A run that is resumed must not forget it.
 		p.run.Server = ""
@@ -127,9 +115,6 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 		p.rows.owner, p.rows.alone = &p.dry, true
-	}
-	if err := p.recount(ctx); err != nil {
-		return err
 	}
 	if !p.resumed && len(p.page.Rows) > 0 {
 		p.base = p.page.Rows[0].ID - 1
@@ -212,7 +197,7 @@ func (p *pass) reported(err error) Report {
 		DryRun:    p.mode.DryRun, Resumed: p.resumed,
 		Rows: p.run.Scanned, Entities: p.run.Entities,
 		Verdict:         p.run.Verdict,
-		Absent:          p.gone,
+		Absent:          p.run.Gone,
 		Unjudged:        null.Text(p.unjudged),
 		VerifiedThrough: null.At(p.run.Verified),
 		Guard:           null.Text(p.guard),
@@ -240,9 +225,10 @@ type Run struct {
 	Scanned, Entities uint64
 	// Verdict counts what was published.
 	Verdict
-	// Absent counts the entities without a row that wait for the end of the scan; they are saved
-	// beside the run. Judged counts those of them that the owner has judged already.
-	Absent, Judged uint64
+	// Gone counts the live entities without a row, Waiting all entities without one that wait for
+	// the end of the scan; they are saved beside the run. Judged counts those of them that the
+	// owner has judged already.
+	Gone, Waiting, Judged uint64
 	// Guard says why no delete is published until a person agrees; empty while the guard has not
 	// tripped.
 	Guard string
@@ -282,8 +268,8 @@ func (p *pass) save(ctx context.Context) error {
 	}
 	if len(p.waiting) > 0 {
 		// A part is named by how many entities come before.
-		change.Parts = append(change.Parts, store.Part{Kind: store.AbsentEntities, Number: p.run.Absent, Bytes: encode(p.waiting)})
-		p.run.Absent += uint64(len(p.waiting))
+		change.Parts = append(change.Parts, store.Part{Kind: store.AbsentEntities, Number: p.run.Waiting, Bytes: encode(p.waiting)})
+		p.run.Waiting += uint64(len(p.waiting))
 	}
 	change.Parts = append(change.Parts, store.Part{Kind: store.Reconcile, Bytes: encode(p.run)})
 	err := p.retry(ctx, "save the reconcile run", func() error {
@@ -305,7 +291,7 @@ func encode(v any) []byte {
 // waitingFrom calls do with the entities that wait in the store, from the given number on, one
 // nomination's worth at a time.
 func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
-	for from < p.run.Absent {
+	for from < p.run.Waiting {
 		var entities [][]byte
 		err := p.retry(ctx, "read what waits in the checkpoint", func() (err error) {
 			entities, err = p.absentFrom(ctx, from)

@@ -62,7 +62,7 @@ func cutAt(t *testing.T, kind event.Kind, at int, after bool) bool {
 	} else if last := w.run(reconcile.Mode{}); last.Missed != 0 || len(w.bus) != 62 {
 		t.Errorf("cut at save %d: %d rows were still missed", at, last.Missed)
 	}
-	if run := w.recorded(); run.Ended.IsZero() || run.Absent != 0 {
+	if run := w.recorded(); run.Ended.IsZero() || run.Waiting != 0 {
 		t.Errorf("cut at save %d: on record %+v", at, run)
 	}
 	for part, err := range w.store.Parts(t.Context(), key, store.AbsentEntities, 0) {
@@ -142,7 +142,7 @@ func TestARunThatCannotBeReadIsDamage(t *testing.T) {
 	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("error %v", err)
 	}
-	w.record(reconcile.Run{Started: time.Now(), Bound: 10, After: 10, Absent: 3, Server: "memory"})
+	w.record(reconcile.Run{Started: time.Now(), Bound: 10, After: 10, Waiting: 3, Server: "memory"})
 	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("without the entities that wait: error %v", err)
 	}

@@ -175,7 +175,7 @@ func (t *tracker) progress(p *pass) {
 	if !p.mode.DryRun {
 		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Rows)
 	}
-	g.Rows, g.Absent, g.Verdict = p.run.Scanned, p.gone, p.run.Verdict
+	g.Rows, g.Absent, g.Verdict = p.run.Scanned, p.run.Gone, p.run.Verdict
 	t.foresee(g, p)
 }
 
@@ -241,7 +241,7 @@ type Report struct {
 	// Rows counts the rows read, Entities the live entities of the view compared with them.
 	Rows     uint64 `json:"rows"`
 	Entities uint64 `json:"-"`
-	// Verdict counts the events that the owner published; in a dry run, those that it would publish.
+	// Verdict counts the events that the owner published; a dry run, those that it would publish.
 	Verdict
 	// Absent counts the live entities of the view without a row.
 	Absent uint64 `json:"absent"`

@@ -208,9 +208,9 @@ func (r *run) tombstone(s *table, m *Message) {
 		What: "it has no body, and the message before it is not the deleted event with its id and key"})
 }
 
-// judgeRest reports what could be judged only at the end of the bus. Compaction removes a deleted
+// finishBus reports what could be judged only at the end of the bus. Compaction removes a deleted
 // event before its tombstone.
-func (r *run) judgeRest(partitions []Partition) {
+func (r *run) finishBus(partitions []Partition) {
 	r.stamps.finish(partitions, r.all)
 	for of, found := range r.orphans {
 		if p := partitions[of.partition]; !p.Expired && !p.Thinned {

@@ -252,7 +252,7 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 func (r *run) finish(ctx context.Context) error {
 	report, partitions := r.report, r.Bus.Partitions()
 	report.Partitions = partitions
-	r.judgeRest(partitions)
+	r.finishBus(partitions)
 	for _, t := range r.tables {
 		t.finish()
 		if t.facts != nil {
