@@ -73,21 +73,6 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 // Close closes the reader.
 func (b *Bus) Close() error { return b.options.Reader.Close() }
 
-var _ sink.Compactor = (*Bus)(nil)
-
-// Compaction implements [sink.Compactor]; it is off where that does not show.
-func (b *Bus) Compaction(ctx context.Context, topic string) (sink.Compaction, error) {
-	asked, ok := b.options.Reader.(sink.Compactor)
-	if !ok {
-		return sink.Compaction{}, nil
-	}
-	found, err := asked.Compaction(ctx, topic)
-	if errors.Is(err, sink.ErrHidden) {
-		return sink.Compaction{}, nil
-	}
-	return found, err
-}
-
 // Partitions returns the TPs.
 func (b *Bus) Partitions() []verify.Partition {
 	list := make([]verify.Partition, len(b.partitions))

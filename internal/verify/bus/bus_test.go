@@ -56,10 +56,6 @@ func TestReaderThatEndsEarly(t *testing.T) {
 	if _, err := s.Publish(t.Context(), []sink.Message{{Destination: "t"}, {Destination: "t"}, {Destination: "t"}}); err != nil {
 		t.Fatal(err)
 	}
-	plain, err := bus.Open(t.Context(), bus.Options{Reader: s, Subjects: []string{"t"}})
-	if found, err := closing(t, plain, err).Compaction(t.Context(), "t"); err != nil || found != (sink.Compaction{}) {
-		t.Errorf("a bus that does not tell its compaction: %+v, %v", found, err)
-	}
 	for reader, want := range map[bus.Reader]string{s: "", early{s}: "ended at 3, before 4"} {
 		b, err := bus.Open(t.Context(), bus.Options{Reader: reader, Subjects: []string{"t"}})
 		if err != nil {

@@ -80,17 +80,6 @@ func TestReadSubjects(t *testing.T) {
 			}
 		})
 	}
-	t.Run("goes on where it ended", func(t *testing.T) {
-		b := w.open(t, "T", "t.a")
-		read(t, b)
-		w.publish(t, "t.b", "t.a", "t.b")
-		if got, want := read(t, b), []string{"0/6 =v1 1"}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if got := read(t, b); len(got) > 0 {
-			t.Errorf("and then %q", got)
-		}
-	})
 	t.Run("fetches one message again", func(t *testing.T) {
 		b := w.open(t, "T", "t.a")
 		m, err := b.Fetch(t.Context(), 0, 3)
