@@ -7,7 +7,7 @@
 //
 // # The envelope
 //
-//	{"meta":  {"id", "type", "version", "time", "source": {"domainId", "name", "serializer", "uri"}},
+//	{"meta":  {"id", "type", "version", "time", "source": {"domainId"}},
 //	 "data":  {<columns>, "reason", "row": {"source", "table", "id"}},
 //	 "links": [{"type": "PREVIOUS_VERSION", "target"}]}
 //

@@ -195,15 +195,10 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	start := len(buf)
 	out := e.appendKey(buf, f.row.Values)
 	key := len(out)
-	op := f.kind.op
-	if op == Deleted {
+	if f.kind.op == Deleted {
 		ev.Reason = f.reason
-		if f.reason == filtered {
-			// The state of a row does not tell it from a tombstone.
-			op = filtered
-		}
 	}
-	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
+	id := e.identity.id(e.plan.columns.Key, &f)
 	f.key = out[start:key:key]
 	f.id = e.identity.texts.Of(appendUUID(make([]byte, 0, uuidLen), id))
 	out, err = e.write(out, &f, &ev.BadValues)
@@ -262,8 +257,8 @@ type Said struct {
 	Shard string
 }
 
-// Rewrite appends the value of a message that says s, in the form that the encoder writes.
-func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
+// finding returns what s is made of, without its id and its members.
+func (s *Said) finding(e *Encoder) finding {
 	kind := &e.live
 	switch s.Op {
 	case Modified:
@@ -271,8 +266,13 @@ func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
 	case Deleted:
 		kind = &e.dead
 	}
-	f := finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key, id: FormatID(s.ID), said: s.Members}
-	if f.said == nil {
+	return finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key}
+}
+
+// Rewrite appends the value of a message that says s, in the form that the encoder writes.
+func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
+	f := s.finding(e)
+	if f.id, f.said = FormatID(s.ID), s.Members; f.said == nil {
 		f.said = []RawMember{}
 	}
 	dst, _ = e.write(dst, &f, nil) // values that stand there cannot be bad
@@ -282,15 +282,12 @@ func (e *Encoder) Rewrite(dst []byte, s *Said) []byte {
 // IDOf returns the meta.id of s, of a row with these values and the digest. Of the values those of
 // the key count. The encoder must be bound.
 func (e *Encoder) IDOf(s *Said, values [][]byte, digest [16]byte) [16]byte {
-	op := s.Op
-	if op == Deleted && s.Reason == filtered {
-		op = filtered
-	}
-	of := e.identity
+	f, of := s.finding(e), e.identity
+	f.row.Values, f.state = values, digest
 	if s.Shard != "" {
 		of = newIdentity(e.options.Stream, s.Shard)
 	}
-	return of.id(fact{columns: e.plan.columns.Key, values: values, row: s.Row, op: op, state: digest, predecessor: s.Predecessor})
+	return of.id(e.plan.columns.Key, &f)
 }
 
 // AppendValue appends a value of a column as the member that events have of it: null where it has

@@ -33,17 +33,6 @@ type identity struct {
 	texts texts.Texts
 }
 
-// fact is what an event says, as far as it tells events apart.
-type fact struct {
-	// columns are the indexes of the key's values.
-	columns     []int
-	values      [][]byte
-	row         uint64
-	op          Op
-	state       [16]byte
-	predecessor string
-}
-
 func newIdentity(stream, shard string) *identity {
 	name := append([]byte(nil), namespace[:]...)
 	name = appendSized(name, stream)
@@ -51,15 +40,15 @@ func newIdentity(stream, shard string) *identity {
 	return &identity{name: name, fixed: len(name)}
 }
 
-// id returns the UUID of version 5 of a fact.
+// id returns the UUID of version 5 of a fact, whose key has the values of these columns.
 //
 // Invariant 4: every part is either of fixed size or led by its length, so that two different facts
 // never hash the same bytes, and nothing that differs between two reads of the same fact is a part.
-func (s *identity) id(f fact) [16]byte {
+func (s *identity) id(columns []int, f *finding) [16]byte {
 	// The values of the key, each led by 0 for NULL, else by its length plus one.
 	s.entity = s.entity[:0]
-	for _, i := range f.columns {
-		if v := f.values[i]; v == nil {
+	for _, i := range columns {
+		if v := f.row.Values[i]; v == nil {
 			s.entity = append(s.entity, 0)
 		} else {
 			s.entity = append(binary.AppendUvarint(s.entity, uint64(len(v))+1), v...)
@@ -69,10 +58,15 @@ func (s *identity) id(f fact) [16]byte {
 	if cap(s.entity) > keepName {
 		s.entity = nil
 	}
-	name = binary.BigEndian.AppendUint64(name, f.row)
-	name = appendSized(name, f.op)
+	op := f.kind.op
+	if op == Deleted && f.reason == filtered {
+		// The state of a row does not tell it from a tombstone.
+		op = filtered
+	}
+	name = binary.BigEndian.AppendUint64(name, f.row.ID)
+	name = appendSized(name, op)
 	name = append(name, f.state[:]...)
-	name = appendSized(name, f.predecessor)
+	name = appendSized(name, f.row.Predecessor)
 	// uuid.NewSHA1 returns the same and allocates three times an event.
 	sum := sha1.Sum(name)
 	if s.name = name[:s.fixed]; cap(name) > keepName {
