@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
 	"example.org/bridge/source/internal/sqltable"
 )
 
@@ -45,7 +44,7 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 		},
 		each: func(row []driver.Value) error {
 			id, err := rowID(row[1])
-			c.List = append(c.List, source.Cursor{Modified: sqlconn.Text(row[0]), ID: id})
+			c.List = append(c.List, source.Cursor{Modified: sqltable.Text(row[0]), ID: id})
 			return err
 		},
 	})

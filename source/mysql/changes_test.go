@@ -22,11 +22,7 @@ func TestChangesReadTheirIndexEntriesOnly(t *testing.T) {
 
 func testChangesReadTheirIndexEntriesOnly(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
-	// An index that no statement may use.
-	hidden := "IGNORED"
-	if product.IsMySQL() {
-		hidden = "INVISIBLE"
-	}
+	hidden := ignored(product)
 	for _, layout := range []struct{ name, definition string }{
 		{"an index on MODIFIED alone", "id BIGINT UNSIGNED PRIMARY KEY, at DATETIME(3) NOT NULL, body TEXT, KEY (at)"},
 		{"a nullable timestamp and a signed id", "id INT PRIMARY KEY, at TIMESTAMP(6) NULL, body TEXT, KEY (at)"},

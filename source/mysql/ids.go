@@ -15,7 +15,7 @@ import (
 
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 var _ source.IDReader = (*shard)(nil)
@@ -105,7 +105,7 @@ func (l listing) read(rows driver.Rows) (head source.Page, count int, err error)
 			return head, count, err
 		}
 		if row[0] != nil {
-			err = parseHead(sqlconn.Text(row[0]), &head)
+			err = parseHead(sqltable.Text(row[0]), &head)
 		} else {
 			count++
 			err = l.each(row[1:])

@@ -201,11 +201,7 @@ func TestKeysReadTheirRowsOnly(t *testing.T) {
 // testKeysReadTheirRowsOnly tries every n-th layout, from a random one on.
 func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int) {
 	b := newBase(t, product.Shared(t))
-	// An index that no statement may use.
-	hidden := "IGNORED"
-	if product.IsMySQL() {
-		hidden = "INVISIBLE"
-	}
+	hidden := ignored(product)
 	for _, layout := range everyNth(every, []struct {
 		name, definition string
 		key              []string

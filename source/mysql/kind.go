@@ -15,7 +15,6 @@ import (
 	"golang.org/x/text/encoding/charmap"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
 	"example.org/bridge/source/internal/sqltable"
 )
 
@@ -127,12 +126,12 @@ func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 	case uint64:
 		return strconv.AppendUint(b, v, 10), nil
 	case float32:
-		return sqlconn.AppendFloat(b, float64(v), 32), nil
+		return sqltable.AppendFloat(b, float64(v), 32), nil
 	case float64:
 		if single {
-			return sqlconn.AppendFloat(b, v, 32), nil
+			return sqltable.AppendFloat(b, v, 32), nil
 		}
-		return sqlconn.AppendFloat(b, v, 64), nil
+		return sqltable.AppendFloat(b, v, 64), nil
 	}
 	return b, fmt.Errorf("unexpected value of type %T from the driver", v)
 }

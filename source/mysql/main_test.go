@@ -26,6 +26,14 @@ func eachProduct(t *testing.T, test func(*testing.T, testenv.Product)) {
 	})
 }
 
+// ignored is what makes an index one that no statement may use.
+func ignored(product testenv.Product) string {
+	if product.IsMySQL() {
+		return "INVISIBLE"
+	}
+	return "IGNORED"
+}
+
 // base is a database on a real server, with an administrator's pool and a source that reads as the
 // administrator.
 type base struct {

@@ -12,7 +12,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // Source reads tables of one server. It is safe for concurrent use.
@@ -168,9 +168,9 @@ type rawConn interface {
 // conn is one connection, used by one goroutine.
 type conn struct{ rawConn }
 
-// query runs a small query; see [sqlconn.Query].
+// query runs a small query; see [sqltable.Query].
 func (c conn) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
-	return sqlconn.Query(ctx, c, query, each, args...)
+	return sqltable.Query(ctx, c, query, each, args...)
 }
 
 func (c conn) exec(ctx context.Context, statement string) error {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 const (
@@ -182,10 +182,10 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 			return false, err
 		}
 		if row[0] != nil {
-			if err := parseHead(sqlconn.Text(row[0]), p); err != nil {
+			if err := parseHead(sqltable.Text(row[0]), p); err != nil {
 				return false, err
 			}
-			if at.documents > 0 && sqlconn.Text(row[at.documents]) != s.shape.documents.answer {
+			if at.documents > 0 && sqltable.Text(row[at.documents]) != s.shape.documents.answer {
 				return false, errStale
 			}
 			continue

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
 	"example.org/bridge/source/internal/sqltable"
 )
 
@@ -165,7 +164,7 @@ func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to d
 	case int64, float64:
 		return f.unixFrom(after), f.unixFrom(through), nil
 	}
-	layout, step, zone := f.storedLayout(sqlconn.Text(stored))
+	layout, step, zone := f.storedLayout(sqltable.Text(stored))
 	from, to = after.In(zone).Format(layout), through.Add(step).In(zone).Format(layout)
 	if q.After.Modified == "" {
 		from = ""

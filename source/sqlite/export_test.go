@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // Query runs a query on a connection of s and returns the columns of its last row.
@@ -59,7 +59,7 @@ func plan(ctx context.Context, reader source.Shard, of func(*shard) (string, []d
 		}
 		row := make([]driver.Value, 4)
 		for err = rows.Next(row); err == nil; err = rows.Next(row) {
-			steps = append(steps, sqlconn.Text(row[3]))
+			steps = append(steps, sqltable.Text(row[3]))
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil

@@ -14,7 +14,6 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
 	"example.org/bridge/source/internal/sqltable"
 )
 
@@ -69,7 +68,7 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.V
 	if err := rows.Next(row); err != nil {
 		return false, fmt.Errorf("read the first row of the page: %w", err)
 	}
-	version, err := parseHead(sqlconn.Text(row[0]), p)
+	version, err := parseHead(sqltable.Text(row[0]), p)
 	if err != nil {
 		return false, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // Source reads tables of one database file. It is safe for concurrent use.
@@ -132,9 +132,9 @@ type rawConn interface {
 	driver.Validator
 }
 
-// query runs a small query; see [sqlconn.Query].
+// query runs a small query; see [sqltable.Query].
 func (s *session) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
-	return sqlconn.Query(ctx, s, query, each, args...)
+	return sqltable.Query(ctx, s, query, each, args...)
 }
 
 // guest keeps a process whose user does not own the database from creating the -wal and -shm files

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // valueForm brings the values of one column into the normal form of its kind.
@@ -69,7 +69,7 @@ func (f valueForm) appendReal(b []byte, v float64) []byte {
 	if f.kind == source.Int && v == math.Trunc(v) {
 		return strconv.AppendFloat(b, v, 'f', -1, 64)
 	}
-	return sqlconn.AppendFloat(b, v, 64)
+	return sqltable.AppendFloat(b, v, 64)
 }
 
 const (

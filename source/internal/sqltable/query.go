@@ -1,4 +1,4 @@
-package sqlconn
+package sqltable
 
 import (
 	"context"

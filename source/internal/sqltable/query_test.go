@@ -1,4 +1,4 @@
-package sqlconn_test
+package sqltable_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"example.org/bridge/source/internal/sqlconn"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 func FuzzAppendFloat(f *testing.F) {
@@ -17,7 +17,7 @@ func FuzzAppendFloat(f *testing.F) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			t.Skip("no SQL number")
 		}
-		got := sqlconn.AppendFloat(nil, v, 64)
+		got := sqltable.AppendFloat(nil, v, 64)
 		if back, err := strconv.ParseFloat(string(got), 64); err != nil || back != v || !json.Valid(got) {
 			t.Fatalf("%v is written as %s and read as %v, %v", v, got, back, err)
 		}
@@ -25,7 +25,7 @@ func FuzzAppendFloat(f *testing.F) {
 		if math.IsInf(float64(single), 0) {
 			return
 		}
-		got = sqlconn.AppendFloat(nil, float64(single), 32)
+		got = sqltable.AppendFloat(nil, float64(single), 32)
 		if back, err := strconv.ParseFloat(string(got), 32); err != nil || float32(back) != single || !json.Valid(got) {
 			t.Fatalf("%v is written as %s and read as %v, %v", single, got, back, err)
 		}
