@@ -155,95 +155,84 @@ func (s *shard) ReadHead(ctx context.Context, wait time.Duration, p *source.Page
 // headReader reads the heads of the tables of a source, many in one statement. It is safe for
 // concurrent use.
 type headReader struct {
-	logger *slog.Logger
-	// query runs one statement; cancel cancels the ones under way.
-	query  func([]headQuery) ([]string, error)
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	closed  bool
-	waiting []headQuery
-	// timer sends the waiting queries at due.
-	timer *time.Timer
-	due   time.Time
-	// busy counts the statements under way, statements waits for them.
-	busy       int
-	statements sync.WaitGroup
+	logger  *slog.Logger
+	queries chan headQuery
+	// query runs one statement; cancel cancels the ones under way, and running waits for them.
+	query   func([]headQuery) ([]string, error)
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
-// headQuery is one expression, answered with its value, or with "" where the statement failed.
+// headQuery is one expression, to be sent when it is due at the latest, and answered with its
+// value, or with "" where the statement failed.
 type headQuery struct {
 	expression string
+	due        time.Time
 	answer     chan string
 }
 
 func (r *headReader) open(s *Source) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r.logger, r.cancel = s.options.Logger, cancel
+	r.logger, r.cancel, r.queries = s.options.Logger, cancel, make(chan headQuery)
 	r.query = func(all []headQuery) ([]string, error) { return s.queryHeads(ctx, all) }
+	r.running.Go(func() { r.collect(ctx) })
 }
 
 // close cancels the statements under way and waits for them.
 func (r *headReader) close() {
-	r.mu.Lock()
-	r.closed = true
 	r.cancel()
-	r.mu.Unlock()
-	r.statements.Wait()
+	r.running.Wait()
 }
 
 // read returns the value of an expression, "" where the server did not answer, within wait and the
 // timeout of a statement. The error is that of ctx.
 func (r *headReader) read(ctx context.Context, wait time.Duration, expression string) (string, error) {
-	one := headQuery{expression, make(chan string, 1)}
-	r.add(one, wait)
+	one := headQuery{expression, time.Now().Add(wait), make(chan string, 1)}
 	limit := time.NewTimer(wait + headTimeout)
 	defer limit.Stop()
-	select {
-	case head := <-one.answer:
-		return head, nil
-	case <-limit.C:
-		return "", nil
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+	for queries := r.queries; ; {
+		select {
+		case queries <- one:
+			queries = nil
+		case head := <-one.answer:
+			return head, nil
+		case <-limit.C:
+			return "", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
 	}
 }
 
-// add queues a query to be sent in no more than wait.
-func (r *headReader) add(one headQuery, wait time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	due := time.Now().Add(wait)
-	r.waiting = append(r.waiting, one)
-	if len(r.waiting) > 1 && !due.Before(r.due) {
-		return
-	}
-	r.due = due
-	if r.timer == nil {
-		r.timer = time.AfterFunc(wait, r.send)
-	} else {
-		r.timer.Reset(wait)
-	}
-}
-
-// send sends the waiting queries. Those beyond headConns statements are sent when one has ended.
-func (r *headReader) send() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.waiting) > 0 && r.busy < headConns && !r.closed {
-		some := slices.Clone(r.waiting[:min(len(r.waiting), headsAtOnce)])
-		r.waiting = slices.Delete(r.waiting, 0, len(some))
-		r.busy++
-		r.statements.Go(func() {
-			r.answer(some)
-			r.mu.Lock()
-			r.busy--
-			overdue := len(r.waiting) > 0 && !time.Now().Before(r.due)
-			r.mu.Unlock()
-			if overdue {
-				r.send()
+// collect gathers queries until one of them is due, and sends all. Those beyond headConns
+// statements are sent when one has ended.
+func (r *headReader) collect(ctx context.Context) {
+	var waiting []headQuery
+	var due time.Time
+	var timer <-chan time.Time
+	busy, ended := 0, make(chan struct{}, headConns)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case one := <-r.queries:
+			if waiting = append(waiting, one); len(waiting) == 1 || one.due.Before(due) {
+				due, timer = one.due, time.After(time.Until(one.due))
 			}
-		})
+		case <-ended:
+			busy--
+		case <-timer:
+			timer = nil
+		}
+		for timer == nil && len(waiting) > 0 && busy < headConns {
+			some := slices.Clone(waiting[:min(len(waiting), headsAtOnce)])
+			waiting = slices.Delete(waiting, 0, len(some))
+			busy++
+			r.running.Go(func() {
+				r.answer(some)
+				ended <- struct{}{}
+			})
+		}
 	}
 }
 
