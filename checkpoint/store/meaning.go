@@ -83,8 +83,8 @@ func AppendMeaning(dst []byte, m *Meaning) []byte {
 	return append(dst, form.Seal(b)...)
 }
 
-// ParseMeaning reads what AppendMeaning wrote. The error wraps ErrDamaged.
-func ParseMeaning(b []byte) (*Meaning, error) {
+// parseMeaning reads what AppendMeaning wrote. The error wraps ErrDamaged.
+func parseMeaning(b []byte) (*Meaning, error) {
 	f := form.Open(b, meaningVersion)
 	m := &Meaning{Kind: f.Text(), Table: f.Text(), ID: f.Text()}
 	for range f.Count() {
@@ -98,7 +98,7 @@ func ParseMeaning(b []byte) (*Meaning, error) {
 
 // LoadMeaning returns the meaning of a shard's progress, nil where it has none.
 func LoadMeaning(ctx context.Context, s Store, key Key) (*Meaning, error) {
-	return loadPart(ctx, s, key, MeaningPart, ParseMeaning)
+	return loadPart(ctx, s, key, MeaningPart, parseMeaning)
 }
 
 // loadPart returns the only part of a kind, nil where there is none.
@@ -147,8 +147,8 @@ func AppendSchema(dst []byte, s *Schema) []byte {
 	return append(dst, form.Seal(b)...)
 }
 
-// ParseSchema reads what AppendSchema wrote. The error wraps ErrDamaged.
-func ParseSchema(b []byte) (*Schema, error) {
+// parseSchema reads what AppendSchema wrote. The error wraps ErrDamaged.
+func parseSchema(b []byte) (*Schema, error) {
 	f, s := form.Open(b, schemaVersion), &Schema{}
 	for i := range s.Version {
 		n := f.Uint()
@@ -169,5 +169,5 @@ func ParseSchema(b []byte) (*Schema, error) {
 
 // LoadSchema returns what the events of a shard looked like, nil where the store does not know it.
 func LoadSchema(ctx context.Context, s Store, key Key) (*Schema, error) {
-	return loadPart(ctx, s, key, SchemaPart, ParseSchema)
+	return loadPart(ctx, s, key, SchemaPart, parseSchema)
 }
