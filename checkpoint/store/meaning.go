@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"example.org/bridge/internal/form"
+	"example.org/bridge/source"
 )
 
 // Meaning is the part of a shard's configuration that its progress depends on. With another one,
@@ -25,7 +26,8 @@ type Meaning struct {
 }
 
 // Differences returns the settings by which now differs from m; none where the progress still
-// holds. Names of columns are compared case-insensitively, as databases compare them.
+// holds. The case of ASCII letters does not count in names of columns. That of others does, as they
+// are two columns in SQLite.
 func (m *Meaning) Differences(now *Meaning) Differences {
 	var list Differences
 	add := func(setting, was, is string) { list = append(list, Difference{setting, was, is}) }
@@ -35,10 +37,10 @@ func (m *Meaning) Differences(now *Meaning) Differences {
 	if m.Table != "" && m.Table != now.Table {
 		add("TABLE", m.Table, now.Table)
 	}
-	if !strings.EqualFold(m.ID, now.ID) {
+	if !source.ASCIICase.Same(m.ID, now.ID) {
 		add("ID", m.ID, now.ID)
 	}
-	if len(m.Key) > 0 && !slices.EqualFunc(m.Key, now.Key, strings.EqualFold) {
+	if len(m.Key) > 0 && !slices.EqualFunc(m.Key, now.Key, source.ASCIICase.Same) {
 		add("KEY", strings.Join(m.Key, ","), strings.Join(now.Key, ","))
 	}
 	return list

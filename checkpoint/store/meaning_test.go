@@ -37,6 +37,13 @@ func TestMeaningDifferences(t *testing.T) {
 	}
 }
 
+func TestColumnsThatDifferInCaseBeyondASCII(t *testing.T) {
+	was, now := store.Meaning{ID: "é", Key: []string{"Ä"}}, store.Meaning{ID: "É", Key: []string{"ä"}}
+	if got := was.Differences(&now).String(); got != "ID was é and is É, KEY was Ä and is ä" {
+		t.Error(got)
+	}
+}
+
 func TestAnyMeaning(t *testing.T) {
 	was := store.Meaning{Kind: "release", ID: "id"}
 	now := store.Meaning{Kind: "release", Table: "shop.orders", ID: "id", Key: []string{"number"}}
