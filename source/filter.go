@@ -125,8 +125,8 @@ func Unmatched(condition string) string {
 	return "CASE WHEN (" + condition + ") THEN NULL ELSE 1 END"
 }
 
-// maxTables bounds what one pattern may expand to.
-const maxTables = 10_000
+// MaxTables bounds the tables of a stream: what TABLE may expand to, and what patterns in it match.
+const MaxTables = 10_000
 
 // ExpandTables returns the physical tables that a TABLE setting names, in the order of the pattern.
 // A pattern is a comma-separated list of "table" or "database.table", with spaces around allowed; a
@@ -135,6 +135,8 @@ const maxTables = 10_000
 //	t_{0..63}                     t_0 … t_63
 //	t_{00..63}                    t_00 … t_63: with a leading zero every number has that width
 //	db_{00..03}.bill_{0..9}       each database with each table
+//
+// An item with * or ? is a pattern (see IsPattern), and ranges in it are expanded.
 //
 // Names may hold any character but control characters and ", { } .". A table named twice, a
 // malformed or reversed range and more than 10,000 tables are refused with an error that says what
@@ -149,7 +151,7 @@ func ExpandTables(pattern string) ([]string, error) {
 	var tables []string
 	seen := make(map[string]bool)
 	for item := range strings.SplitSeq(pattern, ",") {
-		expanded, err := expandItem(strings.TrimSpace(item), maxTables-len(tables))
+		expanded, err := expandItem(strings.TrimSpace(item), MaxTables-len(tables))
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +199,7 @@ func expandItem(item string, room int) ([]string, error) {
 	return names, checkName(names[0], item)
 }
 
-var errTooMany = fmt.Errorf("more than %d tables: make the ranges smaller or split the stream", maxTables)
+var errTooMany = fmt.Errorf("more than %d tables: make the ranges smaller or split the stream", MaxTables)
 
 // each appends every suffix to every prefix.
 func each(prefixes, suffixes []string) []string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/terminal"
 )
@@ -39,6 +40,10 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		cfg, err := p.load()
 		if err != nil {
 			return err
+		}
+		if found, err := app.WithTables(c.Context(), cfg); err == nil {
+			// Else the check of the source says why not.
+			cfg = found
 		}
 		line := p.newBar(!*asJSON)
 		line.Show("looking at source, sink and checkpoint")

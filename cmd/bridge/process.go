@@ -115,6 +115,15 @@ func (p *process) loadAgain() (*config.Config, error) {
 	return cfg, nil
 }
 
+// loadTables is load of a process with the tables that match patterns now.
+func loadTables(ctx context.Context, p *process) (*config.Config, error) {
+	cfg, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	return app.WithTables(ctx, cfg)
+}
+
 // newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.
 func (p *process) newClient() (*httpapi.Client, error) {
 	environ, err := p.variables()

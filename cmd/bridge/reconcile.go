@@ -86,7 +86,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
 	}
-	cfg, err := p.load()
+	cfg, err := loadTables(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 	})
 	asJSON := c.Flags().Bool("json", false, "print the whole report as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := p.load()
+		cfg, err := loadTables(c.Context(), p)
 		if err != nil {
 			return err
 		}

@@ -80,6 +80,8 @@ type App struct {
 	sinkProbe *httpapi.Probe
 	// entities is nil unless entities are to be shown.
 	entities *entities
+	// leftOut says by stream why tables that match its patterns are not published.
+	leftOut atomic.Pointer[map[string]string]
 	// started is when it was opened.
 	started time.Time
 	// closers are closed last to first.
@@ -135,6 +137,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		o.former = new(legacy)
 	}
 	a := &App{opts: o, kept: o.former.kept, registry: prometheus.NewRegistry()}
+	a.logger = o.Logger
 	defer func() {
 		if err == nil {
 			// Not to keep all apps of the past.
@@ -145,7 +148,17 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.kept.close())
 		}
 	}()
-	cfg := o.Config
+	if o.Config.HasPatterns() {
+		if a.kept == nil {
+			if a.kept, err = openKept(ctx, &a.opts); err != nil {
+				return nil, err
+			}
+		}
+		if a.opts.Config, err = a.withTables(ctx, o.Config); err != nil {
+			return nil, err
+		}
+	}
+	cfg := a.opts.Config
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
 	a.queue = newQueue(o.former.busy)

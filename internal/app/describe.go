@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,9 @@ func Describe(ctx context.Context, cfg *config.Config, names []string) (streams 
 		s := cfg.Stream(name)
 		all[i] = contract.Stream{
 			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: make([]contract.Table, len(s.Tables)),
+		}
+		if len(s.Tables) == 0 {
+			faults[i] = fmt.Errorf("stream %s: no table matches %s", s.Name, strings.Join(s.Patterns, ", "))
 		}
 		for at, table := range s.Tables {
 			g.Go(func() error {

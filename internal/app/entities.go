@@ -149,6 +149,8 @@ func (s *shown) table(asked string) (string, error) {
 	switch {
 	case asked == "" && (len(s.Tables) == 1 || s.shared()):
 		return s.Tables[0], nil
+	case len(s.Tables) == 0:
+		return "", fmt.Errorf("%w: stream %s has no table yet", httpapi.ErrBadQuery, s.Name)
 	case slices.Contains(s.Tables, asked):
 		return asked, nil
 	case asked == "":

@@ -106,7 +106,13 @@ func (h health) reasons(fromSources []error, fromSink error, starting bool) []ht
 		return starting && s.State == shard.Starting ||
 			slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
 	})
-	return append(append(reasons, behind...), unready(shards, len(reasons) > 0)...)
+	known := len(reasons) > 0
+	for _, s := range h.streams {
+		if why := h.noTables(s); why != "" {
+			reasons = append(reasons, httpapi.Reason{Stream: s.Name, Reason: why})
+		}
+	}
+	return append(append(reasons, behind...), unready(shards, known)...)
 }
 
 // behind returns the reasons why streams have not caught up; starting leaves out those that catch

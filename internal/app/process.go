@@ -201,8 +201,19 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources, a.logger); return nil })
 		return nil
 	})
+	tables := make(chan reload, 1)
+	group.Go(func() error {
+		if a.awaitTables(working) {
+			tables <- reload{a.opts.Config, make(chan error, 1)}
+		}
+		return nil
+	})
 	select {
 	case <-working.Done():
+	case one := <-tables:
+		next = &one
+		p.swap.begin(a)
+		end()
 	case one := <-p.reloads:
 		next = &one
 		p.swap.begin(a)
@@ -274,7 +285,7 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
 	}
-	done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(next), Milliseconds: int(time.Since(began).Milliseconds())}
+	done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(p.now.Load().opts.Config), Milliseconds: int(time.Since(began).Milliseconds())}
 	p.opts.Logger.Info("configuration reloaded", "streams", len(done.Streams), "shards", done.Shards, "took", time.Since(began).Round(time.Millisecond))
 	return done, nil
 }

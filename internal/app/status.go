@@ -26,6 +26,9 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
+		if len(stream.Patterns) > 0 && len(stream.Tables) == 0 {
+			one.State = shard.Waiting
+		}
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
 				continue
@@ -35,6 +38,9 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 			if severity(sh.State) > severity(one.State) {
 				one.State = sh.State
 			}
+		}
+		for _, table := range stream.gone {
+			one.Shards = append(one.Shards, goneStatus(stream, table))
 		}
 		status.Streams = append(status.Streams, one)
 	}

@@ -37,8 +37,9 @@ type stream struct {
 	topics map[string]bool
 	// plans are shared by the encoders of the stream.
 	plans event.Plans
-	// shards has those that were made, by their tables.
+	// shards has those that were made, by their tables. gone are tables of patterns that are gone.
 	shards map[string]*shard.Shard
+	gone   []string
 }
 
 // newStreams makes what the shards of each stream share.
@@ -66,7 +67,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
 		}
-		s.feed = s.newFeed(p, tables)
+		s.feed, s.gone = s.newFeed(p, tables), goneTables(cfg, &p.image, s.Stream)
 		streams = append(streams, s)
 	}
 	return streams, nil

@@ -7,6 +7,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/source"
 )
@@ -22,6 +23,7 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		s := &cfg.Streams[i]
 		g := Group{Kind: "stream", Name: s.Name}
 		g.Findings = meaningFindings(cfg, s, kept.Shards)
+		g.Findings = append(g.Findings, unmatched(cfg, s)...)
 		var tables []source.TableInspection
 		for _, name := range s.Tables {
 			if former := FormerName(s, name, known); former != nil {
@@ -44,10 +46,38 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		if order := orderOf(tables); order != "" {
 			parts = append(parts, "ids "+order)
 		}
+		for _, pattern := range s.Patterns {
+			parts = append(parts, matches(cfg, s, pattern))
+		}
 		g.Summary = strings.Join(append(parts, tailFrom(s, kept.Known, positions)), ", ")
 		groups = append(groups, g)
 	}
 	return groups
+}
+
+// shownMatches is how many tables of a pattern are named.
+const shownMatches = 5
+
+// matches names the tables that a pattern has matched.
+func matches(cfg *config.Config, s *config.Stream, pattern string) string {
+	names := cfg.Matching(s, pattern)
+	shown := strings.Join(names[:min(shownMatches, len(names))], ", ")
+	if len(names) > shownMatches {
+		shown += ", …"
+	}
+	return fmt.Sprintf("%s matches %s (%s)", pattern, terminal.Count(len(names), "table"), shown)
+}
+
+// unmatched returns a finding for each pattern that no table matches.
+func unmatched(cfg *config.Config, s *config.Stream) []inspect.Finding {
+	var r inspect.Report
+	for _, pattern := range s.Patterns {
+		if s.Looked && len(cfg.Matching(s, pattern)) == 0 {
+			r.Add(inspect.Unsafe, inspect.NoTable, pattern, "matches no table that the login may read: bridge waits for one").
+				Says("correct %s, grant SELECT, or create the table", option.Table)
+		}
+	}
+	return r.Findings
 }
 
 // orderOf describes how the ids of tables are handed out, and why if it is the same for all.

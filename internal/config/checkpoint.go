@@ -133,8 +133,12 @@ func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
 		l.add(standbyVariable, "is set, and the sink %s: cannot tell several processes which of them works: use Kafka or NATS, or unset this", cfg.Sink.Scheme)
 	}
 	for i := range cfg.Streams {
-		if stream := &cfg.Streams[i]; stream.Start.Latest && cfg.CheckpointTopic == "" {
+		switch stream := &cfg.Streams[i]; {
+		case cfg.CheckpointTopic != "":
+		case stream.Start.Latest:
 			l.add(StreamPrefix(stream.Name)+"START", "latest is decided by one process, and no other one of %s knows what it decided before a row is published: set %s=bus:, or use an id, or beginning", standbyVariable, checkpointVariable)
+		case stream.Start.After > 0 && len(stream.Patterns) > 0:
+			l.add(StreamPrefix(stream.Name)+"START", "is an id, and TABLE has a pattern: which tables were there already is known to one process of %s alone: set %s=bus:, or use beginning", standbyVariable, checkpointVariable)
 		}
 	}
 	agreed := make(agreement)
@@ -201,7 +205,7 @@ func (s *Stream) agreed() map[string]string {
 		return fmt.Sprint(v)
 	}
 	return map[string]string{
-		"TABLE": strings.Join(s.Tables, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
+		"TABLE": strings.Join(s.items, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
 		"EVENT_VERSION": s.Version, "EVENT_FORMAT": string(s.Format),
 		"FIELDS": text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
 		"DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag, "START": text(s.Start, s.Start == Start{}),

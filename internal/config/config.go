@@ -82,8 +82,14 @@ type Stream struct {
 	// global ones.
 	Tuning
 
-	// Tables are the physical tables, one shard each.
+	// Tables are the physical tables, one shard each: those that TABLE names and, after WithTables,
+	// those that match Patterns.
 	Tables []string
+	// Patterns are those of TABLE. Looked says that Tables has what matches them.
+	Patterns []string
+	Looked   bool
+	// items are the tables and patterns of TABLE.
+	items []string
 	// EventNames has the event types that differ from the default.
 	EventNames map[event.Op]string
 	// Fields is nil for all columns; a field without Member has the default one.

@@ -88,6 +88,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		l.checkSources(cfg)
 	}
 	l.checkTables(cfg)
+	l.checkPatterns(cfg)
 	if !l.has(sinkVariable) {
 		cfg.checkTopics(l)
 	}

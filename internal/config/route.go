@@ -94,7 +94,11 @@ func (c *Config) fill(all []string, s *Stream, table, unknown, eventType string,
 func (c *Config) destinations(streams []Stream, unknown string, typed, former bool) (all []string) {
 	for i := range streams {
 		s := &streams[i]
-		for _, table := range s.Tables {
+		tables := s.Tables
+		if unknown == open {
+			tables = slices.Concat(tables, s.anyTables(c))
+		}
+		for _, table := range tables {
 			types := []string{unknown}
 			if typed {
 				types = c.types(s, table)
@@ -220,7 +224,8 @@ func (c *Config) Uncompactable() map[string]string {
 	for i := range c.Streams {
 		s := &c.Streams[i]
 		tables := make(map[string]int)
-		for _, table := range s.Tables {
+		// A pattern may match a further table at any time.
+		for _, table := range append(slices.Clone(s.Tables), s.samples()...) {
 			topic, err := c.Destination(s, table)
 			if err != nil {
 				continue

@@ -81,7 +81,7 @@ type Tuning struct {
 
 // streamSettings are the variables of one stream besides its tuning.
 type streamSettings struct {
-	Table       string       `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas; a/db.t of the source a in BRIDGE_SOURCES. One shard each."`
+	Table       string       `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, a pattern t_* or t_?, or a list with commas; a/db.t of the source a in BRIDGE_SOURCES. One shard each."`
 	Kind        event.Kind   `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
 	Event       string       `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
 	Names       list         `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`

@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/source"
 )
 
 const (
@@ -116,13 +117,15 @@ func (l *loader) checkSources(cfg *Config) {
 	used, named := make(map[string]bool), l.env[sourcesVariable] != ""
 	for _, s := range cfg.Streams {
 		variable := StreamPrefix(s.Name) + "TABLE"
-		for i, table := range s.Tables {
+		for i, table := range s.items {
 			src, name := cfg.SourceOf(table)
 			known := slices.ContainsFunc(cfg.Sources, func(one Source) bool { return one.Name == src.Name })
 			used[src.Name] = true
 			switch of := src.variable(); {
 			case !known && src.Name == "":
 				l.add(variable, "has table %d without a source, and %s is not set: write one of %s before it, with a /", i+1, sourceVariable, sourcesVariable)
+			case !known && source.IsPattern(src.Name):
+				l.add(variable, "has a pattern in the source of table %d: a pattern is of one source, name it before the /", i+1)
 			case !known:
 				l.add(variable, "has table %d of a source that %s does not name: add it there, or correct what stands before the /", i+1, sourcesVariable)
 			case !named && strings.Contains(name, "/"):
@@ -134,7 +137,7 @@ func (l *loader) checkSources(cfg *Config) {
 	}
 	for i := range cfg.Sources {
 		switch name := cfg.Sources[i].Name; {
-		case used[name] || !named || slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.Tables == nil }):
+		case used[name] || !named || slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.items == nil }):
 		case name == "":
 			l.add(sourceVariable, "is the source without a name, and no table of a stream is without one: name one, or unset it")
 		default:

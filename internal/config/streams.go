@@ -27,7 +27,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	// No field has that tag: what holds for all streams is the default.
 	l.parseOver(&s.Tuning, begin, "streamDefault")
 
-	s.Tables = l.tables(begin+"TABLE", s.Table)
+	s.setTables(l.tables(begin+"TABLE", s.Table))
 	s.Fields = l.fields(begin+"FIELDS", s.Members, s.Kind)
 	s.Deleted, s.Deletion = parseDeletion(l, begin+"DELETED", s.Gone)
 	l.eventTypes(begin, &s)
@@ -44,7 +44,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	}
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
-	if src := cfg.alone(s.Tables); src != nil && l.env[begin+"TIME_ZONE"] != "" {
+	if src := cfg.alone(s.items); src != nil && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
 	l.destination(begin, &s, cfg)
@@ -175,7 +175,7 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 		return
 	}
 	unnamed := func(table string) bool { src, _ := cfg.SourceOf(table); return src.Name == "" }
-	if i := slices.IndexFunc(s.Tables, unnamed); i >= 0 && template.Uses("source") {
+	if i := slices.IndexFunc(s.items, unnamed); i >= 0 && template.Uses("source") {
 		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, begin, sourcesVariable)
 		return
 	}
@@ -186,8 +186,8 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 
 // topics checks the topics that a template makes: all they depend on is known.
 func (l *loader) topics(variable string, template *sink.Template, s *Stream, cfg *Config) {
-	for _, table := range s.Tables {
-		topic := string(template.Append(nil, cfg.vars(s, table), sink.EscapeNone))
+	for _, item := range s.items {
+		topic := string(template.Append(nil, cfg.vars(s, sample(item)), sink.EscapeNone))
 		if bus.CheckTopic(topic) != nil {
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return

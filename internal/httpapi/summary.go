@@ -11,7 +11,7 @@ import (
 )
 
 // The states of a shard, the worst first.
-var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Running}
+var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Gone, shard.Running}
 
 // Totals count all streams and tables, whatever the request selects.
 type Totals struct {
@@ -148,6 +148,9 @@ const mostReasons = 10
 
 func (s *StreamSummary) add(one *shard.Status) {
 	s.States[one.State]++
+	if one.State == shard.Gone {
+		return
+	}
 	if one.State != shard.Running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
 		s.Worst = &WorstShard{Shard: one.Shard, State: one.State, Reason: one.Reason, Remedy: one.Remedy, Cause: one.Cause}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -181,7 +182,8 @@ func (c Reset) Batch(image *store.Image) *store.Batch {
 	}
 	keys := make(map[store.Key]bool)
 	for key := range image.Shards {
-		keys[key] = key.Stream == c.Stream
+		// What patterns have matched is forgotten: START decides about all tables again.
+		keys[key] = key.Stream == c.Stream && !strings.ContainsAny(key.Shard, "*?\x02")
 	}
 	for _, shard := range c.Shards {
 		keys[store.Key{Stream: c.Stream, Shard: shard}] = true

@@ -30,6 +30,8 @@ const (
 	// Degraded: the guard of its reconcile has tripped. It publishes everything but deletes that
 	// reconcile finds, until a person agrees. The daemon says so of a shard that runs or waits.
 	Degraded State = "degraded"
+	// Gone: the table has matched a pattern, and its server has it no more. It has no Shard.
+	Gone State = "gone"
 )
 
 var states = []State{Starting, Running, Waiting, Stopped}

@@ -215,3 +215,26 @@ func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error 
 
 // slowUptime is how long the two answers may take together.
 const slowUptime = time.Second
+
+var _ source.Lister = (*Source)(nil)
+
+// listTables is the statement of Tables. It has a row even where there is no table.
+const listTables = "SELECT t.TABLE_SCHEMA AS s, t.TABLE_NAME AS t, @@GLOBAL.read_only AS r FROM (SELECT 1) AS one LEFT JOIN information_schema.TABLES AS t" +
+	" ON t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+
+// Tables implements source.Lister.
+func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {
+	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
+		list = source.TableList{}
+		return c.query(ctx, listTables, func(get func(string) string) {
+			list.Writer = get("r") == "0" || get("r") == "OFF"
+			if name := get("t"); name != "" {
+				list.Names = append(list.Names, source.TableName{Database: get("s"), Table: name})
+			}
+		})
+	})
+	if err != nil {
+		return source.TableList{}, fmt.Errorf("list the tables: %w", err)
+	}
+	return list, nil
+}

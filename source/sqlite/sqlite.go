@@ -223,3 +223,19 @@ func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+var _ source.Lister = (*Source)(nil)
+
+// Tables implements source.Lister. The database of all tables is main.
+func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {
+	err = s.do(ctx, func(ctx context.Context, c *session) error {
+		list = source.TableList{Writer: true}
+		return c.query(ctx, `SELECT name AS t FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`, func(get func(string) string) {
+			list.Names = append(list.Names, source.TableName{Database: "main", Table: get("t")})
+		})
+	})
+	if err != nil {
+		return source.TableList{}, fmt.Errorf("list the tables: %w", err)
+	}
+	return list, nil
+}

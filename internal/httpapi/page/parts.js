@@ -2,10 +2,10 @@
 
 import { brief, count, lasting, make, rate, say, set } from './text.js';
 
-const glyphs = { running: '●', starting: '◌', waiting: '◐', degraded: '▲', stopped: '■' };
+const glyphs = { running: '●', starting: '◌', waiting: '◐', degraded: '▲', stopped: '■', gone: '○' };
 export const glyph = (state) => (state ? glyphs[state] || '◆' : '');
 
-const worstFirst = ['stopped', 'degraded', 'waiting', 'starting', 'running'];
+const worstFirst = ['stopped', 'degraded', 'waiting', 'starting', 'gone', 'running'];
 
 /** statesOf lists the states of which there are tables, the worst first. A state of a newer bridge comes first. */
 export const statesOf = (states) =>

@@ -1,0 +1,444 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+)
+
+// What patterns have matched is kept as the progress of the stream's tables: each table that has
+// matched has one, started or not. Beside it stand, under names that no table has:
+//
+//   - each pattern that was looked up: a table that is found later was not there before
+//   - leftPrefix and a table that is gone: Position is isGone, isForgotten, or 0 when it is back
+const (
+	leftPrefix = "\x02"
+	isGone     = 1
+	// isForgotten says that the progress of the table was dropped: one of its name is another one.
+	isForgotten = 2
+)
+
+func leftKey(key store.Key) store.Key {
+	return store.Key{Stream: key.Stream, Shard: leftPrefix + key.Shard}
+}
+
+// keptLeft is for how long a table that is gone is shown, and known if it comes back.
+var keptLeft = 7 * 24 * time.Hour
+
+const (
+	// lookWithin bounds a look at the tables that there are, listWithin that of a command.
+	lookWithin, listWithin = time.Minute, 10 * time.Second
+)
+
+// lookEvery is the time between two looks. A table that turns out to be missing has the next one
+// begin after missedEvery.
+var lookEvery, missedEvery = time.Minute, 5 * time.Second
+
+// isLeft reports whether the store says that a table is gone.
+func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Position != 0 }
+
+// eachMatched calls do with each table of an image that matches patterns.
+func eachMatched(cfg *config.Config, image *store.Image, do func(s *config.Stream, key store.Key)) {
+	for key := range image.Shards {
+		s := cfg.Stream(key.Stream)
+		if s != nil && !source.IsPattern(key.Shard) && !strings.HasPrefix(key.Shard, leftPrefix) && cfg.Matched(s, key.Shard) {
+			do(s, key)
+		}
+	}
+}
+
+// withTables returns the configuration with the tables that are known to match its patterns. Where
+// a pattern was never looked up it asks the databases: one that does not answer is asked later.
+func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Config, error) {
+	image, err := a.disk.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	has := func(key store.Key) bool { _, has := image.Shards[key]; return has }
+	fresh := slices.ContainsFunc(cfg.Streams, func(s config.Stream) bool {
+		return slices.ContainsFunc(s.Patterns, func(pattern string) bool { return !has(store.Key{Stream: s.Name, Shard: pattern}) })
+	})
+	if fresh {
+		asking, cancel := context.WithTimeout(ctx, sourceWithin)
+		found, err := matchedNow(asking, cfg)
+		cancel()
+		if err != nil {
+			a.logger.Debug("not all tables that patterns match are known yet", "error", config.Text(err))
+		}
+		// Nothing else changes the store before the app is open. START decides about these tables,
+		// unless the pattern was looked up before.
+		first := &store.Batch{}
+		for _, one := range found {
+			pattern := store.Key{Stream: one.stream, Shard: one.pattern}
+			for _, table := range append(one.tables, one.pattern) {
+				if key := (store.Key{Stream: one.stream, Shard: table}); !has(pattern) && !has(key) {
+					first.Shards = append(first.Shards, store.ShardChange{Key: key, Progress: &store.Progress{Saved: time.Now()}})
+				}
+			}
+		}
+		if err := a.disk.Apply(ctx, first); err != nil {
+			return nil, err
+		}
+		if image, err = a.disk.Load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	matched := make(map[string][]string)
+	eachMatched(cfg, &image, func(s *config.Stream, key store.Key) {
+		if !isLeft(&image, key) {
+			matched[s.Name] = append(matched[s.Name], key.Shard)
+		}
+	})
+	for name, tables := range matched {
+		slices.Sort(tables)
+		matched[name] = tables[:min(len(tables), source.MaxTables)]
+	}
+	return cfg.WithTables(matched), nil
+}
+
+// WithTables returns the configuration with the tables that match its patterns now.
+func WithTables(ctx context.Context, cfg *config.Config) (*config.Config, error) {
+	if !cfg.HasPatterns() {
+		return cfg, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, listWithin, fmt.Errorf("the databases did not list their tables within %v", listWithin))
+	defer cancel()
+	found, err := matchedNow(ctx, cfg)
+	matched := make(map[string][]string)
+	for _, one := range found {
+		matched[one.stream] = append(matched[one.stream], one.tables...)
+	}
+	return cfg.WithTables(matched), err
+}
+
+// matches are the tables that match a pattern, and none before it in its stream.
+type matches struct {
+	stream, pattern string
+	tables          []string
+}
+
+// matchedNow returns what matches patterns of the databases that answer.
+func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err error) {
+	all, err := OpenSources(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	lists, err := all.listTables(ctx)
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		by, n := make(map[string][]string), len(s.Tables)
+		all.eachMatch(s, lists, func(name, pattern string) {
+			if cfg.CanPublish(s, name) == nil && n < source.MaxTables {
+				by[pattern] = append(by[pattern], name)
+				n++
+			}
+		})
+		for d := range lists {
+			for _, pattern := range cfg.PatternsOf(s, d.Source) {
+				found = append(found, matches{s.Name, pattern, by[pattern]})
+			}
+		}
+	}
+	return found, err
+}
+
+// listTables lists the tables of each database that a pattern is of, as far as they answer.
+func (s *Sources) listTables(ctx context.Context) (map[*database]source.TableList, error) {
+	var mu sync.Mutex
+	lists := make(map[*database]source.TableList)
+	errs := s.each(func(d *database) error {
+		lister, able := d.from.(source.Lister)
+		asked := slices.ContainsFunc(s.cfg.Streams, func(one config.Stream) bool { return len(s.cfg.PatternsOf(&one, d.Source)) > 0 })
+		if !able || !asked {
+			return nil
+		}
+		list, err := lister.Tables(ctx)
+		if err != nil {
+			return d.named(fmt.Errorf("%s: %w", d.Label(), err))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		lists[d] = list
+		return nil
+	})
+	return lists, errors.Join(errs...)
+}
+
+// eachMatch calls do with the tables of lists that match patterns of a stream.
+func (s *Sources) eachMatch(stream *config.Stream, lists map[*database]source.TableList, do func(name, pattern string)) {
+	for _, d := range s.all {
+		match := s.cfg.Matcher(stream, d.Source)
+		for _, t := range lists[d].Names {
+			if name, pattern, ok := match(t); ok {
+				do(name, pattern)
+			}
+		}
+	}
+}
+
+// awaitTables looks for tables that match patterns until they are others than those of the app, or
+// ctx ends. Only a process that publishes looks.
+func (a *App) awaitTables(ctx context.Context) (changed bool) {
+	if !a.opts.Config.HasPatterns() {
+		return false
+	}
+	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
+	missed := make(map[store.Key]bool)
+	for {
+		whole, changed, err := a.findTables(ctx)
+		switch {
+		case changed:
+			return true
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			a.logger.Debug("not all tables that patterns match are known", "error", config.Text(err))
+		case whole:
+			pause.Reset()
+		}
+		next := time.Now().Add(lookEvery)
+		for whole && err == nil && time.Now().Before(next) && !a.misses(missed) {
+			if backoff.Pause(ctx, min(missedEvery, time.Until(next))) != nil {
+				return false
+			}
+		}
+		if (!whole || err != nil) && pause.Wait(ctx) != nil {
+			return false
+		}
+	}
+}
+
+// misses reports whether a table is missing that was not when it was called before.
+func (a *App) misses(before map[store.Key]bool) (more bool) {
+	now := make(map[store.Key]bool)
+	for _, sh := range a.shards {
+		if s := sh.Status(); s.Cause == shard.CauseMissing {
+			key := store.Key{Stream: s.Stream, Shard: s.Shard}
+			now[key] = true
+			more = more || !before[key]
+		}
+	}
+	clear(before)
+	maps.Copy(before, now)
+	return more
+}
+
+// lookAt is one look at the tables that there are.
+type lookAt struct {
+	*App
+	image   store.Image
+	batch   store.Batch
+	changed bool
+	// leftOut says by stream why tables that match are left out, added how many are new.
+	leftOut map[string]string
+	added   map[string]int
+}
+
+func (l *lookAt) save(key store.Key, p store.Progress) {
+	p.Saved = time.Now()
+	l.batch.Shards = append(l.batch.Shards, store.ShardChange{Key: key, Progress: &p})
+}
+
+// findTables lists the tables of each database, and saves what has changed about those that match
+// patterns. whole says that no stream still catches up.
+func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
+	whole = true
+	ready := make(map[string]bool)
+	for _, s := range a.recovery.Progress().Streams {
+		ready[s.Stream] = s.Ready && s.Err == nil
+		whole = whole && (s.Ready || s.Err != nil)
+	}
+	if !slices.ContainsFunc(a.streams, func(s *stream) bool { return ready[s.Name] && len(s.Patterns) > 0 }) {
+		return whole, false, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lookWithin, fmt.Errorf("the databases did not list their tables within %v", lookWithin))
+	defer cancel()
+	l := &lookAt{App: a, leftOut: make(map[string]string), added: make(map[string]int)}
+	if l.image, err = a.disk.Load(ctx); err != nil {
+		return whole, false, err
+	}
+	lists, err := a.sources.listTables(ctx)
+	errs := []error{err}
+	for _, s := range a.streams {
+		if ready[s.Name] && len(s.Patterns) > 0 {
+			errs = append(errs, l.stream(ctx, s.Stream, lists))
+		}
+	}
+	if len(l.batch.Shards) > 0 {
+		if err := a.committer.Sync(ctx, &l.batch); err != nil {
+			return whole, false, errors.Join(append(errs, err)...)
+		}
+	}
+	a.leftOut.Store(&l.leftOut)
+	return whole, l.changed, errors.Join(errs...)
+}
+
+// stream compares the tables that match with those of a stream.
+func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*database]source.TableList) error {
+	cfg := l.opts.Config
+	// Nothing is concluded from a database that was not compared with the bus.
+	lists = maps.Clone(lists)
+	maps.DeleteFunc(lists, func(d *database, _ source.TableList) bool {
+		return len(cfg.TablesOf(s, d.Source)) > 0 && !l.sources.isAdmitted(s.Name, d)
+	})
+	var errs []error
+	there, has := make(map[string]bool), cfg.Has(s)
+	l.sources.eachMatch(s, lists, func(name, pattern string) {
+		if there[name] = true; !has(name) {
+			errs = append(errs, l.found(ctx, s, name, pattern))
+		}
+	})
+	for d := range lists {
+		for _, pattern := range cfg.PatternsOf(s, d.Source) {
+			if key := (store.Key{Stream: s.Name, Shard: pattern}); !l.has(key) {
+				l.save(key, store.Progress{})
+			}
+		}
+	}
+	for _, table := range s.Tables {
+		if key := (store.Key{Stream: s.Name, Shard: table}); cfg.Matched(s, table) {
+			d, _ := l.sources.of(table)
+			if list, listed := lists[d]; listed && !there[table] && list.Writer && l.isMissing(ctx, s, table) {
+				l.changed = true
+				l.save(leftKey(key), store.Progress{Position: isGone})
+				l.logger.Info("a table is gone, what was published of it stays", "stream", s.Name, "shard", table)
+			}
+		}
+	}
+	eachMatched(cfg, &l.image, func(of *config.Stream, key store.Key) {
+		if left := l.image.Shards[leftKey(key)]; of == s && left.Position == isGone && time.Since(left.Saved) > keptLeft && !there[key.Shard] {
+			errs = append(errs, l.forget(ctx, s, key))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (l *lookAt) has(key store.Key) bool {
+	_, has := l.image.Shards[key]
+	return has
+}
+
+// found notes that a table is there that the stream has not.
+func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern string) error {
+	cfg := l.opts.Config
+	key := store.Key{Stream: s.Name, Shard: name}
+	err := cfg.CanPublish(s, name)
+	if len(s.Tables)+l.added[s.Name] >= source.MaxTables {
+		err = fmt.Errorf("the stream has %d tables, more are not allowed", source.MaxTables)
+	}
+	if err != nil {
+		if l.leftOut[s.Name] == "" {
+			l.leftOut[s.Name] = fmt.Sprintf("the table %s matches %s and is not published: %s", name, pattern, config.StreamText(s.Name)(err))
+		}
+		return nil
+	}
+	left, before := l.image.Shards[leftKey(key)].Position, l.image.Shards[key]
+	another := left == isForgotten
+	if left == isGone {
+		next, err := l.sources.Shard(s.Spec(name)).NextID(ctx)
+		if err != nil {
+			return err
+		}
+		another = next != 0 && next <= before.Position
+	}
+	if left != 0 {
+		l.save(leftKey(key), store.Progress{})
+	}
+	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
+	switch {
+	case another:
+		// As a person would: bridge checkpoint set, to 0.
+		set := progress.Set{Key: key, Kind: s.Kind, Epoch: progress.NextEpoch(&l.image, time.Now()), Now: time.Now()}
+		batch, _, err := set.Batch(ctx, l.store)
+		if err != nil {
+			return err
+		}
+		l.batch.Epoch = batch.Epoch
+		l.batch.Shards = append(l.batch.Shards, batch.Shards...)
+	case !l.has(key):
+		// One that was not there at the last look begins with its first row, unless it is known
+		// under another name.
+		l.save(key, store.Progress{Started: looked && check.FormerName(s, name, l.image.Shards) == nil})
+	}
+	l.changed = true
+	l.added[s.Name]++
+	l.logger.Info("a table matches", "stream", s.Name, "shard", name, "pattern", pattern, "from_first", another || looked && !l.has(key))
+	return nil
+}
+
+// isMissing reports whether a server says that it has no such table; a login without a grant is not
+// told.
+func (l *lookAt) isMissing(ctx context.Context, s *config.Stream, table string) bool {
+	var page source.Page
+	return errors.Is(l.sources.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page), source.ErrMissing)
+}
+
+// forget drops what is kept of a table that is gone for long. That of entities stays.
+func (l *lookAt) forget(ctx context.Context, s *config.Stream, key store.Key) error {
+	if s.Kind == event.Capability {
+		if entries, err := l.store.ByRow(ctx, key, 0, 1, nil); err != nil || len(entries) > 0 {
+			return err
+		}
+	}
+	l.save(leftKey(key), store.Progress{Position: isForgotten})
+	empty := store.Progress{Since: l.image.Shards[key].Since, Saved: time.Now()}
+	l.batch.Shards = append(l.batch.Shards, store.ShardChange{
+		Key: key, Progress: &empty,
+		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.Noted, store.MeaningPart, store.SchemaPart},
+	})
+	return nil
+}
+
+// noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
+// has them.
+func (h health) noTables(s *stream) string {
+	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
+		return (*left)[s.Name]
+	}
+	if len(s.Tables) > 0 {
+		return ""
+	}
+	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
+}
+
+// goneTables returns the tables of a stream that are gone, in order.
+func goneTables(cfg *config.Config, image *store.Image, s *config.Stream) (tables []string) {
+	eachMatched(cfg, image, func(of *config.Stream, key store.Key) {
+		if of.Name == s.Name && image.Shards[leftKey(key)].Position == isGone {
+			tables = append(tables, key.Shard)
+		}
+	})
+	slices.Sort(tables)
+	return tables
+}
+
+// goneStatus is the status of a table that is gone.
+func goneStatus(s *stream, table string) shard.Status {
+	one := shard.Status{
+		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
+		Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}},
+		Reason:  "the server that takes the writes has no such table: what was published of it stays",
+		Remedy:  "Nothing: if it comes back, bridge goes on with it.",
+	}
+	if s.Kind == event.Capability {
+		one.Remedy = null.Text("Nothing, if its entities are to stay. To have them deleted, create it again without rows, then bridge reconcile --allow-deletes " + s.Name)
+	}
+	return one
+}

@@ -1,0 +1,198 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.org/bridge/client/bus"
+	"example.org/bridge/source"
+)
+
+// setTables sets what TABLE names, in its order.
+func (s *Stream) setTables(items []string) {
+	s.items = items
+	for _, item := range items {
+		if source.IsPattern(item) {
+			s.Patterns = append(s.Patterns, item)
+		}
+	}
+	s.Tables = s.named()
+}
+
+// named are the tables that TABLE names without a pattern.
+func (s *Stream) named() []string {
+	if len(s.Patterns) == 0 {
+		return s.items
+	}
+	return slices.DeleteFunc(slices.Clone(s.items), source.IsPattern)
+}
+
+// HasPatterns reports whether a stream has tables that match a pattern.
+func (c *Config) HasPatterns() bool {
+	return slices.ContainsFunc(c.Streams, func(s Stream) bool { return len(s.Patterns) > 0 })
+}
+
+// PatternsOf returns the patterns of a stream that are of a source.
+func (c *Config) PatternsOf(s *Stream, of *Source) (patterns []string) {
+	for _, pattern := range s.Patterns {
+		if src, _ := c.SourceOf(pattern); src.Name == of.Name {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
+}
+
+// Matcher returns a function that returns the name that a table of a source has in a stream, by the
+// first pattern that it matches; false where it matches none.
+func (c *Config) Matcher(s *Stream, of *Source) func(t source.TableName) (name, pattern string, ok bool) {
+	patterns := c.PatternsOf(s, of)
+	return func(t source.TableName) (name, pattern string, ok bool) { return match(c, patterns, of, t) }
+}
+
+func match(c *Config, patterns []string, of *Source, t source.TableName) (name, pattern string, ok bool) {
+	for _, pattern := range patterns {
+		_, rest := c.SourceOf(pattern)
+		begin := strings.TrimSuffix(pattern, rest)
+		if of.Alone {
+			// Every file calls its database main.
+			rest = rest[strings.LastIndex(rest, ".")+1:]
+			t.Database = of.Database
+		}
+		switch {
+		case !t.Match(rest, of.Database):
+		case strings.Contains(rest, "."):
+			return begin + t.Database + "." + t.Table, pattern, true
+		default:
+			return begin + t.Table, pattern, true
+		}
+	}
+	return "", "", false
+}
+
+// Matched reports whether a stream may have a table by this name because of its patterns alone.
+func (c *Config) Matched(s *Stream, name string) bool {
+	return matchedBy(c, s.Patterns, name) && !slices.Contains(s.items, name)
+}
+
+func matchedBy(c *Config, patterns []string, name string) bool {
+	src, rest := c.SourceOf(name)
+	database, table, qualified := strings.Cut(rest, ".")
+	if !qualified {
+		database, table = src.Database, rest
+	}
+	matched, _, ok := c.Matcher(&Stream{Patterns: patterns}, src)(source.TableName{Database: database, Table: table})
+	return ok && matched == name
+}
+
+// Matching returns the tables of a stream that match one of its patterns.
+func (c *Config) Matching(s *Stream, pattern string) []string {
+	return slices.DeleteFunc(slices.Clone(s.Tables), func(table string) bool { return !matchedBy(c, []string{pattern}, table) })
+}
+
+// WithTables returns the configuration with those tables that match patterns, by stream. One that
+// is named as well is there once.
+func (c *Config) WithTables(matched map[string][]string) *Config {
+	with := *c
+	with.Streams = slices.Clone(c.Streams)
+	for i := range with.Streams {
+		s := &with.Streams[i]
+		if len(s.Patterns) == 0 {
+			continue
+		}
+		s.Tables, s.Looked = s.named(), true
+		named := c.Has(s)
+		for _, table := range matched[s.Name] {
+			if !named(table) {
+				s.Tables = append(s.Tables, table)
+			}
+		}
+	}
+	return &with
+}
+
+// Has returns a function that reports whether a stream has a table by a name, or by another one.
+func (c *Config) Has(s *Stream) func(name string) bool {
+	full := func(name string) string { database, table := c.physical(name); return database + "." + table }
+	known := make(map[string]bool)
+	for _, table := range s.Tables {
+		known[full(table)] = true
+	}
+	return func(name string) bool { return known[full(name)] }
+}
+
+// CanPublish returns why a stream cannot have a table that matches a pattern, nil if it can: what
+// Load refuses of a table that is named.
+func (c *Config) CanPublish(s *Stream, table string) error {
+	if items, err := source.ExpandTables(table); err != nil || len(items) != 1 || items[0] != table || source.IsPattern(table) || !c.Matched(s, table) {
+		return errors.New("TABLE cannot name it")
+	}
+	template, escape, err := c.template(s)
+	if err != nil || !c.Sink.Destinations.Topics {
+		return err
+	}
+	switch topic := string(template.Append(nil, c.vars(s, table), escape)); {
+	case bus.CheckTopic(topic) != nil:
+		return fmt.Errorf("DESTINATION makes a name of it that no Kafka topic can have: %w", bus.CheckTopic(topic))
+	case topic == s.DeadLetter, topic == c.CheckpointTopic:
+		return errors.New("DESTINATION leads to the topic of DEAD_LETTER or of the checkpoint with it")
+	}
+	return nil
+}
+
+// sample returns a table that may match a pattern; a name stays as it is.
+func sample(item string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(item) }
+
+// samples returns a table that may match for each pattern.
+func (s *Stream) samples() (tables []string) {
+	for _, pattern := range s.Patterns {
+		tables = append(tables, sample(pattern))
+	}
+	return tables
+}
+
+// checkPatterns refuses a pattern that may match a table of another stream.
+func (l *loader) checkPatterns(cfg *Config) {
+	for i := range cfg.Streams {
+		for j := range i {
+			l.checkOverlap(cfg, &cfg.Streams[j], &cfg.Streams[i])
+		}
+	}
+}
+
+func (l *loader) checkOverlap(cfg *Config, first, second *Stream) {
+	for at, b := range second.items {
+		for before, a := range first.items {
+			if (source.IsPattern(a) || source.IsPattern(b)) && mayShare(cfg, a, b) {
+				l.add(StreamPrefix(second.Name)+"TABLE", "has item %d, which may match a table that item %d of %sTABLE has too: a table of a pattern belongs to one stream, make them differ",
+					at+1, before+1, StreamPrefix(first.Name))
+				return
+			}
+		}
+	}
+}
+
+// mayShare reports whether a table can be meant by two items.
+func mayShare(c *Config, a, b string) bool {
+	ofA, _ := c.SourceOf(a)
+	ofB, _ := c.SourceOf(b)
+	if ofA.Name != ofB.Name {
+		return false
+	}
+	databaseA, tableA := c.physical(a)
+	databaseB, tableB := c.physical(b)
+	return source.MayShare(databaseA, databaseB) && source.MayShare(tableA, tableB)
+}
+
+// anyTables returns names that stand for all tables that patterns may match, for destinations that
+// have wildcards.
+func (s *Stream) anyTables(c *Config) (names []string) {
+	for _, pattern := range s.Patterns {
+		_, rest := c.SourceOf(pattern)
+		if name := strings.TrimSuffix(pattern, rest) + open; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
