@@ -47,6 +47,9 @@ type registrar struct {
 
 	mu  sync.Mutex
 	tps map[string]*topicPartition
+	// wrong are the registrations before whose holes another message was read than the one that is
+	// covered there.
+	wrong numbers
 	// lost is called where a TP has lost messages.
 	lost func()
 }
@@ -137,13 +140,14 @@ func late(tp *sink.TP) bool { return tp.First > 1 || tp.First == 1 && tp.Expired
 // compareAnchors compares the messages at the anchors of a TP (rule 20). One that is missing proves
 // nothing: it may have expired, or be compacted away.
 func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) error {
-	if g.isWrong(f.t, f.was.Number) {
+	if g.wrong.has(f.was.Number) {
 		f.finding = another
 	}
-	if !all && !g.isDue(f.t) {
+	if !all && !f.t.isDue(g.opts.AnchorsEvery) {
 		return nil
 	}
-	g.noteCompared(f.t)
+	now := time.Now()
+	f.t.compared.Store(&now)
 	if f.finding != same && f.finding != beginsLate {
 		return nil
 	}
@@ -175,73 +179,12 @@ func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	defer g.mu.Unlock()
 	t := g.tps[tp.Name]
 	if t == nil {
-		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string), wrong: make(map[uint32]bool)}
+		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string)}
 		g.tps[tp.Name] = t
 	}
-	t.first, t.end = tp.First, tp.End
+	t.first.Store(tp.First)
+	t.end.Store(tp.End)
 	return t
-}
-
-// before returns the offset of the message right before a hole, which is to be compared when the
-// hole is read (rule 20); that of the hole where there is none.
-func (g *registrar) before(t *topicPartition, f *feed, hole Hole) uint64 {
-	a := f.covered.before(hole.From)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if a.Hash == 0 || a.Offset < t.first {
-		return hole.From
-	}
-	return a.Offset
-}
-
-// differs notes that another message lies right before a hole than the one that is covered there.
-func (g *registrar) differs(t *topicPartition, number uint32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t.wrong[number] = true
-}
-
-// isWrong reports whether that was noted of a registration.
-func (g *registrar) isWrong(t *topicPartition, number uint32) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return t.wrong[number]
-}
-
-func (f finding) String() string {
-	if f == beginsLate {
-		return "messages expired before they were read"
-	}
-	return "it was made again, or has lost messages"
-}
-
-// begin reports whether nobody reads the TP in the background, and notes that the caller does.
-func (g *registrar) begin(t *topicPartition) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	free := !t.busy
-	t.busy = true
-	return free
-}
-
-func (g *registrar) end(t *topicPartition) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t.busy = false
-}
-
-// isDue reports whether the anchors of a TP are to be compared.
-func (g *registrar) isDue(t *topicPartition) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Since(t.compared) >= g.opts.AnchorsEvery
-}
-
-// noteCompared notes that they are compared now.
-func (g *registrar) noteCompared(t *topicPartition) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t.compared = time.Now()
 }
 
 // newSession makes the comparison of the anchors of a TP due.
@@ -249,19 +192,21 @@ func (g *registrar) newSession(tp string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.tps[tp]; t != nil {
-		t.compared = time.Time{}
+		t.compared.Store(nil)
 	}
 }
 
-// ends returns the ends of TPs as they were looked up last.
-func (g *registrar) ends(tps []*topicPartition) []uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	ends := make([]uint64, len(tps))
-	for i, t := range tps {
-		ends[i] = t.end
+// numbers is a set of numbers of registrations, safe for concurrent use.
+type numbers struct{ m sync.Map }
+
+func (s *numbers) add(n uint32)      { s.m.Store(n, true) }
+func (s *numbers) has(n uint32) bool { _, is := s.m.Load(n); return is }
+
+func (f finding) String() string {
+	if f == beginsLate {
+		return "messages expired before they were read"
 	}
-	return ends
+	return "it was made again, or has lost messages"
 }
 
 // setBack is by how much a clock may be set back: by more, it does not tell how much time has

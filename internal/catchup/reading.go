@@ -113,7 +113,7 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 func (r *reading) differs(m *sink.Stored) (differs bool) {
 	for _, f := range r.feeds {
 		if hash := f.covered.hashAt(m.Offset); hash != 0 && hash != hashStored(m) {
-			r.c.registrar.differs(r.tp, f.number)
+			r.c.registrar.wrong.add(f.number)
 			differs = true
 		}
 	}
@@ -310,6 +310,15 @@ type feed struct {
 	// waits says that the offset must not pass the chunk before the end of Start.
 	waits        bool
 	right, wrong newest
+}
+
+// before returns the offset of the message right before a hole, which is to be compared when the
+// hole is read (rule 20); that of the hole where there is none.
+func (f *feed) before(t *topicPartition, hole Hole) uint64 {
+	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() {
+		return a.Offset
+	}
+	return hole.From
 }
 
 // has reports whether a message was read or acknowledged before the reading began.

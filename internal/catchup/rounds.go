@@ -129,15 +129,15 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}, before: c.registrar.before(t, f, hole)}
+	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
 	for _, o := range c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue
 		}
 		// One that has something to read below would get its messages in another order.
 		f, other, first := c.feedOf(o, t, end)
-		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.isWrong(t, f.number) {
-			r.feeds, r.before = append(r.feeds, f), min(r.before, c.registrar.before(t, f, first))
+		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.wrong.has(f.number) {
+			r.feeds, r.before = append(r.feeds, f), min(r.before, f.before(t, first))
 		}
 	}
 	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil

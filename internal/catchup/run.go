@@ -130,11 +130,11 @@ func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 			continue
 		}
 		for _, t := range s.partitions() {
-			if !c.left(s, t) || !c.registrar.begin(t) {
+			if !c.left(s, t) || !t.busy.CompareAndSwap(false, true) {
 				continue
 			}
 			g.Go(func() error {
-				defer c.registrar.end(t)
+				defer t.busy.Store(false)
 				return c.inBackground(ctx, s, c.readHole(ctx, s, t))
 			})
 		}
@@ -148,9 +148,7 @@ func (c *CatchUp) left(s *stream, t *topicPartition) bool {
 		return false
 	}
 	_, found := covered.hole(0)
-	c.registrar.mu.Lock()
-	defer c.registrar.mu.Unlock()
-	return found || t.compared.IsZero()
+	return found || t.compared.Load() == nil
 }
 
 // readCost is what each reading costs of the budget, in messages: it is a request or two.
@@ -161,7 +159,7 @@ const readCost = 50
 func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) error {
 	budget, begun := c.opts.HoleRate, time.Now()
 	for {
-		if c.registrar.isDue(t) {
+		if t.isDue(c.opts.AnchorsEvery) {
 			// Rule 20: before a hole is read.
 			if _, err := c.registrar.lookup(ctx, s, false); err != nil {
 				return err

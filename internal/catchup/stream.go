@@ -158,17 +158,20 @@ type topicPartition struct {
 	// shards has the names of shards, each once.
 	shards map[string]string
 
-	// What follows is guarded by registrar.mu.
+	// What follows may be used by anyone.
 
 	// first and end are as they were looked up last.
-	first, end uint64
-	// wrong are the registrations before whose holes another message was read than the one that is
-	// covered there.
-	wrong map[uint32]bool
-	// compared is when the anchors were compared; zero: they are due.
-	compared time.Time
+	first, end atomic.Uint64
+	// compared is when the anchors were compared; nil: they are due.
+	compared atomic.Pointer[time.Time]
 	// busy says that Run reads it.
-	busy bool
+	busy atomic.Bool
+}
+
+// isDue reports whether the anchors are to be compared, once that was not done for a time.
+func (t *topicPartition) isDue(every time.Duration) bool {
+	at := t.compared.Load()
+	return at == nil || time.Since(*at) >= every
 }
 
 // shard returns the name of a shard, without a copy where it is known.
@@ -225,7 +228,6 @@ func (c *CatchUp) Progress() Progress {
 func (c *CatchUp) progress(s *stream) StreamProgress {
 	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
 	tps := s.partitions()
-	ends := c.registrar.ends(tps)
 	stored := make([]uint64, len(tps))
 	for i, t := range tps {
 		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
@@ -242,7 +244,7 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 			at.from, at.to = stored[i], stored[i]
 		}
 		read += at.to - at.from
-		p.Left += max(ends[i], at.to) - at.to
+		p.Left += max(t.end.Load(), at.to) - at.to
 	}
 	if p.Ready {
 		p.Left = 0

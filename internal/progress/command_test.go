@@ -46,7 +46,7 @@ func TestBegin(t *testing.T) {
 	s := newShard(t, memory.New())
 	s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{Since: 5, Saved: base}})
 	s.reopen(t)
-	if s.p.Started() {
+	if s.p.State().Started {
 		t.Fatal("the decision was made")
 	}
 	first, err := progress.First(event.Capability, progress.Start{Latest: true}, 300_000)
@@ -70,15 +70,15 @@ func TestBegin(t *testing.T) {
 	s.apply(t, change)
 	for range 2 {
 		s.want(t, 300_000, 250_000)
-		if !s.p.Started() || s.p.Floor() != 300_000 || s.p.Since() != 5 || s.p.NextLow() != 250_000 || s.p.Snapshot().Last != 300_000 {
-			t.Errorf("floor %d, since %d, low %d", s.p.Floor(), s.p.Since(), s.p.NextLow())
+		if !s.p.State().Started || s.p.State().Floor != 300_000 || s.p.State().Since != 5 || s.p.NextLow() != 250_000 || s.p.State().Snapshot.Last != 300_000 {
+			t.Errorf("floor %d, since %d, low %d", s.p.State().Floor, s.p.State().Since, s.p.NextLow())
 		}
 		s.reopen(t)
 	}
 	// A late message of a former process does not move the floor.
 	s.p.Note(7, sink.FromTail, &sink.State{Epoch: 5, Seq: 9, Floor: 3})
-	if s.p.Floor() != 300_000 {
-		t.Errorf("the floor is %d", s.p.Floor())
+	if s.p.State().Floor != 300_000 {
+		t.Errorf("the floor is %d", s.p.State().Floor)
 	}
 }
 
@@ -114,8 +114,8 @@ func TestSet(t *testing.T) {
 			s.note(4, sink.FromTail, 1, 6, 7, 8, 30)
 			s.flush(t, base)
 			s.want(t, c.id, c.missing...)
-			if s.p.Floor() != c.floor || s.p.Since() != 5 || s.p.Snapshot() != c.snapshot || s.p.Ahead(14) || s.p.Ahead(30) {
-				t.Errorf("floor %d, since %d, snapshot %v", s.p.Floor(), s.p.Since(), s.p.Snapshot())
+			if s.p.State().Floor != c.floor || s.p.State().Since != 5 || s.p.State().Snapshot != c.snapshot || s.p.Ahead(14) || s.p.Ahead(30) {
+				t.Errorf("floor %d, since %d, snapshot %v", s.p.State().Floor, s.p.State().Since, s.p.State().Snapshot)
 			}
 			if image, err := s.store.Load(context.Background()); err != nil || image.Epoch != 5 {
 				t.Errorf("epoch %d, %v", image.Epoch, err)
@@ -127,8 +127,8 @@ func TestSet(t *testing.T) {
 		s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{
 			Started: true, Position: 70, Floor: 70, Snapshot: source.Range{First: 40, Last: 70}, Saved: base}})
 		s.set(t, event.Capability, 50)
-		if got := s.p.Snapshot(); s.p.Floor() != 50 || got != (source.Range{First: 40, Last: 50}) {
-			t.Errorf("floor %d, snapshot %v", s.p.Floor(), got)
+		if got := s.p.State().Snapshot; s.p.State().Floor != 50 || got != (source.Range{First: 40, Last: 50}) {
+			t.Errorf("floor %d, snapshot %v", s.p.State().Floor, got)
 		}
 	})
 	t.Run("a damaged ledger is dropped", func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestResetAndRebuild(t *testing.T) {
 		}
 		s.note(4, sink.FromTail, 1, 2, 30)
 		s.flush(t, base)
-		if s.want(t, 0); s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 {
-			t.Errorf("started %t, since %d, floor %d", s.p.Started(), s.p.Since(), s.p.Floor())
+		if s.want(t, 0); s.p.State().Started || s.p.State().Since != 5 || s.p.State().Floor != 0 {
+			t.Errorf("started %t, since %d, floor %d", s.p.State().Started, s.p.State().Since, s.p.State().Floor)
 		}
 	})
 	t.Run("reset of a shard that only the configuration knows", func(t *testing.T) {
@@ -251,8 +251,8 @@ func TestResetAndRebuild(t *testing.T) {
 		}
 		s.p.Note(8, sink.FromTail, &sink.State{Epoch: 4, Seq: 49, Floor: 6})
 		s.flush(t, base)
-		if s.want(t, 8, 7); !s.p.Started() || s.p.Floor() != 6 || !s.p.ReconcileDue() {
-			t.Errorf("started %t, floor %d", s.p.Started(), s.p.Floor())
+		if s.want(t, 8, 7); !s.p.State().Started || s.p.State().Floor != 6 || !s.p.State().ReconcileDue {
+			t.Errorf("started %t, floor %d", s.p.State().Started, s.p.State().Floor)
 		}
 	})
 }
@@ -309,8 +309,8 @@ func TestRestart(t *testing.T) {
 	}
 	s.apply(t, change)
 	for range 2 {
-		if s.want(t, 0); !s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 || s.p.Low() != 0 || s.p.Ahead(14) || s.p.NextLow() != 1 {
-			t.Errorf("since %d, floor %d, low %d", s.p.Since(), s.p.Floor(), s.p.Low())
+		if s.want(t, 0); !s.p.State().Started || s.p.State().Since != 5 || s.p.State().Floor != 0 || s.p.State().Low != 0 || s.p.Ahead(14) || s.p.NextLow() != 1 {
+			t.Errorf("since %d, floor %d, low %d", s.p.State().Since, s.p.State().Floor, s.p.State().Low)
 		}
 		s.reopen(t)
 	}
@@ -321,7 +321,7 @@ func TestRestart(t *testing.T) {
 	s.note(5, sink.FromTail, 3)
 	s.flush(t, base)
 	s.want(t, 3, 1, 2)
-	if s.p.ReconcileDue() {
+	if s.p.State().ReconcileDue {
 		t.Error("a reconcile is due")
 	}
 }

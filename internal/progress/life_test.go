@@ -228,7 +228,7 @@ func (w *world) finish() {
 		}
 	}
 	w.read(0, 1)
-	if !w.s.p.Started() || w.since != w.now.p.since {
+	if !w.s.p.State().Started || w.since != w.now.p.since {
 		// Nothing of the shard is on the bus, since the command at least.
 		return
 	}
@@ -252,8 +252,8 @@ func (w *world) finish() {
 			w.fault("row %d would not be published", id)
 		case w.published[id] && !known && w.harm != 1 && w.since == 0:
 			w.fault("row %d would be published again", id)
-		case w.published[id] && !known && id < w.s.p.Low() && (w.now.late || w.since > 0):
-			w.fault("row %d would be published again, the low is %d", id, w.s.p.Low())
+		case w.published[id] && !known && id < w.s.p.State().Low && (w.now.late || w.since > 0):
+			w.fault("row %d would be published again, the low is %d", id, w.s.p.State().Low)
 		}
 	}
 }

@@ -90,21 +90,14 @@ func (p *Progress) Position() uint64 {
 	return p.ledger.Position()
 }
 
-// Started reports whether the decision about START was made, or the bus holds something of the
-// shard that counts. If not, First and Begin are next (rules 11 and 16).
-func (p *Progress) Started() bool { return p.saved.Started }
-
-// Floor and Since return what each message carries of the shard, Low the highest low that was met.
-func (p *Progress) Floor() uint64 { return p.saved.Floor }
-
-// Since returns the epoch below which messages do not count.
-func (p *Progress) Since() uint64 { return p.saved.Since }
-
-// Low returns the highest low that was met.
-func (p *Progress) Low() uint64 { return p.saved.Low }
-
-// ReconcileDue reports whether a reconcile has to follow at once.
-func (p *Progress) ReconcileDue() bool { return p.saved.ReconcileDue }
+// State returns what the store is to have of the shard, but for its ids. Until it is Started, First
+// and Begin are next (rules 11 and 16). Floor and Since are what each message carries of the shard,
+// Low is the highest that was met.
+func (p *Progress) State() store.Progress {
+	s := p.saved
+	s.Position = p.Position()
+	return s
+}
 
 // SetReconcileDue says whether a reconcile has to follow, with the next change. Set it to false
 // once a reconcile has compared the whole table.
@@ -114,13 +107,7 @@ func (p *Progress) SetReconcileDue(due bool) {
 	}
 }
 
-// Cursor returns the position of the second cursor.
-func (p *Progress) Cursor() source.Cursor { return p.saved.Cursor }
-
-// Snapshot returns the ids that START=latest still has to record.
-func (p *Progress) Snapshot() source.Range { return p.saved.Snapshot }
-
-// SetSnapshot sets them with the next change.
+// SetSnapshot sets the ids that START=latest still has to record, with the next change.
 func (p *Progress) SetSnapshot(r source.Range) { p.saved.Snapshot = r }
 
 // Start is the setting START: where a shard begins of which nothing is known.

@@ -127,8 +127,8 @@ func (p *plain) compare(t *testing.T, s *shard) {
 			t.Fatalf("%d is ahead: %t", id, !p.ahead[id])
 		}
 	}
-	if s.p.Floor() != p.floor || s.p.Since() != p.since || s.p.Low() != p.low || s.p.Started() != p.started {
-		t.Fatalf("floor %d, since %d, low %d, started %t, want %+v", s.p.Floor(), s.p.Since(), s.p.Low(), s.p.Started(), p)
+	if s.p.State().Floor != p.floor || s.p.State().Since != p.since || s.p.State().Low != p.low || s.p.State().Started != p.started {
+		t.Fatalf("floor %d, since %d, low %d, started %t, want %+v", s.p.State().Floor, s.p.State().Since, s.p.State().Low, s.p.State().Started, p)
 	}
 }
 

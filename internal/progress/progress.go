@@ -277,7 +277,7 @@ func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time
 
 // change returns what differs from the store.
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
-	saved := p.saved
+	saved := p.State()
 	saved.Saved = now
 	c := store.ShardChange{Key: p.key, Progress: &saved}
 	for _, number := range p.former {
@@ -287,7 +287,6 @@ func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	if p.ledger == nil {
 		return c, nil
 	}
-	saved.Position = p.ledger.Position()
 	if p.clear {
 		c.Clear, p.clear = []store.Kind{store.Gaps, store.Ahead}, false
 	}

@@ -24,8 +24,8 @@ func TestWhatIsUnseenAboveTheStoreIsPolled(t *testing.T) {
 	s.reopen(t)
 	s.note(1, sink.FromTail, 500_000)
 	s.flush(t, base)
-	if got := s.polled(base); !slices.Equal(got, []source.Range{{First: 1, Last: 9}, {First: 11, Last: 499_999}}) || s.p.ReconcileDue() {
-		t.Errorf("polls %v; a reconcile is due: %t", got, s.p.ReconcileDue())
+	if got := s.polled(base); !slices.Equal(got, []source.Range{{First: 1, Last: 9}, {First: 11, Last: 499_999}}) || s.p.State().ReconcileDue {
+		t.Errorf("polls %v; a reconcile is due: %t", got, s.p.State().ReconcileDue)
 	}
 }
 
@@ -41,8 +41,8 @@ func TestARebuildPollsTheHighestIDsOnly(t *testing.T) {
 		}
 		s.note(1, sink.FromTail, 500_000)
 		s.flush(t, base)
-		if got := s.polled(base); !slices.Equal(got, []source.Range{{First: 400_001, Last: 499_999}}) || !s.p.ReconcileDue() {
-			t.Errorf("polls %v; a reconcile is due: %t", got, s.p.ReconcileDue())
+		if got := s.polled(base); !slices.Equal(got, []source.Range{{First: 400_001, Last: 499_999}}) || !s.p.State().ReconcileDue {
+			t.Errorf("polls %v; a reconcile is due: %t", got, s.p.State().ReconcileDue)
 		}
 		if !s.p.Ledger().Missing(7) || s.p.Ledger().Missing(60_000) {
 			t.Error("7 is missing and 60000 is not")
@@ -74,8 +74,8 @@ func TestAWaitingProcessPollsWhatItSawMissing(t *testing.T) {
 	s.note(1, sink.FromTail, 700_000)
 	s.flush(t, base)
 	want := []source.Range{{First: 200_001, Last: 299_999}, {First: 300_001, Last: 300_001}, {First: 300_003, Last: 499_999}, {First: 500_001, Last: 699_999}}
-	if got := s.polled(base); !slices.Equal(got, want) || !s.p.ReconcileDue() {
-		t.Errorf("polls %v; a reconcile is due: %t", got, s.p.ReconcileDue())
+	if got := s.polled(base); !slices.Equal(got, want) || !s.p.State().ReconcileDue {
+		t.Errorf("polls %v; a reconcile is due: %t", got, s.p.State().ReconcileDue)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestIDsWithoutAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.apply(t, change)
-	if s.reopen(t); s.p.Floor() != 3 || s.p.Ahead(7) || s.p.Ledger() != nil || s.p.NextLow() != 0 || s.p.Position() != 0 {
-		t.Errorf("floor %d, position %d", s.p.Floor(), s.p.Position())
+	if s.reopen(t); s.p.State().Floor != 3 || s.p.Ahead(7) || s.p.Ledger() != nil || s.p.NextLow() != 0 || s.p.Position() != 0 {
+		t.Errorf("floor %d, position %d", s.p.State().Floor, s.p.Position())
 	}
 }

@@ -64,7 +64,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err := s.reader.open(ctx); err != nil {
 		return nil, err
 	}
-	found := s.gaps.started()
+	found := s.gaps.stored().Started
 	if err := s.commitMeaning(ctx); err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 			return nil, err
 		}
 	}
-	if !s.gaps.started() {
+	if !s.gaps.stored().Started {
 		if err := s.first(ctx); err != nil {
 			return nil, err
 		}
 	}
-	s.gaps.setSince()
+	s.gaps.since = s.gaps.stored().Since
 	if s.opts.Decided != nil {
 		err := s.retrier.wait(owning, forEver, func() error { return s.opts.Decided(ctx, s.gaps.since) })
 		if err != nil {
@@ -151,7 +151,7 @@ func (s *Shard) first(ctx context.Context) error {
 		return err
 	}
 	return s.update(ctx, func(p *progress.Progress) (store.ShardChange, error) {
-		if p.Started() {
+		if p.State().Started {
 			// By a message that was read meanwhile.
 			return p.Fill(time.Now())
 		}

@@ -448,13 +448,13 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	if err != nil {
 		return nil, nil, err
 	}
-	s.since = max(s.since, s.progress.Since())
+	s.since = max(s.since, s.progress.State().Since)
 	s.restore(list)
 	list.Add(s.recent(list))
 	// What counts as published.
 	s.progress.Learn()
 	s.running = true
-	if s.progress.ReconcileDue() {
+	if s.progress.State().ReconcileDue {
 		s.wishes.Add(1)
 	}
 	return s, list, nil

@@ -214,7 +214,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 		return fmt.Errorf("%w: a part of the progress could not be read: it is opened again", catchup.ErrReadBack)
 	}
 	b.last = max(p.Position(), b.through)
-	b.floor, b.since = p.Floor(), p.Since()
+	b.floor, b.since = p.State().Floor, p.State().Since
 	if g.opts.Kind == event.Release {
 		b.low = p.NextLow()
 	}
@@ -239,14 +239,12 @@ func (g *gaps) missing(id uint64) (is bool) {
 // new, also one below the floor. With a lost store those that were recorded are unknown until a
 // reconcile has compared the table (rule 16).
 func (g *gaps) floor() uint64 {
-	p, unlock := g.lock()
-	defer unlock()
-	left := p.Snapshot()
-	if left == (source.Range{}) && !p.ReconcileDue() {
+	s := g.stored()
+	if s.Snapshot == (source.Range{}) && !s.ReconcileDue {
 		return 0
 	}
 	// A command may have put the shard further on than the floor.
-	return max(p.Floor(), left.Last)
+	return max(s.Floor, s.Snapshot.Last)
 }
 
 // snapshot returns the ids that START=latest still has to record. Of a release shard the position
@@ -257,36 +255,18 @@ func (g *gaps) snapshot() source.Range {
 	if g.opts.Kind == event.Release {
 		p.SetSnapshot(source.Range{})
 	}
-	return p.Snapshot()
+	return p.State().Snapshot
 }
 
-// started reports whether the decision about START was made.
-func (g *gaps) started() bool {
+// stored returns how far the shard is published, as of the last batch.
+func (g *gaps) stored() store.Progress {
 	p, unlock := g.lock()
 	defer unlock()
-	return p.Started()
-}
-
-// setSince notes of which generation the progress is that the shard goes on with.
-func (g *gaps) setSince() {
-	p, unlock := g.lock()
-	defer unlock()
-	g.since = p.Since()
+	return p.State()
 }
 
 // position returns how far the store has the shard published.
-func (g *gaps) position() uint64 {
-	p, unlock := g.lock()
-	defer unlock()
-	return p.Position()
-}
-
-// cursor returns the position of the second cursor, as of the last batch.
-func (g *gaps) cursor() source.Cursor {
-	p, unlock := g.lock()
-	defer unlock()
-	return p.Cursor()
-}
+func (g *gaps) position() uint64 { return g.stored().Position }
 
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
 func (g *gaps) ahead(id uint64) bool {

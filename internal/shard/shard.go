@@ -286,7 +286,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		idWatch: &idWatch{opts: &s.opts, reader: s.reader, publishedRows: publishedRows},
 	}
 	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {
-		o.changes = newChanges(s.gaps, &s.pace, s.gaps.cursor(), entities.formersWait)
+		o.changes = newChanges(s.gaps, &s.pace, s.gaps.stored().Cursor, entities.formersWait)
 		s.gaps.changes = o.changes
 	}
 	o.nominations = s.newNominations(entities, publishedRows, o.handOver)

@@ -110,7 +110,7 @@ func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
 func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.progress.Since() != r.Since {
+	if s.progress.State().Since != r.Since {
 		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
 	}
 	if due := s.wishes.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
@@ -127,7 +127,7 @@ func (s *shardState) saved() {
 	defer s.mu.Unlock()
 	s.progress.Saved()
 	s.schemaRead = false
-	if s.running && s.progress.ReconcileDue() && !s.isDue() {
+	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
 		// By a message that was read.
 		s.wishes.Add(1)
 	}
