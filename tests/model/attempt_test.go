@@ -278,6 +278,13 @@ func (p *process) acknowledge(shard int) {
 	if b == nil || p.over || slices.ContainsFunc(b.requests, func(r *request) bool { return !r.arrived }) || p.resend(b) {
 		return
 	}
+	if p.w.full && p.w.rng.IntN(2) == 0 {
+		// The store takes nothing: the same call is made again, or the attempt ends.
+		if mutant == failedStays {
+			p.mem.progress[shard].read(b.read)
+		}
+		return
+	}
 	o.flying = nil
 	o.count.acked += len(b.stamps)
 	var facts []fact

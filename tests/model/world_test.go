@@ -50,8 +50,9 @@ type world struct {
 	tables  []*table
 	bus     []*partition
 	release bool
-	// typed has the TP depend on the kind of change, dedup has the bus drop repeats.
-	typed, dedup bool
+	// typed has the TP depend on the kind of change, dedup has the bus drop repeats, full is a disk
+	// that does not take every batch at first.
+	typed, dedup, full bool
 	// keys is how many entities there are; rough is how often the bus loses something.
 	keys, rough int
 	commits     int
@@ -76,7 +77,7 @@ type saved struct {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]string{}, dirty: map[int]bool{}, moving: seed%3 == 1}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]string{}, dirty: map[int]bool{}, moving: seed%3 == 1, full: seed%8 == 7}
 	w.release, w.typed, w.dedup = w.rng.IntN(3) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	w.keys, w.rough = 1+w.rng.IntN(4), w.rng.IntN(3)
 	for range 2 {
