@@ -111,7 +111,7 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
 	left := 0
 	for i := range sent {
-		if !sent[i].Fate.Done() {
+		if !sent[i].State.Done() {
 			left++
 		}
 	}
@@ -127,26 +127,18 @@ func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
 	return err
 }
 
-// fates are what becomes of dead letters, in words, in the order of the sums.
-var fates = []struct {
-	fate  shard.Fate
+// sendStates are what becomes of dead letters, in words, in the order of the sums.
+var sendStates = []struct {
+	state shard.ResendState
 	words string
 }{
-	{shard.SentSame, "published: the same event"},
-	{shard.SentCurrent, "published as it is now"},
-	{shard.Superseded, "nothing to do: a newer event of the entity followed"},
-	{shard.RowGone, "nothing to do: the row is gone"},
-	{shard.Moved, "nothing to do: the entity lives in another table of the stream"},
-	{shard.RefusedAgain, "refused again"},
-	{shard.Ahead, "left: the tail has yet to come to the row"},
-	{shard.Unknown, "left: nothing is known of the entity any more, reconcile publishes it if it is there"},
-	{shard.Unproven, "left: that the row is gone is not proved"},
-	{shard.Unreadable, "left: it makes no event"},
-	{app.NotConfigured, "left: no such stream and table is configured"},
-	{app.NotSent, "failed"},
+	{shard.ResendPublished, "published"},
+	{shard.ResendDone, "nothing to do"},
+	{shard.ResendRefused, "refused again"},
+	{shard.ResendLeft, "left"},
 }
 
-// sentText is a table of the dead letters, then how many of each fate there are.
+// sentText is a table of the dead letters, then how many there are of each state.
 func sentText(sent []app.Resent, dryRun bool) string {
 	if len(sent) == 0 {
 		return "there are no dead letters\n"
@@ -157,15 +149,15 @@ func sentText(sent []app.Resent, dryRun bool) string {
 		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, sentWords(l)})
 	}
 	var sums []string
-	for _, one := range fates {
+	for _, one := range sendStates {
 		n := 0
 		for i := range sent {
-			if sent[i].Fate == one.fate {
+			if sent[i].State == one.state {
 				n++
 			}
 		}
 		if n > 0 {
-			sums = append(sums, fmt.Sprintf("%d %s", n, one.fate))
+			sums = append(sums, fmt.Sprintf("%d %s", n, one.state))
 		}
 	}
 	text := terminal.Table(3, rows) + terminal.Count(len(sent), "dead letter") + ": " + strings.Join(sums, ", ") + "\n"
@@ -177,13 +169,13 @@ func sentText(sent []app.Resent, dryRun bool) string {
 
 // sentWords say what became of a dead letter in one line.
 func sentWords(l *app.Resent) (text string) {
-	for _, one := range fates {
-		if one.fate == l.Fate {
+	for _, one := range sendStates {
+		if one.state == l.State {
 			text = one.words
 		}
 	}
-	if l.Fate == shard.SentCurrent {
-		text += ": " + l.Type + " " + l.Event
+	if l.State == shard.ResendPublished {
+		text += strings.TrimRight(": "+l.Type+" "+l.Event, ": ")
 	}
 	if l.Why != "" {
 		text += ": " + terminal.OneLine(l.Why)
@@ -201,7 +193,7 @@ type sentList struct {
 // sentDeadLetterView is a dead letter and what became of it as --json shows them.
 type sentDeadLetterView struct {
 	deadLetterView
-	Fate shard.Fate `json:"fate"`
+	State shard.ResendState `json:"fate"`
 	// SentEvent and SentType are those of the event that was published, null where none was.
 	SentEvent null.Text `json:"sentEvent"`
 	SentType  null.Text `json:"sentType"`
@@ -212,7 +204,7 @@ func sentView(sent []app.Resent, dryRun, good bool) sentList {
 	list := sentList{Good: good, DryRun: dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
 	for i := range sent {
 		l := &sent[i]
-		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.Fate, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
 	}
 	return list
 }

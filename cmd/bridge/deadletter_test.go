@@ -64,15 +64,15 @@ func TestDeadLettersOfAShop(t *testing.T) {
 	s.exec("DELETE FROM orders WHERE id = 8")
 	path := strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:")
 	before := contents(t, path)
-	s.call(exitFine, "2 dead letters: 2 current dry run: nothing was published", "deadletter resend --dry-run")
+	s.call(exitFine, "2 dead letters: 2 published dry run: nothing was published", "deadletter resend --dry-run")
 	if contents(t, path) != before {
 		t.Error("a dry run has changed the checkpoint")
 	}
-	s.call(exitFine, "published as it is now: OrdersModifiedEvent", "deadletter resend --stream orders --shard orders --row 7")
+	s.call(exitFine, "published: OrdersModifiedEvent", "deadletter resend --stream orders --shard orders --row 7")
 	got = outcome{}.call(s.env, "deadletter", "resend", "--json")
 	var sent sentList
-	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].Fate != shard.Superseded || sent.DeadLetters[0].SentEvent != "" ||
-		sent.DeadLetters[1].Fate != shard.SentCurrent || sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
+	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].State != shard.ResendDone || sent.DeadLetters[0].SentEvent != "" ||
+		sent.DeadLetters[1].State != shard.ResendPublished || sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
 		t.Errorf("%v: %s %s", err, got.out, got.err)
 	}
 	s.call(exitFine, "there are no dead letters", "deadletter resend --row 9")
@@ -81,7 +81,7 @@ func TestDeadLettersOfAShop(t *testing.T) {
 	s.env["BRIDGE_SINK_URL"] = "embedded://" + filepath.Join(filepath.Dir(path), "nats")
 	s.call(exitFailed, "there is no checkpoint at", "deadletter resend")
 	s.env["BRIDGE_STREAM_ORDERS_TABLE"] = "other"
-	s.call(exitFailed, "2 dead letters: 2 notConfigured", "deadletter resend")
+	s.call(exitFailed, "2 dead letters: 2 left", "deadletter resend")
 }
 
 func TestDeadLettersOfARunningServerInside(t *testing.T) {

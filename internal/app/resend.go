@@ -16,14 +16,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// Fates of dead letters besides those of the shard.
-const (
-	// NotConfigured: no stream or table of that name is configured.
-	NotConfigured shard.Fate = "notConfigured"
-	// NotSent: the owner of the table could not do it.
-	NotSent shard.Fate = "failed"
-)
-
 // Resend sends dead letters of one table again. It returns httpapi.ErrNoStream where the table is
 // not configured.
 type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
@@ -60,7 +52,7 @@ func ResendEach(ctx context.Context, found []deadletter.Message, dryRun bool, se
 }
 
 // resendTable sends dead letters of one table, a request after the other. What the owner cannot do
-// is the fate of those that are left; the error is that of ctx.
+// is left; the error is that of ctx.
 func resendTable(ctx context.Context, left []*Resent, dryRun bool, send Resend) error {
 	for len(left) > 0 {
 		request := httpapi.ResendRequest{Stream: left[0].Stream, Shard: left[0].Shard, DryRun: dryRun}
@@ -78,9 +70,9 @@ func resendTable(ctx context.Context, left []*Resent, dryRun bool, send Resend) 
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			outcome := shard.ResendOutcome{Fate: NotSent, Why: config.Text(err)}
+			outcome := shard.ResendOutcome{State: shard.ResendLeft, Why: config.Text(err)}
 			if errors.Is(err, httpapi.ErrNoStream) {
-				outcome = shard.ResendOutcome{Fate: NotConfigured}
+				outcome.Why = "no such stream and table is configured"
 			}
 			for _, l := range left {
 				l.ResendOutcome = outcome
@@ -116,10 +108,10 @@ func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpap
 	if err != nil {
 		return httpapi.ResentAll{}, err
 	}
-	report := httpapi.ResentAll{Found: len(all), More: more, Fates: make(map[shard.Fate]int), DeadLetters: []httpapi.ResentDeadLetter{}}
+	report := httpapi.ResentAll{Found: len(all), More: more, States: make(map[shard.ResendState]int), DeadLetters: []httpapi.ResentDeadLetter{}}
 	for i := range all {
 		l := &all[i]
-		report.Fates[l.Fate]++
+		report.States[l.State]++
 		if i < httpapi.MaxResentShown {
 			report.DeadLetters = append(report.DeadLetters, httpapi.ResentDeadLetter{Shard: l.Shard, Row: l.RowID, Key: l.Key, Reason: l.Reason, ResendOutcome: l.ResendOutcome})
 		}
@@ -129,14 +121,14 @@ func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpap
 
 // deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
 func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
-	tray, err := h.openDeadLetters(ctx, stream.DeadLetter)
+	deadLetters, err := h.openDeadLetters(ctx, stream.DeadLetter)
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { err = errors.Join(err, tray.Close()) }()
+	defer func() { err = errors.Join(err, deadLetters.Close()) }()
 	type identity struct{ shard, event string }
 	kept := make(map[identity]bool)
-	read, err := deadletter.Read(ctx, tray, func(l *sink.DeadLetterDocument) bool {
+	read, err := deadletter.Read(ctx, deadLetters, func(l *sink.DeadLetterDocument) bool {
 		one := identity{l.Shard, l.EventID}
 		switch {
 		case l.Stream != stream.Name:

@@ -114,8 +114,8 @@ type ResentAll struct {
 	// that there are others.
 	Found int  `json:"found"`
 	More  bool `json:"more"`
-	// Fates counts them by fate.
-	Fates map[shard.Fate]int `json:"fates"`
+	// States counts them by what became of them.
+	States map[shard.ResendState]int `json:"fates"`
 	// DeadLetters are the first MaxResentShown.
 	DeadLetters []ResentDeadLetter `json:"letters"`
 }

@@ -34,7 +34,7 @@ func TestRequests(t *testing.T) {
 	refuses := func(err error) *httpapitest.Daemon { return &httpapitest.Daemon{Refuses: err} }
 	unknown := refuses(httpapi.ErrNoStream)
 	resent := &httpapitest.Daemon{Resent: httpapi.ResentAll{
-		Found: 1, Fates: map[shard.Fate]int{shard.SentSame: 1}, DeadLetters: []httpapi.ResentDeadLetter{{Shard: "t", Row: 1<<64 - 1}},
+		Found: 1, States: map[shard.ResendState]int{shard.ResendPublished: 1}, DeadLetters: []httpapi.ResentDeadLetter{{Shard: "t", Row: 1<<64 - 1}},
 	}}
 	for _, c := range []struct {
 		name, request string
@@ -69,7 +69,7 @@ func TestRequests(t *testing.T) {
 		{"says why it cannot", "POST " + streams + "reconcile", refuses(httpapi.ErrCannotReconcile), 409, `{"error":"cannot be reconciled now"}`,
 			"orders/{DryRun:false AllowDeletes:false}"},
 		{"sends all again, dry", "POST " + streams + "resend-all?dryRun=true", resent, 200,
-			`{"found":1,"more":false,"fates":{"same":1},"letters":[{"shard":"t","row":18446744073709551615,`, "orders/resend-all/true"},
+			`{"found":1,"more":false,"fates":{"published":1},"letters":[{"shard":"t","row":18446744073709551615,`, "orders/resend-all/true"},
 		{"sends all again", "POST " + streams + "resend-all", resent, 200, "", "orders/resend-all/false"},
 		{"allows no deletes there", "POST " + streams + "resend-all?allowDeletes=true", resent, 400, "", ""},
 		{"knows the streams there", "POST " + streams + "resend-all", unknown, 404, "", "orders/resend-all/false"},

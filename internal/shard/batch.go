@@ -49,8 +49,8 @@ type batch struct {
 	compared uint64
 	// schema, when not nil, is what its messages look like, and those before did not.
 	schema *store.Schema
-	// again, when not nil, is the dead letter that the batch sends again.
-	again *resending
+	// again are the dead letters whose rows and entities it has events of.
+	again []*resending
 	// held is what is reserved for the batch.
 	held hold
 
@@ -185,6 +185,8 @@ type builder struct {
 	server string
 	// warned says that the warning about bad values was written.
 	warned bool
+	// again are the dead letters that were resent last, by entity.
+	again map[string]*resending
 }
 
 // begin begins a batch.
@@ -249,12 +251,20 @@ func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision
 	if one.Op == event.Modified {
 		state.Op = one.Op
 	}
-	e, err := m.add(b, state, origin)
-	if err != nil {
+	again := m.resent(one)
+	if again == nil {
+		e, err := m.add(b, state, origin)
+		if err == nil {
+			m.publish(b, one, e.UUID)
+		}
 		return err
 	}
-	m.publish(b, one, e.UUID)
-	return nil
+	e, err := m.addAgain(b, again, state, &one.Known, origin)
+	if err == nil {
+		m.publish(b, one, e.UUID)
+		again.publish(b, &e)
+	}
+	return err
 }
 
 // addAbsence adds the event of an entity that is gone, where that is news.
@@ -262,12 +272,21 @@ func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time) error 
 	if !one.News {
 		return nil
 	}
-	e, err := m.addAbsent(b, event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous())})
-	if err != nil {
+	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous())}
+	again := m.resent(one)
+	if again == nil {
+		e, err := m.addAbsent(b, absent)
+		if err == nil {
+			m.publish(b, one, e.UUID)
+		}
 		return err
 	}
-	m.publish(b, one, e.UUID)
-	return nil
+	e, err := m.addAbsentAgain(b, again, absent)
+	if err == nil {
+		m.publish(b, one, e.UUID)
+		again.publish(b, &e)
+	}
+	return err
 }
 
 // publish notes that the messages of the last event of b are about a decision.

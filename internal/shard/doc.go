@@ -19,8 +19,8 @@
 //   - entities has the view of the stream decide what rows are news of; builder makes a batch of
 //     rows and decisions.
 //   - schemas compares what the events look like with those published last.
-//   - nominations and resender publish what others name. They read through rereader. What has no
-//     row goes to view.Movers, which proves that.
+//   - nominations publishes what others name, dead letters too. It reads through rereader. What has
+//     no row goes to view.Movers, which proves that.
 //   - publisher stamps a batch by stamper, sends it through sender and commits it by recorder.
 //   - snapshot records a table as it stands where START says so.
 //   - Feed, one for a stream, applies facts: what catch-up reads, and acknowledged batches. It

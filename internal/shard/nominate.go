@@ -21,8 +21,10 @@ var errNotRunning = errors.New("the shard does not run")
 // nomination is one call of Nominate on its way through the owner.
 type nomination struct {
 	reconcile.Nomination
-	// deadLetters are sent again, moves published; nil for a nomination of reconcile.
+	// deadLetters are sent again, or where it is dry would be; moves are published. Both are nil
+	// for a nomination of reconcile.
 	deadLetters []*resending
+	dry         bool
 	moves       []view.Move
 	// compared is the number of a wish for a reconcile that was granted, 0 for none.
 	compared uint64

@@ -16,7 +16,6 @@ type nominations struct {
 	opts     *Options
 	status   *tracker
 	rereader *rereader
-	resender *resender
 }
 
 // handle reads what n names, publishes what differs and ends n once that is committed. After an
@@ -44,11 +43,12 @@ func (o *nominations) publish(ctx context.Context, n *nomination) error {
 	}
 	switch {
 	case n.deadLetters != nil:
-		return o.resender.resend(ctx, n.deadLetters, n)
+		return o.resend(ctx, n)
 	case n.moves != nil:
 		return o.move(ctx, n.moves, n)
 	case n.compared > 0:
-		return o.compared(ctx, n)
+		// A reconcile has compared the whole table.
+		return o.rereader.commit(ctx, func(b *batch) error { b.compared = n.compared; return nil })
 	case n.Published:
 		return o.rereader.publishedRows.confirm(ctx)
 	}
@@ -63,18 +63,6 @@ func (o *nominations) publish(ctx context.Context, n *nomination) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// compared hands on that a reconcile has compared the whole table.
-func (o *nominations) compared(ctx context.Context, n *nomination) error {
-	b := o.rereader.builder.begin()
-	b.compared = n.compared
-	if err := o.rereader.gaps.advance(ctx, b, ledger.Age{Steady: o.rereader.gaps.at}); err != nil {
-		b.discard(o.opts)
-		return err
-	}
-	o.rereader.handOver(b)
 	return nil
 }
 
@@ -354,6 +342,21 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 	}
 	r.handOver(b)
 	return false, nil
+}
+
+// commit hands on a batch without messages.
+func (r *rereader) commit(ctx context.Context, fill func(*batch) error) error {
+	b := r.builder.begin()
+	err := fill(b)
+	if err == nil {
+		err = r.gaps.advance(ctx, b, ledger.Age{Steady: r.gaps.at})
+	}
+	if err != nil {
+		b.discard(r.opts)
+		return err
+	}
+	r.handOver(b)
+	return nil
 }
 
 // read reads the rows that q names. A row that cannot be read holds up the tail no longer than the

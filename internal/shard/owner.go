@@ -146,13 +146,7 @@ func (o *owner) follow(ctx context.Context) error {
 		return err
 	}
 	// No batch has taken the cursor for a while.
-	b := o.builder.begin()
-	if err := o.gaps.advance(ctx, b, ledger.Age{Steady: o.gaps.at}); err != nil {
-		b.discard(o.opts)
-		return err
-	}
-	o.handOver(b)
-	return nil
+	return o.nominations.rereader.commit(ctx, func(*batch) error { return nil })
 }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.

@@ -3,12 +3,11 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -40,65 +39,57 @@ func DeadLetterOf(l *sink.DeadLetterDocument) DeadLetter {
 	return deadLetter
 }
 
-// Fate is what becomes of a dead letter that is sent again.
-type Fate string
+// ResendState is what becomes of a dead letter that is sent again.
+type ResendState string
 
-// The fates of dead letters.
+// The states of dead letters.
 const (
-	// SentSame: the event that was put aside is published, with its id and bytes.
-	SentSame Fate = "same"
-	// SentCurrent: what is true at the moment is published, as another event.
-	SentCurrent Fate = "current"
-	// Superseded: a newer event of the entity is on its way or out; nothing is published.
-	Superseded Fate = "superseded"
-	// RowGone: the row of a release stream is gone, and what the event said with it, or matches the
-	// condition of the stream no more; nothing is published.
-	RowGone Fate = "gone"
-	// Moved: the entity lives in another table of the stream, which publishes it; nothing is
-	// published.
-	Moved Fate = "moved"
-	// Ahead: the tail has yet to come to the row; nothing is published.
-	Ahead Fate = "ahead"
-	// RefusedAgain: the bus refuses what was published; it is a dead letter again.
-	RefusedAgain Fate = "refused"
-	// Unknown: nothing is known any more of the entity; nothing is published.
-	Unknown Fate = "unknown"
-	// Unproven: the entity has no row, but that does not prove that it is gone; nothing is
-	// published.
-	Unproven Fate = "unproven"
-	// Unreadable: the row, or what the dead letter says, makes no event; nothing is published.
-	Unreadable Fate = "unreadable"
+	// ResendPublished: what is true is on the bus, as the event that was put aside, with its id and
+	// bytes, or as another one.
+	ResendPublished ResendState = "published"
+	// ResendDone: there is nothing to publish, and nothing to do.
+	ResendDone ResendState = "done"
+	// ResendRefused: the bus refuses what was published; it is a dead letter again.
+	ResendRefused ResendState = "refused"
+	// ResendLeft: nothing is published, and something is to be done.
+	ResendLeft ResendState = "left"
 )
 
 // Done reports whether nothing is left to do for the dead letter.
-func (f Fate) Done() bool {
-	switch f {
-	case SentSame, SentCurrent, Superseded, RowGone, Moved:
-		return true
-	}
-	return false
-}
+func (s ResendState) Done() bool { return s == ResendPublished || s == ResendDone }
 
 // ResendOutcome is what became of a dead letter.
 type ResendOutcome struct {
-	Fate Fate `json:"fate"`
+	State ResendState `json:"fate"`
 	// Event and Type are those of the event that was published, empty where none was.
 	Event string `json:"event"`
 	Type  string `json:"type"`
-	// Why says more where the fate alone does not tell.
+	// Why says more where the state alone does not tell.
 	Why string `json:"why"`
 }
 
 // resending is a dead letter on its way through owner and publisher.
 type resending struct {
-	deadLetter DeadLetter
-	outcome    ResendOutcome
-	// dry says that nothing is to be published.
-	dry bool
+	DeadLetter
+	outcome ResendOutcome
+	// nominated says that its entity is nominated, whose last event is the one put aside.
+	nominated bool
 }
 
-func (r *resending) refused(reason string) {
-	r.outcome.Fate, r.outcome.Why = RefusedAgain, reason
+func (r *resending) done(why string) { r.outcome = ResendOutcome{State: ResendDone, Why: why} }
+
+func (r *resending) leave(why string) { r.outcome = ResendOutcome{State: ResendLeft, Why: why} }
+
+// publish notes that the last event of b is published for the dead letter.
+func (r *resending) publish(b *batch, e *event.Event) {
+	r.outcome = ResendOutcome{State: ResendPublished, Event: e.ID, Type: e.Type}
+	b.again = append(b.again, r)
+}
+
+// is reports whether e is the event that was put aside.
+// Invariant 4: the id alone does not tell that the bytes are the same.
+func (r *resending) is(e *event.Event) bool {
+	return e.ID == r.Event && sink.Digest(e.Body) == r.Digest
 }
 
 var (
@@ -113,11 +104,24 @@ var (
 // nothing is published. An error says that the shard stopped or ctx ended: any part may have been
 // published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) ([]ResendOutcome, error) {
-	n := &nomination{deadLetters: resendings(deadLetters, dry), caller: ctx}
+	n := newResend(ctx, deadLetters, dry)
 	if err := s.nominator.nominate(ctx, n); err != nil {
 		return nil, err
 	}
-	return outcomesOf(n.deadLetters), nil
+	for _, r := range n.deadLetters {
+		if !r.nominated || r.outcome.State != ResendLeft {
+			continue
+		}
+		entries, err := s.opts.View.Lookup(ctx, s.opts.Name, [][]byte{r.Entity}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if last := event.FormatID(entries[0].Event); last != r.Event {
+			// Another table of the stream has it.
+			r.outcome = ResendOutcome{State: ResendPublished, Event: last, Type: typeOf(s.opts.Encoder, entries[0].State)}
+		}
+	}
+	return n.outcomes(), nil
 }
 
 // Preview is a dry Resend for a shard that does not run, from what is saved and from its table
@@ -132,207 +136,236 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	}
 	defer s.opts.Feed.end(s.opts.Name)
 	s.gaps.state = state
-	again := resendings(deadLetters, true)
+	n := newResend(ctx, deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
-	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)
-	if err := nominations.resender.resend(ctx, again, nil); err != nil {
+	if err := s.newNominations(entities, newPublished(s.server, entities, list), nil).publish(ctx, n); err != nil {
 		return nil, err
 	}
-	return outcomesOf(again), nil
+	return n.outcomes(), nil
 }
 
-func resendings(deadLetters []DeadLetter, dry bool) []*resending {
-	list := make([]*resending, len(deadLetters))
+func newResend(caller context.Context, deadLetters []DeadLetter, dry bool) *nomination {
+	n := &nomination{deadLetters: make([]*resending, len(deadLetters)), dry: dry, caller: caller}
 	for i, one := range deadLetters {
-		list[i] = &resending{deadLetter: one, dry: dry}
+		n.deadLetters[i] = &resending{DeadLetter: one}
 	}
-	return list
+	return n
 }
 
-func outcomesOf(list []*resending) []ResendOutcome {
-	outcomes := make([]ResendOutcome, len(list))
-	for i, r := range list {
+func (n *nomination) outcomes() []ResendOutcome {
+	outcomes := make([]ResendOutcome, len(n.deadLetters))
+	for i, r := range n.deadLetters {
 		outcomes[i] = r.outcome
 	}
 	return outcomes
 }
 
-// resender sends again the events that dead letters name, as far as they are still true. It belongs
-// to the owner.
-type resender struct {
-	rereader *rereader
-	server   *server
-	// bind reads a page, so that the encoder knows the columns.
-	bind func(context.Context) error
-}
-
-// resend reads the rows of dead letters again, one after the other, and hands on what is to be
-// published.
-func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination) error {
+// resend publishes what is true of the rows and entities of the dead letters of n.
+func (o *nominations) resend(ctx context.Context, n *nomination) error {
 	// What is on its way is not published yet.
 	if err := o.rereader.gaps.pipe.wait(ctx); err != nil {
 		return err
 	}
-	if o.rereader.reader.columns == nil {
-		// Without columns no entity can be read.
-		if err := o.bind(ctx); err != nil {
-			return err
-		}
-	}
-	one := o.row
 	if o.rereader.entities != nil {
-		one = o.entity
+		return o.resendEntities(ctx, n)
 	}
-	for _, r := range deadLetters {
+	for _, r := range n.deadLetters {
 		if n.cancelled() {
 			return nil
 		}
-		if err := one(ctx, r, n); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errCancelled) {
+		if err := o.resendRow(ctx, r, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// row sends a row of a release stream again.
-func (o *resender) row(ctx context.Context, r *resending, n *nomination) error {
-	id := r.deadLetter.Row
-	if o.rereader.gaps.toPublish(id) {
-		r.outcome = ResendOutcome{Fate: Ahead}
+// resendRow publishes a row of a release stream again.
+func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination) error {
+	if o.rereader.gaps.toPublish(r.Row) {
+		r.leave("the tail has yet to come to the row")
 		return nil
 	}
-	q := source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
-	return o.publish(ctx, q, r, n, func(b *batch, page *page) error {
-		if len(page.Rows) == 0 {
-			r.outcome = ResendOutcome{Fate: RowGone}
+	q := source.Query{Ranges: []source.Range{{First: r.Row, Last: r.Row}}, Limit: 1, MaxBytes: o.opts.Limits.pageBytes()}
+	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
+		switch {
+		case len(page.Rows) == 0:
+			r.done("the row is gone")
+			return nil
+		case page.Rows[0].Filtered:
+			r.done("the row does not match FILTER any more")
 			return nil
 		}
-		row := page.Rows[0]
-		if row.Filtered {
-			r.outcome = ResendOutcome{Fate: RowGone, Why: "the row does not match FILTER any more"}
-			return nil
-		}
-		b.born(page, row)
-		e, same := o.add(b, event.Row{Row: row, Read: r.deadLetter.Time}, r)
-		if !same && e.FromClock && r.deadLetter.Time.IsZero() {
+		b.born(page, page.Rows[0])
+		e, err := o.rereader.builder.add(b, event.Row{Row: page.Rows[0], Read: r.Time}, sink.FromReconcile)
+		switch {
+		case err != nil:
+			// It is no reason to stop the shard.
+			r.leave(o.opts.Text(err))
+		case e.FromClock && r.Time.IsZero():
 			// Invariant 4: the clock of this read would give each resend other bytes under one id.
 			b.undo(0, 0)
-			r.outcome = ResendOutcome{Fate: Unreadable, Why: "the row has no time of its own, and the letter does not tell the event's"}
+			r.leave("the row has no time of its own, and the dead letter does not tell the event's")
+		default:
+			r.publish(b, &e)
 		}
 		return nil
 	})
 }
 
-// publish reads the row of a dead letter and hands on what fill makes of it.
-func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, fill func(*batch, *page) error) error {
-	return o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
-		b.again, r.outcome = r, ResendOutcome{}
-		if err := fill(b, page); err != nil || !r.dry {
+// publishAgain is publish for dead letters: a dry one publishes nothing.
+func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
+	err := o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
+		if err := fill(b, page); err != nil || !n.dry {
 			return err
 		}
 		return errDry
 	})
+	if errors.Is(err, errDry) || errors.Is(err, errCancelled) {
+		return nil
+	}
+	return err
 }
 
-// add adds the event of a row to b, and tells whether it is the one that was put aside: the same id
-// and the same bytes. A row that makes no event is no reason to stop the shard.
-func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
-	e, err := o.rereader.builder.add(b, row, sink.FromReconcile)
+// resendEntities nominates the entities whose last event is the one that was put aside. Invariant
+// 3: what is newer is out or on its way, nothing older may follow.
+func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
+	again := make(map[string]*resending)
+	last := make(map[string][16]byte)
+	var keys [][]byte
+	for _, r := range n.deadLetters {
+		known, err := o.lookup(ctx, r)
+		switch {
+		case err != nil:
+			return err
+		case known == nil:
+		case known.State == store.Unknown:
+			r.leave("nothing is known of the entity any more, reconcile publishes it if it is there")
+		case event.FormatID(known.Event) != r.Event || again[string(r.Entity)] != nil:
+			r.done("a newer event of the entity followed")
+		case n.dry:
+			if err := o.dryEntity(ctx, r, n); err != nil {
+				return err
+			}
+		default:
+			r.leave("it could not be proved what is true of the entity: ask the server that takes the writes, or ask again")
+			r.nominated = true
+			keys, again[string(r.Entity)], last[string(r.Entity)] = append(keys, r.Entity), r, known.Event
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	o.rereader.builder.again = again
+	err := o.rereader.commit(ctx, func(b *batch) error {
+		o.rereader.entities.begin(b)
+		return o.rereader.entities.retrier.readStore(ctx, func() error { return b.claims.Dispute(ctx, keys, last) })
+	})
+	if err == nil {
+		err = o.keys(ctx, keys, n)
+	}
+	if errors.Is(err, errCancelled) {
+		return nil
+	}
+	return err
+}
+
+// lookup returns what is known of the entity of a dead letter, nil where that names none.
+func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, error) {
+	entities := o.rereader.entities
+	if len(r.Entity) == 0 && r.Row > 0 {
+		var err error
+		if r.Entity, err = entities.byRow(ctx, r.Row); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Entity) == 0 {
+		return new(store.Entry), nil
+	}
+	if _, err := o.opts.Encoder.KeyValues(r.Entity, nil); err != nil || len(r.Entity) > store.MaxEntity {
+		r.leave("what the dead letter says of the entity does not fit KEY")
+		return nil, nil
+	}
+	known, err := entities.lookup(ctx, [][]byte{r.Entity})
 	if err != nil {
-		r.outcome = ResendOutcome{Fate: Unreadable, Why: o.rereader.opts.Text(err)}
-		return e, false
+		return nil, err
 	}
-	return e, r.sends(&e)
+	return &known[0], nil
 }
 
-// sends notes the event that is published for a dead letter.
-func (r *resending) sends(e *event.Event) (same bool) {
-	// Invariant 4: the id alone does not tell that the bytes are the same.
-	same = e.ID == r.deadLetter.Event && sink.Digest(e.Body) == r.deadLetter.Digest
-	r.outcome = ResendOutcome{Fate: SentCurrent, Event: e.ID, Type: e.Type}
-	if same {
-		r.outcome.Fate = SentSame
+// dryEntity tells what the table says of an entity.
+func (o *nominations) dryEntity(ctx context.Context, r *resending, n *nomination) error {
+	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, [][]byte{r.Entity})
+	if err != nil {
+		return err
 	}
-	return same
+	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
+	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
+		state := store.Absent
+		decisions, err := o.rereader.entities.decide(ctx, b, page.Rows)
+		for i := range decisions {
+			if one := &decisions[i]; string(one.Entity) == string(r.Entity) && !one.Deleted {
+				state = store.Live
+			}
+		}
+		r.outcome = ResendOutcome{State: ResendPublished, Type: typeOf(o.opts.Encoder, state)}
+		if state == store.Absent && o.opts.Shared {
+			r.outcome.Type, r.outcome.Why = "", "the table has no row of it: what the other tables of the stream say"
+		}
+		return err
+	})
 }
 
-// DeadLetterLimit bounds how many rows of one stream become dead letters within a minute. Once it
-// is exceeded, every further row is refused until the process ends. The shards of a stream share
-// it; it is safe for concurrent use.
-type DeadLetterLimit struct {
-	stream string
-	most   int
-
-	mu sync.Mutex
-	// rows are those that were counted within the last minute, in that order; there is their set.
-	rows  []countedRow
-	there map[rowOfShard]struct{}
-	// full says that the limit was exceeded.
-	full bool
+// typeOf returns the type of the next event of an entity with this state.
+func typeOf(e *event.Encoder, state store.EntryState) string {
+	if state == store.Live {
+		return e.Type(event.Modified)
+	}
+	return e.Type(event.Deleted)
 }
 
-type rowOfShard struct {
-	shard string
-	row   uint64
-}
-
-type countedRow struct {
-	rowOfShard
-	at time.Time
-}
-
-// limitSpan is the time in which rows are counted together.
-const limitSpan = time.Minute
-
-// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
-func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
-	return &DeadLetterLimit{stream: stream, most: most, there: make(map[rowOfShard]struct{})}
-}
-
-// count counts the row of m at a moment, and returns an error when it is one too many. A row that
-// was counted within the last minute is a retry and not counted again. A nil limit has no bound.
-func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) error {
-	if l == nil || l.most == 0 {
+// resent returns the dead letter that an event about d is published for, nil for none.
+func (m *builder) resent(d *view.Decision) *resending {
+	if !d.Known.Disputed {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forget(now.Add(-limitSpan))
-	row := rowOfShard{m.Shard, m.RowID}
-	if _, again := l.there[row]; again {
-		return nil
+	if r := m.again[string(d.Entity)]; r != nil && r.Event == event.FormatID(d.Known.Event) {
+		return r
 	}
-	if l.full = l.full || len(l.rows) >= l.most; l.full {
-		return &deadLetterLimitError{stream: l.stream, most: l.most, refused: sink.RejectedError{Message: *m, Reason: reason}}
-	}
-	// Invariant 7: at most as many rows as the limit says.
-	l.rows = append(l.rows, countedRow{row, now})
-	l.there[row] = struct{}{}
 	return nil
 }
 
-// forget drops the rows that were counted before a moment.
-func (l *DeadLetterLimit) forget(before time.Time) {
-	n := 0
-	for ; n < len(l.rows) && !l.rows[n].at.After(before); n++ {
-		delete(l.there, l.rows[n].rowOfShard)
+// addAgain adds the very event that was put aside, if the row makes it still, else what is true
+// behind it.
+func (m *builder) addAgain(b *batch, r *resending, row event.Row, known *store.Entry, origin sink.Origin) (event.Event, error) {
+	same := row
+	same.Predecessor = r.Previous
+	if !r.Time.IsZero() {
+		same.Read = r.Time
 	}
-	l.rows = l.rows[n:]
+	messages, size := len(b.messages), len(b.buf)
+	for _, same.Op = range []event.Op{event.Added, event.Modified} {
+		e, err := m.add(b, same, origin)
+		if err != nil || r.is(&e) {
+			return e, err
+		}
+		b.undo(messages, size)
+	}
+	if row.State == known.Digest && r.Type == m.opts.Encoder.Type(event.Added) {
+		row.Op = event.Added
+	}
+	return m.add(b, row, origin)
 }
 
-// deadLetterLimitError says that a stream has more dead letters than it may.
-type deadLetterLimitError struct {
-	stream  string
-	most    int
-	refused sink.RejectedError
-}
-
-func (e *deadLetterLimitError) Error() string { return e.Named(option.Short) }
-
-// Named returns the text with the setting as naming has it.
-func (e *deadLetterLimitError) Named(naming option.Naming) string {
-	m := &e.refused.Message
-	return fmt.Sprintf("more than %d rows of stream %s within a minute would be dead letters, which %s forbids: %s refuses row %d of %s, too (event %s, %d bytes): %s: "+
-		"see with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge, which goes on with this row; a higher limit, or 0, puts more aside",
-		e.most, e.stream, naming(option.DeadLetterLimit), m.Destination, m.RowID, m.Shard, m.ID, len(m.Value), e.refused.Reason)
+// addAbsentAgain is addAgain for an entity that has no row.
+func (m *builder) addAbsentAgain(b *batch, r *resending, absent event.Absent) (event.Event, error) {
+	same := absent
+	same.Read, same.Predecessor = r.Time, r.Previous
+	messages, size := len(b.messages), len(b.buf)
+	e, err := m.addAbsent(b, same)
+	if err != nil || r.is(&e) {
+		return e, err
+	}
+	b.undo(messages, size)
+	return m.addAbsent(b, absent)
 }

@@ -36,11 +36,11 @@ func newRefusedEntity(t *testing.T, refused string, change func(b *bench)) *refu
 	return &refusedEntity{b, t, s}
 }
 
-// resends sends all dead letters again, and fails the test unless they have these fates and the bus
+// resends sends all dead letters again, and fails the test unless this became of them and the bus
 // says want behind the two first events. It returns the dead letter and what was sent.
-func (r *refusedEntity) resends(fates string, want ...string) (dead shard.DeadLetter, sent []said) {
+func (r *refusedEntity) resends(states string, want ...string) (dead shard.DeadLetter, sent []said) {
 	r.t.Helper()
-	expectFates(r.t, resend(r.t, r.s, r.deadLetters(r.t), false), fates)
+	expectStates(r.t, resend(r.t, r.s, r.deadLetters(r.t), false), states)
 	return r.deadLetters(r.t)[0], r.expectSaid(r.t, append([]string{"Added a=ok", "Added b=ok"}, want...)...)[2:]
 }
 
@@ -50,7 +50,7 @@ func TestResendOfAnEntity(t *testing.T) {
 
 	t.Run("the same event is sent again, and again", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", large)
-		expectFates(t, resend(t, r.s, r.deadLetters(t), true), "same")
+		expectStates(t, resend(t, r.s, r.deadLetters(t), true), "published")
 		dead, sent := r.resends("same", "Modified a=large")
 		if sent[0].id != dead.Event || sent[0].predecessor != r.said(t)[0].id || sent[0].origin != sink.FromReconcile {
 			t.Errorf("sent %+v", sent[0])
@@ -64,22 +64,22 @@ func TestResendOfAnEntity(t *testing.T) {
 		if all[4].predecessor != all[2].id {
 			t.Errorf("%+v does not follow it", all[4])
 		}
-		expectFates(t, resend(t, r.s, r.deadLetters(t), false), "superseded")
+		expectStates(t, resend(t, r.s, r.deadLetters(t), false), "done")
 	})
 	t.Run("where the bytes cannot be the same an event follows on the one that was refused, once", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", func(b *bench) { b.table.Insert("c", "large", "0", now()) })
 		r.table.Replace("c", "large", "0", now())
-		dead, sent := r.resends("current", "Added c=large")
+		dead, sent := r.resends("published", "Added c=large")
 		if sent[0].id == dead.Event || sent[0].predecessor != dead.Event {
 			t.Errorf("%+v, the dead letter is %+v", sent[0], dead)
 		}
-		r.resends("superseded", "Added c=large")
+		r.resends("done", "Added c=large")
 	})
 	t.Run("but not on a server that proves no absence", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", large)
 		r.table.Delete(1)
 		r.table.Move("another", true)
-		r.resends("unproven")
+		r.resends("left")
 	})
 	t.Run("nor where other tables may have it: the stream proves it, and tells what is true", func(t *testing.T) {
 		b := newViewBench(t, true)
@@ -90,7 +90,7 @@ func TestResendOfAnEntity(t *testing.T) {
 		eventually(t, "the dead letter", func() bool { return b.count(deadTopic) == 1 })
 		b.bus.Reject(nil)
 		b.table.Delete(1)
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "moved")
+		expectStates(t, resend(t, s, b.deadLetters(t), false), "published")
 		if all := b.expectSaid(t, "Deleted a"); all[0].predecessor != b.deadLetters(t)[0].Event {
 			t.Errorf("%+v", all[0])
 		}
@@ -104,10 +104,10 @@ func TestResendOfAnEntity(t *testing.T) {
 	t.Run("and told as gone where its row is", func(t *testing.T) {
 		r := newRefusedEntity(t, "TOMBSTONE", deleted)
 		r.table.Delete(1)
-		if _, sent := r.resends("current", "Deleted a"); sent[0].reason != "ABSENT_IN_SNAPSHOT" {
+		if _, sent := r.resends("published", "Deleted a"); sent[0].reason != "ABSENT_IN_SNAPSHOT" {
 			t.Errorf("sent %+v", sent[0])
 		}
-		r.resends("superseded", "Deleted a")
+		r.resends("done", "Deleted a")
 	})
 	t.Run("a delete of what is gone is the same event, too", func(t *testing.T) {
 		b := newViewBench(t, false)
@@ -119,13 +119,13 @@ func TestResendOfAnEntity(t *testing.T) {
 		b.table.Delete(1)
 		nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
 		b.bus.Reject(nil)
-		expectFates(t, resend(t, s, b.deadLetters(t), false), "same")
+		expectStates(t, resend(t, s, b.deadLetters(t), false), "same")
 		l := b.deadLetters(t)[0]
 		if all := b.expectSaid(t, "Added a=ok", "Deleted a"); all[1].id != l.Event {
 			t.Errorf("sent %+v", all[1])
 		}
 		l.Previous = ""
-		expectFates(t, resend(t, s, []shard.DeadLetter{l}, false), "current")
+		expectStates(t, resend(t, s, []shard.DeadLetter{l}, false), "published")
 	})
 	t.Run("refused again it is a dead letter of its own, and the view goes on from there", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", large)
@@ -135,9 +135,9 @@ func TestResendOfAnEntity(t *testing.T) {
 			t.Errorf("%d dead letters", len(dead))
 		}
 		r.table.Update(1, "a", "large", "0", "2020-01-01 00:00:00.000000")
-		expectFates(t, resend(t, r.s, r.deadLetters(t)[:1], false), "refused")
+		expectStates(t, resend(t, r.s, r.deadLetters(t)[:1], false), "refused")
 		r.bus.Reject(nil)
-		r.resends("superseded superseded same", "Modified a=large")
+		r.resends("done done same", "Modified a=large")
 	})
 	t.Run("a dead letter without its entity is found by its row, one about nothing that is known is not", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", large)
@@ -148,8 +148,8 @@ func TestResendOfAnEntity(t *testing.T) {
 		l.Entity = nil
 		never, bad, old := l, l, r.deadLetters(t)[0]
 		never.Entity, bad.Entity, old.Event = entity("never was"), []byte{9}, ""
-		fates := resend(t, r.s, []shard.DeadLetter{l, never, bad, old, {Row: 99, Event: l.Event}}, false)
-		expectFates(t, fates, "same unknown unreadable superseded unknown")
+		states := resend(t, r.s, []shard.DeadLetter{l, never, bad, old, {Row: 99, Event: l.Event}}, false)
+		expectStates(t, states, "same left left done left")
 	})
 	t.Run("a shard that has stopped sends nothing", func(t *testing.T) {
 		b := newViewBench(t, false)

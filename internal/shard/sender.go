@@ -251,9 +251,9 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	if s.opts.DeadLetter == "" {
 		return sink.Refused{}, &sink.RejectedError{Message: m, Reason: reason}
 	}
-	if b.again != nil {
+	if i := slices.IndexFunc(b.again, func(r *resending) bool { return r.outcome.Event == m.ID }); i >= 0 {
 		// It is a dead letter already, and counts no more.
-		b.again.refused(reason)
+		b.again[i].outcome.State, b.again[i].outcome.Why = ResendRefused, reason
 	} else if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
 		return sink.Refused{}, err
 	}

@@ -298,11 +298,8 @@ func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows,
 	again := &rereader{
 		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps, handOver: handOver,
 	}
-	return &nominations{opts: &s.opts, status: &s.status, rereader: again, resender: &resender{rereader: again, server: s.server, bind: s.ping}}
+	return &nominations{opts: &s.opts, status: &s.status, rereader: again}
 }
-
-// ping binds the encoder to the columns of the table and shows that the source answers.
-func (s *Shard) ping(ctx context.Context) error { return s.server.ping(ctx, s.pace.quiet()) }
 
 // outlive returns a context that ends the given time after ctx has, or with it where the shard is
 // halted.

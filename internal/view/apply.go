@@ -134,6 +134,7 @@ func (one *item) move(e store.Entry) (store.Entry, bool) {
 		return e, false
 	}
 	e.Shard, e.Row, e.Digest, e.State, e.Since = one.entry.Shard, one.entry.Row, one.entry.Digest, one.entry.State, one.entry.Since
+	e.Disputed = e.Disputed || one.entry.Disputed
 	return e, true
 }
 

@@ -113,44 +113,42 @@ func (c *Claims) Empty() bool { return c.items.n == 0 }
 // Len returns how many claims there are, about 200 bytes each.
 func (c *Claims) Len() int { return c.items.n }
 
-// Publish says that the batch has a message about d, with this event id. d must be news, or be
-// claimed by Claim.
+// Publish says that the batch has a message about d, which must be news, with this event id.
 func (d *Decision) Publish(event [16]byte) {
 	d.item.entry.Event, d.item.published = event, true
 }
 
-// Claim claims the entity of a decision that is neither news nor nominated, so that its last
-// event can be published once more. It reports whether d may be published: not if the entity is
-// claimed elsewhere or has changed since.
-func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
+// Dispute claims those of entities whose last event is the one that last says, so that the next
+// decision about them publishes. An entity that is claimed elsewhere is left out. With an error
+// nothing is claimed.
+func (c *Claims) Dispute(ctx context.Context, entities [][]byte, last map[string][16]byte) error {
 	v := c.view
+	c.lookup.begin(len(entities))
+	for _, entity := range entities {
+		c.lookup.add(v, c.shard, 0, entity)
+	}
+	if err := c.lookup.run(ctx, v); err != nil {
+		return err
+	}
 	v.mu.Lock()
 	defer v.unlock()
-	if d.item != nil {
-		d.item.quiet = false
-		return true, nil
+	if err := c.lookup.repeat(ctx, v); err != nil {
+		return err
 	}
-	if d.Nominate || d.Known.State == store.Unknown {
-		return false, nil
+	for i, entity := range entities {
+		d := Decision{Row: Row{Entity: entity}}
+		r, free := v.entry(c, &d, i)
+		if !free || d.Known.State == store.Unknown || d.Known.Event != last[string(entity)] {
+			continue
+		}
+		if r == nil {
+			r = v.newRecord(c.lookup.key(i), d.Known)
+		}
+		entry := d.Known
+		entry.Disputed = true
+		v.claim(c, r, &d, entry)
 	}
-	c.lookup.begin(1)
-	c.lookup.add(v, c.shard, d.ID, d.Entity)
-	if err := c.lookup.run(ctx, v); err != nil {
-		return false, err
-	}
-	now := Decision{Row: d.Row}
-	r, free := v.entry(c, &now, 0)
-	if !free || now.Known != d.Known {
-		return false, nil
-	}
-	if r == nil {
-		r = v.newRecord(c.lookup.key(0), d.Known)
-	}
-	entry := d.Known
-	entry.Shard, entry.Disputed = c.shard, false
-	v.claim(c, r, d, entry)
-	d.item.quiet = false
-	return true, nil
+	return nil
 }
 
 // Release ends the claims of a batch that was dropped, or whose outcome is unknown.

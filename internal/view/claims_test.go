@@ -74,18 +74,32 @@ func TestClaims(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 	})
-	t.Run("the last event is published once more", func(t *testing.T) {
+	t.Run("an entity whose last event is disputed is news once, if that is still the last one", func(t *testing.T) {
 		k := newDesk(t)
 		k.next = 10
 		k.put(in("a", 7, store.Live, stateA))
+		dispute := func(last [16]byte) {
+			c := k.begin("a")
+			if err := c.Dispute(t.Context(), [][]byte{[]byte("x")}, map[string][16]byte{"x": last}); err != nil {
+				t.Fatal(err)
+			}
+			k.acknowledge(c)
+		}
+		dispute(eventB)
+		if c := k.begin("a"); k.decide(c, 7, stateA).News {
+			t.Fatal("another event is disputed")
+		} else {
+			k.Release(c)
+		}
+		dispute(eventA)
 		c := k.begin("a")
 		d := k.decide(c, 7, stateA)
-		if ok, err := c.Claim(t.Context(), d); !ok || err != nil || d.News {
-			t.Fatal(ok, err)
+		if !d.News || d.Op != event.Modified || d.Known.Event != eventA {
+			t.Fatalf("%+v", d)
 		}
 		d.Publish(d.Known.Event)
 		k.acknowledge(c)
-		if e := k.stored(); e.Event != eventA || e.At.Offset != 10 || e.Seq != 11 {
+		if e := k.stored(); e.Event != eventA || e.At.Offset != 10 || e.Seq != 11 || e.Disputed {
 			t.Fatalf("%+v", e)
 		}
 	})

@@ -132,7 +132,7 @@ async function resend(s, dry) {
   const r = await ask(path(s.name, `resend-all?dryRun=${dry}`), 'POST', 90);
   const list = r.letters.map((l) => `${l.shard}, row ${l.row}: ${l.fate}${l.why ? ` (${l.why})` : ''}; it was refused because ${l.reason}`);
   const fates = Object.entries(r.fates)
-    .map(([fate, n]) => `${count(n)} ${fate}`)
+    .map(([fate, n]) => `${count(n)} ${dry && fate === 'published' ? 'to publish' : fate}`)
     .join(', ');
   const what = r.found ? `${many(r.found, 'dead letter')}: ${fates}.` : 'There are no dead letters.';
   const more = r.more ? ` There are more than these: type bridge deadletter resend --stream ${s.name}.` : '';

@@ -210,9 +210,9 @@ const scenes = {
     "shows what a resend would send, before it does": async (page) => {
       await button(page, "Resend dead letters …").click();
       await button(page, "Show what would be sent").click();
-      await sees(dialogOf(page), "2 dead letters: 2 same. Nothing was published.", "stock, row 4711: same; it was refused because the record has 1200000 bytes");
+      await sees(dialogOf(page), "2 dead letters: 2 to publish. Nothing was published.", "stock, row 4711: published; it was refused because the record has 1200000 bytes");
       await dialogOf(page).getByRole("button", { name: "Resend", exact: true }).click();
-      await sees(dialogOf(page), "2 dead letters: 2 same.");
+      await sees(dialogOf(page), "2 dead letters: 2 published.");
       is((await asked("guard")).slice(2).join() === "stock/resend-all/true,stock/resend-all/false", String(await asked("guard")));
       await button(page, "Close").click();
     },

@@ -45,10 +45,10 @@ func scenes() map[string]*scene {
 		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
 	}
 	all["guard"].Resent = httpapi.ResentAll{
-		Found: 2, Fates: map[shard.Fate]int{shard.SentSame: 2},
+		Found: 2, States: map[shard.ResendState]int{shard.ResendPublished: 2},
 		DeadLetters: []httpapi.ResentDeadLetter{
-			{Shard: "stock", Row: 4711, Key: "eu+17", Reason: "the record has 1200000 bytes", ResendOutcome: shard.ResendOutcome{Fate: shard.SentSame}},
-			{Shard: "stock", Row: 4712, Key: "eu+18", Reason: "the record has 1300000 bytes", ResendOutcome: shard.ResendOutcome{Fate: shard.SentSame}},
+			{Shard: "stock", Row: 4711, Key: "eu+17", Reason: "the record has 1200000 bytes", ResendOutcome: shard.ResendOutcome{State: shard.ResendPublished}},
+			{Shard: "stock", Row: 4712, Key: "eu+18", Reason: "the record has 1300000 bytes", ResendOutcome: shard.ResendOutcome{State: shard.ResendPublished}},
 		},
 	}
 	return all
