@@ -12,7 +12,7 @@
 // Each type owns its state:
 //
 //   - retrier waits for source, store and bus, and shows meanwhile that a loop lives.
-//   - reader runs every query and returns a page; it reads one page ahead.
+//   - reader runs every query and returns a page.
 //   - tail finds the rows that may go out, gaps keeps progress and ledger, server the traits of the
 //     server.
 //   - changes is the second cursor; idWatch and publishedRows notice ids that are used again.

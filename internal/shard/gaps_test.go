@@ -116,7 +116,7 @@ func TestALargeTransactionLands(t *testing.T) {
 	// rows alone.
 	polls := int64(took/b.opts.PollInterval) + 3
 	if pages := int64(late/2048 + 1); counted.rows.Load() > pages+polls+2 {
-		t.Errorf("%d reads of late rows for %d pages: what was read ahead was read again", counted.rows.Load(), pages)
+		t.Errorf("%d reads of late rows for %d pages: some were read again", counted.rows.Load(), pages)
 	}
 	if counted.ids.Load() > polls {
 		t.Errorf("%d reads of evidence in %s", counted.ids.Load(), took)

@@ -71,23 +71,15 @@ func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) 
 
 // reserve blocks until a share is free.
 func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
-	if held, ok := l.tryReserve(); ok {
-		return held, nil
+	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
+		if from.TryAcquire(l.share) {
+			return l.took(from), nil
+		}
 	}
 	if err := l.own.Acquire(ctx, l.share); err != nil {
 		return hold{}, err
 	}
 	return l.took(l.own), nil
-}
-
-// tryReserve reserves a share if one is free and nobody waits for it.
-func (l *StreamLimits) tryReserve() (hold, bool) {
-	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
-		if from.TryAcquire(l.share) {
-			return l.took(from), true
-		}
-	}
-	return hold{}, false
 }
 
 // took returns the share that was acquired from one of the semaphores.

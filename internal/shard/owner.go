@@ -55,10 +55,6 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	}
 	poll := time.NewTimer(time.Until(o.due))
 	defer poll.Stop()
-	// Invariant 7: nothing is read, and no memory is held, beyond the end.
-	ctx, cancel := context.WithCancel(ctx)
-	defer o.reader.dropAhead()
-	defer cancel()
 	// polled says that the last poll left nothing to read at once. However long it took, the shard
 	// may be idle: the next one need not be due later.
 	polled := false
@@ -161,6 +157,10 @@ func ended(ctx context.Context, err error) error {
 // for longer does not keep the table from being polled.
 const slowBatch = time.Minute
 
+// pageAge is how long a page may wait for the batch before. Where the bus is away for an hour its
+// rows have changed, what it says of the table is history, and its share is wanted elsewhere.
+const pageAge = 3 * time.Second
+
 // errAged says that a page has waited for the batch before for so long that it is read again.
 var errAged = errors.New("the page is too old")
 
@@ -208,16 +208,6 @@ func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 // do.
 func (o *owner) readTail(ctx context.Context) (p *page, held hold, err error) {
 	q := o.tail.query()
-	if p, held, err = o.reader.pageAhead(q); p == nil && err == nil {
-		p, held, err = o.readPage(ctx, q)
-	}
-	if p != nil {
-		o.tail.date(p)
-	}
-	return p, held, err
-}
-
-func (o *owner) readPage(ctx context.Context, q source.Query) (p *page, held hold, err error) {
 	drained, err := o.drained(ctx)
 	if err != nil {
 		return nil, hold{}, err
@@ -229,11 +219,13 @@ func (o *owner) readPage(ctx context.Context, q source.Query) (p *page, held hol
 		drained.free()
 		return nil, hold{}, err
 	}
-	if drained != nil {
-		return drained, held, nil
+	if p = drained; p == nil {
+		if p, err = o.reader.page(ctx, q); err != nil {
+			return nil, held, err
+		}
 	}
-	p, err = o.reader.page(ctx, q)
-	return p, held, err
+	o.tail.date(p)
+	return p, held, nil
 }
 
 // drained returns a page without rows where the highest id shows nothing behind position, else nil.
@@ -295,10 +287,6 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	looks := o.tail.looks()
 	if !o.tail.holds() {
 		rows = o.tail.stable(p, at)
-		if !looks && o.changes == nil {
-			// The second cursor would read in between.
-			o.tail.prefetchNext(ctx, p, rows)
-		}
 		if b, bad, err = o.prepare(ctx, p, rows); err != nil {
 			return b, at, false, nil, err
 		}

@@ -28,8 +28,6 @@ type reader struct {
 	now, at time.Time
 	// failed says that a page could not be read since hasFailed was called last.
 	failed bool
-	// ahead is the page that is being read ahead, or waits; nil where there is none.
-	ahead *prefetch
 	// oversize is what the next page may use that did not fit into a share.
 	oversize hold
 }
@@ -155,7 +153,6 @@ func queryOf(named bool) query {
 // attempt began and ended.
 func (r *reader) query(ctx context.Context, at *span, run func() error) error {
 	return r.retrier.readSource(ctx, func() error {
-		r.dropAhead()
 		if err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
 			return err
 		}
@@ -178,7 +175,6 @@ func (r *reader) head(ctx context.Context) (*page, error) {
 	if !able {
 		return nil, nil
 	}
-	r.dropAhead()
 	p, seen := r.newPage(), false
 	p.asked = time.Now()
 	err := r.retrier.wait(owning, readLimit, func() (err error) {
@@ -223,7 +219,6 @@ func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source
 
 // nextID returns the lowest id that the server may give to the next row, 0 when it is unknown.
 func (r *reader) nextID(ctx context.Context) (next uint64, err error) {
-	r.dropAhead()
 	err = r.retrier.readSource(ctx, func() error {
 		next, err = r.opts.Source.NextID(ctx)
 		return err
@@ -233,7 +228,6 @@ func (r *reader) nextID(ctx context.Context) (next uint64, err error) {
 
 // traits asks the server how it hands out ids.
 func (r *reader) traits(ctx context.Context) (traits source.Traits, err error) {
-	r.dropAhead()
 	err = r.retrier.readSource(ctx, func() error {
 		traits, err = r.opts.IDs.Traits(ctx)
 		return err
@@ -263,6 +257,35 @@ func (r *reader) databaseNow() time.Time {
 func (r *reader) pageAfter(position uint64) source.Query {
 	return source.Query{After: position, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
 }
+
+// reserve waits for a share of the bytes in flight.
+func (r *reader) reserve(ctx context.Context) (held hold, err error) {
+	if r.oversize.big {
+		// The page that did not fit is read again.
+		held, r.oversize = r.oversize, hold{}
+		return held, nil
+	}
+	err = r.retrier.wait(owning, forEver, func() error {
+		held, err = r.opts.Limits.reserve(ctx)
+		return err
+	})
+	return held, err
+}
+
+// reserveBig waits until a batch of any size may be held, and keeps that for the next read.
+func (r *reader) reserveBig(ctx context.Context, held *hold) error {
+	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reserveBig(ctx, held) })
+	if err == nil {
+		r.oversize, *held = *held, hold{}
+	}
+	return err
+}
+
+// hasOversize reports whether memory is held for a page that did not fit into a share.
+func (r *reader) hasOversize() bool { return r.oversize.big }
+
+// release gives back the memory that is held for a page.
+func (r *reader) release() { r.opts.Limits.release(&r.oversize) }
 
 // page is rows of the table, when they were read, and how old they are. It comes from
 // reader.newPage and goes back with free.

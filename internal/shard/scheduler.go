@@ -239,7 +239,7 @@ func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
 // for a while and has no hot gap, all that was found is handed over and committed, and nobody waits
 // for its owner.
 func (o *owner) mayIdle(ctx context.Context) bool {
-	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && o.reader.ahead == nil && !o.reader.hasOversize() &&
+	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.hasOversize() &&
 		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
 }
 

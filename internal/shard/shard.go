@@ -275,10 +275,7 @@ func (s *Shard) newPublisher() *publisher {
 
 // newOwner returns an owner that goes on from the progress that is open.
 func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owner {
-	s.gaps.pipe = &pipe{every: s.opts.HeartbeatEvery, alive: func() {
-		s.status.heartbeat(owning)
-		s.reader.dropStale()
-	}}
+	s.gaps.pipe = &pipe{every: s.opts.HeartbeatEvery, alive: func() { s.status.heartbeat(owning) }}
 	o := &owner{
 		pipe: s.gaps.pipe,
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,

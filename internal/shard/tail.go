@@ -267,19 +267,6 @@ func (t *tail) moreLate(published bool, late *page) (more bool) {
 	return more
 }
 
-// prefetchNext has the page behind rows read, where this one was full, while this poll makes a
-// batch of them: where nothing else is read before.
-func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row) {
-	n := len(rows)
-	if n == 0 || n < len(p.Rows) || !p.More {
-		return
-	}
-	// One large row seldom comes alone.
-	if q := t.reader.pageAfter(rows[n-1].ID); !p.outgrows(q) {
-		t.reader.prefetch(ctx, q)
-	}
-}
-
 // landing is the state of late rows that are more than one read brings, as when a large transaction
 // commits: they are read one page after the other, without a pause, and each poll reads a page of
 // the tail, too.

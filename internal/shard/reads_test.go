@@ -2,9 +2,7 @@ package shard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
-	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -71,58 +68,6 @@ func (b *bench) quiesce(every int) {
 	}
 }
 
-// TestOrderIsThatOfTheReads: a state that was read ahead does not follow a newer one that was
-// nominated.
-func TestOrderIsThatOfTheReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newViewBench(t, false)
-		const pages = 15
-		for i := range pages * 100 {
-			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
-		}
-		b.quiesce(50)
-		var s *shard.Shard
-		changed := make(map[uint64]bool)
-		forget := func() {}
-		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
-			err := read()
-			// The state that was read is an old one from here on.
-			if row := q.After + 50; ofTail(q) && q.After > 0 && q.After < pages*100 && !changed[row] {
-				changed[row] = true
-				name := fmt.Sprint("e", row)
-				b.table.Update(row, name, "2", "0")
-				// One that came too late for its page is in the way of this.
-				forget()
-				ctx, cancel := context.WithCancel(t.Context())
-				forget = cancel
-				go func() {
-					_, _ = s.Nominate(ctx, reconcile.Nomination{Entities: [][]byte{entity(name)}})
-				}()
-			}
-			return err
-		}
-		p := b.process(t)
-		s = p.shard
-		stop := b.runProcess(t, p)
-		b.saved(t, pages*100)
-		forget()
-		stop()
-		newest, between := make(map[uint64]bool), 0
-		for _, one := range b.said(t) {
-			second := strings.HasSuffix(one.text, "=2")
-			if newest[one.row] && !second {
-				t.Fatalf("row %d: %s comes behind a newer state", one.row, one.text)
-			}
-			if newest[one.row] = second; second && strings.HasPrefix(one.text, "Added") && one.origin == sink.FromReconcile {
-				between++
-			}
-		}
-		if between == 0 {
-			t.Error("nothing was judged between a page and its batch")
-		}
-	})
-}
-
 func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -140,88 +85,6 @@ func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
 				t.Fatalf("row %d has the new column: %v", m.RowID, got)
 			}
 		}
-	})
-}
-
-func TestAPageThatCannotBeReadAhead(t *testing.T) {
-	t.Run("is read in its turn, and nobody hears of it", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t)
-			b.insert(300)
-			log := new(lines)
-			b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-			b.quiesce(50)
-			tries := 0
-			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
-				if ofTail(q) && q.After == 100 {
-					if tries++; tries == 1 {
-						return errors.New("connection refused")
-					}
-				}
-				return read()
-			}
-			s, stop := b.run(t)
-			b.saved(t, 300)
-			if status := s.Status(); status.State != shard.Running {
-				t.Errorf("the shard is %s: %s", status.State, status.LastError)
-			}
-			stop()
-			expectRun(t, b.ids(topic), 1, 300)
-			if n := log.count("refused"); tries != 2 || n != 0 {
-				t.Errorf("%d tries, %d lines", tries, n)
-			}
-		})
-	})
-
-	t.Run("counts as a loop that stands still once that takes longer than a read may", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t)
-			b.insert(300)
-			free := make(chan struct{})
-			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
-				if ofTail(q) && q.After == 100 {
-					<-free
-				}
-				return read()
-			}
-			s, stop := b.run(t)
-			eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
-			still := func() time.Duration { return time.Since(s.Status().LastHeartbeat) }
-			<-time.After(110 * time.Second)
-			if got := still(); got > 10*time.Second {
-				t.Errorf("a slow read: the %s stands still for %s", s.Status().Loop, got)
-			}
-			<-time.After(2 * time.Minute)
-			if got := still(); got < time.Minute || s.Status().Loop != "owner" {
-				t.Errorf("a read that hangs: the %s stands still for %s", s.Status().Loop, got)
-			}
-			close(free)
-			b.saved(t, 300)
-			stop()
-			expectRun(t, b.ids(topic), 1, 300)
-		})
-	})
-
-	t.Run("holds up no shutdown", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(300)
-		var begun atomic.Bool
-		// It hangs as a read of a server that does not answer.
-		b.watch(t).around = func(ctx context.Context, q source.Query, read func() error) error {
-			if ofTail(q) && q.After == 100 {
-				begun.Store(true)
-				<-ctx.Done()
-				return context.Cause(ctx)
-			}
-			return read()
-		}
-		_, stop := b.run(t)
-		// The read may have begun before the first page is a batch: a stop in between publishes
-		// neither.
-		eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
-		eventually(t, "it is being read", begun.Load)
-		stop()
-		expectRun(t, b.ids(topic), 1, 100)
 	})
 }
 
