@@ -94,7 +94,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	}
 	position := s.gaps.position()
 	s.status.saved(position)
-	s.arrival.begin(s.opts.Logger, position, found)
+	s.startLog.begin(s.opts.Logger, position, found)
 	rows := newPublished(s.server, entities, list)
 	if reason := list.Stopped(); reason != "" {
 		return nil, &reusedError{reason: reason, remedy: rows.remedyNow(ctx), saved: true}

@@ -11,14 +11,14 @@ import (
 	"example.org/bridge/source"
 )
 
-// TestHeightsAreBounded: they make ids older by a thirtieth at most.
-func TestHeightsAreBounded(t *testing.T) {
+// TestFirstSeenIsBounded: they make ids older by a thirtieth at most.
+func TestFirstSeenIsBounded(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var h heights
+	var h firstSeen
 	for i := range 10_000 {
 		h.see(uint64(i+1), begin.Add(time.Duration(i)*time.Second))
-		if len(h.list) > maxHeights || len(h.list) < min(i, maxHeights/2) || !h.since(1).Equal(begin) {
-			t.Fatalf("%d heights, the lowest id was seen at %s", len(h.list), h.since(1))
+		if len(h.list) > maxSeenIDs || len(h.list) < min(i, maxSeenIDs/2) || !h.since(1).Equal(begin) {
+			t.Fatalf("%d ids, the lowest id was seen at %s", len(h.list), h.since(1))
 		}
 	}
 	for i := range 10_000 {

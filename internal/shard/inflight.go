@@ -254,19 +254,19 @@ func (f *far) stillInFlight(ctx context.Context, list []source.Cursor) ([]source
 	if !f.changes.server.fitsTraits(f.uncommitted.Server) || f.committed.Server != f.uncommitted.Server {
 		return list, nil
 	}
-	var flying []source.Cursor
+	var still []source.Cursor
 	for _, at := range list {
 		was, there := cursorOf(f.committed.List, at.ID)
 		is, shown := cursorOf(f.uncommitted.List, at.ID)
 		switch {
 		case there == shown && was.Modified == is.Modified:
 		case shown:
-			flying = append(flying, is)
+			still = append(still, is)
 		default:
-			flying = append(flying, at)
+			still = append(still, at)
 		}
 	}
-	return flying, nil
+	return still, nil
 }
 
 // lookup reads the MODIFIED of rows by id. It orders list by id.

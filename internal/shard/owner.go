@@ -212,7 +212,7 @@ func (o *owner) readTail(ctx context.Context) (p *page, held hold, err error) {
 	if err != nil {
 		return nil, hold{}, err
 	}
-	if drained != nil && !o.owes() {
+	if drained != nil && !o.hasPendingWork() {
 		return nil, hold{}, o.endEmpty(ctx, drained)
 	}
 	if held, err = o.reader.reserve(ctx); err != nil {

@@ -26,7 +26,7 @@ type publisher struct {
 	sender   *sender
 	recorder *recorder
 	stamper  *stamper
-	arrival  *arrival
+	startLog *startLog
 	epoch    *catchup.Epoch
 }
 
@@ -39,7 +39,7 @@ func (p *publisher) run(ctx context.Context, pipe *pipe) error {
 			b.discard(p.opts)
 			return err
 		}
-		p.arrival.acknowledge(p.opts.Logger, len(b.messages), b.last)
+		p.startLog.acknowledge(p.opts.Logger, len(b.messages), b.last)
 		p.opts.Limits.release(&b.held)
 		b.recycle()
 		p.status.dequeue()

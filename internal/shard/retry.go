@@ -276,7 +276,7 @@ func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bo
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped
 // because ids are used again then reads all of it, and what its view knows already it does not
 // publish again. It reports whether the shard had stopped for that.
-func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.consent.give() }
+func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.status.accept() }
 
 // halt keeps why a shard must not publish any more. It is safe for concurrent use.
 type halt struct {

@@ -29,8 +29,8 @@ type Scheduler struct {
 	idle idleQueue
 	// ended says that no shard becomes idle any more.
 	ended bool
-	// stirred has an element where the queue has a new head.
-	stirred chan struct{}
+	// changed has an element where the queue has a new head.
+	changed chan struct{}
 	// active are the shards that run.
 	active errgroup.Group
 }
@@ -42,7 +42,7 @@ const pollsAtOnce = 100
 // NewScheduler returns a scheduler that polls idle shards at most that many times a second, 0 for
 // any number of times.
 func NewScheduler(pollsPerSecond int) *Scheduler {
-	s := &Scheduler{stirred: make(chan struct{}, 1)}
+	s := &Scheduler{changed: make(chan struct{}, 1)}
 	if pollsPerSecond > 0 {
 		s.pause = time.Second / time.Duration(pollsPerSecond)
 	}
@@ -76,7 +76,7 @@ func (p *Scheduler) Run(ctx context.Context, shards ...*Shard) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(p.end(ctx), p.active.Wait())
-		case <-p.stirred:
+		case <-p.changed:
 		case <-timer.C:
 		}
 		due, polls, next := p.popDue(time.Now(), free)
@@ -138,7 +138,7 @@ func (p *Scheduler) keep(s *Shard) bool {
 	// It may be polled as seldom as the bound says.
 	s.status.polledEvery(max(2*s.opts.PollInterval, time.Duration(p.shards)*p.pause))
 	if p.idle[0] == s {
-		p.stir()
+		p.wakeLoop()
 	}
 	return true
 }
@@ -153,13 +153,13 @@ func (p *Scheduler) wake(s *Shard) {
 	}
 	s.scheduled.due = time.Time{}
 	heap.Fix(&p.idle, s.scheduled.index)
-	p.stir()
+	p.wakeLoop()
 }
 
-// stir has Run look at the queue.
-func (p *Scheduler) stir() {
+// wakeLoop has Run look at the queue.
+func (p *Scheduler) wakeLoop() {
 	select {
-	case p.stirred <- struct{}{}:
+	case p.changed <- struct{}{}:
 	default:
 	}
 }
@@ -274,13 +274,13 @@ func (o *owner) head(ctx context.Context) (*page, error) {
 	return o.reader.head(ctx)
 }
 
-// owes reports whether a poll may have something to do though the table has nothing new: open gaps,
+// hasPendingWork reports whether a poll may have something to do though the table has nothing new: open gaps,
 // or the memory for a page that was too large, which is gone now.
-func (o *owner) owes() bool {
+func (o *owner) hasPendingWork() bool {
 	return o.gaps.isOpen() || o.reader.hasOversize()
 }
 
-// endEmpty ends a poll that has found nothing, in p, behind position, and owes nothing: it takes
+// endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do: it takes
 // note of the time, and no more.
 func (o *owner) endEmpty(ctx context.Context, p *page) error {
 	defer p.free()

@@ -26,7 +26,6 @@ type Shard struct {
 	// stamper belongs to the publisher.
 	stamper   *stamper
 	nominator *nominator
-	consent   *consent
 	halt      halt
 	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
 	// that the bus may have messages that the store does not know of (rule 9).
@@ -38,10 +37,10 @@ type Shard struct {
 	gaps    *gaps
 	tail    *tail
 	builder *builder
-	// arrival tells the log of the start.
-	arrival arrival
-	tailLog *tailLog
-	pace    pace
+	// startLog tells the log of the start.
+	startLog startLog
+	tailLog  *tailLog
+	pace     pace
 	// live is the attempt that runs or is idle, nil between two.
 	live *live
 
@@ -71,7 +70,7 @@ func New(opts Options) *Shard {
 	if opts.Text == nil {
 		opts.Text = error.Error
 	}
-	s := &Shard{opts: opts, consent: newConsent(), pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
+	s := &Shard{opts: opts, pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = newNominator(&s.status, s.wake)
 	s.retrier = newRetrier(&s.opts, &s.status)
@@ -79,7 +78,7 @@ func New(opts Options) *Shard {
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
 	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
-	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server, arrival: &s.arrival}
+	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server, startLog: &s.startLog}
 	s.builder = &builder{opts: &s.opts}
 	s.stamper = &stamper{opts: &s.opts}
 	s.status.text = opts.Text
@@ -119,7 +118,6 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 			s.opts.Limits.reclaim()
 			s.unresolved = true
 		}
-		s.consent.want(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, the next start reads what the bus has of them", "error", err)
@@ -168,17 +166,12 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) || errors.Is(err, ErrSchemaChanged)
 	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
-	var accepted <-chan struct{}
-	if errors.Is(err, ErrIDsReused) {
-		accepted = s.consent.given
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-accepted:
+		case <-s.status.accepted:
 			s.fromFirst = true
-			s.consent.granted()
 			return true
 		case <-tick.C:
 			s.status.heartbeat(owning)
@@ -267,7 +260,7 @@ func (s *Shard) endLive() {
 // newPublisher returns a publisher for an attempt.
 func (s *Shard) newPublisher() *publisher {
 	return &publisher{
-		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
+		opts: &s.opts, status: &s.status, retrier: s.retrier, startLog: &s.startLog, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
 		sender:   &sender{opts: &s.opts, retrier: s.retrier},
 		recorder: &recorder{opts: &s.opts, status: &s.status, retrier: s.retrier},
 	}

@@ -131,6 +131,9 @@ type tracker struct {
 	saves time.Time
 	// heartbeats are the last of each loop, zero for one that is idle.
 	heartbeats [loops]time.Time
+	// accepted has an element where a person has agreed to ids that are used again, until the shard
+	// goes on.
+	accepted chan struct{}
 	// text returns what the status says of an error.
 	text func(error) string
 }
@@ -151,7 +154,7 @@ const (
 const slowPublish = 4 * time.Second
 
 func (t *tracker) init(stream, shard string, pollInterval, window time.Duration) {
-	t.short = shortLag + 2*window
+	t.short, t.accepted = shortLag+2*window, make(chan struct{}, 1)
 	t.status = Status{Stream: stream, Shard: shard, State: Starting, Gaps: Gaps{Oldest: []ledger.Gap{}}}
 	t.lag.fresh = lookGrace + 3*pollInterval
 }
@@ -218,8 +221,27 @@ func (t *tracker) stop(err error) (fresh bool) {
 		s.LastError, s.Cause, t.stopped = null.Text(text), causeOf(err), true
 		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
 		t.sent = time.Time{}
+		// What was agreed to before is void.
+		select {
+		case <-t.accepted:
+		default:
+		}
 	})
 	return fresh
+}
+
+// accept notes that a person agrees to ids that are used again, and reports whether the shard has
+// stopped for them.
+func (t *tracker) accept() (stopped bool) {
+	t.update(func(s *Status) {
+		if stopped = t.stopped && s.Cause == CauseIDsReused; stopped {
+			select {
+			case t.accepted <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return stopped
 }
 
 func (t *tracker) saved(position uint64) {
@@ -352,10 +374,10 @@ func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
 	return status, lag
 }
 
-// arrival logs two lines at each start: where the shard begins or resumes, and that it has caught
+// startLog logs two lines at each start: where the shard begins or resumes, and that it has caught
 // up. It has once all rows that the table had when it was first read to its end are acknowledged.
 // It is safe for concurrent use.
-type arrival struct {
+type startLog struct {
 	mu    sync.Mutex
 	since time.Time
 	// events counts the messages that were acknowledged, position is how far they reach.
@@ -369,7 +391,7 @@ type arrival struct {
 }
 
 // begin notes the first attempt that begins. resumes says that something was known of the shard.
-func (a *arrival) begin(log *slog.Logger, position uint64, resumes bool) {
+func (a *startLog) begin(log *slog.Logger, position uint64, resumes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.position = position
@@ -385,7 +407,7 @@ func (a *arrival) begin(log *slog.Logger, position uint64, resumes bool) {
 }
 
 // acknowledge notes messages that reach to a position.
-func (a *arrival) acknowledge(log *slog.Logger, messages int, position uint64) {
+func (a *startLog) acknowledge(log *slog.Logger, messages int, position uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events += messages
@@ -395,7 +417,7 @@ func (a *arrival) acknowledge(log *slog.Logger, messages int, position uint64) {
 
 // read notes that the table was read to its end, at position. highest is its highest id: rows that
 // are too young stay behind. It reports whether the shard had caught up before.
-func (a *arrival) read(log *slog.Logger, position, highest uint64) (before bool) {
+func (a *startLog) read(log *slog.Logger, position, highest uint64) (before bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if before = a.reached; before {
@@ -411,13 +433,13 @@ func (a *arrival) read(log *slog.Logger, position, highest uint64) (before bool)
 	return false
 }
 
-func (a *arrival) report(log *slog.Logger) {
+func (a *startLog) report(log *slog.Logger) {
 	if a.done || !a.reached || a.position < a.end {
 		return
 	}
 	a.done = true
-	log.Info("caught up", "published", a.events, "position", a.position, "after", time.Since(a.since).Round(arrivalPrecision))
+	log.Info("caught up", "published", a.events, "position", a.position, "after", time.Since(a.since).Round(startPrecision))
 }
 
-// arrivalPrecision is that of how long a start took.
-const arrivalPrecision = 10 * time.Millisecond
+// startPrecision is that of how long a start took.
+const startPrecision = 10 * time.Millisecond

@@ -19,10 +19,10 @@ type tail struct {
 	// position is how far everything is handed over.
 	position uint64
 	window   *ledger.Window
-	// landing are late rows that one read does not bring.
-	landing landing
-	// heights dates rows without a CREATED.
-	heights heights
+	// lateBacklog are late rows that one read does not bring.
+	lateBacklog lateBacklog
+	// firstSeen dates rows without a CREATED.
+	firstSeen firstSeen
 	// oldestLeft is since when the oldest row has existed that the present poll leaves behind, by
 	// the host's clock.
 	oldestLeft time.Time
@@ -41,7 +41,7 @@ func (t *tail) shrink() { t.rows, t.ids = nil, nil }
 
 // date has the age of rows of p that have no CREATED count from when the table was first seen to
 // hold their ids.
-func (t *tail) date(p *page) { p.seen = &t.heights }
+func (t *tail) date(p *page) { p.seen = &t.firstSeen }
 
 // query asks for the page behind the position.
 func (t *tail) query() source.Query {
@@ -53,7 +53,7 @@ func (t *tail) query() source.Query {
 // advance moves the position behind b, which is about to be handed over.
 func (t *tail) advance(b *batch) {
 	t.position = b.last
-	t.heights.pass(b.last)
+	t.firstSeen.pass(b.last)
 }
 
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
@@ -81,7 +81,7 @@ func (t *tail) see(p *page) ledger.Age {
 	at := t.reader.age(p)
 	t.window.See(p.MaxID, at.Steady)
 	t.gaps.with(func(l *ledger.Ledger) { l.See(p.MaxID, at.Steady) })
-	t.heights.see(p.MaxID, p.got)
+	t.firstSeen.see(p.MaxID, p.got)
 	return at
 }
 
@@ -143,14 +143,14 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	var hot ledger.Probe
 	t.gaps.with(func(l *ledger.Ledger) { hot = l.Hot(at.Steady) })
-	t.landing.cut = false
+	t.lateBacklog.cut = false
 	if len(hot.Rows) > 0 {
 		if late, err = t.readLate(ctx, hot.Rows); err != nil {
 			return nil, err
 		}
 		t.gaps.with(func(l *ledger.Ledger) { t.keepStable(l, late, at) })
 	}
-	if len(hot.IDs) == 0 || !t.holds() && t.landing.skipsEvidence(time.Now(), t.opts.PollInterval) {
+	if len(hot.IDs) == 0 || !t.holds() && t.lateBacklog.skipsEvidence(time.Now(), t.opts.PollInterval) {
 		return late, nil
 	}
 	evidence, err := t.gaps.evidence(ctx, p.Server, hot.IDs)
@@ -158,7 +158,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		late.free()
 		return nil, err
 	}
-	t.landing.measure(t.gaps.ids.span)
+	t.lateBacklog.measure(t.gaps.ids.span)
 	t.gaps.with(func(l *ledger.Ledger) { t.gaps.unpolled(l.Observe(evidence)) })
 	return late, nil
 }
@@ -169,14 +169,14 @@ func (t *tail) readLate(ctx context.Context, ranges []source.Range) (late *page,
 	if late, err = t.reader.rows(ctx, q); err != nil {
 		return nil, err
 	}
-	late.seen = &t.landing
+	late.seen = &t.lateBacklog
 	return late, nil
 }
 
 // keepStable keeps of the late page the rows that fill a gap and are old enough.
 func (t *tail) keepStable(l *ledger.Ledger, late *page, at ledger.Age) {
 	if n := len(late.Rows); late.More && n > 0 {
-		t.landing.cut = true
+		t.lateBacklog.cut = true
 		l.CutOff(late.Rows[n-1].ID)
 	}
 	kept := late.Rows[:0]
@@ -257,20 +257,20 @@ func (t *tail) delayLate(late *page, done int) {
 // to be read at once.
 func (t *tail) moreLate(published bool, late *page) (more bool) {
 	if published {
-		t.gaps.with(func(l *ledger.Ledger) { more = t.landing.cut || l.Arriving() })
+		t.gaps.with(func(l *ledger.Ledger) { more = t.lateBacklog.cut || l.Arriving() })
 	}
 	var at time.Time
 	if late != nil {
 		at = late.got
 	}
-	t.landing.goOn(more, at)
+	t.lateBacklog.goOn(more, at)
 	return more
 }
 
-// landing is the state of late rows that are more than one read brings, as when a large transaction
+// lateBacklog is the state of late rows that are more than one read brings, as when a large transaction
 // commits: they are read one page after the other, without a pause, and each poll reads a page of
 // the tail, too.
-type landing struct {
+type lateBacklog struct {
 	// cut says that a limit ended the last read of late rows.
 	cut bool
 	// first is when the first of them was read, zero while none are left for the next poll.
@@ -290,19 +290,19 @@ const (
 // skipsEvidence reports whether a poll may do without evidence: it would show up to evidenceIDs ids
 // that the next reads bring anyway. Ids that are not judged stay as they are, so that it is safe to
 // wait.
-func (l *landing) skipsEvidence(now time.Time, interval time.Duration) bool {
+func (l *lateBacklog) skipsEvidence(now time.Time, interval time.Duration) bool {
 	return !l.first.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
 }
 
 // measure notes when evidence was read.
-func (l *landing) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
+func (l *lateBacklog) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
 
 // since implements seen: late rows have been there since the first of them was read.
-func (l *landing) since(uint64) time.Time { return l.first }
+func (l *lateBacklog) since(uint64) time.Time { return l.first }
 
 // goOn notes at the end of a poll whether there are more to read at once; at is when the present
 // ones were read.
-func (l *landing) goOn(more bool, at time.Time) {
+func (l *lateBacklog) goOn(more bool, at time.Time) {
 	switch {
 	case !more:
 		l.first = time.Time{}
@@ -316,10 +316,10 @@ const tellEvery = 10 * time.Second
 
 // tailLog tells the log how far a tail that lags has come.
 type tailLog struct {
-	opts    *Options
-	status  *tracker
-	server  *server
-	arrival *arrival
+	opts     *Options
+	status   *tracker
+	server   *server
+	startLog *startLog
 	// since is when the tail fell behind, told when the log was told last, id its position then.
 	since, told time.Time
 	id          uint64
@@ -354,7 +354,7 @@ func (p *tailLog) end(position uint64) {
 	if p.server.tailless() {
 		highest = position
 	}
-	before := p.arrival.read(p.opts.Logger, position, highest)
+	before := p.startLog.read(p.opts.Logger, position, highest)
 	if before && !p.told.IsZero() && p.told != p.since {
 		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
 	}

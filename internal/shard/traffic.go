@@ -323,26 +323,26 @@ func (l *lag) abandon() {
 	l.left[findStopped] = waits
 }
 
-// heights knows when the table was first seen to hold ids up to a height: the age of rows without a
+// firstSeen knows when the table was first seen to hold ids up to one: the age of rows without a
 // CREATED. It is exact for a poll, and bounded; where it forgets, rows count as up to a thirtieth
 // older.
-type heights struct{ list []height }
+type firstSeen struct{ list []seenID }
 
-type height struct {
+type seenID struct {
 	id uint64
 	at time.Time
 }
 
-const maxHeights = 64
+const maxSeenIDs = 64
 
 // see notes that the table held ids up to highest at a time.
-func (h *heights) see(highest uint64, at time.Time) {
+func (h *firstSeen) see(highest uint64, at time.Time) {
 	n := len(h.list)
 	if n > 0 && highest <= h.list[n-1].id {
 		return
 	}
-	h.list = append(h.list, height{highest, at})
-	if n < maxHeights {
+	h.list = append(h.list, seenID{highest, at})
+	if n < maxSeenIDs {
 		return
 	}
 	// Those two become one that are the closest.
@@ -356,8 +356,8 @@ func (h *heights) see(highest uint64, at time.Time) {
 	h.list = append(h.list[:least+1], h.list[least+2:]...)
 }
 
-// pass forgets the heights up to a position.
-func (h *heights) pass(position uint64) {
+// pass forgets the ids up to a position.
+func (h *firstSeen) pass(position uint64) {
 	n := 0
 	for n < len(h.list) && h.list[n].id <= position {
 		n++
@@ -366,7 +366,7 @@ func (h *heights) pass(position uint64) {
 }
 
 // since returns when an id at least as high as id was first seen, zero where none was.
-func (h *heights) since(id uint64) time.Time {
+func (h *firstSeen) since(id uint64) time.Time {
 	for _, one := range h.list {
 		if one.id >= id {
 			return one.at
