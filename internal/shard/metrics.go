@@ -121,9 +121,10 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 				run++
 			}
 		}
-		m.events.WithLabelValues(stream, kind).Add(float64(run))
-		acked += run
-		start = end
+		if start = end; kind != sink.DeadLetterType {
+			m.events.WithLabelValues(stream, kind).Add(float64(run))
+			acked += run
+		}
 	}
 	m.rows.WithLabelValues(stream).Add(float64(acked))
 	if n := len(o.Rejected); n > 0 {

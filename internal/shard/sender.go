@@ -18,12 +18,24 @@ import (
 type sender struct {
 	opts    *Options
 	retrier *retrier
-	// sent is what became of the last batch, messages and indices are used again and again.
-	sent     sent
+	// sent is what became of the last batch, aside its dead letters by the index of their message;
+	// indices are those of messages that are yet to be sent.
+	sent    sent
+	aside   map[int]*putAside
+	indices []int
+	// messages and numbers are used again and again: numbers are those of the TPs of an outcome.
 	messages []sink.Message
-	indices  []int
-	// numbers are those of the TPs of an outcome.
-	numbers []uint32
+	numbers  []uint32
+}
+
+// putAside is a dead letter that is sent instead of a message.
+type putAside struct {
+	refused sink.Refused
+	dead    sink.Message
+	// smaller is the index of the next size to try.
+	smaller int
+	// told says that status and log have it.
+	told bool
 }
 
 // sent says where the messages of a batch are on the bus.
@@ -59,59 +71,64 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 	n := len(b.messages)
 	s.sent = sent{locations: slices.Grow(s.sent.locations[:0], n)[:n]}
 	clear(s.sent.locations)
+	clear(s.aside)
 	s.indices = s.indices[:0]
 	for i := range n {
 		s.indices = append(s.indices, i)
 	}
-	if s.opts.Whole {
-		return &s.sent, s.sendWhole(ctx, b)
+	if err := s.sendRest(ctx, b); err != nil || s.opts.Whole {
+		return &s.sent, err
 	}
-	for from := 0; ; {
-		if err := s.sendRest(ctx, b); err != nil {
-			return nil, err
-		}
-		again, err := s.repeats(ctx, b, from)
-		if err != nil {
-			return nil, err
-		}
-		if again < 0 {
-			break
-		}
-		// Rule 23: the bus has dropped a message that it does not hold as the entity's last one.
-		// Those behind it are sent again, too, so that their order stays.
-		for i := again; i < n; i++ {
-			b.messages[i].Again = true
-			s.sent.locations[i] = location{}
-			s.indices = append(s.indices, i)
-		}
-		from = n
+	if err := s.findRepeats(ctx, b); err != nil {
+		return nil, err
 	}
-	return &s.sent, nil
+	return &s.sent, s.sendRest(ctx, b)
 }
 
-// sendRest sends the messages of b with the indices of s until there are none left.
-func (s *sender) sendRest(ctx context.Context, b *batch) error {
-	left := b.messages
-	for whole := len(s.indices) == len(b.messages); len(s.indices) > 0; whole = false {
-		if !whole {
-			s.messages = s.messages[:0]
-			for _, i := range s.indices {
-				s.messages = append(s.messages, b.messages[i])
-			}
-			left = s.messages
-		}
+// sendRest sends the messages of b with the indices of s until there are none left. Where one may
+// not be put aside, those before it are sent, and its error ends the attempt. A sink.Transactional
+// takes all of them at once, or none.
+func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
+	for end := len(b.messages); len(s.indices) > 0; {
+		left := s.left(b)
 		outcome, err := s.send(ctx, left)
 		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		s.locateAll(ctx, left, &outcome)
-		if err == nil {
-			err = s.putAside(ctx, b, &outcome)
+		s.tell(&outcome)
+		if s.opts.Whole && (errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced)) {
+			err = fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
 		}
-		s.indices = pending(s.indices, &outcome)
 		if err != nil {
 			return err
 		}
+		for _, r := range outcome.Rejected {
+			if err := s.putAside(b, s.indices[r.Index], r.Reason); err != nil {
+				stop, end = err, s.indices[r.Index]
+				break
+			}
+		}
+		s.indices = slices.DeleteFunc(pending(s.indices, &outcome), func(i int) bool { return i >= end })
+		if s.opts.Whole && len(s.indices) > 0 && len(outcome.Rejected) == 0 {
+			return fmt.Errorf("the bus has taken a part of a batch: %w", catchup.ErrReadBack)
+		}
 	}
-	return nil
+	return stop
+}
+
+// left returns the messages with the indices of s, or their dead letters.
+func (s *sender) left(b *batch) []sink.Message {
+	if len(s.indices) == len(b.messages) && len(s.aside) == 0 {
+		return b.messages
+	}
+	s.messages = s.messages[:0]
+	for _, i := range s.indices {
+		if a := s.aside[i]; a != nil {
+			s.messages = append(s.messages, a.dead)
+		} else {
+			s.messages = append(s.messages, b.messages[i])
+		}
+	}
+	return s.messages
 }
 
 // pending returns the indices of messages that are neither acknowledged nor put aside, in their
@@ -182,24 +199,40 @@ func (s *sender) number(ctx context.Context, tp sink.TPRef) uint32 {
 	return number
 }
 
-// repeats looks at the messages from an index on that the bus took for repeats. It returns the
-// first one that has to be sent again, -1 for none (rule 23).
-func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
-	for i := from; i < len(s.sent.locations); i++ {
-		p := &s.sent.locations[i]
+// findRepeats looks at the messages that the bus took for repeats: those that have to be sent again
+// are the indices of s then (rule 23).
+func (s *sender) findRepeats(ctx context.Context, b *batch) error {
+	for i := range s.sent.locations {
+		p, m := &s.sent.locations[i], &b.messages[i]
 		if !p.duplicate {
 			continue
 		}
-		stored, found, err := s.stored(ctx, p, &b.messages[i])
-		if err != nil {
-			return 0, err
+		if p.dead != nil {
+			m = p.dead
 		}
-		if !found || !s.isLast(b, i, &stored) {
-			return i, nil
+		stored, found, err := s.stored(ctx, p, m)
+		switch {
+		case err != nil:
+			return err
+		case p.dead != nil && found:
+			// One of ours is as good: it names the same event.
+		case p.dead != nil:
+			p.dead.Again = true
+			s.indices = append(s.indices, i)
+		case !found || !s.isLast(b, i, &stored):
+			// The bus has dropped a message that it does not hold as the entity's last one. Those
+			// behind it are sent again, too, so that their order stays.
+			for ; i < len(b.messages); i++ {
+				b.messages[i].Again = true
+				s.sent.locations[i] = location{}
+				s.indices = append(s.indices, i)
+			}
+			return nil
+		default:
+			p.epoch, p.seq = stored.State.Epoch, stored.State.Seq
 		}
-		p.epoch, p.seq = stored.State.Epoch, stored.State.Seq
 	}
-	return -1, nil
+	return nil
 }
 
 // stored reads the message at p that the bus took sent for a repeat of. It is found if it is ours:
@@ -233,18 +266,6 @@ func (s *sender) isLast(b *batch, i int, stored *catchup.Message) bool {
 // message itself.
 var excerpts = []int{256 << 10, 32 << 10, 4 << 10, sink.MinDeadLetter}
 
-// putAside publishes a dead letter for each rejected message of an outcome, before anything that
-// comes after it, and notes it as acknowledged.
-func (s *sender) putAside(ctx context.Context, b *batch, outcome *sink.Outcome) error {
-	for _, r := range outcome.Rejected {
-		if err := s.putOneAside(ctx, b, s.indices[r.Index], r.Reason); err != nil {
-			return err
-		}
-		outcome.Status[r.Index] = sink.Acked
-	}
-	return nil
-}
-
 // refuse returns what a dead letter of message index says, or an error where there may be none.
 func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error) {
 	m := b.messages[index]
@@ -264,138 +285,49 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	return r, nil
 }
 
-// noted notes that the dead letter of a row is on the bus.
-func (s *sender) noted(r *sink.Refused) {
-	m := &r.Message
-	s.opts.Metrics.deadLetter(s.opts.Stream)
-	s.retrier.status.putAside(r.Reason)
-	s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
-		"id", m.RowID, "event_id", m.ID, "bytes", len(m.Value), "reason", r.Reason)
-}
-
-// refusedTwice is the error of a row whose dead letter is refused, too.
-func (s *sender) refusedTwice(r *sink.Refused) error {
-	return &sink.RejectedError{Message: r.Message, Reason: r.Reason, DeadLetter: s.opts.DeadLetter, Entity: r.Entity}
-}
-
-func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason string) error {
-	r, err := s.refuse(b, index, reason)
-	if err != nil {
-		return err
+// tell notes the dead letters that are on the bus.
+func (s *sender) tell(outcome *sink.Outcome) {
+	if len(s.aside) == 0 {
+		return
 	}
-	for _, limit := range excerpts {
-		dead := sink.DeadLetter(r, s.opts.DeadLetter, limit)
-		outcome, err := s.send(ctx, []sink.Message{dead})
-		if err != nil {
-			return err
-		}
-		if !outcome.AllAcked() {
+	for i, status := range outcome.Status {
+		a := s.aside[s.indices[i]]
+		if a == nil || status != sink.Acked {
 			continue
 		}
-		again, err := s.locateDeadLetter(ctx, index, &dead, &outcome)
-		if again && err == nil {
-			dead.Again = true
-			if outcome, err = s.send(ctx, []sink.Message{dead}); err == nil && !outcome.AllAcked() {
-				continue
-			}
-			if err == nil {
-				_, err = s.locateDeadLetter(ctx, index, &dead, &outcome)
-			}
+		s.sent.locations[s.indices[i]].dead = &a.dead
+		if a.told {
+			continue
 		}
-		if err == nil {
-			s.noted(&r)
-		}
-		return err
+		a.told = true
+		m := &a.refused.Message
+		s.opts.Metrics.deadLetter(s.opts.Stream)
+		s.retrier.status.putAside(a.refused.Reason)
+		s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
+			"id", m.RowID, "event_id", m.ID, "bytes", len(m.Value), "reason", a.refused.Reason)
 	}
-	return s.refusedTwice(&r)
 }
 
-// locateDeadLetter notes where the dead letter of message index lies. One of ours that the bus
-// holds already is as good: it names the same event. Again says that the bus took it for a repeat
-// and does not hold it.
-func (s *sender) locateDeadLetter(ctx context.Context, index int, dead *sink.Message, outcome *sink.Outcome) (again bool, err error) {
-	all := s.indices
-	s.indices = []int{index}
-	s.locateAll(ctx, []sink.Message{*dead}, outcome)
-	s.indices = all
-	p := &s.sent.locations[index]
-	if p.duplicate && !dead.Again {
-		_, found, failed := s.stored(ctx, p, dead)
-		again, err = !found, failed
-	}
-	p.dead, p.duplicate = dead, false
-	return again, err
-}
-
-// putAsideRow is a row of a batch whose dead letter is sent instead.
-type putAsideRow struct {
-	index   int
-	refused sink.Refused
-	dead    sink.Message
-	// smaller is the index of the next size to try.
-	smaller int
-}
-
-// sendWhole sends the messages of b to a sink.Transactional until all of them are acknowledged at
-// once, with dead letters instead of those that the bus refuses. Where a row may not be put
-// aside, those before it are sent, as other sinks do: its error ends the attempt.
-func (s *sender) sendWhole(ctx context.Context, b *batch) error {
-	var aside []*putAsideRow
-	var stop error
-	for left := b.messages; len(left) > 0; left = s.messages {
-		outcome, err := s.send(ctx, left)
-		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
-		if errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced) {
-			err = fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
-		}
+// putAside has a dead letter be sent instead of a message that was rejected, or a smaller one
+// instead of a dead letter.
+func (s *sender) putAside(b *batch, index int, reason string) error {
+	a := s.aside[index]
+	if a == nil {
+		refused, err := s.refuse(b, index, reason)
 		if err != nil {
 			return err
 		}
-		if outcome.AllAcked() {
-			s.indices = s.indices[:len(left)]
-			s.locateAll(ctx, left, &outcome)
-			for _, a := range aside {
-				s.sent.locations[a.index].dead = &a.dead
-				s.noted(&a.refused)
-			}
-			return stop
+		if a = (&putAside{refused: refused}); s.aside == nil {
+			s.aside = make(map[int]*putAside)
 		}
-		if len(outcome.Rejected) == 0 {
-			return fmt.Errorf("the bus has taken a part of a batch: %w", catchup.ErrReadBack)
-		}
-		s.messages = append(s.messages[:0], b.messages[:len(left)]...)
-		for _, r := range outcome.Rejected {
-			if r.Index >= len(s.messages) {
-				continue
-			}
-			if aside, err = s.replace(b, aside, r); err != nil {
-				stop, s.messages = err, s.messages[:r.Index]
-			}
-		}
-		aside = slices.DeleteFunc(aside, func(a *putAsideRow) bool { return a.index >= len(s.messages) })
-		for _, a := range aside {
-			s.messages[a.index] = a.dead
-		}
+		s.aside[index] = a
 	}
-	return stop
-}
-
-// replace makes a dead letter of a rejected message, or a smaller one of a rejected dead letter.
-func (s *sender) replace(b *batch, aside []*putAsideRow, r sink.Rejection) ([]*putAsideRow, error) {
-	i := slices.IndexFunc(aside, func(a *putAsideRow) bool { return a.index == r.Index })
-	if i < 0 {
-		refused, err := s.refuse(b, r.Index, r.Reason)
-		if err != nil {
-			return aside, err
-		}
-		i = len(aside)
-		aside = append(aside, &putAsideRow{index: r.Index, refused: refused})
+	if a.smaller == len(excerpts) {
+		return &sink.RejectedError{Message: a.refused.Message, Reason: a.refused.Reason, DeadLetter: s.opts.DeadLetter, Entity: a.refused.Entity}
 	}
-	row := aside[i]
-	if row.smaller == len(excerpts) {
-		return aside, s.refusedTwice(&row.refused)
-	}
-	row.dead = sink.DeadLetter(row.refused, s.opts.DeadLetter, excerpts[row.smaller])
-	row.smaller++
-	return aside, nil
+	again := a.dead.Again
+	a.dead = sink.DeadLetter(a.refused, s.opts.DeadLetter, excerpts[a.smaller])
+	a.dead.Again = again
+	a.smaller++
+	return nil
 }
