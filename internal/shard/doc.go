@@ -1,11 +1,11 @@
 // Package shard is the way of a row: it reads a table page by page, encodes the rows, publishes
 // them and commits how far it has come.
 //
-// A [Shard] runs attempts, each with two loops that overlap. The owner alone reads and encodes, so
-// the order of its reads is the order on the bus. The publisher sends a batch and commits it once
-// all of it is acknowledged. One batch at a time is between the decision about its rows and the
-// store (pipe): nothing is decided behind what may never be published. [Limits] bounds the bytes of
-// all that is read, waits or is in flight; a slow bus slows reading down.
+// A [Shard] runs attempts. The owner alone reads and encodes, so the order of its reads is that on
+// the bus. Meanwhile the publisher sends the batch before and commits it once all of it is
+// acknowledged. One batch at a time is between the decision about its rows and the store (pipe):
+// nothing is decided behind what may never be published. [Limits] bounds the bytes of all that is
+// read, waits or is in flight; a slow bus slows reading down.
 //
 // # Types
 //

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -380,7 +382,12 @@ func (o *owner) handOver(b *batch) {
 // is decided by what the store has. Meanwhile a page is read, and a release shard encodes
 // its rows: a slow bus slows reading down.
 type pipe struct {
-	batches chan *batch
+	// publish publishes and commits a batch; its error goes to fail.
+	publish func(*batch) error
+	fail    func(error)
+	// publishing is the batch on its way, failed the error of the last one.
+	publishing sync.WaitGroup
+	failed     error
 	// stored has an element once the batch on its way is committed; busy says that there is one,
 	// sent counts all.
 	stored chan struct{}
@@ -394,13 +401,27 @@ type pipe struct {
 }
 
 // open begins to lead batches, none of which is on its way.
-func (p *pipe) open() {
-	p.batches, p.stored, p.busy = make(chan *batch, 1), make(chan struct{}, 1), false
+func (p *pipe) open(publish func(*batch) error, fail func(error)) {
+	p.publish, p.fail, p.failed = publish, fail, nil
+	p.stored, p.busy = make(chan struct{}, 1), false
 }
 
+// close waits for the batch on its way, and returns why that was not stored.
+func (p *pipe) close() error {
+	p.publishing.Wait()
+	return p.failed
+}
+
+// send has a batch be published, while the owner goes on.
 func (p *pipe) send(b *batch) {
 	p.busy, p.sent, p.at = true, p.sent+1, time.Now()
-	p.batches <- b
+	p.publishing.Go(func() {
+		if p.failed = panics.Guard(func() error { return p.publish(b) }); p.failed != nil {
+			p.fail(p.failed)
+			return
+		}
+		p.stored <- struct{}{}
+	})
 }
 
 // wait returns once the store has the batch on its way, or with the cause why ctx ended.

@@ -30,22 +30,18 @@ type publisher struct {
 	epoch    *catchup.Epoch
 }
 
-// run publishes the batches of pipe until that is closed. The error says why it cannot go on.
-func (p *publisher) run(ctx context.Context, pipe *pipe) error {
+// run publishes b, which it gives back. The error says why the shard cannot go on.
+func (p *publisher) run(ctx context.Context, b *batch) error {
 	defer p.status.idle(publishing)
-	for b := range pipe.batches {
-		p.status.heartbeat(publishing)
-		if err := p.publish(ctx, b); err != nil {
-			b.discard(p.opts)
-			return err
-		}
-		p.startLog.acknowledge(p.opts.Logger, len(b.messages), b.last)
-		p.opts.Limits.release(&b.held)
-		b.recycle()
-		p.status.dequeue()
-		p.status.idle(publishing)
-		pipe.stored <- struct{}{}
+	p.status.heartbeat(publishing)
+	if err := p.publish(ctx, b); err != nil {
+		b.discard(p.opts)
+		return err
 	}
+	p.startLog.acknowledge(p.opts.Logger, len(b.messages), b.last)
+	p.opts.Limits.release(&b.held)
+	b.recycle()
+	p.status.dequeue()
 	return nil
 }
 

@@ -274,14 +274,14 @@ func (o *owner) head(ctx context.Context) (*page, error) {
 	return o.reader.head(ctx)
 }
 
-// hasPendingWork reports whether a poll may have something to do though the table has nothing new: open gaps,
-// or the memory for a page that was too large, which is gone now.
+// hasPendingWork reports whether a poll may have something to do though the table has nothing new:
+// open gaps, or the memory for a page that was too large, which is gone now.
 func (o *owner) hasPendingWork() bool {
 	return o.gaps.isOpen() || o.reader.hasOversize()
 }
 
-// endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do: it takes
-// note of the time, and no more.
+// endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do:
+// it takes note of the time, and no more.
 func (o *owner) endEmpty(ctx context.Context, p *page) error {
 	defer p.free()
 	if ready, err := o.idWatch.check(ctx, p, o.tail.position); err != nil || !ready {

@@ -34,8 +34,8 @@ type putAside struct {
 	dead    sink.Message
 	// smaller is the index of the next size to try.
 	smaller int
-	// told says that status and log have it.
-	told bool
+	// logged says that status and log have it.
+	logged bool
 }
 
 // sent says where the messages of a batch are on the bus.
@@ -94,7 +94,7 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 		outcome, err := s.send(ctx, left)
 		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		s.locateAll(ctx, left, &outcome)
-		s.tell(&outcome)
+		s.logDeadLetters(&outcome)
 		if s.opts.Whole && (errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced)) {
 			err = fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
 		}
@@ -285,8 +285,8 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	return r, nil
 }
 
-// tell notes the dead letters that are on the bus.
-func (s *sender) tell(outcome *sink.Outcome) {
+// logDeadLetters notes the dead letters that are on the bus.
+func (s *sender) logDeadLetters(outcome *sink.Outcome) {
 	if len(s.aside) == 0 {
 		return
 	}
@@ -296,10 +296,10 @@ func (s *sender) tell(outcome *sink.Outcome) {
 			continue
 		}
 		s.sent.locations[s.indices[i]].dead = &a.dead
-		if a.told {
+		if a.logged {
 			continue
 		}
-		a.told = true
+		a.logged = true
 		m := &a.refused.Message
 		s.opts.Metrics.deadLetter(s.opts.Stream)
 		s.retrier.status.putAside(a.refused.Reason)

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/panics"
@@ -215,36 +213,24 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
 
-	pipe := owner.pipe
-	pipe.open()
-	var stages errgroup.Group
-	stages.Go(func() error {
-		defer close(pipe.batches)
-		defer s.status.idle(owning)
-		err := panics.Guard(func() (err error) {
-			idle, err = owner.run(read)
-			return err
-		})
-		if err != nil {
-			// At once, not when the batches before it are through.
-			s.status.fault(reading, err)
-		}
-		s.reader.release()
+	publisher := s.newPublisher()
+	owner.pipe.open(func(b *batch) error { return publisher.run(publishing, b) }, stopReading)
+	err = panics.Guard(func() (err error) {
+		idle, err = owner.run(read)
 		return err
 	})
-	stages.Go(func() error {
-		err := panics.Guard(func() error { return s.newPublisher().run(publishing, pipe) })
-		if _, open := errors.AsType[*unresolvedError](err); open || panics.Is(err) {
-			// Here: the error of the owner may come first.
-			s.unresolved = true
-		}
-		stopReading(err)
-		for b := range pipe.batches {
-			b.discard(&s.opts)
-		}
-		return err
-	})
-	err = stages.Wait()
+	s.status.idle(owning)
+	if err != nil {
+		// At once, not when the batch before it is through.
+		s.status.fault(reading, err)
+	}
+	s.reader.release()
+	failed := owner.pipe.close()
+	if _, open := errors.AsType[*unresolvedError](failed); open || panics.Is(failed) {
+		// Here: the error of the owner comes first.
+		s.unresolved = true
+	}
+	err = cmp.Or(err, failed)
 	return idle && err == nil, err
 }
 

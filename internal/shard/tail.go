@@ -267,9 +267,9 @@ func (t *tail) moreLate(published bool, late *page) (more bool) {
 	return more
 }
 
-// lateBacklog is the state of late rows that are more than one read brings, as when a large transaction
-// commits: they are read one page after the other, without a pause, and each poll reads a page of
-// the tail, too.
+// lateBacklog is the state of late rows that are more than one read brings, as when a large
+// transaction commits: they are read one page after the other, without a pause, and each poll reads
+// a page of the tail, too.
 type lateBacklog struct {
 	// cut says that a limit ended the last read of late rows.
 	cut bool
