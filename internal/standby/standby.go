@@ -75,6 +75,7 @@ type Member struct {
 	opts    Options
 	elected chan struct{}
 
+	// mu is held to change what follows, which Run does alone but for the settings of self.
 	mu sync.Mutex
 	// self is our claim, with Since while we work; working that of the member that works.
 	self, working Claim
@@ -122,7 +123,7 @@ func (m *Member) Run(ctx context.Context) error {
 	var until time.Time
 	for {
 		if m.works() && !time.Now().Before(until) {
-			return m.lost(fmt.Errorf("the bus was not reached for %s: %w", m.opts.Timeout, m.failure()))
+			return m.lost(fmt.Errorf("the bus was not reached for %s: %w", m.opts.Timeout, cmp.Or(m.err, errSilent)))
 		}
 		begun := time.Now()
 		working, heard, err := m.step(ctx, until)
@@ -133,7 +134,9 @@ func (m *Member) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			m.opts.Fault(err)
-			m.failed(err)
+			m.mu.Lock()
+			m.err = err
+			m.mu.Unlock()
 		case working.Member != m.self.Member && m.works():
 			return m.lost(removed(&working))
 		case working.Member != m.self.Member:
@@ -147,6 +150,9 @@ func (m *Member) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// works reports whether this member works. Others than Run hold mu.
+func (m *Member) works() bool { return !m.self.Since.IsZero() }
 
 // step asks the elector, no longer than a member that works may.
 func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, error) {
@@ -219,7 +225,7 @@ func (m *Member) work(claim *Claim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err, m.seen = nil, time.Now()
-	if !m.self.Since.IsZero() {
+	if m.works() {
 		return
 	}
 	m.opts.Log.Info("this process works from now on", "group", m.opts.Group, "member", m.self.Member, "former", m.other.Member)
@@ -250,31 +256,10 @@ func (m *Member) wait(working Claim) {
 
 // differing returns the settings for which this member is refused. The caller holds mu.
 func (m *Member) differing() []string {
-	if !m.self.Since.IsZero() || m.other.Member == "" || time.Since(m.heard) >= refusedTimeouts*m.opts.Timeout {
+	if m.works() || m.other.Member == "" || time.Since(m.heard) >= refusedTimeouts*m.opts.Timeout {
 		return nil
 	}
 	return m.self.Settings.Differing(m.other.Settings)
-}
-
-func (m *Member) failed(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.err = err
-}
-
-func (m *Member) failure() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err == nil {
-		return errSilent
-	}
-	return m.err
-}
-
-func (m *Member) works() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.self.Since.IsZero()
 }
 
 // Status is what a member knows of its group.
@@ -310,7 +295,7 @@ func (m *Member) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return Status{
-		Group: m.opts.Group, Member: m.self.Member, Host: m.self.Host, Works: !m.self.Since.IsZero(),
+		Group: m.opts.Group, Member: m.self.Member, Host: m.self.Host, Works: m.works(),
 		Working: m.working, Seen: m.seen, Differing: m.differing(), Other: m.other, Waiting: m.waiting(), Err: m.err,
 	}
 }
@@ -318,7 +303,7 @@ func (m *Member) Status() Status {
 // waiting returns the members that wait. The caller holds mu.
 func (m *Member) waiting() []Waiting {
 	works := m.other
-	if !m.self.Since.IsZero() {
+	if m.works() {
 		works = m.self
 	}
 	var waiting []Waiting
