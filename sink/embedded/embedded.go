@@ -58,7 +58,7 @@ type Sink struct {
 	Bus
 	server *server.Server
 	gate   *gate
-	lock   *lock
+	lock   *os.File
 	dir    string
 	log    *serverLog
 
@@ -172,7 +172,7 @@ func (s *Sink) Close() error {
 			s.server.WaitForShutdown()
 		}
 		s.running.Wait()
-		s.err = errors.Join(s.err, s.lock.release())
+		s.err = errors.Join(s.err, s.lock.Close())
 	})
 	return s.err
 }
@@ -287,7 +287,7 @@ func (s *Sink) watch(ctx context.Context) {
 		if s.stores() {
 			continue
 		}
-		err := probe(s.lock.file)
+		err := probe(s.lock)
 		if err == nil && s.server.JetStreamEnabled() {
 			err = s.server.ShutdownJetStream()
 		}

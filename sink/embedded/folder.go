@@ -25,11 +25,9 @@ import (
 var errInUse = option.Errorf("another process uses it: end that, or name another folder, as in %s=embedded:///var/lib/bridge/nats-2",
 	option.SinkURL)
 
-// lock is the hold on a folder.
-type lock struct{ file *os.File }
-
-// prepare makes the folder, takes its lock and sees that it can be written.
-func prepare(dir string) (*lock, error) {
+// prepare makes the folder, takes its lock and sees that it can be written. The lock lasts until
+// the file is closed.
+func prepare(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make the folder of its data: %w", err)
 	}
@@ -37,14 +35,13 @@ func prepare(dir string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the folder of its data: %w", err)
 	}
-	l := &lock{file}
 	if err = flock(file); err == nil {
 		err = probe(file)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("take the folder of its data, %s: %w", dir, err), l.release())
+		return nil, errors.Join(fmt.Errorf("take the folder of its data, %s: %w", dir, err), file.Close())
 	}
-	return l, nil
+	return file, nil
 }
 
 // probeBytes is what must fit on the disk at the start.
@@ -58,9 +55,6 @@ func probe(file *os.File) error {
 	}
 	return err
 }
-
-// release lets the folder go.
-func (l *lock) release() error { return l.file.Close() }
 
 // listenOn puts an address into options; one that is taken is an error.
 func listenOn(ctx context.Context, address string, options *server.Options) error {
