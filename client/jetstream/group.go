@@ -68,7 +68,7 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 		_ = nc.FlushTimeout(returnTimeout)
 		nc.Close()
 	}()
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	js, err := b.o.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		return err
 	}

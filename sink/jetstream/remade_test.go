@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client"
+	clientjetstream "example.org/bridge/client/jetstream"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testenv"
@@ -219,6 +222,22 @@ func TestADomainOfJetStream(t *testing.T) {
 			t.Errorf("found %+v", found)
 		}
 	}
+	consumer, err := clientjetstream.New(clientjetstream.Options{URLs: []string{leaf.URL()}, Stream: "EVENTS", JetStreamDomain: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(deadline(t, time.Minute))
+	defer cancel()
+	handled := 0
+	subscription := client.Subscription{Opening: client.Opening{Destinations: []string{"in.a"}}, Group: "g", Joined: func() {}}
+	if err := consumer.Consume(ctx, subscription, func(context.Context, string, *sink.Stored) error {
+		if handled++; handled == 20 {
+			cancel()
+		}
+		return nil
+	}); err != nil || handled < 20 {
+		t.Errorf("%d messages were consumed: %v", handled, err)
+	}
 	bucket := open(t, jetstream.Options{
 		Connection: jetstream.Connection{URLs: []string{leaf.URL()}, JetStreamDomain: "hub"},
 		Bucket:     "b", CreateStream: true,
@@ -241,7 +260,10 @@ func TestHandshakeFirst(t *testing.T) {
 		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, 60, true
 	})
 	o := jetstream.Options{
-		Connection:   jetstream.Connection{URLs: []string{nats.URL()}, Stream: "EVENTS", HandshakeFirst: true, TLS: func() (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil }},
+		Connection: jetstream.Connection{
+			URLs: []string{nats.URL()}, Stream: "EVENTS", HandshakeFirst: true,
+			TLS: func() (*tls.Config, error) { return &tls.Config{InsecureSkipVerify: true}, nil },
+		},
 		CreateStream: true, Subjects: []string{"in.a"}, Fault: func(tp string, err error) { t.Log(tp, err) },
 	}
 	mustPublish(t, open(t, o), messages("in.a", "s", 3, 1))

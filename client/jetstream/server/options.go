@@ -77,11 +77,11 @@ func (o *Options) Check() (errs []error) {
 }
 
 // New returns the JetStream interface of a connection by o.
-func (o *Options) New(nc *nats.Conn) (jetstream.JetStream, error) {
+func (o *Options) New(nc *nats.Conn, more ...jetstream.JetStreamOpt) (jetstream.JetStream, error) {
 	if o.JetStreamDomain == "" {
-		return jetstream.New(nc)
+		return jetstream.New(nc, more...)
 	}
-	return jetstream.NewWithDomain(nc, o.JetStreamDomain)
+	return jetstream.NewWithDomain(nc, o.JetStreamDomain, more...)
 }
 
 // API returns a subject of the API of JetStream.
