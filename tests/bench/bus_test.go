@@ -27,7 +27,6 @@ type bus struct {
 	// servers are the addresses.
 	servers string
 	kafka   *testenv.KafkaServer
-	admin   *kadm.Client
 	// partitions of every topic.
 	partitions int32
 	js         jetstream.JetStream
@@ -35,15 +34,8 @@ type bus struct {
 	once bool
 }
 
-func kafkaOn(t testing.TB, server *testenv.KafkaServer, partitions int32) *bus {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers()...))
-	check(t, err)
-	t.Cleanup(client.Close)
-	return &bus{
-		name: "kafka", version: server.Version, servers: strings.Join(server.Brokers(), ","), kafka: server, admin: kadm.NewClient(client),
-		partitions: partitions,
-	}
+func kafkaOn(server *testenv.KafkaServer, partitions int32) *bus {
+	return &bus{name: "kafka", version: server.Version, servers: strings.Join(server.Brokers(), ","), kafka: server, partitions: partitions}
 }
 
 func natsOn(t testing.TB, server *testenv.NATSServer) *bus {
@@ -92,7 +84,7 @@ func (b *bus) count(t testing.TB, target string) (sum int64) {
 	if b.kafka == nil {
 		return int64(b.state(t, target).Msgs)
 	}
-	ends, err := b.admin.ListEndOffsets(t.Context(), target)
+	ends, err := b.kafka.Admin(t).ListEndOffsets(t.Context(), target)
 	check(t, errors.Join(err, ends.Error()))
 	ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
 	return sum
@@ -108,7 +100,7 @@ func (b *bus) bytes(t testing.TB, target string) (sum int64) {
 	for p := range b.partitions {
 		all.Add(target, p)
 	}
-	described, err := b.admin.DescribeAllLogDirs(t.Context(), all)
+	described, err := b.kafka.Admin(t).DescribeAllLogDirs(t.Context(), all)
 	check(t, err)
 	for _, broker := range described {
 		sum += broker.Size()

@@ -55,7 +55,7 @@ func newPeerRig(t testing.TB, buses ...*bus) *rig {
 // BenchmarkPeers is `make bench-peers`.
 func BenchmarkPeers(b *testing.B) {
 	server := testenv.Kafka(b)
-	r := newPeerRig(b, kafkaOn(b, server, 1), kafkaOn(b, server, 8), natsOn(b, testenv.NATS(b)))
+	r := newPeerRig(b, kafkaOn(server, 1), kafkaOn(server, 8), natsOn(b, testenv.NATS(b)))
 	run(b, peerMeasurements(b, r, sizeOf()))
 }
 

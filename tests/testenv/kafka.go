@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,6 +85,9 @@ type KafkaServer struct {
 	strays     []string
 	// Process is nil for a whole cluster.
 	*Process
+
+	connecting sync.Once
+	admin      *kadm.Client
 }
 
 var sharedKafka shared[*KafkaServer]

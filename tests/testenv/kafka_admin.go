@@ -128,18 +128,27 @@ func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	})
 }
 
-// administer runs do with a client and two minutes.
+// administer runs do with the client of the server and two minutes.
 func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kadm.Client) error) {
 	t.Helper()
-	// What it has heard of a topic is old after the shortest time.
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond))
-	check(t, err)
-	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	if err := do(ctx, kadm.NewClient(client)); err != nil {
+	if err := do(ctx, s.Admin(t)); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
+}
+
+// Admin returns a client that asks the brokers and orders them, the same one at each call. What it
+// has heard of a topic is old after the shortest time.
+func (s *KafkaServer) Admin(t testing.TB) *kadm.Client {
+	t.Helper()
+	s.connecting.Do(func() {
+		client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond))
+		check(t, err)
+		s.admin = kadm.NewClient(client)
+		AtExit(s.admin.Close)
+	})
+	return s.admin
 }
 
 // poll repeats check until it returns nil or ctx ends.

@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -213,30 +212,4 @@ func (b *Bus) Follow(t testing.TB, name string) *Tape {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return p
-}
-
-// clients are those that tests keep, by test and server: one that polls has one connection.
-var clients sync.Map
-
-// client returns what open opens at the first call of a test. It is closed with the test.
-func client[C any](t testing.TB, server any, open func() (c C, closed func(), err error)) C {
-	t.Helper()
-	type key struct {
-		t      testing.TB
-		server any
-	}
-	if c, there := clients.Load(key{t, server}); there {
-		return c.(C)
-	}
-	c, closed, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, there := clients.LoadOrStore(key{t, server}, c)
-	if there {
-		closed()
-		return kept.(C)
-	}
-	t.Cleanup(func() { clients.Delete(key{t, server}); closed() })
-	return c
 }

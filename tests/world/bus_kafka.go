@@ -47,23 +47,9 @@ func (b onKafka) connect(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(b.Kafka.Brokers()...))...)
 }
 
-// admin returns a client that asks the brokers and orders them. What it has heard of a topic is old
-// after the shortest time.
-func (b onKafka) admin(t testing.TB) *kadm.Client {
-	t.Helper()
-	return client(t, b.Kafka, func() (*kadm.Client, func(), error) {
-		c, err := b.connect(kgo.MetadataMinAge(10 * time.Millisecond))
-		if err != nil {
-			return nil, nil, err
-		}
-		admin := kadm.NewClient(c)
-		return admin, admin.Close, nil
-	})
-}
-
 func (b onKafka) ends(t testing.TB, topic string) Offsets {
 	t.Helper()
-	admin, ends := b.admin(t), make(Offsets)
+	admin, ends := b.Kafka.Admin(t), make(Offsets)
 	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
 		// While a leader is sought there is no answer.
 		listed, err := admin.ListEndOffsets(t.Context(), topic)
@@ -88,7 +74,7 @@ func (b onKafka) Expire(t testing.TB, name string, keep int64) {
 	for partition, end := range b.ends(t, name) {
 		firsts.AddOffset(name, partition, max(0, end-keep), -1)
 	}
-	deleted, err := b.admin(t).DeleteRecords(t.Context(), firsts)
+	deleted, err := b.Kafka.Admin(t).DeleteRecords(t.Context(), firsts)
 	if err := errors.Join(err, deleted.Error()); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +186,7 @@ func (b onKafka) replicas(t testing.TB, topic string) ([]kadm.PartitionDetail, e
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	topics, err := b.admin(t).ListTopics(ctx, topic)
+	topics, err := b.Kafka.Admin(t).ListTopics(ctx, topic)
 	if err := errors.Join(err, topics[topic].Err); err != nil {
 		return nil, err
 	}
@@ -232,10 +218,10 @@ func (b onKafka) MoveLeaders(t testing.TB, name string) (moved int) {
 		reassign.Assign(name, p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0]))
 		elect.Add(name, p.Partition)
 	}
-	if _, err := b.admin(t).AlterPartitionAssignments(ctx, reassign); err != nil {
+	if _, err := b.Kafka.Admin(t).AlterPartitionAssignments(ctx, reassign); err != nil {
 		return 0
 	}
-	elected, err := b.admin(t).ElectLeaders(ctx, kadm.ElectPreferredReplica, elect)
+	elected, err := b.Kafka.Admin(t).ElectLeaders(ctx, kadm.ElectPreferredReplica, elect)
 	if err != nil {
 		return 0
 	}

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"example.org/bridge/tests/testenv"
 )
 
 // onNATS is a bus that is a NATS JetStream.
@@ -38,10 +41,22 @@ func (b *Bus) prefix(name string) string {
 	return name
 }
 
-// js returns a connection of the test.
+// connections has one of each test and server: a test that polls opens no other one.
+var connections sync.Map
+
+// js returns the connection of the test, which is closed with it.
 func (b *Bus) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	return client(t, b.NATS, func() (jetstream.JetStream, func(), error) { return b.NATS.JetStream(t), func() {}, nil })
+	type key struct {
+		t      testing.TB
+		server *testenv.NATSServer
+	}
+	of := key{t, b.NATS}
+	open, there := connections.LoadOrStore(of, sync.OnceValue(func() jetstream.JetStream { return b.NATS.JetStream(t) }))
+	if !there {
+		t.Cleanup(func() { connections.Delete(of) })
+	}
+	return open.(func() jetstream.JetStream)()
 }
 
 // found returns the stream of a destination as it is now.
