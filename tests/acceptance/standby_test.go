@@ -97,7 +97,7 @@ func TestStandbyCommands(t *testing.T) {
 				delete(e, name)
 			}
 		}
-		large := world.Incompressible(tooLarge)
+		large := large()
 		table.Exec("INSERT INTO things (name, body) VALUES ('a', 'x'), ('b', 'x')")
 		table.Exec("INSERT INTO facts (body) VALUES ('x'), (?)", large)
 		works, waits := world.NewDaemon(t, world.Binary(t, false), e), world.NewDaemon(t, world.Binary(t, false), e)

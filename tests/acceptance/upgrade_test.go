@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -150,19 +149,12 @@ func TestUpgradeOfAStandby(t *testing.T) {
 				t.Errorf("a request that was forwarded: %d %s, want %d", status, body, want)
 			}
 		}
-		group := func(d *world.Daemon) world.StandbyStatus {
-			var s struct{ Standby world.StandbyStatus }
-			if _, body := d.Get("/api/v1/status"); json.Unmarshal([]byte(body), &s) != nil {
-				return world.StandbyStatus{}
-			}
-			return s.Standby
-		}
-		works := func(d *world.Daemon) bool { return group(d).Works }
+		works := func(d *world.Daemon) bool { s, _ := d.Standby(); return s.Works }
 		waits := func(d *world.Daemon) {
 			t.Helper()
 			d.Start()
 			world.AwaitReady(t, d)
-			world.Eventually(t, time.Minute, "it waits for the other one", func() bool { s := group(d); return !s.Works && s.Working != "" })
+			world.Eventually(t, time.Minute, "it waits for the other one", func() bool { s, _ := d.Standby(); return !s.Works && s.Working != "" })
 		}
 		older.Start()
 		world.Eventually(t, time.Minute, "the former version works", func() bool { return works(older) })

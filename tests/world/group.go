@@ -122,8 +122,11 @@ type StandbyStatus struct {
 }
 
 // Status returns what a member says of its group; false while it does not answer.
-func (m *Member) Status() (s StandbyStatus, ok bool) {
-	code, body := m.Daemon.Get("/api/v1/status")
+func (m *Member) Status() (s StandbyStatus, ok bool) { return m.Daemon.Standby() }
+
+// Standby returns what a process says of its group; false while it does not answer.
+func (d *Daemon) Standby() (s StandbyStatus, ok bool) {
+	code, body := d.Get("/api/v1/status")
 	var status struct{ Standby StandbyStatus }
 	if code != http.StatusOK || json.Unmarshal([]byte(body), &status) != nil {
 		return s, false
