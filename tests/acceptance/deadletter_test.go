@@ -84,8 +84,7 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 			// Without a time of their own rows have that of their read.
 			table.Exec("CREATE TABLE " + name + " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body longtext)")
 		}
-		variable := "BRIDGE_STREAM_" + strings.ToUpper(name)
-		e[variable+"_TABLE"], e[variable+"_DESTINATION"] = name, b.Open(t, table.Name+"_"+name)
+		e = e.With(world.StreamEnv(name, world.Env{"TABLE": name, "DESTINATION": b.Open(t, table.Name+"_"+name)}))
 		b.Limit(t, table.Name+"_"+name, small)
 	}
 	return table, e, func() {

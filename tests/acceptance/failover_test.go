@@ -47,9 +47,7 @@ func newFailover(t *testing.T, b *world.Bus, first *testenv.DatabaseServer) *fai
 		"BRIDGE_STREAMS":       factStream + "," + partStream,
 	})
 	for stream, kind := range map[string]string{factStream: "release", partStream: "capability"} {
-		prefix := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
-		f.env[prefix+"TABLE"], f.env[prefix+"KIND"], f.env[prefix+"CREATED"] = stream, kind, "created"
-		f.env[prefix+"DESTINATION"] = b.Open(t, f.destination(stream))
+		f.env = f.env.With(world.StreamEnv(stream, world.Env{"TABLE": stream, "KIND": kind, "CREATED": "created", "DESTINATION": b.Open(t, f.destination(stream))}))
 	}
 	f.env["BRIDGE_STREAM_PARTS_KEY"] = "token"
 	f.Daemon = world.NewDaemon(t, world.Binary(t, false), f.env)

@@ -64,8 +64,7 @@ func TestLongKeysOnNATS(t *testing.T) {
 					e["BRIDGE_DEAD_LETTER"] = begin + "dead"
 				}
 				for _, table := range []string{"long", "other"} {
-					setting := "BRIDGE_STREAM_" + strings.ToUpper(table)
-					e[setting+"_TABLE"], e[setting+"_KIND"], e[setting+"_KEY"] = table, c.kind, "k"
+					e = e.With(world.StreamEnv(table, world.Env{"TABLE": table, "KIND": c.kind, "KEY": "k"}))
 					w.Exec("CREATE TABLE " + table + " (id integer PRIMARY KEY AUTOINCREMENT, k text NOT NULL UNIQUE)")
 				}
 				w.Exec("INSERT INTO other (k) VALUES ('a'), ('b'), ('c')")

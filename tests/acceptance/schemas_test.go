@@ -83,18 +83,16 @@ func newSchemaOf(t *testing.T, name string) *schemaOf {
 		for _, kind := range []string{"capability", "release"} {
 			stream := strings.ToLower(strings.ReplaceAll(table.name, "-", "_")) + "_" + kind[:3]
 			streams = append(streams, stream)
-			begin := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
-			e[begin+"TABLE"], e[begin+"KIND"], e[begin+"ID"], e[begin+"DESTINATION"] = table.name, kind, table.id, destination
-			e[begin+"EVENT"] = "E"
-			if kind == "release" {
-				continue
-			}
-			e[begin+"KEY"] = strings.Join(table.key, ",")
-			for setting, column := range map[string]string{"DELETED": "IsDeleted", "MODIFIED": "DataChange_LastTime"} {
-				if table.has(column) {
-					e[begin+setting] = column
+			settings := world.Env{"TABLE": table.name, "KIND": kind, "ID": table.id, "DESTINATION": destination, "EVENT": "E"}
+			if kind == "capability" {
+				settings["KEY"] = strings.Join(table.key, ",")
+				for setting, column := range map[string]string{"DELETED": "IsDeleted", "MODIFIED": "DataChange_LastTime"} {
+					if table.has(column) {
+						settings[setting] = column
+					}
 				}
 			}
+			e = e.With(world.StreamEnv(stream, settings))
 		}
 	}
 	e["BRIDGE_STREAMS"] = strings.Join(streams, ",")

@@ -114,15 +114,15 @@ func (s *scene) env(stem string) world.Env {
 	s.shared = stem + "_shared"
 	shared := s.open(s.shared)
 	for stream, h := range s.streams {
-		e = e.With(variables(stream, world.Env{
+		e = e.With(world.StreamEnv(stream, world.Env{
 			"TABLE": strings.Join(h.tables, ","), "KIND": "capability", "KEY": "k", "CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted",
 			"DESTINATION": shared,
-		})).With(variables(stream, s.variant.env(stream)))
+		})).With(world.StreamEnv(stream, s.variant.env(stream)))
 	}
 	if s.variant.compacted {
 		s.compact(s.shared)
 	}
-	e = e.With(variables(together, world.Env{"RECONCILE_INTERVAL": "4s"}))
+	e = e.With(world.StreamEnv(together, world.Env{"RECONCILE_INTERVAL": "4s"}))
 	var by string
 	for _, table := range s.streams[apart].tables {
 		by = strings.ReplaceAll(s.open(table), table, "{table}")
@@ -131,23 +131,15 @@ func (s *scene) env(stem string) world.Env {
 			s.bus.Configure(s.t, table, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = 100 * time.Millisecond })
 		}
 	}
-	return e.With(variables(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
-		With(variables(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
+	return e.With(world.StreamEnv(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
+		With(world.StreamEnv(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
 }
 
 // formats has the seed choose the format of each stream.
 func formats(seed uint64) world.Env {
 	all, e := []string{"eiffel", "cloudevents", "row"}, make(world.Env)
 	for i, stream := range []string{together, apart, logged} {
-		e = e.With(variables(stream, world.Env{"EVENT_FORMAT": all[(seed+uint64(i))%3]}))
-	}
-	return e
-}
-
-func variables(stream string, of world.Env) world.Env {
-	e := make(world.Env)
-	for name, value := range of {
-		e["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_"+name] = value
+		e = e.With(world.StreamEnv(stream, world.Env{"EVENT_FORMAT": all[(seed+uint64(i))%3]}))
 	}
 	return e
 }

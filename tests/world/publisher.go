@@ -18,6 +18,15 @@ type Stream struct {
 	Env Env
 }
 
+// StreamEnv returns the variables of a stream, by what follows BRIDGE_STREAM_<NAME>_.
+func StreamEnv(name string, of Env) Env {
+	e := make(Env)
+	for variable, value := range of {
+		e["BRIDGE_STREAM_"+strings.ToUpper(name)+"_"+variable] = value
+	}
+	return e
+}
+
 // Publishing says how one bridge publishes a world.
 type Publishing struct {
 	// Name tells the publishers of one world apart.
@@ -55,11 +64,7 @@ func (w *World) Publish(b *Bus, o Publishing) *Publisher {
 	var names []string
 	for _, s := range p.streams {
 		names = append(names, s.Name)
-		prefix := "BRIDGE_STREAM_" + strings.ToUpper(s.Name) + "_"
-		e[prefix+"TABLE"], e[prefix+"KIND"], e[prefix+"DESTINATION"] = s.Table, s.Kind, b.Open(w.T, p.Destination(s.Name))
-		for name, value := range s.Env {
-			e[prefix+name] = value
-		}
+		e = e.With(StreamEnv(s.Name, Env{"TABLE": s.Table, "KIND": s.Kind, "DESTINATION": b.Open(w.T, p.Destination(s.Name))}.With(s.Env)))
 		if o.Follow {
 			p.tapes[s.Name] = b.Follow(w.T, p.Destination(s.Name))
 		}
