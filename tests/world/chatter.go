@@ -13,10 +13,10 @@ var complaint = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) msg=("[^"]*
 // whereabouts are the parts of such a line that say where.
 var whereabouts = regexp.MustCompile(` (?:dependency|stream|shard)=(?:"[^"]*"|\S+)`)
 
-// RepeatedComplaints returns the complaints that a log repeats more often than once a minute. A
+// repeatedComplaints returns the complaints that a log repeats more often than once a minute. A
 // fault that has ended may begin again after 10 s. Each start of the program begins again: a
 // process cannot know what the one before it has said.
-func RepeatedComplaints(log string) (found []string) {
+func repeatedComplaints(log string) (found []string) {
 	last := make(map[string]time.Time)
 	for line := range strings.Lines(log) {
 		if strings.HasPrefix(line, StartLine) {

@@ -20,7 +20,7 @@ func TestChatterIsJudgedByProcess(t *testing.T) {
 		"a fault that begins again in 10 s":    {fmt.Sprintf(begins, 5) + fmt.Sprintf(begins, 15), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if found := RepeatedComplaints(c.log); len(found) != c.want {
+			if found := repeatedComplaints(c.log); len(found) != c.want {
 				t.Errorf("%d complaints, want %d: %s", len(found), c.want, found)
 			}
 		})

@@ -86,7 +86,7 @@ func (p *Publisher) figures(rows, entities *Verdict, expect Expect) (f Figures) 
 	f.Late = rows.Late()
 	f.Orphans, f.Restated, f.Behind = entities.Orphans, entities.Restated, rows.Behind+entities.Behind
 	f.count(Strict, entities)
-	f.Wrongs = append(f.Wrongs, RepeatedComplaints(p.Log.String())...)
+	f.Wrongs = append(f.Wrongs, repeatedComplaints(p.Log.String())...)
 	p.verify(&f, expect)
 	return f
 }

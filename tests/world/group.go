@@ -103,8 +103,8 @@ func (m *Member) Restart() {
 	m.Daemon.Start()
 }
 
-// Terminate ends a member by SIGTERM and returns its exit status.
-func (m *Member) Terminate() (status int) {
+// terminate ends a member by SIGTERM and returns its exit status.
+func (m *Member) terminate() (status int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = true
@@ -209,7 +209,7 @@ func (g *Group) Killed() { g.Replace("SIGKILL", (*Member).Kill).Restart() }
 func (g *Group) Rolled() {
 	g.T.Helper()
 	g.Replace("SIGTERM", func(m *Member) {
-		if status := m.Terminate(); status != 0 {
+		if status := m.terminate(); status != 0 {
 			g.T.Errorf("exit status %d after SIGTERM", status)
 		}
 	}).Restart()

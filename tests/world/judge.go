@@ -108,9 +108,9 @@ func NewRowJudge(t testing.TB, rows []workload.Row, expect Expect) *Judge {
 	return j
 }
 
-// NewEntityJudge returns a judge of the events of a table of Capabilities: each sequence of events
+// newEntityJudge returns a judge of the events of a table of Capabilities: each sequence of events
 // about an entity must be one in which its states can have been read.
-func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
+func newEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
 	j := newJudge(t, expect)
 	j.record = newEntityRecord(j, histories)
 	return j

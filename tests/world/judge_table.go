@@ -56,10 +56,10 @@ var stateMembers = map[string]string{
 	"clock": "CAST(clock AS CHAR)", "mood": "mood", "tags": "tags", "note": "note", "deleted": "deleted",
 }
 
-// TableFold returns the fold that a consumer should have of a table of workload.Capabilities. Of
+// tableFold returns the fold that a consumer should have of a table of workload.Capabilities. Of
 // columns that no workload writes, NULL and text that is no UTF-8, which is published as null, are
 // left out.
-func TableFold(t testing.TB, db *sql.DB, table string) Fold {
+func tableFold(t testing.TB, db *sql.DB, table string) Fold {
 	t.Helper()
 	names := slices.Sorted(maps.Keys(stateMembers))
 	query := "SELECT "

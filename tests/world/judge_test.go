@@ -292,7 +292,7 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
-			check(t, NewEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
+			check(t, newEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
 		})
 	}
 }
@@ -409,7 +409,7 @@ func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
-			j := NewEntityJudge(t, []workload.History{
+			j := newEntityJudge(t, []workload.History{
 				{App: "a", Name: "x", Versions: histories[0].Versions[:3]}, {App: "a", Name: "X", Versions: histories[1].Versions[:1]},
 			}, Expect{})
 			first := append(tape[:3:3], modifiedAt(stateMessage(8, 0, "Added", "X", 4), 1))

@@ -209,7 +209,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	p.T.Helper()
 	var j *Judge
 	if stream == Strict {
-		j = NewEntityJudge(p.T, p.World.Entities.Histories(), expect)
+		j = newEntityJudge(p.T, p.World.Entities.Histories(), expect)
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}
@@ -224,7 +224,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
 	if r, ok := j.record.(*entityRecord); ok {
-		r.fold.Compare(TableFold(p.T, p.World.DB, stream), &j.Verdict)
+		r.fold.Compare(tableFold(p.T, p.World.DB, stream), &j.Verdict)
 	}
 }
 
@@ -254,7 +254,7 @@ func (w *World) Difference(table string, messages []Message) string {
 		}
 		f.Add(&e)
 	}
-	f.Compare(TableFold(w.T, w.DB, table), &v)
+	f.Compare(tableFold(w.T, w.DB, table), &v)
 	return v.Wrong()
 }
 
