@@ -162,11 +162,12 @@ func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error
 	return do(c.store)
 }
 
-// Ends tells the end of a TP at a time: what is below it and not covered is to be read (rule 5).
-func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
+// ends tells the end of a TP at a time: what is below it and not covered is to be read (rule 5).
+func (c *Committer) ends(stream string, tp sink.TPRef, end uint64, at time.Time) {
+	number, _ := c.number(stream, tp)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tps.get(tp)
+	t := c.tps.get(number)
 	if t == nil {
 		return
 	}

@@ -86,7 +86,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	for i := range list {
 		tps[i] = list[i].t
 		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
-		g.committer.Ends(g.committer.Number(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}), list[i].Stable, looked)
+		g.committer.ends(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}, list[i].Stable, looked)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,10 +66,9 @@ func (t *trial) make(cover Cover) (changed []store.Registration, err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	for i := range cover.Acked {
-		if err := t.check(&cover.Acked[i]); err != nil {
+		if err := t.acknowledge(&cover.Acked[i]); err != nil {
 			return nil, err
 		}
-		t.acknowledge(&cover.Acked[i])
 	}
 	for i := range cover.read {
 		t.read(&cover.read[i])
@@ -118,42 +117,35 @@ func (t *trial) of(tp uint32) *covered {
 	return now
 }
 
-// check returns an error where a is not the acknowledgement of messages that were in flight: then a
-// reader stopped before them, so they lie where nothing is covered (rule 2), by another message of
-// the batch neither.
-func (t *trial) check(a *Span) error {
+// acknowledge covers what was acknowledged for all streams on the TP: to the others it holds no
+// message of theirs. It returns an error where a is not the acknowledgement of messages that were
+// in flight: a reader stopped before those, so they lie where nothing is covered (rule 2).
+func (t *trial) acknowledge(a *Span) error {
 	switch {
 	case a.TP == 0:
 		return nil
 	case a.From >= a.To:
 		return fmt.Errorf("the bus told no offset: %w", ErrReadBack)
 	}
-	switch now := t.of(a.TP); {
-	case now == nil:
+	own := t.of(a.TP)
+	switch {
+	case own == nil:
 		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrReadBack)
-	case !now.free(a.Range):
+	case !own.free(a.Range):
 		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.From, ErrReadBack)
-	}
-	return nil
-}
-
-// acknowledge covers what was acknowledged for all streams on the TP: to the others it holds no
-// message of theirs.
-func (t *trial) acknowledge(a *Span) {
-	if a.TP == 0 {
-		return
 	}
 	covers := a.Range
 	if a.Marker {
 		covers.From--
 	}
-	for _, n := range t.c.tps.byTP[t.of(a.TP).TP] {
+	for _, n := range t.c.tps.byTP[own.TP] {
 		now := t.of(n)
 		// Rule 20: also of spans that are not remembered.
 		now.High = later(now.High, a.Last)
 		now.add(covers)
 		now.Epoch = max(now.Epoch, t.c.epoch)
 	}
+	return nil
 }
 
 // read covers what was read.
