@@ -25,9 +25,13 @@ const checkWithin = 12 * time.Second
 type Group struct {
 	// Kind is "configuration", "source", "stream", "sink", "checkpoint" or "http"; Name is the
 	// stream's, Source that of one of several sources.
-	Kind, Name, Source string
+	Kind   string `json:"group"`
+	Name   string `json:"stream,omitempty"`
+	Source string `json:"source,omitempty"`
+	// Severity is for programs: that of the worst finding, or "skipped".
+	Severity string `json:"severity"`
 	// Skipped says that the subject could not be inspected because something else is away.
-	Skipped bool
+	Skipped bool `json:"-"`
 	inspect.Report
 }
 

@@ -129,38 +129,27 @@ func (o *findingPrinter) wrap(text string, column int) {
 	o.text.WriteString(terminal.Wrap(terminal.Visible(text), column) + "\n")
 }
 
-// groupView is a group as --json shows it.
-type groupView struct {
-	Group  string `json:"group"`
-	Stream string `json:"stream,omitempty"`
-	Source string `json:"source,omitempty"`
-	// Severity is "skipped" if the subject could not be inspected because something else is away.
-	Severity string            `json:"severity"`
-	Summary  string            `json:"summary"`
-	Findings []inspect.Finding `json:"findings"`
-}
-
 // Report is what --json prints.
 type Report struct {
 	Severity inspect.Severity `json:"severity"`
-	Groups   []groupView      `json:"groups"`
+	Groups   []Group          `json:"groups"`
 }
 
 // NewReport returns groups for programs. clean is applied to all texts.
 func NewReport(groups []Group, clean func(string) string) Report {
-	worst := inspect.OK
-	views := make([]groupView, 0, len(groups))
-	for _, g := range groups {
-		view := groupView{Group: g.Kind, Stream: g.Name, Source: g.Source, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []inspect.Finding{}}
+	r := Report{Groups: append([]Group{}, groups...)}
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		worst := inspect.Worst(g.Findings)
+		r.Severity, g.Severity = max(r.Severity, worst), worst.String()
 		if g.Skipped {
-			view.Severity = "skipped"
+			g.Severity = "skipped"
 		}
-		worst = max(worst, inspect.Worst(g.Findings))
-		for _, f := range g.Findings {
+		g.Summary, g.Findings = clean(g.Summary), append([]inspect.Finding{}, g.Findings...)
+		for j := range g.Findings {
+			f := &g.Findings[j]
 			f.What, f.Do, f.Statement = clean(f.What), clean(f.Do), clean(f.Statement)
-			view.Findings = append(view.Findings, f)
 		}
-		views = append(views, view)
 	}
-	return Report{worst, views}
+	return r
 }

@@ -81,9 +81,9 @@ func (f Finding) String() string {
 // Report is what was found out about one server, bus or checkpoint.
 type Report struct {
 	// Summary says in a few words what it is: "MariaDB 11.8.3 at db:3306".
-	Summary string
+	Summary string `json:"summary"`
 	// Findings are in the order in which they were made, none of them OK.
-	Findings []Finding
+	Findings []Finding `json:"findings"`
 }
 
 // Add appends a finding about subject.
