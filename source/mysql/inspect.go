@@ -95,8 +95,7 @@ func (f *serverFacts) queryClock(ctx context.Context, c conn) error {
 	f.clock, f.clockError = clock.Sub(before.Add(took/2)), took/2
 	// NULL where a named zone is not loaded into the server.
 	const zone = "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@GLOBAL.time_zone)) AS offset_"
-	err = c.query(ctx, zone, func(get func(string) string) { offset = get("offset_") })
-	if err != nil && number(err) == 0 {
+	if err := c.tryQuery(ctx, zone, func(get func(string) string) { offset = get("offset_") }); err != nil {
 		return err
 	}
 	if seconds, err := time.ParseDuration(offset + "s"); err == nil {
@@ -133,7 +132,7 @@ func (t *inspection) inspect(ctx context.Context, c conn) error {
 		return err
 	}
 	// Any privilege shows the columns.
-	if err := c.query(ctx, "SELECT 1 FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
+	if err := c.query(ctx, "SELECT 1 FROM "+t.table.quoted()+" LIMIT 0", nil); err != nil {
 		return err
 	}
 	complete, err := t.checkColumns(ctx, c)
@@ -180,7 +179,7 @@ func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 	if t.Spec.Fields != nil {
 		return nil
 	}
-	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", nil)
 	if number(err) != erColAccessDenied && number(err) != erTableAccessDenied {
 		return err
 	}

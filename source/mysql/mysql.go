@@ -86,7 +86,7 @@ func (s *Source) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*s.options.DialTimeout, errNotReady)
 	defer cancel()
 	return s.use(ctx, s.db, func(c conn) error {
-		return c.query(ctx, "SELECT 1", func(func(string) string) {})
+		return c.query(ctx, "SELECT 1", nil)
 	})
 }
 
@@ -173,6 +173,14 @@ func (c conn) query(ctx context.Context, query string, each func(get func(name s
 	return sqltable.Query(ctx, c, query, each, args...)
 }
 
+// tryQuery runs a small query that the server may refuse, or not know: that is no error.
+func (c conn) tryQuery(ctx context.Context, query string, each func(get func(name string) string)) error {
+	if err := c.query(ctx, query, each); number(err) == 0 {
+		return err
+	}
+	return nil
+}
+
 func (c conn) exec(ctx context.Context, statement string) error {
 	_, err := c.ExecContext(ctx, statement, nil)
 	return err
@@ -196,12 +204,12 @@ func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error 
 		statement, column string
 		value             *int64
 	}{{"SELECT UNIX_TIMESTAMP() AS now", "now", &clock}, {"SHOW STATUS LIKE 'Uptime'", "Value", &uptime}} {
-		err := session.query(ctx, q.statement, func(get func(string) string) {
+		err := session.tryQuery(ctx, q.statement, func(get func(string) string) {
 			if n, err := strconv.ParseInt(get(q.column), 10, 64); err == nil {
 				*q.value = n
 			}
 		})
-		if err != nil && number(err) == 0 {
+		if err != nil {
 			return err
 		}
 	}

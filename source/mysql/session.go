@@ -188,7 +188,7 @@ func identify(ctx context.Context, session conn, s server) (string, error) {
 	}
 	for _, candidate := range candidates {
 		for _, expressions := range []string{candidate + role, candidate} {
-			err := session.query(ctx, "SELECT "+expressions, func(func(string) string) {})
+			err := session.query(ctx, "SELECT "+expressions, nil)
 			if number(err) == 0 {
 				return expressions, err
 			}

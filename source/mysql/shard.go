@@ -151,7 +151,7 @@ type listed struct {
 func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed, err error) {
 	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
 	// also tells what is missing or forbidden, about which information_schema is silent.
-	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
+	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", nil); err != nil {
 		return t, err
 	}
 	const query = "SELECT TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine, AUTO_INCREMENT AS next FROM information_schema.TABLES " +

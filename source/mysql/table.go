@@ -229,7 +229,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 		seen[r] = true
 		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
 		// missing one.
-		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", nil)
 		if err == nil {
 			// One that was added since the columns were read is listed by now.
 			err = t.readColumns(ctx, c)
@@ -314,10 +314,7 @@ func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 
 // readCreate returns what SHOW CREATE TABLE says, "" where the login may not ask.
 func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err error) {
-	err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
-	if number(err) != 0 {
-		return "", nil
-	}
+	err = c.tryQuery(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
 	return create, err
 }
 

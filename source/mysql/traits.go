@@ -193,13 +193,13 @@ const replicaGrant = "with REPLICATION CLIENT, or SELECT on performance_schema.r
 // queryReplication finds out whether the server copies from another, as far as the login may see
 // it.
 func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
-	err := c.query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slave_running', 'Slaves_running')", func(get func(string) string) {
+	err := c.tryQuery(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slave_running', 'Slaves_running')", func(get func(string) string) {
 		f.sawReplication = true
 		if get("Value") != "OFF" && get("Value") != "0" {
 			f.channel = channelRuns
 		}
 	})
-	if err != nil && number(err) == 0 {
+	if err != nil {
 		return err
 	}
 	for _, statement := range replicaStatements {
@@ -215,17 +215,13 @@ func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
 	if f.isMariaDB() {
 		return nil
 	}
-	err = c.query(ctx, replicaChannels, func(get func(string) string) {
+	return c.tryQuery(ctx, replicaChannels, func(get func(string) string) {
 		if told := get("told"); told != "" {
 			f.sawReplication = f.sawReplication || on(told)
 			return
 		}
 		f.noteChannel(get)
 	})
-	if err != nil && number(err) == 0 {
-		return err
-	}
-	return nil
 }
 
 // channelState is what is known of the channels by which a server copies from others.
@@ -344,26 +340,22 @@ func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 			return err
 		}
 	}
-	err := c.query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_status'", func(get func(string) string) {
+	err := c.tryQuery(ctx, "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_status'", func(get func(string) string) {
 		if f.isGalera() && get("Value") != "Primary" {
 			f.severed = get("Value")
 		}
 	})
-	if err != nil && number(err) == 0 {
+	if err != nil {
 		return err
 	}
 	// In the form of a page, so that a proxy sends it where it sends pages.
-	err = c.query(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.table.quoted()+" LIMIT 0)",
+	return c.tryQuery(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.table.quoted()+" LIMIT 0)",
 		func(get func(string) string) {
 			for i, flag := range strings.Fields(get("flags")) {
 				f.apart = f.apart || f.readOnly() == "" && isSet(flag)
 				f.pagesReadOnly = f.pagesReadOnly || i == 0 && isSet(flag)
 			}
 		})
-	if err != nil && number(err) == 0 {
-		return err
-	}
-	return nil
 }
 
 // isSet reports whether a variable that says whether a server is read-only says so: newer servers

@@ -291,7 +291,7 @@ func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Tab
 		}
 	}
 	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
-	err = c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", func(func(string) string) {})
+	err = c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
 	if number(err) == codes.SQLITE_ERROR {
 		return err.Error(), nil
 	}

@@ -55,7 +55,7 @@ func (s *Source) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(readyWait, s.options.StatementTimeout), errNotReady)
 	defer cancel()
 	return explain(s.retryLocked(ctx, func(c *session) error {
-		return c.query(ctx, "PRAGMA schema_version", func(func(string) string) {})
+		return c.query(ctx, "PRAGMA schema_version", nil)
 	}))
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // Query runs a small query and calls each for every row with a function that returns the value of a
-// column by its name; NULL and columns that the answer does not have are "".
+// column by its name; NULL and columns that the answer does not have are "". Without each the rows
+// are thrown away.
 func Query(ctx context.Context, c driver.QueryerContext, query string, each func(get func(name string) string), args ...string) (err error) {
 	values := make([]driver.NamedValue, len(args))
 	for i, arg := range args {
@@ -44,7 +45,9 @@ func Query(ctx context.Context, c driver.QueryerContext, query string, each func
 		case err != nil:
 			return err
 		}
-		each(get)
+		if each != nil {
+			each(get)
+		}
 	}
 }
 
