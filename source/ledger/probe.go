@@ -332,6 +332,10 @@ func (p *prober) share(n int, gaps iter.Seq[gap]) []candidate {
 // choose takes as many candidates from the head of list as go into MaxRanges ranges with at most
 // budget ids that are not missing. It returns the ranges and how many candidates they hold.
 func (p *prober) choose(list []candidate, budget int) (ranges []source.Range, n int) {
+	if len(list) == 0 {
+		return nil, 0
+	}
+	ranges = make([]source.Range, 0, min(len(list), p.opts.MaxRanges))
 	extra := uint64(0)
 	for n < min(len(list), p.opts.MaxRanges) && (n == 0 || extra+list[n].extra <= uint64(budget)) {
 		ranges, extra = append(ranges, list[n].Range), extra+list[n].extra
