@@ -71,7 +71,9 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 		return nil, err
 	}
 	has := func(key store.Key) bool { _, has := image.Shards[key]; return has }
-	fresh := slices.ContainsFunc(cfg.Streams, func(s config.Stream) bool {
+	// The progress on the bus, which comes later, may know that a pattern was looked up: a table
+	// that it lacks is new then.
+	fresh := cfg.CheckpointTopic == "" && slices.ContainsFunc(cfg.Streams, func(s config.Stream) bool {
 		return slices.ContainsFunc(s.Patterns, func(pattern string) bool { return !has(store.Key{Stream: s.Name, Shard: pattern}) })
 	})
 	if fresh {

@@ -64,6 +64,36 @@ func TestStreamGroups(t *testing.T) {
 	}
 }
 
+// TestPatternsAreNamed: a stream says what its patterns match, and has a finding for one that
+// matches nothing.
+func TestPatternsAreNamed(t *testing.T) {
+	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_TABLE", "orders_*,bills_*"))
+	key := store.Key{Stream: "orders", Shard: "orders_1"}
+	for _, c := range []struct {
+		matched  []string
+		summary  string
+		findings int
+	}{
+		{nil, "no tables", 2},
+		{[]string{"orders_1"}, "orders_* matches 1 table (orders_1), bills_* matches no tables", 1},
+	} {
+		found := cfg.WithTables(map[string][]string{"orders": c.matched})
+		inspected := map[store.Key]source.TableInspection{key: {Order: "strict"}}
+		g := streamGroups(found, inspected, &store.Inspection{}, nil)[0]
+		if !strings.Contains(g.Summary, c.summary) || len(g.Findings) != c.findings || g.Skipped {
+			t.Errorf("%q: %+v", c.matched, g)
+		}
+		for _, f := range g.Findings {
+			if f.Code != inspect.NoTable {
+				t.Errorf("%q: %+v", c.matched, f)
+			}
+		}
+	}
+	if g := streamGroups(cfg, nil, &store.Inspection{}, nil)[0]; len(g.Findings) != 0 || !g.Skipped {
+		t.Errorf("tables that are not known: %+v", g)
+	}
+}
+
 func TestExpectations(t *testing.T) {
 	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai"))
 	tables := Expectations(cfg, &cfg.Sources[0], map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})

@@ -34,6 +34,11 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 				g.Findings = append(g.Findings, table.Findings...)
 			}
 		}
+		if s.Looked && len(s.Tables) == 0 {
+			g.Summary = terminal.Count(0, "table")
+			groups = append(groups, g)
+			continue
+		}
 		if len(tables) == 0 {
 			g.Skipped, g.Summary = true, terminal.Count(len(s.Tables), "table")+", not looked at"
 			groups = append(groups, g)
@@ -65,7 +70,10 @@ func matches(cfg *config.Config, s *config.Stream, pattern string) string {
 	if len(names) > shownMatches {
 		shown += ", …"
 	}
-	return fmt.Sprintf("%s matches %s (%s)", pattern, terminal.Count(len(names), "table"), shown)
+	if shown != "" {
+		shown = " (" + shown + ")"
+	}
+	return fmt.Sprintf("%s matches %s%s", pattern, terminal.Count(len(names), "table"), shown)
 }
 
 // unmatched returns a finding for each pattern that no table matches.
