@@ -28,20 +28,16 @@ func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetst
 		replicas = []int{3, 1}
 	}
 	for _, n := range replicas {
-		stream, err = js.CreateStream(ctx, config(b, n))
+		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: Stream(b.Name), Description: b.Description, Subjects: []string{Subjects(b.Name)},
+			Storage: jetstream.FileStorage, Replicas: n, Duplicates: 2 * time.Minute,
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true,
+		})
 		if !FewerServers(err) && !NoPeers(err) {
 			break
 		}
 	}
 	return stream, err
-}
-
-func config(b Bucket, replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: Stream(b.Name), Description: b.Description, Subjects: []string{Subjects(b.Name)},
-		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: 2 * time.Minute,
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true,
-	}
 }
 
 const (

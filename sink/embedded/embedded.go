@@ -42,9 +42,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Conns makes connections to the server that do not leave the process.
-type Conns interface{ InProcessConn() (net.Conn, error) }
-
 // Bus is the sink on the server.
 type Bus interface {
 	sink.Sink
@@ -81,7 +78,7 @@ const maxPayload = 8 << 20
 
 // Open takes the folder, starts the server and then open's sink on it. With nil there is the server
 // alone. It returns when the server answers.
-func Open(o Options, open func(Conns) (Bus, error)) (_ *Sink, err error) {
+func Open(o Options, open func(nats.InProcessConnProvider) (Bus, error)) (_ *Sink, err error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Sink{dir: o.Dir, log: &serverLog{logger: o.Logger, fatal: make(chan string, 1)}}
 	if s.lock, err = prepare(o.Dir); err != nil {
@@ -104,9 +101,9 @@ func Open(o Options, open func(Conns) (Bus, error)) (_ *Sink, err error) {
 	return s, nil
 }
 
-var _ Conns = (*Sink)(nil)
+var _ nats.InProcessConnProvider = (*Sink)(nil)
 
-// InProcessConn implements Conns.
+// InProcessConn implements [nats.InProcessConnProvider].
 func (s *Sink) InProcessConn() (net.Conn, error) { return s.gate.InProcessConn() }
 
 // start starts the server and waits until it answers.

@@ -41,7 +41,7 @@ func tryOpen(dir, listen string, subjects ...string) (*embedded.Sink, error) {
 		subjects = []string{"a"}
 	}
 	o := embedded.Options{Dir: dir, Listen: listen, Stream: "EVENTS", Subjects: subjects, Logger: logger()}
-	return embedded.Open(o, func(server embedded.Conns) (embedded.Bus, error) {
+	return embedded.Open(o, func(server nats.InProcessConnProvider) (embedded.Bus, error) {
 		return jetstream.Open(jetstream.Options{
 			Connection:   jetstream.Connection{InProcess: server, Stream: "EVENTS"},
 			CreateStream: true, Subjects: subjects,

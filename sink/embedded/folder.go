@@ -98,8 +98,8 @@ type gatedConn struct {
 	gate *gate
 }
 
-// InProcessConn implements Conns. While the gate is shut it fails at once; who wants a connection
-// tries again.
+// InProcessConn implements InProcessConnProvider of nats.go. While the gate is shut it fails at
+// once; who wants a connection tries again.
 func (g *gate) InProcessConn() (net.Conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

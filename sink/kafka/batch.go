@@ -240,7 +240,7 @@ func newCodec(c Compression) (codec, error) {
 		}
 		return codec{4, func(dst, src []byte) ([]byte, error) { return encoder.EncodeAll(src, dst), nil }}, nil
 	}
-	return codec{}, fmt.Errorf("kafka: unknown compression %q", c)
+	return codec{}, fmt.Errorf("kafka: unknown compression %q: use one of %q", c, Compressions)
 }
 
 // appender is a writer into a byte slice.

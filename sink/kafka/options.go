@@ -108,9 +108,6 @@ func (o *Options) fill() error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if !slices.Contains(Compressions, o.Compression) {
-		return fmt.Errorf("kafka: unknown compression %q: use one of %q", o.Compression, Compressions)
-	}
 	for _, topic := range o.Topics {
 		if err := bus.CheckTopic(topic); err != nil {
 			return fmt.Errorf("kafka: %w", err)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
@@ -108,7 +110,7 @@ func (e *Embedded) server(u driver.Use) embedded.Options {
 
 // Open starts the server and the sink on it.
 func (e *Embedded) Open(u driver.Use) (sink.Sink, error) {
-	s, err := embedded.Open(e.server(u), func(conns embedded.Conns) (embedded.Bus, error) {
+	s, err := embedded.Open(e.server(u), func(conns natsgo.InProcessConnProvider) (embedded.Bus, error) {
 		connection := jetstream.Connection{InProcess: conns, Stream: e.Server.Stream}
 		return jetstream.Open(withUse(jetstream.Options{Connection: connection, CreateStream: true, Keeps: e.keeps}, u))
 	})
