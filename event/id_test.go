@@ -130,3 +130,25 @@ func TestDigestKeepsNoHugeKey(t *testing.T) {
 		t.Errorf("%d bytes are kept; %v", cap(seen.Key), err)
 	}
 }
+
+// TestTheIDOfWhatAnEventSays is that of the event, of its own shard or of another one.
+func TestTheIDOfWhatAnEventSays(t *testing.T) {
+	other := stpOptions()
+	other.Shard = "a former name"
+	for _, c := range []struct {
+		deleted string
+		op      event.Op
+	}{{"N", event.Added}, {"N", event.Modified}, {"Y", ""}} {
+		rows := stpCapability("64", c.deleted)
+		row := rows.row(8)
+		row.Op, row.Predecessor = c.op, earlier
+		ev, theirs := encode(t, stpOptions(), rows, row), encode(t, other, rows, row)
+		encoder, said := bind(t, stpOptions(), rows), event.Said{Op: ev.Op, Reason: ev.Reason, Row: 8, Predecessor: earlier}
+		if got := encoder.IDOf(&said, row.Values, ev.Digest); got != ev.UUID {
+			t.Errorf("%s has the id %s", ev.Body, event.FormatID(got))
+		}
+		if said.Shard = other.Shard; encoder.IDOf(&said, row.Values, ev.Digest) != theirs.UUID {
+			t.Errorf("%s has not the id that the other shard gives it", ev.Body)
+		}
+	}
+}
