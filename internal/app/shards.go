@@ -150,15 +150,13 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		return nil, err
 	}
 	db, _ := p.sources.of(table)
-	reader := p.sources.Shard(s.Spec(table))
 	var decided func(context.Context, uint64) error
 	if p.copies != nil {
 		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
 	}
 	return shard.New(shard.Options{
 		Stream: s.Name, Name: table, Kind: s.Kind,
-		Source:          reader,
-		IDs:             reader,
+		Source:          p.sources.Shard(s.Spec(table)),
 		SourceReady:     db.from.Ready,
 		SourceName:      db.Label(),
 		Encoder:         encoder,

@@ -23,11 +23,10 @@ import (
 type Options struct {
 	// Stream and Name identify the shard; Name is the physical table as configured.
 	Stream, Name string
-	// Source reads the shard, IDs its ids alone. SourceReady distinguishes a server that is away
+	// Source reads the shard. SourceReady distinguishes a server that is away
 	// from a table that cannot be read, and SourceName names that server in the outage log. It
 	// defaults to SourceDependency.
 	Source      source.Shard
-	IDs         source.IDReader
 	SourceReady func(context.Context) error
 	SourceName  string
 	// Encoder makes the events. It belongs to this shard alone.

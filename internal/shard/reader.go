@@ -205,7 +205,7 @@ type idList struct {
 func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted bool, list *idList) error {
 	return r.query(ctx, &list.span, func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryIDs, time.Now())
-		return r.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &list.IDs)
+		return r.opts.Source.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &list.IDs)
 	})
 }
 
@@ -229,7 +229,7 @@ func (r *reader) nextID(ctx context.Context) (next uint64, err error) {
 // traits asks the server how it hands out ids.
 func (r *reader) traits(ctx context.Context) (traits source.Traits, err error) {
 	err = r.retrier.readSource(ctx, func() error {
-		traits, err = r.opts.IDs.Traits(ctx)
+		traits, err = r.opts.Source.Traits(ctx)
 		return err
 	})
 	return traits, err

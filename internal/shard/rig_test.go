@@ -96,7 +96,7 @@ func (b *bench) process(t testing.TB) *process {
 	opts.Recovery, opts.Shared = p.catchup, opts.Shared || len(tables) > 1
 	for i, table := range tables {
 		one := opts
-		one.Name, one.Encoder, one.Source, one.IDs = table.name, b.encoder(t, table.name), table.rows, table.ids
+		one.Name, one.Encoder, one.Source = table.name, b.encoder(t, table.name), table.rows
 		if b.topics != nil {
 			one.Route = func(*event.Event) string { return b.topics[i] }
 		}
