@@ -251,18 +251,15 @@ func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision
 	if one.Op == event.Modified {
 		state.Op = one.Op
 	}
-	again := m.resent(one)
-	if again == nil {
-		e, err := m.add(b, state, origin)
-		if err == nil {
-			m.publish(b, one, e.UUID)
-		}
-		return err
+	var e event.Event
+	var err error
+	if again := m.resent(one); again != nil {
+		e, err = m.addAgain(b, again, state, &one.Known, origin)
+	} else {
+		e, err = m.add(b, state, origin)
 	}
-	e, err := m.addAgain(b, again, state, &one.Known, origin)
 	if err == nil {
-		m.publish(b, one, e.UUID)
-		again.publish(b, &e)
+		m.publish(b, one, &e)
 	}
 	return err
 }
@@ -273,30 +270,30 @@ func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time) error 
 		return nil
 	}
 	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous())}
-	again := m.resent(one)
-	if again == nil {
-		e, err := m.addAbsent(b, absent)
-		if err == nil {
-			m.publish(b, one, e.UUID)
-		}
-		return err
+	var e event.Event
+	var err error
+	if again := m.resent(one); again != nil {
+		e, err = m.addAbsentAgain(b, again, absent)
+	} else {
+		e, err = m.addAbsent(b, absent)
 	}
-	e, err := m.addAbsentAgain(b, again, absent)
 	if err == nil {
-		m.publish(b, one, e.UUID)
-		again.publish(b, &e)
+		m.publish(b, one, &e)
 	}
 	return err
 }
 
-// publish notes that the messages of the last event of b are about a decision.
-func (m *builder) publish(b *batch, one *view.Decision, id [16]byte) {
+// publish notes that the last event of b is about a decision.
+func (m *builder) publish(b *batch, one *view.Decision, e *event.Event) {
 	if one.Known.Disputed {
 		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
 		b.repairs = append(b.repairs, len(b.messages)-1)
 	}
-	one.Publish(id)
+	one.Publish(e.UUID)
 	b.count(one.Op)
+	if again := m.resent(one); again != nil {
+		again.publish(b, e)
+	}
 }
 
 // add encodes row as the next message of b and returns its event.

@@ -166,61 +166,55 @@ func (o *nominator) running() bool { return o.ended.Load() != nil }
 
 // nominate hands n to the owner and waits until what it published for it is committed.
 func (o *nominator) nominate(ctx context.Context, n *nomination) error {
-	ended := o.ended.Load()
-	if ended == nil {
-		return errNotRunning
-	}
 	defer o.call()()
-	n.begin()
 	n.left = make(chan struct{})
 	defer close(n.left)
 	if n.deadLetters == nil && n.compared == 0 {
 		o.status.name(n)
 		defer o.status.unname(n)
 	}
-	select {
-	case o.nominated <- n:
-	case <-*ended:
-		return errNotRunning
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	ended, err := o.handOver(ctx, n, nil)
+	if err != nil {
+		return err
 	}
 	select {
 	case <-n.saved:
 		// A cancelled nomination ends, too, and is not done.
 		return context.Cause(ctx)
-	case <-*ended:
+	case <-ended:
 		return errNotRunning
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// begin makes n ready for the owner.
-func (n *nomination) begin() {
-	n.saved = make(chan struct{})
-	n.open.Store(1)
 }
 
 // offer hands n to the owner and does not wait for what it publishes.
 func (o *nominator) offer(ctx context.Context, n *nomination) error {
-	ended := o.ended.Load()
-	if ended == nil {
-		return errNotRunning
-	}
 	defer o.call()()
-	n.begin()
 	limit := time.NewTimer(offerFor)
 	defer limit.Stop()
+	_, err := o.handOver(ctx, n, limit.C)
+	return err
+}
+
+// handOver hands n to the owner of the attempt that runs, until a limit. ended is closed when that
+// attempt has ended.
+func (o *nominator) handOver(ctx context.Context, n *nomination, limit <-chan time.Time) (ended <-chan struct{}, err error) {
+	attempt := o.ended.Load()
+	if attempt == nil {
+		return nil, errNotRunning
+	}
+	n.saved = make(chan struct{})
+	n.open.Store(1)
 	select {
 	case o.nominated <- n:
-		return nil
-	case <-limit.C:
-		return errBusy
-	case <-*ended:
-		return errNotRunning
+		return *attempt, nil
+	case <-limit:
+		return nil, errBusy
+	case <-*attempt:
+		return nil, errNotRunning
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 
