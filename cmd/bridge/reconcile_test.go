@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
@@ -148,7 +149,7 @@ type moving struct {
 func (m *moving) Working(context.Context) (httpapi.Status, error) {
 	now := time.Now()
 	m.looks++
-	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{
+	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{
 		{Shard: "busy", Position: m.looks, Highest: 2000, LastPoll: null.At(now)}, {Shard: "locked", Reason: "no answer"},
 	}}}}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
@@ -213,7 +214,7 @@ func writeOutages(text *strings.Builder, s *httpapi.Status) {
 }
 
 // catchUpReason returns why a stream does not read on from the bus, or how far it is.
-func catchUpReason(c *httpapi.CatchUpStatus) null.Text {
+func catchUpReason(c *catchup.StreamProgress) null.Text {
 	switch {
 	case c.Error != "":
 		return "does not catch up from the bus: " + c.Error

@@ -15,6 +15,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/app"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
@@ -138,7 +139,7 @@ func TestStatusText(t *testing.T) {
 	ended := null.At(now.Add(-90 * time.Second))
 	shardIs := func(s shard.Status) httpapi.StreamStatus {
 		s.Shard = "t_0"
-		return httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{s}}
+		return httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{s}}
 	}
 	for name, c := range map[string]struct {
 		stream httpapi.StreamStatus
@@ -151,9 +152,9 @@ func TestStatusText(t *testing.T) {
 		"one that was cut short":       {shardIs(shard.Status{Reconcile: &reconcile.Status{LastRun: &reconcile.Report{}}}), "cut short\n"},
 		"one before this process":      {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended}}}), "90.0 s ago\n"},
 		"one that has found something": {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{EndedAt: ended, Verdict: reconcile.Verdict{Added: 1, Deleted: 2}}, LastRun: &reconcile.Report{}}}), "90.0 s ago, 3 differed\n"},
-		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Messages: 7, Left: 100, SecondsLeft: 12}},
+		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Messages: 7, Left: 100, SecondsLeft: 12}},
 			"\norders\n  catches up from the bus: 7 messages read, 100 offsets left, about 12.0 s\n"},
-		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Error: "no grant"}}, "\norders\n  does not catch up from the bus: no grant\n"},
+		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Error: "no grant"}}, "\norders\n  does not catch up from the bus: no grant\n"},
 	} {
 		if got := statusText(&httpapi.Status{Streams: []httpapi.StreamStatus{c.stream}}, now); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got\n%s\nwant at its end\n%s", name, got, c.want)

@@ -1,12 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,47 +26,56 @@ import (
 // of the source, or says which columns make no event, of each stream that is therefore left out; if
 // that is all of them, of one.
 func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
-	src, err := OpenSources(cfg, nil)
+	var keys []store.Key
+	for _, name := range names {
+		for _, table := range cfg.Stream(name).Tables {
+			keys = append(keys, store.Key{Stream: name, Shard: table})
+		}
+	}
+	tables, faults, err := describeAll(ctx, cfg, keys)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	all, faults := make([]contract.Stream, len(names)), make([]error, len(names))
-	var mu sync.Mutex
+	var first error
+	for _, name := range names {
+		s := cfg.Stream(name)
+		n := len(s.Tables)
+		var fault error
+		if i := slices.IndexFunc(faults[:n], func(err error) bool { return err != nil }); i >= 0 {
+			fault = errors.New("stream " + s.Name + ": " + config.StreamText(s.Name)(faults[i]))
+		} else if n == 0 {
+			fault = fmt.Errorf("stream %s: no table matches %s", s.Name, strings.Join(s.Patterns, ", "))
+		} else {
+			streams = append(streams, contract.Stream{Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: tables[:n:n]})
+		}
+		first, err = cmp.Or(first, fault), errors.Join(err, fault)
+		tables, faults = tables[n:], faults[n:]
+	}
+	if len(streams) == 0 && first != nil {
+		return nil, first
+	}
+	return streams, err
+}
+
+// describeAll returns what the events of tables look like by the columns that they have now, or why
+// there are none. It reads a few tables at a time.
+func describeAll(ctx context.Context, cfg *config.Config, keys []store.Key) ([]contract.Table, []error, error) {
+	src, err := OpenSources(cfg, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	tables, faults := make([]contract.Table, len(keys)), make([]error, len(keys))
 	var g errgroup.Group
 	g.SetLimit(maxReads)
-	for i, name := range names {
-		s := cfg.Stream(name)
-		all[i] = contract.Stream{
-			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: make([]contract.Table, len(s.Tables)),
-		}
-		if len(s.Tables) == 0 {
-			faults[i] = fmt.Errorf("stream %s: no table matches %s", s.Name, strings.Join(s.Patterns, ", "))
-		}
-		for at, table := range s.Tables {
-			g.Go(func() error {
-				one, err := describeTable(ctx, cfg, s, table, src)
-				mu.Lock()
-				defer mu.Unlock()
-				all[i].Tables[at] = one
-				if err != nil && faults[i] == nil {
-					faults[i] = errors.New("stream " + s.Name + ": " + config.StreamText(s.Name)(err))
-				}
-				return nil
-			})
-		}
+	for i, key := range keys {
+		g.Go(func() error {
+			tables[i], faults[i] = describeTable(ctx, cfg, cfg.Stream(key.Stream), key.Shard, src)
+			return nil
+		})
 	}
 	// Every error is among the faults.
 	_ = g.Wait()
-	for i, fault := range faults {
-		if err = errors.Join(err, fault); fault == nil {
-			streams = append(streams, all[i])
-		}
-	}
-	if len(streams) == 0 && len(faults) > 0 {
-		return nil, faults[0]
-	}
-	return streams, err
+	return tables, faults, src.Close()
 }
 
 func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, table string, src source.Source) (contract.Table, error) {
@@ -99,28 +109,13 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 	if len(shards) == 0 {
 		return schemas
 	}
-	src, err := OpenSources(cfg, nil)
-	if err != nil {
-		return schemas
+	// Where the sources cannot be opened there are none.
+	tables, faults, _ := describeAll(ctx, cfg, shards)
+	for i := range tables {
+		if faults[i] == nil {
+			schemas[shards[i]] = progress.SchemaOf(tables[i].Encoder)
+		}
 	}
-	// Nothing was written that a failing close could lose.
-	defer func() { _ = src.Close() }()
-	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(maxReads)
-	for _, key := range shards {
-		g.Go(func() error {
-			one, err := describeTable(ctx, cfg, cfg.Stream(key.Stream), key.Shard, src)
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				schemas[key] = progress.SchemaOf(one.Encoder)
-			}
-			return nil
-		})
-	}
-	// What cannot be read is left out.
-	_ = g.Wait()
 	return schemas
 }
 

@@ -129,8 +129,8 @@ func behind(streams []catchup.StreamProgress, starting bool) []httpapi.Reason {
 			continue
 		case !s.Ready:
 			why = fmt.Sprintf("catches up from the bus: %d messages read, %d offsets left", s.Messages, s.Left)
-			if s.ETA > 0 {
-				why += fmt.Sprintf(", about %s", s.ETA.Round(time.Second))
+			if s.SecondsLeft > 0 {
+				why += fmt.Sprintf(", about %s", time.Duration(s.SecondsLeft*float64(time.Second)).Round(time.Second))
 			}
 		default:
 			continue

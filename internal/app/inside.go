@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
@@ -203,7 +204,7 @@ func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Insid
 	for i := range l.all {
 		s, last := l.all[i].Status(), len(l.status.Streams)-1
 		if last < 0 || l.status.Streams[last].Name != s.Stream {
-			one := httpapi.StreamStatus{Name: s.Stream, Kind: cfg.Stream(s.Stream).Kind, CatchUp: httpapi.CatchUpStatus{Ready: true}}
+			one := httpapi.StreamStatus{Name: s.Stream, Kind: cfg.Stream(s.Stream).Kind, CatchUp: catchup.StreamProgress{Ready: true}}
 			l.status.Streams, last = append(l.status.Streams, one), last+1
 		}
 		one := shard.Status{Shard: s.Shard, State: shard.Running, LastPoll: null.At(l.status.Started)}

@@ -22,7 +22,10 @@ import (
 func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status) httpapi.Status {
 	status := httpapi.Status{Epoch: caught.Epoch, Streams: make([]httpapi.StreamStatus, 0, len(streams))}
 	for i, stream := range streams {
-		one := httpapi.StreamStatus{Name: stream.Name, Kind: stream.Kind, State: shard.Running, CatchUp: catchUpStatus(&caught.Streams[i]), Shards: []shard.Status{}}
+		one := httpapi.StreamStatus{Name: stream.Name, Kind: stream.Kind, State: shard.Running, CatchUp: caught.Streams[i], Shards: []shard.Status{}}
+		if err := one.CatchUp.Err; err != nil {
+			one.CatchUp.Error = null.Text(config.StreamText(stream.Name)(err))
+		}
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
@@ -45,17 +48,6 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 		status.Streams = append(status.Streams, one)
 	}
 	return status
-}
-
-func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
-	s := httpapi.CatchUpStatus{
-		Ready: p.Ready, Messages: p.Messages, Left: p.Left,
-		OffsetsPerSecond: p.Rate, SecondsLeft: p.ETA.Seconds(), Seconds: p.Elapsed.Seconds(),
-	}
-	if p.Err != nil {
-		s.Error = null.Text(config.StreamText(p.Stream)(p.Err))
-	}
-	return s
 }
 
 // explain sets the state of a shard to the worst of what tail and reconcile say, and says why it is

@@ -39,7 +39,7 @@ func TestStates(t *testing.T) {
 			shards[i].Stream = "orders"
 		}
 		status := statusOf([]*stream{{Stream: &config.Stream{Name: "orders"}}}, catchup.Progress{Epoch: 9, Streams: []catchup.StreamProgress{
-			{Left: 8, Rate: 0.5, ETA: 16 * time.Second, Elapsed: 2 * time.Second, Err: errors.New("another KEY")},
+			{Left: 8, OffsetsPerSecond: 0.5, SecondsLeft: 16, Seconds: 2, Err: errors.New("another KEY")},
 		}}, shards)
 		one := status.Streams[0]
 		if one.State != want || status.Epoch != 9 || one.CatchUp.Left != 8 || one.CatchUp.SecondsLeft != 16 || one.CatchUp.Error != "another KEY" {
@@ -132,7 +132,7 @@ func TestWhatAnswers(t *testing.T) {
 	h := health{&App{kept: new(kept), opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
-		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
+		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
 		h.addDependencies(&s)
 		return s
 	}

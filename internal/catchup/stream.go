@@ -1,11 +1,12 @@
 package catchup
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.org/bridge/internal/null"
 )
 
 // StopError says why a stream cannot catch up: a message of it cannot be applied (rule 12).
@@ -197,22 +198,28 @@ type Progress struct {
 	Superseded error
 }
 
-// StreamProgress is how far a stream has come.
+// StreamProgress is how far a stream has read from the bus what the checkpoint lacks, as
+// /api/v1/status shows it.
 type StreamProgress struct {
-	Stream string
-	// Ready says that the stream has caught up; Err why it does not go on. Following says that it
-	// has read what there was a moment ago, and reads on until it is the turn of this process.
-	Ready, Following bool
-	Err              error
-	// Messages counts those of the stream that were read, Left the offsets that Start has to read:
-	// messages of others are among them, and some may be gone.
-	Messages, Left uint64
-	// Rate is how many offsets a second were read since Start, ETA how long the rest takes at that
-	// rate; 0 where it is not known.
-	Rate float64
-	ETA  time.Duration
-	// Elapsed is how long the stream has been catching up, or took.
-	Elapsed time.Duration
+	Stream string `json:"-"`
+	// Ready says that the stream has caught up.
+	Ready bool `json:"ready"`
+	// Error is why it does not go on, null while it does. The daemon makes it of Err.
+	Error null.Text `json:"error"`
+	Err   error     `json:"-"`
+	// Following says that it has read what there was a moment ago, and reads on until it is the
+	// turn of this process.
+	Following bool `json:"-"`
+	// Messages counts those of the stream that were read, Left the offsets that are left to read,
+	// those of other messages included; some may be gone.
+	Messages uint64 `json:"messages"`
+	Left     uint64 `json:"left"`
+	// OffsetsPerSecond is how many were read a second, SecondsLeft how long the rest takes at that
+	// rate, 0 where it is not known.
+	OffsetsPerSecond float64 `json:"offsetsPerSecond"`
+	SecondsLeft      float64 `json:"secondsLeft"`
+	// Seconds is how long the stream has been catching up, or took.
+	Seconds float64 `json:"seconds"`
 }
 
 // Progress returns how far catch-up has come.
@@ -254,13 +261,13 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 		if end.IsZero() {
 			end = time.Now()
 		}
-		p.Elapsed = end.Sub(s.began)
+		p.Seconds = end.Sub(s.began).Seconds()
 	}
-	if seconds := p.Elapsed.Seconds(); seconds > 0 {
-		p.Rate = float64(read) / seconds
+	if p.Seconds > 0 {
+		p.OffsetsPerSecond = float64(read) / p.Seconds
 	}
-	if p.Rate > 0 {
-		p.ETA = time.Duration(cmp.Or(float64(p.Left)/p.Rate, 0) * float64(time.Second))
+	if p.OffsetsPerSecond > 0 {
+		p.SecondsLeft = float64(p.Left) / p.OffsetsPerSecond
 	}
 	return p
 }
@@ -277,9 +284,9 @@ func logProgress(c *CatchUp, done <-chan struct{}) {
 		}
 		for _, p := range c.Progress().Streams {
 			if !p.Ready && !p.Following && p.Err == nil {
-				args := []any{"stream", p.Stream, "messages", p.Messages, "left", p.Left, "offsets_per_second", int(p.Rate)}
-				if p.ETA > 0 {
-					args = append(args, "eta", p.ETA.Round(time.Second))
+				args := []any{"stream", p.Stream, "messages", p.Messages, "left", p.Left, "offsets_per_second", int(p.OffsetsPerSecond)}
+				if p.SecondsLeft > 0 {
+					args = append(args, "eta", time.Duration(p.SecondsLeft*float64(time.Second)).Round(time.Second))
 				}
 				c.opts.Log.Info("reading the bus", args...)
 			}

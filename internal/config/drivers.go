@@ -91,7 +91,7 @@ func (l *loader) sink(in driver.Input, delivery string) (s Sink) {
 	if !ok {
 		return s
 	}
-	in.ExactlyOnce, in.Report, in.Files = delivery == ExactlyOnce, input{loader: l}, input{loader: l}
+	in.ExactlyOnce, in.Environment = delivery == ExactlyOnce, input{loader: l}
 	s = Sink{Scheme: chosen.Scheme(), ExactlyOnce: in.ExactlyOnce, Driver: chosen}
 	s.BusTraits = chosen.Load(&in)
 	if s.ExactlyOnce && !s.Transactions {
@@ -148,7 +148,7 @@ func (l *loader) warnOtherBuses(s *Sink) {
 	}
 }
 
-// input implements [driver.Report] and [driver.Files].
+// input implements [driver.Environment].
 type input struct {
 	*loader
 	// source is that which they are for, nil for others.

@@ -50,7 +50,6 @@ func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
 		return encoder.Bind(columns)
 	}
 	_, hold := ledger.New(ledger.Options{Policy: ledger.GapHold, Order: source.OrderSegmented}, 0)
-	_, ttl := ledger.New(ledger.Options{GapTTL: -1}, 0)
 	_, start := progress.First(event.Release, progress.Start{After: 10}, 5)
 	if !errors.Is(start, source.ErrUnfit) {
 		t.Errorf("%v does not wrap source.ErrUnfit", start)
@@ -65,7 +64,6 @@ func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
 		"a column that is there twice":   {bind(event.Field{Column: "id", Member: "a"}, event.Field{Column: "id", Member: "b"}), []string{own + "FIELDS names"}},
 		"a member that events keep":      {bind(), []string{"another member in " + own + "FIELDS"}},
 		"a policy that does not fit":     {hold, []string{own + "GAP_POLICY=hold", own + "ID_ORDER=segmented", "use " + own + "GAP_POLICY=late"}},
-		"a negative time":                {ttl, []string{own + "GAP_TTL must"}},
 		"a start above the table":        {start, []string{own + "START is 10", "correct " + own + "START,"}},
 	} {
 		err := fmt.Errorf("orders: %w: %w", source.ErrUnfit, c.err)

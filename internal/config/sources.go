@@ -103,7 +103,7 @@ func (l *loader) sources(names []string, zone *time.Location) (all []Source) {
 			if chosen, ok := choose(l, variable, text, sourceExample, l.Databases); ok {
 				in := input{l, &s}
 				s.Scheme = chosen.Scheme()
-				s.Opener, s.DatabaseTraits = chosen.Load(&driver.Input{URL: text, TimeZone: zone, Report: in, Files: in})
+				s.Opener, s.DatabaseTraits = chosen.Load(&driver.Input{URL: text, TimeZone: zone, Environment: in})
 			}
 		}
 		all = append(all, s)

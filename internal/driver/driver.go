@@ -181,22 +181,18 @@ type Input struct {
 	ExactlyOnce, ProgressOnBus bool
 	// Checkpoint is the folder of the checkpoint, empty where it is chosen later.
 	Checkpoint string
-	Report
-	Files
+	Environment
 }
 
-// Report takes what is wrong. Names of settings among args are written out in full. No text may
-// hold a value of a variable, which may be a secret.
-type Report interface {
+// Environment has what variables and the files that they name hold, and takes what is wrong. Names
+// of settings among args are written out in full. No text may hold a value of a variable, which may
+// be a secret.
+type Environment interface {
 	Fault(name option.Name, format string, args ...any)
 	// Warn is for what has no effect or is unwise.
 	Warn(name option.Name, format string, args ...any)
 	// Faulty reports whether something is wrong with a variable, or its file, already.
 	Faulty(names ...option.Name) bool
-}
-
-// Files reads what variables and the files that they name hold.
-type Files interface {
 	// Secret returns a function that returns the value of a variable as it is at each call: where
 	// the variable names a file, every call reads it. inFile tells whether it does.
 	Secret(name option.Name) (read Secret, inFile bool)

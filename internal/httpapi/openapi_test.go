@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -42,7 +43,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &schemas{t: t, comments: comments(t, map[string]string{
-		".": "example.org/bridge/internal/httpapi", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
+		".": "example.org/bridge/internal/httpapi", "../catchup": "example.org/bridge/internal/catchup", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
 		"../../source/ledger": "example.org/bridge/source/ledger",
 	}), made: object{}}
 	for _, one := range documented {
@@ -91,7 +92,7 @@ var (
 
 // named are types of other packages that have another name in the document.
 var named = map[reflect.Type]string{
-	reflect.TypeFor[shard.Status](): "ShardStatus", reflect.TypeFor[shard.Gaps](): "GapsStatus", reflect.TypeFor[ledger.Gap](): "GapStatus",
+	reflect.TypeFor[catchup.StreamProgress](): "CatchUpStatus", reflect.TypeFor[shard.Status](): "ShardStatus", reflect.TypeFor[shard.Gaps](): "GapsStatus", reflect.TypeFor[ledger.Gap](): "GapStatus",
 	reflect.TypeFor[shard.Published](): "PublishedStatus", reflect.TypeFor[shard.DeadLetters](): "DeadLettersStatus", reflect.TypeFor[shard.Backlog](): "BacklogStatus",
 	reflect.TypeFor[reconcile.Status](): "ReconcileStatus", reflect.TypeFor[reconcile.Report](): "ReconcileReport", reflect.TypeFor[reconcile.Difference](): "DifferenceStatus",
 }

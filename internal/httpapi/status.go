@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -122,10 +123,10 @@ type WaitingMember struct {
 
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
-	Name    string        `json:"name"`
-	Kind    event.Kind    `json:"kind"`
-	State   shard.State   `json:"state"`
-	CatchUp CatchUpStatus `json:"catchUp"`
+	Name    string                 `json:"name"`
+	Kind    event.Kind             `json:"kind"`
+	State   shard.State            `json:"state"`
+	CatchUp catchup.StreamProgress `json:"catchUp"`
 	// Resendable says that rows which the bus refuses go to a destination that can be read, and so
 	// can be sent again.
 	Resendable bool `json:"resendable"`
@@ -145,21 +146,4 @@ type ProgressStatus struct {
 	// WrittenAt is null before the first time. It is written when it has changed.
 	WrittenAt null.Time `json:"writtenAt"`
 	Bytes     int       `json:"bytes"`
-}
-
-// CatchUpStatus says how far a stream has read from the bus what the checkpoint lacks.
-type CatchUpStatus struct {
-	// Ready says that the stream has caught up. Error is why it does not go on, null while it does.
-	Ready bool      `json:"ready"`
-	Error null.Text `json:"error"`
-	// Messages counts those of the stream that were read, Left the offsets that are left to read,
-	// those of other messages included.
-	Messages uint64 `json:"messages"`
-	Left     uint64 `json:"left"`
-	// OffsetsPerSecond is how many were read a second, SecondsLeft how long the rest takes at that
-	// rate, 0 where it is not known.
-	OffsetsPerSecond float64 `json:"offsetsPerSecond"`
-	SecondsLeft      float64 `json:"secondsLeft"`
-	// Seconds is how long the stream has been catching up, or took.
-	Seconds float64 `json:"seconds"`
 }
