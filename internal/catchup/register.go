@@ -194,8 +194,8 @@ type Copy struct {
 var replaced = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.Noted, store.SchemaPart}
 
 // restore puts into the store what it lacks of a copy: all where it has nothing of the stream, else
-// the shards about which the copy has a decision that the store does not know. Either is older than
-// what is on the bus, and so safe.
+// the shards that it does not know, or about which the copy has a decision that it does not know.
+// Either is older than what is on the bus, and so safe.
 func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if c.opts.Copy == nil {
 		return nil
@@ -243,8 +243,9 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 		}
 	}
 	for _, change := range copied.Shards {
-		has, is := image.Shards[change.Key], change.Progress
-		if fresh || is.Since > has.Since || is.Since == has.Since && is.Started && !has.Started {
+		has, known := image.Shards[change.Key]
+		is := change.Progress
+		if fresh || !known || is.Since > has.Since || is.Since == has.Since && is.Started && !has.Started {
 			change.Clear = replaced
 			b.Shards = append(b.Shards, change)
 		}
