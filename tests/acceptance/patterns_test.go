@@ -2,6 +2,10 @@ package acceptance
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,12 +35,15 @@ type logTables struct {
 	t     *testing.T
 	w     *world.World
 	b     *world.Bus
-	d     *world.Daemon
 	topic string
+	// members are the processes of a group, or the one there is; each loses its folder with it.
+	members []*world.Daemon
+	folders []string
 
 	mu     sync.Mutex
 	tables []string
-	rows   int
+	// rows is how many there are; the first before of them are not published.
+	rows, before int
 }
 
 const logColumns = " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, v int NOT NULL) "
@@ -96,12 +103,18 @@ func (l *logTables) write() (stop func()) {
 	return func() { close(end); <-done }
 }
 
-// kills kills the program a few times.
+// kills kills a process a few times, each with what it has in its folder where that is not all.
 func (l *logTables) kills(n int) {
 	for range n {
 		world.Pause(world.Between(0, 2*time.Second))
-		l.d.Kill()
-		l.d.Start()
+		i := rand.IntN(len(l.members))
+		l.members[i].Kill()
+		if i < len(l.folders) {
+			if err := os.RemoveAll(l.folders[i]); err != nil {
+				l.t.Fatal(err)
+			}
+		}
+		l.members[i].Start()
 	}
 }
 
@@ -110,12 +123,14 @@ func (l *logTables) is(table, state string) {
 	l.t.Helper()
 	l.kills(2)
 	world.Eventually(l.t, 2*time.Minute, table+" is "+state, func() bool {
-		for _, s := range l.d.Shards("logs") {
-			if s.Shard == table {
-				return s.State == state
+		return slices.ContainsFunc(l.members, func(d *world.Daemon) bool {
+			for _, s := range d.Shards("logs") {
+				if s.Shard == table && s.State == state {
+					return true
+				}
 			}
-		}
-		return false
+			return false
+		})
 	})
 }
 
@@ -140,6 +155,15 @@ func (l *logTables) published() map[int]int {
 	return times
 }
 
+// once looks for rows that are there twice, and for those that are not to be there.
+func (l *logTables) once() {
+	for v, n := range l.published() {
+		if v <= l.before || l.b.Once() && n > 1 {
+			l.t.Errorf("the row %d is there %d times", v, n)
+		}
+	}
+}
+
 // arrive waits until all rows are there, so that a table can be dropped.
 func (l *logTables) arrive() {
 	l.t.Helper()
@@ -147,7 +171,7 @@ func (l *logTables) arrive() {
 	l.change(func() { rows = l.rows })
 	world.Eventually(l.t, 2*time.Minute, fmt.Sprintf("%d rows are there", rows), func() bool {
 		times := l.published()
-		for v := 1; v <= rows; v++ {
+		for v := l.before + 1; v <= rows; v++ {
 			if times[v] == 0 {
 				return false
 			}
@@ -156,16 +180,28 @@ func (l *logTables) arrive() {
 	})
 }
 
-func tablesOfPatterns(t *testing.T, b *world.Bus) {
+func newLogTables(t *testing.T, b *world.Bus) *logTables {
 	w := world.Empty(t, testenv.MariaDB(t))
 	l := &logTables{t: t, w: w, b: b, topic: w.Name + "_logs"}
 	l.create("log_1", 5)
-	l.d = world.NewDaemon(t, world.Binary(t, false), b.Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "logs", "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STREAM_LOGS_START": "beginning",
-		"BRIDGE_STREAM_LOGS_TABLE": w.Name + ".log_*", "BRIDGE_STREAM_LOGS_KIND": "release", "BRIDGE_STREAM_LOGS_DESTINATION": b.Open(t, l.topic),
-	}))
-	l.d.Start()
-	world.AwaitReady(t, l.d)
+	return l
+}
+
+// publish starts a process.
+func (l *logTables) publish(env world.Env) {
+	d := world.NewDaemon(l.t, world.Binary(l.t, false), l.b.Env().With(world.Env{
+		"BRIDGE_SOURCE_URL": l.w.URL, "BRIDGE_STREAMS": "logs", "BRIDGE_POLL_INTERVAL": "50ms",
+		"BRIDGE_STREAM_LOGS_TABLE": l.w.Name + ".log_*", "BRIDGE_STREAM_LOGS_KIND": "release", "BRIDGE_STREAM_LOGS_DESTINATION": l.b.Open(l.t, l.topic),
+	}).With(env))
+	l.members = append(l.members, d)
+	d.Start()
+}
+
+func tablesOfPatterns(t *testing.T, b *world.Bus) {
+	l := newLogTables(t, b)
+	w := l.w
+	l.publish(world.Env{"BRIDGE_STREAM_LOGS_START": "beginning"})
+	world.AwaitReady(t, l.members[0])
 	name := func(table string) string { return w.Name + "." + table }
 	stop := l.write()
 	for i := 2; i <= 3; i++ {
@@ -188,7 +224,7 @@ func tablesOfPatterns(t *testing.T, b *world.Bus) {
 	l.arrive()
 	w.Exec("DROP TABLE " + table)
 	l.is(name(table), "gone")
-	world.AwaitReady(t, l.d)
+	world.AwaitReady(t, l.members[0])
 	// One that grows past the former one before it is found is not told apart from that.
 	l.create(table, 10)
 	l.leave()
@@ -196,12 +232,50 @@ func tablesOfPatterns(t *testing.T, b *world.Bus) {
 	l.change(func() { l.insert(table, 100) })
 	stop()
 	l.arrive()
-	for v, n := range l.published() {
-		if b.Once() && n > 1 {
-			t.Errorf("the row %d is there %d times", v, n)
-		}
-	}
-	if _, out, _ := world.Command(t, l.d.Env, "check"); !strings.Contains(out, "matches 3 tables") {
+	l.once()
+	if _, out, _ := world.Command(t, l.members[0].Env, "check"); !strings.Contains(out, "matches 3 tables") {
 		t.Errorf("bridge check says %s", out)
 	}
+}
+
+// TestTablesOfPatternsInAGroup has tables of a pattern be created and dropped while processes of a
+// standby group are killed and lose their folders: the next one knows from the bus which tables
+// were there.
+func TestTablesOfPatternsInAGroup(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, bus *world.Bus) {
+		l := newLogTables(t, bus.ExactlyOnce(t.Name()))
+		l.before = l.rows
+		progress := strings.NewReplacer(".", "_").Replace(l.w.Name) + "_progress"
+		if bus.Kafka != nil {
+			policy := "compact"
+			bus.Kafka.CreateTopic(t, progress, 1, map[string]*string{"cleanup.policy": &policy})
+		}
+		for i := range 2 {
+			l.folders = append(l.folders, filepath.Join(t.TempDir(), fmt.Sprint("member-", i)))
+			l.publish(world.Env{
+				"BRIDGE_STREAM_LOGS_START": "latest", "BRIDGE_STANDBY": "logs", "BRIDGE_STANDBY_TIMEOUT": shortTimeout.String(),
+				"BRIDGE_CHECKPOINT_URL": "bus://" + l.folders[i], "BRIDGE_CHECKPOINT_TOPIC": progress,
+			})
+		}
+		name := func(table string) string { return l.w.Name + "." + table }
+		world.Eventually(t, time.Minute, "log_1 is running", func() bool {
+			return slices.ContainsFunc(l.members, func(d *world.Daemon) bool {
+				return len(d.Shards("logs")) == 1 && d.Shards("logs")[0].State == "running"
+			})
+		})
+		stop := l.write()
+		for i := 2; i <= 4; i++ {
+			l.create(fmt.Sprintf("log_%d", i), 50)
+			l.is(name(fmt.Sprintf("log_%d", i)), "running")
+		}
+		table := l.leave()
+		l.arrive()
+		l.w.Exec("DROP TABLE " + table)
+		l.is(name(table), "gone")
+		stop()
+		l.arrive()
+		l.once()
+	})
 }
