@@ -69,6 +69,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 		}},
 		{"when the batch of a capability stream is published", true, func(b *bench) { b.sink = poisonedSink{b.bus} }},
 		{"when the state is saved", false, func(b *bench) { b.store = poisonedStore{b.store} }},
+		{"when the state of a capability stream is saved", true, func(b *bench) { b.store = poisonedStore{b.store} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const maxBytes = 1 << 20

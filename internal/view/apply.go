@@ -52,9 +52,11 @@ func (v *View) Apply(ctx context.Context, facts []catchup.Message, p *Prepared, 
 			return err
 		}
 	}
-	changes := v.compute(facts, p, c)
-	err := commit(changes)
-	v.install(c, err == nil)
+	stored := false
+	// Also where compute or commit panics: the stream stops, and its facts are read again.
+	defer func() { v.install(c, stored) }()
+	err := commit(v.compute(facts, p, c))
+	stored = err == nil
 	return err
 }
 
@@ -105,7 +107,7 @@ func (v *View) install(c *Claims, stored bool) {
 	if stored && c != nil {
 		v.end(c, true)
 	}
-	if cap(k.names) > keepArena {
+	if k.records = k.records[:0]; cap(k.names) > keepArena {
 		k.names = nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/sink"
 )
 
@@ -48,6 +49,22 @@ func TestRead(t *testing.T) {
 		err := k.apply([]catchup.Message{message("a", 1, 1, stateA, eventA)}, func([]store.Change) error { return full })
 		if !errors.Is(err, full) || len(k.records) > 0 {
 			t.Fatal(err)
+		}
+	})
+	t.Run("a commit that panics changes nothing, and the message is stored when it is read again", func(t *testing.T) {
+		k := newDesk(t)
+		c := k.begin("a")
+		k.decide(c, 7, stateA).Publish(eventA)
+		err := panics.Guard(func() error {
+			return k.Apply(t.Context(), k.facts(c), nil, c, func([]store.Change) error { panic("a defect") })
+		})
+		k.Release(c)
+		if !panics.Is(err) || len(k.records) > 0 {
+			t.Errorf("%d records, %v", len(k.records), err)
+		}
+		k.read(message("a", 1, 1, stateA, eventA))
+		if e := k.stored(); e.Event != eventA {
+			t.Errorf("%+v", e)
 		}
 	})
 }
