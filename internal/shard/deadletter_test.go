@@ -82,6 +82,44 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 
 }
 
+// TestADeadLetterThatTheBusDropsAsARepeat though it holds it no more is sent again: neither the row
+// nor a dead letter of it would be on the bus.
+func TestADeadLetterThatTheBusDropsAsARepeat(t *testing.T) {
+	again := func(m *sink.Message) string {
+		if m.Destination == topic && m.RowID == 2 && m.Again {
+			return "too large"
+		}
+		return ""
+	}
+	second := refuseRows(2, 2)
+	for name, refusals := range map[string][]func(*sink.Message) string{
+		"of a message behind one that is sent again":   {second, second},
+		"of a message that is refused when sent again": {second, nil, again},
+		"of the first message":                         {second, refuseRows(1, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.bus = sinkmemory.New(sinkmemory.Options{Stream: "S", Duplicates: time.Hour})
+			b.bus.Create(topic)
+			b.bus.Create(deadTopic)
+			b.opts.DeadLetter = deadTopic
+			b.insert(3)
+			for _, refuse := range refusals {
+				rows, dead := b.count(topic), b.count(deadTopic)
+				b.bus.Reject(refuse)
+				b.runTo(t, 3)
+				// Messages that have expired do not count.
+				all := append(b.ids(topic)[rows:], b.ids(deadTopic)[dead:]...)
+				if slices.Sort(all); !slices.Equal(slices.Compact(all), []uint64{1, 2, 3}) {
+					t.Errorf("rows %v are on the bus, want 1, 2 and 3", all)
+				}
+				b.lose(noStore, nil)
+				b.bus.Expire("S", 1000)
+			}
+		})
+	}
+}
+
 // wholeSink takes batches as a whole, as sink.Transactional says, on a bus in memory. It refuses
 // messages for which refuse returns true.
 type wholeSink struct {

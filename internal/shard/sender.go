@@ -115,7 +115,9 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 	return stop
 }
 
-// left returns the messages with the indices of s, or their dead letters.
+// left returns the messages with the indices of s, or their dead letters, which are sent again as
+// their messages are: what has an id of its own is no repeat of an earlier one, and need not be
+// looked up (rule 23).
 func (s *sender) left(b *batch) []sink.Message {
 	if len(s.indices) == len(b.messages) && len(s.aside) == 0 {
 		return b.messages
@@ -123,6 +125,7 @@ func (s *sender) left(b *batch) []sink.Message {
 	s.messages = s.messages[:0]
 	for _, i := range s.indices {
 		if a := s.aside[i]; a != nil {
+			a.dead.Again = b.messages[i].Again
 			s.messages = append(s.messages, a.dead)
 		} else {
 			s.messages = append(s.messages, b.messages[i])
@@ -207,17 +210,18 @@ func (s *sender) findRepeats(ctx context.Context, b *batch) error {
 		if !p.duplicate {
 			continue
 		}
+		sent := m
 		if p.dead != nil {
-			m = p.dead
+			sent = p.dead
 		}
-		stored, found, err := s.stored(ctx, p, m)
+		stored, found, err := s.stored(ctx, p, sent)
 		switch {
 		case err != nil:
 			return err
 		case p.dead != nil && found:
 			// One of ours is as good: it names the same event.
 		case p.dead != nil:
-			p.dead.Again = true
+			m.Again = true
 			s.indices = append(s.indices, i)
 		case !found || !s.isLast(b, i, &stored):
 			// The bus has dropped a message that it does not hold as the entity's last one. Those
@@ -325,9 +329,7 @@ func (s *sender) putAside(b *batch, index int, reason string) error {
 	if a.smaller == len(excerpts) {
 		return &sink.RejectedError{Message: a.refused.Message, Reason: a.refused.Reason, DeadLetter: s.opts.DeadLetter, Entity: a.refused.Entity}
 	}
-	again := a.dead.Again
 	a.dead = sink.DeadLetter(a.refused, s.opts.DeadLetter, excerpts[a.smaller])
-	a.dead.Again = again
 	a.smaller++
 	return nil
 }
