@@ -62,8 +62,8 @@ func (p *prober) next(t int64) Probe {
 	spans := p.hot(t)
 	list, ids, n := []candidate(nil), []source.Range(nil), 0
 	// Gaps that lie apart are read as one only where they do not fit otherwise.
-	for _, slack := range []int{0, p.opts.MaxIDs / p.opts.MaxRanges} {
-		list = p.everything(spans, uint64(slack))
+	for slack := 0; slack <= p.opts.MaxIDs/p.opts.MaxRanges; slack = 2*slack + 1 {
+		list = gather(p.everything(spans), p.opts.MaxRanges+1, uint64(slack), uint64(p.opts.MaxIDs))
 		if ids, n = p.choose(list, p.opts.MaxIDs); n == len(list) {
 			break
 		}
@@ -139,7 +139,7 @@ func (p *prober) thin(rows []source.Range) []source.Range {
 	var hidden []source.Range
 	for _, f := range p.pending.list {
 		if width := f.Last - f.First; f.shown && width >= pendingWindow {
-			begin := f.First + p.window*pendingWindow%(width-width%pendingWindow)
+			begin := f.First + p.window%(width/pendingWindow+1)*pendingWindow
 			if begin > f.First {
 				hidden = append(hidden, source.Range{First: f.First, Last: begin - 1})
 			}
@@ -155,17 +155,9 @@ func (p *prober) thin(rows []source.Range) []source.Range {
 	return outside(nil, rows, hidden)
 }
 
-// everything returns all hot ranges, or more than a probe holds, joined where they are up to slack
-// apart.
-func (p *prober) everything(spans []source.Range, slack uint64) []candidate {
-	pending := func(yield func(gap) bool) {
-		for _, one := range p.pending.list {
-			if !yield(gap{Range: one.Range}) {
-				return
-			}
-		}
-	}
-	gaps := func(yield func(gap) bool) {
+// everything returns the gaps of spans and the pending ranges outside them.
+func (p *prober) everything(spans []source.Range) iter.Seq[gap] {
+	return func(yield func(gap) bool) {
 		for _, span := range spans {
 			for g := range p.missing.ascend(span) {
 				if !yield(g) {
@@ -173,9 +165,16 @@ func (p *prober) everything(spans []source.Range, slack uint64) []candidate {
 				}
 			}
 		}
+		var pending []source.Range
+		for _, one := range p.pending.list {
+			pending = outside(pending[:0], []source.Range{one.Range}, spans)
+			for _, ids := range pending {
+				if !yield(gap{Range: ids}) {
+					return
+				}
+			}
+		}
 	}
-	most, spare := p.opts.MaxRanges+1, uint64(p.opts.MaxIDs)
-	return append(gather(pending, most, slack, spare), gather(gaps, most, slack, spare)...)
 }
 
 // descend returns the gaps of spans that begin at or below top, in descending order.
