@@ -18,6 +18,9 @@ import (
 // acknowledgement cannot be that of the message, or whether messages are on the bus is unknown.
 var ErrReadBack = errors.New("the outcome of the publish is unknown")
 
+// ErrUnread says that a part of the store was not read, which is not damaged: it may be read later.
+var ErrUnread = errors.New("a part of the checkpoint was not read")
+
 // errStore wraps an error of the store: it ends all streams.
 var errStore = errors.New("write to the store")
 

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,11 +57,18 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err := s.server.refresh(ctx); err != nil {
 		return nil, err
 	}
-	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
-	if err != nil {
-		return nil, s.opts.damaged(err)
+	var list *published.Log
+	var damage error
+	err := s.retrier.readStore(ctx, func() (err error) {
+		s.gaps.state, list, err = s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+		if errors.Is(err, published.ErrBadLog) {
+			damage, err = err, nil
+		}
+		return s.opts.damaged(err)
+	})
+	if err = cmp.Or(damage, err); err != nil {
+		return nil, err
 	}
-	s.gaps.state = state
 	if err := s.reader.open(ctx); err != nil {
 		return nil, err
 	}
@@ -105,7 +113,15 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 // commitMeaning checks what is saved of the shard against its configuration, and saves what that
 // means where nothing says so.
 func (s *Shard) commitMeaning(ctx context.Context) error {
-	parts, err := checkMeaning(ctx, &s.opts, s.gaps.position())
+	var saved *store.Meaning
+	err := s.retrier.readStore(ctx, func() (err error) {
+		saved, err = store.LoadMeaning(ctx, s.opts.Store, s.opts.key())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	parts, err := checkMeaning(&s.opts, saved, s.gaps.position())
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -176,24 +192,14 @@ func (s *Shard) restart(ctx context.Context, list *published.Log) error {
 
 // update makes what do changes of the progress durable.
 func (s *Shard) update(ctx context.Context, do func(*progress.Progress) (store.ShardChange, error)) error {
-	var bad error
-	err := s.retrier.writeStore(ctx, owning, func() error {
-		return s.opts.Feed.update(ctx, s.opts.Name, func(p *progress.Progress) (c store.ShardChange, err error) {
-			c, bad = do(p)
-			return c, bad
-		})
-	})
+	err := s.retrier.writeStore(ctx, owning, func() error { return s.opts.Feed.update(ctx, s.opts.Name, do) })
 	switch {
-	case bad != nil:
-		return s.opts.damaged(bad)
-	case errors.Is(err, catchup.ErrReadBack):
-		return err
-	case err != nil && ctx.Err() == nil:
-		return &storeError{err}
-	case err != nil:
-		return err
+	case err == nil:
+		return s.sync(ctx)
+	case isDamage(err), errors.Is(err, catchup.ErrReadBack), ctx.Err() != nil:
+		return s.opts.damaged(err)
 	}
-	return s.sync(ctx)
+	return &storeError{err}
 }
 
 // sync applies changes, and makes all durable that was applied.
@@ -296,15 +302,11 @@ var ErrOtherMeaning = errors.New("the checkpoint was made with another configura
 // checkMeaning stops the shard where what is saved of it means something else than its
 // configuration. It returns the part that says what the configuration means, none where that is
 // saved.
-func checkMeaning(ctx context.Context, opts *Options, position uint64) ([]store.Part, error) {
-	if opts.Meaning == nil {
+func checkMeaning(opts *Options, saved *store.Meaning, position uint64) ([]store.Part, error) {
+	switch {
+	case opts.Meaning == nil:
 		return nil, nil
-	}
-	saved, err := store.LoadMeaning(ctx, opts.Store, opts.key())
-	if err != nil {
-		return nil, err
-	}
-	if saved == nil {
+	case saved == nil:
 		return []store.Part{{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, opts.Meaning)}}, nil
 	}
 	differences := saved.Differences(opts.Meaning)

@@ -149,8 +149,8 @@ func (s *unreadStore) Parts(ctx context.Context, key store.Key, kind store.Kind,
 	return s.Store.Parts(ctx, key, kind, from)
 }
 
-// TestAPartThatIsUnreadOnce: facts of a running shard wait and are tried again, its attempt ends,
-// and the stream with its other shards goes on.
+// TestAPartThatIsUnreadOnce: facts of a running shard wait and are tried again, its attempt ends
+// with the batch that it has made, and the stream with its other shards goes on.
 func TestAPartThatIsUnreadOnce(t *testing.T) {
 	kept := &unreadStore{Store: memory.New()}
 	f := newLateFeed(t, kept, 0)
@@ -173,8 +173,8 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	if err := f.acknowledged(through("b", 100)); err != nil {
 		t.Error(err)
 	}
-	if err := f.acknowledged(through("a", 1)); err != nil {
-		t.Error(err)
+	if err := f.acknowledged(through("a", 1)); !errors.Is(err, catchup.ErrReadBack) {
+		t.Errorf("the error of the batch is %v", err)
 	}
 	g := gaps{opts: &Options{}, state: f.state("a")}
 	if err := g.advance(t.Context(), &batch{}, ledger.Age{}); !errors.Is(err, catchup.ErrReadBack) {
@@ -185,5 +185,10 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	l := f.state("a").progress.Ledger()
 	if l.Missing(50) || !l.Missing(49) || l.Position() != r.Through {
 		t.Errorf("position %d, missing: 49 %t, 50 %t", l.Position(), l.Missing(49), l.Missing(50))
+	}
+	f.runs("a")
+	kept.faults = 1
+	if err := f.acknowledged(&Read{Shard: "a", Read: progress.Read{Filled: []uint64{2_000_000}}}); !errors.Is(err, catchup.ErrReadBack) || kept.faults > 0 {
+		t.Errorf("a batch that meets the part: %v", err)
 	}
 }

@@ -115,12 +115,14 @@ type change struct {
 	// read is nil for what was read of the bus. touched are the states of the shards that change.
 	read    *Read
 	touched map[string]*shardState
+	// attempt says that a shard makes the change in its attempt to run.
+	attempt bool
 	// wished says that a reconcile of all shards is due.
 	wished bool
 }
 
 func (f *Feed) newChange(read *Read) *change {
-	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*shardState)}
+	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*shardState), attempt: read != nil}
 }
 
 // Apply implements catchup.Feed.
@@ -219,7 +221,7 @@ func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
 	}
 	s = c.feed.state(name)
 	if err := c.feed.open(ctx, name, s); err != nil {
-		return nil, unread(err)
+		return nil, c.unread(err)
 	}
 	// Until the store has the change.
 	c.touched[name], s.stale = s, true
@@ -238,18 +240,27 @@ func (c *change) make() error {
 		} else {
 			one, err = s.flush(now)
 		}
-		c.Shards, errs = append(c.Shards, one), append(errs, unread(err))
+		c.Shards, errs = append(c.Shards, one), append(errs, c.unread(err))
 	}
 	return errors.Join(errs...)
 }
 
-// unread returns the error of a change for which a part of the store was not read: it waits, as one
-// that the store does not take, unless that part is damaged.
-func unread(err error) error {
-	if err == nil || permanent(err) || isDamage(err) || errors.Is(err, catchup.ErrReadBack) {
+// unread returns the error of a change for which a part of the store was not read, unless that part
+// is damaged. Facts wait. An attempt ends: what it has decided by the progress does not count, and
+// no reader waits for its messages.
+func (c *change) unread(err error) error {
+	switch {
+	case err == nil || permanent(err) || isDamage(err) || errors.Is(err, catchup.ErrReadBack):
 		return err
+	case c.attempt:
+		return endUnread(err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrOutage, err)
+}
+
+// endUnread returns the error that ends an attempt for which a part of the store was not read.
+func endUnread(err error) error {
+	return fmt.Errorf("%w: %w: %w", catchup.ErrUnread, err, catchup.ErrReadBack)
 }
 
 // commit writes the change, and installs it. Where that fails, or nobody comes here, what was
@@ -476,13 +487,14 @@ func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progre
 	}
 	defer release()
 	c := f.newChange(nil)
+	c.attempt = true
 	s, err := c.touch(ctx, name)
 	if err != nil {
 		return err
 	}
 	one, err := s.do(do)
 	if err != nil {
-		return err
+		return c.unread(err)
 	}
 	c.Shards = append(c.Shards, one)
 	return c.commit(ctx, catchup.Cover{})

@@ -73,6 +73,9 @@ func (g *gaps) with(do func(*ledger.Ledger)) {
 	do(p.Ledger())
 }
 
+// errProgress says that the owner has met a part of the progress that was not read.
+var errProgress = errors.New("the progress is opened again")
+
 // isDamage reports whether the progress of a shard is damaged.
 func isDamage(err error) bool {
 	return errors.Is(err, ledger.ErrDamaged) || errors.Is(err, progress.ErrDamaged)
@@ -211,7 +214,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if err := p.Err(); isDamage(err) {
 		return g.opts.damaged(err)
 	} else if err != nil || g.state.unread {
-		return fmt.Errorf("%w: a part of the progress could not be read: it is opened again", catchup.ErrReadBack)
+		return endUnread(cmp.Or(err, errProgress))
 	}
 	b.last = max(p.Position(), b.through)
 	b.floor, b.since = p.State().Floor, p.State().Since

@@ -118,6 +118,27 @@ func TestAnUnreadablePartStopsItsTableAlone(t *testing.T) {
 	})
 }
 
+// TestAShardBeginsOnceItsPartsCanBeRead: what cannot be read at its start is waited for.
+func TestAShardBeginsOnceItsPartsCanBeRead(t *testing.T) {
+	instantly(t, "", func(t *testing.T) {
+		b := newBench(t)
+		kept := &halfStore{Store: b.store}
+		b.store = kept
+		b.insert(10)
+		b.runTo(t, 10)
+		kept.unreadable.Store(true)
+		s, stop := b.run(t)
+		eventually(t, "the shard waits", func() bool { return s.Status().State == shard.Waiting })
+		expectText(t, s.Status().LastError, syscall.EIO.Error())
+		b.insert(10)
+		kept.unreadable.Store(false)
+		b.saved(t, 20)
+		eventually(t, "the shard runs", func() bool { return s.Status().State == shard.Running })
+		stop()
+		expectRun(t, b.ids(topic), 1, 20)
+	})
+}
+
 func TestRowsLargerThanAShare(t *testing.T) {
 	b := newBench(t)
 	b.shared = true

@@ -79,6 +79,13 @@ func (r *retrier) readStore(ctx context.Context, read func() error) error {
 	return err
 }
 
+// unread notes that the store could not be read, until readStore succeeds.
+func (r *retrier) unread(err error) {
+	r.status.fault(consulting, err)
+	r.outages.Fail(r.view, err)
+	r.metrics.Retry(r.series(r.view), err)
+}
+
 // retry calls try until it succeeds, fails for good or ctx ends.
 func (r *retrier) retry(ctx context.Context, e effort, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}

@@ -130,7 +130,9 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 		}
 		if errors.Is(err, catchup.ErrReadBack) {
 			level := slog.LevelDebug
-			if warned.IsZero() || time.Since(warned) > time.Minute {
+			if errors.Is(err, catchup.ErrUnread) {
+				s.retrier.unread(err)
+			} else if warned.IsZero() || time.Since(warned) > time.Minute {
 				level, warned = slog.LevelWarn, time.Now()
 			}
 			s.opts.Logger.Log(ctx, level, "the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)

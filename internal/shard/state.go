@@ -113,6 +113,9 @@ func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	if s.progress.State().Since != r.Since {
 		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
 	}
+	if s.unread {
+		return c, endUnread(errProgress)
+	}
 	if due := s.wishes.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
