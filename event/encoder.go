@@ -185,6 +185,9 @@ func (e *Encoder) time(values [][]byte) time.Time {
 // Source returns data.row.source of the events: the database.
 func (e *Encoder) Source() string { return e.options.Source }
 
+// Table returns the name of the table, as events have it.
+func (e *Encoder) Table() string { return e.options.Table }
+
 // Kind returns the kind of the stream.
 func (e *Encoder) Kind() Kind { return e.options.Kind }
 

@@ -24,6 +24,8 @@ type envelope struct {
 	// predecessor is the target of the link, nil where there is none.
 	predecessor []byte
 	uuid, link  [16]byte
+	// shard is the name of its table then, empty for that of now.
+	shard string
 }
 
 // textOf returns the text of a string in JSON, or what stands there.
@@ -51,20 +53,39 @@ func (m *Message) format() event.Format {
 	}
 }
 
-// notAnEvent says why a message without the name of a stream is not an event of another source.
-func notAnEvent(m *Message) string {
+// document returns the document {meta, data, links} of a message.
+func (m *Message) document() []byte {
+	if m.format() == event.FormatCloudEvents {
+		return get(m.Value, "data")
+	}
+	return m.Value
+}
+
+// originOf returns what data.row names, where the format has it.
+func originOf(m *Message) (source, table string) {
+	if m.format() == event.FormatRow {
+		return "", ""
+	}
+	row := get(get(m.document(), "data"), "row")
+	return string(getText(row, "source")), string(getText(row, "table"))
+}
+
+// notAnEvent says why a message whose headers name the stream, or none, is neither an event of
+// another table nor a tombstone.
+func notAnEvent(m *Message, stream string) string {
+	if stream != "" && m.Value == nil {
+		return ""
+	}
 	if !json.Valid(m.Value) {
 		return notJSON
 	}
-	document := m.Value
-	if m.format() == event.FormatCloudEvents {
-		document = get(document, "data")
-	}
-	switch origin := get(get(document, "meta"), "source"); {
-	case len(getText(origin, "uri")) > 0:
+	switch origin := get(get(m.document(), "meta"), "source"); {
+	case len(getText(origin, "uri")) > 0, stream != "" && m.format() == event.FormatRow:
 		return ""
 	case len(getText(origin, "domainId")) == 0:
 		return noEnvelope
+	case stream != "":
+		return ""
 	}
 	return "nothing says its stream: neither a header bridge-stream nor meta.source.uri"
 }
@@ -76,13 +97,10 @@ func (e *envelope) read(m *Message, kind event.Kind) error {
 	if !json.Valid(m.Value) {
 		return errors.New(notJSON)
 	}
-	switch m.format() {
-	case event.FormatRow:
+	if m.format() == event.FormatRow {
 		return e.readRow(m)
-	case event.FormatCloudEvents:
-		return e.readDocument(get(m.Value, "data"), kind)
 	}
-	return e.readDocument(m.Value, kind)
+	return e.readDocument(m.document(), kind)
 }
 
 // readDocument reads a valid document {meta, data, links}. In events of a release stream, reason is

@@ -66,7 +66,7 @@ var (
 	putAside         = define(unjudged, "deadLetter", "events that follow one that the bus refused, a dead letter")
 	unreadable       = define(unjudged, "unreadable", "rows that make no event under ON_BAD_VALUE=stop")
 	removed          = define(unjudged, "removed", "messages that the bus acknowledged, and may have removed by its own rules")
-	uncounted        = define(unjudged, "uncounted", "messages whose numbers take too much memory: none was found to be lost or copied by its number")
+	uncounted        = define(unjudged, "uncounted", "messages that take too much memory: none was found to be lost or copied by its number, or to be of a table's former name")
 	newerForm        = define(unjudged, "newerForm", "messages of a newer version of bridge")
 )
 

@@ -66,6 +66,7 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"counts tombstones=1 events=4 repeats=0 live=2 rejected=0"},
 		{"tombstones follow nothing else", ended + "insert c on; tombstone; finds altered 1"},
 		{"tombstones have the key of their event", ended + "tombstone; key 3 b; finds altered 1"},
+		{"a tombstone of a former table", "stamped; insert a first; gone a; tombstone; header 1 bridge-shard>gone; finds nothing"},
 		{"tombstones are alone after compaction", ended + "tombstone; cut 1 1; thinned; finds  | removed 2"},
 		{"a row that is gone is said to be deleted", "stamped; insert a first; remove a; state 1 kind=tombstone; finds altered 1"},
 		{"another key, on a bus without keys", "stamped; rows 3; remove name-0; keyless; finds nothing; state 1 key=name-0; " +
@@ -124,7 +125,13 @@ var found = map[event.Kind][]struct{ name, script string }{
 		{"a table that was renamed", "stamped; rows 4; delete 3; rename thing_0; finds  | renamed 3; " +
 			"says renamed thing_0 row 1 name-0 at  0 stamp : its event is of the table's former name thing; " +
 			"update 2 name-1|other|1.50|2026-03-01 10:20:30.123; finds missing 1 | renamed 2; " +
-			"stamp epoch=2f since=2f acked=0; rows 2; finds  | changed 1, renamed 2"},
+			"stamp epoch=2f since=2f acked=0; rows 2; finds missing 1 | renamed 2"},
+		{"more events of a former table than the memory holds", "stamped; rows 4; rename thing_0; options numbers=80; finds missing 2 | renamed 2, uncounted 2"},
+		{"a repeat under the name of another table", "stamped; rows 3; copy 1; header 3 bridge-shard>gone; finds altered 1; " +
+			`says altered thing row 2  at T/0 3 stamp : it is an event of the table, its header bridge-shard is "gone"; ` +
+			"header 3 bridge-shard>; finds altered 1"},
+		{"a message of another table that is not an event", "stamped; rows 3; copy 1; header 3 bridge-shard>gone; value 3 hello; finds foreign 1; " +
+			"value 3 {}; finds foreign 1; header 3 bridge-stream>other; finds nothing"},
 		{"states that cannot be read", "stamped; rows 3; header 1 bridge-state>2 a new form; header 2 bridge-state>1 1f 3 0.2; " +
 			"finds altered 1 | newerForm 1; says altered thing row 3; says altered bridge-state"},
 		{"a column came and left the rest", "columns value:text; row a|x; addcolumn more:text; update 1 a|x|all; finds nothing; " +

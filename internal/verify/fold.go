@@ -23,6 +23,9 @@ type deletion struct {
 // name, and leaves the events that it has. The beginning of each meta.id is kept by row.
 type formerShard struct{ stream, name string }
 
+// formerBytes is what an event of a former shard takes of the memory.
+const formerBytes = 40
+
 type orphan struct {
 	shard     *table
 	partition int
@@ -86,31 +89,63 @@ func (r *run) add(m *Message) error {
 		}
 		r.addEvent(s, m, &r.envelope, &stamp)
 	default:
-		why := ""
-		if stream == "" {
-			why = notAnEvent(m)
-		}
-		if why != "" {
-			r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
-			return nil
-		}
-		r.report.Others++
-		r.noteFormer(m, stream)
+		r.addUnnamed(m, stream)
 	}
 	return nil
 }
 
-// noteFormer takes in an event of a release stream under a name of a shard that is not configured.
-func (r *run) noteFormer(m *Message, stream string) {
-	if !slices.ContainsFunc(r.tables, func(t *table) bool { return t.Stream == stream && t.Kind == event.Release }) {
+// addUnnamed takes in a message whose headers name no table that is configured. One of a configured
+// stream is an event of a table that was removed or renamed, or was altered.
+func (r *run) addUnnamed(m *Message, stream string) {
+	at := slices.IndexFunc(r.tables, func(t *table) bool { return t.Stream == stream })
+	if at < 0 && stream != "" {
+		r.report.Others++
 		return
 	}
+	if why := notAnEvent(m, stream); why != "" {
+		r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
+		return
+	}
+	origin, name := originOf(m)
+	for _, s := range r.tables {
+		if s.Stream == stream && s.Encoder.Source() == origin && s.Encoder.Table() == name && !r.hadName(s, m) {
+			s.report.Events++
+			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.Header[sink.HeaderShard]))
+			return
+		}
+	}
+	r.report.Others++
+	if at >= 0 {
+		r.noteFormer(m, r.tables[at])
+	}
+}
+
+// hadName reports whether a message whose body names the table may be its event, under the name of
+// the shard in the header.
+func (r *run) hadName(s *table, m *Message) bool {
+	e := &r.envelope
+	if e.read(m, s.Kind) != nil || m.Header[sink.HeaderShard] == "" {
+		return false
+	}
+	e.shard = m.Header[sink.HeaderShard]
+	proof := s.prove(m, e, &stamp{}).proof
+	return proof == proven || proof == unproven
+}
+
+// noteFormer takes in an event of the release stream of s under the name of a shard that is not
+// configured.
+func (r *run) noteFormer(m *Message, s *table) {
 	row, err := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
 	id, err2 := event.ParseID(m.Header[sink.HeaderID])
-	if err != nil || err2 != nil {
+	shard := formerShard{s.Stream, m.Header[sink.HeaderShard]}
+	if s.Kind != event.Release || err != nil || err2 != nil || shard.name == "" {
 		return
 	}
-	shard := formerShard{stream, m.Header[sink.HeaderShard]}
+	if r.formersLeft < formerBytes {
+		s.add(uncounted, 1)
+		return
+	}
+	r.formersLeft -= formerBytes
 	if r.formers[shard] == nil {
 		r.formers[shard] = make(map[uint64]uint64)
 	}
@@ -124,13 +159,11 @@ func (r *run) compareFormer(s *table, row source.Row, digest [16]byte, l *compar
 		if !known || shard.stream != s.Stream {
 			continue
 		}
+		// Another table, which is gone, may have had the id of the row: only the digest tells.
 		said := event.Said{Row: row.ID, Op: event.Published, Shard: shard.name}
-		switch {
-		case short(s.Encoder.IDOf(&said, row.Values, digest)) == id:
+		if short(s.Encoder.IDOf(&said, row.Values, digest)) == id {
 			l.fault, l.reason, l.what = "", renamed, "its event is of the table's former name "+shard.name
 			return
-		case s.moved:
-			l.fault, l.reason, l.what = "", changed, "the row was changed after its event, which is of the table's former name "+shard.name
 		}
 	}
 }

@@ -118,6 +118,7 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 func (v *verdict) said(e *envelope, op event.Op) *event.Said {
 	return &event.Said{
 		ID: e.uuid, Op: op, Reason: e.reason, Time: time.UnixMilli(e.time), Key: v.key, Row: e.row, Predecessor: string(e.predecessor), Members: e.members,
+		Shard: e.shard,
 	}
 }
 

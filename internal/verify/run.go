@@ -31,7 +31,7 @@ type Options struct {
 	// Domain is the event domain: messages of another one are passed over. Empty: any.
 	Domain string
 	// Numbers is the memory for the numbers of messages, in bytes: one bit for each, where those
-	// around it have not been read yet. Defaults to 64 MiB.
+	// around it have not been read yet. Events of former tables have as much. Defaults to 64 MiB.
 	Numbers int
 	// Progress is told now and then what is done. Optional.
 	Progress func(Step)
@@ -91,6 +91,8 @@ type run struct {
 	domains map[string]uint64
 	// formers are the events of release streams under names of shards that are not configured.
 	formers map[formerShard]map[uint64]uint64
+	// formersLeft is the memory for them, in bytes.
+	formersLeft int
 	// deletions are the deleted events read last, by partition, and orphans the tombstones that
 	// follow none.
 	deletions map[int]deletion
@@ -111,7 +113,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		Options: o,
 		report:  &Report{Unfit: []Unfit{}, OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
 		named:   make(map[[2]string]*table), domains: make(map[string]uint64), formers: make(map[formerShard]map[uint64]uint64),
-		stamps: stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions()),
+		formersLeft: o.Numbers,
+		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions()),
 		deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
 	}
 	if err := r.prepare(ctx); err != nil {

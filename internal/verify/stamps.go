@@ -91,7 +91,6 @@ func (l *stamps) read(s *table, m *Message) stamp {
 	if s.last.before(during) {
 		s.last = during
 	}
-	s.moved = s.moved || state.Since != 0
 	if at := (order{state.Epoch, state.Seq}); s.head.shard == nil || s.head.compare(at) < 0 {
 		s.head = newest{order: at, shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
 	}

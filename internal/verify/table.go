@@ -54,8 +54,6 @@ type table struct {
 	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
 	last              attempt
 	firstRow, lastRow uint64
-	// moved says that messages of former epochs do not count, as after bridge checkpoint move.
-	moved bool
 	// suspects are rows that do not fit, in the order of their ids.
 	suspects []suspect
 }
