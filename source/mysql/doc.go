@@ -18,10 +18,10 @@
 // of up to a hundred equalities, at the cost of one index lookup a key. Only the columns of that
 // index are compared; the caller compares all columns of the key byte for byte.
 //
-// Texts are literals in the character set of their column: UTF-8 and latin1, and ASCII in most
-// other sets. A literal in another set would keep the server from using the index, and a function
-// around it is not safe. Other values are compared row by row, which is slow: texts beyond ASCII in
-// sets such as gbk, a byte without a character, an invalid date.
+// Texts are literals in the character set of their column. A literal in another set would keep the
+// server from using the index, and a function around it is not safe. In a set that is not one of
+// Unicode's the server itself writes the literal. Values without such a literal are compared row by
+// row, which is slow: a byte without a character, a character with two encodings, an invalid date.
 // So are all values where the only unique index is a hash (MariaDB's UNIQUE over a TEXT) or is
 // ignored; bridge check warns of that.
 //

@@ -83,7 +83,7 @@ const (
 
 // condition returns the SQL for rows that have one of keys, in at most room bytes, and how many of
 // keys it takes: none where the first one does not fit.
-func (l lookup) condition(keys [][][]byte, room int) (condition []byte, taken int) {
+func (l lookup) condition(keys [][][]byte, written encodings, room int) (condition []byte, taken int) {
 	if len(keys) == 0 {
 		return []byte("FALSE"), 0
 	}
@@ -94,7 +94,7 @@ func (l lookup) condition(keys [][][]byte, room int) (condition []byte, taken in
 		}
 		for i, part := range l.parts {
 			condition = append(condition, []string{"(", " AND "}[min(i, 1)]...)
-			condition = part.appendCondition(condition, keys[taken][part.at])
+			condition = part.appendCondition(condition, keys[taken][part.at], written)
 		}
 		if condition = append(condition, ')'); len(condition) > room {
 			return condition[:before], taken
@@ -122,9 +122,13 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	err := s.readKeysOf(ctx, c, sure, q, p)
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), min(s.source.connector.server.Load().room(0), maxCondition))
+	if err != nil {
+		return err
+	}
+	err = s.readKeysOf(ctx, c, keySet{sure, written}, q, p)
 	if err == nil && len(strange) > 0 && !p.More {
-		err = s.readKeysOf(ctx, c, strange, q, p)
+		err = s.readKeysOf(ctx, c, keySet{strange, written}, q, p)
 	}
 	if err == nil || errors.Is(err, errCut) {
 		if changed := unite(p); changed != nil {
@@ -137,12 +141,19 @@ func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *sour
 	return err
 }
 
+// keySet are keys with what the server wrote of them.
+type keySet struct {
+	keys    [][][]byte
+	written encodings
+}
+
 // readKeysOf appends the rows with the given keys.
-func (s *shard) readKeysOf(ctx context.Context, c conn, keys [][][]byte, q source.Query, p *source.Page) error {
-	query, server := s.pageQuery(), s.source.connector.server.Load()
+func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
+	keys, query := of.keys, s.pageQuery()
+	server := s.source.connector.server.Load()
 	room := min(server.room(len(query.keysText(nil, q.Limit))), maxCondition)
 	return s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
-		condition, taken := s.shape.key.condition(keys, room)
+		condition, taken := s.shape.key.condition(keys, of.written, room)
 		if taken == 0 && len(keys) > 0 {
 			return "", false, s.shape.key.errLong(keys[0], server.packet, server.packet-room)
 		}
@@ -154,7 +165,7 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, keys [][][]byte, q sourc
 // errLong is the error of a key of which no statement can ask: packet is what the server takes,
 // base what the statement has besides.
 func (l lookup) errLong(key [][]byte, packet, base int) error {
-	condition, _ := l.condition([][][]byte{key}, math.MaxInt)
+	condition, _ := l.condition([][][]byte{key}, nil, math.MaxInt)
 	return fmt.Errorf("%w: the KEY of the row with %s = %.40q takes %d bytes in a statement, and max_allowed_packet of the server is %d: let an administrator run: "+
 		"SET GLOBAL max_allowed_packet = %d", source.ErrUnfit, l.parts[0].name, key[l.parts[0].at], len(condition), packet,
 		(base+len(condition))/1024*1024+2048)

@@ -286,8 +286,7 @@ func (k keyPart) fit(v []byte) fit {
 	case source.Binary:
 		return sound
 	case source.Text, source.JSON:
-		fits, _ := k.fitText(v)
-		return fits
+		return k.fitText(v)
 	}
 	if form == nil || !form.Match(v) {
 		return never
@@ -317,7 +316,7 @@ func fitDay(kind source.Kind, v []byte) fit {
 
 // appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means
 // the same whatever the modes of the session, and nothing in v can leave it.
-func (k keyPart) appendCondition(b, v []byte) []byte {
+func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
 	if k.fit(v) == odd {
 		return k.appendAsRead(b, v)
 	}
@@ -332,10 +331,7 @@ func (k keyPart) appendCondition(b, v []byte) []byte {
 	case source.Binary:
 		return appendHex(b, v)
 	case source.Text, source.JSON:
-		if charset := k.charset(); charset != "" {
-			_, written := k.fitText(v)
-			return appendHex(append(b, "_"+charset+" "...), written)
-		}
+		return k.appendText(b, v, written)
 	}
 	return append(append(append(b, '\''), v...), '\'')
 }
