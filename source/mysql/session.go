@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +125,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 		}
 	}
 	first := c.server.Load() == nil
-	if err := c.set(ctx, session.exec, plainSettings(), first); err != nil {
+	if err := c.set(ctx, session, plainSettings(), first); err != nil {
 		return err
 	}
 	var found server
@@ -143,7 +144,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if c.hasty {
 		settings = append(settings, setting{"lock_wait_timeout", "1"})
 	}
-	if err := c.set(ctx, session.exec, settings, first); err != nil {
+	if err := c.set(ctx, session, settings, first); err != nil {
 		return err
 	}
 	if found.identity, err = identify(ctx, session, found); err != nil {
@@ -258,36 +259,73 @@ func productSettings(s server, o Options) []setting {
 // noLimit is a sql_select_limit that no table reaches.
 const noLimit = "9223372036854775807"
 
-// required are settings without which values are read wrongly, or rows are left out in silence.
-var required = []string{"autocommit", "time_zone", "sql_mode", "sql_select_limit", "system_versioning_asof"}
+// required are settings without which values are read wrongly.
+var required = []string{"autocommit", "time_zone", "sql_mode"}
 
-const erUnknownVariable = 1193
+// harmless tells of variables that change results in silence which values do not.
+var harmless = map[string]func(value string) bool{
+	"sql_select_limit": func(value string) bool {
+		limit, err := strconv.ParseUint(value, 10, 64)
+		return err == nil && limit >= math.MaxInt64
+	},
+	"system_versioning_asof": func(value string) bool { return value == "DEFAULT" || value == "" },
+}
+
+// variables is what setting the variables of a session needs of it.
+type variables interface {
+	exec(ctx context.Context, statement string) error
+	query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error
+}
 
 // set sets variables in one statement, or one after another where the server refuses that. A
-// variable that is refused is left as it is, which is logged with the first connection, unless it
-// is required.
-func (c *connector) set(ctx context.Context, exec func(context.Context, string) error, settings []setting, first bool) error {
+// variable that is refused is left as it is, which said logs, unless it is required or has a value
+// that changes results.
+func (c *connector) set(ctx context.Context, session variables, settings []setting, said bool) error {
 	clauses := make([]string, len(settings))
 	for i, s := range settings {
 		clauses[i] = s.name + " = " + s.value
 	}
 	statement := "SET " + strings.Join(clauses, ", ")
-	err := exec(ctx, statement)
+	err := session.exec(ctx, statement)
 	switch {
-	case err == nil, len(settings) == 1 && number(err) == erUnknownVariable:
+	case err == nil:
 		return nil
-	case number(err) == 0, len(settings) == 1 && slices.Contains(required, settings[0].name):
+	case number(err) == 0:
 		return describe(statement, err)
 	case len(settings) == 1:
-		if first {
-			c.options.Logger.Info("the server refuses a setting, going on without", "variable", settings[0].name, "error", err)
-		}
-		return nil
+		return c.goOnWithout(ctx, session, settings[0].name, describe(statement, err), said)
 	}
 	for i := range settings {
-		if err := c.set(ctx, exec, settings[i:i+1], first); err != nil {
+		if err := c.set(ctx, session, settings[i:i+1], said); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+const erUnknownVariable = 1193
+
+// goOnWithout returns refused, the error of a server that refuses to set a variable, where that
+// matters.
+func (c *connector) goOnWithout(ctx context.Context, session variables, name string, refused error, said bool) error {
+	switch {
+	case number(refused) == erUnknownVariable:
+		return nil
+	case slices.Contains(required, name):
+		return refused
+	}
+	if is := harmless[name]; is != nil {
+		value := ""
+		err := session.query(ctx, "SELECT @@SESSION."+name+" AS value", func(get func(string) string) { value = get("value") })
+		switch {
+		case err == nil && !is(value):
+			return fmt.Errorf("%w (it is %s, which cuts what is read: set it for this login, or globally)", refused, value)
+		case err != nil && number(err) == 0:
+			return err
+		}
+	}
+	if said {
+		c.options.Logger.Info("the server refuses a setting, going on without", "variable", name, "error", refused)
 	}
 	return nil
 }
