@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -108,4 +109,22 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 			},
 		})
 	})
+}
+
+func TestPartsOfIDsThatDoNotFit(t *testing.T) {
+	d := disk{}
+	s := ledger.NewIDs(1000, d.load)
+	s.Add([]source.Range{{First: 5, Last: 9}})
+	d.save(s.Changed())
+	part := ledger.Chunk{Key: 5, Bytes: d[5]}
+	for name, parts := range map[string][]ledger.Chunk{
+		"damaged": {{Key: 5, Bytes: []byte("damaged")}},
+		"twice":   {part, part},
+		"too low": {{Key: 6, Bytes: part.Bytes}},
+		"empty":   {{Key: 5}},
+	} {
+		if _, err := ledger.RestoreIDs(1000, d.load, inOrder(parts)); !errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -15,7 +15,25 @@ func TestSession(t *testing.T) { eachProduct(t, testSession) }
 
 func testSession(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)
-	s := open(t, server.URL("", "", ""))
+	s := open(t, server.URL("", "", ""), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
+	t.Run("has variables of its own", func(t *testing.T) {
+		expected := map[string]string{
+			"tx_isolation": "READ-COMMITTED", "tx_read_only": "1", "max_statement_time": "1.5",
+			"net_write_timeout": "60", "net_read_timeout": "30", "wait_timeout": "600",
+		}
+		if product.IsMySQL() {
+			expected["transaction_isolation"], expected["transaction_read_only"] = expected["tx_isolation"], expected["tx_read_only"]
+			expected["max_execution_time"] = "1500"
+			for _, name := range []string{"tx_isolation", "tx_read_only", "max_statement_time"} {
+				delete(expected, name)
+			}
+		}
+		for name, want := range expected {
+			if got, err := s.Query(t.Context(), "SELECT @@session."+name+" AS v", "v"); err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("%s is %q, %v; want %s", name, got, err, want)
+			}
+		}
+	})
 	t.Run("refuses to write", func(t *testing.T) {
 		name := server.NewDatabase(t)
 		if _, err := s.Query(t.Context(), "CREATE TABLE "+name+".t (id INT)"); err == nil || !strings.Contains(err.Error(), "READ ONLY") {
