@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/sink"
+	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
 
@@ -91,6 +93,42 @@ var serverFaults = slices.Concat(
 			},
 		},
 		{
+			name: "one-of-two-databases-away", family: "database", prepare: withSecondServer,
+			what: "a third stream is on a server of its own, which is killed and away for 5 s, then stands still for as long, twice: " +
+				"the other streams go on",
+			inject: func(tr *trial) {
+				rows := uint64(0)
+				insert := func() {
+					rows += 50
+					tr.second.Exec("INSERT INTO elsewhere (token) SELECT seq FROM " + testenv.Sequence(50))
+				}
+				harm := func(begin, end func()) {
+					insert()
+					begin()
+					for _, stream := range bothStreams {
+						tr.goesOn(stream)
+					}
+					tr.outage(5 * time.Second)
+					end()
+					insert()
+					world.Eventually(tr.T, 2*time.Minute, "the rows of the other server are published", func() bool {
+						return tr.Position("elsewhere") >= tr.second.Highest("elsewhere")
+					})
+				}
+				for range tr.times(2) {
+					harm(tr.second.Server.Kill, func() { tr.second.Server.Start(tr.T) })
+					harm(tr.second.Server.Pause, tr.second.Server.Resume)
+				}
+				published, ids := tr.Bus.ReadAll(tr.T, tr.Destination("elsewhere")), make(map[string]bool)
+				for _, m := range published {
+					ids[m.Headers[sink.HeaderRowID]] = true
+				}
+				if uint64(len(published)) != rows || uint64(len(ids)) != rows {
+					tr.score.find("elsewhere: %d messages of %d rows, there are %d", len(published), len(ids), rows)
+				}
+			},
+		},
+		{
 			name: "all-servers-killed", family: "several at once", what: "SIGKILL of bus and database and bridge together", repeats: true,
 			inject: func(tr *trial) {
 				tr.Bus.Server().Kill()
@@ -131,6 +169,16 @@ var serverFaults = slices.Concat(
 		},
 	},
 )
+
+// withSecondServer has the program publish a third stream, of a table on a server of its own.
+func withSecondServer(tr *trial) {
+	tr.T.Helper()
+	tr.second = world.Empty(tr.T, testenv.StartMariaDB(tr.T))
+	tr.second.Exec("CREATE TABLE elsewhere (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, token varchar(64) NOT NULL) ENGINE=InnoDB")
+	tr.Env = tr.Env.With(world.StreamEnv("elsewhere", world.Env{
+		"TABLE": "b/" + tr.second.Name + ".elsewhere", "KIND": "release", "DESTINATION": tr.Bus.Open(tr.T, tr.Destination("elsewhere")),
+	})).With(world.Env{"BRIDGE_STREAMS": tr.Env["BRIDGE_STREAMS"] + ",elsewhere", "BRIDGE_SOURCES": "b", "BRIDGE_SOURCE_B_URL": tr.second.URL})
+}
 
 // faultsOf returns what can be done to a server of a family.
 func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault {

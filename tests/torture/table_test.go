@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 
 	"github.com/go-sql-driver/mysql"
@@ -44,6 +45,39 @@ var tableFaults = []fault{
 			tr.alter("RENAME COLUMN other TO extra")
 		},
 	},
+	{
+		name: "table-renamed-away", family: "tables", what: "the one table is away for 20 s, then the other, each under another name; the other stream goes on",
+		inject: func(tr *trial) {
+			tr.vanish(facts, entities)
+			tr.flows()
+			tr.vanish(entities, facts)
+		},
+	},
+	{
+		name: "key-updated", family: "tables", repeats: true,
+		what: "columns of keys are updated, while bridge is killed three times and then loses its checkpoint",
+		mix: map[workload.Change]int{
+			workload.Insert: 8, workload.Update: 8, workload.Heartbeat: 4, workload.SoftDelete: 2, workload.Revive: 2, workload.Rename: 12, workload.Recase: 4,
+		},
+		prepare: func(tr *trial) {
+			tr.World.Exec("ALTER TABLE " + entities + " MODIFY modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)")
+			tr.Env["BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL"] = "24h"
+		},
+		inject: func(tr *trial) {
+			for lost := range 4 {
+				tr.sometime(2 * time.Second)
+				tr.kill()
+				if lost == 3 {
+					tr.LoseCheckpoint()
+				}
+				tr.sometime(time.Second)
+				tr.Start()
+				tr.flows()
+			}
+			tr.stopWriters()
+			world.Eventually(tr.T, time.Minute, "the bus has the entities of the table", func() bool { return tr.Difference(entities) == "" })
+		},
+	},
 }
 
 // alter changes both tables, at some moment.
@@ -61,6 +95,18 @@ func extraColumn(tr *trial) {
 	for _, table := range bothStreams {
 		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN extra varchar(20) NOT NULL DEFAULT 'all'")
 	}
+}
+
+// vanish takes a table away for a while, in which the other stream has to go on.
+func (tr *trial) vanish(table, other string) {
+	tr.T.Helper()
+	tr.World.Exec("RENAME TABLE " + table + " TO aside")
+	begun := time.Now()
+	tr.shardStops(table, table)
+	tr.goesOn(other)
+	tr.outage(20*time.Second - time.Since(begun))
+	tr.goesOn(other)
+	tr.World.Exec("RENAME TABLE aside TO " + table)
 }
 
 // oddColumn adds to both tables a column for text, and makes a table with one text that is no

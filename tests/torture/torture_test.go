@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 )
 
@@ -200,6 +201,8 @@ type fault struct {
 	loses bool
 	// on returns the servers of the trial: the same database with another bus. Optional.
 	on func(testing.TB, *servers) *servers
+	// mix has the weights of the changes of entities, nil for those of EveryChange.
+	mix map[workload.Change]int
 	// prepare is called before the program starts, to set its environment or other ways to its
 	// servers. Optional.
 	prepare func(*trial)

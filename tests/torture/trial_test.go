@@ -22,6 +22,8 @@ type trial struct {
 	stopWriters func()
 	// points are those of withFailpoints.
 	points *world.Failpoints
+	// second is where the stream elsewhere is; nil without one.
+	second *world.World
 	// altered says that columns came or went under load.
 	altered bool
 	// group is the standby group of which the program is a member; nil where it works alone.
@@ -94,6 +96,7 @@ func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	if sideBySide() {
 		rows.Rate, states.Rate = 35, 25
 	}
+	states.Mix = tr.fault.mix
 	if tr.crowded {
 		states.Entities = 40
 	}
