@@ -25,44 +25,50 @@ func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race boo
 	return w.Publish(b, world.Publishing{Path: world.Binary(t, race), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
 
-// TestStandby has two processes publish a world, of which the one that works is killed, stopped and
-// continued, replaced in order, and cut off from the database; and a third one with another
-// configuration is refused. The program has the race detector.
+// TestStandby has two processes publish a world, at least once and exactly once. The one that works
+// is killed, stopped and continued, replaced in order, and cut off from the database; and a third
+// one with another configuration is refused. The program has the race detector.
 func TestStandby(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		server := testenv.MariaDB(t)
-		p := newStandby(t, b, server, true)
-		db := testenv.StartProxy(t, server.Addr)
-		g := world.NewGroup(p, shortTimeout, world.Env{"BRIDGE_SOURCE_URL": strings.Replace(p.World.URL, server.Addr, db.Addr(), 1)}, nil)
-		_, stop := p.World.Write()
-		g.Published(time.Minute, "what is written arrives")
-		g.Ready()
-		g.Killed()
-		g.Ready()
-		g.Rolled()
-		g.Ready()
-		g.Stopped(shortTimeout / 4)
-		g.Ready()
-		for round := 1; !worksWithoutDatabase(g, db); round++ {
-			if round == 3 {
-				t.Fatal("the one that is cut off from the database does not work any more")
-			}
+		for delivery, b := range map[string]*world.Bus{"at-least-once": b, "exactly-once": b.ExactlyOnce(t.Name())} {
+			t.Run(delivery, func(t *testing.T) { t.Parallel(); standby(t, b) })
 		}
-		g.Published(time.Minute, "it goes on")
-		g.Ready()
-		other := world.NewDaemon(t, p.Path, g.Members[0].Env.WithoutOwn().With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
-		other.Start()
-		world.Eventually(t, time.Minute, "another configuration is refused by name", func() bool {
-			code, why := other.Get("/readyz")
-			return code == 503 && strings.Contains(why, "BRIDGE_STREAM_STRICT_KEY, BRIDGE_STREAM_STRICT_TAG")
-		})
-		other.Kill()
-		stop()
-		g.Report()
-		g.Compare(2)
 	})
+}
+
+func standby(t *testing.T, b *world.Bus) {
+	server := testenv.MariaDB(t)
+	p := newStandby(t, b, server, true)
+	db := testenv.StartProxy(t, server.Addr)
+	g := world.NewGroup(p, shortTimeout, world.Env{"BRIDGE_SOURCE_URL": strings.Replace(p.World.URL, server.Addr, db.Addr(), 1)}, nil)
+	_, stop := p.World.Write()
+	g.Published(time.Minute, "what is written arrives")
+	g.Ready()
+	g.Killed()
+	g.Ready()
+	g.Rolled()
+	g.Ready()
+	g.Stopped(shortTimeout / 4)
+	g.Ready()
+	for round := 1; !worksWithoutDatabase(g, db); round++ {
+		if round == 3 {
+			t.Fatal("the one that is cut off from the database does not work any more")
+		}
+	}
+	g.Published(time.Minute, "it goes on")
+	g.Ready()
+	other := world.NewDaemon(t, p.Path, g.Members[0].Env.WithoutOwn().With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
+	other.Start()
+	world.Eventually(t, time.Minute, "another configuration is refused by name", func() bool {
+		code, why := other.Get("/readyz")
+		return code == 503 && strings.Contains(why, "BRIDGE_STREAM_STRICT_KEY, BRIDGE_STREAM_STRICT_TAG")
+	})
+	other.Kill()
+	stop()
+	g.Report()
+	g.Compare(2)
 }
 
 // worksWithoutDatabase cuts the member behind db off from its database, and reports whether it
