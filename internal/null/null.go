@@ -1,4 +1,3 @@
-// Package null has texts and times that JSON shows as null where there is none.
 package null
 
 import (
