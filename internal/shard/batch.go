@@ -185,8 +185,9 @@ type builder struct {
 	server string
 	// warned says that the warning about bad values was written.
 	warned bool
-	// again are the dead letters that were resent last, by entity.
+	// again are the dead letters that were resent last, by entity, until left is closed.
 	again map[string]*resending
+	left  <-chan struct{}
 }
 
 // begin begins a batch.

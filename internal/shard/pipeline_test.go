@@ -46,6 +46,8 @@ type bench struct {
 	// version and format are EVENT_VERSION and EVENT_FORMAT, empty for the defaults.
 	version string
 	format  event.Format
+	// badValue is what happens to a value that an event cannot hold.
+	badValue event.BadValue
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.
 	hook func(source.Query) error
 	sink sink.Sink

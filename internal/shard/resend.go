@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -51,7 +52,8 @@ const (
 	ResendDone ResendState = "done"
 	// ResendRefused: the bus refuses what was published; it is a dead letter again.
 	ResendRefused ResendState = "refused"
-	// ResendLeft: nothing is published, and something is to be done.
+	// ResendLeft: nothing is published, and something is to be done. Where a resend has begun, the
+	// next read that proves what is true of the entity publishes it.
 	ResendLeft ResendState = "left"
 )
 
@@ -71,19 +73,45 @@ type ResendOutcome struct {
 // resending is a dead letter on its way through owner and publisher.
 type resending struct {
 	DeadLetter
-	outcome ResendOutcome
 	// nominated says that its entity is nominated, whose last event is the one put aside.
 	nominated bool
+	// mu guards outcome: what a reconcile publishes of the entity changes it, too, as long as the
+	// caller of Resend waits.
+	mu      sync.Mutex
+	outcome ResendOutcome
 }
 
-func (r *resending) done(why string) { r.outcome = ResendOutcome{State: ResendDone, Why: why} }
+func (r *resending) set(outcome ResendOutcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = outcome
+}
 
-func (r *resending) leave(why string) { r.outcome = ResendOutcome{State: ResendLeft, Why: why} }
+func (r *resending) get() ResendOutcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outcome
+}
+
+func (r *resending) done(why string) { r.set(ResendOutcome{State: ResendDone, Why: why}) }
+
+func (r *resending) leave(why string) { r.set(ResendOutcome{State: ResendLeft, Why: why}) }
 
 // publish notes that the last event of b is published for the dead letter.
 func (r *resending) publish(b *batch, e *event.Event) {
-	r.outcome = ResendOutcome{State: ResendPublished, Event: e.ID, Type: e.Type}
+	r.set(ResendOutcome{State: ResendPublished, Event: e.ID, Type: e.Type})
 	b.again = append(b.again, r)
+}
+
+// refuse notes that the bus refuses an event, and reports whether it is published for r.
+func (r *resending) refuse(id, why string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outcome.Event != id {
+		return false
+	}
+	r.outcome.State, r.outcome.Why = ResendRefused, why
+	return true
 }
 
 // is reports whether e is the event that was put aside.
@@ -109,7 +137,7 @@ func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) 
 		return nil, err
 	}
 	for _, r := range n.deadLetters {
-		if !r.nominated || r.outcome.State != ResendLeft {
+		if !r.nominated || r.get().State != ResendLeft {
 			continue
 		}
 		entries, err := s.opts.View.Lookup(ctx, s.opts.Name, [][]byte{r.Entity}, nil)
@@ -118,7 +146,7 @@ func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) 
 		}
 		if last := event.FormatID(entries[0].Event); last != r.Event {
 			// Another table of the stream has it.
-			r.outcome = ResendOutcome{State: ResendPublished, Event: last, Type: typeOf(s.opts.Encoder, entries[0].State)}
+			r.set(ResendOutcome{State: ResendPublished, Event: last, Type: typeOf(s.opts.Encoder, entries[0].State)})
 		}
 	}
 	return n.outcomes(), nil
@@ -155,7 +183,7 @@ func newResend(caller context.Context, deadLetters []DeadLetter, dry bool) *nomi
 func (n *nomination) outcomes() []ResendOutcome {
 	outcomes := make([]ResendOutcome, len(n.deadLetters))
 	for i, r := range n.deadLetters {
-		outcomes[i] = r.outcome
+		outcomes[i] = r.get()
 	}
 	return outcomes
 }
@@ -227,13 +255,20 @@ func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomin
 	return err
 }
 
-// resendEntities nominates the entities whose last event is the one that was put aside. Invariant
-// 3: what is newer is out or on its way, nothing older may follow.
+// unproved is why an entity without a row is left.
+const unproved = "it could not be proved what is true of the entity: ask the server that takes the writes, or ask again"
+
+// resendEntities nominates the entities whose last event is the one that was put aside, as far as
+// there is something to publish. Invariant 3: what is newer is out or on its way, nothing older may
+// follow.
 func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 	again := make(map[string]*resending)
 	last := make(map[string][16]byte)
 	var keys [][]byte
-	for _, r := range n.deadLetters {
+	for i, r := range n.deadLetters {
+		if n.cancelled() {
+			return nil
+		}
 		known, err := o.lookup(ctx, r)
 		switch {
 		case err != nil:
@@ -241,25 +276,30 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 		case known == nil:
 		case known.State == store.Unknown:
 			r.leave("nothing is known of the entity any more, reconcile publishes it if it is there")
-		case event.FormatID(known.Event) != r.Event || again[string(r.Entity)] != nil:
+		case event.FormatID(known.Event) != r.Event:
 			r.done("a newer event of the entity followed")
-		case n.dry:
-			if err := o.dryEntity(ctx, r, n); err != nil {
+		case again[string(r.Entity)] != nil:
+			// Another dead letter of the same event.
+			n.deadLetters[i] = again[string(r.Entity)]
+		default:
+			again[string(r.Entity)], last[string(r.Entity)] = r, known.Event
+			if err := o.tryEntity(ctx, r, known.Event, n); err != nil {
 				return err
 			}
-		default:
-			r.leave("it could not be proved what is true of the entity: ask the server that takes the writes, or ask again")
-			r.nominated = true
-			keys, again[string(r.Entity)], last[string(r.Entity)] = append(keys, r.Entity), r, known.Event
+			if !n.dry && r.get().State == ResendPublished {
+				r.leave(unproved)
+				r.nominated = true
+				keys = append(keys, r.Entity)
+			}
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	o.rereader.builder.again = again
+	o.rereader.builder.resend(again, n)
 	err := o.rereader.commit(ctx, func(b *batch) error {
 		o.rereader.entities.begin(b)
-		return o.rereader.entities.retrier.readStore(ctx, func() error { return b.claims.Dispute(ctx, keys, last) })
+		return o.dispute(ctx, b, keys, last)
 	})
 	if err == nil {
 		err = o.keys(ctx, keys, n)
@@ -268,6 +308,11 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 		return nil
 	}
 	return err
+}
+
+// dispute has the next decision about entities publish where last still says their last event.
+func (o *nominations) dispute(ctx context.Context, b *batch, keys [][]byte, last map[string][16]byte) error {
+	return o.rereader.entities.retrier.readStore(ctx, func() error { return b.claims.Dispute(ctx, keys, last) })
 }
 
 // lookup returns what is known of the entity of a dead letter, nil where that names none.
@@ -293,27 +338,64 @@ func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, e
 	return &known[0], nil
 }
 
-// dryEntity tells what the table says of an entity.
-func (o *nominations) dryEntity(ctx context.Context, r *resending, n *nomination) error {
-	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, [][]byte{r.Entity})
+// tryEntity says what would be published of the entity of r, whose last event is last: it makes the
+// batch and drops it.
+func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte, n *nomination) error {
+	keys, name := [][]byte{r.Entity}, string(r.Entity)
+	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
 	if err != nil {
 		return err
 	}
+	o.rereader.builder.resend(map[string]*resending{name: r}, n)
 	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
 	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
-		state := store.Absent
+		r.set(ResendOutcome{})
+		if err := o.dispute(ctx, b, keys, map[string][16]byte{name: last}); err != nil {
+			return err
+		}
 		decisions, err := o.rereader.entities.decide(ctx, b, page.Rows)
-		for i := range decisions {
-			if one := &decisions[i]; string(one.Entity) == string(r.Entity) && !one.Deleted {
-				state = store.Live
+		if err != nil {
+			return err
+		}
+		_, err = o.rereader.builder.addStates(b, page, page.Rows, decisions, fromReconcile)
+		switch {
+		case err != nil:
+			// It is no reason to stop the shard.
+			r.leave(o.opts.Text(err))
+		case r.get().State != "":
+		case len(withoutRow(keys, decisions)) == 0:
+			r.set(ResendOutcome{State: ResendPublished, Why: "what its rows say, of which there are several"})
+		case o.opts.Shared:
+			r.set(ResendOutcome{State: ResendPublished, Why: "the table has no row of it: what the other tables of the stream say"})
+		default:
+			err := o.tryAbsence(ctx, b, page, r)
+			if err != nil {
+				return err
 			}
 		}
-		r.outcome = ResendOutcome{State: ResendPublished, Type: typeOf(o.opts.Encoder, state)}
-		if state == store.Absent && o.opts.Shared {
-			r.outcome.Type, r.outcome.Why = "", "the table has no row of it: what the other tables of the stream say"
-		}
-		return err
+		return errDry
 	})
+}
+
+// tryAbsence is tryEntity for an entity that has no row. Invariant 5: only a server that takes the
+// writes proves that.
+func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *resending) error {
+	server := o.rereader.gaps.server
+	if err := server.meet(ctx, page.Server); err != nil {
+		return err
+	}
+	r.leave(unproved)
+	if !server.traits.Writer || !server.knows(page.Server) {
+		return nil
+	}
+	absences, err := o.rereader.entities.absent(ctx, b, [][]byte{r.Entity})
+	if err != nil {
+		return err
+	}
+	if err := o.rereader.builder.addAbsence(b, &absences[0], page.Now); err != nil {
+		r.leave(o.opts.Text(err))
+	}
+	return nil
 }
 
 // typeOf returns the type of the next event of an entity with this state.
@@ -324,10 +406,21 @@ func typeOf(e *event.Encoder, state store.EntryState) string {
 	return e.Type(event.Deleted)
 }
 
+// resend has what is published of the entities of dead letters count as published for them, as long
+// as the caller of n waits.
+func (m *builder) resend(again map[string]*resending, n *nomination) {
+	m.again, m.left = again, n.left
+}
+
 // resent returns the dead letter that an event about d is published for, nil for none.
 func (m *builder) resent(d *view.Decision) *resending {
 	if !d.Known.Disputed {
 		return nil
+	}
+	select {
+	case <-m.left:
+		m.again = nil
+	default:
 	}
 	if r := m.again[string(d.Entity)]; r != nil && r.Event == event.FormatID(d.Known.Event) {
 		return r

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
@@ -36,11 +38,19 @@ func newRefusedEntity(t *testing.T, refused string, change func(b *bench)) *refu
 	return &refusedEntity{b, t, s}
 }
 
-// resends sends all dead letters again, and fails the test unless this became of them and the bus
-// says want behind the two first events. It returns the dead letter and what was sent.
+// resends sends all dead letters again, and fails the test unless this became of them, as a dry
+// resend has said, and the bus says want behind the two first events. It returns the first dead
+// letter and what was sent.
 func (r *refusedEntity) resends(states string, want ...string) (dead shard.DeadLetter, sent []said) {
 	r.t.Helper()
-	expectStates(r.t, resend(r.t, r.s, r.deadLetters(r.t), false), states)
+	dry := resendAll(r.t, r.s, r.deadLetters(r.t), true)
+	real := resendAll(r.t, r.s, r.deadLetters(r.t), false)
+	expectStates(r.t, statesOf(real, r.deadLetters(r.t)), states)
+	for i := range real {
+		if dry[i] != real[i] && real[i].State != shard.ResendRefused {
+			r.t.Errorf("a dry resend says %+v, the resend %+v", dry[i], real[i])
+		}
+	}
 	return r.deadLetters(r.t)[0], r.expectSaid(r.t, append([]string{"Added a=ok", "Added b=ok"}, want...)...)[2:]
 }
 
@@ -50,7 +60,6 @@ func TestResendOfAnEntity(t *testing.T) {
 
 	t.Run("the same event is sent again, and again", func(t *testing.T) {
 		r := newRefusedEntity(t, "large", large)
-		expectStates(t, resend(t, r.s, r.deadLetters(t), true), "published")
 		dead, sent := r.resends("same", "Modified a=large")
 		if sent[0].id != dead.Event || sent[0].predecessor != r.said(t)[0].id || sent[0].origin != sink.FromReconcile {
 			t.Errorf("sent %+v", sent[0])
@@ -150,6 +159,52 @@ func TestResendOfAnEntity(t *testing.T) {
 		never.Entity, bad.Entity, old.Event = entity("never was"), []byte{9}, ""
 		states := resend(t, r.s, []shard.DeadLetter{l, never, bad, old, {Row: 99, Event: l.Event}}, false)
 		expectStates(t, states, "same left left done left")
+	})
+	t.Run("two dead letters of one event have one outcome", func(t *testing.T) {
+		r := newRefusedEntity(t, "large", large)
+		twice := slices.Repeat(r.deadLetters(t), 2)
+		expectStates(t, resend(t, r.s, twice, true), "same same")
+		expectStates(t, resend(t, r.s, twice, false), "same same")
+		r.expectSaid(t, "Added a=ok", "Added b=ok", "Modified a=large")
+	})
+	t.Run("a row that makes no event is left, and stops no shard", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.DeadLetter, b.badValue = deadTopic, event.StopOnBad
+		b.table.Insert("a", "large", "0")
+		b.bus.Reject(refuseText("large"))
+		s, _ := b.run(t)
+		eventually(t, "the dead letter", func() bool { return b.count(deadTopic) == 1 })
+		b.bus.Reject(nil)
+		b.table.Update(1, "a", "no UTF-8: \xff", "0")
+		expectStates(t, resend(t, s, b.deadLetters(t), false), "left")
+		b.table.Insert("b", "ok", "0")
+		b.expectSaid(t, "Added b=ok")
+	})
+	t.Run("what a reconcile publishes once nobody waits counts toward the limit", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.DeadLetter = deadTopic
+		b.table.Insert("a", "large", "0")
+		b.table.Insert("b", "large", "0")
+		b.bus.Reject(refuseText("large"))
+		b.runTo(t, 2)
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
+		ctx, leave := context.WithCancel(t.Context())
+		b.hook = func(q source.Query) error {
+			if len(q.Keys) < 2 || ctx.Err() != nil {
+				return nil
+			}
+			leave()
+			return errors.New("the page is damaged")
+		}
+		s, _ := b.run(t)
+		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+		if _, err := s.Resend(ctx, b.deadLetters(t), false); !errors.Is(err, context.Canceled) {
+			t.Errorf("Resend returns %v", err)
+		}
+		_, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 2}}})
+		if stopped(t, s); err == nil {
+			t.Error("two rows were refused, the limit is 1")
+		}
 	})
 	t.Run("a shard that has stopped sends nothing", func(t *testing.T) {
 		b := newViewBench(t, false)

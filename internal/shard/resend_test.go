@@ -45,6 +45,11 @@ func refuseText(text string) func(*sink.Message) string {
 // that was published as the event that it was.
 func resend(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry bool) string {
 	t.Helper()
+	return statesOf(resendAll(t, s, deadLetters, dry), deadLetters)
+}
+
+func resendAll(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry bool) []shard.ResendOutcome {
+	t.Helper()
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -52,10 +57,10 @@ func resend(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return states(outcomes, deadLetters)
+	return outcomes
 }
 
-func states(outcomes []shard.ResendOutcome, deadLetters []shard.DeadLetter) string {
+func statesOf(outcomes []shard.ResendOutcome, deadLetters []shard.DeadLetter) string {
 	var list []string
 	for i, o := range outcomes {
 		if o.State == shard.ResendPublished && o.Event == deadLetters[i].Event {
@@ -171,7 +176,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		b.saved(t, 2)
 		stop()
 		outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
-		if expectStates(t, states(outcomes, b.deadLetters(t)), "same"); err != nil {
+		if expectStates(t, statesOf(outcomes, b.deadLetters(t)), "same"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -276,11 +276,11 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	if s.opts.DeadLetter == "" {
 		return sink.Refused{}, &sink.RejectedError{Message: m, Reason: reason}
 	}
-	if i := slices.IndexFunc(b.again, func(r *resending) bool { return r.outcome.Event == m.ID }); i >= 0 {
-		// It is a dead letter already, and counts no more.
-		b.again[i].outcome.State, b.again[i].outcome.Why = ResendRefused, reason
-	} else if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
-		return sink.Refused{}, err
+	// What is a dead letter already counts no more.
+	if !slices.ContainsFunc(b.again, func(r *resending) bool { return r.refuse(m.ID, reason) }) {
+		if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
+			return sink.Refused{}, err
+		}
 	}
 	r := sink.Refused{Message: m, Reason: reason}
 	if b.claims != nil {
