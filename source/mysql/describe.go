@@ -13,7 +13,7 @@ var _ source.Describer = (*Source)(nil)
 
 // TableNames implements [source.Describer].
 func (s *Source) TableNames(ctx context.Context) (names []string, err error) {
-	const tables = "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'" +
+	const tables = "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')" +
 		" AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') ORDER BY TABLE_SCHEMA, TABLE_NAME LIMIT 10000"
 	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
 		names = nil

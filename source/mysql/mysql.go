@@ -228,7 +228,7 @@ var _ source.Lister = (*Source)(nil)
 
 // listTables is the statement of Tables. It has a row even where there is no table.
 const listTables = "SELECT t.TABLE_SCHEMA AS s, t.TABLE_NAME AS t, @@GLOBAL.read_only AS r FROM (SELECT 1) AS one LEFT JOIN information_schema.TABLES AS t" +
-	" ON t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+	" ON t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND t.TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
 
 // Tables implements source.Lister.
 func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {

@@ -1,0 +1,30 @@
+package mysql_test
+
+import (
+	"slices"
+	"testing"
+
+	"example.org/bridge/source"
+	"example.org/bridge/tests/testenv"
+)
+
+// TestSystemVersionedTables are tables to patterns and to bridge init.
+func TestSystemVersionedTables(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE log_1 (id INT PRIMARY KEY AUTO_INCREMENT) WITH SYSTEM VERSIONING")
+	b.exec(t, "CREATE VIEW log_2 AS SELECT id FROM log_1")
+	list, err := b.source.Tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(table string) bool {
+		return slices.Contains(list.Names, source.TableName{Database: b.name, Table: table})
+	}
+	if !has("log_1") || has("log_2") {
+		t.Errorf("the tables are %v", list.Names)
+	}
+	names, err := b.source.TableNames(t.Context())
+	if err != nil || !slices.Equal(names, []string{"log_1"}) {
+		t.Errorf("to be described are %q: %v", names, err)
+	}
+}
