@@ -21,17 +21,20 @@ type Feed interface {
 	// cover. Messages and their keys are valid until it returns. The change names the entities of
 	// those that are late, or has a reconcile be due: the offset passes them at once (rule 7). It
 	// must not wait for an owner: an owner that waits in Resolve calls it. It does not wait for the
-	// disk, and is called again after store.ErrOutage. Any other error stops the stream.
+	// disk, and is called again after store.ErrOutage, and after ErrUnread, when the stream alone
+	// waits. Any other error stops the stream.
 	Apply(ctx context.Context, messages []Message, cover Cover) error
 	// Ready says that the stream has caught up: the entities that the store names are nominated,
-	// and those that Apply names from now on. An error is that of the store.
+	// and those that Apply names from now on. It is called again after ErrUnread; any other error
+	// is that of the store.
 	Ready(ctx context.Context) error
 	// ForgetDecided has the store forget the names of entities that were decided, and a reconcile
 	// be due for those that were not nominated. It is called about once a second, and again after
-	// store.ErrOutage.
+	// store.ErrOutage. ErrUnread stops nothing.
 	ForgetDecided(ctx context.Context) error
 	// Reconcile commits b with cover and with ReconcileDue set for all shards of the stream: a
-	// reconcile follows at once (rules 7 and 21). It is called again after store.ErrOutage.
+	// reconcile follows at once (rules 7 and 21). It is called again after store.ErrOutage and
+	// ErrUnread.
 	Reconcile(ctx context.Context, b *store.Batch, cover Cover) error
 	// Follow says that all that the bus held was applied, and that what follows is published by
 	// another process while this one waits: ids that are missing from now on stay polled, also

@@ -326,6 +326,38 @@ func (d *disk) retry(ctx context.Context, write func() error) error {
 	}
 }
 
+// untilRead calls do until all was read of the store that it needs for a stream.
+func (d *disk) untilRead(ctx context.Context, s *stream, do func() error) error {
+	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
+	for failed := false; ; failed = true {
+		err := do()
+		if d.unread(s, err); !errors.Is(err, ErrUnread) {
+			if failed && err == nil {
+				d.read(s)
+			}
+			return err
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// unread tells the outage log if err says that a part of the store was not read for a stream, read
+// that all was read.
+func (d *disk) unread(s *stream, err error) {
+	if errors.Is(err, ErrUnread) {
+		s.waitsFrom.Store(time.Now().UnixNano())
+		d.faults.Fail(storeName+"/"+s.Name, err)
+	}
+}
+
+func (d *disk) read(s *stream) {
+	if s.waitsFrom.Swap(0) != 0 {
+		d.faults.OK(storeName + "/" + s.Name)
+	}
+}
+
 // Run makes what was applied durable about once a minute and at the end: each second where nothing
 // can be read back, and every 5 s while the disk takes no writes. It returns nil when ctx ends, and
 // the error of a store that is broken, at once where damage was seen.

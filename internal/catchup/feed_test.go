@@ -33,6 +33,13 @@ type toy struct {
 	panics bool
 }
 
+// fail has Apply return err.
+func (f *toy) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
 func newToy(name string) *toy {
 	return &toy{name: name, named: make(map[string]uint64), nominated: make(map[string]bool)}
 }

@@ -46,6 +46,8 @@ type reading struct {
 	// compared with what is covered there (rule 20).
 	before uint64
 	chunk  chunk
+	// unread is why it has left out a feed: a part of the store was not read.
+	unread error
 
 	// The message that is being read.
 	headers sink.Fields
@@ -274,9 +276,13 @@ func (r *reading) refuse(ctx context.Context, f *feed, offset uint64, err error)
 // drop stops a stream and reads on for the others.
 func (r *reading) drop(f *feed, err error) error {
 	r.c.stop(f.stream, err)
-	r.feeds = slices.DeleteFunc(r.feeds, func(o *feed) bool { return o == f })
-	if len(r.feeds) == 0 {
-		return errAllStopped
+	return r.leave(f, errAllStopped)
+}
+
+// leave goes on without a feed. Where there is no other it returns last.
+func (r *reading) leave(f *feed, last error) error {
+	if r.feeds = slices.DeleteFunc(r.feeds, func(o *feed) bool { return o == f }); len(r.feeds) == 0 {
+		return last
 	}
 	return nil
 }
@@ -340,7 +346,14 @@ func (r *reading) flush(ctx context.Context, to uint64) error {
 			if errors.Is(err, errStore) {
 				return err
 			}
-			if err := r.drop(f, err); err != nil {
+			if errors.Is(err, ErrUnread) {
+				// What is left is read again for this stream, without a slot meanwhile.
+				r.unread = err
+				err = r.leave(f, err)
+			} else {
+				err = r.drop(f, err)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -368,6 +381,9 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 		err = r.c.committer.apply(ctx, &store.Batch{}, cover)
 	} else {
 		err = r.c.committer.disk.retry(ctx, func() error { return f.feedTo(ctx, cover) })
+		if r.c.committer.disk.unread(f.stream, err); err == nil {
+			r.c.committer.disk.read(f.stream)
+		}
 	}
 	if err != nil {
 		return err

@@ -95,7 +95,9 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 
 // reconcile commits b with what it covers, and has a reconcile of the stream follow.
 func (s *stream) reconcile(ctx context.Context, c *Committer, b *store.Batch, cover Cover) error {
-	return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
+	return c.disk.untilRead(ctx, s, func() error {
+		return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
+	})
 }
 
 // registration returns a new registration of a TP, from its beginning.

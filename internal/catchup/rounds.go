@@ -68,8 +68,11 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 // change: the channel is made before the look.
 func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
 	for {
-		changed := c.committer.change()
-		left, err := c.readOnce(ctx, s, t, end, nil)
+		changed, left := c.committer.change(), false
+		err := c.committer.disk.untilRead(ctx, s, func() (err error) {
+			left, err = c.readOnce(ctx, s, t, end, nil)
+			return err
+		})
 		switch {
 		case errors.Is(err, errInFlight):
 			select {
@@ -111,6 +114,8 @@ func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, en
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
+	case err == nil && r.feed(s) == nil:
+		return true, r.unread
 	case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
 		return false, fmt.Errorf("%w: %w", errMoved, err)
 	case errors.Is(err, errAllStopped):

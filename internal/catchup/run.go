@@ -103,10 +103,10 @@ func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 	return nil
 }
 
-// inBackground returns the errors that end Run. A TP that moved is looked up again later, and a
-// release stream that cannot be read goes on.
+// inBackground returns the errors that end Run. A TP that moved is looked up again later, a part of
+// the store that was not read is read again, and a release stream that cannot be read goes on.
 func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
-	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil || c.goesOnUnread(s, err) {
+	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || c.goesOnUnread(s, err) {
 		return nil
 	}
 	return c.ended(ctx, s, err)
@@ -117,16 +117,20 @@ func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
 	if !s.isReady() || s.failure() != nil {
 		return nil
 	}
-	if err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }); err != nil {
-		return c.ended(ctx, s, err)
+	name, faults := storeName+"/"+s.Name+"/late", c.committer.disk.faults
+	err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) })
+	if errors.Is(err, ErrUnread) {
+		faults.Fail(name, err)
+	} else if err == nil {
+		faults.OK(name)
 	}
-	return nil
+	return c.inBackground(ctx, s, err)
 }
 
 // readHoles begins to read the TPs of which something is left, each at a bounded rate.
 func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 	for _, s := range c.order {
-		if !s.isReady() || s.failure() != nil {
+		if !s.isReady() || s.failure() != nil || time.Since(time.Unix(0, s.waitsFrom.Load())) < outagePause {
 			continue
 		}
 		for _, t := range s.partitions() {

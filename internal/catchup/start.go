@@ -116,7 +116,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.passAll(ctx, s); err != nil {
 		return err
 	}
-	return c.becomeReady(ctx, s)
+	return c.committer.disk.untilRead(ctx, s, func() error { return c.becomeReady(ctx, s) })
 }
 
 func (c *CatchUp) confirm(ctx context.Context, s *stream, turn bool) error {
@@ -274,7 +274,9 @@ func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
 	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
 		return err
 	}
-	if err := s.Feed.Ready(ctx); err != nil {
+	if err := s.Feed.Ready(ctx); errors.Is(err, ErrUnread) {
+		return err
+	} else if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/catchup"
@@ -158,6 +159,36 @@ func TestStartStops(t *testing.T) {
 			t.Errorf("the stream stops with %v", err)
 		}
 		r.wantNext("s", "d", 0)
+	})
+	bubble(t, "a part of the store that cannot be read has its stream wait, and no other", func(t *testing.T) {
+		b := newBus("d")
+		u := ours("b", 5, 2)
+		u.stream = "u"
+		b.says(ours("a", 5, 1))
+		b.says(u)
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Workers = 1 }, "s", "u")
+		r.feeds["s"].fail(catchup.ErrUnread)
+		done := r.starting()
+		r.pass(time.Minute)
+		r.wantSeen("u", "b")
+		if p := r.c.Progress().Streams; p[0].Ready || p[0].Err != nil || !p[1].Ready {
+			t.Errorf("%+v", p)
+		}
+		r.feeds["s"].fail(nil)
+		if err := errors.Join(<-done, r.stopOf("s")); err != nil {
+			t.Error(err)
+		}
+		r.wantSeen("s", "a")
+		r.run()
+		r.feeds["s"].fail(catchup.ErrUnread)
+		b.says(ours("c", 5, 3))
+		u.key, u.seq = "d", 4
+		b.says(u)
+		r.pass(3 * time.Minute)
+		r.wantSeen("u", "d*")
+		r.feeds["s"].fail(nil)
+		r.pass(time.Minute)
+		r.wantSeen("s", "c*")
 	})
 	bubble(t, "a panic of the feed stops its stream and no other", func(t *testing.T) {
 		b := newBus("d", "e")

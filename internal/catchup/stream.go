@@ -34,6 +34,8 @@ type stream struct {
 	looking chan struct{}
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
+	// waitsFrom is when a part of the store was last not read for the stream, 0 once it was.
+	waitsFrom atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
 

@@ -164,7 +164,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.faults = 1
-	if err := f.read(facts("a", 50)); !errors.Is(err, store.ErrOutage) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, catchup.ErrUnread) {
 		t.Fatalf("the error is %v", err)
 	}
 	if err := f.read(facts("a", 50)); err != nil || kept.faults > 0 {

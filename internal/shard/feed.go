@@ -201,7 +201,7 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 // many, a reconcile is due instead.
 func (f *Feed) name(ctx context.Context, c *change, facts []catchup.Message) (map[lateEntity]*lateName, error) {
 	if err := f.loadLate(ctx); err != nil {
-		return nil, err
+		return nil, c.unread(err)
 	}
 	named, late, fits := f.late.name(facts)
 	if !fits && !f.late.over {
@@ -246,8 +246,8 @@ func (c *change) make() error {
 }
 
 // unread returns the error of a change for which a part of the store was not read, unless that part
-// is damaged. Facts wait. An attempt ends: what it has decided by the progress does not count, and
-// no reader waits for its messages.
+// is damaged. Facts are read again. An attempt ends: what it has decided by the progress does not
+// count, and no reader waits for its messages.
 func (c *change) unread(err error) error {
 	switch {
 	case err == nil || permanent(err) || isDamage(err) || errors.Is(err, catchup.ErrReadBack):
@@ -255,7 +255,7 @@ func (c *change) unread(err error) error {
 	case c.attempt:
 		return endUnread(err)
 	}
-	return fmt.Errorf("%w: %w", store.ErrOutage, err)
+	return fmt.Errorf("%w: %w", catchup.ErrUnread, err)
 }
 
 // endUnread returns the error that ends an attempt for which a part of the store was not read.
@@ -311,7 +311,7 @@ func (f *Feed) Ready(ctx context.Context) error {
 	}
 	defer release()
 	if err := f.loadLate(ctx); err != nil {
-		return err
+		return f.newChange(nil).unread(err)
 	}
 	f.late.ready = true
 	for e := range f.late.named {
