@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
@@ -120,6 +122,20 @@ func TestADeadLetterThatTheBusDropsAsARepeat(t *testing.T) {
 	}
 }
 
+// count returns the counter of a stream.
+func count(t *testing.T, from prometheus.Gatherer, name string) (n float64) {
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name && len(f.GetMetric()) == 1 {
+			n = f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return n
+}
+
 // wholeSink takes batches as a whole, as sink.Transactional says, on a bus in memory. It refuses
 // messages for which refuse returns true.
 type wholeSink struct {
@@ -165,8 +181,15 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 			return m.RowID == 2 || m.RowID == 4
 		}
 		b.sink, b.opts.Whole, b.opts.DeadLetter = s, true, deadTopic
+		counted := prometheus.NewRegistry()
+		b.opts.Metrics = shard.NewMetrics(counted, false)
 		b.insert(5)
 		b.runTo(t, 5)
+		for name, want := range map[string]float64{"bridge_rejected_total": 2, "bridge_dead_letters_total": 2, "bridge_records_total": 3} {
+			if got := count(t, counted, name); got != want {
+				t.Errorf("%s is %g, want %g", name, got, want)
+			}
+		}
 		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 5}) || b.count(deadTopic) != 2 {
 			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
 		}

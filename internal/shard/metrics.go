@@ -127,8 +127,11 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 		}
 	}
 	m.rows.WithLabelValues(stream).Add(float64(acked))
-	if n := len(o.Rejected); n > 0 {
-		m.rejected.WithLabelValues(stream).Add(float64(n))
+	for i := range o.Rejected {
+		// A dead letter is tried in several sizes.
+		if messages[o.Rejected[i].Index].Type != sink.DeadLetterType {
+			m.rejected.WithLabelValues(stream).Inc()
+		}
 	}
 	if o.Duplicates > 0 {
 		m.duplicates.WithLabelValues(stream).Add(float64(o.Duplicates))
