@@ -81,7 +81,10 @@ func TestIdleTables(t *testing.T) {
 		create(i, "")
 		insert(i)
 	}
-	d := w.Publish(b, world.Publishing{Streams: []world.Stream{{Name: "bills", Table: fmt.Sprintf("bill_{000..%03d}", tables-1), Kind: "release"}}})
+	d := w.Publish(b, world.Publishing{
+		Path: world.Faulty(t), Env: world.Env{timesVariable: "quiet_after=1s,hot_time=1s"},
+		Streams: []world.Stream{{Name: "bills", Table: fmt.Sprintf("bill_{000..%03d}", tables-1), Kind: "release"}},
+	})
 	idle := func(what string) {
 		t.Helper()
 		world.Eventually(t, 2*time.Minute, what, func() bool {
