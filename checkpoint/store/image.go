@@ -127,6 +127,8 @@ type Batch struct {
 // ShardChange changes the progress and parts of a shard.
 type ShardChange struct {
 	Key Key
+	// Remove removes progress and parts, before the rest is changed.
+	Remove bool
 	// Progress replaces the progress unless it is nil.
 	Progress *Progress
 	// Clear removes all parts of these kinds, before Parts are added.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -15,6 +16,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/progress"
+	"example.org/bridge/source"
 )
 
 // copiesDependency is what outages of the copies of progress are named.
@@ -70,12 +72,16 @@ func (a *App) openCopies() error {
 }
 
 // copyOf returns what the bus has of the progress of a stream.
-func copyOf(ctx context.Context, k *buscopy.Keeper, s *config.Stream) (catchup.Copy, uint64, error) {
+func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (catchup.Copy, uint64, error) {
 	c, found, err := k.Load(ctx, s.Name)
 	if err != nil || !found {
 		return catchup.Copy{}, 0, err
 	}
-	copied := catchup.Copy{Registrations: c.Registrations}
+	copied := catchup.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
+		name, left := strings.CutPrefix(shard, leftPrefix)
+		may = !source.IsPattern(name) && cfg.Matched(s, name)
+		return may, may && !left
+	}}
 	image := store.Image{Shards: make(map[store.Key]store.Progress)}
 	for i := range c.Shards {
 		one := &c.Shards[i]
@@ -89,6 +95,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, s *config.Stream) (catchup.C
 
 // Copies are those of the progress on the bus, for a command.
 type Copies struct {
+	cfg    *config.Config
 	keeper *buscopy.Keeper
 	bucket buscopy.Bucket
 }
@@ -107,7 +114,7 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
 	o.Epoch = func() uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
 	o.Fault = func(err error) { last = errors.Join(err) }
-	c := &Copies{buscopy.NewKeeper(o), bucket}
+	c := &Copies{cfg, buscopy.NewKeeper(o), bucket}
 	for i := range cfg.Streams {
 		if err := c.restore(ctx, s, &cfg.Streams[i]); err != nil {
 			if ctx.Err() != nil && last != nil {
@@ -151,7 +158,7 @@ func LoadCopies(ctx context.Context, cfg *config.Config, logger *slog.Logger) (s
 
 // restore puts into a store what it lacks of a stream.
 func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stream) error {
-	copied, epoch, err := copyOf(ctx, c.keeper, stream)
+	copied, epoch, err := copyOf(ctx, c.keeper, c.cfg, stream)
 	if err != nil {
 		return err
 	}

@@ -26,12 +26,10 @@ import (
 // matched has one, started or not. Beside it stand, under names that no table has:
 //
 //   - each pattern that was looked up: a table that is found later was not there before
-//   - leftPrefix and a table that is gone: Position is isGone, isForgotten, or 0 when it is back
+//   - leftPrefix and a table that is gone: Position is isGone
 const (
 	leftPrefix = "\x02"
 	isGone     = 1
-	// isForgotten says that the progress of the table was dropped: one of its name is another one.
-	isForgotten = 2
 )
 
 func leftKey(key store.Key) store.Key {
@@ -332,6 +330,11 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 	return errors.Join(errs...)
 }
 
+// remove drops all that is kept under a key.
+func (l *lookAt) remove(key store.Key) {
+	l.batch.Shards = append(l.batch.Shards, store.ShardChange{Key: key, Remove: true})
+}
+
 func (l *lookAt) has(key store.Key) bool {
 	_, has := l.image.Shards[key]
 	return has
@@ -352,21 +355,24 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 		return nil
 	}
 	left, before := l.image.Shards[leftKey(key)].Position, l.image.Shards[key]
-	another := left == isForgotten
-	if left == isGone {
+	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
+	// One that was not there at the last look begins with its first row, unless it is known under
+	// another name.
+	first := looked && !l.has(key) && check.FormerName(s, name, l.image.Shards) == nil
+	if left == isGone && l.has(key) {
 		next, err := l.sources.Shard(s.Spec(name)).NextID(ctx)
 		if err != nil {
 			return err
 		}
-		another = next != 0 && next <= before.Position
+		first = next != 0 && next <= before.Position
 	}
-	if left != 0 {
-		l.save(leftKey(key), store.Progress{})
+	if l.has(leftKey(key)) {
+		l.remove(leftKey(key))
 	}
-	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
 	switch {
-	case another:
-		// As a person would: bridge checkpoint set, to 0.
+	case first:
+		// As a person would: bridge checkpoint set, to 0. No message of a former table of this name
+		// counts.
 		set := progress.Set{Key: key, Kind: s.Kind, Epoch: progress.NextEpoch(&l.image, time.Now()), Now: time.Now()}
 		batch, _, err := set.Batch(ctx, l.store)
 		if err != nil {
@@ -375,13 +381,11 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 		l.batch.Epoch = batch.Epoch
 		l.batch.Shards = append(l.batch.Shards, batch.Shards...)
 	case !l.has(key):
-		// One that was not there at the last look begins with its first row, unless it is known
-		// under another name.
-		l.save(key, store.Progress{Started: looked && check.FormerName(s, name, l.image.Shards) == nil})
+		l.save(key, store.Progress{})
 	}
 	l.changed = true
 	l.added[s.Name]++
-	l.logger.Info("a table matches", "stream", s.Name, "shard", name, "pattern", pattern, "from_first", another || looked && !l.has(key))
+	l.logger.Info("a table matches", "stream", s.Name, "shard", name, "pattern", pattern, "from_first", first)
 	return nil
 }
 
@@ -399,12 +403,8 @@ func (l *lookAt) forget(ctx context.Context, s *config.Stream, key store.Key) er
 			return err
 		}
 	}
-	l.save(leftKey(key), store.Progress{Position: isForgotten})
-	empty := store.Progress{Since: l.image.Shards[key].Since, Saved: time.Now()}
-	l.batch.Shards = append(l.batch.Shards, store.ShardChange{
-		Key: key, Progress: &empty,
-		Clear: []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.Noted, store.MeaningPart, store.SchemaPart},
-	})
+	l.remove(leftKey(key))
+	l.remove(key)
 	return nil
 }
 

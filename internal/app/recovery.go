@@ -41,7 +41,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	}
 	if p.copies != nil {
 		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
-			copied, _, err := copyOf(ctx, p.copies, cfg.Stream(stream))
+			copied, _, err := copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 			return copied, err
 		}
 	}

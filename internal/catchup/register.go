@@ -190,6 +190,11 @@ type Copy struct {
 	Shards []store.ShardChange
 	// IgnoreBelow is that of the stream by the copy.
 	IgnoreBelow uint64
+	// Epoch is at least that of the process that wrote the copy.
+	Epoch uint64
+	// Forgets reports whether a process may drop what it has of a shard, and whether that is a
+	// table. Nil: of none.
+	Forgets func(shard string) (may, table bool)
 }
 
 // replaced are the kinds of parts that a copy of a shard replaces.
@@ -229,6 +234,9 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 //
 // A shard is replaced though the offsets of the store may lie beyond those of the copy: between
 // them is no message of it that counts, or the store would know the decision from that.
+//
+// What a copy of a later process lacks, that process has dropped: a table begins with its first
+// row, and no message of a former one of its name counts.
 func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 	b := &store.Batch{}
 	fresh := true
@@ -250,6 +258,20 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 		if fresh || !known || is.Since > has.Since || is.Since == has.Since && is.Started && !has.Started {
 			change.Clear = replaced
 			b.Shards = append(b.Shards, change)
+		}
+	}
+	for key := range image.Shards {
+		is := func(change store.ShardChange) bool { return change.Key == key }
+		if key.Stream != stream || copied.Epoch <= image.Epoch || copied.Forgets == nil || slices.ContainsFunc(copied.Shards, is) {
+			continue
+		}
+		may, table := copied.Forgets(key.Shard)
+		dropped := store.ShardChange{Key: key, Remove: true}
+		if table {
+			dropped.Progress = &store.Progress{Started: true, Since: copied.Epoch + 1, Saved: time.Now()}
+		}
+		if may {
+			b.Shards = append(b.Shards, dropped)
 		}
 	}
 	return b

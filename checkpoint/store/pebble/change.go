@@ -145,6 +145,10 @@ func (w *writer) forget(stream string) {
 
 func (w *writer) shard(c *store.ShardChange) {
 	number := w.names.number(shardOf(c.Key))
+	if c.Remove {
+		w.delete(numbered(progressTag, number))
+		w.deleteAll(numbered(partTag, number))
+	}
 	if c.Progress != nil {
 		w.set(numbered(progressTag, number), appendProgress(nil, c.Progress))
 	}

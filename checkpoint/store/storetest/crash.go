@@ -42,6 +42,12 @@ func CrashBatch(n uint64, size int) *store.Batch {
 		if r.IntN(10) == 0 {
 			c.Clear = []store.Kind{store.Gaps}
 		}
+		if n%13 == 0 {
+			c.Remove = true
+			if n%2 == 0 {
+				c.Progress = nil
+			}
+		}
 		b.Shards = append(b.Shards, c)
 		v := store.ViewChange{Stream: key.Stream}
 		for range r.IntN(60) {

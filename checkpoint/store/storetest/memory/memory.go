@@ -174,6 +174,10 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 		s.tps[r.Number] = r
 	}
 	for _, c := range b.Shards {
+		if c.Remove {
+			delete(s.shards, c.Key)
+			maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard == c.Key })
+		}
 		if c.Progress != nil {
 			p := *c.Progress
 			// As stores keep it.
