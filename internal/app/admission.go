@@ -248,7 +248,7 @@ func (a *App) newRenamed() func(ctx context.Context, stream, table string) error
 		if err != nil {
 			return err
 		}
-		former := check.FormerName(a.opts.Config.Stream(stream), table, all)
+		former := check.FormerName(a.opts.Config, a.opts.Config.Stream(stream), table, all)
 		if former == nil {
 			return nil
 		}

@@ -358,7 +358,7 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
 	// One that was not there at the last look begins with its first row, unless it is known under
 	// another name.
-	first := looked && !l.has(key) && check.FormerName(s, name, l.image.Shards) == nil
+	first := looked && !l.has(key) && check.FormerName(cfg, s, name, l.image.Shards) == nil
 	if left == isGone && l.has(key) {
 		next, err := l.sources.Shard(s.Spec(name)).NextID(ctx)
 		if err != nil {

@@ -168,3 +168,29 @@ func TestPatternsOfSeveralSources(t *testing.T) {
 	a.Exec(t, "DROP TABLE log_1")
 	r.shown(t, 0, "a/log_1 gone 0", "b/log_1 running 2")
 }
+
+// TestATableThatMovesToAnotherSource is another table where patterns of both match it: it begins at
+// its first row.
+func TestATableThatMovesToAnotherSource(t *testing.T) {
+	findOften(t)
+	a, b := apptest.NewShop(t), apptest.NewShop(t)
+	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)"
+	a.Exec(t, "CREATE TABLE log_0 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	a.Exec(t, log)
+	a.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
+	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
+	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
+	delete(a.Env, "BRIDGE_SOURCE_URL")
+	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
+	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
+	r := newReloading(t, a)
+	r.shown(t, 2, "a/log_0 running 0", "a/log_1 running 2")
+	a.Exec(t, "DROP TABLE log_1")
+	r.shown(t, 0, "a/log_0 running 0", "a/log_1 gone 0")
+	b.Exec(t, log)
+	b.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
+	r.shown(t, 2, "a/log_0 running 0", "a/log_1 gone 0", "b/log_1 running 2")
+	if log := r.log.String(); !strings.Contains(log, "shard=b/log_1 pattern=b/log_* from_first=true") {
+		t.Errorf("the log says otherwise: %s", log)
+	}
+}

@@ -11,14 +11,14 @@ import (
 )
 
 // FormerName returns a finding where a table that has no progress is known under a name with
-// another source, which the stream does not name any more; nil where it is not.
-func FormerName(s *config.Stream, table string, known map[store.Key]store.Progress) *inspect.Finding {
+// another source, which the stream neither names nor matches any more; nil where it is not.
+func FormerName(cfg *config.Config, s *config.Stream, table string, known map[store.Key]store.Progress) *inspect.Finding {
 	if known[store.Key{Stream: s.Name, Shard: table}].Started {
 		return nil
 	}
 	former := ""
 	for key, p := range known {
-		if key.Stream == s.Name && p.Started && config.SameTable(key.Shard, table) && !slices.Contains(s.Tables, key.Shard) && (former == "" || key.Shard < former) {
+		if key.Stream == s.Name && p.Started && config.SameTable(key.Shard, table) && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
 			former = key.Shard
 		}
 	}

@@ -26,7 +26,7 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		g.Findings = append(g.Findings, unmatched(cfg, s)...)
 		var tables []source.TableInspection
 		for _, name := range s.Tables {
-			if former := FormerName(s, name, known); former != nil {
+			if former := FormerName(cfg, s, name, known); former != nil {
 				g.Findings = append(g.Findings, *former)
 			}
 			if table, is := inspected[store.Key{Stream: s.Name, Shard: name}]; is {
