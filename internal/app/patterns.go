@@ -140,7 +140,7 @@ func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	lists, err := all.listTables(ctx)
+	lists, err := all.listTables(ctx, listWithin, func(*database, error) {})
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		by, n := make(map[string][]string), len(s.Tables)
@@ -159,8 +159,9 @@ func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err e
 	return found, err
 }
 
-// listTables lists the tables of each database that a pattern is of, as far as they answer.
-func (s *Sources) listTables(ctx context.Context) (map[*database]source.TableList, error) {
+// listTables lists the tables of each database that a pattern is of, as far as they answer in time,
+// and calls note with what each one says.
+func (s *Sources) listTables(ctx context.Context, within time.Duration, note func(*database, error)) (map[*database]source.TableList, error) {
 	var mu sync.Mutex
 	lists := make(map[*database]source.TableList)
 	errs := s.each(func(d *database) error {
@@ -169,7 +170,12 @@ func (s *Sources) listTables(ctx context.Context) (map[*database]source.TableLis
 		if !able || !asked {
 			return nil
 		}
-		list, err := lister.Tables(ctx)
+		listing, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the database did not list its tables within %v", within))
+		defer cancel()
+		list, err := lister.Tables(listing)
+		if ctx.Err() == nil {
+			note(d, err)
+		}
 		if err != nil {
 			return d.named(fmt.Errorf("%s: %w", d.Label(), err))
 		}
@@ -268,13 +274,11 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 	if !slices.ContainsFunc(a.streams, func(s *stream) bool { return ready[s.Name] && len(s.Patterns) > 0 }) {
 		return whole, false, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookWithin, fmt.Errorf("the databases did not list their tables within %v", lookWithin))
-	defer cancel()
 	l := &lookAt{App: a, leftOut: make(map[string]string), added: make(map[string]int)}
 	if l.image, err = a.disk.Load(ctx); err != nil {
 		return whole, false, err
 	}
-	lists, err := a.sources.listTables(ctx)
+	lists, err := a.sources.listTables(ctx, lookWithin, func(d *database, err error) { a.note("tables of "+d.Label(), err) })
 	errs := []error{err}
 	for _, s := range a.streams {
 		if ready[s.Name] && len(s.Patterns) > 0 {

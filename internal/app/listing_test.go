@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/source"
+)
+
+// unlisted is a source that does not list its tables until its context ends.
+type unlisted struct{ source.Source }
+
+func (unlisted) Tables(ctx context.Context) (source.TableList, error) {
+	<-ctx.Done()
+	return source.TableList{}, context.Cause(ctx)
+}
+
+// TestAServerThatDoesNotListItsTables: those of the others are found, and it is told apart.
+func TestAServerThatDoesNotListItsTables(t *testing.T) {
+	a, b := apptest.NewShop(t), apptest.NewShop(t)
+	a.Exec(t, "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT)")
+	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
+	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
+	delete(a.Env, "BRIDGE_SOURCE_URL")
+	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
+	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
+	all, err := OpenSources(load(t, a.Env), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := all.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	hangs := all.all[1]
+	hangs.from = unlisted{hangs.from}
+	notes := make(chan error, 2)
+	lists, err := all.listTables(t.Context(), 300*time.Millisecond, func(_ *database, err error) { notes <- err })
+	if err == nil || len(lists) != 1 || len(lists[all.all[0]].Names) == 0 {
+		t.Errorf("%v: the lists are %v", err, lists)
+	}
+	if told := errors.Join(<-notes, <-notes); told == nil {
+		t.Error("nobody is told of the one that hangs")
+	}
+}
