@@ -68,6 +68,10 @@ func (p *prober) next(t int64) Probe {
 			break
 		}
 	}
+	if len(list) == 0 {
+		// No pending range has an id that is still missing, and no evidence is asked that shows it.
+		p.pending.list = nil
+	}
 	if n < len(list) {
 		var turns rotation
 		list, turns = p.urgent(spans, t)
