@@ -68,16 +68,6 @@ func (c *Committer) Acquire(ctx context.Context) (release func(), err error) {
 	return backoff.Acquire(ctx, c.token)
 }
 
-// TryAcquire is Acquire for one who would have to wait: then release is nil.
-func (c *Committer) TryAcquire() (release func()) {
-	select {
-	case c.token <- struct{}{}:
-		return func() { <-c.token }
-	default:
-		return nil
-	}
-}
-
 // Sending notes the seqs first to first+n-1 before their messages are handed to the sink. A reader
 // stops before them until Acknowledged or Unknown is called with first.
 func (c *Committer) Sending(first, n uint64) {

@@ -320,13 +320,19 @@ func (f *Feed) Ready(ctx context.Context) error {
 	return nil
 }
 
+// forgetWithin is how long ForgetDecided waits to acquire the committer, which is handed from one
+// that waits to the next.
+const forgetWithin = time.Second
+
 // ForgetDecided implements catchup.Feed. What was nominated and dropped, since too many wait, is
 // forgotten for the reconcile that is due then.
 func (f *Feed) ForgetDecided(ctx context.Context) error {
-	release := f.opts.Committer.TryAcquire()
-	if release == nil {
+	soon, cancel := context.WithTimeout(ctx, forgetWithin)
+	defer cancel()
+	release, err := f.opts.Committer.Acquire(soon)
+	if err != nil {
 		// A commit may wait for the disk: the next call will do.
-		return nil
+		return context.Cause(ctx)
 	}
 	defer release()
 	if f.dropped.Swap(false) {
