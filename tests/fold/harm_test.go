@@ -2,6 +2,7 @@ package fold
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"example.org/bridge/tests/faulty/failpoint"
@@ -38,10 +39,15 @@ func (s *scene) stop() {
 	s.copy()
 }
 
-// term ends the program in good order.
+// term ends the program in good order, or kills one that cannot receive the signal yet: it has
+// logged nothing.
 func (s *scene) term() {
 	s.t.Helper()
-	if status, _ := s.daemon.Term(); status != 0 {
+	const killed = -1
+	switch status, _ := s.daemon.Term(); {
+	case status == killed && strings.HasSuffix(strings.TrimSpace(s.daemon.Log.Tail(1)), world.StartLine):
+		s.cuts++
+	case status != 0:
 		s.t.Errorf("exit status %d after SIGTERM, its log ends:\n%s", status, s.daemon.Log.Tail(10))
 	}
 }
