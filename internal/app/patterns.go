@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/null"
@@ -286,12 +287,29 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 		}
 	}
 	if len(l.batch.Shards) > 0 {
-		if err := a.committer.Sync(ctx, &l.batch); err != nil {
+		if err := a.commitShards(ctx, &l.batch); err != nil {
 			return whole, false, errors.Join(append(errs, err)...)
 		}
 	}
 	a.leftOut.Store(&l.leftOut)
 	return whole, l.changed, errors.Join(errs...)
+}
+
+// commitShards makes b durable. What the feeds have opened of its shards is opened again.
+func (a *App) commitShards(ctx context.Context, b *store.Batch) error {
+	release, err := a.committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range a.streams {
+		s.feed.Reopen(b)
+	}
+	err = a.committer.Commit(ctx, b, catchup.Cover{})
+	release()
+	if err != nil {
+		return err
+	}
+	return a.committer.Sync(ctx, &store.Batch{})
 }
 
 // stream compares the tables that match with those of a stream.

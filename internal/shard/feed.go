@@ -446,6 +446,16 @@ func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
 	return f.opts.Committer.Commit(ctx, b, catchup.Cover{})
 }
 
+// Reopen has the progress of the shards of the stream in b be opened again from the store, before
+// their next change. None of them runs, and the caller holds the Committer.
+func (f *Feed) Reopen(b *store.Batch) {
+	for _, one := range b.Shards {
+		if s := f.states[one.Key.Shard]; s != nil && one.Key.Stream == f.opts.Stream {
+			s.stale = true
+		}
+	}
+}
+
 // begin opens the progress of a shard that begins to run, until end, and the list of rows published
 // last.
 func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, rows int) (*shardState, *published.Log, error) {
