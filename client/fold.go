@@ -61,10 +61,12 @@ func newFold(rebuilding bool, changed func(key string, before, after *entity)) *
 	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, changed: changed}
 }
 
-// register returns the number of a further TP.
-func (f *fold) register() uint32 {
-	f.tps++
-	return f.tps
+// register adds n TPs and returns the number of the first. Those whose messages an entity may have
+// been in are registered before any of them is read: else a deletion in one is not remembered, and
+// an older message in the next brings the entity back.
+func (f *fold) register(n int) (first uint32) {
+	f.tps += uint32(n)
+	return f.tps - uint32(n) + 1
 }
 
 // apply folds one message of a TP. body is a copy of its value; now counts seconds.

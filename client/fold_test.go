@@ -38,9 +38,7 @@ func newFolding(tps int) *folding {
 			f.changes[key] = string(after.body)
 		}
 	})
-	for range tps {
-		f.register()
-	}
+	f.register(tps)
 	return f
 }
 

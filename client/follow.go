@@ -46,9 +46,9 @@ func (t *Table) read(ctx context.Context, reader Reader) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	c := &copying{t: t, reader: reader, group: group, slots: make(chan struct{}, readAtOnce), known: make(map[string]known), caughtUp: make(chan struct{}, 1)}
-	c.begin(len(tps))
-	for _, tp := range tps {
-		c.follow(ctx, tp, true)
+	first := c.begin(len(tps))
+	for i, tp := range tps {
+		c.follow(ctx, tp, first+uint32(i), true)
 	}
 	group.Go(func() error { return c.watch(ctx) })
 	return group.Wait()
@@ -74,8 +74,9 @@ func (t *Table) await(ctx context.Context, reader Reader) ([]bus.TP, error) {
 	}
 }
 
-// begin sets the fold that is made. The first one is served from the start.
-func (c *copying) begin(tps int) {
+// begin sets the fold that is made, and returns the number of the first of its TPs: all are
+// registered before one is read. The first fold is served from the start.
+func (c *copying) begin(tps int) (first uint32) {
 	t := c.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,14 +93,12 @@ func (c *copying) begin(tps int) {
 		t.current = newFold(false, t.changed)
 		c.fold = t.current
 	}
+	return c.fold.register(tps)
 }
 
 // follow reads a TP from its beginning and on. counted says that the copy has not caught up before
 // the end of tp.
-func (c *copying) follow(ctx context.Context, tp bus.TP, counted bool) {
-	c.t.mu.Lock()
-	number := c.fold.register()
-	c.t.mu.Unlock()
+func (c *copying) follow(ctx context.Context, tp bus.TP, number uint32, counted bool) {
 	c.known[tp.Name] = known{tp, number}
 	r := &following{copying: c, tp: tp, number: number, parser: newParser(&c.t.o), next: tp.First}
 	c.group.Go(func() error {
@@ -189,7 +188,10 @@ func (c *copying) refresh(ctx context.Context) error {
 		before, read := c.known[tp.Name]
 		switch {
 		case !read:
-			c.follow(ctx, tp, false)
+			c.t.mu.Lock()
+			number := c.fold.register(1)
+			c.t.mu.Unlock()
+			c.follow(ctx, tp, number, false)
 			continue
 		case tp.Incarnation != before.Incarnation && tp.Incarnation != "" && before.Incarnation != "":
 			return fmt.Errorf("%w: %s was made again", errAgain, tp.Name)
