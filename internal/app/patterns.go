@@ -52,14 +52,18 @@ var lookEvery, missedEvery = time.Minute, 5 * time.Second
 // isLeft reports whether the store says that a table is gone.
 func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Position != 0 }
 
-// eachMatched calls do with each table of an image that matches patterns.
-func eachMatched(cfg *config.Config, image *store.Image, do func(s *config.Stream, key store.Key)) {
+// matchedTables returns the tables of an image that match patterns of a stream, in order.
+func matchedTables(cfg *config.Config, s *config.Stream, image *store.Image) (tables []string) {
+	if len(s.Patterns) == 0 {
+		return nil
+	}
 	for key := range image.Shards {
-		s := cfg.Stream(key.Stream)
-		if s != nil && !source.IsPattern(key.Shard) && !strings.HasPrefix(key.Shard, leftPrefix) && cfg.Matched(s, key.Shard) {
-			do(s, key)
+		if key.Stream == s.Name && !source.IsPattern(key.Shard) && !strings.HasPrefix(key.Shard, leftPrefix) && cfg.Matched(s, key.Shard) {
+			tables = append(tables, key.Shard)
 		}
 	}
+	slices.Sort(tables)
+	return tables
 }
 
 // withTables returns the configuration with the tables that are known to match its patterns. Where
@@ -101,14 +105,12 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 		}
 	}
 	matched := make(map[string][]string)
-	eachMatched(cfg, &image, func(s *config.Stream, key store.Key) {
-		if !isLeft(&image, key) {
-			matched[s.Name] = append(matched[s.Name], key.Shard)
-		}
-	})
-	for name, tables := range matched {
-		slices.Sort(tables)
-		matched[name] = tables[:min(len(tables), source.MaxTables)]
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		tables := slices.DeleteFunc(matchedTables(cfg, s, &image), func(table string) bool {
+			return isLeft(&image, store.Key{Stream: s.Name, Shard: table})
+		})
+		matched[s.Name] = tables[:min(len(tables), source.MaxTables)]
 	}
 	return cfg.WithTables(matched), nil
 }
@@ -344,11 +346,12 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 			}
 		}
 	}
-	eachMatched(cfg, &l.image, func(of *config.Stream, key store.Key) {
-		if left := l.image.Shards[leftKey(key)]; of == s && left.Position == isGone && time.Since(left.Saved) > keptLeft && !there[key.Shard] {
+	for _, table := range matchedTables(cfg, s, &l.image) {
+		key := store.Key{Stream: s.Name, Shard: table}
+		if isLeft(&l.image, key) && time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft && !there[table] {
 			errs = append(errs, l.forget(ctx, s, key))
 		}
-	})
+	}
 	return errors.Join(errs...)
 }
 
@@ -376,12 +379,12 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 		}
 		return nil
 	}
-	left, before := l.image.Shards[leftKey(key)].Position, l.image.Shards[key]
+	before := l.image.Shards[key]
 	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
 	// One that was not there at the last look begins with its first row, unless it is known under
 	// another name.
 	first := looked && !l.has(key) && check.FormerName(cfg, s, name, l.image.Shards) == nil
-	if left == isGone && l.has(key) {
+	if isLeft(&l.image, key) && l.has(key) {
 		next, err := l.sources.Shard(s.Spec(name)).NextID(ctx)
 		if err != nil {
 			return err
@@ -443,14 +446,10 @@ func (h health) noTables(s *stream) string {
 }
 
 // goneTables returns the tables of a stream that are gone, in order.
-func goneTables(cfg *config.Config, image *store.Image, s *config.Stream) (tables []string) {
-	eachMatched(cfg, image, func(of *config.Stream, key store.Key) {
-		if of.Name == s.Name && image.Shards[leftKey(key)].Position == isGone {
-			tables = append(tables, key.Shard)
-		}
+func goneTables(cfg *config.Config, image *store.Image, s *config.Stream) []string {
+	return slices.DeleteFunc(matchedTables(cfg, s, image), func(table string) bool {
+		return !isLeft(image, store.Key{Stream: s.Name, Shard: table})
 	})
-	slices.Sort(tables)
-	return tables
 }
 
 // goneStatus is the status of a table that is gone.
