@@ -20,13 +20,8 @@ func (unlisted) Tables(ctx context.Context) (source.TableList, error) {
 
 // TestAServerThatDoesNotListItsTables: those of the others are found, and it is told apart.
 func TestAServerThatDoesNotListItsTables(t *testing.T) {
-	a, b := apptest.NewShop(t), apptest.NewShop(t)
+	a, _ := apptest.NewTwoShops(t)
 	a.Exec(t, "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT)")
-	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
-	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
-	delete(a.Env, "BRIDGE_SOURCE_URL")
-	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
-	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
 	all, err := OpenSources(load(t, a.Env), nil)
 	if err != nil {
 		t.Fatal(err)

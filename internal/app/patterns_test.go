@@ -152,14 +152,9 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 // TestPatternsOfSeveralSources: each pattern is of one source, whose tables have its name.
 func TestPatternsOfSeveralSources(t *testing.T) {
 	findOften(t)
-	a, b := apptest.NewShop(t), apptest.NewShop(t)
+	a, b := apptest.NewTwoShops(t)
 	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)"
 	a.Exec(t, log)
-	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
-	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
-	delete(a.Env, "BRIDGE_SOURCE_URL")
-	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
-	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
 	r := newReloading(t, a)
 	r.shown(t, 0, "a/log_1 running 0")
 	b.Exec(t, log)
@@ -173,16 +168,11 @@ func TestPatternsOfSeveralSources(t *testing.T) {
 // its first row.
 func TestATableThatMovesToAnotherSource(t *testing.T) {
 	findOften(t)
-	a, b := apptest.NewShop(t), apptest.NewShop(t)
+	a, b := apptest.NewTwoShops(t)
 	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)"
 	a.Exec(t, "CREATE TABLE log_0 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
 	a.Exec(t, log)
 	a.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
-	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
-	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
-	delete(a.Env, "BRIDGE_SOURCE_URL")
-	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
-	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
 	r := newReloading(t, a)
 	r.shown(t, 2, "a/log_0 running 0", "a/log_1 running 2")
 	a.Exec(t, "DROP TABLE log_1")

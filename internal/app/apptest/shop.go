@@ -50,6 +50,19 @@ func NewShop(t testing.TB) *Shop {
 	return s
 }
 
+// NewTwoShops returns shops of two sources in the environment of a, without a source of no name:
+// orders are those of a, and the release stream logs has the tables log_* of both.
+func NewTwoShops(t testing.TB) (a, b *Shop) {
+	t.Helper()
+	a, b = NewShop(t), NewShop(t)
+	a.Env["BRIDGE_SOURCES"], a.Env["BRIDGE_STREAMS"] = "a,b", "orders,logs"
+	a.Env["BRIDGE_SOURCE_A_URL"], a.Env["BRIDGE_SOURCE_B_URL"] = a.Env["BRIDGE_SOURCE_URL"], b.Env["BRIDGE_SOURCE_URL"]
+	delete(a.Env, "BRIDGE_SOURCE_URL")
+	a.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "a/orders"
+	a.Env["BRIDGE_STREAM_LOGS_TABLE"], a.Env["BRIDGE_STREAM_LOGS_KIND"] = "a/log_*,b/log_*", "release"
+	return a, b
+}
+
 // Exec runs a statement.
 func (s *Shop) Exec(t testing.TB, statement string) {
 	t.Helper()
