@@ -131,6 +131,14 @@ var serverFaults = slices.Concat(
 		{
 			name: "all-servers-killed", family: "several at once", what: "SIGKILL of bus and database and bridge together", repeats: true,
 			inject: func(tr *trial) {
+				// One that is alone, and changes its key and the rest until it is read again, would
+				// look like a row that took over the id of a lost one.
+				world.Eventually(tr.T, 2*time.Minute, "there are 40 entities", func() bool {
+					rows := 0
+					tr.World.Scan("SELECT COUNT(*) FROM "+entities, &rows)
+					return rows >= 40
+				})
+				tr.CaughtUp(time.Minute, "they arrive")
 				tr.Bus.Server().Kill()
 				tr.cuts++
 				tr.servers.db.Kill()
