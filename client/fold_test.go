@@ -11,8 +11,8 @@ import (
 	"example.org/bridge/client/bus"
 )
 
-// told is a message of a test: key, stamp and what it says; "" is a deletion.
-type told struct {
+// sent is a message of a test; one that says "" is a deletion.
+type sent struct {
 	tp    uint32
 	key   string
 	stamp stamp
@@ -42,12 +42,12 @@ func newFolding(tps int) *folding {
 	return f
 }
 
-func (f *folding) add(m told) outcome {
+func (f *folding) add(m sent) outcome {
 	f.ends[m.tp]++
 	return f.apply(m.message(f.ends[m.tp]), m.tp, []byte(m.says), 0)
 }
 
-func (m told) message(offset uint64) *message {
+func (m sent) message(offset uint64) *message {
 	parsed := &message{
 		said: said{kind: &kind{}}, stored: &bus.Stored{Offset: offset}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
 	}
@@ -70,30 +70,30 @@ func (f *folding) table() map[string]string {
 func TestFold(t *testing.T) {
 	at := func(epoch, seq uint64) stamp { return stamp{epoch, seq} }
 	for name, c := range map[string]struct {
-		messages []told
+		messages []sent
 		want     string
 		last     outcome
 	}{
 		"the same event again changes nothing": {
-			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(2, 1), "x", false, 0}}, want: "a=x", last: repeated},
+			messages: []sent{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(2, 1), "x", false, 0}}, want: "a=x", last: repeated},
 		"what is older in another TP does not hold": {
-			messages: []told{{1, "a", at(1, 2), "y", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "a=y", last: older},
+			messages: []sent{{1, "a", at(1, 2), "y", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "a=y", last: older},
 		"a higher epoch is newer whatever the number": {
-			messages: []told{{1, "a", at(1, 9), "x", false, 0}, {2, "a", at(2, 1), "y", false, 0}}, want: "a=y"},
+			messages: []sent{{1, "a", at(1, 9), "x", false, 0}, {2, "a", at(2, 1), "y", false, 0}}, want: "a=y"},
 		"what comes late in its own TP holds": {
-			messages: []told{{1, "a", at(2, 1), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}}, want: "a=x"},
+			messages: []sent{{1, "a", at(2, 1), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}}, want: "a=x"},
 		"behind what came late, another TP has to be newer than both": {
-			messages: []told{{1, "a", at(2, 5), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}, {2, "a", at(2, 4), "z", false, 0}}, want: "a=x", last: older},
+			messages: []sent{{1, "a", at(2, 5), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}, {2, "a", at(2, 4), "z", false, 0}}, want: "a=x", last: older},
 		"a deletion in another TP is remembered": {
-			messages: []told{{1, "a", at(1, 2), "", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "", last: older},
+			messages: []sent{{1, "a", at(1, 2), "", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "", last: older},
 		"a tombstone without headers deletes in its TP": {
-			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", stamp{}, "", true, 0}}, want: ""},
+			messages: []sent{{1, "a", at(1, 1), "x", false, 0}, {1, "a", stamp{}, "", true, 0}}, want: ""},
 		"a tombstone without headers says nothing of another TP": {
-			messages: []told{{2, "b", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "x", false, 0}, {2, "a", stamp{}, "", true, 0}}, want: "a=x b=x", last: older},
+			messages: []sent{{2, "b", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "x", false, 0}, {2, "a", stamp{}, "", true, 0}}, want: "a=x b=x", last: older},
 		"another KEY drops what was there": {
-			messages: []told{{1, "a", at(1, 1), "x", false, 7}, {1, "b+c", at(2, 1), "y", false, 8}}, want: "b+c=y"},
+			messages: []sent{{1, "a", at(1, 1), "x", false, 7}, {1, "b+c", at(2, 1), "y", false, 8}}, want: "b+c=y"},
 		"what is left of a former KEY does not hold": {
-			messages: []told{{1, "b+c", at(2, 1), "y", false, 8}, {2, "a", at(1, 1), "x", false, 7}}, want: "b+c=y", last: outdated},
+			messages: []sent{{1, "b+c", at(2, 1), "y", false, 8}, {2, "a", at(1, 1), "x", false, 7}}, want: "b+c=y", last: outdated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolding(2)
@@ -148,10 +148,10 @@ func TestFoldWhateverTheOrder(t *testing.T) {
 
 // randomTPs returns messages of a few entities that move between TPs, mostly in the order of their
 // stamps, some late.
-func randomTPs(random *rand.Rand) [][]told {
-	tps := make([][]told, 1+random.IntN(3))
+func randomTPs(random *rand.Rand) [][]sent {
+	tps := make([][]sent, 1+random.IntN(3))
 	for i := range 5 + random.IntN(40) {
-		m := told{tp: uint32(1 + random.IntN(len(tps))), key: string(rune('a' + random.IntN(3))), stamp: stamp{1 + uint64(i/12), uint64(i)}}
+		m := sent{tp: uint32(1 + random.IntN(len(tps))), key: string(rune('a' + random.IntN(3))), stamp: stamp{1 + uint64(i/12), uint64(i)}}
 		if random.IntN(4) > 0 {
 			m.says = fmt.Sprint(random.IntN(3))
 		}
@@ -164,7 +164,7 @@ func randomTPs(random *rand.Rand) [][]told {
 	return tps
 }
 
-func model(tps [][]told) map[string]string {
+func model(tps [][]sent) map[string]string {
 	highest, table := make(map[string]stamp), make(map[string]string)
 	for _, messages := range tps {
 		for _, m := range messages {
@@ -189,7 +189,7 @@ func model(tps [][]told) map[string]string {
 }
 
 // interleave returns the messages of all TPs in one order that keeps that of each.
-func interleave(random *rand.Rand, tps [][]told) (all []told) {
+func interleave(random *rand.Rand, tps [][]sent) (all []sent) {
 	rest := slices.Clone(tps)
 	for {
 		var open []int
@@ -213,10 +213,10 @@ func TestACopyUnderAnotherKEY(t *testing.T) {
 		want  string
 	}{{7, false, "a=x b=y"}, {8, false, "b=y"}, {7, true, "a=x b=y"}, {8, true, "b=y"}} {
 		before := newFolding(1)
-		before.add(told{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
+		before.add(sent{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
 		next := newFolding(1)
 		next.rebuilding, next.changes = true, before.changes
-		changed, b := next.changed, told{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash}
+		changed, b := next.changed, sent{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash}
 		if c.early {
 			next.changed = func(string, *entity, *entity) {}
 			next.add(b)

@@ -21,8 +21,8 @@ import (
 	"example.org/bridge/source"
 )
 
-// This file writes an event a second time, simply and with encoding/json, for the encoder to be
-// held against. It takes the members' names and the operation from its caller.
+// This file writes an event a second time, simply and with encoding/json, to compare the
+// encoder with. It takes the members' names and the operation from its caller.
 
 // object is a JSON object whose members keep their order.
 type object []member
@@ -58,21 +58,21 @@ func marshal(value any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// told is what an event says besides its row.
-type told struct {
+// content is what an event says besides its row.
+type content struct {
 	op     event.Op
 	reason string
 	state  []byte
 	time   time.Time
 }
 
-// toldOf is what the event of a row says that is there.
-func toldOf(o event.Options, columns *source.Columns, row event.Row, op event.Op) told {
-	return told{op: op, reason: "TOMBSTONE", state: referenceState(columns, row.Values), time: referenceTime(columns, row, o.Zone)}
+// contentOf is what the event of a row says that is there.
+func contentOf(o event.Options, columns *source.Columns, row event.Row, op event.Op) content {
+	return content{op: op, reason: "TOMBSTONE", state: referenceState(columns, row.Values), time: referenceTime(columns, row, o.Zone)}
 }
 
 // reference is the event that the encoder must make of a row whose members are named by names.
-func reference(o event.Options, columns *source.Columns, names []string, row event.Row, says told) (body []byte, bad int) {
+func reference(o event.Options, columns *source.Columns, names []string, row event.Row, says content) (body []byte, bad int) {
 	data := object{}
 	for i, column := range columns.List {
 		isKey := false
@@ -210,7 +210,7 @@ func referenceEntity(columns *source.Columns, values [][]byte) []byte {
 	return entity
 }
 
-func referenceID(o event.Options, columns *source.Columns, row event.Row, says told) string {
+func referenceID(o event.Options, columns *source.Columns, row event.Row, says content) string {
 	var name bytes.Buffer
 	sized(&name, o.Stream)
 	sized(&name, o.Shard)
@@ -253,7 +253,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := toldOf(o, columns, row, ev.Op)
+	says := contentOf(o, columns, row, ev.Op)
 	compareEvent(t, ev, says.state, func() ([]byte, int) { return reference(o, columns, names, row, says) })
 	compareDigest(t, encoder, row.Row, ev)
 	compareKeyValues(t, encoder, columns, row.Values, ev.Key)
@@ -264,7 +264,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	says = told{op: event.Deleted, reason: "ABSENT_IN_SNAPSHOT", state: make([]byte, 16), time: row.Read}
+	says = content{op: event.Deleted, reason: "ABSENT_IN_SNAPSHOT", state: make([]byte, 16), time: row.Read}
 	row.Values = slices.Clone(row.Values)
 	for _, i := range columns.Key {
 		row.Values[i] = referenceKeyValue(columns.List[i].Kind, row.Values[i])

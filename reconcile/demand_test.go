@@ -11,7 +11,7 @@ import (
 	"example.org/bridge/source"
 )
 
-func TestNoWishOfAReleaseStreamIsAnsweredWhereAnotherServerMayLackRows(t *testing.T) {
+func TestNoDemandOfAReleaseStreamIsAnsweredWhereAnotherServerMayLackRows(t *testing.T) {
 	w := newWorld(t, event.Release)
 	w.fill("a", 10)
 	w.table.Skip(20)
@@ -32,7 +32,7 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 
-func TestSchedulerRunsAtOnceWhatIsWished(t *testing.T) {
+func TestSchedulerRunsAtOnceWhatIsDemanded(t *testing.T) {
 	recent := func() reconcile.Run {
 		return reconcile.Run{Started: time.Now().Add(-2 * time.Minute), Ended: time.Now().Add(-time.Minute)}
 	}

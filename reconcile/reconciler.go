@@ -341,8 +341,8 @@ func (r *Reconciler) retry(ctx context.Context, what string, try func() error) e
 // limiter bounds the rows read a second. Without a bound it never waits.
 type limiter struct {
 	*rate.Limiter
-	// owed is how many rows were read and not waited for.
-	owed int
+	// pending is how many rows were read and not waited for.
+	pending int
 }
 
 // newLimiter returns a limiter that permits the first read at once.
@@ -351,19 +351,19 @@ func (o Options) newLimiter() *limiter {
 	if o.Rate > 0 {
 		limit = rate.Limit(o.Rate)
 	}
-	return &limiter{Limiter: rate.NewLimiter(limit, o.PageRows), owed: o.PageRows}
+	return &limiter{Limiter: rate.NewLimiter(limit, o.PageRows), pending: o.PageRows}
 }
 
 // wait blocks before a read until the rows of the read before are permitted. So no page grows old
 // while it waits for its rate.
 func (l *limiter) wait(ctx context.Context) error {
-	err := l.WaitN(ctx, l.owed)
+	err := l.WaitN(ctx, l.pending)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.owed = 0
+	l.pending = 0
 	return err
 }
 
 // read notes that rows were read; more than Options.PageRows count as these.
-func (l *limiter) read(rows int) { l.owed = min(rows, l.Burst()) }
+func (l *limiter) read(rows int) { l.pending = min(rows, l.Burst()) }

@@ -129,7 +129,7 @@ func consume(ctx context.Context, stream string, consumer jetstream.Consumer, ea
 			err = errors.Join(context.Cause(ctx), m.Nak())
 		}
 		if err != nil {
-			giveBack(messages)
+			returnMessages(messages)
 			return fmt.Errorf("consume the stream %s: %w", stream, err)
 		}
 		if err := hand(ctx, stream, m, each); err != nil {
@@ -138,9 +138,9 @@ func consume(ctx context.Context, stream string, consumer jetstream.Consumer, ea
 	}
 }
 
-// giveBack returns what has arrived and was not handed out, so that another process need not wait
-// for ackWait.
-func giveBack(messages jetstream.MessagesContext) {
+// returnMessages returns the messages that were not handed out, so that another process need not
+// wait for ackWait.
+func returnMessages(messages jetstream.MessagesContext) {
 	messages.Drain()
 	for {
 		m, err := messages.Next(jetstream.NextMaxWait(returnTimeout))

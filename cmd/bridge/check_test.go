@@ -31,7 +31,7 @@ func groupsWith(findings ...inspect.Finding) []check.Group {
 }
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
-	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "mend it", Statement: "MEND " + subject + ";"}
+	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
 }
 
 func TestCheckStatus(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"example.org/bridge/sink"
 )
 
-// The files that run bridge in containers are held against the configuration, because no test
+// The files that run bridge in containers are compared with the configuration, because no test
 // starts an engine.
 
 // top is the top of the repository.

@@ -77,12 +77,12 @@ func (c *Committer) Sending(first, n uint64) {
 	c.sent = max(c.sent, first+n-1)
 }
 
-// A fate says what became of a message of our epoch that a reader has met.
-type fate uint8
+// A sendState says whether a message of our epoch that was read back was sent, and how that ended.
+type sendState uint8
 
 const (
 	// outcomeUnknown: it is to be read like a message of others.
-	outcomeUnknown fate = iota
+	outcomeUnknown sendState = iota
 	// inFlight: its acknowledgement covers it.
 	inFlight
 	// acknowledged: it is covered.
@@ -91,8 +91,8 @@ const (
 	notOurs
 )
 
-// fate returns what became of the message of our epoch with seq, at an offset of registration tp.
-func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
+// sendState returns the state of our message seq, at an offset of registration tp.
+func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch t := c.tps.get(tp); {

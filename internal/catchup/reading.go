@@ -216,7 +216,7 @@ func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
 	if f != nil {
 		number = f.number
 	}
-	switch r.c.committer.fate(state.Seq, number, offset) {
+	switch r.c.committer.sendState(state.Seq, number, offset) {
 	case inFlight:
 		return false, errInFlight
 	case acknowledged:

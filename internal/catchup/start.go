@@ -342,8 +342,7 @@ func (c *follower) run(ctx context.Context) error {
 	}
 }
 
-// startAgain has the process end where a start can mend what this one cannot: it has not published
-// anything yet.
+// startAgain wraps errors that a new start of the process resolves: nothing was published yet.
 func startAgain(err error) error {
 	if errors.Is(err, sink.ErrBehind) {
 		return fmt.Errorf("%w: %w", ErrStartAgain, err)

@@ -215,7 +215,7 @@ func groupsWith(findings ...inspect.Finding) []Group {
 }
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
-	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "mend it", Statement: "MEND " + subject + ";"}
+	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
 }
 
 // asJSON returns what --json prints.
@@ -238,11 +238,11 @@ func TestPrint(t *testing.T) {
 			"stream orders  blocks   2 tables, ids strict\n" +
 			"    warning  orders_0 says word word word word word word word word word word\n" +
 			"             word word word word word word word word word word word word word\n" +
-			"             word word word word word word word [2J at its end. Mend it:\n" +
-			"               MEND orders_0;\n" +
-			"    blocks   each of orders_0, orders_1 is unsafe. Mend it:\n" +
-			"               MEND orders_0;\n" +
-			"               MEND orders_1;\n"
+			"             word word word word word word word [2J at its end. Fix it:\n" +
+			"               FIX orders_0;\n" +
+			"    blocks   each of orders_0, orders_1 is unsafe. Fix it:\n" +
+			"               FIX orders_0;\n" +
+			"               FIX orders_1;\n"
 		if got != want {
 			t.Errorf("printed\n%s\nwant\n%s", got, want)
 		}
@@ -253,7 +253,7 @@ func TestPrint(t *testing.T) {
 			many = append(many, found(inspect.Note, fmt.Sprintf("t_%02d", i)))
 		}
 		got := Text(groupsWith(many...), false)
-		if strings.Count(got, "MEND") != MostStatements || !strings.Contains(got, "each of t_00, t_01, t_02 and 61 more is note") || !strings.Contains(got, "… and 60 more, see --json") {
+		if strings.Count(got, "FIX") != MostStatements || !strings.Contains(got, "each of t_00, t_01, t_02 and 61 more is note") || !strings.Contains(got, "… and 60 more, see --json") {
 			t.Errorf("printed\n%s", got)
 		}
 	})
@@ -272,7 +272,7 @@ func TestPrint(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		stream := got.Groups[1]
-		if stream.Stream != "orders" || len(stream.Findings) != 3 || stream.Findings[2].Statement != "mend orders_1;" || stream.Findings[2].Code != "stride" {
+		if stream.Stream != "orders" || len(stream.Findings) != 3 || stream.Findings[2].Statement != "fix orders_1;" || stream.Findings[2].Code != "stride" {
 			t.Errorf("%+v", stream)
 		}
 	})

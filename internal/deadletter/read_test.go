@@ -11,13 +11,13 @@ import (
 	"example.org/bridge/sink"
 )
 
-// tray is a bus with messages.
-type tray struct {
+// deadLetters is a bus with messages.
+type deadLetters struct {
 	verify.Bus
 	messages []*verify.Message
 }
 
-func (b *tray) Read(_ context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
+func (b *deadLetters) Read(_ context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
 	for _, m := range b.messages {
 		if err := each(m); err != nil {
 			return err
@@ -28,7 +28,7 @@ func (b *tray) Read(_ context.Context, each func(*verify.Message) error, progres
 }
 
 // put puts a dead letter on the bus that was made so many seconds after the start.
-func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byte) {
+func (b *deadLetters) put(seconds int64, row uint64, event, reason string, entity []byte) {
 	m := sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
 		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
 	}}, "dead", 4096)
@@ -38,7 +38,7 @@ func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byt
 }
 
 func TestRead(t *testing.T) {
-	b := &tray{}
+	b := &deadLetters{}
 	b.put(3, 7, "c", "too large", nil)
 	b.put(1, 5, "a", "too large", []byte("x"))
 	b.put(2, 6, "b", "too large", nil)

@@ -39,14 +39,14 @@ func order(t *testing.T, origin string, id int64) *nats.Msg {
 	return message(t, "OrderPublishedEvent", origin, Orders, id, map[string]any{"id": id, "customer": "ada", "totalCents": 1250})
 }
 
-// arrival is a message that is received at a time.
-type arrival struct {
+// receipt is a message that is received at a time.
+type receipt struct {
 	m  *nats.Msg
 	at time.Time
 }
 
 // shown returns the lines that a screen prints.
-func shown(t *testing.T, s *screen, all ...arrival) []string {
+func shown(t *testing.T, s *screen, all ...receipt) []string {
 	t.Helper()
 	var b strings.Builder
 	s.w = &b
@@ -67,8 +67,8 @@ func shown(t *testing.T, s *screen, all ...arrival) []string {
 
 func TestScreen(t *testing.T) {
 	t.Run("fits a terminal of 80 columns", func(t *testing.T) {
-		lines := shown(t, new(screen), arrival{gone(t, "late"), noon.Add(9 * time.Second)}, arrival{order(t, "tail", 1), noon.Add(time.Hour)},
-			arrival{message(t, "ProductDeletedEvent", "tail", Products, 3, map[string]any{"sku": "lamp-01", "reason": "TOMBSTONE"}), noon})
+		lines := shown(t, new(screen), receipt{gone(t, "late"), noon.Add(9 * time.Second)}, receipt{order(t, "tail", 1), noon.Add(time.Hour)},
+			receipt{message(t, "ProductDeletedEvent", "tail", Products, 3, map[string]any{"sku": "lamp-01", "reason": "TOMBSTONE"}), noon})
 		for _, line := range lines {
 			if n := utf8.RuneCountInString(line); n > 79 || strings.Contains(line, "\x1b") {
 				t.Errorf("%d columns: %q", n, line)
@@ -83,15 +83,15 @@ func TestScreen(t *testing.T) {
 	})
 	t.Run("says what noticed an event, unless it was the tail", func(t *testing.T) {
 		for origin, want := range map[string]string{"tail": "     ", "late": " late ", "modified": " edit ", "reconcile": " scan "} {
-			if line := shown(t, new(screen), arrival{gone(t, origin), noon})[1]; !strings.Contains(line, want) {
+			if line := shown(t, new(screen), receipt{gone(t, origin), noon})[1]; !strings.Contains(line, want) {
 				t.Errorf("no %q in %q", want, line)
 			}
 		}
 	})
 	t.Run("repeats the header before it scrolls away", func(t *testing.T) {
-		var all []arrival
+		var all []receipt
 		for id := range int64(headerEvery + 1) {
-			all = append(all, arrival{order(t, "tail", id), noon})
+			all = append(all, receipt{order(t, "tail", id), noon})
 		}
 		lines := shown(t, new(screen), all...)
 		for i, line := range lines {
@@ -105,7 +105,7 @@ func TestScreen(t *testing.T) {
 	})
 	t.Run("sums up", func(t *testing.T) {
 		s := new(screen)
-		shown(t, s, arrival{order(t, "tail", 1), noon.Add(10 * time.Millisecond)}, arrival{order(t, "late", 2), noon.Add(30 * time.Millisecond)}, arrival{gone(t, "reconcile"), noon.Add(time.Hour)})
+		shown(t, s, receipt{order(t, "tail", 1), noon.Add(10 * time.Millisecond)}, receipt{order(t, "late", 2), noon.Add(30 * time.Millisecond)}, receipt{gone(t, "reconcile"), noon.Add(time.Hour)})
 		const want = "received   3 events: tail 1, late 1, second cursor 0, reconcile 1\nlatency    p50 10ms, p99 10ms from COMMIT to the screen, reconcile apart\n"
 		if got := s.sum(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -114,13 +114,13 @@ func TestScreen(t *testing.T) {
 }
 
 func TestTheFirstLateOrderIsExplained(t *testing.T) {
-	at := func(origin string, id int64, after time.Duration) arrival {
-		return arrival{order(t, origin, id), noon.Add(after)}
+	at := func(origin string, id int64, after time.Duration) receipt {
+		return receipt{order(t, origin, id), noon.Add(after)}
 	}
 	s := &screen{when: func(r row) (time.Time, bool) { return noon.Add(4 * time.Second), r.id == 8 }}
 	lines := shown(t, s, at("tail", 7, 0), at("tail", 11, 2*time.Second), at("tail", 9, time.Second),
 		// None of these is a late order below another one.
-		at("tail", 8, 4*time.Second), at("late", 12, 4*time.Second), arrival{gone(t, "late"), noon.Add(4 * time.Second)})
+		at("tail", 8, 4*time.Second), at("late", 12, 4*time.Second), receipt{gone(t, "late"), noon.Add(4 * time.Second)})
 	if text := strings.Join(lines, "\n"); strings.Contains(text, "never sees it") {
 		t.Errorf("explained too early:\n%s", text)
 	}

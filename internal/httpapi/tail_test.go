@@ -33,7 +33,7 @@ func publish(d *httpapitest.Daemon, value string) {
 
 // listening is a tail under way.
 type listening struct {
-	told  chan httpapi.TailItem
+	items chan httpapi.TailItem
 	ended chan error
 	stop  func()
 }
@@ -42,11 +42,11 @@ type listening struct {
 func listenTo(t *testing.T, client *httpapi.Client, stream string) *listening {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	l := &listening{told: make(chan httpapi.TailItem, 10000), ended: make(chan error, 1), stop: cancel}
+	l := &listening{items: make(chan httpapi.TailItem, 10000), ended: make(chan error, 1), stop: cancel}
 	t.Cleanup(cancel)
 	began := make(chan struct{})
 	go func() {
-		l.ended <- client.Tail(ctx, stream, func() { close(began) }, func(one httpapi.TailItem) error { l.told <- one; return nil })
+		l.ended <- client.Tail(ctx, stream, func() { close(began) }, func(one httpapi.TailItem) error { l.items <- one; return nil })
 	}()
 	select {
 	case <-began:
@@ -61,7 +61,7 @@ const value = `{"meta":{"time":1700000000123},"data":{"n":12345678901234567890.1
 // wantEvent checks the event that publish has offered.
 func wantEvent(t *testing.T, l *listening) {
 	t.Helper()
-	one := <-l.told
+	one := <-l.items
 	e := one.Event
 	if e == nil || e.Stream != "orders" || e.Shard != "t_0" || e.Row != 1<<64-1 || e.Key != "a+b" || e.Origin != "late" || e.ID != "id-1" || e.Type != "OrderAddedEvent" ||
 		!e.AcknowledgedAt.Equal(ackedAt) || *e.DelaySeconds != 1 || string(e.Value) != value || !strings.Contains(string(one.Text), `"value":`+value) {
@@ -87,7 +87,7 @@ func TestTail(t *testing.T) {
 		publish(d, "a\nb")
 		publish(d, "{\"meta\": {},\n\n\"data\": 1}")
 		for _, want := range []string{`"a\nb"`, `{"meta":{},"data":1}`} {
-			if one := <-l.told; one.Event == nil || string(one.Event.Value) != want {
+			if one := <-l.items; one.Event == nil || string(one.Event.Value) != want {
 				t.Errorf("got %s, want %s", one.Text, want)
 			}
 		}
@@ -98,7 +98,7 @@ func TestTail(t *testing.T) {
 		d.Tap.Offer("orders", 100_000, func(int) tap.Event { return tap.Event{Message: sink.Message{Value: []byte("{}")}} })
 		left := 0
 		for events := 0; left == 0; events++ {
-			if left = (<-l.told).LeftOut; left > 0 && left+events != 100_000 {
+			if left = (<-l.items).LeftOut; left > 0 && left+events != 100_000 {
 				t.Errorf("%d events, %d left out", events, left)
 			}
 		}

@@ -61,10 +61,10 @@ func TestWhomAClientTrusts(t *testing.T) {
 	}{
 		{"the certificate of its own settings, for whatever names", named, httpapi.TLS{Cert: certs.NamedCert}, ""},
 		{"that of its authorities for the address", server, httpapi.TLS{CA: certs.CA}, ""},
-		{"that of its authorities for a name of its own", named, httpapi.TLS{CA: certs.CA, Cert: certs.TwinCert}, ""},
+		{"that of its authorities for a name of its own", named, httpapi.TLS{CA: certs.CA, Cert: certs.OtherCertOfName}, ""},
 		{"not one for another name", named, httpapi.TLS{CA: certs.CA}, "127.0.0.1"},
 		{"not one of other authorities", server, httpapi.TLS{CA: certs.OtherCA}, "unknown authority"},
-		{"not one of other authorities for a name of its own", named, httpapi.TLS{CA: certs.OtherCA, Cert: certs.TwinCert}, "unknown authority"},
+		{"not one of other authorities for a name of its own", named, httpapi.TLS{CA: certs.OtherCA, Cert: certs.OtherCertOfName}, "unknown authority"},
 		{"not one that has ended", expired, httpapi.TLS{CA: certs.CA}, "expired"},
 		{"not the certificate of its settings while it cannot be read", named, httpapi.TLS{Cert: "/not/there"}, "no such file"},
 		{"nobody who speaks no TLS", plain, httpapi.TLS{CA: certs.CA}, "it does not speak TLS: unset HTTP_TLS_CERT and HTTP_TLS_CA"},
@@ -149,7 +149,7 @@ func TestForwardingOverTLS(t *testing.T) {
 		words  string
 	}{
 		{"the same certificate", httpapi.TLS{Cert: certs.NamedCert}, true, 202, `"stream":"orders"`},
-		{"another one with the same name", httpapi.TLS{Cert: certs.TwinCert, CA: certs.CA}, true, 202, `"stream":"orders"`},
+		{"another one with the same name", httpapi.TLS{Cert: certs.OtherCertOfName, CA: certs.CA}, true, 202, `"stream":"orders"`},
 		{"another one with another name", httpapi.TLS{Cert: certs.ServerCert, CA: certs.OtherCA}, true, 502, "unknown authority"},
 		{"none, by the authorities of the system", httpapi.TLS{}, true, 502, "certificate"},
 		{"one that cannot be read", httpapi.TLS{Cert: "/not/there"}, true, 502, "no such file"},

@@ -40,11 +40,11 @@ type group struct {
 	since  time.Time
 	logged time.Time
 	count  int
-	// times counts how often it has ended; ended is when it last did, and told says that the log's
-	// last line about it says so.
-	times int
-	ended time.Time
-	told  bool
+	// times counts how often it has ended; ended is when it last did, and endLogged says that this
+	// was logged.
+	times     int
+	ended     time.Time
+	endLogged bool
 	// left says that nobody tried any more when the last outage was forgotten.
 	left bool
 	// resting removes the group once it has worked for restFor, or nobody has tried for so long;
@@ -88,15 +88,15 @@ func (l *Log) Fail(dependency string, err error) {
 func (l *Log) begin(dependency string, now time.Time, err error) *group {
 	g := l.groups[groupOf(dependency)]
 	if g == nil {
-		g = &group{faults: make(map[string]Outage), since: now, told: true}
+		g = &group{faults: make(map[string]Outage), since: now, endLogged: true}
 		l.groups[groupOf(dependency)] = g
 	}
 	if g.resting != nil {
 		g.resting.Stop()
 		g.resting, g.left = nil, false
 	}
-	if g.told {
-		g.told, g.logged = false, now
+	if g.endLogged {
+		g.endLogged, g.logged = false, now
 		dependency = strings.TrimSuffix(dependency, Probed)
 		const remedy = "if it does not end soon, bridge check says what to do"
 		if g.times == 0 {
@@ -128,7 +128,7 @@ func (l *Log) OK(dependency string) {
 	g.times++
 	g.ended = time.Now()
 	if g.times == 1 {
-		g.told = true
+		g.endLogged = true
 		l.end(name, g)
 	}
 	l.rest(name, g)
@@ -148,9 +148,9 @@ func (l *Log) Close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	for name, g := range l.groups {
-		if g.resting != nil && g.resting.Stop() && !g.told && !g.left {
+		if g.resting != nil && g.resting.Stop() && !g.endLogged && !g.left {
 			l.end(name, g)
-			g.told = true
+			g.endLogged = true
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (l *Log) rested(name string, g *group) {
 	if l.closed || l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
 		return
 	}
-	if !g.told && !g.left {
+	if !g.endLogged && !g.left {
 		l.end(name, g)
 	}
 	delete(l.groups, name)

@@ -386,8 +386,8 @@ func (s *schema) makes(row source.Row, n *entity) (id string, fits bool) {
 	for i, op := range [...]event.Op{event.Added, event.Modified, event.Deleted, event.Deleted} {
 		said.Op, said.Reason = op, [...]string{"", "", tombstone, filtered}[i]
 		// A type that several operations share does not tell which one it was.
-		told := len(s.operations[s.Encoder.Type(said.Op)]) < 2
-		if (said.Op == event.Deleted) != (n.flags&dead != 0) || told && (said.Op == event.Modified) != (n.flags&modified != 0) {
+		certain := len(s.operations[s.Encoder.Type(said.Op)]) < 2
+		if (said.Op == event.Deleted) != (n.flags&dead != 0) || certain && (said.Op == event.Modified) != (n.flags&modified != 0) {
 			continue
 		}
 		if uuid := s.Encoder.IDOf(&said, row.Values, digest.Sum); short(uuid) == n.last {

@@ -229,7 +229,7 @@ func (v *View) free(r *record) {
 	}
 	delete(v.records, r.name)
 	if r.waited {
-		v.told = append(v.told, told{name: r.name})
+		v.released = append(v.released, released{name: r.name})
 	}
 	*r = record{}
 	if len(v.freeRecords) < 1<<12 {

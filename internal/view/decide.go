@@ -214,7 +214,7 @@ func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
 	if r != nil && r.permitted == c {
 		winner = r.winner
 	}
-	return v.handled.has(loser{c.lookup.hashes[i], winner, d.version(c.shard)}.hash(v.seed))
+	return v.handled.has(duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}.hash(v.seed))
 }
 
 // contested reports whether another row has the entity, so that the row of this id only nominates

@@ -56,10 +56,10 @@ type Movers struct {
 	// paused those that wait for a moment.
 	queue         map[string]*mover
 	ready, paused []*mover
-	// onDrop is called when a nomination is dropped, twins counts the decisions about two rows of
-	// one key.
-	onDrop func()
-	twins  uint64
+	// onDrop is called when a nomination is dropped, duplicates counts the decisions about two rows
+	// of one key.
+	onDrop     func()
+	duplicates uint64
 }
 
 // mover is an entity in the queue.
@@ -163,12 +163,12 @@ func (m *Movers) OnDrop(f func()) { m.onDrop = f }
 func (m *Movers) Twins() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.twins
+	return m.duplicates
 }
 
-// told says that an entity is free, or that its move has ended, and then whether the entity is to
-// be read again.
-func (m *Movers) told(t told) {
+// release queues an entity that is free; where its move has ended, t says whether to read it
+// again.
+func (m *Movers) release(t released) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := m.queue[t.name]
@@ -394,5 +394,5 @@ func (m *Movers) owner(one *reserved) string {
 func (m *Movers) count() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.twins++
+	m.duplicates++
 }

@@ -99,7 +99,7 @@ func (v *View) endMove(r *record, repeat, confirm bool) {
 	name := r.name
 	r.move, r.permitted, r.decided, r.deletes, r.winner = 0, nil, false, false, version{}
 	v.free(r)
-	v.told = append(v.told, told{name: name, moved: true, repeat: repeat, confirm: confirm})
+	v.released = append(v.released, released{name: name, moved: true, repeat: repeat, confirm: confirm})
 }
 
 // handle remembers the rows of a key that lost against the winner.
@@ -109,7 +109,7 @@ func (v *View) handle(one *reserved, found []Found, winner int) {
 	entity := v.hash([]byte(one.name))
 	for i := range found {
 		if i != winner {
-			v.handled.add(loser{entity, found[winner].version(), found[i].version()}.hash(v.seed))
+			v.handled.add(duplicateRow{entity, found[winner].version(), found[i].version()}.hash(v.seed))
 		}
 	}
 }
@@ -242,14 +242,14 @@ func (d Row) version(shard string) version {
 	return version{shard, d.ID, d.Digest, d.Deleted}
 }
 
-// loser is a row whose key another row has, by rule 29: nothing is nominated again while both say
-// the same.
-type loser struct {
+// duplicateRow is a row whose key another row has (rule 29): nothing is nominated again while both
+// stay the same.
+type duplicateRow struct {
 	entity      uint64
 	winner, row version
 }
 
-func (l loser) hash(seed maphash.Seed) uint64 {
+func (l duplicateRow) hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	var b [8]byte
@@ -270,8 +270,8 @@ func (l loser) hash(seed maphash.Seed) uint64 {
 	return h.Sum64()
 }
 
-// handled remembers losers by their hash. It is bounded: one that is forgotten is nominated, and
-// loses, once more.
+// handled remembers duplicate rows by their hash. It is bounded: one that is forgotten is nominated
+// once more, and loses again.
 type handled struct{ young, old map[uint64]struct{} }
 
 // handledAtOnce bounds one half of handled, about 20 bytes each.

@@ -35,28 +35,28 @@ type View struct {
 	handled handled
 	// movers learns that entities are free, and that moves have ended; nil where there is none.
 	movers *Movers
-	// told is what movers is to learn once mu is free.
-	told []told
+	// released are entities to pass to movers once mu is unlocked.
+	released []released
 	// The rest is used again and again.
 	freeRecords []*record
 	freeClaims  []*Claims
 	commits     commits
 }
 
-// told is an entity that is free, or whose move has ended.
-type told struct {
+// released is an entity that is free, or whose move has ended.
+type released struct {
 	name                   string
 	moved, repeat, confirm bool
 }
 
 // unlock unlocks the view, and tells the movers what they wait for.
 func (v *View) unlock() {
-	list := v.told
-	v.told = nil
+	list := v.released
+	v.released = nil
 	v.mu.Unlock()
 	if v.movers != nil {
 		for _, one := range list {
-			v.movers.told(one)
+			v.movers.release(one)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestLedger(t *testing.T) {
 		pollWith(l, now.Add(2*time.Minute))
 		sweep(l, now.Add(3*time.Minute))
 		if s := l.Stats(now.Add(3 * time.Minute)); s.Unpolled != 2 {
-			t.Errorf("2 is polled for ever after its rollback: %+v", s)
+			t.Errorf("2 stays polled after its rollback: %+v", s)
 		}
 	})
 	t.Run("a row that is too young is not pending", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // segment is what is known of the missing ids from one wide gap to the next. A wide gap is what a
 // stray high id leaves behind: new ids continue at its low end, in order, as if nothing had
-// happened. So its front is polled for ever, and the ids that rows skip there are missing from then
+// happened. So its low end stays polled, and the ids that rows skip there are missing from then
 // on, as at the position.
 type segment struct {
 	// from is the first id of the wide gap, 0 in the lowest segment.

@@ -29,9 +29,9 @@ func stray(t *testing.T, opts ledger.Options, high uint64) (*ledger.Ledger, time
 	return l, after(25 * time.Hour)
 }
 
-// TestTheLowEndOfAWideGapIsPolledForEver inserts rows there, long after the TTL, in order and with
+// TestTheLowEndOfAWideGapStaysPolled inserts rows there, long after the TTL, in order and with
 // holes.
-func TestTheLowEndOfAWideGapIsPolledForEver(t *testing.T) {
+func TestTheLowEndOfAWideGapStaysPolled(t *testing.T) {
 	polls := testall.Cases(120, 400)
 	for name, opts := range map[string]ledger.Options{
 		"late": {}, "strided": {Order: source.OrderStrided}, "segmented": {Order: source.OrderSegmented}, "hold": {Policy: ledger.GapHold},

@@ -106,20 +106,20 @@ var keyTypesOfMySQL = []keyType{
 	{"VARCHAR(200) COLLATE utf8mb4_0900_bin", []string{"'a'", "'a '", "'a  '", "''", "' '"}, false},
 }
 
-// strangers are values that no column of one type or another can hold, or that try to leave their
+// foreignValues are those that no column of some type can hold, or that try to leave their
 // literal.
-var strangers = []string{
+var foreignValues = []string{
 	"", "?", "'", "\\", "' OR 1=1 -- ", "\xff", "a\x00b", "😀", "x'41'", "NULL", "-", "1e5", "12abc", "007", "99999999999999999999999",
 	strings.Repeat("9", 70), "0.5.5", "2026-02-30", "2026-13-01", "0000-00-01", "2026-01-02 03:04", "99:99:99", "2026-01-02 25:00:00", "9999999999999:00:00",
 	strings.Repeat("long", 5000), "::zz", "12345678-1234", "a,b", "ü", "\u0081", "\ufffd",
 }
 
 func TestKeysOfEveryTypeAreFound(t *testing.T) {
-	every, atOnce := testall.Cases(3, 1), testall.Cases(len(strangers), 1)
+	every, atOnce := testall.Cases(3, 1), testall.Cases(len(foreignValues), 1)
 	eachProduct(t, func(t *testing.T, product testenv.Product) { testKeysOfEveryTypeAreFound(t, product, every, atOnce) })
 }
 
-// testKeysOfEveryTypeAreFound tries every n-th type, and so many strangers at once.
+// testKeysOfEveryTypeAreFound tries every n-th type, and atOnce foreign values a query.
 func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, atOnce int) {
 	own := keyTypesOfMariaDB
 	if product.IsMySQL() {
@@ -163,10 +163,10 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 				}
 			}
 			b.exec(t, "SET sql_mode = ''")
-			for some := range slices.Chunk(strangers, atOnce) {
+			for some := range slices.Chunk(foreignValues, atOnce) {
 				var keys [][][]byte
-				for _, stranger := range some {
-					keys = append(keys, texts(stranger))
+				for _, value := range some {
+					keys = append(keys, texts(value))
 				}
 				var want []uint64
 				for _, r := range all.Rows {
@@ -175,7 +175,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 					}
 				}
 				if ids := byKey(t, s, keys...); !slices.Equal(ids, want) {
-					t.Errorf("the strangers %.60q find %d, want %d", some, ids, want)
+					t.Errorf("the values %.60q find %d, want %d", some, ids, want)
 				}
 			}
 		})

@@ -73,7 +73,7 @@ func (f *serverFacts) readOnly() string {
 	return ""
 }
 
-const timeDecides = "what commits late is then found by time alone: a missing id is looked for for a minute at every poll, then once a minute until GAP_TTL; an update that commits more than 10 s after it began waits for reconcile"
+const gapsExpireByAge = "what commits late is then found by polling: a missing id is looked for at every poll for a minute, then once a minute until GAP_TTL; an update that commits more than 10 s after it began waits for reconcile"
 
 // checkServer adds the findings that concern all tables.
 func (f *serverFacts) checkServer(r *inspect.Report) {
@@ -120,10 +120,10 @@ func (f *serverFacts) checkIDs(r *inspect.Report) {
 		}
 	case f.isGalera():
 		r.Add(inspect.Warning, inspect.Stride, "server", "is a node of a Galera cluster: the nodes interleave their ids, and this one does not show what is uncommitted on others").
-			Says("nothing has to be done; %s", timeDecides)
+			Says("nothing has to be done; %s", gapsExpireByAge)
 	case f.isMultiPrimary():
 		r.Add(inspect.Warning, inspect.Stride, "server", "is a member of a multi-primary group: the members interleave their ids, and this one does not show what is uncommitted on others").
-			Says("nothing has to be done; %s", timeDecides)
+			Says("nothing has to be done; %s", gapsExpireByAge)
 	case f.stride() != "":
 		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(f.stride())+" id (auto_increment_increment), which leaves a gap at each row").
 			Says("where no other server hands out the ids between, let an administrator run").
@@ -158,11 +158,11 @@ func (f *serverFacts) checkServerRole(r *inspect.Report) {
 	}
 	if what != "" {
 		r.Add(inspect.Warning, inspect.Replica, "server", what).
-			Says("point %s to the server that takes the writes; otherwise %s", option.SourceURL, timeDecides)
+			Says("point %s to the server that takes the writes; otherwise %s", option.SourceURL, gapsExpireByAge)
 	}
 	if proxy := f.proxy(); proxy != "" {
 		r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").
-			Says("have it send the reads of this login to the server that takes the writes; otherwise %s", timeDecides)
+			Says("have it send the reads of this login to the server that takes the writes; otherwise %s", gapsExpireByAge)
 	}
 }
 

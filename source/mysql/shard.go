@@ -245,8 +245,8 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors
-// are transient and stay.
+// explain wraps an error that only a person can resolve in the sentinel of its class, with a
+// remedy. Other errors are transient and stay.
 func (s *shard) explain(err error) error {
 	switch number(err) {
 	case erNoSuchTable, erBadDB, erNoDB:

@@ -352,7 +352,7 @@ func (t *inspection) checkID() *sqltable.Index {
 		}
 	case index.Name != "PRIMARY":
 		f := t.Found(inspect.Warning, inspect.IDNotPrimary, "has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id).
-			Says("nothing has to be done; %s", timeDecides)
+			Says("nothing has to be done; %s", gapsExpireByAge)
 		if refused == "" && !slices.ContainsFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" }) {
 			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.table.quoted(), quoteName(id))
 		}

@@ -151,8 +151,8 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 // the same moment say that it is read-only: it was read-only in between, or another server gave
 // them.
 func (s *shard) contradicts(identity string, f *serverFacts) bool {
-	told := strings.Contains(s.source.connector.server.Load().identity, role)
-	return told && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
+	takesWrites := strings.Contains(s.source.connector.server.Load().identity, role)
+	return takesWrites && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
 }
 
 // evidence tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open on
@@ -184,7 +184,7 @@ var replicaStatements = []string{"SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS"
 // replicaChannels shows the same on MySQL to a login with SELECT on that table, in its rows after
 // the first. While performance_schema is off no row proves nothing. MariaDB has a table of this
 // name that may be empty on a replica.
-const replicaChannels = "SELECT @@GLOBAL.performance_schema AS told, NULL AS Channel_Name UNION ALL " +
+const replicaChannels = "SELECT @@GLOBAL.performance_schema AS enabled, NULL AS Channel_Name UNION ALL " +
 	"SELECT NULL, CHANNEL_NAME FROM performance_schema.replication_connection_configuration WHERE HOST <> ''"
 
 // replicaGrant says what shows whether a server copies from another one.
@@ -216,8 +216,8 @@ func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
 		return nil
 	}
 	return c.tryQuery(ctx, replicaChannels, func(get func(string) string) {
-		if told := get("told"); told != "" {
-			f.sawReplication = f.sawReplication || on(told)
+		if enabled := get("enabled"); enabled != "" {
+			f.sawReplication = f.sawReplication || on(enabled)
 			return
 		}
 		f.noteChannel(get)

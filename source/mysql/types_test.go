@@ -121,7 +121,7 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 	})
 }
 
-func TestNotNullIsTold(t *testing.T) {
+func TestNotNullIsReported(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t))
 		b.exec(t, "CREATE TABLE shape (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL, w INT)")

@@ -133,8 +133,8 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors
-// are transient and stay.
+// explain wraps an error that only a person can resolve in the sentinel of its class, with a
+// remedy. Other errors are transient and stay.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: %w: let the user that bridge runs as read the file and enter its directory", source.ErrDenied, err)

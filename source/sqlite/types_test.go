@@ -155,7 +155,7 @@ func TestTimesInColumnsOfOtherTypes(t *testing.T) {
 }
 
 // A table that is not STRICT holds a text in a column of numbers, whatever NOT NULL says.
-func TestNotNullIsToldOfStrictTables(t *testing.T) {
+func TestNotNullIsReportedOfStrictTables(t *testing.T) {
 	for strict, want := range map[string]bool{"STRICT": true, "": false} {
 		b := newBase(t, wal)
 		b.exec(t, "CREATE TABLE types (id INTEGER PRIMARY KEY, v INTEGER NOT NULL, w INTEGER) "+strict)

@@ -34,14 +34,14 @@ func large() string {
 type sentDeadLetters struct {
 	Good        bool
 	DeadLetters []struct {
-		Stream, Key, EventID, SentEvent, Fate string
-		RowID                                 uint64
-		Count                                 int
+		Stream, Key, EventID, SentEvent, Outcome string
+		RowID                                    uint64
+		Count                                    int
 	} `json:"letters"`
 }
 
-// deadLetters runs bridge deadletter and returns "stream/row fate" of each letter, sorted, once its
-// exit status fits. The fate of one that was published with its own id is "same".
+// deadLetters runs bridge deadletter and returns "stream/row outcome" of each letter, sorted, once
+// its exit status fits. The outcome of one that was published with its own id is "same".
 func deadLetters(t *testing.T, e world.Env, status int, args ...string) []string {
 	t.Helper()
 	got, stdout, stderr := world.Command(t, e, append([]string{"deadletter"}, append(args, "--json")...)...)
@@ -51,10 +51,10 @@ func deadLetters(t *testing.T, e world.Env, status int, args ...string) []string
 	}
 	var list []string
 	for _, l := range sent.DeadLetters {
-		if l.Fate == "published" && l.SentEvent == l.EventID {
-			l.Fate = "same"
+		if l.Outcome == "published" && l.SentEvent == l.EventID {
+			l.Outcome = "same"
 		}
-		list = append(list, strings.TrimSpace(fmt.Sprintf("%s/%d %s", l.Stream, l.RowID, l.Fate)))
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s/%d %s", l.Stream, l.RowID, l.Outcome)))
 	}
 	slices.Sort(list)
 	return list

@@ -14,7 +14,7 @@ import (
 )
 
 // TestWithoutEvidence tails a table whose id is not its primary key: what is in flight cannot be
-// seen there, time alone decides.
+// seen there, so gaps expire by age.
 func TestWithoutEvidence(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()

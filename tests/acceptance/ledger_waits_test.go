@@ -147,7 +147,7 @@ func TestAStatementThatStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.RecordCommitted(rows, released)
-	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Fate: workload.RolledBack, Begun: begun})
+	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Outcome: workload.RolledBack, Begun: begun})
 	wait()
 	d.complete(sweepTime + time.Minute)
 	a := d.mustMatch(world.Expect{Steady: true})

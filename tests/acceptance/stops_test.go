@@ -12,9 +12,9 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestWhatOnlyAPersonCanMend takes away a table, a column and a grant, each from one of four
+// TestFaultsThatOnlyAPersonCanFix takes away a table, a column and a grant, each from one of four
 // streams.
-func TestWhatOnlyAPersonCanMend(t *testing.T) {
+func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	b := world.NATSBus(testenv.NATS(t))
@@ -57,7 +57,7 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 	}
 	world.Eventually(t, time.Minute, "the fine stream goes on", func() bool { return d.Position("fine") == 1 })
 
-	t.Run("and goes on by itself once it is mended", func(t *testing.T) {
+	t.Run("and goes on by itself once the table is back", func(t *testing.T) {
 		table.Exec("CREATE TABLE gone (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
 		table.Exec("INSERT INTO gone (body) VALUES ('x')")
 		table.Exec("ALTER TABLE columnless ADD COLUMN born datetime(6) NOT NULL DEFAULT '2020-01-01'")

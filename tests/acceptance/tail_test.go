@@ -78,7 +78,7 @@ func (d *tailer) complete(limit time.Duration) {
 			}
 		}
 		return !slices.ContainsFunc(d.World.AllRows(), func(row workload.Row) bool {
-			return row.Fate == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token]
+			return row.Outcome == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token]
 		})
 	}
 	for deadline := time.Now().Add(4 * limit); time.Now().Before(deadline) && !complete(); {

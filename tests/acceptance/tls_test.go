@@ -158,15 +158,15 @@ func TestNATSThatWantsTLSAndALogin(t *testing.T) {
 func natsLogins(t *testing.T, way string) {
 	certs, later, dir := testenv.NewCerts(t), testenv.NewCerts(t), t.TempDir()
 	cert, key := put(t, certs.ServerCert, filepath.Join(dir, "cert.pem")), put(t, certs.ServerKey, filepath.Join(dir, "key.pem"))
-	variable, right, stranger := "BRIDGE_NATS_CREDS", "", ""
+	variable, right, wrong := "BRIDGE_NATS_CREDS", "", ""
 	var login testenv.NATSOption
 	if way == "credentials" {
 		login, right = testenv.NATSOperator(t)
-		_, stranger = testenv.NATSOperator(t)
+		_, wrong = testenv.NATSOperator(t)
 	} else {
-		variable, right, stranger = "BRIDGE_NATS_NKEY", filepath.Join(dir, "right.nk"), filepath.Join(dir, "stranger.nk")
+		variable, right, wrong = "BRIDGE_NATS_NKEY", filepath.Join(dir, "right.nk"), filepath.Join(dir, "wrong.nk")
 		login = testenv.NATSNkey(t, right)
-		testenv.NATSNkey(t, stranger)
+		testenv.NATSNkey(t, wrong)
 	}
 	server := testenv.StartNATS(t, login, testenv.NATSTLS(t, certs, cert, key, true))
 	table := newSecured(t, testenv.MariaDB(t))
@@ -184,7 +184,7 @@ func natsLogins(t *testing.T, way string) {
 	refused(t, d, "expired")
 	put(t, later.ServerCert, cert)
 	put(t, later.ServerKey, key)
-	put(t, stranger, secret)
+	put(t, wrong, secret)
 	server.Restart(t)
 	refused(t, d, "unknown authority")
 	put(t, later.CA, ca)

@@ -172,11 +172,11 @@ func (r *rig) recovered(t testing.TB, d *daemon, l load, f figures) {
 }
 
 // read calls each for the messages of a target until it has had so many, with all revisions.
-func (r *rig) read(t testing.TB, l load, target string, each func(arrival)) {
+func (r *rig) read(t testing.TB, l load, target string, each func(receipt)) {
 	t.Helper()
 	var mu sync.Mutex
 	messages, rows := 0, make(map[string]bool, l.rows)
-	stop := l.bus.follow(t, target, func(a arrival) {
+	stop := l.bus.follow(t, target, func(a receipt) {
 		mu.Lock()
 		defer mu.Unlock()
 		messages++
@@ -198,7 +198,7 @@ func (r *rig) read(t testing.TB, l load, target string, each func(arrival)) {
 func (r *rig) compare(t testing.TB, l load, target string) {
 	t.Helper()
 	values := make(map[string][]byte, l.rows)
-	r.read(t, l, target, func(a arrival) { values[a.revision] = bytes.Clone(a.value) })
+	r.read(t, l, target, func(a receipt) { values[a.revision] = bytes.Clone(a.value) })
 	err := r.spool(t, l).each(func(m spooled) error {
 		if got := values[revisionOf(m.value)]; !bytes.Equal(got, m.value) {
 			return fmt.Errorf("bridge has published for row %s\n%s\nthe publishers send\n%s", m.row, got, m.value)
@@ -217,7 +217,7 @@ func (r *rig) deliver(t testing.TB, l load) figures {
 	seconds := time.Since(d.began).Seconds()
 	f := d.cost(t, seconds, l.rows)
 	d.kill()
-	r.read(t, l, target, func(arrival) {})
+	r.read(t, l, target, func(receipt) {})
 	return f
 }
 

@@ -128,8 +128,8 @@ func revision(n int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// arrival is an event that a consumer has received.
-type arrival struct {
+// receipt is an event that a consumer has received.
+type receipt struct {
 	revision string
 	at       time.Time
 	value    []byte
@@ -141,11 +141,11 @@ var soon = kgo.MetadataMinAge(20 * time.Millisecond)
 
 // follow calls each for every event from the beginning of the target until stop is called, or the
 // test ends.
-func (b *bus) follow(t testing.TB, target string, each func(arrival)) (stop func()) {
+func (b *bus) follow(t testing.TB, target string, each func(receipt)) (stop func()) {
 	t.Helper()
 	received := func(value []byte, at time.Time) {
 		if of := revisionOf(value); of != "" {
-			each(arrival{of, at, value})
+			each(receipt{of, at, value})
 		}
 	}
 	if b.kafka == nil {

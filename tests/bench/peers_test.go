@@ -61,7 +61,7 @@ func BenchmarkPeers(b *testing.B) {
 
 // startPeer starts a program on a table, with a target of its own, and returns the topic or stream
 // that holds its messages.
-func (r *rig) startPeer(t testing.TB, p *peer, on *bus, table string, each func(arrival)) (running *process, holder string) {
+func (r *rig) startPeer(t testing.TB, p *peer, on *bus, table string, each func(receipt)) (running *process, holder string) {
 	t.Helper()
 	e := errand{bus: on, table: table, target: r.newName("peer")}
 	holder = e.target
@@ -146,7 +146,7 @@ type overlapping struct {
 // transactions beside a steady writer.
 func (r *rig) peerLate(t testing.TB, p *peer, on *bus, s size) figures {
 	t.Helper()
-	table, received := r.empty(t), newArrivals()
+	table, received := r.empty(t), newReceipts()
 	if p.start == nil {
 		poll(t, r, table, received)
 	} else {
@@ -251,13 +251,13 @@ func lateOf(rows []overlapping) (late []overlapping) {
 
 // poll is the control, what everybody writes first: SELECT … WHERE id > ? every 100 ms. It loses
 // each row that is committed behind a higher one; a run in which it loses nothing shows nothing.
-func poll(t testing.TB, r *rig, table string, received *arrivals) {
+func poll(t testing.TB, r *rig, table string, received *receipts) {
 	consume(t, func() {}, func(ctx context.Context) error {
 		last := uint64(0)
 		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			rows, err := r.DB.QueryContext(ctx, fmt.Sprintf("SELECT id, revision FROM %s WHERE id > ? ORDER BY id", table), last)
 			for err == nil && rows.Next() {
-				var one arrival
+				var one receipt
 				if err = rows.Scan(&last, &one.revision); err == nil {
 					one.at = time.Now()
 					received.add(one)

@@ -18,7 +18,7 @@ import (
 // writer commits rows at a steady rate to one table, or to several in turn: those that are due in
 // one transaction, a hundred times a second.
 type writer struct {
-	*arrivals
+	*receipts
 	tables, rate int
 	// insert commits n rows from a number on and returns how many statements that took.
 	insert func(t testing.TB, from, n int) (statements int)
@@ -28,7 +28,7 @@ type writer struct {
 }
 
 func (r *rig) newWriter(rate int, tables ...string) *writer {
-	w := &writer{arrivals: newArrivals(), tables: len(tables), rate: rate}
+	w := &writer{receipts: newReceipts(), tables: len(tables), rate: rate}
 	w.insert = func(t testing.TB, from, n int) int {
 		t.Helper()
 		tx, err := r.DB.BeginTx(t.Context(), nil)
@@ -100,15 +100,15 @@ func percentile(ascending []float64, percent float64) float64 {
 	return ascending[max(rank, 1)-1]
 }
 
-// arrivals are when a consumer has first received the event of each row, by its revision.
-type arrivals struct {
+// receipts are when a consumer has first received the event of each row, by its revision.
+type receipts struct {
 	mu    sync.Mutex
 	first map[string]time.Time
 }
 
-func newArrivals() *arrivals { return &arrivals{first: make(map[string]time.Time)} }
+func newReceipts() *receipts { return &receipts{first: make(map[string]time.Time)} }
 
-func (a *arrivals) add(one arrival) {
+func (a *receipts) add(one receipt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.first[one.revision]; !ok {
@@ -116,7 +116,7 @@ func (a *arrivals) add(one arrival) {
 	}
 }
 
-func (a *arrivals) count() int {
+func (a *receipts) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.first)

@@ -209,7 +209,7 @@ func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 // compareRows calls fault for each row of the record that what arrived does not fit.
 func (j *judge) compareRows(rows []workload.Row, fault func(kind, format string, args ...any)) {
 	for _, row := range rows {
-		committed := row.Fate == workload.Committed
+		committed := row.Outcome == workload.Committed
 		if _, there := j.rows[row.Token]; there != committed {
 			fault(map[bool]string{true: "lost row", false: "row that was rolled back"}[committed], "%s", row.Token)
 		}

@@ -23,8 +23,9 @@ type Certs struct {
 	ClientCert, ClientKey string
 	// ExpiredCert and ExpiredKey are a server's like ServerCert that ended an hour ago.
 	ExpiredCert, ExpiredKey string
-	// NamedCert and NamedKey are a server's for bridge.example, and so are TwinCert and TwinKey.
-	NamedCert, NamedKey, TwinCert, TwinKey string
+	// NamedCert and NamedKey are a server's for bridge.example, and so are OtherCertOfName and
+	// OtherKeyOfName.
+	NamedCert, NamedKey, OtherCertOfName, OtherKeyOfName string
 	// OtherCA has signed none of them.
 	OtherCA string
 }
@@ -73,6 +74,6 @@ func NewCerts(t testing.TB) (c Certs) {
 	c.ClientCert, c.ClientKey = leaf("bridge", x509.ExtKeyUsageClientAuth, day)
 	c.ExpiredCert, c.ExpiredKey = leaf("expired", x509.ExtKeyUsageServerAuth, -time.Hour)
 	c.NamedCert, c.NamedKey = leaf("named", x509.ExtKeyUsageServerAuth, day, "bridge.example")
-	c.TwinCert, c.TwinKey = leaf("twin", x509.ExtKeyUsageServerAuth, day, "bridge.example")
+	c.OtherCertOfName, c.OtherKeyOfName = leaf("other-of-name", x509.ExtKeyUsageServerAuth, day, "bridge.example")
 	return c
 }

@@ -100,20 +100,20 @@ func (w *Workload) Forget() (rows []*Row) {
 	return rows
 }
 
-// Fate is what became of the transaction that inserted a row.
-type Fate string
+// Outcome is what became of the transaction that inserted a row.
+type Outcome string
 
-// The fates.
+// The outcomes.
 const (
 	// Open is not finished yet.
-	Open Fate = "open"
+	Open Outcome = "open"
 	// Committed is committed: the row was there afterwards.
-	Committed Fate = "committed"
+	Committed Outcome = "committed"
 	// RolledBack was rolled back, by the writer or with its connection, before any COMMIT was sent.
-	RolledBack Fate = "rolled back"
+	RolledBack Outcome = "rolled back"
 	// Unknown is a COMMIT without an answer whose rows were not there afterwards, or that could not
 	// be looked for.
-	Unknown Fate = "unknown"
+	Unknown Outcome = "unknown"
 )
 
 // Row is one insertion. Times are the host's, with a monotonic reading.
@@ -125,7 +125,7 @@ type Row struct {
 	Entity, Token string
 	// Version counts the insertions of the entity, from 1, in the order of their transactions.
 	Version int
-	Fate    Fate
+	Outcome Outcome
 	// Begun is before the statement that inserted the row, CommitBegun before the COMMIT,
 	// CommitEnded after it. The last two are zero for a row that was rolled back.
 	Begun, CommitBegun, CommitEnded time.Time
@@ -146,7 +146,7 @@ type Record struct {
 
 // Sums count what a workload did.
 type Sums struct {
-	// Commits, Rollbacks and Unknown count transactions by their fate; Burned are those of
+	// Commits, Rollbacks and Unknown count transactions by their outcome; Burned are those of
 	// Rollbacks whose INSERT failed.
 	Commits, Rollbacks, Unknown, Burned int
 	// Rows counts the rows that were committed.
@@ -228,7 +228,7 @@ func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	t := w.prepare()
 	w.record.change(func(now time.Time, _ *Sums) {
 		for _, row := range t.rows {
-			row.Fate, row.Begun = Open, now
+			row.Outcome, row.Begun = Open, now
 		}
 		w.record.rows = append(w.record.rows, t.rows...)
 	})
@@ -239,7 +239,7 @@ func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	if err != nil || t.kind == rollback || t.kind == burn {
 		w.record.change(func(_ time.Time, s *Sums) {
 			for _, row := range t.rows {
-				row.Fate = RolledBack
+				row.Outcome = RolledBack
 			}
 			s.Rollbacks++
 		})
@@ -354,9 +354,9 @@ func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error 
 	}
 	w.record.change(func(now time.Time, s *Sums) {
 		for _, row := range t.rows {
-			row.Fate, row.CommitEnded, row.Ambiguous = Committed, now, unanswered != nil
+			row.Outcome, row.CommitEnded, row.Ambiguous = Committed, now, unanswered != nil
 			if unanswered != nil && !there[row.Token] {
-				row.Fate = Unknown
+				row.Outcome = Unknown
 				continue
 			}
 			s.Rows++

@@ -79,10 +79,10 @@ func agree(t *testing.T, w *workload.Workload, db *sql.DB, forgotten ...*workloa
 	}
 	for _, row := range rows {
 		id, ok := there[row.Token]
-		switch want := row.Fate == workload.Committed && row.GoneFrom.IsZero(); {
-		case row.Fate == workload.Open:
+		switch want := row.Outcome == workload.Committed && row.GoneFrom.IsZero(); {
+		case row.Outcome == workload.Open:
 			t.Errorf("still open: %+v", row)
-		case row.Fate != workload.Unknown && ok != want:
+		case row.Outcome != workload.Unknown && ok != want:
 			t.Errorf("in the table: %v, the record says %+v", ok, row)
 		case ok && row.ID != 0 && row.ID != id:
 			t.Errorf("id %d in the table, the record says %+v", id, row)
@@ -257,7 +257,7 @@ func TestTheEndOfTheContextRollsBackWhatIsOpen(t *testing.T) {
 	until(t, func() bool { return len(w.Record().Rows()) == 4 })
 	stop()
 	for _, row := range w.Record().Rows() {
-		if row.Fate != workload.RolledBack {
+		if row.Outcome != workload.RolledBack {
 			t.Errorf("%+v", row)
 		}
 	}

@@ -52,7 +52,7 @@ func (r *rowRecord) isPublished(token string) bool {
 
 // due reports whether a row has to be published.
 func due(row *workload.Row) bool {
-	return row.Fate == workload.Committed && row.GoneFrom.IsZero()
+	return row.Outcome == workload.Committed && row.GoneFrom.IsZero()
 }
 
 func (r *rowRecord) end() {
@@ -105,7 +105,7 @@ func (r *rowRecord) event(e *Event) {
 	if strings.HasPrefix(body, "{") && (!ofVersion(body, row.Version) || awayFrom(created, row)) {
 		r.Add("content", "row %d (%s), version %d, begun %s: %s", e.RowID, token, row.Version, row.Begun.UTC(), e.Value)
 	}
-	r.fate(e, row)
+	r.outcome(e, row)
 	r.order(e, row)
 }
 
@@ -124,15 +124,15 @@ func awayFrom(created time.Time, row *workload.Row) bool {
 	return !created.IsZero() && (created.Before(row.Begun.Add(-2*time.Second)) || !row.CommitBegun.IsZero() && created.After(row.CommitBegun.Add(2*time.Second)))
 }
 
-// fate judges that only what was committed is published, and only then.
-func (r *rowRecord) fate(e *Event, row *workload.Row) {
+// outcome judges that only what was committed is published, and only then.
+func (r *rowRecord) outcome(e *Event, row *workload.Row) {
 	switch {
-	case row.Fate == workload.RolledBack:
+	case row.Outcome == workload.RolledBack:
 		r.Add("rolled back", "row %d (%s) was published", e.RowID, row.Token)
-	case row.Fate == workload.Unknown:
+	case row.Outcome == workload.Unknown:
 		r.Doubtful++
-	case row.Fate != workload.Committed:
-		r.Add("not committed", "row %d (%s) is %s", e.RowID, row.Token, row.Fate)
+	case row.Outcome != workload.Committed:
+		r.Add("not committed", "row %d (%s) is %s", e.RowID, row.Token, row.Outcome)
 	case e.At.Before(row.CommitBegun):
 		r.Add("before its commit", "row %d (%s) came %s before it", e.RowID, row.Token, row.CommitBegun.Sub(e.At))
 	case !row.Ambiguous:
@@ -163,7 +163,7 @@ func (r *rowRecord) order(e *Event, row *workload.Row) {
 	if !ahead {
 		r.passed[e.Partition] = max(passed, e.RowID)
 	}
-	if row.Fate != workload.Committed {
+	if row.Outcome != workload.Committed {
 		return
 	}
 	// What the bus has lost comes again behind what it took meanwhile.

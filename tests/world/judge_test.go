@@ -99,9 +99,9 @@ func plantedStates() ([]workload.History, []Message) {
 // planted is a record of five rows and a tape that fits it.
 func planted() ([]workload.Row, []Message) {
 	begun := time.Now()
-	row := func(n int, fate workload.Fate) workload.Row {
+	row := func(n int, outcome workload.Outcome) workload.Row {
 		return workload.Row{
-			Table: "orders", Entity: fmt.Sprintf("e-%d", n), Token: fmt.Sprintf("t-%d", n), Version: 1, Fate: fate,
+			Table: "orders", Entity: fmt.Sprintf("e-%d", n), Token: fmt.Sprintf("t-%d", n), Version: 1, Outcome: outcome,
 			Begun: begun, CommitBegun: begun.Add(time.Second), CommitEnded: begun.Add(2 * time.Second),
 		}
 	}

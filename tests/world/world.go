@@ -215,7 +215,7 @@ func NewRows(name string, n int) []workload.Row {
 	begun, rows := time.Now(), make([]workload.Row, n)
 	for i := range rows {
 		token := fmt.Sprintf("%s-%d", name, i+1)
-		rows[i] = workload.Row{Table: Orders, Entity: token, Token: token, Version: 1, Fate: workload.Open, Begun: begun}
+		rows[i] = workload.Row{Table: Orders, Entity: token, Token: token, Version: 1, Outcome: workload.Open, Begun: begun}
 	}
 	return rows
 }
@@ -288,7 +288,7 @@ func (t *Transaction) Commit() {
 // just ended.
 func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
 	for i := range rows {
-		rows[i].Fate, rows[i].CommitBegun, rows[i].CommitEnded = workload.Committed, begun, time.Now()
+		rows[i].Outcome, rows[i].CommitBegun, rows[i].CommitEnded = workload.Committed, begun, time.Now()
 	}
 	w.Record(rows...)
 }

@@ -293,7 +293,7 @@ type Session struct {
 	options *Options
 
 	mu sync.Mutex
-	// listeners are told of refusals of what was published.
+	// listeners are called with each refused publication.
 	listeners map[*func(error)]struct{}
 	// cause is why the connection was dropped on this side.
 	cause error
@@ -354,21 +354,20 @@ func (s *Session) refused(err error) {
 			return
 		}
 	}
-	for told := range s.listeners {
-		(*told)(err)
+	for listener := range s.listeners {
+		(*listener)(err)
 	}
 }
 
-// OnDenied has told called with each refusal that answers nothing asked of JetStream, until stop is
-// called. It must not block.
-func (s *Session) OnDenied(told func(error)) (stop func()) {
+// OnDenied calls listener with each refused publication until stop is called. It must not block.
+func (s *Session) OnDenied(listener func(error)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listeners[&told] = struct{}{}
+	s.listeners[&listener] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.listeners, &told)
+		delete(s.listeners, &listener)
 	}
 }
 

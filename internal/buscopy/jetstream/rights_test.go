@@ -48,7 +48,7 @@ func TestRights(t *testing.T) {
 		`  { user: admin, password: a }`,
 		`  { user: maker, password: a, permissions: { publish: [`+quoted(append(rest, create)...)+`], subscribe: ["_INBOX.>"] } }`,
 		`  { user: user, password: a, permissions: { publish: [`+quoted(rest...)+`], subscribe: ["_INBOX.>"] } }`,
-		`  { user: stranger, password: a, permissions: { publish: ["$JS.API.STREAM.INFO.>"], subscribe: ["_INBOX.>"] } }`,
+		`  { user: wrong, password: a, permissions: { publish: ["$JS.API.STREAM.INFO.>"], subscribe: ["_INBOX.>"] } }`,
 		`] }`))
 	as := func(user string, giveUp time.Duration) *buscopy.Messages {
 		bus, err := sinkjetstream.Open(sinkjetstream.Options{
@@ -64,11 +64,11 @@ func TestRights(t *testing.T) {
 	defer cancel()
 	short, end := context.WithTimeout(ctx, 2*time.Second)
 	defer end()
-	stranger := as("stranger", time.Second)
-	if err := stranger.Put(short, "d.s", []byte("1")); err == nil {
+	wrong := as("wrong", time.Second)
+	if err := wrong.Put(short, "d.s", []byte("1")); err == nil {
 		t.Error("a login without the rights writes")
 	}
-	_ = stranger.Close()
+	_ = wrong.Close()
 	for _, user := range []string{"maker", "user"} {
 		b := as(user, 0)
 		for _, value := range []string{"1", "2"} {

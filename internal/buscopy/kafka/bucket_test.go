@@ -52,7 +52,7 @@ func TestSuite(t *testing.T) {
 }
 
 // TestTopics: one that is missing, has several partitions or is not compacted is named, with the
-// command that mends it.
+// command that fixes it.
 func TestTopics(t *testing.T) {
 	t.Parallel()
 	s := testenv.Kafka(t)

@@ -54,8 +54,8 @@ type Group struct {
 	generation int32
 	// joined says that the generation has not ended as far as we know.
 	joined bool
-	// told is our claim as it was when we joined.
-	told standby.Claim
+	// joinedWith is our claim as it was when we joined.
+	joinedWith standby.Claim
 	// working is the claim of the member that works in this generation, members are those of all.
 	working standby.Claim
 	members []standby.Claim
@@ -72,7 +72,7 @@ func New(r Requester, name string, timeout time.Duration) *Group {
 // Step implements standby.Elector.
 func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, time.Time, error) {
 	heard := time.Now()
-	if g.joined && !g.untold(&self) {
+	if g.joined && !g.changed(&self) {
 		err := g.beat(ctx)
 		switch {
 		case err == nil:
@@ -96,10 +96,9 @@ func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, ti
 	return g.working, heard, nil
 }
 
-// untold reports whether our claim has changed in what others are to learn: all members then join
-// once more.
-func (g *Group) untold(self *standby.Claim) bool {
-	return g.told.Ready != self.Ready || g.told.Refused != self.Refused || !maps.Equal(g.told.Settings, self.Settings)
+// changed reports whether our claim has changed since we joined: all members then join once more.
+func (g *Group) changed(self *standby.Claim) bool {
+	return g.joinedWith.Ready != self.Ready || g.joinedWith.Refused != self.Refused || !maps.Equal(g.joinedWith.Settings, self.Settings)
 }
 
 // removed reports whether the coordinator does not know this member any more.
@@ -136,7 +135,7 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	if err != nil {
 		return heard, err
 	}
-	g.member, g.generation, g.told = res.MemberID, res.Generation, self
+	g.member, g.generation, g.joinedWith = res.MemberID, res.Generation, self
 	sync := &kmsg.SyncGroupRequest{Version: syncVersion, Group: g.name, Generation: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
 		all := claims(res.Members)

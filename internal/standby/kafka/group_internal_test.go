@@ -20,8 +20,8 @@ import (
 type coordinator struct {
 	timeout    time.Duration
 	generation int32
-	// rests: generations last. mute: requests to sync arrive, and are not answered.
-	rests, mute bool
+	// rests: generations last. unanswered: requests to sync arrive, and are not answered.
+	rests, unanswered bool
 	// forgotten: it does not know the member.
 	forgotten atomic.Bool
 }
@@ -43,7 +43,7 @@ func (c *coordinator) Send(ctx context.Context, _ string, req kmsg.Request) (kms
 			Members: []kmsg.JoinGroupResponseMember{{MemberID: "id", ProtocolMetadata: r.Protocols[0].Metadata}},
 		}, nil
 	case *kmsg.SyncGroupRequest:
-		if c.mute {
+		if c.unanswered {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}
@@ -132,11 +132,11 @@ func TestAnAssignmentThatIsNotHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.working = standby.Claim{Member: "former"}
-		self.Ready, c.mute = true, true
+		self.Ready, c.unanswered = true, true
 		if working, _, err := g.Step(t.Context(), self); err == nil {
 			t.Errorf("%+v works", working)
 		}
-		c.mute = false
+		c.unanswered = false
 		if working, _, err := g.Step(t.Context(), self); err != nil || working.Member != "m" {
 			t.Errorf("%+v works, %v", working, err)
 		}

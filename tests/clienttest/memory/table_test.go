@@ -96,15 +96,15 @@ func TestHeadersOfFormerVersions(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
-		told := make(chan string)
+		changes := make(chan string)
 		watch := func(ctx context.Context, present bool) func() string {
 			go func() {
 				for c := range table.Watch(ctx, present) {
-					told <- fmt.Sprint(c.Key, " ", c.Operation)
+					changes <- fmt.Sprint(c.Key, " ", c.Operation)
 				}
 			}()
 			synctest.Wait()
-			return func() string { return <-told }
+			return func() string { return <-changes }
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -119,25 +119,25 @@ func TestWatch(t *testing.T) {
 		w.write("d", "")
 		w.write("b", "")
 		synctest.Wait()
-		// The first one was taken at once, what followed when nobody took it is told once.
+		// The first one was taken at once, what followed when nobody took it is changes once.
 		var got []string
 		for range 4 {
 			got = append(got, next())
 		}
 		if want := "c added, c modified, a modified, b deleted"; strings.Join(got, ", ") != want {
-			t.Errorf("told was %q, want %q", got, want)
+			t.Errorf("changes was %q, want %q", got, want)
 		}
 		synctest.Wait()
 		select {
-		case more := <-told:
-			t.Errorf("told was %s, too", more)
+		case more := <-changes:
+			t.Errorf("changes was %s, too", more)
 		default:
 		}
 		again, end := context.WithCancel(t.Context())
 		defer end()
 		next = watch(again, true)
 		if one, other := next(), next(); one != "a added" && other != "a added" || one != "c added" && other != "c added" {
-			t.Errorf("told was %s, %s", one, other)
+			t.Errorf("changes was %s, %s", one, other)
 		}
 	})
 }
