@@ -48,12 +48,34 @@ type legacy struct {
 	superseded error
 	// published has the destinations of the streams that it has published.
 	published map[string][]string
+	carried
+}
+
+// carried is what goes on beyond an app where only the tables of patterns are others: a stream that
+// has stopped stays so, and what was counted goes on.
+type carried struct {
+	shards map[store.Key]shard.Left
+	// limits and stopped are by stream.
+	limits  map[string]*shard.DeadLetterLimit
+	stopped map[string]error
+}
+
+// carries returns what is carried of an app that has ended.
+func (a *App) carries() carried {
+	c := carried{make(map[store.Key]shard.Left), make(map[string]*shard.DeadLetterLimit), make(map[string]error)}
+	for _, sh := range a.shards {
+		c.shards[keyOf(sh)] = sh.Leave()
+	}
+	for i, one := range a.recovery.Progress().Streams {
+		c.limits[one.Stream], c.stopped[one.Stream] = a.streams[i].deadLetterLimit, one.Err
+	}
+	return c
 }
 
 // legacy returns what the app leaves.
 func (a *App) legacy() *legacy {
 	caught := a.recovery.Progress()
-	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string)}
+	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string), carried: a.carries()}
 	for i, s := range a.streams {
 		if one := &caught.Streams[i]; one.Ready && one.Err == nil {
 			l.published[s.Name] = a.opts.Config.Destinations(s.Stream)
@@ -95,6 +117,8 @@ type kept struct {
 	// publishes the same streams.
 	member     *standby.Member
 	superseded chan error
+	// changes are those of the tables of patterns. The app that runs uses it.
+	changes changes
 	// listeners listen to the events of all apps.
 	listeners tap.Tap
 	// now is the app that runs; before it does, the one before.
@@ -161,7 +185,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	cfg := a.opts.Config
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
-	a.queue = newQueue(o.former.busy)
+	a.queue, a.carried = newQueue(o.former.busy), o.former.carried
 	if err := a.openTracer(); err != nil {
 		return nil, err
 	}
@@ -184,7 +208,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	a.sinkProbe, a.started = &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
+	a.sinkProbe, a.started, a.carried = &httpapi.Probe{Ready: a.sink.Ready}, time.Now(), carried{}
 	a.now.Store(a)
 	return a, nil
 }

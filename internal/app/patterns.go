@@ -202,10 +202,37 @@ func (s *Sources) eachMatch(stream *config.Stream, lists map[*database]source.Ta
 	}
 }
 
+// changes bounds how often tables that come and go have an app be opened: the pause after the one
+// before grows while they do.
+type changes struct {
+	last time.Time
+	next backoff.Backoff
+}
+
+// pause waits until tables may be looked for again. It returns the cause of ctx when that ends
+// first.
+func (c *changes) pause(ctx context.Context) error {
+	if c.last.IsZero() {
+		return nil
+	}
+	return c.next.Wait(ctx)
+}
+
+// note notes that they have changed.
+func (c *changes) note() {
+	if time.Since(c.last) > 3*lookEvery {
+		c.next = backoff.Backoff{First: missedEvery, Max: lookEvery}
+	}
+	c.last = time.Now()
+}
+
 // awaitTables looks for tables that match patterns until they are others than those of the app, or
 // ctx ends. Only a process that publishes looks.
 func (a *App) awaitTables(ctx context.Context) (changed bool) {
 	if !a.opts.Config.HasPatterns() {
+		return false
+	}
+	if a.changes.pause(ctx) != nil {
 		return false
 	}
 	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
@@ -214,6 +241,7 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 		whole, changed, err := a.findTables(ctx)
 		switch {
 		case changed:
+			a.changes.note()
 			return true
 		case ctx.Err() != nil:
 			return false

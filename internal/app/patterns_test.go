@@ -9,11 +9,12 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 )
 
 // logs returns the tables of the stream logs, each with its state and position, and how many rows
-// this app has published of them.
+// this process has published of them.
 func (r *reloading) logs() (tables []string, rows uint64) {
 	for _, s := range r.Daemon().Status().Streams {
 		for _, sh := range s.Shards {
@@ -27,8 +28,8 @@ func (r *reloading) logs() (tables []string, rows uint64) {
 	return tables, rows
 }
 
-// shown waits until the stream logs has exactly these tables, and this app has published so many
-// rows of them. It is ready then.
+// shown waits until the stream logs has exactly these tables, and this process has published so
+// many rows of those that it has. It is ready then.
 func (r *reloading) shown(t *testing.T, rows uint64, want ...string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d rows of %q", rows, want), func() any { return fmt.Sprint(r.logs()) + fmt.Sprint(r.log) }, func() bool {
@@ -81,7 +82,7 @@ func TestTablesThatComeAndGo(t *testing.T) {
 
 	keptLeft = 0
 	s.Exec(t, "DROP TABLE log_2")
-	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2")
+	r.shown(t, 2, "log_1 running 3", "log_2 gone 0", "log_3 running 2")
 	until(t, "log_2 is forgotten", func() any { return r.log }, func() bool {
 		image, err := r.disk.Load(t.Context())
 		if err != nil {
@@ -93,7 +94,7 @@ func TestTablesThatComeAndGo(t *testing.T) {
 		return !known && !marked
 	})
 	create("log_2", 9)
-	r.shown(t, 9, "log_1 running 3", "log_2 running 9", "log_3 running 2")
+	r.shown(t, 11, "log_1 running 3", "log_2 running 9", "log_3 running 2")
 
 	// One that is named is missed.
 	s.Exec(t, "DROP TABLE log_1")
@@ -101,6 +102,101 @@ func TestTablesThatComeAndGo(t *testing.T) {
 		reasons := r.Daemon().Ready(t.Context())
 		return len(reasons) == 1 && reasons[0].Shard == "log_1"
 	})
+}
+
+// TestATableThatIsFoundLetsStoppedStreamsBe: what has stopped stays so with what it has counted,
+// the tables of its stream that come later have a limit that is used up, and a person's reload
+// begins again.
+func TestATableThatIsFoundLetsStoppedStreamsBe(t *testing.T) {
+	findOften(t)
+	s := apptest.NewShop(t)
+	const tooLarge = "hex(zeroblob(5000000))"
+	create := func(name, values string) {
+		s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)")
+		s.Exec(t, "INSERT INTO "+name+" (text) VALUES "+values)
+	}
+	s.Env["BRIDGE_STREAMS"] = "orders,logs"
+	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
+	s.Env["BRIDGE_STREAM_LOGS_DEAD_LETTER"], s.Env["BRIDGE_STREAM_LOGS_DEAD_LETTER_LIMIT"] = "eiffel.dead", "1"
+	create("log_1", "('a'), ("+tooLarge+"), ("+tooLarge+"), ('b')")
+	r := newReloading(t, s)
+	of := func(stream, table string) (found shard.Status) {
+		for _, one := range r.Daemon().Status().Streams {
+			for _, sh := range one.Shards {
+				if one.Name == stream && sh.Shard == table {
+					found = sh
+				}
+			}
+		}
+		return found
+	}
+	is := func(table string, state shard.State) {
+		t.Helper()
+		until(t, table+" is "+string(state), func() any { return r.log }, func() bool { return of("logs", table).State == state })
+	}
+	is("log_1", shard.Stopped)
+	r.published(t, "orders", 60)
+	before, app := of("logs", "log_1"), r.now.Load()
+	create("log_2", "('c')")
+	is("log_2", shard.Running)
+	create("log_3", "("+tooLarge+")")
+	is("log_3", shard.Stopped)
+	if r.now.Load() == app {
+		t.Fatal("no other app runs")
+	}
+	after := of("logs", "log_1")
+	if after.State != shard.Stopped || after.LastError != before.LastError || after.Cause != shard.CauseDeadLetterLimit || after.Position != before.Position ||
+		after.DeadLetters.Count != 1 || after.Published.Rows != before.Published.Rows || before.Published.Rows == 0 {
+		t.Errorf("%+v, was %+v", after, before)
+	}
+	if n := of("orders", "orders").Published.Rows; n != 60 {
+		t.Errorf("orders has published %d rows", n)
+	}
+	if third := of("logs", "log_3"); third.Cause != shard.CauseDeadLetterLimit || third.DeadLetters.Count != 0 {
+		t.Errorf("%+v", third)
+	}
+	s.Env["BRIDGE_STREAM_LOGS_DEAD_LETTER_LIMIT"] = "0"
+	if _, err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"log_1", "log_2", "log_3"} {
+		is(table, shard.Running)
+	}
+	until(t, "log_1 goes on with the row", func() any { return r.log }, func() bool {
+		one := of("logs", "log_1")
+		return one.DeadLetters.Count == 1 && one.Position == 4
+	})
+}
+
+// TestTablesThatComeOneByOne: the app is not opened again for each, but at least a pause later.
+func TestTablesThatComeOneByOne(t *testing.T) {
+	findOften(t)
+	lookEvery, missedEvery = 6*time.Second, 4*time.Second
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAMS"] = "orders,logs"
+	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
+	r := newReloading(t, s)
+	r.published(t, "orders", 60)
+	var opened []time.Time
+	const most = 400
+	made := 0
+	until(t, "the tables are found", func() any { return r.log }, func() bool {
+		if a := r.now.Load(); len(opened) == 0 || opened[len(opened)-1] != a.started {
+			opened = append(opened, a.started)
+		}
+		if made < most && len(opened) < 3 {
+			made++
+			s.Exec(t, fmt.Sprintf("CREATE TABLE log_%d (id INTEGER PRIMARY KEY)", made))
+		}
+		tables, _ := r.logs()
+		return len(opened) >= 3 && len(tables) == made
+	})
+	// The first one is of the start.
+	for i := 2; i < len(opened); i++ {
+		if pause := opened[i].Sub(opened[i-1]); pause < missedEvery/2 {
+			t.Errorf("app %d was opened %s after the one before it", i, pause)
+		}
+	}
 }
 
 // TestAPatternThatMatchesNothing is waited for by name, and what it matches later is published.
@@ -161,7 +257,7 @@ func TestPatternsOfSeveralSources(t *testing.T) {
 	b.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
 	r.shown(t, 2, "a/log_1 running 0", "b/log_1 running 2")
 	a.Exec(t, "DROP TABLE log_1")
-	r.shown(t, 0, "a/log_1 gone 0", "b/log_1 running 2")
+	r.shown(t, 2, "a/log_1 gone 0", "b/log_1 running 2")
 }
 
 // TestATableThatMovesToAnotherSource is another table where patterns of both match it: it begins at

@@ -51,6 +51,8 @@ type ProcessOptions struct {
 type reload struct {
 	cfg  *config.Config
 	done chan error
+	// tables says that it is the one in force, and the tables of its patterns are others.
+	tables bool
 }
 
 // OpenProcess opens the first app, and binds the port of the HTTP server. ctx is only for opening.
@@ -179,7 +181,7 @@ func (p *Process) runApps(ctx context.Context) error {
 			return nil
 		case err == nil:
 			// A signal that comes now ends the next app in order.
-			err = p.replace(context.WithoutCancel(ctx), next.cfg)
+			err = p.replace(context.WithoutCancel(ctx), next)
 		}
 		if next.done <- err; err != nil && !errors.Is(err, errFormer) {
 			return err
@@ -204,7 +206,7 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 	tables := make(chan reload, 1)
 	group.Go(func() error {
 		if a.awaitTables(working) {
-			tables <- reload{a.opts.Config, make(chan error, 1)}
+			tables <- reload{a.opts.Config, make(chan error, 1), true}
 		}
 		return nil
 	})
@@ -229,14 +231,18 @@ var errStopping = errors.New("bridge is stopping")
 // configuration is in force again.
 var errFormer = errors.New("the former configuration goes on")
 
-// replace closes the app that has ended, and opens one with another configuration.
-func (p *Process) replace(ctx context.Context, cfg *config.Config) error {
-	former := p.now.Load()
+// replace closes the app that has ended, and opens another one.
+func (p *Process) replace(ctx context.Context, next *reload) error {
+	former, cfg := p.now.Load(), next.cfg
 	left := former.legacy()
+	changed := *left
+	if !next.tables {
+		changed.carried = carried{}
+	}
 	if err := former.closeInside(); err != nil {
 		p.opts.Logger.Warn("not all was closed in order for the reload", "error", err)
 	}
-	_, err := p.open(ctx, cfg, left)
+	_, err := p.open(ctx, cfg, &changed)
 	if err != nil {
 		cfg = former.opts.Config
 		if _, again := p.open(ctx, cfg, left); again != nil {
@@ -272,7 +278,7 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
 	}
-	one := reload{next, make(chan error, 1)}
+	one := reload{next, make(chan error, 1), false}
 	select {
 	case p.reloads <- one:
 	case <-p.ended:

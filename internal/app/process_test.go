@@ -221,7 +221,7 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 	if _, err := p.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "does not take over") || !errors.Is(err, catchup.ErrSuperseded) {
 		t.Errorf("a reload is answered %v", err)
 	}
-	one := reload{h.cfg, make(chan error, 1)}
+	one := reload{h.cfg, make(chan error, 1), false}
 	p.reloads <- one
 	if err := <-one.done; err != nil {
 		t.Fatal(err)

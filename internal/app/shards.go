@@ -48,6 +48,7 @@ type parts struct {
 	// tracer is nil unless bridge traces.
 	tracer *tracing.Tracer
 	queue
+	carried
 }
 
 // newParts returns the parts that need not be opened.
@@ -171,6 +172,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Committer:       p.committer,
 		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}, db),
 		Decided:         decided,
+		Left:            p.carried.shards[store.Key{Stream: s.Name, Shard: table}],
 		Newest:          newestOf(cfg, s.Stream, table, p),
 		Feed:            s.feed,
 		View:            s.view,

@@ -50,7 +50,10 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	for i := range cfg.Streams {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
-			deadLetterLimit: shard.NewDeadLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
+			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard),
+		}
+		if s.deadLetterLimit == nil {
+			s.deadLetterLimit = shard.NewDeadLetterLimit(s.Name, s.DeadLetterLimit)
 		}
 		for _, d := range p.sources.ofStream(s.Stream) {
 			logger := config.StreamLogger(p.logger, s.Name)
@@ -194,7 +197,7 @@ func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
 	below := progress.IgnoreBelow(&p.image, s.Name, s.Tables)
 	c := catchup.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
-		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed,
+		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed, Stopped: p.stopped[s.Name],
 	}
 	if bus, ok := p.sink.(sink.Compactor); ok && s.view != nil {
 		c.Forgets = func(ctx context.Context, topic string) (time.Duration, bool, error) {

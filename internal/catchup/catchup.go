@@ -63,6 +63,8 @@ type Stream struct {
 	// Ours says that this process has published the stream up to now, before a reload: nobody else
 	// has meanwhile, so Start does as without Turn, which is closed.
 	Ours bool
+	// Stopped, where it is not nil, is why the stream was stopped before a reload, and is still.
+	Stopped error
 	// Forgets, where it is not nil, returns after what time a topic may have removed what says that
 	// an entity is gone, and false where it never does (rule 30). It waits for the bus.
 	Forgets func(ctx context.Context, topic string) (after time.Duration, does bool, err error)
@@ -181,8 +183,8 @@ func New(opts Options) *CatchUp {
 		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
 			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
-		if c.over != nil {
-			s.stop(c.over)
+		if err := cmp.Or(c.over, s.Stopped); err != nil {
+			s.stop(err)
 		}
 	}
 	return c

@@ -35,7 +35,9 @@ func (c *CatchUp) Start(ctx context.Context) error {
 		logProgress(c, done)
 	}()
 	for _, s := range c.order {
-		g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
+		if s.Stopped == nil {
+			g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
+		}
 	}
 	err := g.Wait()
 	close(done)

@@ -150,6 +150,16 @@ func TestStartStops(t *testing.T) {
 			t.Errorf("the stream stops with %v", stop)
 		}
 	})
+	bubble(t, "a stream that was stopped stays so, and is not read", func(t *testing.T) {
+		b := newBus("d")
+		b.says(ours("a", 5, 1))
+		why := errors.New("why")
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Stopped = why }, "s", "other").start()
+		if err := r.stopOf("s"); !errors.Is(err, why) || r.stopOf("other") != nil {
+			t.Errorf("the streams stop with %v, %v", err, r.stopOf("other"))
+		}
+		r.wantSeen("s", "")
+	})
 	bubble(t, "an error of the feed stops its stream", func(t *testing.T) {
 		b := newBus("d")
 		b.says(ours("a", 5, 1))

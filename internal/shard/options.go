@@ -49,6 +49,8 @@ type Options struct {
 	// Decided, where it is not nil, returns once the bus has the decision about START of the shard
 	// beside its messages (decision 23): before the first row is read. The store has it by then.
 	Decided func(ctx context.Context, since uint64) error
+	// Left is what the shard of the table before a reload has left.
+	Left Left
 	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
 	Feed   *Feed
 	View   *view.View

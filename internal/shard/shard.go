@@ -80,6 +80,7 @@ func New(opts Options) *Shard {
 	s.builder = &builder{opts: &s.opts}
 	s.stamper = &stamper{opts: &s.opts}
 	s.status.text = opts.Text
+	s.goOn(&opts.Left)
 	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{opts.SourceName, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
 	return s
 }
@@ -94,6 +95,12 @@ func (s *Shard) wake() {
 // run runs the shard until it is idle, or as [Scheduler.Run] does.
 func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 	defer s.status.idle(owning)
+	if stop := s.opts.Left.stop; stop != nil {
+		s.opts.Left = Left{}
+		if !s.pauseStopped(ctx, stop) {
+			return false, nil
+		}
+	}
 	// warned is when the log was last told of an unknown outcome.
 	var warned time.Time
 	for {

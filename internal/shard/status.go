@@ -118,9 +118,10 @@ type tracker struct {
 	status Status
 	// faults are what the latest tries of the stages failed with, empty where they did not.
 	faults [stages]string
-	// stopped says that the shard waits for a person, since when.
+	// stopped says that the shard waits for a person, since when, and err why.
 	stopped bool
 	since   time.Time
+	err     error
 	lag     lag
 	traffic traffic
 	// short is the lag up to which the shard counts as drained.
@@ -189,7 +190,7 @@ func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 		t.faults[reading] = ""
 		t.lag.answer()
 		if t.stopped {
-			s.LastError, s.Cause, t.stopped = "", "", false
+			s.LastError, s.Cause, t.stopped, t.err = "", "", false, nil
 			stopped = time.Since(t.since)
 		}
 	})
@@ -218,7 +219,7 @@ func (t *tracker) stop(err error) (fresh bool) {
 		if !t.stopped {
 			t.since = time.Now()
 		}
-		s.LastError, s.Cause, t.stopped = null.Text(text), causeOf(err), true
+		s.LastError, s.Cause, t.stopped, t.err = null.Text(text), causeOf(err), true, err
 		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
 		t.sent = time.Time{}
 		// What was agreed to before is void.
