@@ -54,7 +54,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 	}
 	for _, marked := range []bool{false, true} {
 		if marked {
-			former.Shards[leftKey(key)] = store.Progress{Position: isGone}
+			former.Shards[leftKey(key)] = store.Progress{Floor: isGone}
 		}
 		b := catchup.Lacking(&former, "logs", copied)
 		taken, removed := false, false

@@ -27,7 +27,8 @@ import (
 // matched has one, started or not. Beside it stand, under names that no table has:
 //
 //   - each pattern that was looked up: a table that is found later was not there before
-//   - leftPrefix and a table that is gone: Position is isGone
+//   - leftPrefix and a table that is gone: Floor is isGone, which outlives a rebuild as a decision
+//     about START does
 const (
 	leftPrefix = "\x02"
 	isGone     = 1
@@ -50,7 +51,7 @@ const (
 var lookEvery, missedEvery = time.Minute, 5 * time.Second
 
 // isLeft reports whether the store says that a table is gone.
-func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Position != 0 }
+func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Floor != 0 }
 
 // matchedTables returns the tables of an image that match patterns of a stream, in order.
 func matchedTables(cfg *config.Config, s *config.Stream, image *store.Image) (tables []string) {
@@ -364,20 +365,20 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 			}
 		}
 	}
-	for _, table := range s.Tables {
-		if key := (store.Key{Stream: s.Name, Shard: table}); cfg.Matched(s, table) {
-			d, _ := l.sources.of(table)
-			if list, listed := lists[d]; listed && !there[table] && list.Writer && l.isMissing(ctx, s, table) {
-				l.changed = true
-				l.save(leftKey(key), store.Progress{Position: isGone})
-				l.logger.Info("a table is gone, what was published of it stays", "stream", s.Name, "shard", table)
-			}
-		}
-	}
 	for _, table := range matchedTables(cfg, s, &l.image) {
 		key := store.Key{Stream: s.Name, Shard: table}
-		if isLeft(&l.image, key) && time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft && !there[table] {
-			errs = append(errs, l.forget(ctx, s, key))
+		d, _ := l.sources.of(table)
+		switch list, listed := lists[d]; {
+		case there[table]:
+		case isLeft(&l.image, key):
+			if time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft {
+				errs = append(errs, l.forget(ctx, s, key))
+			}
+		case listed && list.Writer && l.isMissing(ctx, s, table):
+			// The bus may have told of one that the app does not have.
+			l.changed = l.changed || has(table)
+			l.save(leftKey(key), store.Progress{Floor: isGone})
+			l.logger.Info("a table is gone, what was published of it stays", "stream", s.Name, "shard", table)
 		}
 	}
 	return errors.Join(errs...)
@@ -417,7 +418,7 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 		if err != nil {
 			return err
 		}
-		first = next != 0 && next <= before.Position
+		first = next != 0 && next <= max(before.Position, before.Floor)
 	}
 	if l.has(leftKey(key)) {
 		l.remove(leftKey(key))
@@ -467,7 +468,7 @@ func (h health) noTables(s *stream) string {
 	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
 		return (*left)[s.Name]
 	}
-	if len(s.Tables) > 0 {
+	if len(s.Tables)+len(s.gone) > 0 {
 		return ""
 	}
 	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"

@@ -1,7 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 )
@@ -196,6 +200,74 @@ func TestTablesThatComeOneByOne(t *testing.T) {
 		if pause := opened[i].Sub(opened[i-1]); pause < missedEvery/2 {
 			t.Errorf("app %d was opened %s after the one before it", i, pause)
 		}
+	}
+}
+
+// TestATableThatIsGoneAtALoss: what is known of a table that is gone outlives a rebuild of the
+// progress, and the folder where the bus has its rows. Then the table that comes back is published
+// behind these, and another one of its name from its first row.
+func TestATableThatIsGoneAtALoss(t *testing.T) {
+	findOften(t)
+	rebuild := func(t *testing.T, path string) {
+		kept, err := OpenStore(t.Context(), path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := kept.Load(t.Context())
+		if err == nil {
+			err = kept.Apply(t.Context(), progress.Rebuild(&image, "logs", time.Now()))
+		}
+		if err := errors.Join(err, kept.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(t *testing.T, path string) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, lose := range map[string]func(t *testing.T, path string){"nothing": func(*testing.T, string) {}, "the progress": rebuild, "the folder": remove} {
+		t.Run(name+" is lost", func(t *testing.T) {
+			s := apptest.NewShop(t)
+			create := func(name string, rows int) {
+				s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+				for range rows {
+					s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
+				}
+			}
+			s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_SINK_URL"] = "orders,logs", "embedded://"+t.TempDir()
+			s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"], s.Env["BRIDGE_STREAM_LOGS_START"] = "log_*", "release", "latest"
+			create("log_1", 7)
+			r := newReloading(t, s)
+			r.shown(t, 0, "log_1 running 7")
+			create("log_2", 4)
+			create("log_3", 5)
+			r.shown(t, 9, "log_1 running 7", "log_2 running 4", "log_3 running 5")
+			for _, gone := range []string{"DROP TABLE log_1", "ALTER TABLE log_2 RENAME TO away", "DROP TABLE log_3"} {
+				s.Exec(t, gone)
+			}
+			r.shown(t, 0, "log_1 gone 0", "log_2 gone 0", "log_3 gone 0")
+			r.end()
+			path, _ := strings.CutPrefix(s.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+			lose(t, path)
+
+			back := func() {
+				create("log_1", 2)
+				s.Exec(t, "INSERT INTO away (total) VALUES (1)")
+				s.Exec(t, "ALTER TABLE away RENAME TO log_2")
+				create("log_3", 3)
+			}
+			if name != "the folder" {
+				back()
+			}
+			r = newReloading(t, s)
+			r.published(t, "orders", 60)
+			if name == "the folder" {
+				until(t, "it says which are gone", func() any { return r.log }, func() bool { return strings.Count(r.log.String(), "a table is gone") == 2 })
+				back()
+			}
+			r.shown(t, 6, "log_1 running 2", "log_2 running 5", "log_3 running 3")
+		})
 	}
 }
 

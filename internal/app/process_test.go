@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 type reloading struct {
 	*Process
 	log *sharedLog
+	// end ends it, before the test does.
+	end func()
 }
 
 func newReloading(t *testing.T, s *apptest.Shop) *reloading {
@@ -36,7 +39,8 @@ func newReloading(t *testing.T, s *apptest.Shop) *reloading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(start(t, r.Process))
+	r.end = sync.OnceFunc(start(t, r.Process))
+	t.Cleanup(r.end)
 	return r
 }
 

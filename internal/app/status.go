@@ -29,7 +29,7 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		if len(stream.Patterns) > 0 && len(stream.Tables) == 0 {
+		if len(stream.Patterns) > 0 && len(stream.Tables)+len(stream.gone) == 0 {
 			one.State = shard.Waiting
 		}
 		for _, sh := range shards {
