@@ -9,10 +9,13 @@ import (
 // Key is the key of the attribute with the name.
 const Key = "event"
 
+// Ends are the characters that end the words of an event's name in its message.
+const Ends = ",:;.("
+
 // Name returns the name of the event with a message: its words up to the first punctuation, in
 // lower case, joined by _.
 func Name(message string) string {
-	if end := strings.IndexAny(message, ",:;.("); end >= 0 {
+	if end := strings.IndexAny(message, Ends); end >= 0 {
 		message = message[:end]
 	}
 	name := make([]byte, 0, len(message))

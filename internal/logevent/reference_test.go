@@ -147,13 +147,7 @@ func read(t *testing.T, file string) []byte {
 // logsPage is docs/logs.md.
 func logsPage(t *testing.T, all map[string]*logged) string {
 	t.Helper()
-	var page strings.Builder
-	page.WriteString("# Log events\n\n" +
-		"Each line of the log has an `event`, by which programs find it: the words of `msg` up to the first comma, colon or bracket. Lines of a\n" +
-		"stream have `stream`, those of a table `shard`, too; keys that are not always there are listed as well. A level that varies is that of\n" +
-		"what is said. A change of this page is a change for those who alert on lines; [Logs](reference.md#logs) says more.\n\n" +
-		"The page is written by `" + updateCommand + "`.\n\n" +
-		"| event | level | message | keys | explained in |\n|---|---|---|---|---|\n")
+	sections := make(map[string][]string)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e := all[name]
 		slices.SortFunc(e.levels, func(a, b string) int { return strings.Index(levels, a) - strings.Index(levels, b) })
@@ -161,12 +155,26 @@ func logsPage(t *testing.T, all map[string]*logged) string {
 		if section == "" {
 			t.Errorf("%s of %s: name the section that explains it in explainedIn", name, e.folder[0])
 		}
-		keys := "`" + strings.Join(e.keys, "`, `") + "`"
-		if len(e.keys) == 0 {
-			keys = ""
+		keys := ""
+		if len(e.keys) > 0 {
+			keys = "`" + strings.Join(e.keys, "`, `") + "`"
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | [%s](%s#%s) |\n",
-			name, strings.Join(e.levels, ", "), escape(e.message), keys, section, guideWith(t, section), anchor(section))
+		rest := ""
+		if at := strings.IndexAny(e.message, Ends); at >= 0 {
+			rest = strings.TrimLeft(e.message[at:], ",:;. ")
+		}
+		sections[section] = append(sections[section], fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, strings.Join(e.levels, ", "), escape(rest), keys))
+	}
+	var page strings.Builder
+	page.WriteString("# Log events\n\n" +
+		"Each line of the log has an `event`, by which programs find it: the first words of `msg`. The tables show how `msg`\n" +
+		"goes on. Lines of a stream have the key `stream`, lines of a table `shard`, too; keys that are not always there are\n" +
+		"listed as well. Where the level varies, it is the level of the finding. Alerts rely on these names;\n" +
+		"[Logs](reference.md#logs) says more.\n\n" +
+		"The page is written by `" + updateCommand + "`.\n")
+	for _, section := range slices.Sorted(maps.Keys(sections)) {
+		fmt.Fprintf(&page, "\n## [%s](%s#%s)\n\n| event | level | goes on | keys |\n|---|---|---|---|\n%s",
+			section, guideWith(t, section), anchor(section), strings.Join(sections[section], ""))
 	}
 	return page.String()
 }

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -78,6 +79,26 @@ func (s *score) Verdict() string {
 	return "**failed**"
 }
 
+// Errors are the figures of a row that have to be 0, and the verdict unless it passed.
+func (s *score) Errors() string {
+	var all []string
+	for _, figure := range []struct {
+		n    int
+		what string
+	}{
+		{s.Lost, "lost"}, {s.OtherID, "other id"}, {s.Restated, "restated"}, {s.Disorder, "out of order"}, {s.Orphans, "orphans"},
+		{s.RolledBack, "rolled back"}, {s.Wrong, "wrong content"}, {s.False, "false at the end"},
+	} {
+		if figure.n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", figure.n, figure.what))
+		}
+	}
+	if !s.Passed {
+		all = append(all, s.Verdict())
+	}
+	return cmp.Or(strings.Join(all, ", "), "0")
+}
+
 // cell is a figure with what is so by design, or may be.
 func cell(n, more int, form string) string {
 	if more == 0 {
@@ -99,12 +120,9 @@ func rows(trials []score) (rows [][]score) {
 
 // cells are what the page says of the scores of a fault: once where the buses agree.
 func cells(row []score) []string {
-	var columns [11][]string
+	var columns [4][]string
 	for _, s := range row {
-		for i, text := range [11]string{
-			s.Bus, strconv.Itoa(s.Events), strconv.Itoa(s.Lost), cell(s.OtherID, s.Restated, "(%d restated)"), cell(s.Disorder, s.Orphans, "(%d orphans)"),
-			strconv.Itoa(s.RolledBack), strconv.Itoa(s.Wrong), strconv.Itoa(s.False), cell(s.Repeated, s.Bound, "of ≤ %d"), fmt.Sprintf("%.1f s", s.Recovery), s.Verdict(),
-		} {
+		for i, text := range [4]string{strconv.Itoa(s.Events), s.Errors(), cell(s.Repeated, s.Bound, "of ≤ %d"), fmt.Sprintf("%.1f s", s.Recovery)} {
 			columns[i] = append(columns[i], text)
 		}
 	}
