@@ -49,6 +49,20 @@ type Shard interface {
 	NextID(ctx context.Context) (uint64, error)
 }
 
+// Conns is how many connections a Source may have.
+type Conns struct {
+	// Readers is how many statements about rows run at the same time.
+	Readers int
+	// Most bounds all connections; 0 does not.
+	Most int
+}
+
+// Resizer is a Source whose connections can be changed while it is read.
+type Resizer interface {
+	// Resize does not wait: connections above the bound are closed as their statements end.
+	Resize(c Conns)
+}
+
 // HeadReader is a Shard with a cheap way to find out that a table has no new rows.
 type HeadReader interface {
 	// ReadHead fills p as a Read of no rows would: Columns, Now, MaxID and Server. It overwrites p.

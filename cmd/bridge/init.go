@@ -89,7 +89,7 @@ func (p *process) describer(variable string) (source.Source, source.Describer, e
 	if err != nil {
 		return nil, nil, err
 	}
-	from, err := cfg.Sources[0].Open(1, slog.New(slog.DiscardHandler))
+	from, err := cfg.Sources[0].Open(source.Conns{Readers: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}

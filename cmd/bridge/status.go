@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
@@ -151,7 +152,7 @@ func statusText(s *httpapi.Status, now time.Time) string {
 			}
 			name := stream.Name + " " + one.Shard
 			writeReason(&reasons, name+", "+string(one.State), reason, remedy)
-			writeReason(&details, name+", backlog", backlogText(one), "")
+			writeReason(&details, name+", backlog", backlogText(stream.Name, one), "")
 			writeReason(&details, name+", missing ids", gapsText(one), "")
 		}
 	}
@@ -236,13 +237,19 @@ func lagText(lag *float64) string {
 }
 
 // backlogText says how far a table is behind, nothing while it keeps up.
-func backlogText(s *shard.Status) null.Text {
+func backlogText(stream string, s *shard.Status) null.Text {
 	if s.Backlog == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%s ids up to %d, %.0f %% done", idsText(s.Backlog.IDs), s.Highest, s.Backlog.Percent)
 	if s.Backlog.SecondsLeft != nil {
 		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
+	}
+	switch s.Backlog.Limit {
+	case shard.LimitRate:
+		text += ", held back by " + config.Naming(stream)(option.Rate)
+	case shard.LimitConnections:
+		text += ", held back by " + config.Naming("")(option.SourceConnections)
 	}
 	return null.Text(text)
 }

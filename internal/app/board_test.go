@@ -18,6 +18,7 @@ var debugOnly = map[string]string{
 	"process_virtual_memory_":              "address space, which costs nothing",
 	"process_network_":                     "bytes of all connections together; the rates of rows and bytes in flight say more",
 	"bridge_reconcile_rows":                "how far one run is: bridge status shows it with the percentage and the time left",
+	"bridge_limit_wait_seconds_total":      "bridge status and the page say which limit holds a backlog back",
 	"bridge_progress_bytes":                "the size of what is kept on the bus; it matters when its limit of 8 MiB is met, which the log says",
 	"bridge_standby_working_since_seconds": "bridge status shows it with the host",
 }

@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// serveReads bounds the reads for those who ask for entities, each on its own connection.
-	serveReads = 1
 	// mostWaiting bounds those who wait for such a read.
 	mostWaiting = 64
 	// entitiesBytes ends a page of entities once its data have this size.

@@ -110,7 +110,7 @@ func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, tab
 			continue
 		}
 		group.Go(func() error {
-			rows := rowInspection{cfg: cfg, stream: cfg.Stream(tables[i].Stream), table: table, source: src, deletedType: t.DeletedType}
+			rows := rowInspection{cfg: cfg, stream: cfg.Stream(tables[i].Stream), table: table, source: src, position: tables[i].Position, deletedType: t.DeletedType}
 			if err := panics.Guard(func() error { return rows.inspect(ctx) }); panics.Is(err) {
 				rows.Findings = append(rows.Findings, inspect.Panicked(table, err))
 			}
@@ -129,6 +129,8 @@ type rowInspection struct {
 	stream *config.Stream
 	table  string
 	source source.Source
+	// position is the saved one, nil where there is none.
+	position *uint64
 	// deletedType is the type of the DELETED column.
 	deletedType string
 }
@@ -153,10 +155,26 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	r.checkRate(page.MaxID)
 	if page.Columns.Deleted < 0 || r.stream.Kind != event.Capability {
 		return nil
 	}
 	return r.inspectDeleted(ctx)
+}
+
+// longBacklog is how long a backlog may take that a rate holds back.
+const longBacklog = time.Hour
+
+// checkRate finds a backlog that takes long at the rate of the stream.
+func (r *rowInspection) checkRate(highest uint64) {
+	if r.stream.Rate == 0 || r.position == nil || highest <= *r.position {
+		return
+	}
+	ids := highest - *r.position
+	if takes := time.Duration(float64(ids) / float64(r.stream.Rate) * float64(time.Second)); takes > longBacklog {
+		r.Add(inspect.Note, inspect.RateBacklog, r.table, fmt.Sprintf("has %d ids above its position, which take %s at the rate of %d rows a second", ids, takes.Round(time.Minute), r.stream.Rate)).
+			Says("increase %s, or set it to 0, where that is too long", option.Rate)
+	}
 }
 
 // sampleRows is how many of the oldest and of the newest rows are read.

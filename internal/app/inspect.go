@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -65,12 +66,13 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 
 func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of *config.Source, tables []source.Expected, logger *slog.Logger) source.Inspection {
 	d := sources.all[slices.IndexFunc(sources.all, func(d *database) bool { return d.Source == of })]
-	found := d.inspect(ctx, cfg, tables, maxReads, logger)
-	inspectRows(ctx, cfg, sources, tables, maxReads, &found)
+	conns, tails := connsOf(cfg, of)
+	found := d.inspect(ctx, cfg, tables, tails, logger)
+	inspectRows(ctx, cfg, sources, tables, tails, &found)
 	if len(sources.all) == 1 {
 		return found
 	}
-	found.Server.Summary += ", up to " + terminal.Count(mostConns(cfg), "connection")
+	found.Server.Summary += ", up to " + terminal.Count(cmp.Or(conns.Most, conns.Readers), "connection")
 	if slices.ContainsFunc(found.Server.Findings, func(f inspect.Finding) bool { return f.Code == inspect.Replica }) {
 		for _, rival := range d.rivals {
 			found.Server.Add(inspect.Warning, inspect.Replica, d.Label(), "is a replica, and has a database named "+cfg.SharedDatabase(of, rival.Source)+" as "+rival.Label()+

@@ -9,25 +9,23 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/verify"
+	"example.org/bridge/source"
 )
 
-const (
-	// maxReads bounds the reads of all tails of a source at the same time, each on its own
-	// connection.
-	maxReads = 8
-	// scanReads is how many further connections reconcile has, and keyReads those for reads by key,
-	// so that they take none from the tails.
-	scanReads = 1
-	keyReads  = 2
-)
+// maxReads bounds the reads of all tails of a source at the same time, each on its own connection,
+// where the source has no bound of connections.
+const maxReads = 8
 
-// mostConns returns how many connections to each source there are at most.
-func mostConns(cfg *config.Config) int {
-	n := maxReads + scanReads + keyReads
-	if cfg.Serve {
-		n += serveReads
+// connsOf returns the connections of a source, and how many of them are for tails. The others that
+// read are for reconciles, for reads by key and for entities that are asked for: none of these
+// takes one from the tails, and none waits for another.
+func connsOf(cfg *config.Config, of *config.Source) (conns source.Conns, tails int) {
+	others := config.OtherReads(cfg.Serve)
+	conns = source.Conns{Readers: maxReads + others, Most: of.Connections}
+	if conns.Most > 0 {
+		conns.Readers = of.Readers(conns.Most)
 	}
-	return n
+	return conns, conns.Readers - others
 }
 
 // useOf returns what the bus of a configuration is used for. Without a logger nothing is logged.

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,10 @@ type Process struct {
 	reloads   chan reload
 	// swap is what health has to know of a reload.
 	swap swap
+	// latest is the configuration in force, with limits that were reloaded; opening guards it, and
+	// is held while an app is opened with it.
+	opening sync.Mutex
+	latest  *config.Config
 	// ended is closed when no reload is taken any more.
 	ended chan struct{}
 }
@@ -46,8 +52,8 @@ type ProcessOptions struct {
 	Level *slog.LevelVar
 }
 
-// reload is a configuration that is to replace the one in force. done has the error with
-// which that failed, nil if it did not.
+// reload is a configuration that is to replace the one in force, nil for that one again. done has
+// the error with which that failed, nil if it did not.
 type reload struct {
 	cfg  *config.Config
 	done chan error
@@ -57,7 +63,7 @@ type reload struct {
 
 // OpenProcess opens the first app, and binds the port of the HTTP server. ctx is only for opening.
 func OpenProcess(ctx context.Context, o ProcessOptions) (*Process, error) {
-	p := &Process{opts: o, reloading: make(chan struct{}, 1), reloads: make(chan reload), ended: make(chan struct{})}
+	p := &Process{opts: o, latest: o.Config, reloading: make(chan struct{}, 1), reloads: make(chan reload), ended: make(chan struct{})}
 	a, err := p.open(ctx, o.Config, nil)
 	if err != nil {
 		return nil, err
@@ -206,7 +212,7 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 	tables := make(chan reload, 1)
 	group.Go(func() error {
 		if a.awaitTables(working) {
-			tables <- reload{a.opts.Config, make(chan error, 1), true}
+			tables <- reload{nil, make(chan error, 1), true}
 		}
 		return nil
 	})
@@ -233,7 +239,9 @@ var errFormer = errors.New("the former configuration goes on")
 
 // replace closes the app that has ended, and opens another one.
 func (p *Process) replace(ctx context.Context, next *reload) error {
-	former, cfg := p.now.Load(), next.cfg
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	former, cfg := p.now.Load(), cmp.Or(next.cfg, p.latest)
 	left := former.legacy()
 	changed := *left
 	if !next.tables {
@@ -244,17 +252,35 @@ func (p *Process) replace(ctx context.Context, next *reload) error {
 	}
 	_, err := p.open(ctx, cfg, &changed)
 	if err != nil {
-		cfg = former.opts.Config
+		cfg = p.latest
 		if _, again := p.open(ctx, cfg, left); again != nil {
 			return errors.Join(err, again)
 		}
 		err = fmt.Errorf("%w: %w", errFormer, err)
 	}
+	p.latest = cfg
 	if p.member != nil {
 		p.member.Agree(cfg.Standby.Settings)
 	}
 	p.swap.end()
 	return err
+}
+
+// limit has the limits of next hold at once, and reports whether nothing else of it is new: then
+// all goes on as it is.
+func (p *Process) limit(next *config.Config) bool {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if !p.latest.ChangesLimitsAlone(next) {
+		return false
+	}
+	p.latest = next
+	a := p.now.Load()
+	a.sources.resize(next)
+	for i, s := range a.streams {
+		s.rate.Set(next.Streams[i].Rate)
+	}
+	return true
 }
 
 // Reload reads the configuration again, and has it replace the one in force. The error
@@ -277,6 +303,11 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 	if err != nil {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
+	}
+	if p.limit(next) {
+		done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(now.opts.Config), Milliseconds: int(time.Since(began).Milliseconds())}
+		p.opts.Logger.Info("limits reloaded, the streams go on")
+		return done, nil
 	}
 	one := reload{next, make(chan error, 1), false}
 	select {

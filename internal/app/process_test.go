@@ -122,6 +122,52 @@ func TestAReload(t *testing.T) {
 	}
 }
 
+// TestAReloadOfLimits: a rate shows in the status as what holds a backlog back, and a reload that
+// changes limits alone has them hold at once. The streams go on, and no other app begins.
+func TestAReloadOfLimits(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAM_ORDERS_RATE"] = "2"
+	r := newReloading(t, s)
+	app := r.now.Load()
+	until(t, "the rate holds it back", func() any { return r.log }, func() bool {
+		b := r.Daemon().Status().Streams[0].Shards[0].Backlog
+		return b != nil && b.Limit == shard.LimitRate
+	})
+	if position := r.Daemon().Status().Streams[0].Shards[0].Position; position == 0 || position >= 60 {
+		t.Errorf("the position is %d", position)
+	}
+	delete(s.Env, "BRIDGE_STREAM_ORDERS_RATE")
+	s.Env["BRIDGE_SOURCE_CONNECTIONS"] = "5"
+	client := httpapi.Client{Addr: s.Env["BRIDGE_HTTP_ADDR"], Setting: "HTTP"}
+	if done, err := client.Reload(t.Context()); err != nil || done.Shards != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r.published(t, "orders", 60)
+	if r.now.Load() != app {
+		t.Error("another app was begun for limits")
+	}
+	if _, tails := connsOf(r.latest, &r.latest.Sources[0]); tails != 1 {
+		t.Errorf("%d tails read at once", tails)
+	}
+	s.Env["BRIDGE_SOURCE_CONNECTIONS"] = "4"
+	_, err := client.Reload(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "BRIDGE_SOURCE_CONNECTIONS") || !strings.Contains(err.Error(), "5 or more") {
+		t.Errorf("too few connections: %v", err)
+	}
+
+	// A reload of something else keeps them.
+	s.Env["BRIDGE_SOURCE_CONNECTIONS"], s.Env["BRIDGE_POLL_INTERVAL"] = "6", "11ms"
+	if _, err := client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r.now.Load() == app {
+		t.Error("the app goes on with the former poll interval")
+	}
+	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o61', 61)")
+	r.published(t, "orders", 61)
+}
+
 // TestAReloadThatIsRefused: all that is wrong, or needs a restart, is named, and the former
 // configuration goes on.
 func TestAReloadThatIsRefused(t *testing.T) {

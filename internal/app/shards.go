@@ -182,6 +182,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		DeadLetter:      s.DeadLetter,
 		DeadLetterLimit: s.deadLetterLimit,
 		Limits:          s.limits[db],
+		Rate:            s.rate,
 		Faults:          p.faults,
 		Tap:             p.tap,
 		Timed:           s.Created != "" || s.Modified != "",

@@ -62,7 +62,8 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 	s := &Sources{cfg: cfg}
 	for i := range cfg.Sources {
 		one := &cfg.Sources[i]
-		from, err := one.Open(mostConns(cfg), logger)
+		conns, tails := connsOf(cfg, one)
+		from, err := one.Open(conns, logger)
 		if err != nil {
 			return nil, errors.Join((&database{Source: one}).named(err), s.Close())
 		}
@@ -73,8 +74,8 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 			}
 		}
 		d := &database{
-			Source: one, from: from, limits: shard.NewLimits(max(1, cfg.MaxInflightBytes/int64(len(cfg.Sources))), max(1, streams), maxReads),
-			keys: make(chan struct{}, keyReads), shown: make(chan struct{}, serveReads),
+			Source: one, from: from, limits: shard.NewLimits(max(1, cfg.MaxInflightBytes/int64(len(cfg.Sources))), max(1, streams), tails),
+			keys: make(chan struct{}, config.KeyReads), shown: make(chan struct{}, config.ServeReads),
 			waits: make(map[*context.CancelCauseFunc]bool), admitted: make(map[string]bool), comparing: make(chan struct{}, 1),
 		}
 		d.probe = &httpapi.Probe{Ready: d.ready}
@@ -86,6 +87,17 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 		s.all = append(s.all, d)
 	}
 	return s, nil
+}
+
+// resize has all databases have the connections that cfg says.
+func (s *Sources) resize(cfg *config.Config) {
+	for i, d := range s.all {
+		conns, tails := connsOf(cfg, &cfg.Sources[i])
+		if resizer, able := d.from.(source.Resizer); able {
+			resizer.Resize(conns)
+			d.limits.SetReads(tails)
+		}
+	}
 }
 
 var _ source.Source = (*Sources)(nil)

@@ -51,7 +51,9 @@ func (s toyServers) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits
 	return toyServer{s, name}, driver.DatabaseTraits{Addr: name, Database: "shop"}
 }
 
-func (s toyServer) Open(int, *slog.Logger) (source.Source, error) { return s, nil }
+func (s toyServer) Open(source.Conns, *slog.Logger) (source.Source, error) { return s, nil }
+
+func (toyServer) Readers(most int) int { return most }
 
 func (s toyServer) Shard(spec source.Spec) source.Shard {
 	return toyTable{s.tables[s.name+"/"+spec.Table].As(spec), s}

@@ -25,6 +25,7 @@ type stream struct {
 	limits          map[*database]*shard.StreamLimits
 	announce        map[*database]func(source.Traits)
 	deadLetterLimit *shard.DeadLetterLimit
+	rate            *shard.Rate
 	// view, movers and keys are nil for a release stream.
 	view   *view.View
 	movers *view.Movers
@@ -51,6 +52,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
 			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard),
+			rate: shard.NewRate(cfg.Streams[i].Rate),
 		}
 		if s.deadLetterLimit == nil {
 			s.deadLetterLimit = shard.NewDeadLetterLimit(s.Name, s.DeadLetterLimit)

@@ -37,7 +37,9 @@ func (d toyDatabase) Load(in *driver.Input) (driver.Opener, driver.DatabaseTrait
 	return d, driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
 }
 
-func (d toyDatabase) Open(int, *slog.Logger) (source.Source, error) { return d.tables, nil }
+func (d toyDatabase) Open(source.Conns, *slog.Logger) (source.Source, error) { return d.tables, nil }
+
+func (toyDatabase) Readers(most int) int { return most }
 
 func (toyBus) Scheme() string { return "toybus" }
 

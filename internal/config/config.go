@@ -57,6 +57,10 @@ type Config struct {
 	// Standby says with whom the process shares the work.
 	Standby Standby
 
+	// limits and others are hashes of the variables: of those that a reload changes while streams
+	// run, and of all others.
+	limits, others string
+
 	// Warnings are for the log at start: what is set but has no effect, or is unwise.
 	Warnings []Warning
 }

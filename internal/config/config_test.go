@@ -148,11 +148,17 @@ func TestStreamPrefixes(t *testing.T) {
 		wantFault(t, two("BRIDGE_STREAMS", "a", "BRIDGE_STREAM_A_B_KIND", "-"), "BRIDGE_STREAM_A_B_TABLE", "unknown", "BRIDGE_STREAM_A_TABLE")
 		wantFault(t, with("BRIDGE_STREAM_BILLS_TABLE", "b"), "BRIDGE_STREAM_BILLS_TABLE", "unknown", "BRIDGE_STREAMS")
 	})
+	t.Run("RATE of a stream is not RECONCILE_RATE of another one", func(t *testing.T) {
+		wantFault(t, with(
+			"BRIDGE_STREAMS", "a_reconcile,a", "BRIDGE_STREAM_ORDERS_TABLE", "-", "BRIDGE_STREAM_ORDERS_KIND", "-", "BRIDGE_STREAM_A_TABLE", "ta", "BRIDGE_STREAM_A_KIND", "release",
+			"BRIDGE_STREAM_A_RECONCILE_TABLE", "tab", "BRIDGE_STREAM_A_RECONCILE_KIND", "release",
+		), "BRIDGE_STREAMS", "BRIDGE_STREAM_A_RECONCILE_RATE")
+	})
 	t.Run("no two settings could be taken for one another", func(t *testing.T) {
 		all := streamVariables("")
 		for _, long := range all {
 			for _, short := range all {
-				if strings.HasSuffix(long.Name, "_"+strings.TrimPrefix(short.Name, StreamPrefix(""))) && long.Name != short.Name {
+				if strings.HasSuffix(long.Name, "_"+strings.TrimPrefix(short.Name, StreamPrefix(""))) && long.Name != short.Name && !strings.HasSuffix(long.Name, reconcileRate) {
 					t.Errorf("%s ends as %s does: a stream name could hide it", long.Name, short.Name)
 				}
 			}

@@ -27,6 +27,8 @@ type loader struct {
 	// environ has the variables of other programs, too.
 	environ []string
 	*Drivers
+	// serve is BRIDGE_SERVE.
+	serve bool
 }
 
 // Load reads the configuration from "NAME=value" entries. The error is a *Error with everything
@@ -76,7 +78,8 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	if settings.Process.Trace == "on" {
 		cfg.Trace = traceOf(l)
 	}
-	cfg.Sources = l.sources(sources, settings.Tuning.TimeZone.Location)
+	l.serve = cfg.Serve
+	cfg.Sources = l.sources(sources, settings.Tuning.TimeZone.Location, settings.Ends.SourceConnections)
 	path, onBus := l.checkpoint(settings.Ends.CheckpointURL)
 	cfg.CheckpointPath = path
 	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, settings.Ends.Delivery)
@@ -94,6 +97,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	}
 	cfg.Standby.check(l, cfg, &settings)
 	cfg.Warnings = l.warnings
+	setFingerprints(cfg, l.env)
 	if err, wrong := errors.AsType[*Error](l.err()); wrong {
 		err.Unset = len(l.env) == 0
 		return nil, err
@@ -172,6 +176,11 @@ func (l *loader) streamNames() (names []string, all bool) {
 		default:
 			seen[upper] = true
 			names = append(names, name)
+		}
+	}
+	for name := range seen {
+		if reconcile, rate, _ := strings.Cut(reconcileRate, "_"); seen[name+"_"+reconcile] {
+			l.add(variable, "has streams of which %s%s would be %s of one and %s of the other: rename one", StreamPrefix(name), reconcileRate, rate, reconcileRate)
 		}
 	}
 	return names, all

@@ -26,6 +26,8 @@ type Source struct {
 	Scheme string
 	driver.DatabaseTraits
 	driver.Opener
+	// Connections bounds those to the database; 0 does not.
+	Connections int
 }
 
 // Label names a source for people and in the names of outages: "source", or "source a".
@@ -37,10 +39,10 @@ func (s *Source) Setting() option.Name { return s.OwnName(option.SourceURL) }
 // OwnName returns what a setting of the source is called: SOURCE_URL is SOURCE_A_URL for a. Others
 // are those of the process.
 func (s *Source) OwnName(name option.Name) option.Name {
-	if s.Name == "" || name != option.SourceURL {
+	if s.Name == "" || name != option.SourceURL && name != option.SourceConnections {
 		return name
 	}
-	return option.Name(strings.TrimPrefix(sourcePrefixOf(s.Name), prefix) + "URL")
+	return option.Name(strings.TrimPrefix(sourcePrefixOf(s.Name), prefix) + strings.TrimPrefix(string(name), "SOURCE_"))
 }
 
 func (s *Source) variable() string { return prefix + string(s.Setting()) }
@@ -87,8 +89,9 @@ func (l *loader) sourceNames() (names []string, all bool) {
 	return names, all
 }
 
-// sources checks BRIDGE_SOURCE_URL and the URLs of named sources. zone is BRIDGE_TIME_ZONE.
-func (l *loader) sources(names []string, zone *time.Location) (all []Source) {
+// sources checks BRIDGE_SOURCE_URL, the URLs of named sources and the connections. zone is
+// BRIDGE_TIME_ZONE.
+func (l *loader) sources(names []string, zone *time.Location, connections int) (all []Source) {
 	for _, name := range append([]string{""}, names...) {
 		s := Source{Name: name}
 		variable := s.variable()
@@ -106,6 +109,7 @@ func (l *loader) sources(names []string, zone *time.Location) (all []Source) {
 				s.Opener, s.DatabaseTraits = chosen.Load(&driver.Input{URL: text, TimeZone: zone, Environment: in})
 			}
 		}
+		s.Connections = l.connections(&s, connections)
 		all = append(all, s)
 	}
 	return all

@@ -44,6 +44,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	}
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
+	l.checkRate(begin, &s)
 	if src := cfg.alone(s.items); src != nil && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}

@@ -154,8 +154,10 @@ type Database interface {
 
 // Opener opens a database.
 type Opener interface {
-	// Open opens the database with so many connections at most. It connects at the first read.
-	Open(conns int, logger *slog.Logger) (source.Source, error)
+	// Open opens the database. It connects at the first read.
+	Open(conns source.Conns, logger *slog.Logger) (source.Source, error)
+	// Readers returns how many of so many connections read rows; the others serve the rest.
+	Readers(most int) int
 }
 
 // DatabaseTraits say what a database is like.

@@ -214,6 +214,7 @@ func (s *StreamSummary) addBacklog(b *shard.Backlog) {
 		sum.IDs = math.MaxUint64
 	}
 	sum.IDsPerSecond += b.IDsPerSecond
+	sum.Limit = cmp.Or(sum.Limit, b.Limit)
 	// One that does not advance takes the longest.
 	if sum.SecondsLeft != nil && (b.SecondsLeft == nil || *sum.SecondsLeft < *b.SecondsLeft) {
 		sum.SecondsLeft, sum.Percent = b.SecondsLeft, b.Percent

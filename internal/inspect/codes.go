@@ -16,6 +16,7 @@ const (
 	LockWait          Code = "lock-wait"
 	Flush             Code = "log-flush"
 	Clock             Code = "clock"
+	Connections       Code = "connections"
 )
 
 // A table.
@@ -52,6 +53,7 @@ const (
 	OtherDatabase   Code = "other-database"
 	PositionAhead   Code = "position-ahead"
 	StrayID         Code = "stray-id"
+	RateBacklog     Code = "rate-backlog"
 )
 
 // StrayAbove is how many ids the position must be above the highest of the table for a stray id.

@@ -12,6 +12,7 @@ type Name string
 // The settings that texts name.
 const (
 	SourceURL                 Name = "SOURCE_URL"
+	SourceConnections         Name = "SOURCE_CONNECTIONS"
 	DomainID                  Name = "DOMAIN_ID"
 	SinkURL                   Name = "SINK_URL"
 	CheckpointURL             Name = "CHECKPOINT_URL"
@@ -65,6 +66,7 @@ const (
 	KafkaTombstones     Name = "KAFKA_TOMBSTONES"
 	TimeZone            Name = "TIME_ZONE"
 	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
+	Rate                Name = "RATE"
 )
 
 // A Naming returns what a person calls a setting.

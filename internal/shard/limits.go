@@ -14,7 +14,8 @@ import (
 // Invariant 7: memory is bounded whatever the backlog and the number of shards.
 type Limits struct {
 	common *semaphore.Weighted
-	reads  *semaphore.Weighted
+	// reads bounds the reads that begin; one that was begun goes back to where it came from.
+	reads atomic.Pointer[semaphore.Weighted]
 	// big is held by the one batch that is larger than a share: a single huge row.
 	big *semaphore.Weighted
 	// part is what belongs to one stream, share what a read reserves.
@@ -34,14 +35,18 @@ const (
 // concurrent reads. All must be at least 1.
 func NewLimits(maxBytes int64, streams, maxReads int) *Limits {
 	part := max(1, maxBytes/2/int64(streams))
-	return &Limits{
+	l := &Limits{
 		common: semaphore.NewWeighted(maxBytes / 2),
-		reads:  semaphore.NewWeighted(int64(maxReads)),
 		big:    semaphore.NewWeighted(1),
 		part:   part,
 		share:  max(1, min(maxShare, maxBytes/shareDivisor, part)),
 	}
+	l.SetReads(maxReads)
+	return l
 }
+
+// SetReads has at most n reads begin at the same time from now on.
+func (l *Limits) SetReads(n int) { l.reads.Store(semaphore.NewWeighted(int64(n))) }
 
 // InFlight returns the bytes that are reserved at the moment.
 func (l *Limits) InFlight() int64 { return l.used.Load() }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/sink"
 )
 
@@ -23,6 +24,7 @@ type Metrics struct {
 	schemaBreaks *prometheus.CounterVec
 	late         *prometheus.CounterVec
 	givenUp      *prometheus.CounterVec
+	limits       *prometheus.CounterVec
 	queries      *prometheus.HistogramVec
 	saves        *prometheus.HistogramVec
 	// byShard has retries tell the shards of a stream apart.
@@ -60,6 +62,7 @@ func NewMetrics(registry prometheus.Registerer, byShard bool) *Metrics {
 		schemaBreaks: counter("bridge_breaking_schema_changes_total", "Tables whose events lost a member or gave it another type under the same EVENT_VERSION.", "stream"),
 		late:         counter("bridge_late_records_total", "Rows that appeared inside a gap and were taken care of: published, or no news.", "stream"),
 		givenUp:      counter("bridge_ids_given_up_total", "Ids that were not seen until GAP_TTL and are no longer polled: reconcile publishes a row that appears there.", "stream", "reason"),
+		limits:       counter("bridge_limit_wait_seconds_total", "Time that tables have waited for a limit of the configuration: rate, or connections.", "stream", "limit"),
 		retries:      counter("bridge_retries_total", "Attempts that failed and are repeated, by place.", "place"),
 	}
 }
@@ -74,6 +77,9 @@ func (m *Metrics) show(stream string, types, dependencies []string) {
 		m.events.WithLabelValues(stream, kind)
 	}
 	m.givenUp.WithLabelValues(stream, reasonTTL)
+	for _, limit := range []null.Text{LimitRate, LimitConnections} {
+		m.limits.WithLabelValues(stream, string(limit))
+	}
 	for _, dependency := range dependencies {
 		m.retries.WithLabelValues(dependency)
 	}
@@ -82,6 +88,11 @@ func (m *Metrics) show(stream string, types, dependencies []string) {
 	for _, query := range queries {
 		m.queries.WithLabelValues(stream, string(query))
 	}
+}
+
+// limited counts a wait for a limit.
+func (m *Metrics) limited(stream string, by null.Text, waited time.Duration) {
+	m.limits.WithLabelValues(stream, string(by)).Add(max(0, waited.Seconds()))
 }
 
 // query says what a read of a table asks for.

@@ -68,6 +68,8 @@ type Options struct {
 	DeadLetterLimit *DeadLetterLimit
 	// Limits is shared by all shards of the stream.
 	Limits *StreamLimits
+	// Rate bounds the rows of the tails of the stream; shared by all its shards. Nil does not.
+	Rate *Rate
 	// Faults logs what is waited out; shared by all shards.
 	Faults *outage.Log
 	// Tap shows what is acknowledged to those who listen; shared by all shards. Timed says that

@@ -87,6 +87,7 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 		}
 		o.begun, polled = true, !more
 		o.due = o.nextPoll(began, more)
+		o.noteLimit(more)
 		if !o.pace.quiet() {
 			o.status.polledEvery(o.opts.PollInterval)
 		}
@@ -266,6 +267,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	// again drops what was made of p, which is read again.
 	again := func() {
 		drop()
+		o.tail.giveBack()
 		o.entities.forget()
 		o.leaveAll(p, rows, late)
 		free()
@@ -288,7 +290,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	}
 	looks := o.tail.looks()
 	if !o.tail.holds() {
-		rows = o.tail.stable(p, at)
+		rows = o.tail.withinRate(p, o.tail.stable(p, at))
 		if b, bad, err = o.prepare(ctx, p, rows); err != nil {
 			return b, at, false, nil, err
 		}
@@ -365,7 +367,7 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 		// What comes next is hardly older.
 		o.tail.delayLate(late, len(late.Rows)-1)
 	}
-	return more
+	return more || o.tail.limited
 }
 
 // handOver gives b to the publisher. No other batch is on its way.

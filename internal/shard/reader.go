@@ -153,11 +153,14 @@ func queryOf(named bool) query {
 // attempt began and ended.
 func (r *reader) query(ctx context.Context, at *span, run func() error) error {
 	return r.retrier.readSource(ctx, func() error {
-		if err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
+		reads := r.opts.Limits.reads.Load()
+		r.status.connecting(time.Now())
+		if err := r.retrier.wait(owning, forEver, func() error { return reads.Acquire(ctx, 1) }); err != nil {
 			return err
 		}
-		defer r.opts.Limits.reads.Release(1)
+		defer reads.Release(1)
 		at.asked = time.Now()
+		r.opts.Metrics.limited(r.opts.Stream, LimitConnections, r.status.connected(at.asked))
 		err := r.retrier.wait(owning, readLimit, run)
 		at.got = time.Now()
 		return err

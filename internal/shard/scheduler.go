@@ -247,6 +247,13 @@ func (o *owner) mayIdle(ctx context.Context) bool {
 // be more to read at once.
 func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	switch {
+	case more && o.tail.limited:
+		// Late rows are looked for as often as ever.
+		due := time.Now().Add(o.opts.Rate.wait())
+		if poll := began.Add(o.opts.PollInterval); poll.Before(due) {
+			return poll
+		}
+		return due
 	case more:
 		return time.Now()
 	case !o.pace.quiet():

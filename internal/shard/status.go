@@ -89,7 +89,68 @@ type Backlog struct {
 	// the rest takes at that rate, null while it does not advance.
 	IDsPerSecond float64  `json:"idsPerSecond"`
 	SecondsLeft  *float64 `json:"secondsLeft"`
+	// Limit says what of the configuration holds it back, null while nothing does.
+	Limit null.Text `json:"limit"`
 }
+
+// The limits that a person has set.
+const (
+	LimitRate        null.Text = "rate"
+	LimitConnections null.Text = "connections"
+)
+
+// limits notes by what a shard is held back.
+type limits struct {
+	// rate says that the last poll has left rows for it.
+	rate bool
+	// asked is when the shard began to wait for a connection, zero while it does not; waited is how
+	// long it has waited since a time, and much says that it was long in the span before.
+	asked, since time.Time
+	waited       time.Duration
+	much         bool
+}
+
+// waitSpan is over what time the waits for a connection are summed, and waitShare the share of it
+// that is worth a word.
+const (
+	waitSpan  = 10 * time.Second
+	waitShare = 5
+)
+
+// by returns what holds the shard back.
+func (l *limits) by(now time.Time) null.Text {
+	l.roll(now)
+	switch waits := !l.asked.IsZero() && now.Sub(l.asked) > waitSpan/waitShare; {
+	case l.rate:
+		return LimitRate
+	case waits || l.much || l.waited > waitSpan/waitShare:
+		return LimitConnections
+	}
+	return ""
+}
+
+// roll begins another span where the present one is over.
+func (l *limits) roll(now time.Time) {
+	if elapsed := now.Sub(l.since); elapsed >= waitSpan {
+		l.much, l.since, l.waited = elapsed < 2*waitSpan && l.waited > elapsed/waitShare, now, 0
+	}
+}
+
+// connecting notes that a read waits for a connection, connected that it has one; it returns how
+// long that took.
+func (t *tracker) connecting(now time.Time) { t.update(func(*Status) { t.limits.asked = now }) }
+
+func (t *tracker) connected(now time.Time) (waited time.Duration) {
+	t.update(func(*Status) {
+		waited = now.Sub(t.limits.asked)
+		t.limits.roll(now)
+		t.limits.asked, t.limits.waited = time.Time{}, t.limits.waited+waited
+	})
+	return waited
+}
+
+// limitRate notes whether a poll has left rows for the rate.
+func (t *tracker) limitRate(limited bool) { t.update(func(*Status) { t.limits.rate = limited }) }
 
 // Gaps describes the ids of a shard that have not been seen.
 type Gaps struct {
@@ -123,6 +184,7 @@ type tracker struct {
 	since   time.Time
 	err     error
 	lag     lag
+	limits  limits
 	traffic traffic
 	// short is the lag up to which the shard counts as drained.
 	short time.Duration
@@ -341,6 +403,7 @@ func (s *Shard) FullStatus() Status {
 	status.Traffic, ids = t.traffic.at(status.Position, now)
 	if !status.NoTail && lag > t.short && status.Position < status.Highest {
 		status.Backlog = t.traffic.backlog(status.Position, status.Highest, ids)
+		status.Backlog.Limit = t.limits.by(now)
 	}
 	return status
 }

@@ -19,6 +19,10 @@ type tail struct {
 	// position is how far everything is handed over.
 	position uint64
 	window   *ledger.Window
+	// granted counts the rows of a poll that the rate lets pass; limited says that it keeps others
+	// back, and shortened that less than a page was asked for.
+	granted            int
+	limited, shortened bool
 	// lateBacklog are late rows that one read does not bring.
 	lateBacklog lateBacklog
 	// firstSeen dates rows without a CREATED.
@@ -47,7 +51,33 @@ func (t *tail) date(p *page) { p.seen = &t.firstSeen }
 func (t *tail) query() source.Query {
 	// Rows may count as published meanwhile.
 	t.position = max(t.position, t.gaps.position())
-	return t.reader.pageAfter(t.position)
+	q := t.reader.pageAfter(t.position)
+	full := q.Limit
+	q.Limit = t.opts.Rate.page(full)
+	t.granted, t.limited, t.shortened = 0, false, q.Limit < full
+	return q
+}
+
+// withinRate returns those of the rows of the page that the rate of the stream lets pass.
+func (t *tail) withinRate(p *page, rows []source.Row) []source.Row {
+	n := t.grant(len(rows), false)
+	t.delayRest(p, rows, n)
+	t.limited = t.limited || t.shortened && p.More
+	return rows[:n]
+}
+
+// grant returns how many of n rows the rate lets pass.
+func (t *tail) grant(n int, late bool) int {
+	granted := t.opts.Rate.admit(n, late)
+	t.granted += granted
+	t.limited = t.limited || granted < n
+	return granted
+}
+
+// giveBack takes back what the rate has let pass, which is read again.
+func (t *tail) giveBack() {
+	t.opts.Rate.put(t.granted)
+	t.granted = 0
 }
 
 // advance moves the position behind b, which is about to be handed over.
@@ -120,7 +150,7 @@ func (t *tail) withinReach(p *page, at ledger.Age) []source.Row {
 		rows = rows[:len(rows)-1]
 	}
 	t.delayRest(p, all, len(rows))
-	return rows
+	return t.withinRate(p, rows)
 }
 
 // pageIDs returns the ids of the page.
@@ -192,7 +222,12 @@ func (t *tail) keepStable(l *ledger.Ledger, late *page, at ledger.Age) {
 		}
 		kept = append(kept, row)
 	}
-	late.Rows = kept
+	n := t.grant(len(kept), true)
+	for _, row := range kept[n:] {
+		l.Young(row.ID)
+	}
+	t.delayRest(late, kept, n)
+	late.Rows = kept[:n]
 }
 
 // stable returns the rows of the page that are old enough. Young ones stay behind as gaps and stall

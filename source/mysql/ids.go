@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.org/bridge/internal/panics"
@@ -117,9 +118,8 @@ func (l listing) read(rows driver.Rows) (head source.Page, count int, err error)
 }
 
 const (
-	// headsAtOnce bounds the heads that one statement reads, headConns the statements under way.
+	// headsAtOnce bounds the heads that one statement reads.
 	headsAtOnce = 100
-	headConns   = 2
 	// headTimeout bounds a statement on the server, so that one table that is slow or locked delays
 	// the others no longer.
 	headTimeout = 2 * time.Second
@@ -157,6 +157,8 @@ func (s *shard) ReadHead(ctx context.Context, wait time.Duration, p *source.Page
 type headReader struct {
 	logger  *slog.Logger
 	queries chan headQuery
+	// conns bounds the statements under way.
+	conns atomic.Int32
 	// query runs one statement; cancel cancels the ones under way, and running waits for them.
 	query   func([]headQuery) ([]string, error)
 	cancel  context.CancelFunc
@@ -204,13 +206,13 @@ func (r *headReader) read(ctx context.Context, wait time.Duration, expression st
 	}
 }
 
-// collect gathers queries until one of them is due, and sends all. Those beyond headConns
+// collect gathers queries until one of them is due, and sends all. Those beyond conns
 // statements are sent when one has ended.
 func (r *headReader) collect(ctx context.Context) {
 	var waiting []headQuery
 	var due time.Time
 	var timer <-chan time.Time
-	busy, ended := 0, make(chan struct{}, headConns)
+	busy, ended := int32(0), make(chan struct{}, mostHeadConns)
 	for {
 		select {
 		case <-ctx.Done():
@@ -224,7 +226,7 @@ func (r *headReader) collect(ctx context.Context) {
 		case <-timer:
 			timer = nil
 		}
-		for timer == nil && len(waiting) > 0 && busy < headConns {
+		for timer == nil && len(waiting) > 0 && busy < r.conns.Load() {
 			some := slices.Clone(waiting[:min(len(waiting), headsAtOnce)])
 			waiting = slices.Delete(waiting, 0, len(some))
 			busy++

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
 )
@@ -18,15 +17,13 @@ import (
 // Source reads tables of one server. It is safe for concurrent use.
 type Source struct {
 	options Options
-	db      *sql.DB
+	// db has one connection that is no reader's, so that Ready never waits for them.
+	db *sqltable.Pool
 	// dirty holds the sessions that see uncommitted rows; nothing but ids is read there.
-	dirty *sql.DB
+	dirty *sqltable.Pool
 	// brief has the sessions that read heads, which never wait for long.
-	brief     *sql.DB
+	brief     *sqltable.Pool
 	connector *connector
-	// slots bounds the reading connections below the pool's size, so that Ready never waits for
-	// them.
-	slots chan struct{}
 	// heads is shared by all shards.
 	heads headReader
 	// traits are what a shard has read last of the server.
@@ -46,26 +43,67 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{
 		options:   o,
-		db:        openPool(c, o.MaxConns+1),
-		dirty:     openPool(c.uncommitted(), o.MaxConns),
-		brief:     openPool(c.brief(), headConns),
+		db:        openPool(c),
+		dirty:     openPool(c.uncommitted()),
+		brief:     openPool(c.brief()),
 		connector: c,
-		slots:     make(chan struct{}, o.MaxConns),
 	}
+	s.Resize(o.Conns)
 	s.heads.open(s)
 	return s, nil
 }
 
-func openPool(c *connector, conns int) *sql.DB {
+func openPool(c *connector) *sqltable.Pool {
 	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
 	db.SetConnMaxLifetime(connLifetime)
-	return db
+	return &sqltable.Pool{DB: db}
+}
+
+// mostHeadConns is how many connections read heads, where there are enough.
+const mostHeadConns = 2
+
+// divide returns how many of so many connections read rows, uncommitted ids and heads. One more is
+// for Ready.
+func divide(most int) (readers, dirty, heads int) {
+	heads = 1
+	if most >= 12 {
+		heads = mostHeadConns
+	}
+	rest := most - 1 - heads
+	dirty = max(1, rest/4)
+	return rest - dirty, dirty, heads
+}
+
+// Readers returns how many of so many connections read rows.
+func Readers(most int) int {
+	readers, _, _ := divide(most)
+	return readers
+}
+
+var _ source.Resizer = (*Source)(nil)
+
+// Resize implements source.Resizer. Without a bound there are at most 2 × Readers + 3 connections.
+func (s *Source) Resize(c source.Conns) {
+	dirty, heads := c.Readers, mostHeadConns
+	if c.Most > 0 {
+		_, dirty, heads = divide(c.Most)
+	}
+	s.db.Resize(c.Readers, 1)
+	s.dirty.Resize(dirty, 0)
+	s.brief.Resize(heads, 0)
+	s.heads.conns.Store(int32(heads))
+}
+
+// mostConns returns how many connections there are at most.
+func (s *Source) mostConns() (n int) {
+	for _, pool := range []*sqltable.Pool{s.db, s.dirty, s.brief} {
+		n += pool.Stats().MaxOpenConnections
+	}
+	return n
 }
 
 // pool returns the sessions that see uncommitted rows, or those that do not.
-func (s *Source) pool(uncommitted bool) *sql.DB {
+func (s *Source) pool(uncommitted bool) *sqltable.Pool {
 	if uncommitted {
 		return s.dirty
 	}
@@ -94,7 +132,7 @@ func (s *Source) Ready(ctx context.Context) error {
 // cannot tell the server that it ends, which loses nothing: a source only reads.
 func (s *Source) Close() error {
 	s.heads.close()
-	for _, pool := range []*sql.DB{s.db, s.dirty, s.brief} {
+	for _, pool := range []*sqltable.Pool{s.db, s.dirty, s.brief} {
 		_ = pool.Close()
 	}
 	return nil
@@ -106,8 +144,8 @@ var (
 )
 
 // do runs fn on a connection of pool under the deadline of a statement.
-func (s *Source) do(ctx context.Context, pool *sql.DB, fn func(ctx context.Context, c conn) error) error {
-	release, err := backoff.Acquire(ctx, s.slots)
+func (s *Source) do(ctx context.Context, pool *sqltable.Pool, fn func(ctx context.Context, c conn) error) error {
+	release, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +162,7 @@ func (s *Source) do(ctx context.Context, pool *sql.DB, fn func(ctx context.Conte
 
 // use runs fn on a connection of pool and closes that unless fn succeeds: after an error there may
 // be anything on the wire.
-func (s *Source) use(ctx context.Context, pool *sql.DB, fn func(conn) error) error {
+func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) error) error {
 	pooled, err := pool.Conn(ctx)
 	if err != nil {
 		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, s.options.explainLogin(err)))

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
+
+	"example.org/bridge/source"
 )
 
 // Options say where the server is and how to use it.
@@ -38,9 +40,8 @@ type Options struct {
 	// TLSOptional goes on in plain text with a server that offers no TLS. It protects from
 	// listeners only.
 	TLSOptional bool
-	// MaxConns bounds the connections that read at the same time; one more is kept for Ready.
-	// Defaults to 8.
-	MaxConns int
+	// Conns bounds the connections. Its Readers defaults to 8.
+	Conns source.Conns
 	// StatementTimeout ends a statement on the server. The client gives up as much later, but 5 s
 	// at most. Defaults to 30 s.
 	StatementTimeout time.Duration
@@ -63,7 +64,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Port = cmp.Or(o.Port, 3306)
-	o.MaxConns = cmp.Or(o.MaxConns, 8)
+	o.Conns.Readers = cmp.Or(o.Conns.Readers, 8)
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, 30*time.Second)
 	o.DialTimeout = cmp.Or(o.DialTimeout, 5*time.Second)
 	o.RefreshEvery = cmp.Or(o.RefreshEvery, 30*time.Second)

@@ -83,6 +83,19 @@ func (f *serverFacts) checkServer(r *inspect.Report) {
 	f.checkFlush(r)
 }
 
+// checkConnections warns of a server that lets the login have fewer connections than most.
+func (f *serverFacts) checkConnections(r *inspect.Report, most int) {
+	for _, name := range []string{"max_user_connections", "max_connections"} {
+		n, err := strconv.Atoi(f.variables[name])
+		if err != nil || n == 0 || n >= most {
+			continue
+		}
+		r.Add(inspect.Warning, inspect.Connections, "server", fmt.Sprintf("allows %d connections (%s), and bridge opens up to %d: reads fail now and then", n, name, most)).
+			Says("set %s to less than %d, or increase %s", option.SourceConnections, n, name)
+		return
+	}
+}
+
 // checkFlush notes that a crash may take away rows that were committed, and published. Without a
 // binary log InnoDB shows a commit before its own log has it, also where it flushes each commit:
 // tests that kill servers lose rows that were read. A replica and a node of Galera get such rows

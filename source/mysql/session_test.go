@@ -1,8 +1,10 @@
 package mysql_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +64,7 @@ func testConnectionsAreBounded(t *testing.T, product testenv.Product) {
 	b := newBase(t, server)
 	b.exec(t, "CREATE USER bounded@'%' IDENTIFIED BY 'p'")
 	t.Cleanup(func() { _, _ = server.Root(t).Exec("DROP USER bounded@'%'") })
-	s := open(t, server.URL("bounded", "p", b.name), func(o *mysql.Options) { o.MaxConns = 2 })
+	s := open(t, server.URL("bounded", "p", b.name), func(o *mysql.Options) { o.Conns.Readers = 2 })
 	done := make(chan error)
 	for range 12 {
 		go func() {
@@ -86,6 +88,64 @@ func testConnectionsAreBounded(t *testing.T, product testenv.Product) {
 	}
 	if most < 2 || most > 3 {
 		t.Fatalf("%d connections at once, want 2 and one for Ready", most)
+	}
+}
+
+func TestConnectionsAreResized(t *testing.T) { eachProduct(t, testConnectionsAreResized) }
+
+// The least number of connections serves all kinds of reads side by side, and a bound that changes
+// meanwhile holds soon.
+func testConnectionsAreResized(t *testing.T, product testenv.Product) {
+	const least, more = 7, 12
+	server := product.Shared(t)
+	b := newBase(t, server)
+	for _, statement := range []string{
+		"CREATE USER resized@'%' IDENTIFIED BY 'p'", "GRANT SELECT ON " + b.name + ".* TO resized@'%'",
+		"CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)",
+	} {
+		b.exec(t, statement)
+	}
+	t.Cleanup(func() { _, _ = server.Root(t).Exec("DROP USER resized@'%'") })
+	conns := func(most int) source.Conns { return source.Conns{Readers: mysql.Readers(most), Most: most} }
+	s := open(t, server.URL("resized", "p", b.name), func(o *mysql.Options) { o.Conns = conns(least) })
+	count := func() (n int) {
+		if err := b.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'resized'").Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for i := range 24 {
+		readers.Go(func() {
+			shard := s.Shard(source.Spec{Table: "t", ID: "id"})
+			var page source.Page
+			var ids source.IDs
+			for ctx.Err() == nil {
+				err := shard.Read(ctx, source.Query{Limit: 2, MaxBytes: 1 << 20}, &page)
+				if err == nil {
+					err = shard.ReadIDs(ctx, []source.Range{{First: 1, Last: 2}}, i%2 == 0, 10, &ids)
+				}
+				if err == nil {
+					_, err = shard.(source.HeadReader).ReadHead(ctx, time.Millisecond, &page)
+				}
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer readers.Wait()
+	defer end()
+	for _, most := range []int{least, more, least} {
+		s.Resize(conns(most))
+		eventually(t, func() bool { return count() <= most })
+		for range 20 {
+			if n := count(); n > most || s.Ready(ctx) != nil {
+				t.Errorf("%d connections, want at most %d, and one that is ready", n, most)
+			}
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // tableSpec is a table and the columns that a stream reads of it.
@@ -63,7 +63,7 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 // run runs read on a connection of pool, with the columns of the table at hand. Where an error may
 // come from columns that changed it reads them again and tries once more. What is done is for the
 // error.
-func (s *shard) run(ctx context.Context, pool *sql.DB, what string, read func(ctx context.Context, c conn) error) error {
+func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read func(ctx context.Context, c conn) error) error {
 	try := func() error {
 		if s.table.database == "" {
 			return errNoDatabase

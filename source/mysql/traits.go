@@ -11,10 +11,10 @@ import (
 )
 
 // serverVariables tell how ids are handed out, whose transactions the server can show, and what a
-// crash may lose. A server lists those it has to every login.
+// crash may lose, and how many connections there may be. A server lists those it has to all.
 const serverVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
 	"'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
-	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode')"
+	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode', 'max_connections', 'max_user_connections')"
 
 // queryVariables returns the facts that the variables of a server tell.
 func queryVariables(ctx context.Context, c conn) (*serverFacts, error) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"example.org/bridge/source"
 )
 
 // Options say where the database is and how to use it.
@@ -19,9 +21,8 @@ type Options struct {
 	TimeZone *time.Location
 	// Epoch is the unit of Unix times: a second or a millisecond. Defaults to 1 s.
 	Epoch time.Duration
-	// MaxConns bounds the connections that read at the same time; one more is kept for Ready.
-	// Defaults to 4.
-	MaxConns int
+	// Conns bounds the connections. Its Readers defaults to 4.
+	Conns source.Conns
 	// StatementTimeout bounds a statement, with the time that it waits for a lock of the
 	// application. Defaults to 30 s.
 	StatementTimeout time.Duration
@@ -40,7 +41,7 @@ const (
 func (o Options) withDefaults() Options {
 	o.TimeZone = cmp.Or(o.TimeZone, time.UTC)
 	o.Epoch = cmp.Or(o.Epoch, time.Second)
-	o.MaxConns = cmp.Or(o.MaxConns, 4)
+	o.Conns.Readers = cmp.Or(o.Conns.Readers, 4)
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o

@@ -20,12 +20,10 @@ import (
 
 // Source reads tables of one database file. It is safe for concurrent use.
 type Source struct {
-	options   Options
-	db        *sql.DB
+	options Options
+	// db has one connection that is no reader's, so that Ready never waits for them.
+	db        *sqltable.Pool
 	connector *connector
-	// slots bounds the reading connections below the pool's size, so that Ready never waits for
-	// them.
-	slots chan struct{}
 }
 
 var _ source.Source = (*Source)(nil)
@@ -39,11 +37,18 @@ func Open(o Options) (*Source, error) {
 		return nil, fmt.Errorf("open sqlite source: %w", err)
 	}
 	c := newConnector(o)
-	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(o.MaxConns + 1)
-	db.SetMaxIdleConns(o.MaxConns + 1)
-	return &Source{options: o, db: db, connector: c, slots: make(chan struct{}, o.MaxConns)}, nil
+	s := &Source{options: o, db: &sqltable.Pool{DB: sql.OpenDB(c)}, connector: c}
+	s.Resize(o.Conns)
+	return s, nil
 }
+
+// Readers returns how many of so many connections read rows.
+func Readers(most int) int { return most - 1 }
+
+var _ source.Resizer = (*Source)(nil)
+
+// Resize implements source.Resizer.
+func (s *Source) Resize(c source.Conns) { s.db.Resize(c.Readers, 1) }
 
 // Shard returns the reader of one table.
 func (s *Source) Shard(spec source.Spec) source.Shard {
@@ -71,7 +76,7 @@ var (
 
 // do runs fn on a connection under the time limit of a statement.
 func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c *session) error) error {
-	release, err := backoff.Acquire(ctx, s.slots)
+	release, err := s.db.Acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -67,8 +67,10 @@ func parse(text string) (mysql.Options, error) {
 	return mysql.ParseURL(text)
 }
 
-func (o *Opener) Open(conns int, logger *slog.Logger) (source.Source, error) {
+func (o *Opener) Open(conns source.Conns, logger *slog.Logger) (source.Source, error) {
 	options := o.Options
-	options.MaxConns, options.Logger = conns, logger
+	options.Conns, options.Logger = conns, logger
 	return mysql.Open(options)
 }
+
+func (o *Opener) Readers(most int) int { return mysql.Readers(most) }

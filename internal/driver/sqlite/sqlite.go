@@ -30,8 +30,10 @@ func (Driver) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	return opener(options), driver.DatabaseTraits{Addr: options.Path, Database: cmp.Or(strings.TrimSuffix(file, filepath.Ext(file)), file), Alone: true}
 }
 
-func (o opener) Open(conns int, logger *slog.Logger) (source.Source, error) {
+func (o opener) Open(conns source.Conns, logger *slog.Logger) (source.Source, error) {
 	options := sqlite.Options(o)
-	options.MaxConns, options.Logger = conns, logger
+	options.Conns, options.Logger = conns, logger
 	return sqlite.Open(options)
 }
+
+func (o opener) Readers(most int) int { return sqlite.Readers(most) }

@@ -116,8 +116,10 @@ export function sparkline(withTimes = false) {
   };
 }
 
+const limits = { rate: ', held back by RATE', connections: ', held back by SOURCE_CONNECTIONS' };
+
 export const backlogText = (b) =>
-  `${Math.floor(b.percent)} % done, ${b.secondsLeft === null ? 'the position does not advance' : `about ${lasting(b.secondsLeft)} left at ${rate(b.idsPerSecond)} ids/s`}`;
+  `${Math.floor(b.percent)} % done, ${b.secondsLeft === null ? 'the position does not advance' : `about ${lasting(b.secondsLeft)} left at ${rate(b.idsPerSecond)} ids/s`}${limits[b.limit] || ''}`;
 
 export function backlogBar() {
   const text = make('p', { class: 'quiet' }),
