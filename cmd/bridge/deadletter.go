@@ -60,7 +60,11 @@ func (j *deadLetterJob) wants(l *sink.DeadLetterDocument) bool {
 
 // readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
-	if cfg, err = loadTables(ctx, p); err != nil {
+	var asked []string
+	if job.stream != "" {
+		asked = []string{job.stream}
+	}
+	if cfg, err = loadTables(ctx, p, asked...); err != nil {
 		return nil, found, err
 	}
 	destinations, err := cfg.DeadLetters()

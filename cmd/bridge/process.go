@@ -115,13 +115,14 @@ func (p *process) loadAgain() (*config.Config, error) {
 	return cfg, nil
 }
 
-// loadTables is load of a process with the tables that match patterns now.
-func loadTables(ctx context.Context, p *process) (*config.Config, error) {
+// loadTables is load of a process with the tables that match patterns of these streams now, of all
+// where none is named.
+func loadTables(ctx context.Context, p *process, streams ...string) (*config.Config, error) {
 	cfg, err := p.load()
 	if err != nil {
 		return nil, err
 	}
-	return app.WithTables(ctx, cfg)
+	return app.WithTables(ctx, cfg, streams...)
 }
 
 // newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.

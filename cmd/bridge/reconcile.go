@@ -86,7 +86,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
 	}
-	cfg, err := loadTables(ctx, p)
+	cfg, err := loadTables(ctx, p, job.streams...)
 	if err != nil {
 		return nil, err
 	}

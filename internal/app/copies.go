@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,7 +90,11 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 		image.Shards[key] = one.Progress
 		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one.Progress, Parts: one.Parts})
 	}
-	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, s.Tables)
+	// A process without a folder has no table of a pattern yet.
+	tables := slices.DeleteFunc(matchedTables(cfg, s, &image), func(table string) bool {
+		return isLeft(&image, store.Key{Stream: s.Name, Shard: table})
+	})
+	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, append(tables, s.Tables...))
 	return copied, c.Epoch, nil
 }
 

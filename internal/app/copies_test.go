@@ -1,12 +1,20 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"example.org/bridge/checkpoint/store"
+	storememory "example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/shard"
 )
@@ -59,5 +67,38 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 	}
 	if n := len(h.bus.Messages("x.moves")); n > 1 {
 		t.Errorf("%d messages: %s", n, h.history())
+	}
+}
+
+// TestACopyHasTheTablesOfPatterns: a process without a folder knows from the copy that all tables
+// of a stream were reset since a message of another meaning, also those of patterns.
+func TestACopyHasTheTablesOfPatterns(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "order_*"
+	cfg := load(t, s.Env)
+	kept := storememory.New()
+	key := func(table string) store.Key { return store.Key{Stream: "orders", Shard: table} }
+	save := func(key store.Key, p store.Progress) {
+		p.Saved = time.UnixMicro(1)
+		if err := kept.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &p}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(key("order_*"), store.Progress{})
+	save(key("order_1"), store.Progress{Since: 7})
+	save(key("order_2"), store.Progress{Since: 8})
+	save(key("order_3"), store.Progress{Since: 3})
+	save(leftKey(key("order_3")), store.Progress{Floor: isGone})
+	o := keeperOptions(cfg, new(buckettest.Memory), slog.New(slog.DiscardHandler))
+	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(kept) }
+	o.Epoch = func() uint64 { return 9 }
+	k := buscopy.NewKeeper(o)
+	if err := k.Write(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	copied, _, err := copyOf(t.Context(), k, cfg, &cfg.Streams[0])
+	if err != nil || copied.IgnoreBelow != 7 || len(copied.Shards) != 5 {
+		t.Errorf("%+v, %v", copied, err)
 	}
 }

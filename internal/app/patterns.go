@@ -116,14 +116,16 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 	return cfg.WithTables(matched), nil
 }
 
-// WithTables returns the configuration with the tables that match its patterns now.
-func WithTables(ctx context.Context, cfg *config.Config) (*config.Config, error) {
-	if !cfg.HasPatterns() {
+// WithTables returns the configuration with the tables that match patterns of these streams now, of
+// all where none is named. The databases of others are not asked.
+func WithTables(ctx context.Context, cfg *config.Config, streams ...string) (*config.Config, error) {
+	asked := Keep(cfg, func(s *config.Stream) bool { return len(streams) == 0 || slices.Contains(streams, s.Name) })
+	if !asked.HasPatterns() {
 		return cfg, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, listWithin, fmt.Errorf("the databases did not list their tables within %v", listWithin))
 	defer cancel()
-	found, err := matchedNow(ctx, cfg)
+	found, err := matchedNow(ctx, asked)
 	matched := make(map[string][]string)
 	for _, one := range found {
 		matched[one.stream] = append(matched[one.stream], one.tables...)

@@ -352,3 +352,21 @@ func TestATableThatMovesToAnotherSource(t *testing.T) {
 		t.Errorf("the log says otherwise: %s", log)
 	}
 }
+
+// TestOnlyTheDatabasesThatAreAskedFor are asked for the tables of patterns.
+func TestOnlyTheDatabasesThatAreAskedFor(t *testing.T) {
+	a, b := apptest.NewTwoShops(t)
+	a.Exec(t, "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	b.Exec(t, "CREATE TABLE bill_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	a.Env["BRIDGE_STREAMS"], a.Env["BRIDGE_STREAM_LOGS_TABLE"] = "orders,logs,bills", "a/log_*"
+	a.Env["BRIDGE_STREAM_BILLS_TABLE"], a.Env["BRIDGE_STREAM_BILLS_KIND"] = "b/bill_*", "release"
+	a.Env["BRIDGE_SOURCE_B_URL"] += ".away"
+	cfg := load(t, a.Env)
+	found, err := WithTables(t.Context(), cfg, "logs")
+	if err != nil || fmt.Sprint(found.Stream("logs").Tables) != "[a/log_1]" {
+		t.Errorf("%v, %v", found.Stream("logs").Tables, err)
+	}
+	if _, err := WithTables(t.Context(), cfg); err == nil {
+		t.Error("a database that is away has listed its tables")
+	}
+}
