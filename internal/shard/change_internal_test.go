@@ -86,6 +86,25 @@ func TestAPanicHasCommittedNothing(t *testing.T) {
 	}
 }
 
+// TestAPanicForgetsNothingThatWasDropped: what was not nominated is still known behind a panic.
+func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	f.runs("a")
+	f.overflowed()
+	f.fault = crash
+	if err := panics.Guard(func() error { return f.ForgetDecided(t.Context()) }); !panics.Is(err) {
+		t.Fatal(err)
+	}
+	f.fault = nil
+	if err := f.ForgetDecided(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := f.kept.Progress(t.Context(), store.Key{Stream: "s", Shard: "a"})
+	if err != nil || !p.ReconcileDue {
+		t.Errorf("no reconcile is due: %+v, %v", p, err)
+	}
+}
+
 // TestAFullDiskMakesNothingGrow: a batch waits for the disk and is tried again and again, and so is
 // what was read of another shard beside it (rule 25).
 func TestAFullDiskMakesNothingGrow(t *testing.T) {
@@ -135,10 +154,30 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 	}
 }
 
-// unreadStore is a store of which a part of a ledger cannot be read once.
+// unreadStore is a store of which a part of a ledger cannot be read once, or an entry of a view.
 type unreadStore struct {
 	store.Store
-	faults int
+	faults, entries int
+}
+
+func (s *unreadStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
+	if s.entries > 0 {
+		s.entries--
+		return nil, syscall.EIO
+	}
+	return s.Store.Lookup(ctx, stream, asks, dst)
+}
+
+// TestAnEntryThatIsUnreadOnce: facts are read again, and nothing else stops.
+func TestAnEntryThatIsUnreadOnce(t *testing.T) {
+	kept := &unreadStore{Store: memory.New(), entries: 1}
+	f := newLateFeed(t, kept, 0)
+	if err := f.read(facts("a", 50)); !errors.Is(err, catchup.ErrUnread) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := f.read(facts("a", 50)); err != nil || kept.entries > 0 {
+		t.Error(err, kept.entries)
+	}
 }
 
 func (s *unreadStore) Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {

@@ -135,11 +135,12 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, cover catc
 // that nothing was committed, and nothing has changed. After store.ErrOutage the same call is made
 // again, or the attempt of the shard ends; after another one of a batch the attempt ends.
 func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, cover catchup.Cover) error {
+	c := f.newChange(read)
 	var found *view.Prepared
 	if read == nil && f.opts.View != nil {
 		var err error
 		if found, err = f.opts.View.PrepareFacts(ctx, facts); err != nil {
-			return err
+			return c.unread(err)
 		}
 	}
 	release, err := f.opts.Committer.Acquire(ctx)
@@ -147,7 +148,6 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 		return err
 	}
 	defer release()
-	c := f.newChange(read)
 	for i := range facts {
 		if _, err := c.touch(ctx, facts[i].Shard); err != nil {
 			return err
@@ -177,12 +177,16 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	if f.opts.View == nil || read != nil && claims == nil {
 		err = c.commit(ctx, cover)
 	} else {
+		looked := false
 		err = f.opts.View.Apply(ctx, facts, found, claims, func(changes []store.Change) error {
-			if len(changes) > 0 {
+			if looked = true; len(changes) > 0 {
 				c.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
 			}
 			return c.commit(ctx, cover)
 		})
+		if !looked {
+			err = c.unread(err)
+		}
 	}
 	if err != nil || read != nil {
 		return err
@@ -335,11 +339,8 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer release()
-	if f.dropped.Swap(false) {
-		if err := f.reconcile(ctx, &store.Batch{}, catchup.Cover{}); err != nil {
-			f.dropped.Store(true)
-			return err
-		}
+	if err := f.wishForDropped(ctx); err != nil {
+		return err
 	}
 	b, decided := &store.Batch{}, f.late.decided()
 	if len(decided) == 0 {
@@ -351,6 +352,23 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	}
 	f.late.remove(decided)
 	return nil
+}
+
+// wishForDropped has a reconcile be due where entities were dropped. Where that fails, or panics,
+// they are still dropped.
+func (f *Feed) wishForDropped(ctx context.Context) (err error) {
+	if !f.dropped.Swap(false) {
+		return nil
+	}
+	stored := false
+	defer func() {
+		if !stored {
+			f.dropped.Store(true)
+		}
+	}()
+	err = f.reconcile(ctx, &store.Batch{}, catchup.Cover{})
+	stored = err == nil
+	return err
 }
 
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
