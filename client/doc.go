@@ -19,7 +19,7 @@
 // entities may move between topics and subjects, partitions may be added, and a former process of
 // bridge may send late: bridge follows the same rule and corrects what it finds on the bus.
 //
-// Repeats. An event with the meta.id that the copy has is no change, and no watcher hears of it.
+// Repeats. An event with the meta.id that the copy has is not a change, and no watcher hears of it.
 //
 // Deletions. An entity is gone with its Deleted event or with a null value (a tombstone), which
 // may lack headers and then counts for its own partition alone. Where the stream has more than one

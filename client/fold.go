@@ -50,7 +50,7 @@ type fold struct {
 	tps uint32
 	// rebuilding has deletions remembered all the same: those of the copy before are not to last.
 	rebuilding bool
-	// hash is that of the newest message, newest the stamp of that.
+	// hash is the hash of the newest message, newest its stamp.
 	hash   uint32
 	newest stamp
 	// changed is told of each change: nil is an entity that is not there.

@@ -213,7 +213,7 @@ func (f *faults) err() error {
 
 // Change is what has become of an entity.
 type Change struct {
-	// Key is that of the entity.
+	// Key is the key of the entity.
 	Key string
 	// Operation is Added, Modified or Deleted, as this watcher sees it: an entity that it has not
 	// been told of is added.

@@ -59,7 +59,7 @@ func TestEncodingAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				// With the race detector a pool of the standard library forgets by chance: the mean
-				// of a few calls is no whole number.
+				// of a few calls is not a whole number.
 				if got := testing.AllocsPerRun(2000, func() { _ = call() }); got > 0 {
 					t.Errorf("%s of %s as %s takes %v allocations", what, name, format, got)
 				}

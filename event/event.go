@@ -132,7 +132,7 @@ type Row struct {
 	// Read is the database's clock when the row was read. It becomes meta.time if the row has no
 	// time of its own.
 	Read time.Time
-	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not
+	// Predecessor is the meta.id of the entity's last event, empty if there is none or it is not
 	// known. It goes into meta.id, so that a state that comes back is another fact, and becomes a
 	// PREVIOUS_VERSION link.
 	Predecessor string

@@ -112,8 +112,8 @@ func (e *Encoder) writeCloudEvent(dst []byte, f *finding, bad *int) ([]byte, err
 }
 
 const (
-	// Version is that of the schemas, and meta.version of events whose options name no other; see
-	// the Eiffel protocol's rules of versioning before changing it.
+	// Version is the version of the schemas, and meta.version of events whose options name no
+	// other; see the Eiffel protocol's rules of versioning before changing it.
 	Version = "1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
@@ -164,12 +164,12 @@ func appendPercent[T string | []byte](dst []byte, text T) []byte {
 type finding struct {
 	row  Row
 	kind *eventType
-	// time is that of the row, zero where it has none.
+	// time is the time of the row, zero where it has none.
 	time  time.Time
 	state [16]byte
 	// reason is data.reason of a deleted event.
 	reason string
-	// key is that of the event, id the text of its meta.id.
+	// key is the key of the event, id the text of its meta.id.
 	key []byte
 	id  string
 	// said are the members of an event that is written again, nil for those of the row.
@@ -320,7 +320,7 @@ func formOf(columns *source.Columns, list []hashed) uint32 {
 	return max(1, h.Sum32())
 }
 
-// createdAt returns the column of CREATED, -1 where there is none or updates change it.
+// createdAt returns the column of CREATED, -1 if there is none or updates change it.
 func createdAt(columns *source.Columns) int {
 	if columns.CreatedMoves {
 		return -1

@@ -120,8 +120,8 @@ func ParseID(text string) ([16]byte, error) {
 
 // Digest is what a view compares to decide whether a row is news.
 type Digest struct {
-	// Key is that of the row's event, in memory of the encoder: valid until the next call of any of
-	// its methods.
+	// Key is the key of the row's event, in memory of the encoder: valid until the next call of any
+	// of its methods.
 	Key []byte
 	// Sum is the digest of the row's event.
 	Sum [16]byte

@@ -21,7 +21,7 @@ type plan struct {
 	// shape is what the events look like, schema the text of its hash.
 	shape  Shape
 	schema string
-	// form is that of digests.
+	// form is the form of digests.
 	form uint32
 }
 
@@ -117,7 +117,7 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	return members, faults
 }
 
-// isReserved reports whether events have a member with this name that is no column. Those of a
+// isReserved reports whether events have a member with this name that is not a column. Those of a
 // release stream have no reason.
 func (o Options) isReserved(member string) bool {
 	return member == "row" || member == "reason" && o.Kind == Capability

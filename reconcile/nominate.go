@@ -118,7 +118,7 @@ type dryRun struct {
 	*pass
 	differences []Difference
 	seen        []dryRow
-	// floor is that of the shard.
+	// floor is the floor of the shard.
 	floor uint64
 }
 

@@ -239,7 +239,7 @@ type Run struct {
 	Verified time.Time
 }
 
-// LoadRun returns the run on record of a shard, and false where there is none.
+// LoadRun returns the run on record of a shard, and false if there is none.
 func LoadRun(ctx context.Context, s Store, key store.Key) (run Run, found bool, err error) {
 	for part, err := range s.Parts(ctx, key, store.Reconcile, 0) {
 		if err != nil {

@@ -51,7 +51,7 @@ func (r *Reconciler) key() store.Key {
 // neither. It blocks until everything that differs has been judged, published and saved. An error
 // says that the run was cut short: it can be resumed, and the report tells how far it came.
 //
-// A guard that trips is no error: Report.Guard says so.
+// A guard that trips is not an error: Report.Guard says so.
 func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	r.tracker.begin(mode)
 	p := &pass{Reconciler: r, mode: mode}
@@ -151,7 +151,7 @@ type Options struct {
 	// Store holds the progress of a run, which Committer saves.
 	Store     Store
 	Committer Committer
-	// View is that of the stream; nil for a release stream.
+	// View is the view of the stream; nil for a release stream.
 	View View
 	// Owner judges nominations and publishes. A dry run only asks for its reach.
 	Owner Owner

@@ -47,7 +47,7 @@ type world struct {
 	answered []uint64
 	// late is the number of a registration that is not in force; 0 for none.
 	late uint32
-	// ledger is that of a release stream, nil for none.
+	// ledger is the ledger of a release stream, nil for none.
 	ledger *ledger.Ledger
 	aged   time.Time
 	// bus is what was published; live folds it: per entity the state that was published last,

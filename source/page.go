@@ -120,7 +120,7 @@ type Columns struct {
 	CreatedMoves bool
 }
 
-// Keyless returns the index of a column of NullKey that is NULL in a row, -1 where there is none.
+// Keyless returns the index of a column of NullKey that is NULL in a row, -1 if there is none.
 func (c *Columns) Keyless(values [][]byte) int {
 	for _, i := range c.NullKey {
 		if values[i] == nil {

@@ -67,7 +67,7 @@ type Resizer interface {
 type HeadReader interface {
 	// ReadHead fills p as a Read of no rows would: Columns, Now, MaxID and Server. It overwrites p.
 	// It may begin up to wait later, to share a statement with other shards. seen is false if a
-	// Read is needed, also when the source is away; the error is that of ctx.
+	// Read is needed, also when the source is away; the error is the cause of ctx.
 	ReadHead(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
 }
 
@@ -118,7 +118,7 @@ type Spec struct {
 }
 
 // Mask makes the columns that have a mask texts, and returns the masks by column, nil for those
-// without one. It is nil where there is none.
+// without one. It is nil if there is none.
 func (s *Spec) Mask(c *Columns) (masks Masks) {
 	for name, m := range s.Masks {
 		for i := range c.List {

@@ -103,7 +103,7 @@ func LoadMeaning(ctx context.Context, s Store, key Key) (*Meaning, error) {
 	return loadPart(ctx, s, key, MeaningPart, parseMeaning)
 }
 
-// loadPart returns the only part of a kind, nil where there is none.
+// loadPart returns the only part of a kind, nil if there is none.
 func loadPart[T any](ctx context.Context, s Store, key Key, kind Kind, parse func([]byte) (*T, error)) (*T, error) {
 	for part, err := range s.Parts(ctx, key, kind, 0) {
 		if err != nil {

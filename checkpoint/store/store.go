@@ -48,7 +48,7 @@ func (k Key) Compare(other Key) int {
 type Store interface {
 	// Load returns the epoch, the registrations and the progress of all shards, as one image.
 	Load(ctx context.Context) (Image, error)
-	// Progress returns that of one shard, and false where there is none.
+	// Progress returns that of one shard, and false if there is none.
 	Progress(ctx context.Context, key Key) (p Progress, found bool, err error)
 	// Parts returns the parts of one kind of a shard in the order of their numbers, beginning with
 	// the last one at or below from, else with the first. They are of one image and are copies. An

@@ -10,10 +10,10 @@ import (
 )
 
 // The headers of messages, on every bus. Values that may differ between two sends of an event are
-// headers and never part of the event. What the value says, or the bus by itself, is no header:
+// headers and never part of the event. What the value says, or the bus by itself, is not a header:
 // HeaderContentType, but of a CloudEvent, HeaderType and HeaderPublishedAt belong to a message
-// whose value is no document. HeaderVersion and HeaderSchema belong to such a message, and to the
-// first one of a batch in each TP, as HeaderServer does.
+// whose value is not a document. HeaderVersion and HeaderSchema belong to such a message, and to
+// the first one of a batch in each TP, as HeaderServer does.
 const (
 	HeaderContentType = "content-type"
 	HeaderID          = "eiffel-id"

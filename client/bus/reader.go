@@ -117,8 +117,8 @@ type TP struct {
 // Span is what to read of a TP.
 type Span struct {
 	TP string
-	// Incarnation is that of the TP; ErrGone is returned where it is another. Empty: whichever is
-	// there when Read begins.
+	// Incarnation is the incarnation of the TP; ErrGone is returned where it is another. Empty:
+	// whichever is there when Read begins.
 	Incarnation string
 	// From is the first offset to read. To is the first one not to be read any more; [NoEnd] means
 	// to read on until the context ends.

@@ -43,7 +43,7 @@ type State struct {
 	// Since the epoch below which messages do not count for its progress (rule 28), Low the row id
 	// below which a release shard has nothing left to publish (rule 27). Zero: none.
 	Floor, Since, Low uint64
-	// Hash is that of kind, key columns and scope of the entity (rule 12).
+	// Hash is the hash of kind, key columns and scope of the entity (rule 12).
 	Hash uint32
 	// Event is the meta.id of the refused event in a dead letter (rule 19). Zero: none.
 	Event [16]byte

@@ -33,7 +33,7 @@ type process struct {
 	daemon func(context.Context, app.ProcessOptions) error
 	// examine is app.Examine, save in tests.
 	examine func(context.Context, *config.Config) []check.Group
-	// away is that of awayLimit, save in tests.
+	// away is awayLimit; tests set another.
 	away time.Duration
 	// secrets are kept out of everything that is logged.
 	secrets *config.Redactor
@@ -179,7 +179,7 @@ func (p *process) newLine(wanted bool) *terminal.Line {
 	return terminal.NewLine(p.stderr, p.animated())
 }
 
-// newBar returns a bar on stderr, nil where that is no terminal or a bar is not wanted.
+// newBar returns a bar on stderr, nil where that is not a terminal or a bar is not wanted.
 func (p *process) newBar(wanted bool) *terminal.Line { return p.newLine(wanted && p.animated()) }
 
 // waitLog returns a log on stderr that says what a command waits for.

@@ -163,7 +163,7 @@ type asked interface {
 	Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error)
 }
 
-// shardOf returns a table of a stream, nil where there is none.
+// shardOf returns a table of a stream, nil if there is none.
 func shardOf(status *httpapi.Status, stream, table string) *shard.Status {
 	for i := range status.Streams {
 		for j := range status.Streams[i].Shards {

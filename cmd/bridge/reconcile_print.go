@@ -134,7 +134,7 @@ func (w *watch) end(stream *httpapi.StreamStatus, one *shard.Status, report reco
 	w.done = append(w.done, outcomeOf{Stream: stream.Name, Shard: one.Shard, Compared: compared, Report: report})
 }
 
-// last is the report of the last run in the mode, nil where there is none.
+// last is the report of the last run in the mode, nil if there is none.
 func (w *watch) last(r *reconcile.Status) *reconcile.Report {
 	switch {
 	case r == nil:
@@ -145,7 +145,7 @@ func (w *watch) last(r *reconcile.Status) *reconcile.Report {
 	return r.LastRun
 }
 
-// report is that of the run that answered the request: one that ended began after it.
+// report is the report of the run that answered the request: one that ended began after it.
 func (w *watch) report(table tableName, r *reconcile.Status) reconcile.Report {
 	report := w.last(r)
 	before, ran := w.before[table]

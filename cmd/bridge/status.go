@@ -307,7 +307,7 @@ func reconciledText(r *reconcile.Status, now time.Time) string {
 	return text
 }
 
-// standbyText says who works of a standby group, nothing where there is none.
+// standbyText says who works of a standby group, nothing if there is none.
 func standbyText(s *httpapi.StandbyStatus) string {
 	if s == nil {
 		return ""

@@ -54,7 +54,7 @@ type Stream struct {
 	// Destinations are all topics and subjects that the stream may publish to, with those of dead
 	// letters; {key} is a wildcard (rule 10).
 	Destinations []string
-	// Hash is that of kind, key columns and scope (rule 12).
+	// Hash is the hash of kind, key columns and scope (rule 12).
 	Hash uint32
 	// IgnoreStateless passes over messages without a state, and IgnoreBelow over those of a lower
 	// epoch that have another hash: what checkpoint set and reset have decided (rule 12).

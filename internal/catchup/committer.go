@@ -49,7 +49,7 @@ type Committer struct {
 	flight InFlight
 	// sent is the highest seq that was handed to the sink.
 	sent uint64
-	// epoch is that of this process, 0 before it is synced.
+	// epoch is the epoch of this process, 0 before it is synced.
 	epoch uint64
 	// changed is closed at the next change, nil where nobody waits.
 	changed chan struct{}
@@ -208,7 +208,7 @@ func (c *Committer) Late(stream string) bool {
 	return false
 }
 
-// snapshot returns a copy of the coverage of a stream's TP, nil where there is none.
+// snapshot returns a copy of the coverage of a stream's TP, nil if there is none.
 func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -390,8 +390,8 @@ func (c *Committer) interval() time.Duration {
 	return syncEvery
 }
 
-// syncOnce reports whether what was applied is durable. That the disk takes no writes is no error:
-// the store keeps what was applied.
+// syncOnce reports whether what was applied is durable. That the disk takes no writes is not an
+// error: the store keeps what was applied.
 func (c *Committer) syncOnce(ctx context.Context) (durable bool, err error) {
 	switch err := c.store.Sync(ctx); {
 	case err == nil:

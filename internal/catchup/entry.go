@@ -104,7 +104,7 @@ func hashStored(m *sink.Stored) uint64 {
 // last is the last message of what is read, kept until it is known to be the last.
 type last struct {
 	offset uint64
-	// hash is that of a message of others; 0: of ours, then what follows has it.
+	// hash is the hash of a message of others; 0: of ours, then what follows has it.
 	hash       uint64
 	key        []byte
 	event      [16]byte

@@ -6,7 +6,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 )
 
-// Coverage is that of one TP.
+// Coverage is the coverage of one TP.
 type Coverage struct{ covered }
 
 // Acknowledge adds offsets that the bus has acknowledged, Read those that were read: of which the

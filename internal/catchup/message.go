@@ -19,8 +19,8 @@ type Message struct {
 	Stream, Shard string
 	Row           uint64
 	Origin        sink.Origin
-	// Key is that of the entity, from the header where it has one. It is valid until [Feed.Apply]
-	// returns.
+	// Key is the key of the entity, from the header where it has one. It is valid until
+	// [Feed.Apply] returns.
 	Key []byte
 	// Event is the meta.id of the message.
 	Event [16]byte

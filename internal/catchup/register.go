@@ -233,7 +233,7 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 // numbers yet.
 //
 // A shard is replaced though the offsets of the store may lie beyond those of the copy: between
-// them is no message of it that counts, or the store would know the decision from that.
+// them is not a message of it that counts, or the store would know the decision from that.
 //
 // What a copy of a later process lacks, that process has dropped: a table begins with its first
 // row, and no message of a former one of its name counts.

@@ -194,7 +194,7 @@ const logEvery = 10 * time.Second
 type Progress struct {
 	// Streams are in the order of the configuration.
 	Streams []StreamProgress
-	// Epoch is that of this process, 0 before it is known.
+	// Epoch is the epoch of this process, 0 before it is known.
 	Epoch uint64
 	// Superseded is the error of a process that another one has taken over from.
 	Superseded error

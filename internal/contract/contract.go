@@ -26,7 +26,7 @@ type Stream struct {
 type Table struct {
 	Name    string
 	Columns *source.Columns
-	// Encoder is that of the table's events, bound to Columns.
+	// Encoder is the encoder of the table's events, bound to Columns.
 	Encoder *event.Encoder
 	// Destinations returns where events of a type go; "{key}" stands for the key of an entity.
 	Destination func(eventType string) string

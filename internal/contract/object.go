@@ -14,7 +14,7 @@ type member struct {
 	value any
 }
 
-// get returns the value at a path of members, nil where there is none.
+// get returns the value at a path of members, nil if there is none.
 func (o object) get(path ...string) any {
 	at := slices.IndexFunc(o, func(m member) bool { return m.name == path[0] })
 	if at < 0 {

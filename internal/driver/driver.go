@@ -33,7 +33,7 @@ type Bus interface {
 
 // Settings are variables of drivers. Two drivers may have the same: Fields are then equal.
 type Settings struct {
-	// Title is that of their group in the reference.
+	// Title is the title of their group in the reference.
 	Title string
 	// Fields points to a struct with tags as in internal/config/settings.go.
 	Fields any
@@ -127,7 +127,7 @@ type Shared interface {
 	Bus
 	// Group is the name on the bus of a standby group. Elector opens what tells which process of it
 	// works; silence is how long that one may not be heard of. Grant is the command that lets the
-	// login take part, empty where there is none.
+	// login take part, empty if there is none.
 	Group(name string) string
 	Elector(name string, silence time.Duration, u Use) (standby.Elector, error)
 	Grant(name string) string

@@ -51,16 +51,16 @@ type Status struct {
 	Started time.Time `json:"started"`
 	// Delivery is "at-least-once" or "exactly-once".
 	Delivery string `json:"delivery"`
-	// Epoch is that of the messages of this process, 0 until a stream has caught up.
+	// Epoch is the epoch of the messages of this process, 0 until a stream has caught up.
 	Epoch uint64 `json:"epoch"`
 	// Standby is left out where the process works alone.
 	Standby *StandbyStatus `json:"standby,omitempty"`
 	// Totals count all streams, also those that are not listed. The handler fills them in.
 	Totals  *Totals        `json:"totals,omitempty"`
 	Streams []StreamStatus `json:"streams"`
-	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on,
-	// and Progress the progress on the bus, left out unless it is kept there. A checkpoint answers
-	// once it was saved.
+	// Version is the version of the program. Source, Bus and Checkpoint are what the process
+	// depends on, and Progress the progress on the bus, left out unless it is kept there. A
+	// checkpoint answers once it was saved.
 	Version string            `json:"version,omitempty"`
 	Source  *DependencyStatus `json:"source,omitempty"`
 	// Sources are the sources where there are several, of which Source is the sum.
@@ -72,7 +72,7 @@ type Status struct {
 
 // DependencyStatus says whether something answers that the process depends on.
 type DependencyStatus struct {
-	// Name is that of a source among several, left out else.
+	// Name is the name of a source among several, left out else.
 	Name string `json:"name,omitempty"`
 	// Kind is "mysql", "kafka" or the like. Address is host:port, a path, or empty.
 	Kind    string `json:"kind"`

@@ -50,7 +50,7 @@ type TailEvent struct {
 	Origin string `json:"origin"`
 	// Destination is the topic or subject.
 	Destination string `json:"destination"`
-	// Time is that of the row, null where it has none. DelaySeconds is the time from then to
+	// Time is the time of the row, null where it has none. DelaySeconds is the time from then to
 	// AcknowledgedAt, by the clocks of the database and of this host.
 	Time           null.Time `json:"time"`
 	AcknowledgedAt time.Time `json:"acknowledgedAt"`

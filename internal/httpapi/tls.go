@@ -28,7 +28,7 @@ import (
 // file is.
 type TLS struct{ CA, Cert, Key string }
 
-// certificate is that of the server, as its files have it.
+// certificate is the certificate of the server, as its files have it.
 type certificate struct {
 	files TLS
 	log   *slog.Logger

@@ -146,7 +146,7 @@ func TestAnotherDatabase(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		happen func(t *testing.T, s *scene)
-		// stops has what the error says, empty where there is none.
+		// stops has what the error says, empty if there is none.
 		stops string
 	}{
 		"other rows":              {func(_ *testing.T, s *scene) { both(s, "other", 3) }, "3 are others here, from id 1 on"},

@@ -27,7 +27,7 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 		}
 		_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
 		if err != nil {
-			// A row that is no event has nothing to compare.
+			// A row that is not an event has nothing to compare.
 			continue
 		}
 		one := pair{was, membersOf(e.Body)}

@@ -39,7 +39,7 @@ type Fact struct {
 	// Server and Started say where the row was read; Server is empty where that is not known.
 	Server  string
 	Started int64
-	// Value is that of the message, where it was asked for.
+	// Value is the value of the message, where it was asked for.
 	Value []byte
 }
 

@@ -21,7 +21,7 @@ import (
 // command returns.
 type Set struct {
 	Key store.Key
-	// Kind is that of the stream, empty where neither the store nor the caller knows it: then a
+	// Kind is the kind of the stream, empty where neither the store nor the caller knows it: then a
 	// higher id does what it does for either kind.
 	Kind event.Kind
 	// ID is the id behind which rows are published, again if need be.

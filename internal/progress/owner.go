@@ -152,7 +152,7 @@ type Beginning struct {
 	First store.Progress
 	// Committed are the committed ids in Seed, ascending.
 	Committed []uint64
-	// Epoch is that of the process.
+	// Epoch is the epoch of the process.
 	Epoch uint64
 	// At is when Committed was read, by the ledger's clock; Now is the host's.
 	At, Now time.Time

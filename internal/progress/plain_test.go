@@ -24,7 +24,7 @@ type plain struct {
 	missing, ahead map[uint64]bool
 	// tail is the highest row that the tail has published, low the highest low that was met.
 	tail, low uint64
-	// floor is that of the message with the stamp epoch, seq; skip is up to where ids count as
+	// floor is the floor of the message with the stamp epoch, seq; skip is up to where ids count as
 	// published.
 	floor, epoch, seq, skip uint64
 	since                   uint64

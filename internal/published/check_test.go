@@ -89,7 +89,7 @@ func TestOutcomes(t *testing.T) {
 		// The outcomes of a release stream, and of a capability stream, whose rows have an identity
 		// and have none.
 		release, releaseBare, capability, capabilityBare published.Outcome
-		// survivor is that of a release stream with an identity.
+		// survivor is the survivor of a release stream with an identity.
 		survivor uint64
 	}{
 		{"nothing", func(*world) {}, intact, intact, intact, intact, 137},

@@ -215,7 +215,7 @@ func (l *Log) append(row Row) {
 	p.rows, p.changed = append(p.rows, row), true
 }
 
-// Highest is the id of the newest row, 0 where there is none.
+// Highest is the id of the newest row, 0 if there is none.
 func (l *Log) Highest() uint64 {
 	if len(l.parts) == 0 {
 		return 0

@@ -13,12 +13,12 @@ import (
 
 // Register has the entries of a group on a bus, each replaced only by those who know its revision.
 type Register interface {
-	// Get returns an entry and its revision, 0 where there is none. An old one may be returned.
+	// Get returns an entry and its revision, 0 if there is none. An old one may be returned.
 	Get(ctx context.Context, name Entry) (text []byte, revision uint64, err error)
 	// Put replaces an entry of a revision, 0 for none, and returns the new revision. The error is
 	// ErrConflict if the entry has another one. After any other error it may be replaced or not.
 	Put(ctx context.Context, name Entry, text []byte, revision uint64) (uint64, error)
-	// Check is that of an Elector.
+	// Check is the check of an Elector.
 	Check(ctx context.Context) error
 	// Close releases connections.
 	Close() error

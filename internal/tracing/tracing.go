@@ -28,7 +28,7 @@ type Options struct {
 	Timeout time.Duration
 	// TLS is asked at each connect; nil is the system's.
 	TLS func() (*tls.Config, error)
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 	// Logger gets a line when spans are lost, at most one a minute, and one when attributes of the
 	// process cannot be read.

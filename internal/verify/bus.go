@@ -27,7 +27,7 @@ type Partition struct {
 	Name string `json:"place"`
 	// Destination is the topic; empty where messages of all destinations lie in one partition.
 	Destination string `json:"-"`
-	// Number is that of the topic-partition in its topic.
+	// Number is the number of the topic-partition in its topic.
 	Number int `json:"-"`
 	// First is the first message that the partition holds, Next the one behind the last that was
 	// read.

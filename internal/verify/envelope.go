@@ -21,7 +21,7 @@ type envelope struct {
 	members []event.RawMember
 	reason  string
 	row     uint64
-	// predecessor is the target of the link, nil where there is none.
+	// predecessor is the target of the link, nil if there is none.
 	predecessor []byte
 	uuid, link  [16]byte
 	// shard is the name of its table then, empty for that of now.
@@ -182,7 +182,7 @@ func membersOf(list []event.RawMember, object []byte) []event.RawMember {
 	return list
 }
 
-// get returns the value of a member of an object, nil where there is none.
+// get returns the value of a member of an object, nil if there is none.
 func get(object []byte, name string) (value []byte) {
 	eachMember(object, func(n, v []byte) {
 		if len(n) == len(name)+2 && string(n[1:len(n)-1]) == name {

@@ -11,8 +11,8 @@ import (
 	"example.org/bridge/source/sourcetest/memory"
 )
 
-// TestMigrations has rows published before a migration and after it: what it explains is no fault,
-// and an event from before it that was altered is still found.
+// TestMigrations has rows published before a migration and after it: what it explains is not a
+// fault, and an event from before it that was altered is still found.
 func TestMigrations(t *testing.T) {
 	const created = "2026-03-01 10:20:30"
 	column := func(name string, kind source.Kind) source.Column { return source.Column{Name: name, Kind: kind} }

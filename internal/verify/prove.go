@@ -31,7 +31,7 @@ type verdict struct {
 	*reading
 	proof proof
 	op    event.Op
-	// digest is that of its members.
+	// digest is the digest of its members.
 	digest [16]byte
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string

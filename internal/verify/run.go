@@ -64,7 +64,7 @@ type Shard struct {
 	// Apart says that the entities of a capability shard are its own, as without a KEY: an id in
 	// another table is another entity. Else the tables of a stream share their entities.
 	Apart bool
-	// Hash is that of kind, key columns and scope, as sink.State has it. 0: not compared.
+	// Hash is the hash of kind, key columns and scope, as sink.State has it. 0: not compared.
 	Hash uint32
 	// Destinations are the topics of the shard; unused for a bus without them.
 	Destinations []string

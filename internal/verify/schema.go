@@ -46,7 +46,7 @@ type body struct {
 	members []event.RawMember
 }
 
-// of returns the member of a column, nil where there is none.
+// of returns the member of a column, nil if there is none.
 func (b *body) of(column int) []byte {
 	if i := slices.Index(b.at, column); i >= 0 {
 		return b.members[i].Value

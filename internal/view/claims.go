@@ -11,7 +11,7 @@ import (
 // and end with Apply or Release; then they must not be used any more, and only then the shard may
 // begin others.
 type Claims struct {
-	// Floor is that of the shard: a row with an id at or below it, and without an entry, is
+	// Floor is the floor of the shard: a row with an id at or below it, and without an entry, is
 	// recorded and not published (rule 16). 0: none. Set it before Decide; to 0 for late rows
 	// that were not committed when the shard began.
 	Floor uint64

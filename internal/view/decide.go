@@ -19,7 +19,7 @@ type Row struct {
 	// Deleted says that a column, or the condition of the stream, has the row deleted. That is no
 	// news of an entity of which nothing was published; it is noted unless the row is Silent.
 	Deleted, Silent bool
-	// Keyless says that the row is no entity: it says nothing.
+	// Keyless says that the row is not an entity: it says nothing.
 	Keyless bool
 }
 

@@ -33,7 +33,7 @@ type View struct {
 	numbers uint64
 	// handled are rows that lost against another row of their key.
 	handled handled
-	// movers learns that entities are free, and that moves have ended; nil where there is none.
+	// movers learns that entities are free, and that moves have ended; nil if there is none.
 	movers *Movers
 	// released are entities to pass to movers once mu is unlocked.
 	released []released

@@ -187,7 +187,7 @@ func (r *headReader) close() {
 }
 
 // read returns the value of an expression, "" where the server did not answer, within wait and the
-// timeout of a statement. The error is that of ctx.
+// timeout of a statement. The error is the cause of ctx.
 func (r *headReader) read(ctx context.Context, wait time.Duration, expression string) (string, error) {
 	one := headQuery{expression, time.Now().Add(wait), make(chan string, 1)}
 	limit := time.NewTimer(wait + headTimeout)

@@ -274,7 +274,7 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 		return int(count.Load())
 	}
 	all() // logs in
-	// A statement that a busy machine does not answer in time is no fault.
+	// A statement that a busy machine does not answer in time is not a fault.
 	eventually(t, func() bool {
 		before := asked()
 		seen := all()

@@ -29,7 +29,7 @@ type keyPart struct {
 	// name is the column as SQL.
 	name string
 	kind source.Kind
-	// collation is "" for what is no character string.
+	// collation is "" for what is not a character string.
 	collation string
 }
 

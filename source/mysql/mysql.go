@@ -211,7 +211,7 @@ func (c conn) query(ctx context.Context, query string, each func(get func(name s
 	return sqltable.Query(ctx, c, query, each, args...)
 }
 
-// tryQuery runs a small query that the server may refuse, or not know: that is no error.
+// tryQuery runs a small query that the server may refuse, or not know: that is not an error.
 func (c conn) tryQuery(ctx context.Context, query string, each func(get func(name string) string)) error {
 	if err := c.query(ctx, query, each); number(err) == 0 {
 		return err

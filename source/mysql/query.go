@@ -113,7 +113,7 @@ func (s *shard) pageQuery() pageQuery {
 	return q
 }
 
-// forceIndex returns the clause that keeps the server to an index, nothing where there is none to
+// forceIndex returns the clause that keeps the server to an index, nothing if there is none to
 // keep to.
 func forceIndex(index string) string {
 	if index == "" {

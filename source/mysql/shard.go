@@ -219,7 +219,7 @@ var (
 		source.ErrMissing, option.Table, option.SourceURL)
 )
 
-// number returns the server's error number, 0 when err is no error of the server.
+// number returns the server's error number, 0 when err is not an error of the server.
 func number(err error) uint16 {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {

@@ -319,7 +319,7 @@ func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err e
 }
 
 // checkTable adds what keeps the stream from being read, if its columns are complete. It returns
-// the index that the id is read by, nil where there is none.
+// the index that the id is read by, nil if there is none.
 func (t *inspection) checkTable(complete bool) (index *sqltable.Index) {
 	if t.isView {
 		t.Found(inspect.Unsafe, inspect.IDNotUnique, "is a view, which has no unique index over its id").

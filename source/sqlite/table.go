@@ -166,7 +166,7 @@ func (t *inspection) readColumns(ctx context.Context, c *session) error {
 			notNull = notNull || t.withoutRowID
 		}
 		column := sqltable.Column{Type: get("type"), Nullable: !notNull}
-		// Else a column that is NOT NULL may hold a text that is no number.
+		// Else a column that is NOT NULL may hold a text that is not a number.
 		column.Column = source.Column{Name: get("name"), Kind: parseType(column.Type), NotNull: get("notnull") == "1" && t.strict}
 		// SQLite has no type for times: CREATED and MODIFIED may be texts or numbers.
 		if (upper(column.Name) == upper(t.Spec.Created) || upper(column.Name) == upper(t.Spec.Modified)) && mayBeTime(column.Kind, column.Type) {
@@ -221,7 +221,7 @@ func (t *inspection) readIndexes(ctx context.Context, c *session) error {
 }
 
 // checkTable adds what keeps the stream from being read. It returns the index that the id is read
-// by, nil where there is none.
+// by, nil if there is none.
 func (t *inspection) checkTable(ctx context.Context, c *session) (index *sqltable.Index, err error) {
 	complete := true
 	for _, r := range t.Spec.Named() {

@@ -103,7 +103,7 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 			log := d.Log.String()
 			return strings.Contains(log, "code=modified-index") && strings.Contains(log, "CREATE INDEX")
 		})
-		// What stopped the stream is no finding beside it.
+		// What stopped the stream is not a finding beside it.
 		if log := d.Log.String(); strings.Count(log, "ADD UNIQUE KEY") != 1 || strings.Contains(log, "code=key-not-unique") {
 			t.Errorf("the cause of the stop is not logged once:\n%s", log)
 		}

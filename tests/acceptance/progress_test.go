@@ -43,7 +43,7 @@ func (v *volatile) insert(table, name string, n int) {
 	v.Exec("INSERT INTO "+table+" (name) SELECT CONCAT(?, seq) FROM "+testenv.Sequence(n), name)
 }
 
-// env is that of a process with a folder of its own.
+// env is the environment of a process with a folder of its own.
 func (v *volatile) env() world.Env {
 	folder := filepath.Join(v.t.TempDir(), fmt.Sprint("cache-", len(v.folders)))
 	v.folders = append(v.folders, folder)

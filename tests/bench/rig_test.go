@@ -22,7 +22,7 @@ import (
 type rig struct {
 	*world.World
 	buses []*bus
-	// path is that of the program, profiling that of one with its own profiles.
+	// path is the path of the program, profiling that of one with its own profiles.
 	path, profiling string
 	// made are the tables that are there, and whether they have their key.
 	made map[string]bool

@@ -97,7 +97,7 @@ func (w *world) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// find returns the table and id of a key's row, ok false where there is none.
+// find returns the table and id of a key's row, ok false if there is none.
 func (w *world) find(key int) (shard int, id uint64, r row, ok bool) {
 	for s, t := range w.tables {
 		for id, r := range t.rows {

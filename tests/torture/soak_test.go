@@ -48,7 +48,7 @@ type section struct {
 	Written seconds `json:"writtenSeconds"`
 	Drained seconds `json:"drainedSeconds"`
 	Judged  seconds `json:"judgedSeconds"`
-	// footprint is that of the last minute in which the writers wrote, lowest that of all of it:
+	// footprint covers the last minute in which the writers wrote, lowest that of all of it:
 	// connections that a fault has cut off are there for a while.
 	footprint
 	lowest footprint

@@ -36,7 +36,7 @@ const (
 	Update       Change = "update"
 	UpdateSilent Change = "update silent"
 	Flap         Change = "flap"
-	// Heartbeat changes the column modified alone, or nothing where there is none.
+	// Heartbeat changes the column modified alone, or nothing if there is none.
 	Heartbeat Change = "heartbeat"
 
 	// SoftDelete flags a row as deleted, Revive undoes that.

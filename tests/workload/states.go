@@ -422,7 +422,7 @@ func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, p
 	return nil
 }
 
-// foundRow is a row as the table has it, nil where there is none.
+// foundRow is a row as the table has it, nil if there is none.
 type foundRow struct {
 	id          uint64
 	name, state string

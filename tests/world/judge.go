@@ -43,7 +43,7 @@ type Expect struct {
 // Message, then call End.
 type Judge struct {
 	Verdict
-	// domain is that of the messages to judge, empty for all.
+	// domain is the domain of the messages to judge, empty for all.
 	domain  string
 	expect  Expect
 	schemas map[event.Op]*jsonschema.Schema
@@ -58,7 +58,7 @@ type Judge struct {
 // copied is what is kept of a message to compare others with that have the same event id.
 type copied struct {
 	value digest
-	// at is the member modified, 0 where there is none, rest the document without it and meta.time.
+	// at is the member modified, 0 if there is none, rest the document without it and meta.time.
 	at, rest digest
 }
 
@@ -251,7 +251,7 @@ type Event struct {
 	Data  map[string]json.RawMessage
 	Links []struct{ Type, Target string }
 	RowID uint64
-	// Reason is that of a deleted event.
+	// Reason is the reason of a deleted event.
 	Reason string
 	// entity and state are those of a table of entities.
 	entity EntityKey

@@ -30,7 +30,7 @@ type disk struct {
 	started atomic.Bool
 	// fault is the error of the writes that are being retried, nil when there are none.
 	fault atomic.Pointer[error]
-	// unsynced is that of files that could not be made durable.
+	// unsynced is the fault of files that could not be made durable.
 	unsynced atomic.Pointer[error]
 }
 

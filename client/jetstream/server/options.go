@@ -19,7 +19,7 @@ type Options struct {
 	URLs []string
 	// InProcess makes connections to a server inside this process; URLs are then [InProcessURLs].
 	InProcess nats.InProcessConnProvider
-	// Name is that of the connection.
+	// Name is the name of the connection.
 	Name string
 	// Stream is the JetStream stream to read. Empty: those whose subjects overlap with what
 	// [Reader.TPs] is asked for.

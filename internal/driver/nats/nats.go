@@ -20,7 +20,7 @@ import (
 	"example.org/bridge/sink/jetstream"
 )
 
-// title is that of the group of all variables.
+// title is the title of the group of all variables.
 const title = "NATS JetStream"
 
 // streamSettings are the variables of the stream, which both drivers have.

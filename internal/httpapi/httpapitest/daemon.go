@@ -109,7 +109,7 @@ func (d *Daemon) Tail(stream string) (*tap.Listener, error) {
 	return d.Tap.Listen(stream)
 }
 
-// Token is that of all processes.
+// Token is the token of all processes.
 const Token = "0123456789abcdef"
 
 // Access lets callers on this host do all, and others that have the Token.

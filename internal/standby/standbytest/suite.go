@@ -15,7 +15,7 @@ import (
 
 // Options describe an Elector to the suite.
 type Options struct {
-	// Timeout is that of the group.
+	// Timeout is the timeout of the group.
 	Timeout time.Duration
 	// Elector returns one for another member of the group with a name. It is closed by the suite.
 	Elector func(t *testing.T, group string) standby.Elector

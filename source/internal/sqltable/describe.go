@@ -25,7 +25,7 @@ func (t *Inspection) Describe() source.Description {
 }
 
 // bestID returns a unique integer column: rather one by which the database numbers rows, then the
-// first index, which is the primary key. It is nil where there is none.
+// first index, which is the primary key. It is nil if there is none.
 func (t *Inspection) bestID() (best *Column) {
 	rank := func(c *Column) int {
 		switch index := t.Table.Unique(c.Name); {
@@ -47,7 +47,7 @@ func (t *Inspection) bestID() (best *Column) {
 }
 
 // bestKey returns the columns of the smallest unique index that is not about the id and identifies
-// rows, nil where there is none.
+// rows, nil if there is none.
 func (t *Inspection) bestKey(id string) (best []string) {
 	for i := range t.Table.Indexes {
 		index := &t.Table.Indexes[i]

@@ -21,7 +21,7 @@ type Table struct {
 type Column struct {
 	// The form of its values, without a mask.
 	source.Column
-	// Type is as the database writes it. Collation is empty for what is no character string.
+	// Type is as the database writes it. Collation is empty for what is not a character string.
 	Type, Collation string
 	Nullable        bool
 	// Hidden says that `SELECT *` leaves it out, Numbered that the database numbers rows by it,
@@ -59,7 +59,7 @@ func (i *Index) Usable() string {
 	return ""
 }
 
-// At returns the index of a column in Columns, -1 where there is none.
+// At returns the index of a column in Columns, -1 if there is none.
 func (t *Table) At(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return t.Same(c.Name, name) })
 }
@@ -131,7 +131,7 @@ func (t *Table) within(index *Index, key []string) (nulls []string, covered bool
 	return nulls, true
 }
 
-// Modified returns the index that MODIFIED leads, nil where there is none: best one in the order of
+// Modified returns the index that MODIFIED leads, nil if there is none: best one in the order of
 // (MODIFIED, id). That is one where the id comes next, or where nothing does and the id is the
 // primary key, with which every other index ends.
 func (t *Table) Modified(spec source.Spec) (found *Index) {

@@ -30,7 +30,7 @@ type Action struct {
 	Shift time.Duration `json:",omitempty"`
 	// Chance is the probability that the action happens on one pass. Defaults to 1.
 	Chance float64 `json:",omitempty"`
-	// Times bounds how often the action happens. 0 is no bound.
+	// Times bounds how often the action happens. 0: no bound.
 	Times int `json:",omitempty"`
 }
 
