@@ -181,7 +181,10 @@ func (c Reset) Batch(image *store.Image) *store.Batch {
 		}
 	}
 	keys := make(map[store.Key]bool)
-	for key := range image.Shards {
+	for key, before := range image.Shards {
+		if key.Stream == c.Stream && IsPause(key.Shard) {
+			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &before})
+		}
 		// What patterns have matched is forgotten: START decides about all tables again.
 		keys[key] = key.Stream == c.Stream && !strings.ContainsAny(key.Shard, "*?\x02")
 	}

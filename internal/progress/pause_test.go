@@ -1,0 +1,138 @@
+package progress_test
+
+import (
+	"testing"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
+)
+
+// pauses is a store with pauses of the stream s, which has the tables a and b.
+type pauses struct {
+	*testing.T
+	store *memory.Store
+	now   time.Time
+}
+
+func (p *pauses) image() *store.Image {
+	p.Helper()
+	image, err := p.store.Load(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return &image
+}
+
+func (p *pauses) apply(b *store.Batch) {
+	p.Helper()
+	if err := p.store.Apply(p.Context(), b); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// set types a command a minute after the last one.
+func (p *pauses) set(table string, on bool) error {
+	p.Helper()
+	p.now = p.now.Add(time.Minute)
+	b, err := progress.SetPause{Stream: "s", Table: table, On: on, Now: p.now}.Batch(p.image())
+	if err == nil {
+		p.apply(b)
+	}
+	return err
+}
+
+func (p *pauses) of(table string) progress.Pause {
+	p.Helper()
+	pause, err := progress.LoadPause(p.Context(), p.store, store.Key{Stream: "s", Shard: table})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return pause
+}
+
+// are fails the test unless these tables alone are paused.
+func (p *pauses) are(what string, a, b bool) {
+	p.Helper()
+	for table, want := range map[string]bool{"a": a, "b": b} {
+		if got := p.of(table).Since; !got.IsZero() != want {
+			p.Errorf("%s: %s is paused since %v", what, table, got)
+		}
+	}
+}
+
+func TestPauses(t *testing.T) {
+	begin := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	p := &pauses{t, memory.New(), begin}
+	p.are("at first", false, false)
+	if err := p.set("a", true); err != nil {
+		t.Fatal(err)
+	}
+	p.are("a table is paused", true, false)
+	first := p.of("a").Since
+	if err := p.set("", true); err != nil || !p.of("a").Since.Equal(first) || !p.of("b").Since.Equal(p.now) {
+		t.Errorf("with the stream: %v, %+v, %+v", err, p.of("a"), p.of("b"))
+	}
+	p.are("the stream is paused", true, true)
+	if err := p.set("a", false); err == nil {
+		t.Error("a table goes on though its stream is paused")
+	}
+	p.apply(progress.Rebuild(p.image(), "s", time.Now()))
+	p.are("after a rebuild", true, true)
+	p.apply(progress.Reset{Stream: "s", Shards: []string{"a", "b"}, Epoch: 1 << 50, Now: time.Now()}.Batch(p.image()))
+	p.are("after a reset", true, true)
+	if since := p.of("a").Since; !since.Equal(first) {
+		t.Errorf("since %v", since)
+	}
+
+	former := p.image()
+	if err := p.set("", false); err != nil {
+		t.Fatal(err)
+	}
+	p.are("resumed", false, false)
+	copied := &catchup.Copy{}
+	for key, one := range former.Shards {
+		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one})
+	}
+	for _, c := range catchup.Lacking(p.image(), "s", copied).Shards {
+		if progress.IsPause(c.Key.Shard) {
+			t.Errorf("a former pause holds: %+v", c)
+		}
+	}
+	later := &catchup.Copy{}
+	for key, one := range p.image().Shards {
+		later.Shards = append(later.Shards, store.ShardChange{Key: key, Progress: &one})
+	}
+	if p.apply(&store.Batch{Forget: []string{"s"}}); len(former.Shards) == 0 {
+		t.Fatal("nothing is known")
+	}
+	for key, one := range former.Shards {
+		p.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &one}}})
+	}
+	p.are("an older folder", true, true)
+	p.apply(catchup.Lacking(p.image(), "s", later))
+	p.are("with the later copy", false, false)
+}
+
+// TestAPauseDoesNotAgeGaps: what has passed since the progress was saved counts while nothing is
+// paused, and from the end of a pause on.
+func TestAPauseDoesNotAgeGaps(t *testing.T) {
+	p := &pauses{t, memory.New(), time.Now().Add(-10 * time.Minute)}
+	saved := time.Now().Add(-time.Hour)
+	about := func(what string, want time.Duration) {
+		t.Helper()
+		pause := p.of("a")
+		if got := pause.Away(saved); got < want || got > want+time.Minute/2 {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	about("never paused", time.Hour)
+	for _, on := range []bool{true, false} {
+		if err := p.set("a", on); err != nil {
+			t.Fatal(err)
+		}
+		about(map[bool]string{true: "paused", false: "resumed eight minutes ago"}[on], map[bool]time.Duration{true: 0, false: 8 * time.Minute}[on])
+	}
+}
