@@ -274,7 +274,7 @@ func (c *change) commit(ctx context.Context, cover catchup.Cover) error {
 		return err
 	}
 	for name, s := range c.touched {
-		if s.stale = false; c.read != nil && name == c.read.Shard {
+		if s.stale = s.paused && !s.running; c.read != nil && name == c.read.Shard {
 			s.granted.Store(max(s.granted.Load(), c.read.Compared))
 		}
 		if c.wished {
@@ -401,8 +401,12 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if err != nil {
 		return err
 	}
-	if found {
-		options.Away = time.Since(saved.Saved)
+	pause, err := progress.LoadPause(ctx, f.opts.Store, key)
+	if err != nil {
+		return err
+	}
+	if s.paused = !pause.Since.IsZero(); found {
+		options.Away = pause.Away(saved.Saved)
 	}
 	if s.schema, err = store.LoadSchema(ctx, f.opts.Store, key); err != nil {
 		return err

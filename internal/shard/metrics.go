@@ -159,7 +159,7 @@ type Collector struct {
 	inFlight func() int64
 	byShard  bool
 
-	lag, position, gaps, unpolled, ids, flight, gapAge, memory, poll, state, bytes *prometheus.Desc
+	lag, position, gaps, unpolled, ids, flight, gapAge, memory, poll, state, paused, bytes *prometheus.Desc
 }
 
 // NewCollector returns a collector to register with a prometheus.Registerer. The shards of a stream
@@ -179,8 +179,9 @@ func NewCollector(shards []*Shard, inFlight func() int64, byShard bool) *Collect
 		flight:   desc("bridge_ids_in_flight", "Ids that an open transaction has inserted; of several tables the sum."),
 		gapAge:   desc("bridge_oldest_gap_seconds", "Age of the oldest gap of all tables; 0 when there is none."),
 		memory:   desc("bridge_gaps_bytes", "Memory that the gaps of a table take; of several tables the most."),
-		poll:     desc("bridge_last_successful_poll_timestamp_seconds", "When the source last answered for the table that was read longest ago, Unix time; 0 before the first time. Stopped tables are left out, NaN where there is no other."),
+		poll:     desc("bridge_last_successful_poll_timestamp_seconds", "When the source last answered for the table that was read longest ago, Unix time; 0 before the first time. Stopped and paused tables are left out, NaN where there is no other."),
 		state:    desc("bridge_shard_state", "Tables in the state.", "state"),
+		paused:   desc("bridge_paused_since_timestamp_seconds", "Since when the table is paused that was paused first, Unix time; 0 where none is."),
 		bytes:    prometheus.NewDesc("bridge_inflight_bytes", "Bytes reserved by batches that are read, wait or are in flight.", nil, nil),
 	}
 }
@@ -197,7 +198,7 @@ var _ prometheus.Collector = (*Collector)(nil)
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lag, c.position, c.gaps, c.ids, c.unpolled, c.flight, c.gapAge, c.memory, c.poll, c.state, c.bytes} {
+	for _, d := range []*prometheus.Desc{c.lag, c.position, c.gaps, c.ids, c.unpolled, c.flight, c.gapAge, c.memory, c.poll, c.state, c.paused, c.bytes} {
 		out <- d
 	}
 }
@@ -236,6 +237,7 @@ func (c *Collector) send(out chan<- prometheus.Metric, t *total, labels ...strin
 		gauge(c.state, float64(t.states[state]), string(state))
 	}
 	gauge(c.poll, t.poll)
+	gauge(c.paused, t.paused)
 }
 
 // total is what one shard, or the shards of a stream, show. No comparison with NaN holds, so that
@@ -246,7 +248,9 @@ type total struct {
 	lag, poll                                   float64
 	position, gaps, hot, cold, unpolled, flight float64
 	gapAge, memory                              float64
-	states                                      map[State]int
+	// paused is the earliest pause, 0 for none.
+	paused float64
+	states map[State]int
 }
 
 func newTotal() total {
@@ -261,7 +265,7 @@ func (t *total) add(s *Status) {
 	if !s.LastPoll.IsZero() {
 		poll = float64(s.LastPoll.UnixMilli()) / 1000
 	}
-	if s.State != Stopped && !(poll >= t.poll) {
+	if s.State != Stopped && s.State != Paused && !(poll >= t.poll) {
 		t.poll = poll
 	}
 	t.position += float64(s.Position)
@@ -273,4 +277,7 @@ func (t *total) add(s *Status) {
 	t.gapAge = max(t.gapAge, s.Gaps.OldestSeconds)
 	t.memory = max(t.memory, float64(s.Gaps.Bytes))
 	t.states[s.State]++
+	if at := s.PausedAt; !at.IsZero() && (t.paused == 0 || at.UnixMilli() < int64(1000*t.paused)) {
+		t.paused = float64(at.UnixMilli()) / 1000
+	}
 }

@@ -25,6 +25,7 @@ type Shard struct {
 	stamper   *stamper
 	nominator *nominator
 	halt      halt
+	pausing   pausing
 	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
 	// that the bus may have messages that the store does not know of (rule 9).
 	fromFirst, unresolved bool
@@ -106,7 +107,9 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 	for {
 		attempt, end := s.halt.begin(ctx)
 		err := panics.Guard(func() (err error) {
-			idle, err = s.attempt(attempt)
+			if err = s.awaitResumed(attempt); err == nil {
+				idle, err = s.attempt(attempt)
+			}
 			return err
 		})
 		end(nil)
@@ -128,6 +131,9 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 				s.opts.Logger.Warn("shard ended with messages in flight, the next start reads what the bus has of them", "error", err)
 			}
 			return false, nil
+		}
+		if errors.Is(err, errPaused) {
+			continue
 		}
 		if _, broken := errors.AsType[*storeError](err); broken {
 			return false, err
@@ -192,35 +198,26 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 var errShutdown = errors.New("the shutdown time limit passed")
 
 // attempt catches up and runs the owner and the publisher until ctx is cancelled, one of them
-// cannot go on, or the shard is idle. It goes on with an attempt that is idle.
+// cannot go on, or the shard is idle. It goes on with an attempt that is idle. It returns errPaused
+// where the shard was paused: then the store has all that was in flight.
 func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
-	if s.live == nil {
-		s.status.heartbeat(owning)
-		if err := s.recover(ctx); err != nil {
-			return false, err
-		}
-		if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
-			return false, err
-		}
-	}
+	read, stopReading := s.pausing.begin(ctx)
+	defer stopReading(nil)
 	defer func() {
 		if !idle {
 			s.endLive()
 		}
 	}()
 	if s.live == nil {
-		owner, err := s.begin(ctx)
-		if err != nil {
-			return false, err
+		if err := s.start(read); err != nil || read.Err() != nil {
+			return false, pausedOr(read, ended(read, err))
 		}
-		s.live = &live{owner: owner, end: s.nominator.begin()}
 	}
 	owner := s.live.owner
-	// Publishing outlives ctx by the shutdown timeout; reading ends with ctx or with the publisher.
+	// Publishing outlives ctx by the shutdown timeout; reading ends with ctx, with the
+	// publisher, or with a pause.
 	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
 	defer endPublishing(nil)
-	read, stopReading := context.WithCancelCause(ctx)
-	defer stopReading(nil)
 
 	publisher := s.newPublisher()
 	owner.pipe.open(func(b *batch) error { return publisher.run(publishing, b) }, stopReading)
@@ -240,7 +237,27 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 		s.unresolved = true
 	}
 	err = cmp.Or(err, failed)
-	return idle && err == nil, err
+	return idle && err == nil, pausedOr(read, err)
+}
+
+// start catches up, and begins what outlasts the times in which the shard is idle.
+func (s *Shard) start(ctx context.Context) error {
+	s.status.heartbeat(owning)
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if err := s.loadPause(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
+		return err
+	}
+	owner, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	s.live = &live{owner: owner, end: s.nominator.begin()}
+	return nil
 }
 
 // endLive ends what is left of an attempt.

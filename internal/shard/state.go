@@ -24,6 +24,9 @@ type shardState struct {
 	// stale says that the progress is not what the store has: it is opened again before the next
 	// change. Until then the owner goes on with what it says: all of that is true of the bus.
 	stale bool
+	// paused says that a person has paused the shard, as of when the progress was opened. Its gaps
+	// do not age, so the progress is opened again after each change.
+	paused bool
 	// progress is nil while it is not open. mu guards it and what it holds: nothing is waited for
 	// under it but a read of the store.
 	mu       sync.Mutex

@@ -30,11 +30,13 @@ const (
 	// Degraded: the guard of its reconcile has tripped. It publishes everything but deletes that
 	// reconcile finds, until a person agrees. The daemon says so of a shard that runs or waits.
 	Degraded State = "degraded"
+	// Paused: a person has paused the table or its stream, and nothing of it is in flight.
+	Paused State = "paused"
 	// Gone: the table has matched a pattern, and its server has it no more. It has no Shard.
 	Gone State = "gone"
 )
 
-var states = []State{Starting, Running, Waiting, Stopped}
+var states = []State{Starting, Running, Paused, Waiting, Stopped}
 
 // Status is a snapshot of one shard, which /api/v1/status shows. Times are by the host's clock.
 type Status struct {
@@ -52,8 +54,10 @@ type Status struct {
 	OpenGaps int `json:"openGaps"`
 	// Gaps describes the ids below the position that have not been seen.
 	Gaps Gaps `json:"gaps"`
+	// PausedAt is when a person has paused the table or its stream, null while neither is.
+	PausedAt null.Time `json:"pausedAt"`
 	// LagSeconds is the age of the oldest committed row that is not published: 0 when drained, null
-	// while it is not known because the source cannot be read.
+	// while it is not known because the source cannot be read, or is not, as of a paused table.
 	LagSeconds *float64 `json:"lagSeconds"`
 	// LastError is the latest fault, null while there is none.
 	LastError null.Text `json:"lastError"`
@@ -183,6 +187,8 @@ type tracker struct {
 	stopped bool
 	since   time.Time
 	err     error
+	// rests says that nothing is in flight of a shard that is paused.
+	rests   bool
 	lag     lag
 	limits  limits
 	traffic traffic
@@ -415,7 +421,7 @@ func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
 	stillest, last := t.stillest(now)
 	status.LastHeartbeat, status.Loop = last, stillest.String()
 	lag, known := t.lag.at(now)
-	if known {
+	if known = known && !t.rests; known {
 		seconds := lag.Seconds()
 		status.LagSeconds = &seconds
 	}
@@ -424,6 +430,8 @@ func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
 	switch {
 	case t.stopped:
 		status.State = Stopped
+	case t.rests:
+		status.State = Paused
 	case t.faults != [stages]string{}:
 		status.State, status.LastError = Waiting, null.Text(cmp.Or(t.faults[:]...))
 	case !t.saves.IsZero() && now.Sub(t.saves) > slowPublish:
