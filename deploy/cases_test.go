@@ -33,6 +33,7 @@ var steady = map[string]string{
 	`bridge_shard_state{` + ofTable + `, state="running"}`:                                   "1x240",
 	`bridge_shard_state{` + ofTable + `, state="stopped"}`:                                   "0x240",
 	`bridge_lag_seconds{` + ofTable + `}`:                                                    "2x240",
+	`bridge_paused_since_timestamp_seconds{` + ofTable + `}`:                                 "0x240",
 	`bridge_lag_seconds{job="bridge", instance="b:8080", stream="orders", shard="orders_0"}`: "_x236 NaN NaN NaN NaN NaN",
 	`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`:                         "0+60x240",
 	`bridge_last_successful_poll_timestamp_seconds{` + ofTableOf("b:8080") + `}`:             "0x240",
@@ -93,6 +94,10 @@ var alertCases = []alertCase{
 	{"a table is stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 1x10", `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x180" + strings.Repeat(" NaN", 60)},
 		[]string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
 	{"three tables are stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 3x10"}, []string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
+	{"a table is paused for hours", map[string]string{
+		`bridge_paused_since_timestamp_seconds{` + ofTable + `}`: "0x100 6000x140", `bridge_lag_seconds{` + ofTable + `}`: "2x100" + strings.Repeat(" NaN", 140), `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x100" + strings.Repeat(" NaN", 140),
+	}, []string{`BridgePaused{` + ofTable + `}`}, 0},
+	{"a table is paused", map[string]string{`bridge_paused_since_timestamp_seconds{` + ofTable + `}`: "0x220 13200x20"}, nil, 0},
 	{"the guard holds deletes of two tables back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 2x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
 	{"the guard holds deletes back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 1x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
 	{"the source is away", map[string]string{`bridge_dependency_up{` + ofBridge + `, dependency="source"}`: "1x230 0x10"}, []string{`BridgeSourceAway{` + ofBridge + `, dependency="source"}`}, 0},

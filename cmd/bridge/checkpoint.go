@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/progress"
 )
 
 const checkpointDetails = `
@@ -152,7 +153,9 @@ func (k *kept) shardsOf(stream string) ([]store.Key, error) {
 		known[r.Stream] = nil
 	}
 	for key := range k.image.Shards {
-		known[key.Stream] = append(known[key.Stream], key)
+		if !progress.IsPause(key.Shard) {
+			known[key.Stream] = append(known[key.Stream], key)
+		}
 	}
 	shards, found := known[stream]
 	switch {

@@ -103,7 +103,7 @@ func TestCommands(t *testing.T) {
 		{"checkpoint set a -1", 2, "", `unknown flag "-1" of bridge checkpoint set`},
 		{"completion tcsh", 2, "", `unknown shell "tcsh": use one of bash, zsh, fish`},
 		{"run extra", 2, "", "takes no arguments, not 1"},
-		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, init, check, reload, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
+		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, init, check, reload, reconcile, pause, resume, verify, schema, deadletter, checkpoint, status, tail, health, version"},
 		{"demo --help", 0, "      --for 20s   how long to write, such as 20s or 5m; Ctrl-C ends it earlier", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
@@ -207,7 +207,7 @@ func TestAStopWhileItBegins(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
 		for line, want := range map[string]string{
-			"":                  "run demo init check reload reconcile verify schema deadletter checkpoint status tail health version completion man help",
+			"":                  "run demo init check reload reconcile pause resume verify schema deadletter checkpoint status tail health version completion man help",
 			"checkpoint ":       "show set move reset rebuild",
 			"help checkpoint s": "show set",
 			"completion ":       "bash zsh fish",

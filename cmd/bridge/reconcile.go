@@ -175,11 +175,11 @@ func shardOf(status *httpapi.Status, stream, table string) *shard.Status {
 	return nil
 }
 
-// stays reports whether a table is stopped and stays so in a mode: ids that are used again are
-// accepted with the deletes.
+// stays reports whether a table is paused, or is stopped and stays so in a mode: ids that are used
+// again are accepted with the deletes.
 func stays(stream *httpapi.StreamStatus, one *shard.Status, mode reconcile.Mode) bool {
 	accepts := mode.AllowDeletes && !mode.DryRun && stream.Kind != event.Release && one.Cause == shard.CauseIDsReused
-	return one.State == shard.Stopped && !accepts
+	return one.State == shard.Stopped && !accepts || one.State == shard.Paused
 }
 
 // tableName is the stream and the table.

@@ -104,6 +104,8 @@ type App struct {
 	entities *entities
 	// leftOut says by stream why tables that match its patterns are not published.
 	leftOut atomic.Pointer[map[string]string]
+	// pauses is held by the one request to pause or resume that is under way.
+	pauses chan struct{}
 	// started is when it was opened.
 	started time.Time
 	// closers are closed last to first.
@@ -160,7 +162,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if first {
 		o.former = new(legacy)
 	}
-	a := &App{opts: o, kept: o.former.kept, registry: prometheus.NewRegistry()}
+	a := &App{opts: o, kept: o.former.kept, registry: prometheus.NewRegistry(), pauses: make(chan struct{}, 1)}
 	a.logger = o.Logger
 	defer func() {
 		if err == nil {

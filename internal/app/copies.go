@@ -80,7 +80,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 	}
 	copied := catchup.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
 		name, left := strings.CutPrefix(shard, leftPrefix)
-		may = !source.IsPattern(name) && cfg.Matched(s, name)
+		may = !source.IsPattern(name) && !progress.IsPause(shard) && cfg.Matched(s, name)
 		return may, may && !left
 	}}
 	image := store.Image{Shards: make(map[store.Key]store.Progress)}

@@ -230,6 +230,10 @@ func (h health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted,
 			why = fmt.Sprintf("%s is stopped: %s", s.Shard, s.LastError)
 			continue
 		}
+		if s.State == shard.Paused {
+			why = fmt.Sprintf("%s is paused: bridge resume %s", s.Shard, stream)
+			continue
+		}
 		able++
 	}
 	if able == 0 {
@@ -277,6 +281,8 @@ func (h health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]sh
 		case s.Stream != stream.Name || s.Shard != request.Shard:
 		case s.State == shard.Stopped:
 			return nil, fmt.Errorf("%s %w: it is stopped: %s", s.Shard, httpapi.ErrCannotResend, s.LastError)
+		case s.State == shard.Paused:
+			return nil, fmt.Errorf("%s %w: it is paused: bridge resume %s", s.Shard, httpapi.ErrCannotResend, s.Stream)
 		default:
 			outcomes, err := sh.Resend(ctx, request.DeadLetters, request.DryRun)
 			if err != nil && ctx.Err() == nil {

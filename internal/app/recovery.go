@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -67,6 +68,8 @@ func remedyOf(s *shard.Status) string {
 		return remedies[s.Cause].of(s.Stream)
 	case shard.Waiting:
 		return waitingRemedy
+	case shard.Paused:
+		return fmt.Sprintf("bridge resume %s has all its tables go on, with --table %s this one.", s.Stream, s.Shard)
 	case shard.Degraded:
 		return remedies[degraded].of(s.Stream)
 	}

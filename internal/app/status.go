@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -63,6 +64,8 @@ func explain(s *shard.Status) {
 	case s.State == shard.Degraded:
 		s.Reason = s.Reconcile.Guard
 		s.LastError = cmp.Or(s.LastError, s.Reconcile.Guard)
+	case s.State == shard.Paused:
+		s.Reason = null.Text("a person has paused it at " + s.PausedAt.UTC().Format(time.RFC3339) + ": nothing of it is read or published")
 	case s.State == shard.Starting && s.LastError == "":
 		s.Reason = "the table was not read yet: bridge reads from the bus what its checkpoint lacks, or records the table as it is"
 	}
@@ -72,12 +75,14 @@ func explain(s *shard.Status) {
 func severity(s shard.State) int {
 	switch s {
 	case shard.Stopped:
-		return 4
+		return 5
 	case shard.Degraded:
-		return 3
+		return 4
 	case shard.Waiting:
-		return 2
+		return 3
 	case shard.Starting:
+		return 2
+	case shard.Paused:
 		return 1
 	}
 	return 0

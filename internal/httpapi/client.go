@@ -120,6 +120,21 @@ func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.Rese
 	return done.DeadLetters, err
 }
 
+// Pause pauses or resumes a stream or one of its tables. The error says why that was refused.
+func (c *Client) Pause(ctx context.Context, pause PauseRequest) (Paused, error) {
+	verb, query := "pause", url.Values{}
+	if pause.Resume {
+		verb = "resume"
+	}
+	if pause.Table != "" {
+		query.Set("table", pause.Table)
+	}
+	return fetch[Paused](ctx, c, request{
+		method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(pause.Stream) + "/" + verb + "?" + query.Encode(),
+		timeout: pauseTimeout + writeTimeout, guarded: true, otherwise: "does not " + verb,
+	})
+}
+
 // Reload has the bridge read its configuration again. The error says why the one in force goes on,
 // with a line for each fault.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {

@@ -21,6 +21,8 @@ var (
 	ErrCannotReconcile = errors.New("cannot be reconciled now")
 	// ErrCannotResend is returned when the owner of a shard cannot send dead letters again now.
 	ErrCannotResend = errors.New("cannot send dead letters again now")
+	// ErrCannotPause is returned when a stream cannot be paused or resumed now.
+	ErrCannotPause = errors.New("cannot be paused or resumed now")
 )
 
 // Accepted is the answer to a request for a reconcile that waits for its turn or runs.
@@ -57,7 +59,7 @@ func refuse(w http.ResponseWriter, err error, otherwise int) {
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrNoStream), errors.Is(err, ErrNoEntity), errors.Is(err, ErrNotServed):
 		status = http.StatusNotFound
-	case errors.Is(err, errResendTimeout), errors.Is(err, errResendAllTimeout):
+	case errors.Is(err, errResendTimeout), errors.Is(err, errResendAllTimeout), errors.Is(err, errPauseTimeout):
 		status = http.StatusGatewayTimeout
 	case otherwise == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter)

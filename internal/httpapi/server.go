@@ -140,6 +140,8 @@ func handler(o *Options, closing <-chan struct{}) http.Handler {
 	}
 	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(toRead, h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/pause", changes(pauseHandler(d, false)))
+	mux.Handle("POST /api/v1/streams/{name}/resume", changes(pauseHandler(d, true)))
 	if o.Reload != nil {
 		// It is about the process that is asked, also of one that waits as a standby.
 		mux.Handle("POST /api/v1/reload", http.NewCrossOriginProtection().Handler(access.guard(toChange, reloadHandler(o.Reload))))

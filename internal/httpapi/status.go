@@ -31,6 +31,10 @@ type Daemon interface {
 	// ResendAll has the dead letters of a stream that the bus holds sent again, and waits for it.
 	// The error is as that of Resend.
 	ResendAll(ctx context.Context, stream string, dryRun bool) (ResentAll, error)
+	// Pause pauses or resumes a stream or one of its tables, and returns once that is durable and,
+	// for a while, until nothing is in flight. The error is ErrNoStream, ErrCannotPause, or that of
+	// ctx.
+	Pause(ctx context.Context, request PauseRequest) (Paused, error)
 	// Entity and EntityPage show entities of a capability stream. The error is ErrNoStream,
 	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
 	Entity(ctx context.Context, q EntityQuery) (Entity, error)

@@ -11,7 +11,7 @@ import (
 )
 
 // The states of a shard, the worst first.
-var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Gone, shard.Running}
+var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Paused, shard.Gone, shard.Running}
 
 // Totals count all streams and tables, whatever the request selects.
 type Totals struct {
@@ -59,6 +59,8 @@ type StreamSummary struct {
 	States map[shard.State]int `json:"states"`
 	// Worst is null while all shards run.
 	Worst *WorstShard `json:"worst"`
+	// PausedAt is since when the shard is paused that was paused first, null while none is.
+	PausedAt null.Time `json:"pausedAt"`
 	// LagSeconds is the longest lag that is known, null where none is. LagUnknown counts the shards
 	// whose lag is not known.
 	LagSeconds *float64 `json:"lagSeconds"`
@@ -153,6 +155,9 @@ func (s *StreamSummary) add(one *shard.Status) {
 	}
 	if one.State != shard.Running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
 		s.Worst = &WorstShard{Shard: one.Shard, State: one.State, Reason: one.Reason, Remedy: one.Remedy, Cause: one.Cause}
+	}
+	if at := one.PausedAt; !at.IsZero() && (s.PausedAt.IsZero() || at.Before(s.PausedAt.Time)) {
+		s.PausedAt = at
 	}
 	if one.LagSeconds == nil {
 		s.LagUnknown++

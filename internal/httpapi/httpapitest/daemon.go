@@ -89,6 +89,12 @@ func (d *Daemon) ResendAll(_ context.Context, stream string, dryRun bool) (httpa
 	return d.Resent, d.Refuses
 }
 
+// Pause implements httpapi.Daemon.
+func (d *Daemon) Pause(_ context.Context, request httpapi.PauseRequest) (httpapi.Paused, error) {
+	d.note(fmt.Sprintf("%+v", request))
+	return httpapi.Paused{Stream: request.Stream, Shards: 1}, d.Refuses
+}
+
 // Entity implements httpapi.Daemon.
 func (d *Daemon) Entity(_ context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
 	d.note(fmt.Sprintf("%+v", q))

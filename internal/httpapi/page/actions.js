@@ -57,6 +57,20 @@ const actions = {
       },
     ],
   },
+  pause: {
+    button: 'Pause …',
+    title: (s) => `Pause ${s.name}?`,
+    why: (s) => [
+      `Rows in flight are published first. Then nothing of ${tablesOf(s)} is read or published, until a person resumes the stream: no rows, no updates, no reconcile. Nothing is lost by that.`,
+    ],
+    steps: [{ label: 'Pause', run: (s) => pauseOrResume(s, 'pause') }],
+  },
+  resume: {
+    button: 'Resume …',
+    title: (s) => `Resume ${s.name}?`,
+    why: (s) => [`${s.name} goes on behind what was published of it, with ${tablesOf(s)}.`],
+    steps: [{ label: 'Resume', run: (s) => pauseOrResume(s, 'resume') }],
+  },
   resend: {
     button: 'Resend dead letters …',
     title: (s) => `Resend the dead letters of ${s.name}?`,
@@ -88,6 +102,12 @@ const reused = {
   ],
   steps: [{ label: 'Publish changes and deletes', run: (s) => allow(s, 'The page shows how far it is.') }],
 };
+
+async function pauseOrResume(s, verb) {
+  const a = await ask(path(s.name, verb), 'POST', 30);
+  const flying = a.publishing ? ` Of ${many(a.publishing, 'table')} rows are still in flight.` : '';
+  return { done: `${many(a.shards, 'table')} ${verb === 'pause' ? 'paused' : 'resumed'}.${flying}${a.notOnBus ? ` But ${a.notOnBus}.` : ''}` };
+}
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -154,6 +174,8 @@ export function actionBar(name) {
       s = now;
       const again = [s.summary.worst, ...s.shards].some((sh) => sh?.cause === 'idsReused');
       buttons.resend.hidden = !s.resendable;
+      buttons.resume.hidden = !s.summary.pausedAt;
+      buttons.pause.hidden = s.summary.shards > 0 && s.summary.states.paused === s.summary.shards;
       buttons.allowDeletes.hidden = !s.summary.reconcile.guards && !(again && s.kind === 'capability');
     },
   };

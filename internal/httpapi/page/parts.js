@@ -2,10 +2,10 @@
 
 import { brief, count, lasting, make, rate, say, set } from './text.js';
 
-const glyphs = { running: '●', starting: '◌', waiting: '◐', degraded: '▲', stopped: '■', gone: '○' };
+const glyphs = { running: '●', starting: '◌', paused: '‖', waiting: '◐', degraded: '▲', stopped: '■', gone: '○' };
 export const glyph = (state) => (state ? glyphs[state] || '◆' : '');
 
-const worstFirst = ['stopped', 'degraded', 'waiting', 'starting', 'gone', 'running'];
+const worstFirst = ['stopped', 'degraded', 'waiting', 'starting', 'paused', 'gone', 'running'];
 
 /** statesOf lists the states of which there are tables, the worst first. A state of a newer bridge comes first. */
 export const statesOf = (states) =>
@@ -45,7 +45,7 @@ export function runbook({ state, cause }, { bus, source, checkpoint }) {
       ].find(([d]) => d?.answers === false)?.[1] || 'What you see'
     );
   return (
-    { stopped: 'A stream is stopped', waiting: 'A stream is stopped', degraded: 'A stream is degraded', starting: 'Catch-up runs long' }[
+    { stopped: 'A stream is stopped', waiting: 'A stream is stopped', degraded: 'A stream is degraded', paused: 'A stream is paused', starting: 'Catch-up runs long' }[
       state
     ] || 'What you see'
   );

@@ -80,7 +80,9 @@ function stats(kind, ...names) {
         lasting(x.lagSeconds),
         x.lagUnknown
           ? only
-            ? 'while the table cannot be read'
+            ? only.pausedAt
+              ? 'while the table is paused'
+              : 'while the table cannot be read'
             : `not known of ${many(x.lagUnknown, 'table')}`
           : 'oldest row that is not published',
         x.backlog ? 'odd' : '',

@@ -217,6 +217,22 @@ const scenes = {
       await button(page, "Close").click();
     },
   },
+  paused: {
+    ...always,
+    "says so, and what has it go on": async (page) => {
+      await sees(page, "1 of 2 tables is paused", "a person has paused it at", "Runbook: A stream is paused");
+      await sees(await opened(page, "orders"), "while the table is paused");
+    },
+    "resumes it": async (page) => {
+      const orders = await opened(page, "orders");
+      is(await button(orders, "Pause …").count() === 0, "it can be paused twice");
+      await button(orders, "Resume …").click();
+      await dialogOf(page).getByRole("button", { name: "Resume" }).click();
+      await sees(dialogOf(page), "1 table resumed.");
+      is((await asked("paused")).join() === "{Stream:orders Table: Resume:true}", String(await asked("paused")));
+      await button(page, "Close").click();
+    },
+  },
   large: {
     ...always,
     "lists the worst of 1,000 tables": async (page) => {

@@ -40,7 +40,7 @@ func scenes() map[string]*scene {
 		}}
 	}
 	all := map[string]*scene{
-		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded),
+		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded), "paused": of(paused),
 		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames),
 		// A process that waits, beside one of an earlier version that refuses its parameters.
 		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
@@ -147,6 +147,15 @@ func stopped() []httpapi.StreamStatus {
 	all[0].State, s.State, s.LagSeconds, s.Cause = "stopped", "stopped", nil, "denied"
 	s.Reason = "access to the source denied: GRANT SELECT ON `shop`.`orders` TO `bridge`@`%`"
 	s.Remedy = "Type the GRANT that the error names. bridge tries again every 10 s."
+	return all
+}
+
+func paused() []httpapi.StreamStatus {
+	all := healthy()
+	s := &all[0].Shards[0]
+	all[0].State, s.State, s.LagSeconds, s.PausedAt = shard.Paused, shard.Paused, nil, before(3*time.Hour)
+	s.Reason = "a person has paused it at 2026-03-01T10:20:30Z: nothing of it is read or published"
+	s.Remedy = "bridge resume orders has all its tables go on."
 	return all
 }
 

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/shard"
+)
+
+// pauseWrite bounds the write of the progress to the bus, and restWithin the wait for what is in
+// flight: together they are shorter than a request.
+const (
+	pauseWrite = 4 * time.Second
+	restWithin = 4 * time.Second
+)
+
+// Pause implements httpapi.Daemon. It returns once the pause, or its end, is durable.
+func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpapi.Paused, error) {
+	stream, err := h.stream(request.Stream)
+	if err != nil {
+		return httpapi.Paused{}, err
+	}
+	if request.Table != "" && !slices.Contains(stream.Tables, request.Table) {
+		return httpapi.Paused{}, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Table, stream.Name, strings.Join(stream.Tables, ", "))
+	}
+	release, err := backoff.Acquire(ctx, h.pauses)
+	if err != nil {
+		return httpapi.Paused{}, err
+	}
+	defer release()
+	if err := h.savePause(ctx, &request); err != nil {
+		return httpapi.Paused{}, fmt.Errorf("stream %s %w: %w", stream.Name, httpapi.ErrCannotPause, err)
+	}
+	all, err := progress.LoadPause(ctx, h.store, store.Key{Stream: stream.Name})
+	if err != nil {
+		return httpapi.Paused{}, err
+	}
+	answer := httpapi.Paused{Stream: stream.Name, PausedAt: null.At(all.Since)}
+	var concerned []*shard.Shard
+	for _, sh := range h.shards {
+		key := keyOf(sh)
+		if key.Stream != stream.Name {
+			continue
+		}
+		pause, err := progress.LoadPause(ctx, h.store, key)
+		if err != nil {
+			return httpapi.Paused{}, err
+		}
+		sh.SetPaused(pause.Since)
+		if request.Table == "" || request.Table == key.Shard {
+			concerned = append(concerned, sh)
+			if pause.Since.After(answer.PausedAt.Time) {
+				answer.PausedAt = null.At(pause.Since)
+			}
+		}
+	}
+	answer.Shards = len(concerned)
+	if h.now.Load() != h.App {
+		return httpapi.Paused{}, fmt.Errorf("stream %s %w: the configuration was reloaded meanwhile: ask again", stream.Name, httpapi.ErrCannotPause)
+	}
+	h.logger.Info("a person has paused or resumed tables", "stream", stream.Name, "shards", answer.Shards, "paused", !request.Resume)
+	answer.NotOnBus = h.copyPause(ctx, stream)
+	if !request.Resume {
+		answer.Publishing = awaitRest(ctx, concerned)
+	}
+	return answer, nil
+}
+
+// savePause makes a pause durable in the store, or its end.
+func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) error {
+	for _, s := range h.recovery.Progress().Streams {
+		if s.Stream == request.Stream && (!s.Ready || s.Err != nil) {
+			// What the bus has of its progress may say that it is paused.
+			return errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")
+		}
+	}
+	image, err := h.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := progress.SetPause{Stream: request.Stream, Table: request.Table, On: !request.Resume, Now: time.Now()}.Batch(&image)
+	if err != nil || len(b.Shards) == 0 {
+		return err
+	}
+	return h.commitShards(ctx, b)
+}
+
+// copyPause writes the progress of a stream to the bus, and returns why another folder does not
+// know of a pause.
+func (h health) copyPause(ctx context.Context, stream *config.Stream) null.Text {
+	naming := config.Naming(stream.Name)
+	switch {
+	case h.copies != nil:
+		ctx, cancel := context.WithTimeoutCause(ctx, pauseWrite, fmt.Errorf("the bus did not take it within %s", pauseWrite))
+		defer cancel()
+		if err := h.copies.Write(ctx, stream.Name); err != nil {
+			return null.Text(fmt.Sprintf("the progress was not written to the bus: %s: bridge tries again, and until then a process with another folder does not know it", config.Text(err)))
+		}
+	case h.member != nil:
+		return null.Text(option.Sprintf(naming, "a process of the standby group that takes over does not know it: only with progress on the bus (%s=bus:) it would", option.CheckpointURL))
+	}
+	return ""
+}
+
+// awaitRest waits for a while until nothing of shards that are paused is in flight, and returns of
+// how many something is.
+func awaitRest(ctx context.Context, shards []*shard.Shard) int {
+	ctx, cancel := context.WithTimeout(ctx, restWithin)
+	defer cancel()
+	for {
+		shards = slices.DeleteFunc(shards, func(sh *shard.Shard) bool {
+			state := sh.Status().State
+			return state == shard.Paused || state == shard.Stopped
+		})
+		if len(shards) == 0 || backoff.Pause(ctx, 10*time.Millisecond) != nil {
+			return len(shards)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package acceptance
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
+)
+
+// TestPause pauses a stream and a table of another one under load, at least once and exactly once.
+// Nothing of them is published until they are resumed, though bridge is killed at random, and loses
+// its folder; then nothing is lost, and what was committed meanwhile is there, late rows too.
+func TestPause(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		for delivery, b := range map[string]*world.Bus{"at-least-once": b, "exactly-once": b.ExactlyOnce(t.Name())} {
+			t.Run(delivery, func(t *testing.T) { t.Parallel(); pause(t, b) })
+		}
+	})
+}
+
+func pause(t *testing.T, b *world.Bus) {
+	rows, states := halfLoad()
+	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
+	topic := strings.NewReplacer(".", "_").Replace(w.Name) + "_progress"
+	if b.Kafka != nil {
+		policy := "compact"
+		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+	}
+	p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{
+		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir() + "/cache", "BRIDGE_CHECKPOINT_TOPIC": topic,
+	})})
+	p.Start()
+	_, stop := w.Write()
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	open := w.Begin("late", 1)
+	id := open.FirstID()
+	world.Eventually(t, 2*time.Minute, "an open transaction has been passed", func() bool { return p.Position(world.Orders) > id })
+
+	must(t, p, 0, "pause", world.Orders)
+	must(t, p, 0, "pause", world.Strict, "--table", world.Strict)
+	before := published(p)
+	rests := func() bool {
+		code, _ := p.Get("/readyz")
+		orders, strict := p.Shards(world.Orders), p.Shards(world.Strict)
+		return code == http.StatusOK && len(orders)+len(strict) == 2 && orders[0].State == "paused" && strict[0].State == "paused"
+	}
+	const cuts = 4
+	for n := range cuts {
+		world.Eventually(t, 2*time.Minute, "both are paused, and bridge is ready", rests)
+		if p.Metric(`bridge_paused_since_timestamp_seconds`) == 0 || p.Metric(`bridge_shard_state`) == 0 {
+			t.Error("the metrics do not say it")
+		}
+		if n == 1 {
+			open.Commit()
+		}
+		world.Pause(world.Between(0, 2*time.Second))
+		p.Kill()
+		if n%2 == 1 {
+			if err := os.RemoveAll(p.Checkpoint()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Start()
+		if n == cuts-1 {
+			break
+		}
+		world.Pause(world.Between(0, time.Second))
+	}
+	world.Eventually(t, 2*time.Minute, "both are paused still", rests)
+	if code, body := p.Post("/api/v1/streams/" + world.Strict + "/reconcile"); code != http.StatusConflict || !strings.Contains(body, "bridge resume strict") {
+		t.Errorf("a reconcile of a paused stream: %d %s", code, body)
+	}
+	if after := published(p); after != before {
+		t.Errorf("%v messages at the pause, %v later", before, after)
+	}
+	must(t, p, 1, "resume", world.Orders, "--table", world.Orders)
+	must(t, p, 0, "resume", world.Orders)
+	must(t, p, 0, "resume", world.Strict)
+	world.Pause(world.Between(0, time.Second))
+	p.Kill()
+	p.Start()
+	p.CaughtUp(2*time.Minute, "what was written meanwhile arrives")
+	stop()
+	if f := p.MustHold(p.MostRepeats(1), world.Expect{}); f.Late == 0 {
+		t.Error("no row was late: the test shows nothing")
+	}
+}
+
+// must types a command and fails the test unless it ends with a status.
+func must(t *testing.T, p *world.Publisher, want int, args ...string) {
+	t.Helper()
+	if status, stdout, stderr := world.Command(t, p.Env, args...); status != want {
+		t.Fatalf("bridge %s: exit status %d\n%s%s", strings.Join(args, " "), status, stdout, stderr)
+	}
+}
+
+// published counts the messages of both streams.
+func published(p *world.Publisher) [2]int {
+	return [2]int{len(p.Received(world.Orders)), len(p.Received(world.Strict))}
+}
