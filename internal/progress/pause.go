@@ -63,8 +63,8 @@ func (p *Pause) Away(saved time.Time) time.Duration {
 	return time.Since(saved)
 }
 
-// SetPause is the command that pauses a table, or ends its pause. Sync what its Batch returns before
-// the command returns.
+// SetPause is the command that pauses a table, or ends its pause. Sync what its Batch returns
+// before the command returns.
 type SetPause struct {
 	Stream string
 	// Table is empty for all tables of the stream, those too that are found later.

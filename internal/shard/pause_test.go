@@ -13,7 +13,7 @@ import (
 )
 
 // setPause pauses the shard of a bench, or resumes it, as a command does.
-func (b *bench) setPause(t testing.TB, s *shard.Shard, on bool) {
+func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 	t.Helper()
 	image, err := b.store.Load(t.Context())
 	if err != nil {
@@ -46,7 +46,7 @@ func TestPause(t *testing.T) {
 		release := b.bus.Pause(450)
 		s, stop := b.run(t)
 		eventually(t, "the bus stands still", func() bool { return b.count(topic) == 450 })
-		b.setPause(t, s, true)
+		setPause(t, b, s, true)
 		if status := s.Status(); status.State == shard.Paused || status.PausedAt.IsZero() {
 			t.Errorf("with a batch in flight it is %s since %v", status.State, status.PausedAt)
 		}
@@ -67,7 +67,7 @@ func TestPause(t *testing.T) {
 		stop()
 		s, _ = b.run(t)
 		paused(t, s)
-		b.setPause(t, s, false)
+		setPause(t, b, s, false)
 		b.saved(t, 1000)
 		expectRun(t, b.ids(topic), 1, 1000)
 	})
@@ -79,7 +79,7 @@ func TestPause(t *testing.T) {
 		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
 		waitIdle(t, s)
 		began := time.Now()
-		b.setPause(t, s, true)
+		setPause(t, b, s, true)
 		paused(t, s)
 		s.Stop(errors.New("another bridge"))
 		stopped(t, s)
@@ -94,10 +94,10 @@ func TestPause(t *testing.T) {
 		b.table.InsertAt(10, "n", old)
 		s, _ := b.run(t)
 		b.saved(t, 10)
-		b.setPause(t, s, true)
+		setPause(t, b, s, true)
 		paused(t, s)
 		wait(t, 3*time.Hour)
-		b.setPause(t, s, false)
+		setPause(t, b, s, false)
 		wait(t, 30*time.Minute)
 		b.table.InsertAt(5, "late", old)
 		wait(t, 10*time.Minute)
