@@ -31,6 +31,9 @@ type Copy struct {
 	// none: it is read from the beginning.
 	Registrations []store.Registration
 	Shards        []Shard
+	// Lacks reports whether the process that had a shard last had dropped it, as its copy shows.
+	// Nil where one copy is all: what that lacks was dropped.
+	Lacks func(shard string) bool
 }
 
 // Shard is the progress of a shard. Without Parts it is as after `bridge checkpoint rebuild`.
@@ -41,8 +44,8 @@ type Shard struct {
 }
 
 const (
-	// form is the format of entries. A reader refuses a higher one.
-	form = 1
+	// form is the format of entries, formSlot that of entries of a slot. A reader refuses others.
+	form, formSlot = 1, 2
 	// partBytes is how much of a copy one entry has. With base64 it stays below the 1 MB that
 	// brokers and servers take by default.
 	partBytes = 384 << 10
@@ -58,6 +61,8 @@ type entry struct {
 	Part    int       `json:"part"`
 	Parts   int       `json:"parts"`
 	Written time.Time `json:"written"`
+	// Slot is that of the process, nil before there were shares.
+	Slot *Slot `json:"slot,omitempty"`
 	// Data is a part of the copy: JSON, compressed with gzip, which has a checksum.
 	Data []byte `json:"data"`
 }
@@ -83,51 +88,77 @@ func encode(c *content) ([]byte, error) {
 }
 
 // split returns the values of a copy, in the order in which they are put.
-func split(c *Copy, data []byte) [][]byte {
+func split(c *Copy, slot Slot, data []byte) [][]byte {
 	parts := slices.Collect(slices.Chunk(data, partBytes))
 	values := make([][]byte, len(parts))
+	e := entry{Form: form, Epoch: c.Epoch, Number: c.Number, Parts: len(parts), Written: c.Written}
+	if slot != (Slot{}) {
+		e.Form, e.Slot = formSlot, &slot
+	}
 	for i, part := range parts {
+		e.Part, e.Data = i, part
 		// Nothing in it can fail to be encoded.
-		values[i], _ = json.Marshal(entry{Form: form, Epoch: c.Epoch, Number: c.Number, Part: i, Parts: len(parts), Written: c.Written, Data: part})
+		values[i], _ = json.Marshal(e)
 	}
 	return values
 }
 
-// newest returns the copy with the highest epoch and number of which all parts are there, and false
-// where there is none. A copy that was being written when its process ended is passed over.
-func newest(entries map[string][]byte) (Copy, bool, error) {
-	type id struct{ epoch, number uint64 }
+// held is what a bucket holds of a stream.
+type held struct {
+	// keys are those of each slot; newest is its copy with the highest epoch and number of which
+	// all parts are there. One that was being written when its process ended is passed over.
+	keys   map[Slot][]string
+	newest map[Slot]*Copy
+	// epoch is the highest of all.
+	epoch uint64
+}
+
+func group(entries []Entry) (h held, err error) {
+	type id struct {
+		slot          Slot
+		epoch, number uint64
+	}
+	h = held{keys: make(map[Slot][]string), newest: make(map[Slot]*Copy)}
 	parts := make(map[id][]entry)
-	for key, value := range entries {
-		var e entry
-		if err := json.Unmarshal(value, &e); err != nil {
-			return Copy{}, false, fmt.Errorf("%w: entry %s: %w: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, err)
+	for i := range entries {
+		e, key := entry{Slot: new(Slot)}, entries[i].Key
+		if err := json.Unmarshal(entries[i].Value, &e); err != nil {
+			return held{}, fmt.Errorf("%w: entry %s: %w: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, err)
 		}
-		if e.Form != form {
-			return Copy{}, false, fmt.Errorf("%w: entry %s has form %d, this version writes %d", ErrNewer, key, e.Form, form)
+		if e.Form != form && e.Form != formSlot || e.Slot == nil {
+			return held{}, fmt.Errorf("%w: entry %s has form %d, this version writes %d", ErrNewer, key, e.Form, formSlot)
 		}
-		parts[id{e.Epoch, e.Number}] = append(parts[id{e.Epoch, e.Number}], e)
+		h.keys[*e.Slot], h.epoch = append(h.keys[*e.Slot], key), max(h.epoch, e.Epoch)
+		parts[id{*e.Slot, e.Epoch, e.Number}] = append(parts[id{*e.Slot, e.Epoch, e.Number}], e)
 	}
-	var best id
+	best := make(map[Slot]id)
 	for i, list := range parts {
-		if len(list) == list[0].Parts && (i.epoch > best.epoch || i.epoch == best.epoch && i.number > best.number) {
-			best = i
+		b := best[i.slot]
+		if len(list) == list[0].Parts && (i.epoch > b.epoch || i.epoch == b.epoch && i.number > b.number) {
+			best[i.slot] = i
 		}
 	}
-	list := parts[best]
-	if len(list) == 0 {
-		return Copy{}, false, nil
+	for slot, i := range best {
+		if h.newest[slot], err = join(parts[i]); err != nil {
+			return held{}, err
+		}
 	}
+	return h, nil
+}
+
+// join returns the copy of these parts.
+func join(list []entry) (*Copy, error) {
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.Part, b.Part) })
 	var data []byte
 	for i := range list {
 		data = append(data, list[i].Data...)
 	}
+	first := &list[0]
 	c, err := decode(data)
 	if err != nil {
-		return Copy{}, false, fmt.Errorf("%w: number %d of epoch %d: %w", ErrDamaged, best.number, best.epoch, err)
+		return nil, fmt.Errorf("%w: number %d of epoch %d: %w", ErrDamaged, first.Number, first.Epoch, err)
 	}
-	return Copy{Epoch: best.epoch, Number: best.number, Written: list[0].Written, Registrations: c.Registrations, Shards: c.Shards}, true, nil
+	return &Copy{Epoch: first.Epoch, Number: first.Number, Written: first.Written, Registrations: c.Registrations, Shards: c.Shards}, nil
 }
 
 func decode(data []byte) (c content, err error) {
@@ -156,11 +187,11 @@ func streamKey(domain, stream string) string {
 	return cmp.Or(b.String(), "=") + "." + stream + "."
 }
 
-// entryKey returns the key of a part. Each epoch has keys of its own, so that a process that was
-// superseded replaces nothing. Two sets take turns, so that the last copy stays whole until the
-// next one is.
-func entryKey(begin string, epoch uint64, set, part int) string {
-	return fmt.Sprintf("%s%d.%d.%d", begin, epoch, set, part)
+// entryKey returns the key of a part. Each slot and each epoch has keys of its own, so that a
+// process that was superseded replaces nothing. Two sets take turns, so that the last copy stays
+// whole until the next one is.
+func entryKey(begin string, slot Slot, epoch uint64, set, part int) string {
+	return fmt.Sprintf("%s%s%d.%d.%d", begin, slot.key(), epoch, set, part)
 }
 
 // Errors of a Bucket and of what it holds. Test with errors.Is.
@@ -179,9 +210,9 @@ var (
 //
 // All methods wait for a bus that is away until ctx ends, and return its cause then.
 type Bucket interface {
-	// Entries returns all keys that begin with prefix, and their values: all that was put before
-	// the call, as the leader has it.
-	Entries(ctx context.Context, prefix string) (map[string][]byte, error)
+	// Entries returns all keys that begin with prefix, and their values, in the order in which they
+	// were put last: all that was put before the call, as the leader has it.
+	Entries(ctx context.Context, prefix string) ([]Entry, error)
 	// Put sets a value, which must not be empty. It is durable when Put returns nil; after an error
 	// it may be set, now or later. A key has letters, digits, '=', '-', '_' and '.'.
 	Put(ctx context.Context, key string, value []byte) error
@@ -189,6 +220,12 @@ type Bucket interface {
 	Delete(ctx context.Context, keys []string) error
 	// Close releases connections, and ends the calls under way.
 	Close() error
+}
+
+// Entry is a key of a Bucket and its value.
+type Entry struct {
+	Key   string
+	Value []byte
 }
 
 // Bus is a sink that can be read back.
@@ -227,7 +264,7 @@ func NewMessages(o MessagesOptions) *Messages {
 }
 
 // Entries implements Bucket. It reads all of the bucket.
-func (m *Messages) Entries(ctx context.Context, prefix string) (map[string][]byte, error) {
+func (m *Messages) Entries(ctx context.Context, prefix string) ([]Entry, error) {
 	var pause backoff.Backoff
 	for {
 		entries, err := m.read(ctx, prefix)
@@ -241,7 +278,7 @@ func (m *Messages) Entries(ctx context.Context, prefix string) (map[string][]byt
 	}
 }
 
-func (m *Messages) read(ctx context.Context, prefix string) (map[string][]byte, error) {
+func (m *Messages) read(ctx context.Context, prefix string) ([]Entry, error) {
 	tps, err := m.opts.Bus.TPs(ctx, []string{m.opts.Read})
 	if err == nil {
 		err = m.opts.Usable(tps)
@@ -249,7 +286,8 @@ func (m *Messages) read(ctx context.Context, prefix string) (map[string][]byte, 
 	if err != nil {
 		return nil, err
 	}
-	entries := make(map[string][]byte)
+	var puts []Entry
+	last := make(map[string]int)
 	for i := range tps {
 		tp := &tps[i]
 		if tp.First >= tp.End {
@@ -257,20 +295,22 @@ func (m *Messages) read(ctx context.Context, prefix string) (map[string][]byte, 
 		}
 		span := sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}
 		_, err := m.opts.Bus.Read(ctx, span, func(s *sink.Stored) error {
-			switch key := m.opts.Key(s); {
-			case !strings.HasPrefix(key, prefix):
-			case len(s.Value) == 0:
-				delete(entries, key)
-			default:
-				entries[key] = append([]byte(nil), s.Value...)
+			key := m.opts.Key(s)
+			if !strings.HasPrefix(key, prefix) {
+				return nil
 			}
+			if before, put := last[key]; put {
+				puts[before].Value = nil
+			}
+			last[key] = len(puts)
+			puts = append(puts, Entry{key, append([]byte(nil), s.Value...)})
 			return nil
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", tp.Name, err)
 		}
 	}
-	return entries, nil
+	return slices.DeleteFunc(puts, func(e Entry) bool { return len(e.Value) == 0 }), nil
 }
 
 // Put implements Bucket.

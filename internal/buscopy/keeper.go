@@ -24,8 +24,13 @@ type Options struct {
 	Streams []Stream
 	// Still calls do with the store while nothing changes it.
 	Still func(ctx context.Context, do func(store.Store) error) error
+	// Slot is that of the process, once it is known. Defaults to the zero value.
+	Slot func() Slot
 	// Epoch returns that of the process, 0 before it has one: then nothing is written.
 	Epoch func() uint64
+	// Permit, where it is not nil, returns an error where this process must not decide about START
+	// any more. It is called when such a decision was written. It waits for the bus.
+	Permit func(context.Context) error
 	// Every is the time between two copies of a stream. Defaults to 5 s.
 	Every time.Duration
 	// Fault is called with each error that is tried again, and with nil when that has ended.
@@ -41,6 +46,8 @@ type Stream struct {
 	Name string
 	// Release says that the stream has no view: its copies have the registrations, too.
 	Release bool
+	// Placed says where a shard is. Nil: where its name says.
+	Placed func(shard string) Placed
 }
 
 const (
@@ -94,6 +101,12 @@ func NewKeeper(o Options) *Keeper {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }
 	}
+	if o.Permit == nil {
+		o.Permit = func(context.Context) error { return nil }
+	}
+	if o.Slot == nil {
+		o.Slot = func() Slot { return Slot{} }
+	}
 	k := &Keeper{opts: o, streams: make(map[string]*stream)}
 	for _, s := range o.Streams {
 		k.streams[s.Name] = &stream{Stream: s, writing: make(chan struct{}, 1), decided: make(map[string]uint64)}
@@ -113,15 +126,18 @@ func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err
 	begin := streamKey(k.opts.Domain, name)
 	var pause backoff.Backoff
 	for {
-		var entries map[string][]byte
+		var entries []Entry
 		err := k.watch(ctx, func() (err error) {
 			entries, err = k.opts.Bucket.Entries(ctx, begin)
 			return err
 		})
 		if err == nil {
-			if c, found, err = newest(entries); err == nil {
+			var h held
+			if h, err = group(entries); err == nil {
 				k.opts.Fault(nil)
-				s.above, s.former = max(s.above, c.Epoch), slices.Collect(maps.Keys(entries))
+				mine := k.opts.Slot()
+				s.above, s.former = max(s.above, h.epoch), h.former(&s.Stream, mine)
+				c, found = h.of(&s.Stream, mine)
 				return c, found, nil
 			}
 		}
@@ -152,7 +168,7 @@ func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) 
 	for {
 		err := k.write(ctx, s)
 		if at, ok := s.decided[shard]; ok && at >= since {
-			return nil
+			return k.opts.Permit(ctx)
 		}
 		if err == nil {
 			return fmt.Errorf("the store has no decision about shard %s of stream %s", shard, name)
@@ -294,9 +310,9 @@ func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
 func (k *Keeper) put(ctx context.Context, s *stream, data []byte) error {
 	s.number++
 	c := &Copy{Epoch: s.epoch, Number: s.number, Written: time.Now().UTC()}
-	begin, size := streamKey(k.opts.Domain, s.Name), 0
-	for part, value := range split(c, data) {
-		if err := k.opts.Bucket.Put(ctx, entryKey(begin, s.epoch, s.set, part), value); err != nil {
+	begin, slot, size := streamKey(k.opts.Domain, s.Name), k.opts.Slot(), 0
+	for part, value := range split(c, slot, data) {
+		if err := k.opts.Bucket.Put(ctx, entryKey(begin, slot, s.epoch, s.set, part), value); err != nil {
 			return err
 		}
 		size += len(value)

@@ -183,9 +183,9 @@ func TestAFormerProcessReplacesNothing(t *testing.T) {
 	}
 }
 
-func keys(entries map[string][]byte) (list []string) {
-	for key := range entries {
-		list = append(list, key)
+func keys(entries []buscopy.Entry) (list []string) {
+	for _, e := range entries {
+		list = append(list, e.Key)
 	}
 	return list
 }
@@ -265,7 +265,7 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 		value string
 		want  error
 	}{
-		{`{"form":2}`, buscopy.ErrNewer},
+		{`{"form":3}`, buscopy.ErrNewer},
 		{`{"form":1,`, buscopy.ErrDamaged},
 		{`{"form":1,"epoch":9,"number":1,"part":0,"parts":1,"data":"AAAA"}`, buscopy.ErrDamaged},
 	} {

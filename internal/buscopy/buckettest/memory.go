@@ -2,7 +2,7 @@ package buckettest
 
 import (
 	"context"
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,7 +12,7 @@ import (
 // Memory is a buscopy.Bucket in memory. The zero value is empty.
 type Memory struct {
 	mu      sync.Mutex
-	entries map[string][]byte
+	entries []buscopy.Entry
 	fail    func(key string) error
 	puts    int
 }
@@ -35,15 +35,13 @@ func (b *Memory) Puts() int {
 }
 
 // Entries implements buscopy.Bucket.
-func (b *Memory) Entries(ctx context.Context, prefix string) (map[string][]byte, error) {
+func (b *Memory) Entries(ctx context.Context, prefix string) ([]buscopy.Entry, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.failure(ctx, prefix); err != nil {
 		return nil, err
 	}
-	found := maps.Clone(b.entries)
-	maps.DeleteFunc(found, func(key string, _ []byte) bool { return !strings.HasPrefix(key, prefix) })
-	return found, nil
+	return slices.DeleteFunc(slices.Clone(b.entries), func(e buscopy.Entry) bool { return !strings.HasPrefix(e.Key, prefix) }), nil
 }
 
 // Put implements buscopy.Bucket.
@@ -53,10 +51,8 @@ func (b *Memory) Put(ctx context.Context, key string, value []byte) error {
 	if err := b.failure(ctx, key); err != nil {
 		return err
 	}
-	if b.entries == nil {
-		b.entries = make(map[string][]byte)
-	}
-	b.entries[key] = append([]byte(nil), value...)
+	b.remove(key)
+	b.entries = append(b.entries, buscopy.Entry{Key: key, Value: append([]byte(nil), value...)})
 	b.puts++
 	return nil
 }
@@ -69,9 +65,13 @@ func (b *Memory) Delete(ctx context.Context, keys []string) error {
 		if err := b.failure(ctx, key); err != nil {
 			return err
 		}
-		delete(b.entries, key)
+		b.remove(key)
 	}
 	return nil
+}
+
+func (b *Memory) remove(key string) {
+	b.entries = slices.DeleteFunc(b.entries, func(e buscopy.Entry) bool { return e.Key == key })
 }
 
 // failure returns why a call fails. b.mu is held.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"example.org/bridge/internal/buscopy"
@@ -23,6 +24,7 @@ func Run(t *testing.T, o Options) {
 		"what was put is there, also for others":       put,
 		"a later value replaces a former one":          replace,
 		"entries are those of a prefix":                prefix,
+		"entries come in the order of their last puts": order,
 		"what was deleted is gone, and may come again": deleted,
 		"a value of half a megabyte fits":              large,
 		"a call ends with its context":                 cancelled,
@@ -56,8 +58,8 @@ func expect(t *testing.T, b buscopy.Bucket, prefix string, want map[string]strin
 		t.Fatal(err)
 	}
 	got := make(map[string]string)
-	for key, value := range entries {
-		got[key] = string(value)
+	for _, e := range entries {
+		got[e.Key] = string(e.Value)
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("entries with %q are %v, want %v", prefix, got, want)
@@ -92,6 +94,27 @@ func prefix(t *testing.T, open func() buscopy.Bucket) {
 	set(t, b, "K.a.1", "3")
 	expect(t, b, "k.a.", map[string]string{"k.a.1": "1"})
 	expect(t, b, "none.", map[string]string{})
+}
+
+func order(t *testing.T, open func() buscopy.Bucket) {
+	a, b := open(), open()
+	for i := range 10 {
+		set(t, []buscopy.Bucket{a, b}[i%2], fmt.Sprintf("k.%d", (i*7)%10), "1")
+	}
+	set(t, a, "k.0", "2")
+	for _, from := range []buscopy.Bucket{a, b} {
+		entries, err := from.Entries(t.Context(), "k.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, e := range entries {
+			keys = append(keys, e.Key[2:])
+		}
+		if got := strings.Join(keys, ""); got != "7418529630" {
+			t.Errorf("the order is %s", got)
+		}
+	}
 }
 
 func deleted(t *testing.T, open func() buscopy.Bucket) {

@@ -77,7 +77,7 @@ func TestRights(t *testing.T) {
 			}
 		}
 		found, err := b.Entries(ctx, "d.")
-		if err != nil || string(found["d."+user]) != "2" {
+		if err != nil || len(found) != 1 || string(found[0].Value) != "2" {
 			t.Errorf("%s reads %q: %v", user, found, err)
 		}
 		if err := b.Delete(ctx, []string{"d." + user}); err != nil {

@@ -1,0 +1,332 @@
+package buscopy
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/share"
+)
+
+// Generations are those of the number of shares (decision 24). Each has a number of shares, by the
+// first process that proposed it: all read the proposals in one order. That process opens the
+// generation once it has shut out those of former ones. A process works in the last generation, if
+// it is open and has its number of shares.
+type Generations struct {
+	opts  GenerationsOptions
+	begin string
+	// token tells the proposals and signs of this process from those of others.
+	token string
+
+	mu sync.Mutex
+	// joined is the generation in which the process works, 0 before that is known, and without
+	// shares where there never were any.
+	joined uint64
+}
+
+// GenerationsOptions set up Generations.
+type GenerationsOptions struct {
+	Bucket Bucket
+	Domain string
+	// Share is that of the process, Host names where it runs, for people.
+	Share share.Share
+	Host  string
+	// May reports whether the process may change the number now: one that waits in a standby group
+	// may not. Nil: it may.
+	May func() bool
+	// ShutOut ends what processes of a share may still publish: when it returns, nothing of them
+	// comes to the bus that is not there, unless they begin again, and then they read the
+	// generations. Nil: the bus cannot do that.
+	ShutOut func(context.Context, share.Share) error
+	// Waits is called with the reason for which the process waits, nil once it does not. Optional.
+	Waits func(error)
+	// Silence is how long a process of another generation is waited for that gives no sign; each
+	// gives one every third of it. Defaults to 45 s.
+	Silence time.Duration
+}
+
+// ErrFormer is returned to a process that works by a former number of shares.
+var ErrFormer = errors.New("the number of shares has changed")
+
+// NewGenerations returns the generations of a domain.
+func NewGenerations(o GenerationsOptions) *Generations {
+	if o.May == nil {
+		o.May = func() bool { return true }
+	}
+	if o.Waits == nil {
+		o.Waits = func(error) {}
+	}
+	o.Silence = cmp.Or(o.Silence, 45*time.Second)
+	// No stream has this name.
+	return &Generations{opts: o, begin: streamKey(o.Domain, "-shares"), token: strings.ToLower(rand.Text()[:12])}
+}
+
+// Joined returns the generation in which the process works.
+func (g *Generations) Joined() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.joined
+}
+
+// state is what the bus has of the generations.
+type state struct {
+	// generation is the last one, 0 where there is none, with its number of shares; open says that
+	// processes may work in it.
+	generation uint64
+	number     int
+	open       bool
+	// former are the numbers of shares that are to be shut out before the last one is opened: of
+	// all generations from the one that was open before.
+	former []int
+	// signs are the last ones of the processes of the last generation, by their keys.
+	signs map[string]string
+}
+
+// read reads the state. Keys are n<generation>.<number>.<token>, of proposals; o<generation>, of
+// those that are open; and s<generation>.<index>, of signs.
+func (g *Generations) read(ctx context.Context) (s state, err error) {
+	entries, err := g.opts.Bucket.Entries(ctx, g.begin)
+	if err != nil {
+		return state{}, err
+	}
+	proposed, opened, signs := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]map[string]string)
+	for _, e := range entries {
+		key := strings.TrimPrefix(e.Key, g.begin)
+		if key == "" {
+			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+		}
+		parts := strings.Split(key[1:], ".")
+		generation, err := strconv.ParseUint(parts[0], 10, 64)
+		if err != nil {
+			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+		}
+		_, known := proposed[generation]
+		switch {
+		case key[0] == 'n' && len(parts) == 3 && !known:
+			proposed[generation], err = strconv.Atoi(parts[1])
+			s.generation = max(s.generation, generation)
+		case key[0] == 'o':
+			// Whatever becomes of the order of proposals: what was opened stays.
+			proposed[generation], err = strconv.Atoi(string(e.Value))
+			opened[generation] = true
+		case key[0] == 's':
+			if signs[generation] == nil {
+				signs[generation] = make(map[string]string)
+			}
+			signs[generation][key] = string(e.Value)
+		}
+		if err != nil {
+			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+		}
+	}
+	s.number, s.open, s.signs = proposed[s.generation], opened[s.generation], signs[s.generation]
+	for before := s.generation; before > 0; {
+		before--
+		s.former = append(s.former, proposed[before])
+		if opened[before] {
+			break
+		}
+	}
+	return s, nil
+}
+
+// Join waits until the process may work by its number of shares. Where another number is in force,
+// share 0, or a process without shares, changes it, once no process works by that one any more.
+func (g *Generations) Join(ctx context.Context) error {
+	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: 3 * time.Second}
+	seen := make(map[string]sign)
+	for {
+		s, err := g.read(ctx)
+		if err == nil {
+			var joined bool
+			if joined, err = g.step(ctx, &s, seen); joined {
+				g.opts.Waits(nil)
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			g.opts.Waits(err)
+			if err := pause.Wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Last joins the last generation, for a command: there is nothing to wait for.
+func (g *Generations) Last(ctx context.Context) error {
+	s, err := g.read(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.number != g.opts.Share.Number || s.generation > 0 && !s.open:
+		return fmt.Errorf("%s in force, and the command has %s: type it with that number, or start bridge with the other one before", isInForce(s.number), number(g.opts.Share.Number))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.joined = s.generation
+	return nil
+}
+
+// sign is a sign of life, and when it was first seen.
+type sign struct {
+	value string
+	at    time.Time
+}
+
+// step takes a step towards the generation to join. An error says what the process waits for.
+func (g *Generations) step(ctx context.Context, s *state, seen map[string]sign) (joined bool, err error) {
+	own := g.opts.Share
+	changes := own.Index == 0 && g.opts.May()
+	switch {
+	case s.generation == 0 && !own.One(), s.number == own.Number && s.open:
+		g.mu.Lock()
+		g.joined = s.generation
+		g.mu.Unlock()
+		return true, g.Sign(ctx)
+	case !changes && s.number == own.Number:
+		return false, fmt.Errorf("share %s waits: share 0 has not begun yet with %s, which it begins", own, number(own.Number))
+	case !changes:
+		return false, fmt.Errorf("share %s waits: %s in force; share 0 of %s has to change that: start it", own, isInForce(s.number), number(own.Number))
+	case s.number == own.Number && s.generation > 0:
+		return false, g.openLast(ctx, s)
+	}
+	if alive := g.alive(s, seen); alive != "" {
+		return false, fmt.Errorf("this process has %s, and %s in force: it waits until the processes by that number have ended, and has heard of %s in the last %s: end it, or set the number back",
+			number(own.Number), isInForce(s.number), alive, g.opts.Silence)
+	}
+	key := fmt.Sprintf("%sn%d.%d.%s", g.begin, s.generation+1, own.Number, g.token)
+	return false, g.opts.Bucket.Put(ctx, key, []byte("by "+g.opts.Host))
+}
+
+func number(n int) string {
+	switch n {
+	case 0:
+		return "no shares"
+	case 1:
+		return "one share"
+	}
+	return fmt.Sprintf("%d shares", n)
+}
+
+func isInForce(n int) string {
+	if n == 1 {
+		return "one share is"
+	}
+	return number(n) + " are"
+}
+
+// openLast shuts out the processes of former generations, and opens the last one. A former process
+// that begins meanwhile finds the proposal, once it cannot be shut out any more.
+func (g *Generations) openLast(ctx context.Context, s *state) error {
+	for _, number := range s.former {
+		for index := range max(1, number) {
+			if g.opts.ShutOut == nil {
+				continue
+			}
+			if err := g.opts.ShutOut(ctx, share.Share{Index: index, Number: number}); err != nil {
+				return fmt.Errorf("end what share %d of the former %d may publish: %w", index, number, err)
+			}
+		}
+	}
+	return g.opts.Bucket.Put(ctx, fmt.Sprintf("%so%d", g.begin, s.generation), []byte(strconv.Itoa(s.number)))
+}
+
+// alive names a process of the last generation that gives signs, empty where none does.
+func (g *Generations) alive(s *state, seen map[string]sign) (name string) {
+	for key, value := range s.signs {
+		was := seen[key]
+		if was.value != value {
+			was = sign{value, time.Now()}
+			seen[key] = was
+		}
+		if time.Since(was.at) < g.opts.Silence {
+			host, _, _ := strings.Cut(value, " ")
+			name = fmt.Sprintf("share %s on %s", key[strings.LastIndex(key, ".")+1:], host)
+		}
+	}
+	return name
+}
+
+// signKey is the key of the signs of this process.
+func (g *Generations) signKey() string {
+	return fmt.Sprintf("%ss%d.%d", g.begin, g.Joined(), g.opts.Share.Index)
+}
+
+// Sign gives a sign of life, where there are shares or were some.
+func (g *Generations) Sign(ctx context.Context) error {
+	if g.Joined() == 0 {
+		return nil
+	}
+	value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, time.Now().UnixMilli())
+	return g.opts.Bucket.Put(ctx, g.signKey(), []byte(value))
+}
+
+// Permit returns nil if the generation of the process is the last one, else ErrFormer. It is to be
+// called once former processes of its share are shut out and the epoch of this one is durable.
+func (g *Generations) Permit(ctx context.Context) error {
+	var pause backoff.Backoff
+	for {
+		s, err := g.read(ctx)
+		switch {
+		case err == nil && s.generation == g.Joined():
+			g.opts.Waits(nil)
+			return nil
+		case err == nil:
+			return fmt.Errorf("%w: %s in force now, and this process has %s", ErrFormer, isInForce(s.number), number(g.opts.Share.Number))
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		g.opts.Waits(err)
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Run gives signs of life until ctx ends, and then takes the last one back. It returns ErrFormer
+// when the number of shares has changed.
+func (g *Generations) Run(ctx context.Context) error {
+	for looked := time.Now(); backoff.Pause(ctx, g.opts.Silence/3) == nil; {
+		if g.Joined() == 0 {
+			continue
+		}
+		// An error shows at the next copy of the progress.
+		_ = g.Sign(ctx)
+		if time.Since(looked) < g.opts.Silence {
+			continue
+		}
+		looked = time.Now()
+		if s, err := g.read(ctx); err == nil && s.generation > g.Joined() {
+			return g.Permit(ctx)
+		}
+	}
+	return g.leave(ctx)
+}
+
+// leave has nobody wait for this process any more.
+func (g *Generations) leave(ctx context.Context) error {
+	if g.Joined() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("the bus did not take it in %s", endWithin))
+	defer cancel()
+	entries, err := g.opts.Bucket.Entries(ctx, g.signKey())
+	if err != nil || !slices.ContainsFunc(entries, func(e Entry) bool { return strings.Contains(string(e.Value), " "+g.token+" ") }) {
+		// Another process of the share has the last word, or will be waited for.
+		return nil
+	}
+	_ = g.opts.Bucket.Delete(ctx, []string{g.signKey()})
+	return nil
+}

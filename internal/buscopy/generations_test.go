@@ -1,0 +1,274 @@
+package buscopy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/buscopy/buckettest"
+	"example.org/bridge/internal/share"
+)
+
+// fleet is processes that share a bucket, and the fences of their shares.
+type fleet struct {
+	t      *testing.T
+	bucket *buckettest.Memory
+
+	mu sync.Mutex
+	// fence has the process that may publish for a share.
+	fence map[share.Share]*ship
+}
+
+// ship is a process.
+type ship struct {
+	*buscopy.Generations
+	fleet  *fleet
+	share  share.Share
+	may    bool
+	why    error
+	ended  chan error
+	cancel context.CancelFunc
+	// shutOut is called before a share is shut out; nil: nothing is.
+	shutOut func(share.Share)
+}
+
+func newFleet(t *testing.T) *fleet {
+	return &fleet{t: t, bucket: new(buckettest.Memory), fence: make(map[share.Share]*ship)}
+}
+
+func (f *fleet) ship(index, number int) *ship {
+	s := &ship{fleet: f, share: share.Share{Index: index, Number: number}, may: true, ended: make(chan error, 1)}
+	s.Generations = buscopy.NewGenerations(buscopy.GenerationsOptions{
+		Bucket: f.bucket, Domain: "d", Share: s.share, Host: "h",
+		May:   func() bool { f.mu.Lock(); defer f.mu.Unlock(); return s.may },
+		Waits: func(err error) { f.mu.Lock(); defer f.mu.Unlock(); s.why = err },
+		ShutOut: func(_ context.Context, of share.Share) error {
+			if s.shutOut != nil {
+				s.shutOut(of)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.fence[of] = s
+			return nil
+		},
+	})
+	return s
+}
+
+// begins has a process join, take the fence of its share, and run.
+func (s *ship) begins() *ship {
+	ctx, cancel := context.WithCancel(s.fleet.t.Context())
+	s.cancel = cancel
+	go func() {
+		if err := s.Join(ctx); err != nil {
+			s.ended <- err
+			return
+		}
+		s.takes()
+		if err := s.Permit(ctx); err != nil {
+			s.ended <- err
+			return
+		}
+		s.ended <- s.Run(ctx)
+	}()
+	return s
+}
+
+func (s *ship) takes() {
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	s.fleet.fence[s.share] = s
+}
+
+// works reports whether a process may publish: it has joined, and is not shut out.
+func (s *ship) works() bool {
+	synctest.Wait()
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	return s.fleet.fence[s.share] == s && len(s.ended) == 0
+}
+
+func (s *ship) reason() string {
+	synctest.Wait()
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	return fmt.Sprint(s.why)
+}
+
+func (s *ship) ends() {
+	s.fleet.mu.Lock()
+	delete(s.fleet.fence, s.share)
+	s.fleet.mu.Unlock()
+	s.cancel()
+	if err := <-s.ended; err != nil && !errors.Is(err, context.Canceled) {
+		s.fleet.t.Errorf("share %s ends with %v", s.share, err)
+	}
+}
+
+// expect fails the test unless these processes work, and the others do not.
+func expect(t *testing.T, all []*ship, want ...*ship) {
+	t.Helper()
+	if err := backoff.Pause(t.Context(), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if got := s.works(); got != slices.Contains(want, s) {
+			t.Errorf("share %q works: %v, it waits for: %s", s.share, got, s.reason())
+		}
+	}
+}
+
+// TestTheNumberOfSharesChanges: none, 2, 3, none. Nobody begins before share 0 of the number, and
+// that waits for processes by the former number until they have ended, or give no sign of life.
+func TestTheNumberOfSharesChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		none := f.ship(0, 0).begins()
+		expect(t, []*ship{none}, none)
+		if f.bucket.Puts() > 0 {
+			t.Error("a process without shares has put something")
+		}
+
+		one := f.ship(1, 2).begins()
+		expect(t, []*ship{none, one}, none)
+		if why := one.reason(); !strings.Contains(why, "share 0 of 2 shares") {
+			t.Errorf("it waits for: %s", why)
+		}
+		zero := f.ship(0, 2).begins()
+		// That of none meets its fence, and what they publish.
+		expect(t, []*ship{none, zero, one}, zero, one)
+		none.ends()
+
+		three := []*ship{f.ship(0, 3).begins(), f.ship(1, 3).begins(), f.ship(2, 3).begins()}
+		zero.ends()
+		expect(t, append(three, zero, one), one)
+		if why := three[0].reason(); !strings.Contains(why, "share 1 on h") {
+			t.Errorf("it waits for: %s", why)
+		}
+		one.ends()
+		expect(t, append(three, one), three...)
+
+		again := f.ship(0, 0).begins()
+		time.Sleep(5 * time.Minute)
+		expect(t, append(three, again), three...)
+		for _, s := range three {
+			s.ends()
+		}
+		expect(t, append(three, again), again)
+		again.ends()
+	})
+}
+
+// TestAProcessThatStandsStill is passed over after a while. When it wakes up it ends, whatever it
+// was about to do.
+func TestAProcessThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		// One has joined, and is about to publish.
+		still := f.ship(0, 1)
+		if err := still.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
+		expect(t, next)
+		time.Sleep(time.Minute)
+		expect(t, next, next...)
+		still.takes()
+		if err := still.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("it is permitted: %v", err)
+		}
+		if err := still.Run(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("it runs on: %v", err)
+		}
+		for _, s := range next {
+			s.ends()
+		}
+	})
+}
+
+// TestBehindTheBarrier has a process of the former number begin again just before and just behind
+// the step that shuts it out: in the end it does not publish.
+func TestBehindTheBarrier(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			former := f.ship(0, 1)
+			if err := former.Join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var permitted error
+			begins := func() {
+				former.takes()
+				permitted = former.Permit(t.Context())
+			}
+			next := f.ship(0, 2)
+			next.shutOut = func(of share.Share) {
+				if before && of.Number == 1 {
+					begins()
+				}
+			}
+			next.begins()
+			time.Sleep(2 * time.Minute)
+			expect(t, []*ship{next}, next)
+			if !before {
+				begins()
+			}
+			if former.works() && permitted == nil {
+				t.Errorf("before %v: it publishes beside those of the next number", before)
+			}
+			next.ends()
+		})
+	}
+}
+
+// TestTwoNumbersAtOnce: one of them is in force, and the processes by the other one wait.
+func TestTwoNumbersAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		all := []*ship{f.ship(0, 2).begins(), f.ship(0, 3).begins(), f.ship(1, 2).begins(), f.ship(1, 3).begins(), f.ship(2, 3).begins()}
+		for range 10 {
+			time.Sleep(time.Minute)
+			working := make(map[int]int)
+			for _, s := range all {
+				if s.works() {
+					working[s.share.Number]++
+				}
+			}
+			if len(working) != 1 || working[2] != 2 && working[3] != 3 {
+				t.Fatalf("those that work are of %v", working)
+			}
+		}
+		for _, s := range all {
+			s.ends()
+		}
+	})
+}
+
+// TestAStandbyChangesNothing until it works.
+func TestAStandbyChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		s := f.ship(0, 2)
+		s.may = false
+		s.begins()
+		expect(t, []*ship{s})
+		f.mu.Lock()
+		s.may = true
+		f.mu.Unlock()
+		expect(t, []*ship{s}, s)
+		s.ends()
+	})
+}

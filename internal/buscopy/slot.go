@@ -1,0 +1,177 @@
+package buscopy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/share"
+)
+
+// Slot is whose copies these are: a share, in a generation of the number of shares. The zero value
+// is all tables, before there were shares.
+type Slot struct {
+	Generation uint64 `json:"generation"`
+	share.Share
+}
+
+// key is what the keys of the slot have before the epoch.
+func (s Slot) key() string {
+	if s == (Slot{}) {
+		return ""
+	}
+	return fmt.Sprintf("g%d-%d-%d.", s.Generation, s.Index, s.Number)
+}
+
+// Placed says where a shard of a stream is, as the store names it.
+type Placed struct {
+	// Table is the name by which it is in a share; empty where the stream is in one as a whole.
+	Table string
+	// All says that each share that has tables of the stream has a shard of this name.
+	All bool
+}
+
+func (s *Stream) placed(shard string) Placed {
+	if s.Placed == nil {
+		return Placed{Table: shard}
+	}
+	return s.Placed(shard)
+}
+
+// owner returns the copy of who had a shard last, before or as the slot that asks: nil where there
+// is none. Of several generations the last one that has a copy knows best; it is never one behind
+// that of the slot that asks.
+func (h *held) owner(stream string, at Placed, asks Slot) (by Slot, c *Copy) {
+	for slot, one := range h.newest {
+		later := c == nil || slot.Generation > by.Generation
+		if later && slot.Generation <= asks.Generation && slot.Has(stream, at.Table) {
+			by, c = slot, one
+		}
+	}
+	return by, c
+}
+
+// of returns what a process of a slot goes on from, of copies of all slots: of each of its tables
+// what the one has that had it last. found is false where nobody had any.
+func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
+	if own := h.newest[mine]; own != nil {
+		return *own, true
+	}
+	from := make(map[Slot]*Copy)
+	names := make(map[string]bool)
+	for _, one := range h.newest {
+		for i := range one.Shards {
+			names[one.Shards[i].Name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		at := s.placed(name)
+		if at.All || !mine.Has(s.Name, at.Table) {
+			continue
+		}
+		if by, owner := h.owner(s.Name, at, mine); owner != nil {
+			if from[by] = owner; owner.shard(name) != nil {
+				c.Shards = append(c.Shards, *owner.shard(name))
+			}
+		}
+	}
+	for name := range names {
+		if one := h.ofAll(name, mine); s.placed(name).All && one != nil {
+			c.Shards = append(c.Shards, *one)
+		}
+	}
+	for _, one := range from {
+		c.Epoch, c.Number = max(c.Epoch, one.Epoch), max(c.Number, one.Number)
+		if one.Written.After(c.Written) {
+			c.Written = one.Written
+		}
+	}
+	c.Registrations = lowest(slices.Collect(maps.Values(from)))
+	c.Lacks = func(name string) bool {
+		_, owner := h.owner(s.Name, s.placed(name), mine)
+		return owner != nil && owner.shard(name) == nil
+	}
+	return c, len(from) > 0
+}
+
+// ofAll returns a shard that each share has, if all have it that may have been the last to have a
+// table of the slot that asks.
+func (h *held) ofAll(name string, asks Slot) (found *Shard) {
+	for generation := asks.Generation + 1; generation > 0; {
+		generation--
+		number, copies := 1, 0
+		for slot, c := range h.newest {
+			if slot.Generation != generation {
+				continue
+			}
+			if found = c.shard(name); found == nil {
+				return nil
+			}
+			number, copies = max(1, slot.Number), copies+1
+		}
+		if copies == number {
+			break
+		}
+	}
+	return found
+}
+
+func (c *Copy) shard(name string) *Shard {
+	i := slices.IndexFunc(c.Shards, func(s Shard) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Shards[i]
+}
+
+// lowest returns registrations below which all copies have applied everything of theirs. A TP that
+// one of them does not know as the others do is read from its beginning.
+func lowest(copies []*Copy) (list []store.Registration) {
+	if len(copies) == 0 {
+		return nil
+	}
+	for _, r := range copies[0].Registrations {
+		everywhere := true
+		for _, c := range copies[1:] {
+			i := slices.IndexFunc(c.Registrations, func(o store.Registration) bool { return o.TP == r.TP && o.Incarnation == r.Incarnation })
+			if everywhere = everywhere && i >= 0; !everywhere {
+				break
+			}
+			o := c.Registrations[i]
+			epoch, late := max(r.Epoch, o.Epoch), r.Late || o.Late
+			if o.Next < r.Next {
+				r = o
+			}
+			r.Epoch, r.Late = epoch, late
+		}
+		if everywhere {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// former returns the keys that nobody needs once a slot has a copy: those of its former processes,
+// and of slots of former generations whose tables are all in a later copy. What another share of
+// its generation, or one of a later one, has written stays.
+func (h *held) former(s *Stream, mine Slot) (keys []string) {
+	for slot, list := range h.keys {
+		if slot == mine || slot.Generation < mine.Generation && !h.needed(s, slot, mine) {
+			keys = append(keys, list...)
+		}
+	}
+	return keys
+}
+
+func (h *held) needed(s *Stream, slot, mine Slot) bool {
+	c := h.newest[slot]
+	if c == nil {
+		return false
+	}
+	return slices.ContainsFunc(c.Shards, func(one Shard) bool {
+		at := s.placed(one.Name)
+		by, _ := h.owner(s.Name, at, mine)
+		return !at.All && by == slot && !mine.Has(s.Name, at.Table)
+	})
+}
