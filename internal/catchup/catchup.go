@@ -60,6 +60,9 @@ type Stream struct {
 	// epoch that have another hash: what checkpoint set and reset have decided (rule 12).
 	IgnoreStateless bool
 	IgnoreBelow     uint64
+	// Mine reports whether this process publishes a shard. Messages of others are those of another
+	// process: nothing is concluded from them. Nil: all are.
+	Mine func(shard string) bool
 	// Ours says that this process has published the stream up to now, before a reload: nobody else
 	// has meanwhile, so Start does as without Turn, which is closed.
 	Ours bool
@@ -85,6 +88,9 @@ type Options struct {
 	// source is not the one that the bus has rows of. It is called before anything is written, and
 	// where Turn is not nil once more when that is closed (turn).
 	Confirm func(ctx context.Context, stream string, turn bool) error
+	// Permit, where it is not nil, returns an error where this process must not publish any more.
+	// It is called once, when the epoch is durable. It waits for the bus.
+	Permit func(context.Context) error
 	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
 	// messages (decision 23). It waits for the bus.
 	Copy      func(ctx context.Context, stream string) (Copy, error)
@@ -152,7 +158,9 @@ type CatchUp struct {
 	becoming chan struct{}
 	// synced is the highest number of a registration that is durable; becoming guards it.
 	synced uint32
-	epoch  atomic.Pointer[Epoch]
+	// permitted says that Permit has returned nil; becoming guards it.
+	permitted bool
+	epoch     atomic.Pointer[Epoch]
 	// known is the highest epoch that the store had.
 	known uint64
 	// fenced: Fence has succeeded.

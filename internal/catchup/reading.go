@@ -164,14 +164,17 @@ func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
 	return nil
 }
 
-// writer returns the stream that has written the message, by domain and name (rule 12); nil where
-// it is a message of others. A version before catch-up wrote no domain.
+// writer returns the stream that has written the message, by domain, name and shard (rule 12); nil
+// where it is a message of others. A version before catch-up wrote no domain.
 func (r *reading) writer(err error) *stream {
 	s := r.c.streams[string(r.headers.Stream)]
-	if s == nil || string(r.headers.Domain) == r.c.opts.Domain || len(r.headers.Domain) == 0 && err == errStateless {
-		return s
+	if s == nil || string(r.headers.Domain) != r.c.opts.Domain && (len(r.headers.Domain) > 0 || err != errStateless) {
+		return nil
 	}
-	return nil
+	if s.Mine != nil && !s.Mine(r.tp.shard(r.headers.Shard)) {
+		return nil
+	}
+	return s
 }
 
 // ours adds a message of a stream to its feed. err is that of its headers.

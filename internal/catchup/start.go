@@ -276,6 +276,12 @@ func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
 	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
 		return err
 	}
+	if !c.permitted && c.opts.Permit != nil {
+		if err := c.opts.Permit(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrStartAgain, err)
+		}
+	}
+	c.permitted = true
 	if err := s.Feed.Ready(ctx); errors.Is(err, ErrUnread) {
 		return err
 	} else if err != nil {
