@@ -28,7 +28,7 @@ const (
 )
 
 // manifests are made from the chart with the values of an example.
-var manifests = map[string]string{"deploy/kubernetes.yaml": "sidecar", "deploy/kubernetes-standby.yaml": "standby"}
+var manifests = map[string]string{"deploy/kubernetes.yaml": "sidecar", "deploy/kubernetes-standby.yaml": "standby", "deploy/kubernetes-shares.yaml": "shares"}
 
 func example(t *testing.T, name string) string {
 	t.Helper()
@@ -174,7 +174,7 @@ func mustKnowVariables(t *testing.T, container tree) {
 			}
 			value = file
 		}
-		env[name] = value
+		env[name] = strings.ReplaceAll(value, "$(POD_INDEX)", "0")
 	}
 	if env["BRIDGE_SOURCE_URL_FILE"] == "" {
 		env["BRIDGE_SOURCE_URL"] = "mysql://bridge:secret@db.example:3306/shop"

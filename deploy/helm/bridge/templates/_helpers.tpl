@@ -27,8 +27,14 @@ app.kubernetes.io/instance: {{ include "bridge.fullname" . }}
 
 {{- define "bridge.replicas" -}}
 {{- $replicas := .Values.replicas }}
-{{- if kindIs "invalid" $replicas }}{{ $replicas = ternary 2 1 (ne .Values.standby.group "") }}{{ end }}
-{{- if and (gt (int $replicas) 1) (not .Values.standby.group) }}
+{{- if kindIs "invalid" $replicas }}{{ $replicas = default (ternary 2 1 (ne .Values.standby.group "")) .Values.shares }}{{ end }}
+{{- if and .Values.shares (ne .Values.workload "statefulset") }}
+{{- fail "shares need pods with an index: set workload to statefulset" }}
+{{- end }}
+{{- if and .Values.shares (or (ne (int $replicas) (int .Values.shares)) .Values.standby.group) }}
+{{- fail "each share has one pod: leave replicas and standby.group unset" }}
+{{- end }}
+{{- if and (gt (int $replicas) 1) (not .Values.standby.group) (not .Values.shares) }}
 {{- fail "several replicas would publish side by side: set standby.group, or replicas to 1" }}
 {{- end }}
 {{- int $replicas }}
@@ -48,12 +54,17 @@ rollingUpdate:
 
 {{- define "bridge.checkpointURL" -}}
 {{- if .Values.checkpoint.url }}{{ .Values.checkpoint.url }}
-{{- else if ne .Values.workload "statefulset" }}bus:///var/lib/bridge/bridge.db
+{{- else if or .Values.shares (ne .Values.workload "statefulset") }}bus:///var/lib/bridge/bridge.db
 {{- end }}
 {{- end }}
 
 {{- /* The variables of the container. */}}
 {{- define "bridge.env" -}}
+{{- with .Values.shares }}
+- name: POD_INDEX
+  valueFrom: { fieldRef: { fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']" } }
+- { name: BRIDGE_SHARE, value: {{ printf "$(POD_INDEX)/%d" (int .) | quote }} }
+{{- end }}
 {{- with .Values.standby.group }}
 - { name: BRIDGE_STANDBY, value: {{ quote . }} }
 {{- end }}
