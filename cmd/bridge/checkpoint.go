@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/share"
 )
 
 const checkpointDetails = `
@@ -38,6 +39,22 @@ type kept struct {
 	image  store.Image
 	path   string
 	copies *app.Copies
+	// onBus is the configuration of the share where progress is kept on the bus, else nil.
+	onBus *config.Config
+}
+
+// isMine returns an error where a table of a stream is in another share than that of the command.
+func (k *kept) isMine(key store.Key) error {
+	if k.onBus == nil {
+		return nil
+	}
+	s := k.onBus.Stream(key.Stream)
+	if k.onBus.Share.Owns(s, key.Shard) {
+		return nil
+	}
+	number := k.onBus.Share.Number
+	return fmt.Errorf("%s of stream %s is in share %d/%d, and BRIDGE_SHARE is %s: type the command where that share is", key.Shard, key.Stream,
+		share.Of(number, s.Name, s.Placed(key.Shard)), number, k.onBus.Share)
 }
 
 // checkpoint returns the folder of the checkpoint, and the configuration where progress is kept on
@@ -68,6 +85,11 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !create && onBus == nil {
 		return noCheckpoint(path)
 	}
+	if onBus != nil {
+		if err := app.MakeFolder(onBus); err != nil {
+			return err
+		}
+	}
 	log := p.newLogger(slog.LevelWarn, "console")
 	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
 	if err != nil {
@@ -78,6 +100,9 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 	if onBus != nil {
 		if onBus.Stream(stream) == nil {
 			return fmt.Errorf("stream %q is not configured: with bus: these commands need the variables of bridge", stream)
+		}
+		if k.onBus = onBus.OfShare(); k.onBus.Stream(stream) == nil {
+			return fmt.Errorf("stream %q has no tables in share %s: type the command where another share is", stream, onBus.Share)
 		}
 		if k.copies, err = app.OpenCopies(ctx, onBus, s, log); err != nil {
 			return err
@@ -142,7 +167,7 @@ func (p *process) configured(stream string) *config.Stream {
 	if err != nil {
 		return nil
 	}
-	return cfg.Stream(stream)
+	return cfg.OfShare().Stream(stream)
 }
 
 // shardsOf returns the shards that the store has of a stream; it may know the stream and none of

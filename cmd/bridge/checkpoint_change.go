@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -36,7 +37,7 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 		var said string
 		err = p.withStore(ctx, true, key.Stream, func(k *kept) error {
 			kind, err := p.kindOf(ctx, k, key.Stream)
-			if err != nil {
+			if err = errors.Join(err, k.isMine(key)); err != nil {
 				return err
 			}
 			now := time.Now()
@@ -87,7 +88,7 @@ back.
 		var position uint64
 		err := p.withStore(ctx, false, stream, func(k *kept) error {
 			kind, err := p.kindOf(ctx, k, stream)
-			if err != nil {
+			if err = errors.Join(err, k.isMine(store.Key{Stream: stream, Shard: from}), k.isMine(store.Key{Stream: stream, Shard: to})); err != nil {
 				return err
 			}
 			if kind != event.Release {

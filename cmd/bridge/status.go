@@ -156,7 +156,7 @@ func statusText(s *httpapi.Status, now time.Time) string {
 			writeReason(&details, name+", missing ids", gapsText(one), "")
 		}
 	}
-	text := fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + terminal.Table(2, rows) + reasons.String()
+	text := fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + shareText(s.Share) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + terminal.Table(2, rows) + reasons.String()
 	if len(rows)-1 <= mostDetailed {
 		text += details.String()
 	}
@@ -305,6 +305,14 @@ func reconciledText(r *reconcile.Status, now time.Time) string {
 		text += ", " + strconv.FormatUint(n, 10) + " differed"
 	}
 	return text
+}
+
+// shareText says which part of the tables a process works on.
+func shareText(s *httpapi.ShareStatus) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("share %d/%d: the other tables are those of other processes\n", s.Index, s.Number)
 }
 
 // standbyText says who works of a standby group, nothing if there is none.

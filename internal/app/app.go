@@ -132,6 +132,9 @@ type kept struct {
 // openKept opens the store, and takes part in the standby group once that is run.
 func openKept(ctx context.Context, o *Options) (_ *kept, err error) {
 	k := &kept{superseded: make(chan error, 1)}
+	if err := MakeFolder(o.Config); err != nil {
+		return nil, err
+	}
 	if k.disk, err = o.openStore(ctx, o.Config.CheckpointPath, o.Logger); err != nil {
 		return nil, err
 	}
@@ -158,6 +161,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.openStore == nil {
 		o.openStore = OpenStore
 	}
+	o.Config = o.Config.OfShare()
 	first := o.former == nil
 	if first {
 		o.former = new(legacy)
@@ -185,8 +189,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}
 	cfg := a.opts.Config
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a.parts = newParts(cfg, a.registry, o.Logger)
+	registry := registererOf(cfg, a.registry)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.parts = newParts(cfg, registry, o.Logger)
 	a.queue, a.carried = newQueue(o.former.busy), o.former.carried
 	if err := a.openTracer(); err != nil {
 		return nil, err
@@ -206,7 +211,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.reconcilers = newReconcilers(cfg, &a.parts, a.streams, a.shards)
 	a.scheduler = reconcile.NewScheduler(o.Logger, a.reconcilers...)
-	registerMetrics(a.registry, a)
+	registerMetrics(registry, a)
 	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}

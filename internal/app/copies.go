@@ -36,9 +36,28 @@ func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logge
 		o.Ready = b.Ready
 	}
 	for i := range cfg.Streams {
-		o.Streams = append(o.Streams, buscopy.Stream{Name: cfg.Streams[i].Name, Release: cfg.Streams[i].Kind == "release"})
+		s := &cfg.Streams[i]
+		o.Streams = append(o.Streams, buscopy.Stream{Name: s.Name, Release: s.Kind == "release", Placed: func(shard string) buscopy.Placed {
+			paused, isPause := progress.PausedTable(shard)
+			if table := s.Placed(paused); isPause {
+				return buscopy.Placed{Table: table, Any: paused == "" && s.Placed("t") != ""}
+			}
+			table := s.Placed(strings.TrimPrefix(shard, leftPrefix))
+			return buscopy.Placed{Table: table, All: table != "" && source.IsPattern(shard)}
+		}})
 	}
 	return o
+}
+
+// slotOf returns the slot of a share in the generation that it works in.
+func slotOf(cfg *config.Config, g *buscopy.Generations) func() buscopy.Slot {
+	return func() buscopy.Slot {
+		generation := g.Joined()
+		if generation == 0 {
+			return buscopy.Slot{}
+		}
+		return buscopy.Slot{Generation: generation, Share: cfg.Share.Share}
+	}
 }
 
 // openCopies opens the bucket of the process, where progress is kept on the bus.
@@ -61,12 +80,13 @@ func (a *App) openCopies() error {
 		}
 		return 0
 	}
-	o.Fault = func(err error) {
-		if err == nil {
-			a.faults.OK(copiesDependency)
-			return
+	o.Fault = func(err error) { a.note(copiesDependency, err) }
+	a.generations = buscopy.NewGenerations(a.generationsOptions(bucket))
+	o.Slot, o.Permit = slotOf(cfg, a.generations), func(ctx context.Context) error {
+		if a.generations.Joined() == 0 {
+			return nil
 		}
-		a.faults.Fail(copiesDependency, err)
+		return a.generations.Permit(ctx)
 	}
 	a.copies = buscopy.NewKeeper(o)
 	return nil
@@ -80,7 +100,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 	}
 	copied := catchup.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
 		name, left := strings.CutPrefix(shard, leftPrefix)
-		may = !source.IsPattern(name) && !progress.IsPause(shard) && cfg.Matched(s, name)
+		may = !source.IsPattern(name) && !progress.IsPause(shard) && cfg.Matched(s, name) && (c.Lacks == nil || c.Lacks(shard))
 		return may, may && !left
 	}}
 	image := store.Image{Shards: make(map[store.Key]store.Progress)}
@@ -108,6 +128,7 @@ type Copies struct {
 // OpenCopies puts into a store what it lacks of the copies on the bus, where cfg has progress kept
 // there. A process that runs must not use the store.
 func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *slog.Logger) (_ *Copies, err error) {
+	cfg = cfg.OfShare()
 	bucket, err := openBucket(cfg, driver.GiveUpAfter)
 	if err != nil {
 		return nil, err
@@ -119,6 +140,11 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
 	o.Epoch = func() uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
 	o.Fault = func(err error) { last = errors.Join(err) }
+	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share})
+	o.Slot = slotOf(cfg, generations)
+	if err := generations.Last(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the number of shares on the bus: %w", err), bucket.Close())
+	}
 	c := &Copies{cfg, buscopy.NewKeeper(o), bucket}
 	for i := range cfg.Streams {
 		if err := c.restore(ctx, s, &cfg.Streams[i]); err != nil {

@@ -183,6 +183,9 @@ func (h health) Status() httpapi.Status {
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
 	status.Version = h.opts.Build.Version
+	if s := h.opts.Config.Share; s.One() {
+		status.Share = &httpapi.ShareStatus{Index: s.Index, Number: s.Number}
+	}
 	h.addDependencies(&status)
 	h.nameWaits(&status)
 	return status

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -59,8 +61,17 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 			}
 			return r
 		},
-		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },
-		HTTP:  func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
+		Store: func(ctx context.Context) store.Inspection {
+			path := cfg.CheckpointPath
+			if above := filepath.Dir(path); cfg.Share.One() {
+				if _, err := os.Stat(above); err != nil {
+					// It is made with that of the share.
+					path = above
+				}
+			}
+			return pebble.Inspect(ctx, path)
+		},
+		HTTP: func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
 	})
 }
 
@@ -69,10 +80,14 @@ func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of
 	conns, tails := connsOf(cfg, of)
 	found := d.inspect(ctx, cfg, tables, tails, logger)
 	inspectRows(ctx, cfg, sources, tables, tails, &found)
+	most := cmp.Or(conns.Most, conns.Readers)
+	if n := cfg.Share.Number; n > 1 {
+		found.Server.Summary += fmt.Sprintf(", up to %d connections of all %d shares", n*most, n)
+	}
 	if len(sources.all) == 1 {
 		return found
 	}
-	found.Server.Summary += ", up to " + terminal.Count(cmp.Or(conns.Most, conns.Readers), "connection")
+	found.Server.Summary += ", up to " + terminal.Count(most, "connection")
 	if slices.ContainsFunc(found.Server.Findings, func(f inspect.Finding) bool { return f.Code == inspect.Replica }) {
 		for _, rival := range d.rivals {
 			found.Server.Add(inspect.Warning, inspect.Replica, d.Label(), "is a replica, and has a database named "+cfg.SharedDatabase(of, rival.Source)+" as "+rival.Label()+

@@ -198,7 +198,7 @@ func (s *Sources) eachMatch(stream *config.Stream, lists map[*database]source.Ta
 	for _, d := range s.all {
 		match := s.cfg.Matcher(stream, d.Source)
 		for _, t := range lists[d].Names {
-			if name, pattern, ok := match(t); ok {
+			if name, pattern, ok := match(t); ok && s.cfg.Share.Owns(stream, name) {
 				do(name, pattern)
 			}
 		}
@@ -470,7 +470,7 @@ func (h health) noTables(s *stream) string {
 	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
 		return (*left)[s.Name]
 	}
-	if len(s.Tables)+len(s.gone) > 0 {
+	if len(s.Tables)+len(s.gone) > 0 || s.divided {
 		return ""
 	}
 	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"

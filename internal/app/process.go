@@ -126,10 +126,13 @@ func (p *Process) Run(ctx context.Context) error {
 	if err != nil {
 		checkpoint = cfg.CheckpointPath
 	}
-	args := []any{"version", p.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(p.now.Load().shards),
+	args := []any{"version", p.opts.Build.Version, "streams", len(p.now.Load().streams), "shards", len(p.now.Load().shards),
 		"source", p.now.Load().sources.addrs(), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", p.server.Addr().String()}
 	if cfg.CheckpointTopic != "" {
 		args = append(args, "progress", cfg.CheckpointTopic)
+	}
+	if cfg.Share.One() {
+		args = append(args, "share", cfg.Share.String())
 	}
 	if p.member != nil {
 		args = append(args, "standby", cfg.Standby.Group, "member", p.member.Status().Member)

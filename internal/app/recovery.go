@@ -41,6 +41,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 		o.Fence = bus.Fence
 	}
 	if p.copies != nil {
+		o.Permit = p.generations.Permit
 		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
 			copied, _, err := copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 			return copied, err

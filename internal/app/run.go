@@ -51,6 +51,7 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 	start(saves, &saving, a.committer.Run)
 	if a.copies != nil {
 		start(saves, &saving, a.copies.Run)
+		start(saves, &saving, a.generations.Run)
 	}
 	recovers, endRecovering := context.WithCancel(later)
 	defer endRecovering()
@@ -77,7 +78,13 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 
 // catchUp reads what the bus holds. What it has read stays when ctx ends first.
 func (a *App) catchUp(ctx context.Context) error {
-	err := a.recovery.Start(ctx)
+	var err error
+	if a.generations != nil {
+		err = a.generations.Join(ctx)
+	}
+	if err == nil {
+		err = a.recovery.Start(ctx)
+	}
 	if ctx.Err() != nil {
 		return nil
 	}

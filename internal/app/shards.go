@@ -38,6 +38,8 @@ type parts struct {
 	recovery  *catchup.CatchUp
 	// copies is nil unless progress is kept on the bus.
 	copies *buscopy.Keeper
+	// generations are those of the number of shares, nil where copies is.
+	generations *buscopy.Generations
 	// admit, where it is not nil, is called before a table is published.
 	admit   func(ctx context.Context, stream, table string) error
 	faults  *outage.Log

@@ -18,9 +18,6 @@ import (
 	"example.org/bridge/internal/standby"
 )
 
-// slot is the part of all shards that a group shares: there is one.
-const slot = "0"
-
 // standbyDependency is what outages of the election are named.
 const standbyDependency = "standby group"
 
@@ -33,8 +30,10 @@ func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, erro
 // for the next one to be elected and to begin.
 func silence(cfg *config.Config) time.Duration { return cfg.Standby.Timeout * 9 / 10 }
 
-// groupOf returns the name of the group, and of the part that it shares.
-func groupOf(cfg *config.Config) string { return cfg.Standby.Group + "." + slot }
+// groupOf returns the name of the group, and of the share that it works on.
+func groupOf(cfg *config.Config) string {
+	return fmt.Sprintf("%s.%d", cfg.Standby.Group, cfg.Share.Index)
+}
 
 // standbyGroup returns the name of the group on the bus.
 func standbyGroup(cfg *config.Config) string {

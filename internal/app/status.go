@@ -30,7 +30,7 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		if len(stream.Patterns) > 0 && len(stream.Tables)+len(stream.gone) == 0 {
+		if len(stream.Patterns) > 0 && len(stream.Tables)+len(stream.gone) == 0 && !stream.divided {
 			one.State = shard.Waiting
 		}
 		for _, sh := range shards {
@@ -112,7 +112,7 @@ func (h health) addDependencies(status *httpapi.Status) {
 			// One table alone: its shard says so.
 		case name == standbyDependency:
 			// The status of the group says so.
-		case name == copiesDependency:
+		case name == copiesDependency, name == sharesDependency:
 			if status.Progress != nil {
 				away(status.Progress, fault)
 			}

@@ -41,6 +41,8 @@ type stream struct {
 	// shards has those that were made, by their tables. gone are tables of patterns that are gone.
 	shards map[string]*shard.Shard
 	gone   []string
+	// divided says that other processes may have tables of the stream.
+	divided bool
 }
 
 // newStreams makes what the shards of each stream share.
@@ -51,7 +53,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	for i := range cfg.Streams {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
-			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard),
+			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard), divided: cfg.Share.One(),
 			rate: shard.NewRate(cfg.Streams[i].Rate),
 		}
 		if s.deadLetterLimit == nil {
@@ -200,6 +202,9 @@ func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
 	c := catchup.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
 		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed, Stopped: p.stopped[s.Name],
+	}
+	if cfg.Share.One() {
+		c.Mine = func(shard string) bool { return cfg.Share.Owns(s.Stream, shard) }
 	}
 	if bus, ok := p.sink.(sink.Compactor); ok && s.view != nil {
 		c.Forgets = func(ctx context.Context, topic string) (time.Duration, bool, error) {

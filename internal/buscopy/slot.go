@@ -30,6 +30,9 @@ type Placed struct {
 	Table string
 	// All says that each share that has tables of the stream has a shard of this name.
 	All bool
+	// Any says the same of one that a command to any of the processes changes: of several the one
+	// with the latest Since holds.
+	Any bool
 }
 
 func (s *Stream) placed(shard string) Placed {
@@ -67,7 +70,10 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		at := s.placed(name)
-		if at.All || !mine.Has(s.Name, at.Table) {
+		if one := h.latest(name, mine); at.Any && one != nil {
+			c.Shards = append(c.Shards, *one)
+		}
+		if at.All || at.Any || !mine.Has(s.Name, at.Table) {
 			continue
 		}
 		if by, owner := h.owner(s.Name, at, mine); owner != nil {
@@ -115,6 +121,17 @@ func (h *held) ofAll(name string, asks Slot) (found *Shard) {
 		}
 	}
 	return found
+}
+
+// latest returns the shard of a name with the latest Since, nil where no copy has one.
+func (h *held) latest(name string, asks Slot) (latest *Shard) {
+	for slot, c := range h.newest {
+		one := c.shard(name)
+		if one != nil && slot.Generation <= asks.Generation && (latest == nil || one.Progress.Since > latest.Progress.Since) {
+			latest = one
+		}
+	}
+	return latest
 }
 
 func (c *Copy) shard(name string) *Shard {
@@ -172,6 +189,6 @@ func (h *held) needed(s *Stream, slot, mine Slot) bool {
 	return slices.ContainsFunc(c.Shards, func(one Shard) bool {
 		at := s.placed(one.Name)
 		by, _ := h.owner(s.Name, at, mine)
-		return !at.All && by == slot && !mine.Has(s.Name, at.Table)
+		return !at.All && !at.Any && by == slot && !mine.Has(s.Name, at.Table)
 	})
 }

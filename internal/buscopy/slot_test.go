@@ -27,7 +27,7 @@ func newSharer(t *testing.T, b buscopy.Bucket, slot buscopy.Slot, epoch uint64) 
 	s := &sharer{t: t, store: storememory.New(), slot: slot}
 	s.Keeper = buscopy.NewKeeper(buscopy.Options{
 		Bucket: b, Domain: "d", Streams: []buscopy.Stream{{Name: "facts", Release: true, Placed: func(shard string) buscopy.Placed {
-			return buscopy.Placed{Table: shard, All: strings.HasSuffix(shard, "*")}
+			return buscopy.Placed{Table: shard, All: strings.HasSuffix(shard, "*"), Any: shard == "pause"}
 		}}},
 		Still: func(_ context.Context, do func(store.Store) error) error { return do(s.store) },
 		Epoch: func() uint64 { return epoch }, Slot: func() buscopy.Slot { return slot }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -159,6 +159,29 @@ func TestATableThatWasDropped(t *testing.T) {
 	c, _, err := s.Load(t.Context(), "facts")
 	if err != nil || !c.Lacks("b") || c.Lacks("a") {
 		t.Errorf("%v: a is dropped: %v, b: %v", err, c.Lacks("a"), c.Lacks("b"))
+	}
+}
+
+// TestACommandToOneShare holds for all of the next number, and the later one of two.
+func TestACommandToOneShare(t *testing.T) {
+	t.Parallel()
+	b := new(buckettest.Memory)
+	for i := range 3 {
+		s := newSharer(t, b, slotOf(1, i, 3), 10)
+		if i < 2 {
+			p := store.Progress{Since: uint64(100 + i), Floor: uint64(i)}
+			if err := s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &p}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.works([]string{"t0", "t1", "t2", "t3", "t4", "t5"}, 100, 1000)
+	}
+	for i := range 2 {
+		c, _, err := newSharer(t, b, slotOf(2, i, 2), 20).Load(t.Context(), "facts")
+		at := slices.IndexFunc(c.Shards, func(s buscopy.Shard) bool { return s.Name == "pause" })
+		if err != nil || at < 0 || c.Shards[at].Progress.Since != 101 || c.Shards[at].Progress.Floor != 1 {
+			t.Errorf("share %d goes on from %+v: %v", i, c.Shards, err)
+		}
 	}
 }
 

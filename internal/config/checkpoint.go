@@ -174,7 +174,7 @@ func (c *Config) agreed() map[string]string {
 	slices.Sort(streams)
 	values := map[string]string{
 		"DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
-		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(),
+		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(), "SHARE": c.Share.String(),
 	}
 	var sources []string
 	for i := range c.Sources {

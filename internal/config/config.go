@@ -54,6 +54,8 @@ type Config struct {
 	// ShutdownTimeout is how long the first signal waits for what is in flight.
 	ShutdownTimeout time.Duration
 
+	// Share is the part of the tables that the process works on.
+	Share Share
 	// Standby says with whom the process shares the work.
 	Standby Standby
 

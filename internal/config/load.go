@@ -84,6 +84,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	cfg.CheckpointPath = path
 	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, settings.Ends.Delivery)
 	cfg.setProgress(l, onBus, settings.Process.CheckpointTopic, names)
+	setShare(cfg, l, settings.Process.Share, onBus)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
 	}

@@ -101,10 +101,10 @@ func (c *Config) WithTables(matched map[string][]string) *Config {
 		if len(s.Patterns) == 0 {
 			continue
 		}
-		s.Tables, s.Looked = s.named(), true
+		s.Tables, s.Looked = with.Share.owned(s, s.named()), true
 		named := c.Has(s)
 		for _, table := range matched[s.Name] {
-			if !named(table) {
+			if !named(table) && with.Share.Owns(s, table) {
 				s.Tables = append(s.Tables, table)
 			}
 		}

@@ -263,6 +263,8 @@ func TestReferenceExample(t *testing.T) {
 				env["BRIDGE_SOURCE_A_URL"], env["BRIDGE_SOURCE_B_URL"] = set["BRIDGE_SOURCE_URL"], set["BRIDGE_SOURCE_URL"]
 			case "BRIDGE_SOURCE_A_URL":
 				env["BRIDGE_SOURCES"], env["BRIDGE_STREAM_ORDERS_TABLE"] = "a", env["BRIDGE_STREAM_ORDERS_TABLE"]+",a/t"
+			case "BRIDGE_SHARE":
+				env["BRIDGE_CHECKPOINT_URL"] = "bus:"
 			case "BRIDGE_STREAM_ORDERS_FIELDS":
 				env["BRIDGE_STREAM_ORDERS_KEY"] = "order_no"
 			}

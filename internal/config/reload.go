@@ -32,7 +32,7 @@ func (c *Config) fixed() []fixedValue {
 		{prefix + "LOG_FORMAT", c.LogFormat},
 		{sinkVariable, strings.Join(append([]string{c.Sink.Scheme, c.Sink.Folder}, c.Sink.Servers...), " ")},
 		{prefix + "NATS_DOMAIN", c.Sink.JetStreamDomain},
-		{standbyVariable, c.Standby.Group}, {standbyVariable + "_TIMEOUT", c.Standby.Timeout.String()},
+		{shareVariable, c.Share.String()}, {standbyVariable, c.Standby.Group}, {standbyVariable + "_TIMEOUT", c.Standby.Timeout.String()},
 	}
 }
 

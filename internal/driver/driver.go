@@ -96,6 +96,9 @@ type Use struct {
 	// Subjects are those of a stream that takes all messages, where the bus has subjects. Published
 	// are those to publish to, Readable also those that were published to once.
 	Subjects, Published, Readable []string
+	// Share names the share that publishes, empty where there are none: what lets one process
+	// publish with exactly-once is of each share.
+	Share string
 	// Domain and Streams are whose events they are.
 	Domain  string
 	Streams []string

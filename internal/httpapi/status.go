@@ -57,6 +57,8 @@ type Status struct {
 	Delivery string `json:"delivery"`
 	// Epoch is the epoch of the messages of this process, 0 until a stream has caught up.
 	Epoch uint64 `json:"epoch"`
+	// Share is left out where one process works on all tables.
+	Share *ShareStatus `json:"share,omitempty"`
 	// Standby is left out where the process works alone.
 	Standby *StandbyStatus `json:"standby,omitempty"`
 	// Totals count all streams, also those that are not listed. The handler fills them in.
@@ -72,6 +74,13 @@ type Status struct {
 	Bus        *DependencyStatus  `json:"bus,omitempty"`
 	Checkpoint *DependencyStatus  `json:"checkpoint,omitempty"`
 	Progress   *DependencyStatus  `json:"progress,omitempty"`
+}
+
+// ShareStatus says which part of all tables the process works on: the one with an index, from 0, of
+// so many. Other processes show the others.
+type ShareStatus struct {
+	Index  int `json:"index"`
+	Number int `json:"number"`
 }
 
 // DependencyStatus says whether something answers that the process depends on.

@@ -30,6 +30,12 @@ func pauseKey(stream, table string) store.Key {
 // IsPause reports whether what the store has under the name of a shard is a pause.
 func IsPause(shard string) bool { return strings.HasPrefix(shard, pausePrefix) }
 
+// PausedTable returns the table that a pause is of, empty for all tables of the stream; false for
+// what is no pause.
+func PausedTable(shard string) (table string, isPause bool) {
+	return strings.CutPrefix(shard, pausePrefix)
+}
+
 // LoadPause returns the pause of a table.
 func LoadPause(ctx context.Context, s store.Store, table store.Key) (Pause, error) {
 	var p Pause

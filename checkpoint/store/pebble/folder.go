@@ -14,6 +14,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/share"
 )
 
 // The names in the folder of a store, see the package's comment.
@@ -129,6 +130,10 @@ func (f *folder) checkForeign() error {
 		switch e.Name() {
 		case lockFile, dbFolder, asideFolder, damagedFile, formatFile + ".new", "lost+found":
 		default:
+			if _, err := share.Parse(e.Name()); err == nil {
+				// The folder of a share, beside that of a process without shares.
+				continue
+			}
 			return option.Errorf("it holds %s: set %s to an empty folder: %w", e.Name(), option.CheckpointURL, store.ErrForeign)
 		}
 	}

@@ -224,3 +224,20 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		t.Fatalf("a read-only folder: %v", err)
 	}
 }
+
+// TestFoldersOfShares: a process without shares has its store beside the folders of shares, also
+// where these were there first.
+func TestFoldersOfShares(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	if err := os.Mkdir(filepath.Join(path, "1-of-3"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

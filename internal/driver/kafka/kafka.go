@@ -225,6 +225,9 @@ func (d *Driver) options(u driver.Use) kafka.Options {
 	o := d.Options
 	o.Topics, o.Uncompactable, o.Asked = u.Topics, u.Uncompactable, u.Asked
 	o.Logger, o.Fault, o.Session = u.Logger, u.Fault, u.Session
+	if o.TransactionalID != "" && u.Share != "" {
+		o.TransactionalID += "." + u.Share
+	}
 	return o
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -257,7 +258,13 @@ func secret(in *driver.Input, name option.Name, value string, is func(string) bo
 func (d *Driver) options(u driver.Use) jetstream.Options {
 	o := d.Options
 	o.Origin = jetstream.Origin{Domain: u.Domain, Streams: u.Streams}
-	return withUse(o, u)
+	o = withUse(o, u)
+	if o.Claim != "" && u.Share != "" {
+		// A stream that one of them creates takes the claims of all.
+		o.Subjects = append(slices.Clone(o.Subjects), o.Claim, o.Claim+".*")
+		o.Claim += "." + u.Share
+	}
+	return o
 }
 
 // withUse returns options with what is published and read.
