@@ -82,12 +82,7 @@ func (a *App) openCopies() error {
 	}
 	o.Fault = func(err error) { a.note(copiesDependency, err) }
 	a.generations = buscopy.NewGenerations(a.generationsOptions(bucket))
-	o.Slot, o.Permit = slotOf(cfg, a.generations), func(ctx context.Context) error {
-		if a.generations.Joined() == 0 {
-			return nil
-		}
-		return a.generations.Permit(ctx)
-	}
+	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Deciding
 	a.copies = buscopy.NewKeeper(o)
 	return nil
 }

@@ -154,7 +154,9 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 	}
 	db, _ := p.sources.of(table)
 	var decided func(context.Context, uint64) error
+	var deciding func(context.Context) error
 	if p.copies != nil {
+		deciding = p.generations.Deciding
 		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
 	}
 	return shard.New(shard.Options{
@@ -173,6 +175,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Store:           p.store,
 		Committer:       p.committer,
 		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}, db),
+		Deciding:        deciding,
 		Decided:         decided,
 		Left:            p.carried.shards[store.Key{Stream: s.Name, Shard: table}],
 		Newest:          newestOf(cfg, s.Stream, table, p),

@@ -30,6 +30,8 @@ type Generations struct {
 	// joined is the generation in which the process works, 0 before that is known, and without
 	// shares where there never were any.
 	joined uint64
+	// permitted is when Permit returned nil last.
+	permitted time.Time
 }
 
 // GenerationsOptions set up Generations.
@@ -282,6 +284,9 @@ func (g *Generations) Permit(ctx context.Context) error {
 		switch {
 		case err == nil && s.generation == g.Joined():
 			g.opts.Waits(nil)
+			g.mu.Lock()
+			g.permitted = time.Now()
+			g.mu.Unlock()
 			return nil
 		case err == nil:
 			return fmt.Errorf("%w: %s in force now, and this process has %s", ErrFormer, isInForce(s.number), number(g.opts.Share.Number))
@@ -293,6 +298,18 @@ func (g *Generations) Permit(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Deciding is Permit for a decision about START, of which there may be many at a time: an answer
+// serves for a second. Before there were shares it asks nobody.
+func (g *Generations) Deciding(ctx context.Context) error {
+	g.mu.Lock()
+	recent := g.joined == 0 || time.Since(g.permitted) < time.Second
+	g.mu.Unlock()
+	if recent {
+		return nil
+	}
+	return g.Permit(ctx)
 }
 
 // Run gives signs of life until ctx ends, and then takes the last one back. It returns ErrFormer

@@ -184,6 +184,9 @@ func TestAProcessThatStandsStill(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, next, next...)
 		still.takes()
+		if err := still.Deciding(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("it decides where tables begin: %v", err)
+		}
 		if err := still.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
 			t.Errorf("it is permitted: %v", err)
 		}

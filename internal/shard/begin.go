@@ -82,6 +82,11 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		}
 	}
 	if !s.gaps.stored().Started {
+		if s.opts.Deciding != nil {
+			if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Deciding(ctx) }); err != nil {
+				return nil, err
+			}
+		}
 		if err := s.first(ctx); err != nil {
 			return nil, err
 		}

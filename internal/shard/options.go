@@ -46,6 +46,9 @@ type Options struct {
 	Store     store.Store
 	Committer *catchup.Committer
 	Recovery  Recovery
+	// Deciding, where it is not nil, returns an error where this process must not decide about
+	// START any more. It waits for the bus.
+	Deciding func(ctx context.Context) error
 	// Decided, where it is not nil, returns once the bus has the decision about START of the shard
 	// beside its messages (decision 23): before the first row is read. The store has it by then.
 	Decided func(ctx context.Context, since uint64) error

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -344,10 +343,11 @@ func (s *shared) compare() {
 	items := make(map[string]string)
 	parts := make(map[string]string)
 	for _, w := range s.worlds {
+		var name, state string
 		for n := range itemsEach {
-			add(w.DB, s.t, fmt.Sprintf("SELECT CONCAT('%s.item_%d/', id), state FROM item_%d", w.Name, n, n), items)
+			w.Each(fmt.Sprintf("SELECT CONCAT('%s.item_%d/', id), state FROM item_%d", w.Name, n, n), []any{&name, &state}, func() { items[name] = state })
 		}
-		add(w.DB, s.t, "SELECT name, state FROM parts", parts)
+		w.Each("SELECT name, state FROM parts", []any{&name, &state}, func() { parts[name] = state })
 	}
 	for stream, want := range map[string]map[string]string{"items": items, "parts": parts} {
 		got, again := s.fold(stream)
@@ -362,25 +362,6 @@ func (s *shared) compare() {
 	}
 	if r := world.Verify(s.t, s.members[0].Env); !r.Good {
 		s.t.Errorf("bridge verify: %+v", r)
-	}
-}
-
-func add(db *sql.DB, t *testing.T, query string, to map[string]string) {
-	t.Helper()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name, state string
-		if err := rows.Scan(&name, &state); err != nil {
-			t.Fatal(err)
-		}
-		to[name] = state
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -410,53 +391,4 @@ func (s *shared) fold(stream string) (states map[string]string, repeated int) {
 		}
 	}
 	return states, repeated
-}
-
-// TestMoreSharesThanTables: a process without a table is ready and does nothing. A second process
-// of a share takes over from the first, which says so. Then one without shares goes on in the
-// folder above theirs.
-func TestMoreSharesThanTables(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		v := newVolatile(t, b, 5)
-		p := v.publish("beginning")
-		s := &shared{Publisher: p, t: t, folder: filepath.Join(t.TempDir(), "folder")}
-		s.begin(3)
-		v.expect(p, "facts", 5)
-		v.expect(p, "states", 5)
-		owners := 0
-		var owner int
-		for i, d := range s.members {
-			if n := len(d.Shards("facts")); n > 0 {
-				owner = i
-				owners += n
-			}
-			want := fmt.Sprintf(`"share":{"index":%d,"number":3}`, i)
-			if _, got := d.Get("/api/v1/status"); !strings.Contains(strings.Join(strings.Fields(got), ""), want) {
-				t.Errorf("the status of share %d: %.300s", i, got)
-			}
-		}
-		if owners != 1 {
-			t.Errorf("%d processes have the table", owners)
-		}
-		second := s.process(owner, 3)
-		second.Env["BRIDGE_CHECKPOINT_URL"] = "bus://" + t.TempDir()
-		second.Start()
-		world.AwaitReady(t, second)
-		v.insert("facts", "new", 3)
-		v.expect(p, "facts", 8)
-		world.Eventually(t, 2*time.Minute, "the first process of the share says that another one publishes", func() bool {
-			code, body := s.members[owner].Get("/readyz")
-			return code == http.StatusServiceUnavailable && strings.Contains(body, "another bridge publishes these streams")
-		})
-		for _, d := range append(s.members, second) {
-			d.Term()
-		}
-		s.begin(0)
-		v.insert("facts", "newer", 3)
-		v.insert("states", "newer", 3)
-		v.expect(p, "facts", 11)
-		v.expect(p, "states", 8)
-	})
 }
