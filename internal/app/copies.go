@@ -81,7 +81,7 @@ func (a *App) openCopies() error {
 		return 0
 	}
 	o.Fault = func(err error) { a.note(copiesDependency, err) }
-	a.generations = buscopy.NewGenerations(a.generationsOptions(bucket))
+	a.generations = buscopy.NewGenerations(generationsOptions(a, bucket))
 	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Deciding
 	a.copies = buscopy.NewKeeper(o)
 	return nil

@@ -21,8 +21,8 @@ import (
 // sharesDependency is what the wait for the number of shares is named.
 const sharesDependency = "number of shares"
 
-// generationsOptions are those of the process.
-func (a *App) generationsOptions(bucket buscopy.Bucket) buscopy.GenerationsOptions {
+// generationsOptions are those of the process of an app.
+func generationsOptions(a *App, bucket buscopy.Bucket) buscopy.GenerationsOptions {
 	cfg := a.opts.Config
 	o := buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, May: a.isTurn, Waits: func(err error) { a.note(sharesDependency, err) }}
 	if o.Host, _ = os.Hostname(); o.Host == "" {
