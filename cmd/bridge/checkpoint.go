@@ -101,7 +101,7 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 		if onBus.Stream(stream) == nil {
 			return fmt.Errorf("stream %q is not configured: with bus: these commands need the variables of bridge", stream)
 		}
-		if k.onBus = onBus.OfShare(); k.onBus.Stream(stream) == nil {
+		if k.onBus = config.OfShare(onBus); k.onBus.Stream(stream) == nil {
 			return fmt.Errorf("stream %q has no tables in share %s: type the command where another share is", stream, onBus.Share)
 		}
 		if k.copies, err = app.OpenCopies(ctx, onBus, s, log); err != nil {
@@ -167,7 +167,7 @@ func (p *process) configured(stream string) *config.Stream {
 	if err != nil {
 		return nil
 	}
-	return cfg.OfShare().Stream(stream)
+	return config.OfShare(cfg).Stream(stream)
 }
 
 // shardsOf returns the shards that the store has of a stream; it may know the stream and none of

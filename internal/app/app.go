@@ -161,7 +161,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.openStore == nil {
 		o.openStore = OpenStore
 	}
-	o.Config = o.Config.OfShare()
+	o.Config = config.OfShare(o.Config)
 	first := o.former == nil
 	if first {
 		o.former = new(legacy)

@@ -123,7 +123,7 @@ type Copies struct {
 // OpenCopies puts into a store what it lacks of the copies on the bus, where cfg has progress kept
 // there. A process that runs must not use the store.
 func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *slog.Logger) (_ *Copies, err error) {
-	cfg = cfg.OfShare()
+	cfg = config.OfShare(cfg)
 	bucket, err := openBucket(cfg, driver.GiveUpAfter)
 	if err != nil {
 		return nil, err

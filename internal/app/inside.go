@@ -173,7 +173,7 @@ func (l *looking) Resend(ctx context.Context, request httpapi.ResendRequest) ([]
 
 // runDry calls do with a bridge that changes nothing.
 func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (err error) {
-	cfg := o.Config.OfShare()
+	cfg := config.OfShare(o.Config)
 	p := newParts(cfg, prometheus.NewRegistry(), o.Logger)
 	if p.sources, err = OpenSources(cfg, o.Logger); err != nil {
 		return err

@@ -57,7 +57,7 @@ func (s *Share) owned(of *Stream, tables []string) []string {
 
 // OfShare returns the configuration of the share: with its tables alone, and without streams of
 // which it has none and can get none.
-func (c *Config) OfShare() *Config {
+func OfShare(c *Config) *Config {
 	if !c.Share.One() || c.Share.alone {
 		return c
 	}

@@ -36,7 +36,7 @@ func TestShare(t *testing.T) {
 	})
 	t.Run("without it nothing is another", func(t *testing.T) {
 		cfg := load(t, with("BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge"))
-		if cfg.Share.One() || cfg.OfShare() != cfg || cfg.CheckpointPath != "/var/lib/bridge" {
+		if cfg.Share.One() || OfShare(cfg) != cfg || cfg.CheckpointPath != "/var/lib/bridge" {
 			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
 		}
 	})
@@ -60,8 +60,8 @@ func TestTablesOfAShare(t *testing.T) {
 	for _, share := range []string{"0/3", "1/3", "2/3"} {
 		all["BRIDGE_SHARE"] = share
 		full := load(t, all)
-		own := full.OfShare()
-		for _, one := range []*Config{own, own.OfShare().WithTables(found)} {
+		own := OfShare(full)
+		for _, one := range []*Config{own, OfShare(own).WithTables(found)} {
 			moving := one.Stream("moving")
 			if moving != nil && len(moving.Tables) != 40 {
 				t.Errorf("share %s has %d tables of moving", share, len(moving.Tables))
