@@ -74,5 +74,10 @@ func (c Move) Batch(ctx context.Context, s store.Store) (*store.Batch, uint64, e
 		change.Parts = append(change.Parts, store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, &meaning)})
 	}
 	former := store.ShardChange{Key: from, Progress: &store.Progress{Since: c.Epoch, Saved: c.Now}, Clear: allParts}
-	return &store.Batch{Epoch: c.Epoch, Shards: []store.ShardChange{former, change}}, before.Position, nil
+	b := &store.Batch{Epoch: c.Epoch, Shards: []store.ShardChange{former, change}}
+	pause, found, err := s.Progress(ctx, pauseKey(c.Stream, c.From))
+	if found {
+		b.Shards = append(b.Shards, store.ShardChange{Key: pauseKey(c.Stream, c.To), Progress: &pause})
+	}
+	return b, before.Position, err
 }

@@ -136,3 +136,25 @@ func TestAPauseDoesNotAgeGaps(t *testing.T) {
 		about(map[bool]string{true: "paused", false: "resumed eight minutes ago"}[on], map[bool]time.Duration{true: 0, false: 8 * time.Minute}[on])
 	}
 }
+
+// TestATableIsMovedWithItsPause: it is the same table under another name.
+func TestATableIsMovedWithItsPause(t *testing.T) {
+	s := published(t)
+	image, err := s.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := progress.SetPause{Stream: key.Stream, Table: key.Shard, On: true, Now: base}.Batch(&image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command(t, b)
+	if b, _, err = (progress.Move{Stream: key.Stream, From: key.Shard, To: "a/orders_1", Epoch: 9, Now: base}).Batch(t.Context(), s.store); err != nil {
+		t.Fatal(err)
+	}
+	s.command(t, b)
+	moved, err := progress.LoadPause(t.Context(), s.store, store.Key{Stream: key.Stream, Shard: "a/orders_1"})
+	if err != nil || !moved.Since.Equal(base) {
+		t.Errorf("paused since %v, %v", moved.Since, err)
+	}
+}

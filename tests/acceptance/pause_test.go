@@ -25,7 +25,9 @@ func TestPause(t *testing.T) {
 	})
 }
 
-func pause(t *testing.T, b *world.Bus) {
+// newPausable makes a world under load whose bridge keeps its progress on the bus.
+func newPausable(t *testing.T, b *world.Bus) (*world.World, *world.Publisher) {
+	t.Helper()
 	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	topic := strings.NewReplacer(".", "_").Replace(w.Name) + "_progress"
@@ -33,9 +35,20 @@ func pause(t *testing.T, b *world.Bus) {
 		policy := "compact"
 		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
 	}
-	p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{
+	return w, w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{
 		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir() + "/cache", "BRIDGE_CHECKPOINT_TOPIC": topic,
 	})})
+}
+
+// rests reports whether both streams of a bridge are paused, and it is ready.
+func rests(d *world.Daemon) bool {
+	code, _ := d.Get("/readyz")
+	orders, strict := d.Shards(world.Orders), d.Shards(world.Strict)
+	return code == http.StatusOK && len(orders)+len(strict) == 2 && orders[0].State == "paused" && strict[0].State == "paused"
+}
+
+func pause(t *testing.T, b *world.Bus) {
+	w, p := newPausable(t, b)
 	p.Start()
 	_, stop := w.Write()
 	p.CaughtUp(2*time.Minute, "what is written arrives")
@@ -43,17 +56,12 @@ func pause(t *testing.T, b *world.Bus) {
 	id := open.FirstID()
 	world.Eventually(t, 2*time.Minute, "an open transaction has been passed", func() bool { return p.Position(world.Orders) > id })
 
-	must(t, p, 0, "pause", world.Orders)
-	must(t, p, 0, "pause", world.Strict, "--table", world.Strict)
+	must(t, p.Daemon, 0, "pause", world.Orders)
+	must(t, p.Daemon, 0, "pause", world.Strict, "--table", world.Strict)
 	before := published(p)
-	rests := func() bool {
-		code, _ := p.Get("/readyz")
-		orders, strict := p.Shards(world.Orders), p.Shards(world.Strict)
-		return code == http.StatusOK && len(orders)+len(strict) == 2 && orders[0].State == "paused" && strict[0].State == "paused"
-	}
 	const cuts = 4
 	for n := range cuts {
-		world.Eventually(t, 2*time.Minute, "both are paused, and bridge is ready", rests)
+		world.Eventually(t, 2*time.Minute, "both are paused, and bridge is ready", func() bool { return rests(p.Daemon) })
 		if p.Metric(`bridge_paused_since_timestamp_seconds`) == 0 || p.Metric(`bridge_shard_state`) == 0 {
 			t.Error("the metrics do not say it")
 		}
@@ -73,16 +81,16 @@ func pause(t *testing.T, b *world.Bus) {
 		}
 		world.Pause(world.Between(0, time.Second))
 	}
-	world.Eventually(t, 2*time.Minute, "both are paused still", rests)
+	world.Eventually(t, 2*time.Minute, "both are paused still", func() bool { return rests(p.Daemon) })
 	if code, body := p.Post("/api/v1/streams/" + world.Strict + "/reconcile"); code != http.StatusConflict || !strings.Contains(body, "bridge resume strict") {
 		t.Errorf("a reconcile of a paused stream: %d %s", code, body)
 	}
 	if after := published(p); after != before {
 		t.Errorf("%v messages at the pause, %v later", before, after)
 	}
-	must(t, p, 1, "resume", world.Orders, "--table", world.Orders)
-	must(t, p, 0, "resume", world.Orders)
-	must(t, p, 0, "resume", world.Strict)
+	must(t, p.Daemon, 1, "resume", world.Orders, "--table", world.Orders)
+	must(t, p.Daemon, 0, "resume", world.Orders)
+	must(t, p.Daemon, 0, "resume", world.Strict)
 	world.Pause(world.Between(0, time.Second))
 	p.Kill()
 	p.Start()
@@ -93,10 +101,55 @@ func pause(t *testing.T, b *world.Bus) {
 	}
 }
 
+// TestAPauseOutlivesATakeover pauses both streams by way of a process that waits as a standby, and
+// kills the one that works: the next one knows it, with a folder of its own.
+func TestAPauseOutlivesATakeover(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		w, p := newPausable(t, b)
+		var own []world.Env
+		for range 2 {
+			own = append(own, world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir() + "/cache", "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})
+		}
+		g := world.NewGroup(p, shortTimeout, own...)
+		_, stop := w.Write()
+		g.Published(2*time.Minute, "what is written arrives")
+		g.Ready()
+		for round := range 2 {
+			works := g.Worker()
+			waits := g.Members[0]
+			if waits == works {
+				waits = g.Members[1]
+			}
+			if round == 0 {
+				must(t, waits.Daemon, 0, "pause", world.Orders)
+				must(t, waits.Daemon, 0, "pause", world.Strict)
+			}
+			before := published(p)
+			works.Kill()
+			world.Eventually(t, 2*time.Minute, "the other one works, and both streams are paused", func() bool {
+				s, ok := waits.Status()
+				return ok && s.Works && rests(waits.Daemon)
+			})
+			works.Restart()
+			g.Ready()
+			if after := published(p); after != before {
+				t.Errorf("%v messages before it was killed, %v later", before, after)
+			}
+		}
+		must(t, g.Members[0].Daemon, 0, "resume", world.Orders)
+		must(t, g.Members[0].Daemon, 0, "resume", world.Strict)
+		g.Published(2*time.Minute, "what was written meanwhile arrives")
+		stop()
+		g.Compare(0)
+	})
+}
+
 // must types a command and fails the test unless it ends with a status.
-func must(t *testing.T, p *world.Publisher, want int, args ...string) {
+func must(t *testing.T, d *world.Daemon, want int, args ...string) {
 	t.Helper()
-	if status, stdout, stderr := world.Command(t, p.Env, args...); status != want {
+	if status, stdout, stderr := world.Command(t, d.Env, args...); status != want {
 		t.Fatalf("bridge %s: exit status %d\n%s%s", strings.Join(args, " "), status, stdout, stderr)
 	}
 }
