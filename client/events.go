@@ -34,8 +34,8 @@ type Events struct {
 
 // EventStats describe what Events has done.
 type EventStats struct {
-	// Handled counts events that the Handler took, Repeated those of them that it was given as
-	// repeats, Failed the errors that it returned.
+	// Handled counts events that the Handler took, Repeated the ones among them that it was given
+	// as repeats, Failed the errors that it returned.
 	Handled, Repeated, Failed uint64
 	// Foreign counts messages of others. Expired counts how often the bus had removed messages
 	// before they were handed out: a retention that is shorter than an outage of this group.
@@ -230,7 +230,7 @@ const (
 	FormatRow
 )
 
-// document is what is read of an Eiffel document.
+// document has the members of an Eiffel document that are read.
 type document struct {
 	Meta struct{ Time int64 }
 	Data json.RawMessage

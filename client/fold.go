@@ -243,7 +243,7 @@ func kindIn(value []byte, format Format) (typ, version []byte) {
 	return []byte(e.Meta.Type), []byte(e.Meta.Version)
 }
 
-// meta is what is read of meta.
+// meta has the members of meta that are read.
 type meta struct{ Type, Version string }
 
 // beginning reads type and version off the front of a document.

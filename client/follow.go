@@ -86,7 +86,7 @@ func (c *copying) begin(tps int) (first uint32) {
 		t.next = newFold(true, func(string, *entity, *entity) {})
 		c.fold = t.next
 	default:
-		// What was read before is of no use: nobody was told that it is whole.
+		// The copy read so far is of no use: it was not reported as complete.
 		for key, e := range t.current.entities {
 			t.changed(key, e, nil)
 		}
@@ -298,7 +298,7 @@ func (r *following) each(stored *bus.Stored) error {
 	return nil
 }
 
-// repeats has the ids that were handled last, so many as it has room for. It serves one goroutine
+// repeats has the last handled ids, as many as it has room for. It serves one goroutine
 // at a time.
 type repeats struct {
 	ids  map[[16]byte]struct{}

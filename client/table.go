@@ -21,10 +21,10 @@ type Table struct {
 	began time.Time
 
 	mu sync.RWMutex
-	// current is what is served. next is a copy that is being made of a bus that was made again.
+	// current is the copy that is served. next is under construction, of a bus that was made again.
 	current, next *fold
 	watchers      map[*watcher]struct{}
-	// counts are those of messages, by what became of them.
+	// counts are the counts of messages, by what became of them.
 	counts                       [outcomes]uint64
 	foreign, stateless, rebuilds uint64
 
@@ -117,7 +117,7 @@ func (t *Table) Stats() Stats {
 	}
 }
 
-// errAgain says that the bus was made again, or has lost what was not read yet.
+// errAgain says that the bus was made again, or has lost unread messages.
 var errAgain = errors.New("the copy is made again from the beginning of the bus")
 
 // Run reads the stream from the beginning, and on and on, until ctx ends; it then returns nil. It
@@ -211,7 +211,7 @@ func (f *faults) err() error {
 	return errors.Join(all...)
 }
 
-// Change is what has become of an entity.
+// Change is a change of an entity.
 type Change struct {
 	// Key is the key of the entity.
 	Key string
@@ -246,7 +246,8 @@ func (t *Table) Watch(ctx context.Context, present bool) iter.Seq[Change] {
 	}
 }
 
-// watcher keeps the keys of what has changed since it was told last. Table.mu guards it.
+// watcher keeps the keys of the entities that have changed since its last Change. Table.mu guards
+// it.
 type watcher struct {
 	keys  []string
 	there map[string]bool // whether the entity was there when it was told last

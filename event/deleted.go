@@ -15,7 +15,7 @@ import (
 // Deletion says which values of a DELETED column say that their row is deleted. Without Values that
 // is the rule for all columns: see docs/events.md.
 type Deletion struct {
-	// Values are those that do or, with Except, those that do not beside those of the rule.
+	// Values are the values that do or, with Except, those that do not beside those of the rule.
 	Values []string
 	Except bool
 }

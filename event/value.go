@@ -40,7 +40,7 @@ type BadValueError struct {
 
 func (e *BadValueError) Error() string { return e.Named(option.Short) }
 
-// Named returns the text with settings as naming has them.
+// Named returns the text with the settings named by naming.
 func (e *BadValueError) Named(naming option.Naming) string {
 	return option.Sprintf(naming, "column %q of row %d of table %s %s: correct the row, leave the column out of %s, or set %s=null to publish null instead",
 		e.Column, e.Row, e.Table, e.Fault, option.Fields, option.OnBadValue)

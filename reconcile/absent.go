@@ -139,7 +139,7 @@ type Guard struct {
 type Found struct {
 	// Rows counts the rows of the table that were scanned.
 	Rows uint64
-	// Live counts the live entities of the view, Gone those of them that have no row.
+	// Live counts the live entities of the view, Gone the ones among them without a row.
 	Live, Gone uint64
 }
 
@@ -183,7 +183,7 @@ func percent(p float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", p), ".0") + "%"
 }
 
-// finish forgets what is gone for long, and records how the run ended.
+// finish forgets entities that are gone for long, and records how the run ended.
 func (p *pass) finish(ctx context.Context) error {
 	if p.mode.DryRun {
 		p.run.Ended = time.Now()

@@ -214,7 +214,7 @@ type Run struct {
 	// Started is when the run began, Ended when it ended (zero while it is under way), by the
 	// host's clock.
 	Started, Ended time.Time
-	// Clock is the database's clock when the run began: what was committed before is judged by it.
+	// Clock is the database's clock when the run began: the run judges all commits before.
 	Clock time.Time
 	// Bound is the highest id that is judged, After the id up to which the table and the view have
 	// been compared.
@@ -223,7 +223,7 @@ type Run struct {
 	Server string
 	// Scanned counts the rows read, Entities the live entities of the view compared.
 	Scanned, Entities uint64
-	// Verdict counts what was published.
+	// Verdict counts the published events.
 	Verdict
 	// Gone counts the live entities without a row, Waiting all entities without one that wait for
 	// the end of the scan; they are saved beside the run. Judged counts those of them that the

@@ -28,7 +28,7 @@ type Reconciler struct {
 	faults  *outage.Log
 	tracker tracker
 
-	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
+	// reading is full while the source is in use: the scan reads ahead of the comparison.
 	reading chan struct{}
 	// answered is the demand that the last run answered. It serves the goroutine of the runs.
 	answered demand
@@ -127,7 +127,7 @@ type Store interface {
 	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
 }
 
-// View is what was published last of each entity. A [view.View] is one.
+// View has the last published state of each entity. A [view.View] is one.
 type View interface {
 	ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error)
 	Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error)

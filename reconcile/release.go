@@ -77,7 +77,7 @@ func (p *pass) unpolled(ctx context.Context, dst []source.Range, from uint64) (_
 		return dst, 0, err
 	}
 	if n := len(parts); n == partsAtOnce {
-		// What lies between this part and the next one is not known.
+		// The ids between this part and the next one are unknown.
 		through, parts = min(through, parts[n-1].Key-1), parts[:n-1]
 	}
 	dst = saved.Wide(dst)

@@ -211,7 +211,7 @@ func (s *Scheduler) next(turns []*turn) (now *turn, asked *Mode, wait time.Durat
 	return now, nil, wait, s.changed
 }
 
-// begins returns when the next run begins that nobody has asked for. The caller holds mu.
+// begins returns when the next scheduled run begins. The caller holds mu.
 func (t *turn) begins() time.Time {
 	if !t.hold.Before(t.due) {
 		return t.due

@@ -19,7 +19,7 @@ type Mask struct {
 	hidden []byte
 }
 
-// Masks are those of the columns of a shard, nil for a column without one; none at all is nil.
+// Masks are the masks of the columns of a shard, nil for a column without one; none at all is nil.
 type Masks []*Mask
 
 // Hide returns what stands for a value of a column: v itself where it has no mask. It is valid

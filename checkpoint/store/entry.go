@@ -52,7 +52,7 @@ type Entry struct {
 	At At
 	// Epoch and Seq are the highest stamp that was met, which may be that of a former message.
 	Epoch, Seq uint64
-	// Disputed says that the bus may end with something else than what was sent last: the next
+	// Disputed says that the bus may not end with the message that was sent last: the next
 	// decision publishes, whatever the digest says (rules 6 and 21).
 	Disputed bool
 }

@@ -17,12 +17,12 @@ var (
 	// ErrSetAside is returned by Open when it has moved a store away that was damaged or has an
 	// older format: another Open makes an empty one, which catches up from the bus.
 	ErrSetAside = errors.New("store was set aside")
-	// ErrOlder is returned when an older version of bridge wrote what is at the store's path. Open
+	// ErrOlder is returned when an older version of bridge wrote the store. Open
 	// sets it aside.
 	ErrOlder = errors.New("store was written by an older version")
 	// ErrNewer is returned when a newer version of bridge wrote the store.
 	ErrNewer = errors.New("store was written by a newer version")
-	// ErrForeign is returned when bridge did not make what is at the store's path.
+	// ErrForeign is returned when the store's path has files that are not bridge's.
 	ErrForeign = errors.New("not a store of bridge")
 	// ErrLocked is returned when another process uses the store.
 	ErrLocked = errors.New("store is in use by another process")
@@ -74,14 +74,15 @@ type Store interface {
 	// the given time, oldest first, and returns how many: below limit when no more are left. It is
 	// applied like a batch.
 	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
-	// Sync makes what was applied durable. When ctx ends first it returns the cause; what was
+	// Sync makes the applied batches durable. When ctx ends first it returns the cause; what was
 	// applied becomes durable all the same, later. While the disk takes no writes it returns
 	// ErrOutage.
 	Sync(ctx context.Context) error
 	// Damaged is closed once damage was seen, also beside all calls; from then on they return
 	// ErrDamaged. It is nil where a store cannot be damaged.
 	Damaged() <-chan struct{}
-	// Close makes what was applied durable and releases the store. No other method may be running.
+	// Close makes the applied batches durable and releases the store. No other method may be
+	// running.
 	Close() error
 }
 

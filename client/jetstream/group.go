@@ -23,7 +23,7 @@ const (
 	// requestTimeout bounds a request, heartbeat how long a server may be silent.
 	requestTimeout = 5 * time.Second
 	heartbeat      = 5 * time.Second
-	// returnTimeout bounds how long a process that stops gives back what it was sent.
+	// returnTimeout bounds how long a process that stops returns undelivered messages.
 	returnTimeout = 2 * time.Second
 	// pullAtOnce is how many messages one request asks for. They still come one by one.
 	pullAtOnce = 100

@@ -122,7 +122,7 @@ func takes(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// wrongFlag says what is wrong with a flag, and which there are.
+// wrongFlag says why a flag is wrong, and lists the flags.
 func wrongFlag(c *cobra.Command, err error) error {
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {

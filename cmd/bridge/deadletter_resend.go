@@ -67,7 +67,7 @@ is, 2 wrong usage or configuration.
 	return c
 }
 
-// sendDeadLetters has a running bridge send dead letters again, or does so itself where nobody
+// sendDeadLetters has a running bridge send dead letters again, or does so itself if none
 // listens there.
 func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, job *deadLetterJob) (sent []app.Resent, err error) {
 	status, err := bridge.Working(ctx)

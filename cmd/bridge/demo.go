@@ -147,7 +147,7 @@ func demoEnviron(dir string) []string {
 			"BRIDGE_STREAMS=" + strings.Join(demo.Tables, ","),
 			"BRIDGE_DOMAIN_ID=demo",
 			"BRIDGE_POLL_INTERVAL=100ms",
-			// A young row need not wait: the ledger finds what is committed late.
+			// A young row need not wait: the ledger finds rows that commit late.
 			"BRIDGE_STABILITY_WINDOW=0s",
 			"BRIDGE_RECONCILE_INTERVAL=" + reconcileEvery.String(),
 		},

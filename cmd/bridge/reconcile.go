@@ -70,7 +70,7 @@ or a reconcile failed, 2 wrong usage or configuration.
 	return c
 }
 
-// reconcile has the running bridge reconcile, or one inside this process where nobody listens.
+// reconcile has the running bridge reconcile, or one inside this process if none listens.
 func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []outcomeOf, err error) {
 	bridge, err := p.newClient()
 	if err != nil {
@@ -137,7 +137,7 @@ func interrupted(ctx context.Context, err error, then string) error {
 	return err
 }
 
-// choose returns those of the streams there are that are wanted, all where none is.
+// choose returns the wanted streams of those there, all of them if none is wanted.
 func choose(wanted, there []string) ([]string, error) {
 	for _, name := range wanted {
 		if !slices.Contains(there, name) {

@@ -79,7 +79,7 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 	return false
 }
 
-// observe adds to done what has ended. The line says how far the rest is; it is empty once
+// observe adds the ended runs to done. The line says how far the rest is; it is empty once
 // everything has ended.
 func (w *watch) observe(status httpapi.Status) (line string) {
 	tables, name, running := 0, "", (*reconcile.Status)(nil)
@@ -155,7 +155,7 @@ func (w *watch) report(table tableName, r *reconcile.Status) reconcile.Report {
 	return *report
 }
 
-// outcomes are those of all shards, in the order of their names.
+// outcomes are the outcomes of all shards, in the order of their names.
 func (w *watch) outcomes() []outcomeOf {
 	slices.SortFunc(w.done, func(a, b outcomeOf) int {
 		return cmp.Or(strings.Compare(a.Stream, b.Stream), strings.Compare(a.Shard, b.Shard))
@@ -181,7 +181,7 @@ func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err err
 	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}), bad)
 }
 
-// badOutcomes counts what was held back or failed.
+// badOutcomes counts the runs that were guarded or failed.
 func badOutcomes(outcomes []outcomeOf) error {
 	guarded, failed := 0, 0
 	for _, o := range outcomes {

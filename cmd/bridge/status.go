@@ -100,7 +100,7 @@ func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one s
 
 // statusWatch follows one status after the other.
 type statusWatch struct {
-	// last is what was answered last, lastAt when, away since when nothing is.
+	// last is the last answer, lastAt its time, away since when there is none.
 	last         string
 	lastAt, away time.Time
 }

@@ -184,7 +184,7 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
 // Copy is an older copy of what a store had of a stream, but for its view (decision 23). The zero
 // value is none.
 type Copy struct {
-	// Registrations are those of a release stream. Their numbers mean nothing.
+	// Registrations are the registrations of a release stream. Their numbers mean nothing.
 	Registrations []store.Registration
 	// Shards have all that was copied of a shard.
 	Shards []store.ShardChange

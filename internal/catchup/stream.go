@@ -44,7 +44,7 @@ type stream struct {
 	// followed is when Start has last read to the end, while it reads on until it is our turn; else
 	// zero.
 	followed time.Time
-	// tps are those of the destinations, as they were looked up last.
+	// tps are the tps of the destinations, as they were looked up last.
 	tps []*topicPartition
 	// rereads has the end of each TP that this process has registered, by number.
 	rereads map[uint32]uint64

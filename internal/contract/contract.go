@@ -43,7 +43,7 @@ func (s *Stream) contentType() string {
 	return sink.ContentType
 }
 
-// operations are those of each kind of stream, in the order in which they are described.
+// operations are the operations of each kind of stream, in the order in which they are described.
 var operations = map[event.Kind][]event.Op{
 	event.Capability: {event.Added, event.Modified, event.Deleted},
 	event.Release:    {event.Published},

@@ -27,7 +27,7 @@ func (b *deadLetters) Read(_ context.Context, each func(*verify.Message) error, 
 	return nil
 }
 
-// put puts a dead letter on the bus that was made so many seconds after the start.
+// put adds a dead letter to the bus, made the given seconds after the start.
 func (b *deadLetters) put(seconds int64, row uint64, event, reason string, entity []byte) {
 	m := sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
 		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),

@@ -88,13 +88,14 @@ var (
 
 // Use says what a bus is opened for.
 type Use struct {
-	// Topics are those of all streams, where the bus has topics. Uncompactable says why compaction
-	// would lose events on some of them, and of Asked depends on compaction what is published.
+	// Topics are the topics of all streams, where the bus has topics. Uncompactable says why
+	// compaction would lose events on some of them, and of Asked depends on compaction what is
+	// published.
 	Topics        []string
 	Uncompactable map[string]string
 	Asked         []string
-	// Subjects are those of a stream that takes all messages, where the bus has subjects. Published
-	// are those to publish to, Readable also those that were published to once.
+	// Subjects are the subjects of a stream that takes all messages, where the bus has subjects.
+	// Published are those to publish to, Readable also those that were published to once.
 	Subjects, Published, Readable []string
 	// Share names the share that publishes, empty where there are none: what lets one process
 	// publish with exactly-once is of each share.

@@ -228,7 +228,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	text := json.NewEncoder(w)
-	// Data of entities stay as they are in events.
+	// Data of entities has the same form as in events.
 	text.SetEscapeHTML(false)
 	_ = text.Encode(body)
 }

@@ -16,7 +16,7 @@ import (
 	"example.org/bridge/sink"
 )
 
-// ErrOtherDatabase is returned when the rows that the bus has are those of another database.
+// ErrOtherDatabase is returned when the rows on the bus came from another database.
 var ErrOtherDatabase = errors.New("the rows on the bus are those of another database")
 
 // Options describe a Check.
@@ -52,8 +52,8 @@ type Check struct {
 	slots chan struct{}
 
 	mu sync.Mutex
-	// others are the tables so far whose rows are others. survived says that a row of another table
-	// is as it was published.
+	// others are the tables so far whose rows differ from the bus. survived says that a row of
+	// another table is as it was published.
 	others   []Verdict
 	survived bool
 	// compared says that a table was compared of which the bus has rows.
@@ -80,7 +80,7 @@ func NewCheck(o Options) *Check {
 // Stream compares the tables of a stream, and returns an error that wraps ErrOtherDatabase where
 // rows are others and no table of the source has a row that the bus has. A row of the streams that
 // are compared at the same time may have survived, so it waits for them: for those that wait for
-// the bus up to Within, unless rows of the others are others.
+// the bus up to Within, unless rows of the other tables differ.
 func (c *Check) Stream(ctx context.Context, name string) error {
 	var verdicts []Verdict
 	reading := 0
@@ -131,7 +131,7 @@ func (c *Check) Evidence() (survived, compared bool) {
 	return c.survived, c.compared
 }
 
-// update changes what is known, and has Stream look at it.
+// update changes the state of the check and wakes Stream.
 func (c *Check) update(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,9 +233,9 @@ func Values(ctx context.Context, reader sink.Reader, s *Stream, table string, ro
 	return found.Tables[table].Values(), err
 }
 
-// OtherError says what was found, and what a person is to do. It is ErrOtherDatabase.
+// OtherError has the findings and the remedy. It is ErrOtherDatabase.
 type OtherError struct {
-	// Others are the tables whose rows are others, at least one.
+	// Others are the tables whose rows differ from the bus, at least one.
 	Others []Verdict
 }
 
@@ -249,7 +249,7 @@ func (e *OtherError) Named(naming option.Naming) string {
 // Unwrap returns ErrOtherDatabase.
 func (*OtherError) Unwrap() error { return ErrOtherDatabase }
 
-// What says what was found.
+// What is the finding.
 func (e *OtherError) What() string {
 	first := &e.Others[0]
 	found := fmt.Sprintf("of the newest rows of %s that the bus has %d are others here, from id %d on", first.Table, first.Rows, first.First)

@@ -131,7 +131,7 @@ func (s *scene) replace(name, what string, rows int) {
 	s.tables[name].Move("second", false)
 }
 
-// TestAnotherDatabase: every case but the first ones is no other database, whatever has changed.
+// TestAnotherDatabase: only the first cases are another database, whatever has changed.
 func TestAnotherDatabase(t *testing.T) {
 	both := func(s *scene, what string, rows int) {
 		s.replace("a", what, rows)

@@ -9,8 +9,8 @@ import (
 )
 
 // Compare compares rows of a page with the values that their newest messages have, by id, and
-// returns which rows are those that were published (true) and which are others (false). It leaves
-// out those of which that cannot be told. The encoder is bound to the columns of the page.
+// returns which rows are the published ones (true) and which differ (false). It leaves
+// out rows for which neither is certain. The encoder is bound to the columns of the page.
 //
 // A member tells where its value hardly repeats: it is that of one row alone on either side, and
 // long, unless no member of the row is. A row with half of these unchanged was updated at most; one
@@ -67,7 +67,7 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 // isLong reports whether rows hardly share a value by chance, as they do small numbers and flags.
 func isLong(value string) bool { return len(strings.Trim(value, `"`)) > 3 }
 
-// tally counts members that tell, and those that are unchanged.
+// tally counts members that identify a row, and how many of them are unchanged.
 type tally struct{ members, unchanged int }
 
 func (t *tally) count(unchanged bool) {
@@ -80,7 +80,7 @@ func (t *tally) count(unchanged bool) {
 // isEmpty reports whether a value says nothing.
 func isEmpty(value string) bool { return value == "" || value == "null" || value == `""` }
 
-// members are those of data of an event.
+// members are the members of data of an event.
 type members map[string]json.RawMessage
 
 // membersOf returns the members of data of a value in any format, nil where it has none: a former

@@ -17,11 +17,11 @@ import (
 type Stream struct {
 	Name, Domain string
 	Kind         event.Kind
-	// Destinations and Hash are those of catchup.Stream. KeyIsID says that the id is the key.
+	// Destinations and Hash are as in catchup.Stream. KeyIsID says that the id is the key.
 	Destinations []string
 	Hash         uint32
 	KeyIsID      bool
-	// Tables are those of the configuration.
+	// Tables are the configured tables.
 	Tables []string
 	// Since has for each shard the epoch below which messages do not count.
 	Since map[string]uint64
@@ -33,7 +33,7 @@ type Fact struct {
 	// Live says that the row was there, with Content.
 	Live    bool
 	Content uint64
-	// Form and Born are those of the message, Identity is made of Born and the key.
+	// Form and Born come from the message, Identity is made of Born and the key.
 	Form     uint32
 	Identity uint64
 	// Server and Started say where the row was read; Server is empty where that is not known.
@@ -95,7 +95,7 @@ func (n Newest) List(limit int) ([]published.Row, published.Origin) {
 	return rows[max(0, len(rows)-limit):], origin
 }
 
-// Values returns the values of those rows that have one.
+// Values returns the values of the rows that have one.
 func (n Newest) Values() map[uint64][]byte {
 	values := make(map[uint64][]byte)
 	for id, f := range n {
@@ -168,12 +168,12 @@ type scan struct {
 	found  map[string]Newest
 	// since has the highest that messages of a shard have told.
 	since map[string]uint64
-	// batches are those that a shard has in the TP.
+	// batches are the batches of a shard in the TP.
 	batches map[string]batchOrigin
 	fields  sink.Fields
 }
 
-// batchOrigin is what the first message of a batch in a TP tells of those that follow.
+// batchOrigin has what the first message of a batch in a TP says about the later ones.
 type batchOrigin struct {
 	epoch   uint64
 	server  string

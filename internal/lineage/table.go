@@ -22,8 +22,8 @@ type Verdict struct {
 	// Survived says that a row is still the one that was published; Another that rows, or ids, are
 	// others, and that they were read from another server, or one that was started since.
 	Survived, Another bool
-	// Rows is how many rows are others, First the lowest of them. Where Rows is 0, Next is the next
-	// id of the table, which lies below a row that the bus has.
+	// Rows is how many rows differ from the bus, First the lowest of them. If Rows is 0, Next is
+	// the next id of the table, which lies below a row that the bus has.
 	Rows        int
 	First, Next uint64
 	// There says where the rows of the bus were read, empty where that is unknown, Here where the

@@ -111,7 +111,7 @@ func (c *Check) endRun() {
 	}
 }
 
-// breakRun takes back that the rows of the run are those that were published.
+// breakRun takes back that the rows of the run are the published ones.
 func (c *Check) breakRun() { c.Doubted, c.alike = append(c.Doubted, c.alike...), nil }
 
 // likeness says how two rows under one id compare.
@@ -203,7 +203,7 @@ var ErrBadLog = errors.New("the saved list of published rows cannot be read")
 const (
 	// headKey is the key of the part with the origin and the lost rows: no row has the id 0.
 	headKey = 0
-	// partVersion begins every part of rows, headVersion the head. Both are those of the former
+	// partVersion begins every part of rows, headVersion the head. Both are as in the former
 	// version, which reads what this one writes: it drops rows of a shape that it does not know.
 	partVersion = 1
 	headVersion = 2
@@ -279,7 +279,7 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 	return l, nil
 }
 
-// resize makes parts of the present size of those that were saved in another one.
+// resize makes parts of the present size of parts that were saved in another one.
 func (l *Log) resize() {
 	var all []Row
 	for _, p := range l.parts {

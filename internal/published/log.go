@@ -21,7 +21,7 @@ type Row struct {
 	// Identity says what tells the row from another one under its id, see IdentityOf; 0 where
 	// nothing does.
 	Identity uint64
-	// Current says of a row that was found that it is what was published last of its entity. It is
+	// Current says that a row has the state that was published last of its entity. It is
 	// not saved.
 	Current bool
 }
@@ -94,7 +94,7 @@ func ServerAndDatabase(server, database string) string {
 // Fits reports whether rows of o compare with rows that are read now.
 func (o Origin) Fits(now Origin) bool { return o.Shape == now.Shape }
 
-// partsOf is how many parts a log has: each save writes those that changed.
+// partsOf is how many parts a log has: each save writes the changed parts.
 const partsOf = 16
 
 // Log holds the rows with the highest ids that the tail of a shard has published, in parts that are
@@ -120,7 +120,7 @@ type part struct {
 	changed bool
 }
 
-// NewLog returns an empty log of about so many rows, at least partsOf.
+// NewLog returns an empty log of about the given number of rows, at least partsOf.
 func NewLog(rows int) *Log { return &Log{size: max(1, rows/partsOf)} }
 
 // Limit is the most rows that the log holds.
@@ -241,7 +241,7 @@ func (l *Log) Below(through uint64, n int, dst []Row) []Row {
 }
 
 // Changed returns the parts that have changed since it was called last, in the order of their keys;
-// those that are gone have no bytes.
+// removed parts have no bytes.
 func (l *Log) Changed() (changed []ledger.Chunk) {
 	if !l.headSaved && (l.origin != (Origin{}) || l.stop != "") {
 		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: l.appendHead(nil)})

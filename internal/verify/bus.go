@@ -46,7 +46,7 @@ type Bus interface {
 	// beginning, up to the end of the bus as it is when Read begins; the messages of a partition
 	// come in their order. It calls progress now and then. An error of each ends it.
 	Read(ctx context.Context, each func(*Message) error, progress func(done, total uint64)) error
-	// Partitions returns what has been read so far.
+	// Partitions returns how far each partition has been read.
 	Partitions() []Partition
 	// Fetch reads one message that Read has handed out.
 	Fetch(ctx context.Context, partition int, at uint64) (*Message, error)

@@ -190,7 +190,7 @@ func (s *table) finishFacts(next uint64) {
 	s.add(purged, gone)
 }
 
-// comparison is what was found about one row.
+// comparison is the finding about one row.
 type comparison struct {
 	row uint64
 	// now is the database's clock when it was read, since when what it says was seen first, time
@@ -281,7 +281,7 @@ func (s *table) compareFact(f *fact, row source.Row, ev *event.Event, l *compari
 	}
 }
 
-// isAnother reports whether two identities are those of different rows.
+// isAnother reports whether two identities belong to different rows.
 func isAnother(a, b uint64) bool { return a != 0 && b != 0 && a&byKey == b&byKey && a != b }
 
 // compareEntity compares the row that was encoded last with the last event of its entity.

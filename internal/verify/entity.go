@@ -17,9 +17,9 @@ type entities struct {
 	chunks [][]entity
 	count  uint32
 	strays strays
-	// extra are entities that live by the bus and that no table has.
+	// extra are entities that live on the bus and have no row in a table.
 	extra []uint32
-	// epochs are those of stamps, in the order in which they were met.
+	// epochs are the epochs of stamps, in the order in which they were met.
 	epochs   []uint64
 	epochsAt map[uint64]uint64
 	// awaited are links to events that were not seen before the events that have them, unlinked

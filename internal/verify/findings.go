@@ -90,7 +90,7 @@ type Example struct {
 	Stamp string `json:"stamp,omitempty"`
 	// Lost names messages that are not there.
 	Lost *Lost `json:"lost,omitempty"`
-	// What says what is wrong, as a phrase.
+	// What is the fault, as a phrase.
 	What string `json:"what"`
 
 	// partition is an index into Bus.Partitions, -1 where the example lies on no bus.
@@ -121,7 +121,7 @@ func (f *Finding) add(most int, n uint64, examples ...Example) {
 	f.Examples = append(f.Examples, examples[:min(len(examples), most-len(f.Examples))]...)
 }
 
-// Stream is what was found about a stream.
+// Stream has the findings about a stream.
 type Stream struct {
 	Stream string     `json:"stream"`
 	Kind   event.Kind `json:"kind"`
@@ -214,7 +214,7 @@ func (t *tally) addPast(c Code, n uint64, e Example, healed bool) {
 	}
 }
 
-// fill fills in what was found.
+// fill fills in the findings.
 func (t *tally) fill(s *Stream) {
 	if slices.ContainsFunc([]Code{missing, stale, extra, altered}, func(c Code) bool { return t.found[c] != nil }) {
 		for c, f := range t.past {

@@ -8,7 +8,7 @@ import (
 	"example.org/bridge/sink"
 )
 
-// forms are those that a stream has had one after the other.
+// forms are the forms that a stream has had one after the other.
 var forms = []event.Form{
 	{Format: event.FormatEiffel, Version: "1.0.0"}, {Format: event.FormatCloudEvents, Version: "1.0.0"}, {Format: event.FormatRow, Version: "1.0.0"},
 	{Format: event.FormatRow, Version: "2.0.0"}, {Format: event.FormatEiffel, Version: "2.0.0"},

@@ -33,7 +33,8 @@ func TestMigrations(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// columns are those of the table then, nil for the same, values a row's but for the key.
+		// columns are the columns of the table then, nil for the same, values a row's but for the
+		// key.
 		columns []source.Column
 		values  []string
 		// options are changed, too.

@@ -107,7 +107,7 @@ func (f *Finding) write(text *strings.Builder, verdict string, code Code) {
 	}
 }
 
-// text names what is known of an example.
+// text describes an example.
 func (e *Example) text() string {
 	var parts []string
 	part := func(known bool, format string, values ...any) {

@@ -16,9 +16,9 @@ import (
 type proof uint8
 
 const (
-	// unproven: what it says does not tell the row that it was made of.
+	// unproven: the event does not identify the row that it was made of.
 	unproven proof = iota
-	// proven: its members make the same meta.id, and its bytes are those of the encoder.
+	// proven: its members make the same meta.id, and the encoder makes the same bytes.
 	proven
 	// refuted: they do not.
 	refuted
@@ -26,7 +26,7 @@ const (
 	doubted
 )
 
-// verdict is what was found about one event by itself.
+// verdict is the finding about one event by itself.
 type verdict struct {
 	*reading
 	proof proof

@@ -33,7 +33,7 @@ type Options struct {
 	// Numbers is the memory for the numbers of messages, in bytes: one bit for each, where those
 	// around it have not been read yet. Events of former tables have as much. Defaults to 64 MiB.
 	Numbers int
-	// Progress is told now and then what is done. Optional.
+	// Progress is called now and then with the work that is done. Optional.
 	Progress func(Step)
 }
 
@@ -79,7 +79,7 @@ type run struct {
 	streams  []*stream
 	entities []*entities
 	page     source.Page
-	// tables are those that are judged; all has those of unfit streams, too.
+	// tables are the judged tables; all has the tables of unfit streams, too.
 	tables, all []*table
 
 	// named finds a table by stream and shard.
@@ -212,7 +212,7 @@ func (r *run) readBus(ctx context.Context) error {
 	})
 }
 
-// suspected counts what is to be looked at again.
+// suspected counts the differences that have to be read again.
 func (r *run) suspected() int {
 	n := 0
 	for _, t := range r.tables {

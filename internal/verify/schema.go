@@ -27,8 +27,8 @@ type schema struct {
 	// members by column.
 	live, dead []int
 	names      []string
-	// operations are those that a type of events may have. plain is the form in which rows are
-	// encoded that are compared by their members.
+	// operations are the possible operations of a type of events. plain is the form in which rows
+	// are encoded that are compared by their members.
 	operations map[string][]event.Op
 	plain      event.Form
 	lossy      columns
@@ -110,8 +110,8 @@ const guesses = 3
 // table, or others, since columns have come, gone or changed, or FIELDS, EXCLUDE or MASK.
 type reading struct {
 	body
-	// columns are those of the members as they were by then. values are those of the columns of the
-	// table, NULL where they are no members, and behind them those of others.
+	// columns are the columns of the members as they were by then. values are those of the columns
+	// of the table, NULL where they are no members, and behind them those of others.
 	columns []source.Column
 	values  [][]byte
 	// exact says that the members tell the values, fits that these columns make such members.
@@ -172,7 +172,7 @@ func (s *schema) columnName(member string, guess int) string {
 		name = words.String()
 	}
 	if slices.ContainsFunc(s.columns.List, func(c source.Column) bool { return strings.EqualFold(c.Name, name) }) {
-		// The table has that name for another member.
+		// Another member of the table has that name.
 		return name + "\x00"
 	}
 	return name
@@ -265,7 +265,7 @@ func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 	if err != nil {
 		return nil, false, false
 	}
-	// The digits of the fraction are those that stand there.
+	// The digits of the fraction stay as written.
 	layout := time.DateTime
 	if i := bytes.IndexByte(text, '.'); i >= 0 {
 		layout += "." + strings.Repeat("0", len(text)-i-len(".Z"))

@@ -166,7 +166,7 @@ func (l *stamps) finish(partitions []Partition, shards []*table) {
 	}
 }
 
-// what says what is lost.
+// what describes the lost messages.
 func (l *Lost) what(acked uint64) string {
 	which := fmt.Sprintf("message %d of term %d of epoch %s is", l.First, l.Term, l.Epoch)
 	if l.Last > l.First {
@@ -199,7 +199,7 @@ func (n *newest) finish() {
 type deliveries struct {
 	// once says of each epoch of the stream whether it published with exactly-once.
 	once map[uint64]bool
-	// repeats are those that exactly-once rules out, but for what a person may have sent again.
+	// repeats are the ones that exactly-once rules out, unless a person may have sent them again.
 	repeats map[repeatID]*repeatedRows
 }
 
@@ -289,7 +289,7 @@ func (d *deliveries) finish(t *tally) {
 	}
 }
 
-// perBlock is how many numbers a block has, blockBytes what it takes of the memory.
+// perBlock is how many numbers a block has, blockBytes its size in memory.
 const perBlock, blockBytes = 1024, 200
 
 // numbers is a set of numbers that comes to be nearly complete, in any order: one bit for each

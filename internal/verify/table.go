@@ -31,12 +31,12 @@ type table struct {
 	run *run
 	*stream
 
-	// entities are those of a capability shard, which is table number number there, facts the
-	// events of a release shard.
+	// entities are the entities of a capability shard, which is table number number there, facts
+	// the events of a release shard.
 	*entities
 	number uint16
 	*facts
-	// rows counts those that were read, unproven the events whose meta.id proves nothing.
+	// rows counts the rows read, unproven the events whose meta.id proves nothing.
 	rows, unproven uint64
 	// tails holds the first row that the tail published in each partition, newest the highest of
 	// all.
@@ -101,7 +101,8 @@ type duplicate struct {
 	fits     bool
 }
 
-// join puts a table to those that share its entities. A release stream has facts and no entities.
+// join adds a table to the tables that share its entities. A release stream has facts and no
+// entities.
 func (r *run) join(t *table) error {
 	if t.Kind == event.Release {
 		return nil
@@ -165,7 +166,7 @@ func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(sourc
 	return nil
 }
 
-// scan looks at all rows that lie after those that were read.
+// scan reads all rows after the ones that were read.
 func (t *table) scan(ctx context.Context) error {
 	for {
 		page, err := t.read(ctx, source.Query{After: t.lastRow, Limit: pageRows})

@@ -119,7 +119,7 @@ func clone(m *verify.Message) *verify.Message {
 	return &one
 }
 
-// headers are those of a message, as a bus stores them.
+// headers are the headers of a message, as a bus stores them.
 func headers(m *sink.Message) map[string]string {
 	list := make(map[string]string)
 	new(sink.Headers).Each(m, func(name, value string) { list[name] = value })

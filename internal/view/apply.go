@@ -92,7 +92,7 @@ func (v *View) compute(facts []catchup.Message, p *Prepared, c *Claims) []store.
 	return k.changes
 }
 
-// install has what was computed be in force, if the store has it.
+// install puts the computed change into force, if the store has it.
 func (v *View) install(c *Claims, stored bool) {
 	v.mu.Lock()
 	defer v.unlock()
@@ -140,7 +140,7 @@ func (one *item) move(e store.Entry) (store.Entry, bool) {
 	return e, true
 }
 
-// change notes what is to be committed of a record.
+// change adds the change of a record to the commit.
 func (v *View) change(r *record, next store.Entry) {
 	if r.next = next; !r.pending {
 		r.pending = true

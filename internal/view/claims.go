@@ -42,9 +42,9 @@ type item struct {
 
 // record is what the view has in memory of an entity.
 type record struct {
-	// name is what is stored, shard who has the claims or, without any, the move.
+	// name is the stored name; shard has the claims or, without any, the move.
 	name, shard string
-	// base is what the store holds, next that plus what is being committed, if pending.
+	// base is the entry in the store; next, if pending, the entry after the commit under way.
 	base, next store.Entry
 	pending    bool
 	// top is the newest claim, nil where the entity is only reserved.

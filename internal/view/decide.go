@@ -69,7 +69,7 @@ func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, d
 		err = c.lookup.find(ctx, v, c.shard, rows)
 	} else {
 		c.lookup, p.lookup = p.lookup, c.lookup
-		// Most of what has changed since Prepare is looked up without the lock.
+		// Most entries that have changed since Prepare are looked up without the lock.
 		err = c.lookup.repeat(ctx, v)
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	}
 	r, free := v.entry(c, d, i)
 	if !free {
-		// Rule 29: also where it would be no news, for what is claimed may change that.
+		// Rule 29: also for a row without news, since the claimed entity may change.
 		d.Nominate = true
 		return
 	}

@@ -3,7 +3,7 @@
 //
 // One [View] serves all shards of a stream. An entity is the key of its messages. Its entry in
 // the store says what its last message said. Where tables have entities of their own
-// ([NewByTable]), the table is a part of what is stored; rows and messages are without it.
+// ([NewByTable]), the table is a part of the stored name; rows and messages are without it.
 //
 // # A batch
 //

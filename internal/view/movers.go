@@ -11,18 +11,18 @@ import (
 
 // Reading is what the tables of a stream have of keys.
 type Reading struct {
-	// Rows are those of each entity, in the order that they were asked for.
+	// Rows has the rows of each entity, in the order of the request.
 	Rows [][]Found
 	// Snapshot says that all tables were read in one statement.
 	Snapshot bool
-	// Unproved says that what was not found may be there: a server that does not take the writes
+	// Unproved says that a missing row may be there: a server that does not take the writes
 	// was read. Then no absence is concluded.
 	Unproved bool
 }
 
 // MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
 type MoversOptions struct {
-	// Shards are those of the stream. An entity of another one that is absent belongs to the
+	// Shards are the shards of the stream. An entity of another one that is absent belongs to the
 	// first.
 	Shards []string
 	// Read reads keys in all tables of the stream; where entities belong to their table, in that
@@ -64,7 +64,7 @@ type Movers struct {
 
 // mover is an entity in the queue.
 type mover struct {
-	// name is what is stored.
+	// name is the stored name.
 	name   string
 	shard  string
 	entity []byte
@@ -87,7 +87,7 @@ const (
 	isClaimed
 	// isMoving: it is reserved, until its batch ends.
 	isMoving
-	// isPaused: until a moment.
+	// isPaused: it waits until a time.
 	isPaused
 )
 

@@ -150,7 +150,7 @@ type Found struct {
 	Shard  string
 	Row    uint64
 	Digest [16]byte
-	// Deleted and Silent are those of a Row.
+	// Deleted and Silent are as in Row.
 	Deleted, Silent bool
 	// Modified is the row's MODIFIED; zero where it has none.
 	Modified time.Time
@@ -160,7 +160,7 @@ type Found struct {
 type outcome uint8
 
 const (
-	// nothing: the entity's last message says what is true.
+	// nothing: the entity's last message says the same.
 	nothing outcome = iota
 	// publish: the shard of the row that was chosen publishes.
 	publish
@@ -216,7 +216,7 @@ func (f *Found) beats(o *Found, shard string) bool {
 	return cmp.Less(f.Shard, o.Shard)
 }
 
-// version is a row with what it says.
+// version is a row with its state.
 type version struct {
 	shard   string
 	row     uint64

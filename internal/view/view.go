@@ -13,7 +13,7 @@ import (
 	"example.org/bridge/internal/texts"
 )
 
-// View is what was published last of each entity of a stream. It is safe for concurrent use.
+// View holds the last published state of each entity of a stream. It is safe for concurrent use.
 type View struct {
 	stream string
 	store  store.Store
@@ -25,7 +25,7 @@ type View struct {
 	changed [1 << 14]atomic.Uint32
 
 	mu sync.Mutex
-	// records are those of the entities that are claimed or reserved, by what is stored.
+	// records has an entry for each claimed or reserved entity, by its stored name.
 	records map[string]*record
 	names   texts.Texts
 	// begun are the claims of each shard that have not ended; numbers counts the moves.
@@ -91,7 +91,7 @@ func (v *View) ByRow(ctx context.Context, shard string, after uint64, limit int,
 	return dst, err
 }
 
-// hash returns that of what is stored.
+// hash returns the hash of a stored name.
 func (v *View) hash(stored []byte) uint64 { return maphash.Bytes(v.seed, stored) }
 
 // count returns how often entities with a hash have changed.
@@ -102,7 +102,7 @@ func (v *View) count(hash uint64) *atomic.Uint32 {
 // scope is what an entity belongs to: the stream, or its table.
 type scope struct{ byTable bool }
 
-// emptyKey is what is stored for the empty key. Keys hold no control characters.
+// emptyKey is the stored name of the empty key. Keys hold no control characters.
 const emptyKey = 0
 
 // append appends what the store calls an entity.
@@ -116,7 +116,7 @@ func (s scope) append(dst []byte, shard string, entity []byte) []byte {
 	return append(dst, entity...)
 }
 
-// entity returns the entity of what is stored, in its memory.
+// entity returns the entity of a stored name, in the memory of the name.
 func (s scope) entity(stored []byte) []byte {
 	if s.byTable {
 		size, n := binary.Uvarint(stored)
@@ -203,7 +203,7 @@ func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) er
 	return l.run(ctx, v)
 }
 
-// key returns what is stored of the i-th entity.
+// key returns the stored name of the i-th entity.
 func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
 
 // run looks all entities up. Its caller does not hold the view's lock.
@@ -219,8 +219,8 @@ func (l *lookup) run(ctx context.Context, v *View) error {
 	return err
 }
 
-// repeat looks up again what has changed since run, or since repeat was called last. Under the
-// view's lock nothing changes any more.
+// repeat looks up the entries again that have changed since run, or since the last repeat. Under
+// the view's lock nothing changes any more.
 func (l *lookup) repeat(ctx context.Context, v *View) error {
 	var again []int
 	var asks []store.Ask

@@ -250,7 +250,7 @@ func damaged(err error) error {
 }
 
 const (
-	// formVersion is what is written and read.
+	// formVersion is the version that is written and read.
 	formVersion = 2
 	// maxTime bounds the times of a ledger, in microseconds either side of 1970, so that no sum of
 	// them overflows.

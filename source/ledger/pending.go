@@ -77,7 +77,7 @@ func (p *pendingList) follow(id uint64, rest source.Range, t int64) {
 			i := p.index(id)
 			p.list = slices.Delete(p.list, i, i+1)
 		} else {
-			// The writer will not use what it skipped.
+			// The writer will not use the ids it skipped.
 			one.First, one.seen = id+1, t
 		}
 	}

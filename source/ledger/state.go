@@ -6,7 +6,7 @@ import (
 	"example.org/bridge/source"
 )
 
-// state is which ids are missing and what is known of them, at times in microseconds of the
+// state has the missing ids and their evidence, at times in microseconds of the
 // ledger's clock.
 type state struct {
 	missing *set

@@ -7,7 +7,7 @@ import (
 	"example.org/bridge/source"
 )
 
-// segment is what is known of the missing ids from one wide gap to the next. A wide gap is what a
+// segment has the missing ids from one wide gap to the next. A wide gap is what a
 // stray high id leaves behind: new ids continue at its low end, in order, as if nothing had
 // happened. So its low end stays polled, and the ids that rows skip there are missing from then
 // on, as at the position.

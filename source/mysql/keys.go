@@ -29,7 +29,7 @@ type keyPart struct {
 	// name is the column as SQL.
 	name string
 	kind source.Kind
-	// collation is "" for what is not a character string.
+	// collation is "" for a column without a character set.
 	collation string
 }
 
@@ -116,7 +116,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}
-	// Invariant 5: what is not found here is not there, where Traits says so.
+	// Invariant 5: a key that is not found here is absent, if Traits says so.
 	return s.source.connector.server.Load().waiting.around(ctx, c, func() error { return s.readAllKeys(ctx, c, q, p) })
 }
 

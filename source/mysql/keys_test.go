@@ -284,7 +284,7 @@ func TestNoKeyHidesAnother(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) { testNoKeyHidesAnother(t, product, every) })
 }
 
-// collations are those that MariaDB and MySQL both have.
+// collations are the collations that MariaDB and MySQL both have.
 var collations = []string{
 	"utf8mb4_bin", "utf8mb4_general_ci", "utf8mb3_bin", "utf8mb3_general_ci", "latin1_bin", "latin1_general_cs", "latin1_swedish_ci", "latin1_german2_ci", "ucs2_bin",
 	"utf16_unicode_ci", "utf16le_bin", "utf32_bin", "gbk_bin", "koi8r_bin", "cp1251_bin", "big5_bin", "ujis_bin",

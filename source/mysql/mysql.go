@@ -62,7 +62,7 @@ func openPool(c *connector) *sqltable.Pool {
 // mostHeadConns is how many connections read heads, where there are enough.
 const mostHeadConns = 2
 
-// divide returns how many of so many connections read rows, uncommitted ids and heads. One more is
+// divide returns how many of most connections read rows, uncommitted ids and heads. One more is
 // for Ready.
 func divide(most int) (readers, dirty, heads int) {
 	heads = 1
@@ -74,7 +74,7 @@ func divide(most int) (readers, dirty, heads int) {
 	return rest - dirty, dirty, heads
 }
 
-// Readers returns how many of so many connections read rows.
+// Readers returns how many of most connections read rows.
 func Readers(most int) int {
 	readers, _, _ := divide(most)
 	return readers
@@ -102,7 +102,7 @@ func (s *Source) mostConns() (n int) {
 	return n
 }
 
-// pool returns the sessions that see uncommitted rows, or those that do not.
+// pool returns the sessions that see uncommitted rows, or the others.
 func (s *Source) pool(uncommitted bool) *sqltable.Pool {
 	if uncommitted {
 		return s.dirty

@@ -156,7 +156,7 @@ func (p pageQuery) keysText(condition []byte, limit int) string {
 // listAtOnce bounds a list of ids: MariaDB makes a join of one with a thousand.
 const listAtOnce = 500
 
-// room returns how much may be added to a statement of so many bytes before the server refuses it.
+// room returns how many bytes may be added to a statement before the server refuses it.
 func (s *server) room(bytes int) int {
 	const spare = 512
 	return s.packet - bytes - spare
@@ -352,7 +352,7 @@ func appendHex(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// filterFault returns what is wrong with the condition on rows.
+// filterFault returns why the condition on rows is wrong.
 func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err error) {
 	if s.spec.Filter == "" {
 		return "", nil
@@ -374,7 +374,7 @@ func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err e
 	return err.Error(), nil
 }
 
-// checkFilter adds what is wrong with the condition on rows.
+// checkFilter adds a finding if the condition on rows is wrong.
 func (t *inspection) checkFilter(ctx context.Context, c conn) error {
 	fault, err := t.filterFault(ctx, c)
 	if denied := number(err); denied == erColAccessDenied || denied == erTableAccessDenied {

@@ -46,7 +46,7 @@ func (f *serverFacts) product() string {
 	return "MySQL " + version
 }
 
-// role says what is known of the server's part among others.
+// role is the server's part in replication, if known.
 func (f *serverFacts) role() string {
 	switch {
 	case f.stoppedChannel() != "":

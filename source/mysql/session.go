@@ -117,7 +117,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (c *connector) setUp(ctx context.Context, session conn) error {
-	// First of all: what is asked below is cut by these, too.
+	// First of all: these cut the results of the queries below, too.
 	for _, statement := range []string{"SET NAMES utf8mb4", "SET SESSION TRANSACTION ISOLATION LEVEL " + c.isolation} {
 		// The isolation level has a statement because the variable's name differs between servers.
 		if err := session.exec(ctx, statement); err != nil {

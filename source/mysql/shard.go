@@ -211,7 +211,7 @@ var (
 	// errCut tells that a page was complete before its result was: the connection is closed instead
 	// of drained.
 	errCut = errors.New("result cut")
-	// errStale tells that a page's types are not those that the columns were read for.
+	// errStale says that the types of a page differ from the types of the columns.
 	errStale  = errors.New("the columns of the table changed")
 	errNoHead = errors.New("the server's answer lacks its clock")
 	// errNoDatabase is for a table whose database neither TABLE nor the source's URL names.
@@ -265,7 +265,7 @@ func (s *shard) explain(err error) error {
 	return err
 }
 
-// grant returns the statement that gives the login what it needs.
+// grant returns the statement that gives the login its missing rights.
 func (s *shard) grant() string {
 	account := "'" + s.source.options.User + "'@'%'"
 	if server := s.source.connector.server.Load(); server != nil {

@@ -27,7 +27,7 @@ type shape struct {
 	documents documents
 	// index is the unique index of the id.
 	index string
-	// masks are those of the columns; nil where none has one.
+	// masks are the masks of the columns; nil where none has one.
 	masks source.Masks
 	// filter is the condition on rows, which the server accepts; "" for none.
 	filter string
@@ -35,7 +35,7 @@ type shape struct {
 	key lookup
 	// modified is the index that MODIFIED leads, "" when there is none.
 	modified string
-	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
+	// whole says that the columns are `SELECT *`, so that one more or less shows at once.
 	whole bool
 	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
 	starred int
@@ -56,8 +56,8 @@ func (sh *shape) equal(other *shape) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// shapes are those that were read last: tables that are alike share one, and with it what is made
-// of its columns. It is safe for concurrent use.
+// shapes are the shapes that were read last: tables that are alike share one, and with it what is
+// made of its columns. It is safe for concurrent use.
 type shapes struct {
 	mu   sync.Mutex
 	last []*shape
@@ -454,7 +454,7 @@ func rewrite(definition string, change func(string) string) string {
 	return definition
 }
 
-// finer returns the definition of a time column with microseconds, "" when it is none.
+// finer returns the definition of a time column with microseconds, "" for another column.
 func finer(definition string) string {
 	if !timeType.MatchString(definition) {
 		return ""

@@ -224,7 +224,7 @@ func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
 	})
 }
 
-// channelState is what is known of the channels by which a server copies from others.
+// channelState is the state of the channels by which a server replicates from others, if known.
 type channelState uint8
 
 const (

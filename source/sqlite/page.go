@@ -276,7 +276,7 @@ func (m malformedHead) Error() string {
 	return "the first row of the page cannot be read: " + strconv.Quote(string(m))
 }
 
-// filterFault returns what is wrong with the condition on rows.
+// filterFault returns why the condition on rows is wrong.
 func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Table) (fault string, err error) {
 	if s.spec.Filter == "" {
 		return "", nil

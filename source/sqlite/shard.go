@@ -162,7 +162,7 @@ func fillIDs(ctx context.Context, rows driver.Rows, ids *source.IDs) error {
 	}
 }
 
-// Traits tells that SQLite needs no evidence, and that what is not in the file is not there.
+// Traits says that SQLite needs no evidence, and that a row which is not in the file is absent.
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	t := source.Traits{
 		Order: source.OrderStrict, OrderWhy: "SQLite has one counter",

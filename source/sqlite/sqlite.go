@@ -42,7 +42,7 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Readers returns how many of so many connections read rows.
+// Readers returns how many of most connections read rows.
 func Readers(most int) int { return most - 1 }
 
 var _ source.Resizer = (*Source)(nil)
@@ -200,7 +200,7 @@ func (g *guest) open() error {
 		return errors.Join(err, opened.Close())
 	}
 	if g.header != nil {
-		// A file that was replaced: nobody needs the locks on it.
+		// A file that was replaced: its locks are not needed.
 		err = g.header.Close()
 	}
 	g.header, g.file = opened, file

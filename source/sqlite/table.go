@@ -21,7 +21,7 @@ type shape struct {
 	columns *source.Columns
 	// values are the forms of the columns.
 	values []valueForm
-	// masks are those of the columns; nil where none has one.
+	// masks are the masks of the columns; nil where none has one.
 	masks source.Masks
 	// filter is the condition on rows, which SQLite accepts; "" for none.
 	filter string
@@ -53,7 +53,7 @@ type inspection struct {
 	// name is as the schema spells it.
 	name                                string
 	withoutRowID, autoIncrement, strict bool
-	// kind is "table", or what has no index of its own: "view", "virtual", "shadow".
+	// kind is "table", or a kind without an index of its own: "view", "virtual", "shadow".
 	kind string
 }
 

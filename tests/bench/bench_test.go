@@ -79,7 +79,7 @@ var deliveries = []struct {
 	once bool
 }{{"/delivery=at-least-once", false}, {"/delivery=exactly-once", true}}
 
-// measurements are those of `make bench`.
+// measurements are the measurements of `make bench`.
 func measurements(r *rig, s size) (all []measurement) {
 	add := func(run func(t testing.TB) figures, name string, args ...any) {
 		all = append(all, measurement{fmt.Sprintf(name, args...), run})

@@ -73,7 +73,7 @@ func (r *rig) bridgePeer(name string, settings world.Env) *peer {
 // settings fill the templates of a peer's configuration.
 type settings struct {
 	Host, Port, Database, Table, User, Password string
-	// Servers are those of the bus.
+	// Servers are the servers of the bus.
 	Servers, Target string
 	// Folder is for what the program keeps.
 	Folder             string

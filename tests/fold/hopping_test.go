@@ -47,7 +47,8 @@ type entity struct {
 const (
 	ownersPerStream   = 6
 	entitiesPerStream = 180
-	// restless are those of a writer that have half of its changes: they hop again within a moment.
+	// restless are the entities of a writer that have half of its changes: they hop again within a
+	// moment.
 	restless = 3
 )
 

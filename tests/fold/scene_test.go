@@ -51,10 +51,10 @@ type scene struct {
 	rng     *rand.Rand
 	points  *world.Failpoints
 	streams map[string]*hopping
-	// pauseRows ends the writers of the release stream, until they are set going again.
+	// pauseRows pauses the writers of the release stream.
 	pauseRows func()
 	judge     *judge
-	// topics are those of all streams, with how far each is read.
+	// topics are the topics of all streams, with how far each is read.
 	topics map[string]*topic
 	// shared is the topic of together.
 	shared string

@@ -59,9 +59,9 @@ func main() {
 type checker struct {
 	fset     *token.FileSet
 	findings []string
-	// methods are those of each type by "directory.Type".
+	// methods are the methods of each type by "directory.Type".
 	methods map[string][]token.Pos
-	// tests are those of all files, mentioned those that pages name, by where they do.
+	// tests are the tests of all files, mentioned those that pages name, by where they do.
 	tests     map[string]bool
 	mentioned [][2]string
 }

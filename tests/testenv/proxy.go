@@ -31,7 +31,7 @@ type Proxy struct {
 	match func(data []byte) bool
 }
 
-// faults are those of the moment.
+// faults are the faults of the moment.
 type faults struct {
 	latency time.Duration
 	// rate is in bytes per second, 0 without a limit. resets is a probability.

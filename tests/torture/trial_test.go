@@ -20,7 +20,7 @@ type trial struct {
 	rng     *rand.Rand
 	// stopWriters ends the writers and waits for them.
 	stopWriters func()
-	// points are those of withFailpoints.
+	// points are the points of withFailpoints.
 	points *world.Failpoints
 	// second is where the stream elsewhere is; nil without one.
 	second *world.World

@@ -17,7 +17,7 @@ import (
 // Entry is what the last message about an entity says.
 type Entry struct {
 	deleted bool
-	// members are those of the columns, nil for a deleted entity; a null is left out.
+	// members are the members of the columns, nil for a deleted entity; a null is left out.
 	members map[string]string
 }
 

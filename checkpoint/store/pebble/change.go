@@ -188,7 +188,7 @@ type ordered struct {
 // maxKept is the number of changes of which a store keeps the memory for the next batch.
 const maxKept = 1 << 14
 
-// changes are those of a batch. They are used again and again.
+// changes are the changes of a batch. They are used again and again.
 type changes struct {
 	all   []target
 	order []ordered

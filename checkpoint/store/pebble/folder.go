@@ -40,7 +40,7 @@ type folder struct {
 func (f *folder) in(name string) string { return filepath.Join(f.path, name) }
 
 // openFolder locks the folder of a store, and makes it where there is none. To be read, it is
-// locked against those that write, and without a store there the error wraps fs.ErrNotExist.
+// locked against writers, and without a store there the error wraps fs.ErrNotExist.
 func openFolder(ctx context.Context, path string, wait time.Duration, readOnly bool) (*folder, error) {
 	flags, how := os.O_RDWR|os.O_CREATE, syscall.LOCK_EX
 	if readOnly {
@@ -120,7 +120,7 @@ func (f *folder) check() (exists bool, err error) {
 	return true, fmt.Errorf("damage was seen before: %s: %w", strings.TrimSpace(string(reason)), errUnusable)
 }
 
-// checkForeign returns an error where a folder without a store holds what is not of one.
+// checkForeign returns an error if a folder without a store holds files that are not a store's.
 func (f *folder) checkForeign() error {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {

@@ -192,8 +192,8 @@ type reading struct{ vfs.FS }
 // Lock does nothing.
 func (reading) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// isOutage reports whether err comes from the system, not from what is in the files. A file that is
-// missing is damage.
+// isOutage reports whether err comes from the system, not from the contents of files. A file that
+// is missing is damage.
 func isOutage(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EINVAL
@@ -304,7 +304,7 @@ func (s *Store) writable(ctx context.Context) error {
 	return nil
 }
 
-// Sync makes what was applied durable.
+// Sync makes the applied batches durable.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.writable(ctx); err != nil {
 		return err
@@ -332,8 +332,8 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 }
 
-// Close makes what was applied durable and releases the folder. Where that fails because the disk
-// takes no writes, the folder stays locked until the process ends.
+// Close makes the applied batches durable and releases the folder. Where that fails because the
+// disk takes no writes, the folder stays locked until the process ends.
 func (s *Store) Close() error {
 	if s.closed.Load() {
 		return nil

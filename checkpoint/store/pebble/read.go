@@ -186,7 +186,7 @@ func (s *Store) newFinder() (*finder, error) {
 	return &finder{hashes: hashes, entries: entries}, nil
 }
 
-// end returns what has failed, and ends the use of f.
+// end returns the first error, and ends the use of f.
 func (f *finder) end() error {
 	return errors.Join(f.err, f.hashes.Close(), f.entries.Close())
 }
@@ -246,7 +246,7 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 // lookup finds entries: first where asks say, then by their hashes. Seeks are fastest in the order
 // of keys.
 func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask, into []store.Entry) {
-	// Behind the iterator: what is applied from now on is not in its image.
+	// Behind the iterator: batches applied from now on are not in its image.
 	fresh := s.fresh.Load()
 	list := make([]sought, len(asks))
 	for i := range asks {

@@ -160,7 +160,7 @@ func testWhole(t *testing.T, f Fixture) {
 	readers.Wait()
 }
 
-// RunBatches applies so many random batches, with a new start now and then: the store does as the
+// RunBatches applies random batches, with a new start now and then: the store does as the
 // one in memory.
 func RunBatches(t *testing.T, f Fixture, batches int) {
 	plain := memory.New()

@@ -32,8 +32,8 @@ const (
 	Everywhere = "nats"
 )
 
-// Dial connects to one of servers, for what is neither publishing nor reading. The connection is
-// never taken up again: once it is lost it stays closed. ctx bounds the attempt. It reads every
+// Dial connects to one of servers, for requests other than publishing and reading. The connection
+// is never taken up again: once it is lost it stays closed. ctx bounds the attempt. It reads every
 // file and calls every function of o afresh.
 func (o *Options) Dial(ctx context.Context, servers []string, more ...nats.Option) (*nats.Conn, error) {
 	d := &dialer{ctx: ctx}

@@ -87,7 +87,7 @@ func (r *reading) consume(ctx context.Context, session *Session) error {
 	return nil
 }
 
-// create makes a consumer of what is left.
+// create makes a consumer for the rest of the span.
 func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
 	defer cancel()
@@ -134,8 +134,8 @@ func (p *pulling) request() error {
 	return p.session.NC.PublishRequest(p.pull, p.inbox, body)
 }
 
-// receive takes what has arrived, at least one message or status. caughtUp says that the consumer
-// has nothing more, for all that it knows.
+// receive returns the arrived messages, at least one message or status. caughtUp says that the
+// consumer has nothing more, for all that it knows.
 func (p *pulling) receive(ctx context.Context) (caughtUp bool, err error) {
 	timer := time.NewTimer(pullExpires + pullGrace)
 	defer timer.Stop()

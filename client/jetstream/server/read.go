@@ -112,7 +112,7 @@ func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored)
 	return one.next, err
 }
 
-// reading is one Read: what is left of span begins at next.
+// reading is one Read: the rest of span begins at next.
 type reading struct {
 	reader      *Reader
 	span        bus.Span

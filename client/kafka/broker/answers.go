@@ -64,7 +64,7 @@ const (
 	// Restart: the broker has another idea of the producer or its sequence; begin a new one. A
 	// transaction is lost.
 	Restart
-	// Split: the broker refuses the batch for what is in it; send less of it, a single record not
+	// Split: the broker refuses the batch for its contents; send less of it, a single record not
 	// at all.
 	Split
 	// Done: the broker has the batch already.
@@ -87,8 +87,8 @@ type verdict struct {
 	advice string
 }
 
-// verdicts are those of answers that are not merely tried again: what is not known to be for good
-// is taken as transient.
+// verdicts are the verdicts of answers that are not merely tried again: what is not known to be for
+// good is taken as transient.
 var verdicts = map[kafkago.Error]verdict{
 	kafkago.MessageSizeTooLarge:     {Remedy: Split},
 	kafkago.RecordListTooLarge:      {Remedy: Split},

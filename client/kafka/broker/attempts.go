@@ -115,7 +115,7 @@ func (t *attempts) failed(ctx context.Context, generation int, err error) error 
 	return t.pause.Wait(ctx)
 }
 
-// Retry does what is asked of brokers about a topic, over faults, until it succeeds. do returns the
+// Retry repeats a request to brokers about a topic until it succeeds. do returns the
 // generation of the view of the cluster that it went by. A topic that does not exist is waited for.
 func (r *Reader) Retry(ctx context.Context, who, topic string, do func() (generation int, err error)) error {
 	t := r.attempts(who, topic, 0)

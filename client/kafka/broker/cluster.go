@@ -85,7 +85,7 @@ func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol
 	return res, generation, c.Understood(ctx, err)
 }
 
-// Understood returns the error of a request with what is known of its cause.
+// Understood returns the error of a request with its cause, if known.
 func (c *Cluster) Understood(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

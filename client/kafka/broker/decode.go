@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errBatch says that a batch is not what it should be.
+// errBatch says that a batch is malformed.
 var errBatch = errors.New("a record batch cannot be read")
 
 // aborted says that what a producer wrote from an offset on, up to its next abort marker, does not

@@ -36,7 +36,7 @@ const (
 	fetchWait  = 500 * time.Millisecond
 	// newestFetch is the last version of Fetch without topic ids and tags.
 	newestFetch = 11
-	// readCommitted has the leader hide what is not decided yet, and name what was aborted.
+	// readCommitted has the leader hide open transactions, and name aborted ones.
 	readCommitted = 1
 )
 
@@ -53,7 +53,7 @@ type Reader struct {
 
 var _ bus.Reader = (*Reader)(nil)
 
-// NewReader returns a reader that tells faults what it waits out.
+// NewReader returns a reader that reports the faults it waits out to faults.
 func (c *Cluster) NewReader(faults bus.Faults) *Reader { return &Reader{c, faults, func() {}} }
 
 // Open returns a reader with connections of its own.
@@ -215,7 +215,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 	}
 }
 
-// fetched is what has come of a request. The answer lies in memory.
+// fetched is the answer to a request, in memory.
 type fetched struct {
 	answer     *kmsg.FetchResponseTopicPartition
 	memory     []byte
@@ -353,6 +353,6 @@ func (r *reading) same(ctx context.Context) error {
 	})
 }
 
-// errHeldUp says why a leader hides what it has.
+// errHeldUp says why a leader hides messages.
 var errHeldUp = fmt.Errorf("%w: it ends by itself after the producer's transaction.timeout.ms, "+
 	"or see to it with kafka-transactions.sh find-hanging", bus.ErrHeldUp)

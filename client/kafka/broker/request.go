@@ -143,7 +143,7 @@ type wire struct {
 	longest uint32
 	// versions are the newest ones of the broker by request, of a connection that negotiates.
 	versions map[int16]int16
-	// head is what has come of the size and the id of an answer.
+	// head has the bytes read so far of the size and the id of an answer.
 	head []byte
 }
 

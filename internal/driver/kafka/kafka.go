@@ -54,7 +54,7 @@ const (
 // Driver implements [driver.Shared] and [driver.Readable].
 type Driver struct {
 	settings settings
-	// Options are those of each connection.
+	// Options are the options of each connection.
 	Options kafka.Options
 }
 

@@ -54,7 +54,7 @@ const defaultPort = "4222"
 type Driver struct {
 	stream streamSettings
 	conn   connSettings
-	// Options are those of each connection.
+	// Options are the options of each connection.
 	Options jetstream.Options
 }
 
@@ -122,7 +122,7 @@ func (d *Driver) checkStream(in *driver.Input) {
 		if s.NATSCreateStream {
 			in.Fault(option.NATSStream, "is not set, but %s is true: name the stream to create", option.NATSCreateStream)
 		}
-		// Replicas are those of buckets, too.
+		// Replicas holds for buckets, too.
 		for _, one := range []struct {
 			name option.Name
 			set  bool

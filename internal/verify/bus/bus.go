@@ -185,7 +185,7 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 	return nil
 }
 
-// rest is what is left to read. A transaction leaves no hole.
+// rest is how much is left to read. A transaction leaves no hole.
 func (p *partition) rest() sink.Span {
 	return sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end, Empty: func(from, to uint64) {
 		p.pass(from)
@@ -201,7 +201,7 @@ func (p *partition) pass(at uint64) {
 	}
 }
 
-// messageOf returns what is judged of a message. On Kafka a null is empty.
+// messageOf returns the parts of a message that are judged. On Kafka a null is empty.
 func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	message := verify.Message{Partition: index, At: m.Offset, Key: m.Key, Value: m.Value, Header: make(map[string]string, len(m.Headers))}
 	if b.partitions[index].Destination != "" {

@@ -21,7 +21,7 @@ type Table struct {
 type Column struct {
 	// The form of its values, without a mask.
 	source.Column
-	// Type is as the database writes it. Collation is empty for what is not a character string.
+	// Type is as the database writes it. Collation is empty for a column without a character set.
 	Type, Collation string
 	Nullable        bool
 	// Hidden says that `SELECT *` leaves it out, Numbered that the database numbers rows by it,
