@@ -25,12 +25,17 @@ func claimed(t testing.TB, server *testenv.NATSServer, config natsjs.StreamConfi
 	}
 }
 
-// TestLongSubjects has a subject grow beyond what servers take in a line by default: the message is
-// refused, those of others go on, and no connection is lost.
+// TestLongSubjects has a subject grow beyond what servers take in a line, by default or not: the
+// message is refused, those of others go on, and no connection is lost.
 func TestLongSubjects(t *testing.T) {
 	t.Parallel()
-	const limit = 4096
-	server := testenv.AnyNATS(t)
+	t.Run("by default", func(t *testing.T) { longSubjects(t, testenv.AnyNATS(t), 4096) })
+	t.Run("max_control_line: 1024", func(t *testing.T) {
+		longSubjects(t, testenv.StartNATS(t, testenv.NATSLines("max_control_line: 1024")), 1024)
+	})
+}
+
+func longSubjects(t *testing.T, server *testenv.NATSServer, limit int) {
 	for _, once := range []bool{false, true} {
 		stream, o := claimed(t, server, natsjs.StreamConfig{})
 		subject := stream.CachedInfo().Config.Name

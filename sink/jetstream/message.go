@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 )
 
@@ -176,6 +178,8 @@ type limits struct {
 	payload, message int64
 	// condition is the length of the subject of the claim, where there is one.
 	condition int64
+	// line is how long a line of the protocol may be: safeLine while that is not known.
+	line int
 }
 
 // maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
@@ -191,8 +195,11 @@ func (l limits) refusal(m *sink.Message) string {
 	case len(m.Destination) > maxSubject:
 		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
 	}
-	if n := lineOf(m); n > maxLine {
+	switch n := lineOf(m); {
+	case n > maxLine:
 		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", n, maxLine)
+	case l.line > 0 && n > l.line:
+		return fmt.Sprintf("its subject makes a line of %d bytes, and this NATS server takes %d (max_control_line): shorten the subject, or increase that", n, l.line)
 	}
 	lowest := int64(math.MaxInt64)
 	for _, limit := range []int64{l.payload, l.message} {
@@ -254,8 +261,18 @@ func validSubject(s string) bool {
 }
 
 // maxLine is max_control_line of a server by default. A server does not tell its own, and closes a
-// connection with a longer line, which all streams share.
-const maxLine = 4096
+// connection with a longer line, which all streams share. safeLine is what every server takes.
+const maxLine, safeLine = 4096, 256
+
+// lineFor returns how long a line of a session may be, as far as these calls have to know.
+func lineFor(ctx context.Context, s *server.Session, calls ...*call) int {
+	for _, c := range calls {
+		if c.longestLine() > safeLine {
+			return s.LongestLine(ctx, safeLine, maxLine)
+		}
+	}
+	return safeLine
+}
 
 // lineOf returns the length of the line with which m is published, at most.
 func lineOf(m *sink.Message) int {
