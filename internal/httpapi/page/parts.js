@@ -45,7 +45,7 @@ export function runbook({ state, cause }, { bus, source, checkpoint }) {
       ].find(([d]) => d?.answers === false)?.[1] || 'What you see'
     );
   return (
-    { stopped: 'A stream is stopped', waiting: 'A stream is stopped', degraded: 'A stream is degraded', paused: 'A stream is paused', starting: 'Catch-up runs long' }[
+    { stopped: 'A stream is stopped', waiting: 'A stream is stopped', degraded: 'A stream is degraded', paused: 'A stream is paused', starting: 'Catch-up runs long', gone: 'Tables of a pattern' }[
       state
     ] || 'What you see'
   );

@@ -327,6 +327,13 @@ const scenes = {
     "fits 1200 px": (page) => fits(page, 1200),
     "fits a phone of 360 px": (page) => fits(page, 360),
   },
+  gone: {
+    ...always,
+    "says so of the table, and what it means": async (page) => {
+      await sees(page, "1 of 3 tables is gone", "2 running");
+      await sees(await opened(page, "stock"), "the server that takes the writes has no such table", "What to do: Nothing, if its entities are to stay.", "Runbook: Tables of a pattern");
+    },
+  },
   standby: {
     "says who works and who waits, and shows the one that works": (page) => sees(page, "Standby group shop", /This process waits\. a on node-1 works since .*; below is its status\./, "b on node-2 waits, ready to take over", "c on node-3 waits, and differs in BRIDGE_STREAM_ORDERS_KEY", "All 2 tables are running"),
   },

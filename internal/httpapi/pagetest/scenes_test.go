@@ -41,7 +41,7 @@ func scenes() map[string]*scene {
 	}
 	all := map[string]*scene{
 		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded), "paused": of(paused),
-		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames),
+		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "gone": of(gone),
 		// A process that waits, beside one of an earlier version that refuses its parameters.
 		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
 	}
@@ -250,6 +250,16 @@ func hostileNames() []httpapi.StreamStatus {
 	one := streamOf(hostile, "release", a, b)
 	one.State = "stopped"
 	return []httpapi.StreamStatus{one}
+}
+
+// gone has a stream of a pattern whose second table was dropped.
+func gone() []httpapi.StreamStatus {
+	all := healthy()
+	dropped := table("shop.stock_2", 0, 0)
+	dropped.State, dropped.LagSeconds, dropped.LastPoll, dropped.Reconcile = shard.Gone, nil, null.Time{}, nil
+	dropped.Reason, dropped.Remedy = "the server that takes the writes has no such table: what was published of it stays", "Nothing, if its entities are to stay."
+	all[1].Shards = append(all[1].Shards, dropped)
+	return all
 }
 
 func starting() []httpapi.StreamStatus {
