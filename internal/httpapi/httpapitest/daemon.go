@@ -34,6 +34,8 @@ type Daemon struct {
 	Tap tap.Tap
 	// Resent is what becomes of all dead letters.
 	Resent httpapi.ResentAll
+	// Left is what a pause has not done yet.
+	Left httpapi.Paused
 
 	mu sync.Mutex
 }
@@ -92,7 +94,11 @@ func (d *Daemon) ResendAll(_ context.Context, stream string, dryRun bool) (httpa
 // Pause implements httpapi.Daemon.
 func (d *Daemon) Pause(_ context.Context, request httpapi.PauseRequest) (httpapi.Paused, error) {
 	d.note(fmt.Sprintf("%+v", request))
-	return httpapi.Paused{Stream: request.Stream, Shards: 1}, d.Refuses
+	done := httpapi.Paused{Stream: request.Stream, Shards: 1, Publishing: d.Left.Publishing, NotOnBus: d.Left.NotOnBus}
+	if !request.Resume {
+		done.PausedAt = d.Left.PausedAt
+	}
+	return done, d.Refuses
 }
 
 // Entity implements httpapi.Daemon.
