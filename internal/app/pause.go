@@ -79,7 +79,11 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 
 // savePause makes a pause durable in the store, or its end.
 func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) error {
-	for _, s := range h.recovery.Progress().Streams {
+	caught := h.recovery.Progress()
+	if caught.Superseded != nil {
+		return caught.Superseded
+	}
+	for _, s := range caught.Streams {
 		if s.Stream == request.Stream && (!s.Ready || s.Err != nil) {
 			// What the bus has of its progress may say that it is paused.
 			return errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")

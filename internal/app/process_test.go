@@ -268,6 +268,9 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 		h.update("d_1", row, "N", time.Now().String())
 		return superseded()
 	})
+	if _, err := p.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves"}); !errors.Is(err, catchup.ErrSuperseded) {
+		t.Errorf("a pause: %v", err)
+	}
 	if _, err := p.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "does not take over") || !errors.Is(err, catchup.ErrSuperseded) {
 		t.Errorf("a reload is answered %v", err)
 	}
