@@ -136,6 +136,23 @@ func TestTheUnitStartsAgainAfterAPanic(t *testing.T) {
 	}
 }
 
+// TestTheUnitOfShares: it is the other one, but for what is of one share.
+func TestTheUnitOfShares(t *testing.T) {
+	only := func(name string) string {
+		var kept []string
+		for line := range strings.Lines(string(contents(t, packaged(name)))) {
+			if !strings.Contains(line, "%i") && !strings.Contains(line, "bridge@") && !strings.HasPrefix(line, "Description=") &&
+				!strings.HasPrefix(line, "StateDirectory=") && !strings.HasPrefix(line, "WorkingDirectory=") {
+				kept = append(kept, line)
+			}
+		}
+		return strings.Join(kept, "")
+	}
+	if one, shares := only("bridge.service"), only("bridge@.service"); len(shares) < 500 || one != shares {
+		t.Errorf("bridge@.service is\n%s\nand bridge.service\n%s", shares, one)
+	}
+}
+
 func checksums(t *testing.T, dist string) {
 	files, err := filepath.Glob(filepath.Join(dist, "bridge_*"))
 	if err != nil {
@@ -210,7 +227,7 @@ func installed(t *testing.T, root string, want version) {
 			t.Errorf("%s is not what bridge %s prints", file, command)
 		}
 	}
-	for _, file := range []string{"usr/lib/systemd/system/bridge.service", "usr/share/doc/bridge/copyright"} {
+	for _, file := range []string{"usr/lib/systemd/system/bridge.service", "usr/lib/systemd/system/bridge@.service", "usr/share/doc/bridge/copyright"} {
 		contents(t, filepath.Join(root, file))
 	}
 }
