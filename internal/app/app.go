@@ -270,7 +270,12 @@ func (a *App) openTracer() error {
 }
 
 // Close closes sink, source and store.
-func (a *App) Close() error { return errors.Join(a.closeInside(), a.kept.close()) }
+func (a *App) Close() error {
+	if a.generations != nil {
+		a.generations.Leave()
+	}
+	return errors.Join(a.closeInside(), a.kept.close())
+}
 
 // closeInside closes what the next app of the process opens again.
 func (a *App) closeInside() error {

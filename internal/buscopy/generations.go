@@ -312,8 +312,8 @@ func (g *Generations) Deciding(ctx context.Context) error {
 	return g.Permit(ctx)
 }
 
-// Run gives signs of life until ctx ends, and then takes the last one back. It returns ErrFormer
-// when the number of shares has changed.
+// Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has
+// changed.
 func (g *Generations) Run(ctx context.Context) error {
 	for looked := time.Now(); backoff.Pause(ctx, g.opts.Silence/3) == nil; {
 		if g.Joined() == 0 {
@@ -329,21 +329,20 @@ func (g *Generations) Run(ctx context.Context) error {
 			return g.Permit(ctx)
 		}
 	}
-	return g.leave(ctx)
+	return nil
 }
 
-// leave has nobody wait for this process any more.
-func (g *Generations) leave(ctx context.Context) error {
+// Leave has nobody wait for this process any more: call it when the process ends, not at a reload.
+func (g *Generations) Leave() {
 	if g.Joined() == 0 {
-		return nil
+		return
 	}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("the bus did not take it in %s", endWithin))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), endWithin, fmt.Errorf("the bus did not take it in %s", endWithin))
 	defer cancel()
 	entries, err := g.opts.Bucket.Entries(ctx, g.signKey())
 	if err != nil || !slices.ContainsFunc(entries, func(e Entry) bool { return strings.Contains(string(e.Value), " "+g.token+" ") }) {
-		// Another process of the share has the last word, or will be waited for.
-		return nil
+		// Another process of the share has the last word, or others wait a while.
+		return
 	}
 	_ = g.opts.Bucket.Delete(ctx, []string{g.signKey()})
-	return nil
 }

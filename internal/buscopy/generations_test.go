@@ -111,6 +111,7 @@ func (s *ship) ends() {
 	if err := <-s.ended; err != nil && !errors.Is(err, context.Canceled) {
 		s.fleet.t.Errorf("share %s ends with %v", s.share, err)
 	}
+	s.Leave()
 }
 
 // expect fails the test unless these processes work, and the others do not.
@@ -157,7 +158,14 @@ func TestTheNumberOfSharesChanges(t *testing.T) {
 		one.ends()
 		expect(t, append(three, one), three...)
 
+		// A reload ends what runs, and the next one goes on.
+		three[1].cancel()
+		if err := <-three[1].ended; err != nil {
+			t.Error(err)
+		}
 		again := f.ship(0, 0).begins()
+		time.Sleep(20 * time.Second)
+		three[1].begins()
 		time.Sleep(5 * time.Minute)
 		expect(t, append(three, again), three...)
 		for _, s := range three {
