@@ -1,11 +1,16 @@
 package app
 
 import (
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/progress"
 )
 
 // TestAForgottenTableComesBackOnce: a table that was dropped for long and made again is published
@@ -70,4 +75,54 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shown(t, 0, "log_2 running 9")
+}
+
+// TestAResetOfAPattern: START decides again about all tables, those that are new, too, and one that
+// is gone stays so.
+func TestAResetOfAPattern(t *testing.T) {
+	findOften(t)
+	s := apptest.NewShop(t)
+	create := func(name string, rows int) {
+		s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+		for range rows {
+			s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
+		}
+	}
+	s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_SINK_URL"] = "orders,logs", "embedded://"+t.TempDir()
+	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
+	create("log_1", 3)
+	create("log_2", 4)
+	r := newReloading(t, s)
+	r.shown(t, 7, "log_1 running 3", "log_2 running 4")
+	s.Exec(t, "DROP TABLE log_2")
+	r.shown(t, 3, "log_1 running 3", "log_2 gone 0")
+	reset := func(more string) {
+		r.end()
+		path, _ := strings.CutPrefix(s.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+		kept, err := OpenStore(t.Context(), path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := kept.Load(t.Context())
+		if err == nil {
+			c := progress.Reset{Stream: "logs", Shards: []string{"log_1"}, Epoch: progress.NextEpoch(&image, time.Now()), Now: time.Now()}
+			err = kept.Apply(t.Context(), c.Batch(&image))
+		}
+		if err := errors.Join(err, kept.Close()); err != nil {
+			t.Fatal(err)
+		}
+		create(more, 2)
+		r = newReloading(t, s)
+	}
+	reset("log_3")
+	r.shown(t, 5, "log_1 running 3", "log_2 gone 0", "log_3 running 2")
+	s.Env["BRIDGE_STREAM_LOGS_START"] = "latest"
+	reset("log_4")
+	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2")
+	if _, err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2")
+	create("log_5", 1)
+	r.shown(t, 1, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2", "log_5 running 1")
 }

@@ -300,37 +300,32 @@ type disk struct{ faults *outage.Log }
 
 // retry calls write until it succeeds, fails otherwise than by an outage, or ctx ends.
 func (d *disk) retry(ctx context.Context, write func() error) error {
+	failed := false
 	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
-	for failed := false; ; failed = true {
-		err := write()
-		if !errors.Is(err, store.ErrOutage) {
-			if failed && err == nil {
-				d.faults.OK(storeName)
-			}
-			return err
+	err := pause.Retry(ctx, write, func(err error) bool {
+		away := errors.Is(err, store.ErrOutage)
+		if failed = failed || away; away {
+			d.faults.Fail(storeName, err)
 		}
-		d.faults.Fail(storeName, err)
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+		return away
+	})
+	if failed && err == nil {
+		d.faults.OK(storeName)
 	}
+	return err
 }
 
 // untilRead calls do until all was read of the store that it needs for a stream.
 func (d *disk) untilRead(ctx context.Context, s *stream, do func() error) error {
 	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
-	for failed := false; ; failed = true {
-		err := do()
-		if d.unread(s, err); !errors.Is(err, ErrUnread) {
-			if failed && err == nil {
-				d.read(s)
-			}
-			return err
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+	err := pause.Retry(ctx, do, func(err error) bool {
+		d.unread(s, err)
+		return errors.Is(err, ErrUnread)
+	})
+	if err == nil {
+		d.read(s)
 	}
+	return err
 }
 
 // unread tells the outage log if err says that a part of the store was not read for a stream, read
