@@ -121,6 +121,10 @@ func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error 
 		return nil
 	}
 	event := m.event(e.o.Stream, string(m.key), stored.Value)
+	if event.Format == FormatPayload {
+		// NATS does not tell an empty message from none.
+		event.Headers, event.Body = ownHeaders(stored), append([]byte{}, stored.Value...)
+	}
 	if m.deleted {
 		event.Operation = Deleted
 	}
@@ -212,6 +216,8 @@ type Event struct {
 	Format Format
 	// Body is the whole value of the message, nil in a tombstone of Kafka.
 	Body []byte
+	// Headers are those of HEADERS where Format is FormatPayload, else nil.
+	Headers map[string]string
 	// Repeat says that this process has handled an event with this ID not long ago; see Events.
 	Repeat bool
 
@@ -222,12 +228,13 @@ type Event struct {
 // Format is EVENT_FORMAT of the stream.
 type Format uint8
 
-// The formats: the document {meta, data, links}, a CloudEvent whose data is that document, and the
-// columns alone.
+// The formats: the document {meta, data, links}, a CloudEvent whose data is that document, the
+// columns alone, and the column PAYLOAD as it is.
 const (
 	FormatEiffel Format = iota
 	FormatCloudEvents
 	FormatRow
+	FormatPayload
 )
 
 // document has the members of an Eiffel document that are read.
@@ -252,9 +259,9 @@ func (e *Event) document() (d document, err error) {
 }
 
 // Data returns the columns: the member data of the document, or the whole body where that is the
-// row. It parses the body at each call, and is nil for a tombstone.
+// row, or a column. It parses the body at each call, and is nil for a tombstone.
 func (e *Event) Data() (json.RawMessage, error) {
-	if e.Body == nil || e.Format == FormatRow {
+	if e.Body == nil || e.Format >= FormatRow {
 		return e.Body, nil
 	}
 	d, err := e.document()
@@ -278,7 +285,7 @@ func (e *Event) Decode(v any) error {
 // where that has it, and returns Published where there is none.
 func (e *Event) Time() time.Time {
 	at := e.time
-	if at == 0 && e.Format != FormatRow {
+	if at == 0 && e.Format < FormatRow {
 		// A body that cannot be read has no time.
 		d, _ := e.document()
 		at = d.Meta.Time

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +29,19 @@ func (s *said) event(stream, key string, body []byte) Event {
 		Key: key, ID: uuid.UUID(s.id).String(), Type: s.kind.typ, Version: s.kind.version, Operation: s.kind.operation, Stream: stream, Shard: s.kind.shard,
 		RowID: s.row, Published: time.UnixMilli(s.published).UTC(), Format: s.kind.format, Body: body, time: s.time,
 	}
+}
+
+// ownHeaders returns the headers of a message that are neither bridge's nor the bus's.
+func ownHeaders(m *bus.Stored) map[string]string {
+	own := make(map[string]string)
+	for _, h := range m.Headers {
+		switch {
+		case strings.HasPrefix(h.Name, "bridge-"), strings.HasPrefix(h.Name, "eiffel-"), strings.HasPrefix(h.Name, "Nats-"), h.Name == bus.HeaderContentType:
+		default:
+			own[h.Name] = string(h.Value)
+		}
+	}
+	return own
 }
 
 // message is what a stored message says, in the memory of that one.
@@ -142,6 +156,8 @@ func (p *parser) kindOf(f *bus.Fields) *kind {
 // formatOf returns what the value is: a row has its time in a header.
 func formatOf(f *bus.Fields) Format {
 	switch {
+	case string(f.Format) == bus.PayloadFormat:
+		return FormatPayload
 	case string(f.ContentType) == bus.ContentTypeCloud:
 		return FormatCloudEvents
 	case f.Time != nil:

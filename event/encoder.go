@@ -44,6 +44,7 @@ type Encoder struct {
 	keys, absent [][]byte
 	// keyText is the memory of a value in its key.
 	keyText []byte
+	beside  beside
 }
 
 // NewEncoder returns an encoder of events under o; call Bind before Append. The error names every
@@ -202,6 +203,12 @@ func (o Options) withDefaults() Options {
 	o.Format = cmp.Or(o.Format, FormatEiffel)
 	o.BadValue = cmp.Or(o.BadValue, NullBad)
 	o.Zone = cmp.Or(o.Zone, time.UTC)
+	if o.Payload != nil {
+		o.Format, o.Fields = FormatPayload, nil
+		for _, name := range o.Payload.published() {
+			o.Fields = append(o.Fields, Field{name, name})
+		}
+	}
 	return o
 }
 
@@ -222,7 +229,10 @@ func (o Options) validate() error {
 	if _, ok := ParseVersion(o.Version); !ok {
 		faults = append(faults, fmt.Errorf("EVENT_VERSION: invalid version %q: use three numbers with dots, such as 1.0.0", o.Version))
 	}
-	if !slices.Contains([]Format{FormatEiffel, FormatCloudEvents, FormatRow}, o.Format) {
+	if o.Payload != nil && o.Kind != Release {
+		faults = append(faults, fmt.Errorf("PAYLOAD: a %s stream has no payload: use the kind %q", o.Kind, Release))
+	}
+	if o.Payload == nil && !slices.Contains([]Format{FormatEiffel, FormatCloudEvents, FormatRow}, o.Format) {
 		faults = append(faults, fmt.Errorf("EVENT_FORMAT: %q is not known: use %q, %q or %q", o.Format, FormatEiffel, FormatCloudEvents, FormatRow))
 	}
 	return errors.Join(append(faults, o.fieldFaults()...)...)

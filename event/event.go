@@ -74,6 +74,9 @@ type Options struct {
 	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps
 	// every column to its name in camel case; so does an empty Member.
 	Fields []Field
+	// Payload, where it is not nil, has each event's value be a column: Fields and Format are of no
+	// account.
+	Payload *Payload
 	// Exclude names columns that are no members, where Fields is nil.
 	Exclude []string
 	// Domain is meta.source.domainId. Defaults to "bridge".
@@ -118,6 +121,13 @@ type Event struct {
 	Digest [16]byte
 	// Born is the hash of CREATED, 0 where the row is gone.
 	Born Born
+	// Headers and Routed are those of a Payload: the headers of the row, and the values of the
+	// columns of its destination. They are valid until the next call. Content is the content type,
+	// empty for none. Unfit says why the row cannot be published, empty where it can.
+	Headers []Header
+	Routed  [][]byte
+	Content string
+	Unfit   string
 }
 
 // Row is a row to encode.

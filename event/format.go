@@ -22,6 +22,8 @@ const (
 	FormatCloudEvents Format = "cloudevents"
 	// FormatRow is a JSON object of the members of data that are columns, and nothing else.
 	FormatRow Format = "row"
+	// FormatPayload is a column as it is: that of Options.Payload, and of no other stream.
+	FormatPayload Format = "payload"
 )
 
 // Format returns the format that the encoder writes.
@@ -63,6 +65,8 @@ func (e *Encoder) write(dst []byte, f *finding, bad *int) ([]byte, error) {
 			dst = dst[:len(dst)-1]
 		}
 		return append(dst, '}'), err
+	case FormatPayload:
+		return append(dst, f.row.Values[e.plan.payload.value]...), nil
 	default:
 		return e.writeEiffel(dst, f, bad)
 	}
@@ -205,7 +209,11 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	if err != nil {
 		return out[:start], Event{}, err
 	}
-	ev.ID, ev.UUID, ev.Key, ev.Body = f.id, id, out[start:key:key], out[key:len(out):len(out)]
+	end := len(out)
+	if e.options.Format == FormatPayload {
+		out = e.beside.fill(out, e.plan, e.options.Payload, e.values, f.row.Values, &ev)
+	}
+	ev.ID, ev.UUID, ev.Key, ev.Body = f.id, id, out[start:key:key], out[key:end:end]
 	return out, ev, nil
 }
 

@@ -23,6 +23,8 @@ type plan struct {
 	schema string
 	// form is the form of digests.
 	form uint32
+	// payload is that of Options.Payload.
+	payload payload
 }
 
 // Plans holds what is made of the columns of tables, for the encoders of tables that are alike. The
@@ -69,6 +71,13 @@ type hashed struct {
 
 // newPlan lays out the events of rows with these columns. It returns all faults as one error.
 func (o Options) newPlan(columns *source.Columns) (*plan, error) {
+	var of payload
+	if o.Payload != nil {
+		var faults []error
+		if of, faults = o.payloadOf(columns); len(faults) > 0 {
+			return nil, errors.Join(faults...)
+		}
+	}
 	members, faults := o.members(columns)
 	faults = append(faults, o.memberFaults(members)...)
 	if o.Kind == Capability {
@@ -85,7 +94,7 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	list := hashedColumns(columns, members)
 	return &plan{
 		columns: columns, members: members, keys: keys, hashed: list, form: formOf(columns, list),
-		shape: shape, schema: shape.Hash().String(),
+		shape: shape, schema: shape.Hash().String(), payload: of,
 	}, nil
 }
 
@@ -120,7 +129,7 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 // isReserved reports whether events have a member with this name that is not a column. Those of a
 // release stream have no reason.
 func (o Options) isReserved(member string) bool {
-	return member == "row" || member == "reason" && o.Kind == Capability
+	return o.Payload == nil && (member == "row" || member == "reason" && o.Kind == Capability)
 }
 
 // memberFaults checks that every member is there once and none is reserved.

@@ -12,7 +12,7 @@ import (
 // made on the fly, and a message's key already tells entities apart. Whether values make a legal
 // topic shows only with the values: see CheckTopic.
 func ParseTopic(text string) (*Template, error) {
-	t, err := ParseTemplate(text, "stream", "source", "table", "family", "tag", "domain")
+	t, err := ParseTemplate(text, "stream", "source", "table", "family", "tag", "domain", anyColumn)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,15 @@ type Vars struct {
 	Type string
 	// Key is the event's entity key.
 	Key []byte
+	// Columns are the values of the columns that [Template.Columns] names.
+	Columns [][]byte
 }
 
 // placeholders are in the order in which errors list them.
-var placeholders = []string{"stream", "source", "table", "type", "family", "tag", "domain", "key"}
+var placeholders = []string{"stream", "source", "table", "type", "family", "tag", "domain", "key", anyColumn}
+
+// anyColumn stands for the placeholders of columns, which begin with column.
+const anyColumn, column = "column:name", "column:"
 
 // Template makes destinations. It is immutable.
 type Template struct {
@@ -85,14 +90,20 @@ type Template struct {
 	// dotted: the dots of {domain} stand as they are, and each part between them goes through the
 	// escape.
 	dotted bool
+	// columns are named by the parts with the placeholder column, each once.
+	columns []string
 }
 
-// part is literal text or, where that is not empty, a placeholder.
-type part struct{ literal, placeholder string }
+// part is literal text or, where that is not empty, a placeholder: column is the index of its
+// column.
+type part struct {
+	literal, placeholder string
+	column               int
+}
 
 // ParseTemplate reads a template over {stream}, {source}, {table}, {type}, {family}, {tag},
-// {domain} and {key}, or over those that are allowed, in the order of errors. There is no way to
-// write a literal brace: no bus that bridge knows has use for one in a destination.
+// {domain}, {key} and {column:name}, or over those that are allowed, in the order of errors. There
+// is no way to write a literal brace: no bus that bridge knows has use for one in a destination.
 func ParseTemplate(text string, allowed ...string) (*Template, error) {
 	if len(allowed) == 0 {
 		allowed = placeholders
@@ -117,14 +128,29 @@ func ParseTemplate(text string, allowed ...string) (*Template, error) {
 		if !closed {
 			return nil, fmt.Errorf("destination %q has a '{' that is not closed, allowed are %s", text, list)
 		}
+		rest = after
+		if of, is := strings.CutPrefix(name, column); is && of != "" && slices.Contains(allowed, anyColumn) {
+			t.addColumn(of)
+			continue
+		}
 		if !slices.Contains(allowed, name) {
 			return nil, fmt.Errorf("destination %q has the placeholder {%s}, allowed are %s", text, name, list)
 		}
 		t.parts = append(t.parts, part{placeholder: name})
-		rest = after
 	}
 	return t, nil
 }
+
+func (t *Template) addColumn(name string) {
+	at := slices.Index(t.columns, name)
+	if at < 0 {
+		at, t.columns = len(t.columns), append(t.columns, name)
+	}
+	t.parts = append(t.parts, part{placeholder: column, column: at})
+}
+
+// Columns returns the columns that the destination depends on, each once.
+func (t *Template) Columns() []string { return t.columns }
 
 // String returns the text that was parsed.
 func (t *Template) String() string { return t.text }
@@ -136,7 +162,7 @@ func (t *Template) Uses(name string) bool {
 
 // ConstantPerType reports whether all events of one shard that have the same type go to the same
 // destination, so that the destination can be made once a type.
-func (t *Template) ConstantPerType() bool { return !t.Uses("key") }
+func (t *Template) ConstantPerType() bool { return !t.Uses("key") && len(t.columns) == 0 }
 
 // An Escape appends value to dst in the form in which a bus takes it in a destination, and returns
 // the extended dst. It must not keep value.
@@ -171,6 +197,12 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 			}
 			// A conversion would allocate for each event; escape keeps nothing.
 			dst = escape(dst, textOf(v.Key))
+		case column:
+			value := ""
+			if p.column < len(v.Columns) {
+				value = textOf(v.Columns[p.column])
+			}
+			dst = escape(dst, value)
 		}
 	}
 	return dst

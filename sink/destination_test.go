@@ -17,14 +17,16 @@ func TestNames(t *testing.T) {
 		says  map[string]string
 	}{
 		"template of a topic": {func(name string) error { _, err := sink.ParseTopic(name); return err }, map[string]string{
-			"{stream}":           "",
-			"a.b_c-D9.{table}":   "",
-			"x-{key}":            "allowed are {stream} {source} {table} {family} {tag} {domain}",
-			"eiffel {stream}":    `" "`,
-			"{stream}/{table}":   `"/"`,
-			"größe.{stream}":     "letters, digits",
-			"{stream}}":          "without a '{'",
-			"{stream}.%20.{tag}": `"%"`,
+			"{stream}":             "",
+			"a.b_c-D9.{table}":     "",
+			"a.{column:any thing}": "",
+			"a.{column:}":          "{column:name}",
+			"x-{key}":              "allowed are {stream} {source} {table} {family} {tag} {domain}",
+			"eiffel {stream}":      `" "`,
+			"{stream}/{table}":     `"/"`,
+			"größe.{stream}":       "letters, digits",
+			"{stream}}":            "without a '{'",
+			"{stream}.%20.{tag}":   `"%"`,
 		}},
 		"topic": {bus.CheckTopic, map[string]string{
 			"orders":                 "",
@@ -110,6 +112,24 @@ func TestTemplateAppend(t *testing.T) {
 		}
 		if tmpl.String() != test.text {
 			t.Errorf("%s has String %q", test.text, tmpl)
+		}
+	}
+}
+
+func TestAColumnMakesOneToken(t *testing.T) {
+	tmpl, err := sink.ParseSubject("o.{column:type}.{column:a b}-{column:type}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(tmpl.Columns(), "|"); got != "type|a b" || tmpl.ConstantPerType() {
+		t.Errorf("columns %s", got)
+	}
+	for values, want := range map[[2]string]string{
+		{"order", "x"}: "o.order.x-order", {"*", ">"}: "o.%2A.%3E-%2A", {"a.b c", "\r\n"}: "o.a%2Eb%20c.%0D%0A-a%2Eb%20c", {"", "é"}: "o._.%C3%A9-_",
+	} {
+		got := string(tmpl.Append(nil, sink.Vars{Columns: [][]byte{[]byte(values[0]), []byte(values[1])}}, sink.EscapeToken))
+		if err := sink.CheckSubject(got); got != want || err != nil {
+			t.Errorf("%q makes %q (%v), want %q", values, got, err, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@
 // # Formats
 //
 // A sink does not look into a value. [Message].Format and Bare decide headers alone: the content
-// type, and what a value that is the row alone does not say.
+// type, and what a value that is the row alone, or one column, does not say.
 //
 // # Destinations
 //

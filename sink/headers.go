@@ -47,8 +47,8 @@ type Headers struct {
 // values may be kept until Reset, each holds at most 4 KiB, or as much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	document := m.isDocument()
-	if !document || m.Format == FormatCloudEvents {
-		yield(HeaderContentType, m.contentType())
+	if content := m.contentType(); content != "" && (!document || m.Format == FormatCloudEvents) {
+		yield(HeaderContentType, content)
 	}
 	yield(HeaderID, m.ID)
 	if !document {
@@ -88,6 +88,12 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 		}
 		if m.Bare.Reason != "" {
 			yield(HeaderReason, m.Bare.Reason)
+		}
+		if m.Format == FormatPayload {
+			yield(HeaderFormat, PayloadFormat)
+		}
+		for _, own := range m.Bare.Headers {
+			yield(own.Name, textOf(own.Value))
 		}
 	}
 }
@@ -161,12 +167,17 @@ func AppendServer(dst []byte, started int64, server string) []byte {
 	return dst
 }
 
-// Bare is what the headers of a message say of an event whose value is the row alone.
+// Bare is what the headers of a message say of an event whose value is the row alone, or a column.
 type Bare struct {
 	// Time is meta.time in milliseconds.
 	Time int64
 	// Previous is the target of the link PREVIOUS_VERSION, Reason data.reason; empty for none.
 	Previous, Reason string
+	// Content is HeaderContentType where Format is FormatPayload; empty: none. Headers are those
+	// that the stream names, none of which is a header of bridge, without control characters and
+	// blanks at their ends.
+	Content string
+	Headers []Header
 }
 
 // ParseForm reads what AppendForm wrote into HeaderForm, zero where that is not there or of another
@@ -194,15 +205,18 @@ func ParseServer(text []byte) (started int64, server string) {
 }
 
 // isDocument reports whether the value says id, type and version of its event, in its meta. Of a
-// tombstone, a row and a dead letter the headers alone do.
+// tombstone, a row, a column and a dead letter the headers alone do.
 func (m *Message) isDocument() bool {
-	return m.Value != nil && m.Format != FormatRow && m.Type != DeadLetterType
+	return m.Value != nil && m.Format != FormatRow && m.Format != FormatPayload && m.Type != DeadLetterType
 }
 
-// contentType returns the value of HeaderContentType.
+// contentType returns the value of HeaderContentType, empty for none.
 func (m *Message) contentType() string {
-	if m.Format == FormatCloudEvents {
+	switch {
+	case m.Format == FormatCloudEvents:
 		return ContentTypeCloud
+	case m.Format == FormatPayload && m.Bare != nil:
+		return m.Bare.Content
 	}
 	return ContentType
 }

@@ -104,6 +104,22 @@ func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
 	}
 }
 
+func TestAColumnHasItsHeadersBehindTheOthers(t *testing.T) {
+	row := sink.Message{ID: "a", Schema: "0123456789ab", Value: []byte("x"), Format: sink.FormatRow, Bare: &sink.Bare{Time: 5}}
+	payload := row
+	payload.Format, payload.Bare = sink.FormatPayload, &sink.Bare{Time: 5, Headers: []sink.Header{{Name: "tenant", Value: []byte("7")}}}
+	common := headersOf(&row, new(sink.Headers).Each)
+	// What is not JSON has no content type.
+	want := append(slices.Clone(common[2:]), sink.HeaderFormat, "payload", "tenant", "7")
+	if got := headersOf(&payload, new(sink.Headers).Each); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	payload.Bare.Content = "application/json"
+	if got := headersOf(&payload, new(sink.Headers).Each); !slices.Equal(got, append(slices.Clone(common[:2]), want...)) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestADocumentHasNoHeaderOfWhatItSays: nor of what the bus says, and what stays the same in a
 // batch is said once.
 func TestADocumentHasNoHeaderOfWhatItSays(t *testing.T) {

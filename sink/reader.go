@@ -40,6 +40,7 @@ const (
 	FormatEiffel      = bus.FormatEiffel
 	FormatCloudEvents = bus.FormatCloudEvents
 	FormatRow         = bus.FormatRow
+	FormatPayload     = bus.FormatPayload
 )
 
 // The headers of messages and some of their values.
@@ -58,6 +59,8 @@ const (
 	HeaderForm        = bus.HeaderForm
 	HeaderServer      = bus.HeaderServer
 	HeaderState       = bus.HeaderState
+	HeaderFormat      = bus.HeaderFormat
+	PayloadFormat     = bus.PayloadFormat
 	HeaderTime        = bus.HeaderTime
 	HeaderPrevious    = bus.HeaderPrevious
 	HeaderReason      = bus.HeaderReason

@@ -129,7 +129,8 @@ type Message struct {
 	Key []byte
 	// Value is the event, a JSON document in Format. It is nil in a tombstone: a message behind a
 	// deleted event, with its key and headers, by which a compacted topic of Kafka forgets the
-	// entity. Bare is not nil where Format is FormatRow.
+	// entity. Bare is not nil where Format is FormatRow or FormatPayload, whose value may be
+	// anything.
 	Value  []byte
 	Format Format
 	Bare   *Bare

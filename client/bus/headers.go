@@ -42,6 +42,14 @@ const (
 	HeaderReason   = "bridge-reason"
 )
 
+// HeaderFormat is [PayloadFormat] in a message whose value is a column as it is, and not there in
+// others. Such a message has the headers of one whose value is the row, too, and those that its
+// stream names, whose names begin neither with "bridge-" nor with "eiffel-".
+const (
+	HeaderFormat  = "bridge-format"
+	PayloadFormat = "payload"
+)
+
 // HeaderTraceParent is a header of W3C Trace Context. It is there where bridge traces, behind
 // [HeaderState].
 const HeaderTraceParent = "traceparent"
@@ -53,12 +61,13 @@ const PublishedAtFormat = "2006-01-02T15:04:05.000Z"
 // Format is how the value of a message is written.
 type Format uint8
 
-// The formats: an Eiffel document, a CloudEvent whose data is one, and the columns of the row
-// alone. What a value does not say then, the headers say.
+// The formats: an Eiffel document, a CloudEvent whose data is one, the columns of the row alone,
+// and one column as it is. What a value does not say then, the headers say.
 const (
 	FormatEiffel Format = iota
 	FormatCloudEvents
 	FormatRow
+	FormatPayload
 )
 
 // The values of HeaderContentType.
@@ -73,7 +82,7 @@ const DeadLetterType = "BridgeDeadLetterEvent"
 // Fields are the values of the headers of a stored message, nil where it has none. They are parts
 // of it, and valid as long. Errors share no memory with the message.
 type Fields struct {
-	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Form, Server, Time []byte
+	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Form, Server, Time, Format []byte
 }
 
 // Read sets f to the headers of m, in one pass. The first one of a name counts, as for
@@ -113,6 +122,8 @@ func (f *Fields) Read(m *Stored) {
 			dst = &f.Server
 		case HeaderTime:
 			dst = &f.Time
+		case HeaderFormat:
+			dst = &f.Format
 		default:
 			continue
 		}

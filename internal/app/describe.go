@@ -79,7 +79,7 @@ func describeAll(ctx context.Context, cfg *config.Config, keys []store.Key) ([]c
 }
 
 func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, table string, src source.Source) (contract.Table, error) {
-	t := contract.Table{Name: table, Destination: func(eventType string) string { return cfg.Address(s, table, eventType) }}
+	t := contract.Table{Name: table, Destinations: func(eventType string) []string { return cfg.Addresses(s, table, eventType) }}
 	var page source.Page
 	err := src.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page)
 	if err != nil {
@@ -162,14 +162,10 @@ func verifyShards(cfg *config.Config, src source.Source) ([]verify.Shard, error)
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
-			destination, err := cfg.Destination(s, table)
-			if err != nil {
-				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
-			}
 			shards = append(shards, verify.Shard{
 				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Encoder: encoder,
 				Zone: s.TimeZone.Location, Window: s.StabilityWindow, Latest: s.Start.Latest, After: s.Start.After,
-				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: []string{destination}, Text: config.StreamText(s.Name),
+				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: cfg.Addresses(s, table, ""), Text: config.StreamText(s.Name),
 			})
 		}
 	}

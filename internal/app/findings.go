@@ -156,6 +156,9 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 		return err
 	}
 	r.checkRate(page.MaxID)
+	if r.stream.Payload != "" {
+		return r.inspectPayload(ctx, encoder, page.MaxID)
+	}
 	if page.Columns.Deleted < 0 || r.stream.Kind != event.Capability {
 		return nil
 	}
@@ -179,6 +182,38 @@ func (r *rowInspection) checkRate(highest uint64) {
 
 // sampleRows is how many of the oldest and of the newest rows are read.
 const sampleRows = 500
+
+// inspectPayload looks for rows that make no message among the newest, up to the id last.
+func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encoder, last uint64) error {
+	route, err := r.cfg.Route(r.stream, r.table)
+	if err != nil {
+		return err
+	}
+	var page source.Page
+	q := source.Query{After: last - min(last, sampleRows), Limit: sampleRows, MaxBytes: pageBytes}
+	if err := r.source.Shard(r.stream.Spec(r.table)).Read(ctx, q, &page); err != nil {
+		return err
+	}
+	unfit, example := 0, ""
+	var buf []byte
+	for _, row := range page.Rows {
+		var ev event.Event
+		if buf, ev, err = encoder.Append(buf[:0], event.Row{Row: row, Read: page.Now}); err != nil {
+			return err
+		}
+		if route(&ev); ev.Unfit == "" || row.Filtered {
+			continue
+		}
+		if unfit++; example == "" {
+			example = fmt.Sprintf("row %d: %s", row.ID, ev.Unfit)
+		}
+	}
+	if unfit > 0 {
+		r.Add(inspect.Warning, inspect.UnfitRows, r.table, fmt.Sprintf("has %d of %d newest rows that become dead letters, such as %s", unfit, len(page.Rows), example)).
+			Says("list the topics or subjects of all rows in %s, or correct what writes them; then bridge deadletter resend", option.Destinations)
+	}
+	return nil
+}
 
 // inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {

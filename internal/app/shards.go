@@ -140,7 +140,7 @@ func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCur
 
 // formats are those of package sink by those of package event.
 var formats = map[event.Format]sink.Format{
-	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow,
+	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow, event.FormatPayload: sink.FormatPayload,
 }
 
 func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {

@@ -208,7 +208,9 @@ func (s *Stream) agreed() map[string]string {
 		"TABLE": strings.Join(s.items, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
 		"EVENT_VERSION": s.Version, "EVENT_FORMAT": string(s.Format),
 		"FIELDS": text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
-		"DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag, "START": text(s.Start, s.Start == Start{}),
+		"DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag,
+		"PAYLOAD": s.Payload, "HEADERS": strings.Join(s.HeaderColumns, ","), "DESTINATIONS": strings.Join(s.Bounds, ","),
+		"START":      text(s.Start, s.Start == Start{}),
 		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder,
 		"KAFKA_TOMBSTONES": s.KafkaTombstones, "DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "ON_SCHEMA_CHANGE": s.OnSchemaChange, "TIME_ZONE": s.TimeZone.Location.String(),
 	}

@@ -100,6 +100,9 @@ type Stream struct {
 	EventNames map[event.Op]string
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
+	// headers are the columns of HEADERS with their names there, routed those of DESTINATION.
+	headers []event.Field
+	routed  []string
 	// Masks are the columns whose values are replaced.
 	Masks map[string]source.Mask
 	// Deleted is a column, empty where there is none. Deletion says which of its values say that a

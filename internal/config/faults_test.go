@@ -8,6 +8,13 @@ import (
 
 func TestFaults(t *testing.T) {
 	const stream = "BRIDGE_STREAM_ORDERS_"
+	outbox := func(pairs ...string) []string {
+		return append([]string{
+			stream + "KIND", "release", stream + "PAYLOAD", "payload", stream + "DEAD_LETTER", "dead",
+			stream + "DESTINATION", "o.{column:type}", stream + "DESTINATIONS", "o.order,o.customer",
+		}, pairs...)
+	}
+	outboxWith := func(pairs ...string) settingsOf { return with(outbox(pairs...)...) }
 	nats := func(pairs ...string) settingsOf {
 		return with(append([]string{"BRIDGE_SINK_URL", "nats://n1:4222"}, pairs...)...)
 	}
@@ -71,6 +78,27 @@ func TestFaults(t *testing.T) {
 		{"a range that runs backwards", with(stream+"TABLE", "t_{9..0}"), stream + "TABLE", []string{"reversed", "{0..9}"}},
 		{"a range that is not closed", with(stream+"TABLE", "t_{0..9"), stream + "TABLE", []string{"{0..63}"}},
 		{"a table named twice", with(stream+"TABLE", "t,t"), stream + "TABLE", []string{"twice"}},
+		{"a payload of states", outboxWith(stream+"KIND", "capability"), stream + "PAYLOAD", []string{"KIND=release"}},
+		{"a payload in a format", outboxWith(stream+"EVENT_FORMAT", "cloudevents"), stream + "EVENT_FORMAT", []string{"PAYLOAD"}},
+		{"a payload with fields", outboxWith(stream+"FIELDS", "a"), stream + "FIELDS", []string{"PAYLOAD"}},
+		{"a payload without dead letters", outboxWith(stream+"DEAD_LETTER", "-"), stream + "DEAD_LETTER", []string{"PAYLOAD needs it"}},
+		{"headers of a document", with(stream+"HEADERS", "a"), stream + "HEADERS", []string{"PAYLOAD"}},
+		{"a header that recovery reads", outboxWith(stream+"HEADERS", "a,b:Bridge-State"), stream + "HEADERS", []string{"item 2", "bridge-"}},
+		{"a header that consumers read", outboxWith(stream+"HEADERS", "a:eiffel-id"), stream + "HEADERS", []string{"item 1"}},
+		{"a header that NATS acts on", outboxWith(stream+"HEADERS", "a:Nats-Rollup"), stream + "HEADERS", []string{"nats-"}},
+		{"a header of another format", outboxWith(stream+"HEADERS", "a:Content-Type"), stream + "HEADERS", []string{"item 1"}},
+		{"a header that traces set", outboxWith(stream+"HEADERS", "traceparent", "BRIDGE_TRACE", "on"), stream + "HEADERS", []string{"BRIDGE_TRACE"}},
+		{"a header with a line break", outboxWith(stream+"HEADERS", "a:b\nc"), stream + "HEADERS", []string{"invalid header"}},
+		{"a header twice", outboxWith(stream+"HEADERS", "a:x,b:X"), stream + "HEADERS", []string{"item 2", "once"}},
+		{"a destination by a column of a document", with(stream+"DESTINATION", "o.{column:type}"), stream + "DESTINATION", []string{"PAYLOAD"}},
+		{"a destination without bounds", outboxWith(stream+"DESTINATIONS", "-"), stream + "DESTINATIONS", []string{"list all topics"}},
+		{"bounds of one destination", outboxWith(stream+"DESTINATION", "orders"), stream + "DESTINATIONS", []string{"{column:type}"}},
+		{"a pattern of topics", outboxWith(stream+"DESTINATIONS", "o.*"), stream + "DESTINATIONS", []string{"item 1", "no patterns"}},
+		{"a topic that is none of the destination", outboxWith(stream+"DESTINATIONS", "o.order,customer"), stream + "DESTINATIONS", []string{"item 2", "DESTINATION makes"}},
+		{"the topic of dead letters among them", outboxWith(stream+"DESTINATIONS", "o.order,o.dead", stream+"DEAD_LETTER", "o.dead"), stream + "DESTINATIONS", []string{"item 2", "DEAD_LETTER"}},
+		{"a pattern of all subjects", nats(outbox(stream+"DESTINATIONS", ">")...), stream + "DESTINATIONS", []string{"item 1", "without a wildcard"}},
+		{"a pattern that takes dead letters", nats(outbox(stream+"DESTINATIONS", "o.*", stream+"DEAD_LETTER", "o.dead")...), stream + "DESTINATIONS", []string{"item 1", "DEAD_LETTER"}},
+		{"a pattern of other subjects", nats(outbox(stream+"DESTINATIONS", "p.*")...), stream + "DESTINATIONS", []string{"item 1", "DESTINATION makes"}},
 		{"a member named twice", with(stream+"FIELDS", "a:x,b:x"), stream + "FIELDS", []string{"item 2", "member"}},
 		{"a field without member", with(stream+"FIELDS", "a:"), stream + "FIELDS", []string{"column:member"}},
 		{"a member that every event has", with(stream+"FIELDS", "a:row"), stream + "FIELDS", []string{"row"}},

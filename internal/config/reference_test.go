@@ -267,6 +267,11 @@ func TestReferenceExample(t *testing.T) {
 				env["BRIDGE_CHECKPOINT_URL"] = "bus:"
 			case "BRIDGE_STREAM_ORDERS_FIELDS":
 				env["BRIDGE_STREAM_ORDERS_KEY"] = "order_no"
+			case "BRIDGE_STREAM_ORDERS_PAYLOAD", "BRIDGE_STREAM_ORDERS_HEADERS", "BRIDGE_STREAM_ORDERS_DESTINATIONS":
+				env["BRIDGE_STREAM_ORDERS_PAYLOAD"], env["BRIDGE_STREAM_ORDERS_KIND"], env["BRIDGE_STREAM_ORDERS_DEAD_LETTER"] = "payload", "release", "dead"
+				if strings.HasSuffix(name, "DESTINATIONS") {
+					env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "orders.{column:type}"
+				}
 			}
 			load(t, env)
 		}

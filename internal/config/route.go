@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,6 +50,14 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 		buf = template.Append(buf[:0], vars, escape)
 		return string(buf)
 	}
+	if len(s.routed) > 0 {
+		return func(e *event.Event) string {
+			vars.Columns = e.Routed
+			to := fill(e)
+			e.Unfit = cmp.Or(e.Unfit, s.bounded(e, to))
+			return to
+		}, nil
+	}
 	if !template.ConstantPerType() {
 		return fill, nil
 	}
@@ -63,18 +72,22 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 	}, nil
 }
 
-// Address returns where the events of a shard with a type go; "{key}" stands for the key of an
+// Addresses returns where the events of a shard with a type go; "{key}" stands for the key of an
 // entity.
-func (c *Config) Address(s *Stream, table, eventType string) string {
-	return c.fill(nil, s, table, "{key}", eventType, false)[0]
+func (c *Config) Addresses(s *Stream, table, eventType string) []string {
+	return c.fill(nil, s, table, "{key}", eventType, false)
 }
 
-// fill appends where the events of a shard with a type go. unknown stands for the key, and may be
-// the type; former has the form of versions for which a domain was one token.
+// fill appends where the events of a shard with a type go: of one, unless rows say it. unknown
+// stands for the key, and may be the type; former has the form of versions for which a domain was
+// one token.
 func (c *Config) fill(all []string, s *Stream, table, unknown, eventType string, former bool) []string {
 	template, escape, err := c.template(s)
 	if err != nil {
 		return all
+	}
+	if len(s.routed) > 0 {
+		return append(all, s.Bounds...)
 	}
 	if former {
 		template = template.OneTokenDomain()
@@ -226,12 +239,10 @@ func (c *Config) Uncompactable() map[string]string {
 		tables := make(map[string]int)
 		// A pattern may match a further table at any time.
 		for _, table := range append(slices.Clone(s.Tables), s.samples()...) {
-			topic, err := c.Destination(s, table)
-			if err != nil {
-				continue
-			}
-			if tables[topic]++; tables[topic] == 1 {
-				streams[topic] = append(streams[topic], s)
+			for _, topic := range c.Addresses(s, table, "") {
+				if tables[topic]++; tables[topic] == 1 {
+					streams[topic] = append(streams[topic], s)
+				}
 			}
 		}
 		for topic, n := range tables {

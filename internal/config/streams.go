@@ -45,6 +45,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
 	l.checkRate(begin, &s)
+	l.payload(begin, &s, cfg)
 	if src := cfg.alone(s.items); src != nil && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
@@ -175,12 +176,13 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 		l.add(variable, "%s", unquoted(err, s.Destination))
 		return
 	}
+	l.destinations(begin, s, template, cfg)
 	unnamed := func(table string) bool { src, _ := cfg.SourceOf(table); return src.Name == "" }
 	if i := slices.IndexFunc(s.items, unnamed); i >= 0 && template.Uses("source") {
 		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, begin, sourcesVariable)
 		return
 	}
-	if to.Topics {
+	if to.Topics && len(template.Columns()) == 0 {
 		l.topics(variable, template, s, cfg)
 	}
 }
@@ -259,7 +261,7 @@ func (s *Stream) Order() source.IDOrder {
 func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
 	database, name := c.physical(table)
 	return event.NewEncoder(event.Options{
-		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude, Payload: s.payloadOf(),
 		Domain: c.DomainID, Source: database, Table: name,
 		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue), Deletion: s.Deletion,
 	})
@@ -275,6 +277,9 @@ func (s *Stream) Spec(table string) source.Spec {
 	}
 	for _, f := range s.Fields {
 		spec.Fields = append(spec.Fields, f.Column)
+	}
+	if p := s.payloadOf(); p != nil {
+		spec.Fields = p.Columns()
 	}
 	return spec
 }

@@ -82,8 +82,11 @@ func (d *document) add(s *Stream, binding string) error {
 		}
 		name, kind := s.Name+"."+string(op), s.encoder().Type(op)
 		one := object{
-			{"name", kind}, {"title", kind}, {"summary", schema.get("description")}, {"contentType", s.contentType()},
+			{"name", kind}, {"title", kind}, {"summary", schema.get("description")},
 			{"headers", headers(s, op)}, {"payload", schema.without("$schema", "$id")}, // names for schemas that stand alone
+		}
+		if content := s.contentType(); content != "" {
+			one.set(content, "contentType")
 		}
 		if binding != "" {
 			one.set(object{{"type", "string"}, {"description", keyOrID}}, "bindings", binding, "key")
@@ -91,7 +94,9 @@ func (d *document) add(s *Stream, binding string) error {
 		one.set([]any{object{{"payload", body}}}, "examples")
 		d.messages.set(one, name)
 		for i := range s.Tables {
-			d.send(s.Tables[i].Destination(kind), name)
+			for _, to := range s.Tables[i].Destinations(kind) {
+				d.send(to, name)
+			}
 		}
 	}
 	return nil
@@ -136,8 +141,9 @@ func headers(of *Stream, op event.Op) object {
 		}
 	}
 	e := of.encoder()
-	row := e.Format() == event.FormatRow
-	add(row || e.Format() == event.FormatCloudEvents, true, sink.HeaderContentType, is(of.contentType()))
+	payload := e.Format() == event.FormatPayload
+	row := payload || e.Format() == event.FormatRow
+	add((row || e.Format() == event.FormatCloudEvents) && of.contentType() != "", true, sink.HeaderContentType, is(of.contentType()))
 	add(true, true, sink.HeaderID, text("meta.id of the event. A repeat has the same."))
 	add(row, true, sink.HeaderType, is(e.Type(op)))
 	// Of other messages the first one of a batch in a topic-partition alone has it.
@@ -159,6 +165,11 @@ func headers(of *Stream, op event.Op) object {
 		text("meta.id of the event of the entity that this one follows, where it is known."))
 	add(row && op == event.Deleted, true, sink.HeaderReason,
 		object{{"description", "Why the entity is deleted."}, {"enum", []string{"TOMBSTONE", "ABSENT_IN_SNAPSHOT"}}})
+	if add(payload, true, sink.HeaderFormat, is(sink.PayloadFormat)); payload {
+		for _, h := range e.Payload().Headers {
+			add(true, false, h.Member, text("Column "+h.Column+"; left out for NULL."))
+		}
+	}
 	return object{{"type", "object"}, {"properties", properties}, {"required", required}}
 }
 
@@ -195,6 +206,10 @@ func (t *Table) example(op event.Op) (json.RawMessage, error) {
 	}
 	if op != event.Deleted {
 		_, one, err := t.Encoder.Append(nil, row)
+		if err == nil && !json.Valid(one.Body) {
+			// A payload is text or bytes.
+			return json.Marshal(string(one.Body))
+		}
 		return one.Body, err
 	}
 	digest, err := t.Encoder.Digest(row.Row)

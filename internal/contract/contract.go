@@ -28,8 +28,9 @@ type Table struct {
 	Columns *source.Columns
 	// Encoder is the encoder of the table's events, bound to Columns.
 	Encoder *event.Encoder
-	// Destinations returns where events of a type go; "{key}" stands for the key of an entity.
-	Destination func(eventType string) string
+	// Destinations returns where events of a type go: each of several where rows say it; "{key}"
+	// stands for the key of an entity.
+	Destinations func(eventType string) []string
 }
 
 // encoder says what all tables of the stream have in common: types, version and format.
@@ -37,8 +38,11 @@ func (s *Stream) encoder() *event.Encoder { return s.Tables[0].Encoder }
 
 // contentType returns that of the messages of the stream.
 func (s *Stream) contentType() string {
-	if s.encoder().Format() == event.FormatCloudEvents {
+	switch s.encoder().Format() {
+	case event.FormatCloudEvents:
 		return sink.ContentTypeCloud
+	case event.FormatPayload:
+		return s.encoder().Payload().ContentType(s.Tables[0].Columns)
 	}
 	return sink.ContentType
 }
@@ -92,6 +96,11 @@ func (s *Stream) schema(op event.Op) (object, error) {
 		document.set(one.value, strings.Fields(one.path)...)
 	}
 	switch s.encoder().Format() {
+	case event.FormatPayload:
+		return object{
+			{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")},
+			{"description", "The column " + s.encoder().Payload().Column + " as it is."},
+		}, nil
 	case event.FormatCloudEvents:
 		return cloudEvent(document), nil
 	case event.FormatRow:

@@ -55,7 +55,7 @@ func newTable(t *testing.T, kind event.Kind, bad event.BadValue, name string, co
 	}
 	return contract.Table{
 		Name: name, Columns: columns, Encoder: e,
-		Destination: func(eventType string) string { return name + "." + eventType + ".{key}" },
+		Destinations: func(eventType string) []string { return []string{name + "." + eventType + ".{key}"} },
 	}
 }
 
@@ -219,7 +219,7 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", everyKind(true)),
 	}
 	for i := range tables {
-		tables[i].Destination = func(string) string { return tables[i].Name }
+		tables[i].Destinations = func(string) []string { return []string{tables[i].Name} }
 	}
 	var d struct {
 		Channels map[string]struct {

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,26 @@ func formatted(t *testing.T, kind event.Kind, format event.Format) contract.Stre
 	for _, table := range s.Tables {
 		table.Encoder.As(event.Form{Format: format, Version: "1.2.3"})
 	}
+	return s
+}
+
+// payloads returns a stream whose messages are a column of a kind.
+func payloads(t *testing.T, of source.Kind) contract.Stream {
+	t.Helper()
+	table := newTable(t, event.Release, event.NullBad, "outbox", everyKind(true))
+	e, err := event.NewEncoder(event.Options{
+		Stream: "things", Shard: "outbox", Kind: event.Release, Domain: "example.com", Source: "shop", Table: "outbox",
+		Payload: &event.Payload{Column: "v" + string(rune('a'+of)), Headers: []event.Field{{Column: "app", Member: "app-id"}}},
+	})
+	if err == nil {
+		err = e.Bind(table.Columns)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Encoder, table.Destinations = e, func(string) []string { return []string{"o.order", "o.customer"} }
+	s := stream(event.Release, table)
+	s.Name = "payload_" + table.Name + string(rune('a'+of))
 	return s
 }
 
@@ -87,6 +108,7 @@ func TestTheDocumentSatisfiesItsParser(t *testing.T) {
 	kafka := document(t, []contract.Server{{Host: "one:9092", Protocol: "kafka-secure", KeyBinding: "kafka"}, {Host: "two:9092", Protocol: "kafka-secure", KeyBinding: "kafka"}},
 		states, formatted(t, event.Release, event.FormatCloudEvents), formatted(t, event.Capability, event.FormatRow))
 	nats := document(t, []contract.Server{{Host: "bus:4222", Protocol: "nats"}},
+		payloads(t, source.JSON), payloads(t, source.Binary),
 		formatted(t, event.Release, event.FormatEiffel), formatted(t, event.Capability, event.FormatCloudEvents), formatted(t, event.Release, event.FormatRow))
 	for name, text := range map[string][]byte{"kafka": kafka, "nats": nats} {
 		parser := testenv.Node("@asyncapi/parser", "node-asyncapi", "tests/testenv/asyncapi/parse.js")
@@ -144,8 +166,11 @@ func TestTheSDKReadsCloudEvents(t *testing.T) {
 // TestMessagesHaveTheHeadersOfTheDocument: those that it requires, and none that it does not name.
 func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
 	t.Parallel()
-	for _, format := range formats {
-		s := formatted(t, event.Release, format)
+	for _, format := range append(slices.Clone(formats), event.FormatPayload) {
+		s := payloads(t, source.JSON)
+		if format != event.FormatPayload {
+			s = formatted(t, event.Release, format)
+		}
 		var d struct {
 			Components struct {
 				Messages map[string]struct {
@@ -166,6 +191,8 @@ func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
 			m.Format = sink.FormatCloudEvents
 		case event.FormatRow:
 			m.Format, m.Bare = sink.FormatRow, new(sink.Bare)
+		case event.FormatPayload:
+			m.Format, m.Bare = sink.FormatPayload, &sink.Bare{Content: "application/json", Headers: []sink.Header{{Name: "app-id"}}}
 		}
 		for m.State.Index = range uint32(2) {
 			has := make(map[string]bool)

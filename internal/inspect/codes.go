@@ -29,6 +29,7 @@ const (
 	NotInspected    Code = "not-inspected"
 	TableUnfit      Code = "table-unfit"
 	DeletedValues   Code = "deleted-values"
+	UnfitRows       Code = "unfit-rows"
 	IDType          Code = "id-type"
 	IDNull          Code = "id-null"
 	IDNotUnique     Code = "id-not-unique"

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +22,12 @@ import (
 type batch struct {
 	messages []sink.Message
 	buf      []byte
-	// bares are what headers say of events whose values are rows alone.
-	bares []sink.Bare
+	// bares are what headers say of events whose values are rows alone, or columns, and headers the
+	// rows' own of these.
+	bares   []sink.Bare
+	headers []sink.Header
+	// unfit says by index why messages are not sent: dead letters are, instead. Nil: none.
+	unfit map[int]string
 	// repairs are the indices of messages that need an id of their own on the bus (rule 23).
 	repairs []int
 	// claims are the entities of a capability shard that the batch changes, else nil.
@@ -105,6 +110,30 @@ func (b *batch) skip(id uint64) { b.filled, b.skipped = append(b.filled, id), b.
 func (b *batch) undo(n, size int) {
 	clear(b.messages[n:])
 	b.messages, b.buf = b.messages[:n], b.buf[:size]
+	maps.DeleteFunc(b.unfit, func(i int, _ string) bool { return i >= n })
+}
+
+// rotate puts the messages behind the first n before these.
+func (b *batch) rotate(n int) {
+	moved := slices.Clone(b.messages[n:])
+	copy(b.messages[len(moved):], b.messages[:n])
+	copy(b.messages, moved)
+	unfit := b.unfit
+	b.unfit = nil
+	for i, why := range unfit {
+		if i += len(moved); i >= len(b.messages) {
+			i -= len(b.messages)
+		}
+		b.refuse(i, why)
+	}
+}
+
+// refuse notes why a message is not sent.
+func (b *batch) refuse(i int, why string) {
+	if b.unfit == nil {
+		b.unfit = make(map[int]string)
+	}
+	b.unfit[i] = why
 }
 
 // bare has the headers of the last message, an event, say what its value does not.
@@ -113,7 +142,11 @@ func (b *batch) bare(e *event.Event, read time.Time, previous string) {
 	if e.FromClock {
 		at = read
 	}
-	b.bares = append(b.bares, sink.Bare{Time: at.UnixMilli(), Previous: previous, Reason: e.Reason})
+	start := len(b.headers)
+	for _, h := range e.Headers {
+		b.headers = append(b.headers, sink.Header(h))
+	}
+	b.bares = append(b.bares, sink.Bare{Time: at.UnixMilli(), Previous: previous, Reason: e.Reason, Content: e.Content, Headers: b.headers[start:len(b.headers):len(b.headers)]})
 	b.messages[len(b.messages)-1].Bare = &b.bares[len(b.bares)-1]
 }
 
@@ -133,13 +166,13 @@ func (b *batch) count(op event.Op) {
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
-	buf, messages, bares, repairs := b.buf[:0], b.messages, b.bares[:0], b.repairs[:0]
+	buf, messages, bares, headers, repairs := b.buf[:0], b.messages, b.bares[:0], b.headers[:0], b.repairs[:0]
 	rows, passed, filled := b.rows[:0], b.passed[:0], b.filled[:0]
 	clear(messages)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
-	*b = batch{buf: buf, messages: messages[:0], bares: bares, repairs: repairs, rows: rows, passed: passed, filled: filled}
+	*b = batch{buf: buf, messages: messages[:0], bares: bares, headers: headers, repairs: repairs, rows: rows, passed: passed, filled: filled}
 	batches.Put(b)
 }
 
@@ -351,12 +384,15 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Time:        b.made,
 		State:       stateOf(e),
 	})
+	if m.event.Unfit != "" {
+		b.refuse(len(b.messages)-1, m.event.Unfit)
+	}
 }
 
 // complete has the headers of the message that was sent last say what a value without them does
 // not, and sends a tombstone behind a deleted event.
 func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous string) {
-	if m.opts.Format == sink.FormatRow {
+	if m.opts.Format == sink.FormatRow || m.opts.Format == sink.FormatPayload {
 		b.bare(e, read, previous)
 	}
 	if e.Op == event.Deleted && m.opts.Tombstones.On() {

@@ -93,6 +93,8 @@ func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, rows []sour
 	return err
 }
 
+// Late rows of a release stream come before those of the page, which was read first: a row of the
+// page that was committed behind a late one follows it.
 func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 	if late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
@@ -112,6 +114,8 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 		b.filled = handled(b.filled, late.Rows[:n], decisions)
 		return err
 	}
+	tail := len(b.messages)
+	defer func() { b.rotate(tail) }()
 	for _, row := range late.Rows {
 		if row.Filtered {
 			b.skip(row.ID)

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
+	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
@@ -43,6 +46,60 @@ func TestLateRows(t *testing.T) {
 	stop()
 	if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 10, 5}) {
 		t.Errorf("got rows %v", got)
+	}
+}
+
+// heldSink publishes nothing until a channel is closed.
+type heldSink struct {
+	*sinkmemory.Sink
+	until <-chan struct{}
+}
+
+func (h heldSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	select {
+	case <-h.until:
+	case <-ctx.Done():
+	}
+	return h.Sink.Publish(ctx, batch)
+}
+
+// TestALateRowComesBeforeNewerOnes commits a row in a gap, and one behind all others, before the
+// same read: also in a gap that opens with the batch before, which is still at the bus.
+func TestALateRowComesBeforeNewerOnes(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		b := newBench(t)
+		b.opts.BatchRows = 2
+		read := make(chan struct{})
+		first := sync.OnceFunc(func() {
+			b.table.InsertAt(2, "late", old)
+			b.table.InsertAt(4, "behind", old)
+			close(read)
+		})
+		var armed atomic.Bool
+		armed.Store(held)
+		b.hook = func(q source.Query) error {
+			if q.Ranges == nil && q.After == 3 && armed.Load() {
+				first()
+			}
+			return nil
+		}
+		b.table.InsertAt(1, "n", old)
+		b.table.InsertAt(3, "n", old)
+		if held {
+			b.sink = heldSink{b.bus, read}
+			b.table.InsertAt(6, "n", old)
+		}
+		_, stop := b.run(t)
+		if !held {
+			b.saved(t, 3)
+			armed.Store(true)
+			b.table.InsertAt(6, "n", old)
+		}
+		eventually(t, "all rows are published", func() bool { return len(b.ids(topic)) == 5 })
+		stop()
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 2, 4, 6}) {
+			t.Errorf("held %t: got rows %v", held, got)
+		}
 	}
 }
 

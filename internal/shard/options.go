@@ -33,7 +33,8 @@ type Options struct {
 	Encoder *event.Encoder
 	// Format is that of Encoder.
 	Format sink.Format
-	// Route returns the destination of an event. It is called by one goroutine.
+	// Route returns the destination of an event, and sets its Unfit where it has none. It is called
+	// by one goroutine.
 	Route func(*event.Event) string
 	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
 	Domain string

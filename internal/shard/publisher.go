@@ -307,6 +307,7 @@ func copyOf(m *sink.Message) sink.Message {
 	c.Key, c.Value = slices.Clone(m.Key), slices.Clone(m.Value)
 	if m.Bare != nil {
 		bare := *m.Bare
+		bare.Headers = nil // of the batch
 		c.Bare = &bare
 	}
 	return c

@@ -236,6 +236,9 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 			r.leave("the row has no time of its own, and the dead letter does not tell the event's")
 		default:
 			r.publish(b, &e)
+			if why := b.unfit[0]; why != "" {
+				r.refuse(e.ID, why)
+			}
 		}
 		return nil
 	})

@@ -76,6 +76,11 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 	for i := range n {
 		s.indices = append(s.indices, i)
 	}
+	for i, reason := range b.unfit {
+		if err := s.putAside(b, i, reason); err != nil {
+			return &s.sent, err
+		}
+	}
 	if err := s.sendRest(ctx, b); err != nil || s.opts.Whole {
 		return &s.sent, err
 	}
@@ -276,8 +281,8 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	if s.opts.DeadLetter == "" {
 		return sink.Refused{}, &sink.RejectedError{Message: m, Reason: reason}
 	}
-	// What is a dead letter already counts no more.
-	if !slices.ContainsFunc(b.again, func(r *resending) bool { return r.refuse(m.ID, reason) }) {
+	// What is a dead letter already counts no more. What never was for the bus says nothing of it.
+	if b.unfit[index] == "" && !slices.ContainsFunc(b.again, func(r *resending) bool { return r.refuse(m.ID, reason) }) {
 		if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
 			return sink.Refused{}, err
 		}

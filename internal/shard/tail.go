@@ -16,8 +16,10 @@ type tail struct {
 	status *tracker
 	gaps   *gaps
 
-	// position is how far everything is handed over.
+	// position is how far everything is handed over. opens says that the batch that was handed over
+	// last opens gaps, of which the ledger knows once the store has it.
 	position uint64
+	opens    bool
 	window   *ledger.Window
 	// granted counts the rows of a poll that the rate lets pass; limited says that it keeps others
 	// back, and shortened that less than a page was asked for.
@@ -82,6 +84,7 @@ func (t *tail) giveBack() {
 
 // advance moves the position behind b, which is about to be handed over.
 func (t *tail) advance(b *batch) {
+	t.opens = b.last > t.position && b.last-t.position > uint64(len(b.passed))
 	t.position = b.last
 	t.firstSeen.pass(b.last)
 }
@@ -118,8 +121,9 @@ func (t *tail) see(p *page) ledger.Age {
 // holds reports whether the tail waits at a gap.
 func (t *tail) holds() bool { return t.opts.GapPolicy == ledger.GapHold }
 
-// looks reports whether a poll looks for gaps.
-func (t *tail) looks() bool { return t.holds() || t.gaps.isOpen() }
+// looks reports whether a poll looks for gaps: also for those of the batch before, so that a late
+// row comes before the rows of the page.
+func (t *tail) looks() bool { return t.holds() || t.opens || t.gaps.isOpen() }
 
 // findLate looks for gaps and returns the page of the late rows that may be published, nil for
 // none. The store has the batch before, so none of them is on its way.

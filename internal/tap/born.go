@@ -16,7 +16,7 @@ func (e *Event) Born() (at time.Time, ok bool) {
 	}
 	var ms int64
 	switch m.Format {
-	case sink.FormatRow:
+	case sink.FormatRow, sink.FormatPayload:
 		if m.Bare == nil {
 			return at, false
 		}

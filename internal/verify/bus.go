@@ -10,7 +10,8 @@ type Message struct {
 	// Key is nil where the bus has no keys.
 	Key   []byte
 	Value []byte
-	// Header has the headers of bridge, and the content type, by their names.
+	// Header has the headers of bridge, and the content type, by their names; of a message whose
+	// value is a column those of its stream, too.
 	Header map[string]string
 	// Once says that it was published with exactly-once: in a transaction of Kafka, an atomic batch
 	// of JetStream, or there on condition of a claim. A copy need not say so.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // envelope is an event as a message has it, in whichever format. Its byte slices lie in the
@@ -61,6 +63,34 @@ func (m *Message) document() []byte {
 	return m.Value
 }
 
+// asRow has a message whose value is a column say its row as one of the format row does: value and
+// headers tell the columns of the digest.
+func (s *schema) asRow(m *Message) {
+	p := s.Encoder.Payload()
+	if m.Header[sink.HeaderFormat] != sink.PayloadFormat || p == nil {
+		return
+	}
+	row := []byte{'{'}
+	for _, member := range s.Encoder.Members(false) {
+		c := &s.columns.List[member.Column]
+		row = s.Encoder.AppendValue(row, &source.Column{Kind: source.Text}, []byte(member.Name))
+		row = append(row, ':')
+		at := slices.IndexFunc(p.Headers, func(h event.Field) bool { return s.columns.Same(h.Column, c.Name) })
+		if s.columns.Same(p.Column, c.Name) {
+			// NATS does not tell an empty message from none.
+			row = s.Encoder.AppendValue(row, c, append([]byte{}, m.Value...))
+		} else if value, there := m.Header[p.Headers[at].Member]; there {
+			row = event.AppendHeader(row, c, value)
+		} else {
+			row = append(row, "null"...)
+		}
+		row = append(row, ',')
+	}
+	row[len(row)-1] = '}'
+	m.Value = row
+	delete(m.Header, sink.HeaderFormat)
+}
+
 // originOf returns what data.row names, where the format has it.
 func originOf(m *Message) (source, table string) {
 	if m.format() == event.FormatRow {
@@ -73,7 +103,7 @@ func originOf(m *Message) (source, table string) {
 // notAnEvent says why a message whose headers name the stream, or none, is neither an event of
 // another table nor a tombstone.
 func notAnEvent(m *Message, stream string) string {
-	if stream != "" && m.Value == nil {
+	if stream != "" && (m.Value == nil || m.Header[sink.HeaderFormat] == sink.PayloadFormat) {
 		return ""
 	}
 	if !json.Valid(m.Value) {
@@ -94,6 +124,9 @@ func notAnEvent(m *Message, stream string) string {
 // message has them.
 func (e *envelope) read(m *Message, kind event.Kind) error {
 	*e = envelope{members: e.members[:0]}
+	if m.Header[sink.HeaderFormat] != "" {
+		return errors.New("its value is a column, and the stream has no PAYLOAD")
+	}
 	if !json.Valid(m.Value) {
 		return errors.New(notJSON)
 	}

@@ -83,6 +83,7 @@ func (r *run) add(m *Message) error {
 		r.tombstone(s, m)
 	case s != nil:
 		s.report.Events++
+		s.asRow(m)
 		if err := r.envelope.read(m, s.Kind); err != nil {
 			s.alter(m, &r.envelope, err.Error())
 			return nil

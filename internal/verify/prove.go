@@ -52,7 +52,8 @@ const (
 // prove judges an event by itself.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	key := m.Key
-	if key == nil && stamp.state.Key != "" {
+	if key == nil && (stamp.state.Key != "" || stamp.epoch != 0 && s.Encoder.Payload() != nil) {
+		// An empty key is left out, and a payload has no members that tell it.
 		key = []byte(stamp.state.Key)
 	}
 	v := s.proveBody(m, e, key)

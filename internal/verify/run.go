@@ -316,7 +316,10 @@ func (r *run) complete(ctx context.Context) error {
 				continue
 			}
 			s := r.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]
-			if s == nil || v.read(m, s.Kind) != nil {
+			if s == nil {
+				continue
+			}
+			if s.asRow(m); v.read(m, s.Kind) != nil {
 				continue
 			}
 			if e.Event = string(v.id); e.Key == "" {

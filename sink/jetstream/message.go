@@ -209,6 +209,11 @@ func (l limits) refusal(m *sink.Message) string {
 	}
 	// Far from the limits the exact size does not matter.
 	rough := 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + len(m.Key) + len(m.State.Key)
+	if m.Bare != nil {
+		for _, own := range m.Bare.Headers {
+			rough += len(own.Name) + len(own.Value) + len(": \r\n")
+		}
+	}
 	if rough <= maxHeaders && int64(rough+len(m.Value)) <= lowest {
 		return ""
 	}

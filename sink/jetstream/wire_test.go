@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,12 @@ func TestEnvelope(t *testing.T) {
 		repair.Again, repair.State = true, sink.State{Epoch: 1<<64 - 1, Seq: 1<<64 - 1}
 		bare := m
 		bare.Format, bare.Bare = sink.FormatRow, &sink.Bare{Time: -5, Previous: "before", Reason: "TOMBSTONE"}
-		for _, m := range []sink.Message{m, repair, bare, m} {
+		own := bare
+		own.Format, own.Bare = sink.FormatPayload, &sink.Bare{Headers: []sink.Header{{Name: "trace_id", Value: bytes.Repeat([]byte("x"), 70_000)}}}
+		if why := (limits{}).refusal(&own); !strings.Contains(why, "JetStream takes 65535") {
+			t.Errorf("refused: %q", why)
+		}
+		for _, m := range []sink.Message{m, repair, bare, own, m} {
 			n := e.fill(&m, "reply")
 			e.set(headerMsgID, m.DedupID())
 			e.set(headerLastSequence, fmt.Sprint(uint64(1<<64-1)))

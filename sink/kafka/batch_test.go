@@ -51,10 +51,10 @@ func FuzzBatchIsReadBack(f *testing.F) {
 		for i := range batch {
 			batch[i] = sink.Message{
 				Key: key, Value: value, ID: text, Type: text, Domain: text, Shard: text, RowID: row + uint64(i), Time: time.UnixMilli(at + step*int64(i%3)),
-				State: sink.State{Epoch: uint64(at), Seq: row + uint64(i), Index: uint32(i), Key: text}, Schema: text, Format: sink.Format(i % 3),
+				State: sink.State{Epoch: uint64(at), Seq: row + uint64(i), Index: uint32(i), Key: text}, Schema: text, Format: sink.Format(i % 4),
 			}
-			if i%3 == int(sink.FormatRow) {
-				batch[i].Bare = &sink.Bare{Time: at + int64(i), Previous: text, Reason: text[:i%(len(text)+1)]}
+			if batch[i].Format >= sink.FormatRow {
+				batch[i].Bare = &sink.Bare{Time: at + int64(i), Previous: text, Reason: text[:i%(len(text)+1)], Headers: []sink.Header{{Name: "own", Value: value}}}
 			}
 		}
 		for _, compression := range Compressions {

@@ -50,6 +50,8 @@ func message(destination, series, key string, n, size int) sink.Message {
 	switch n % 5 {
 	case 1:
 		m.Format = sink.FormatCloudEvents
+	case 2:
+		m.Format, m.Bare = sink.FormatPayload, &sink.Bare{Content: "text/plain"[:10*(n%2)], Headers: []sink.Header{{Name: "trace_id", Value: []byte("€ " + series)}, {Name: "empty"}}}
 	case 3:
 		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: stamp.UnixMilli() - int64(n)}
 	case 4:

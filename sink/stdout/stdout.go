@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,7 +111,12 @@ func linesOf(batch []sink.Message) (text []byte, ends []int) {
 	text = make([]byte, 0, size)
 	for i := range batch {
 		begin := len(text)
-		text = append(text, batch[i].Value...)
+		value := batch[i].Value
+		if batch[i].Format == sink.FormatPayload && !json.Valid(value) {
+			// A text can always be encoded.
+			value, _ = json.Marshal(string(value))
+		}
+		text = append(text, value...)
 		// In JSON a raw line break can only be white space between tokens.
 		for line := text[begin:]; ; {
 			at := bytes.IndexAny(line, "\n\r")

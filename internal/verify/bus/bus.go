@@ -212,8 +212,9 @@ func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	} else {
 		message.Once = slices.ContainsFunc(m.Headers, func(h sink.Header) bool { return slices.Contains(headersOnce, h.Name) })
 	}
+	own := m.Header(sink.HeaderFormat) != nil
 	for _, h := range m.Headers {
-		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") || h.Name == sink.HeaderContentType {
+		if own && !strings.HasPrefix(h.Name, "Nats-") || strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") || h.Name == sink.HeaderContentType {
 			message.Header[h.Name] = string(h.Value)
 		}
 	}

@@ -433,6 +433,10 @@ func clone(m sink.Message) sink.Message {
 	m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
 	if m.Bare != nil {
 		bare := *m.Bare
+		bare.Headers = slices.Clone(bare.Headers)
+		for i, h := range bare.Headers {
+			bare.Headers[i].Value = bytes.Clone(h.Value)
+		}
 		m.Bare = &bare
 	}
 	return m

@@ -1,6 +1,9 @@
 package client_test
 
 import (
+	"bytes"
+	"context"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,4 +121,33 @@ func TestTombstonesAreNoEvents(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+func TestAnEventThatIsAColumn(t *testing.T) {
+	b := newBus(memory.Options{})
+	w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+	for _, body := range []string{`{"a": 1}`, "no JSON", ""} {
+		m := w.message("a", "1")
+		m.Value, m.Format = []byte(body), sink.FormatPayload
+		m.Bare = &sink.Bare{Time: 1772323207000, Content: "application/json", Headers: []sink.Header{{Name: "trace_id", Value: []byte("t")}}}
+		w.publish(m)
+	}
+	handled := make(chan client.Event, 3)
+	events, err := client.NewEvents(b, "group", options("orders"), func(_ context.Context, e client.Event) error {
+		e.Body = bytes.Clone(e.Body)
+		handled <- e
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, events.Run)
+	for _, body := range []string{`{"a": 1}`, "no JSON", ""} {
+		e := <-handled
+		data, err := e.Data()
+		if string(e.Body) != body || string(data) != body || err != nil || e.Body == nil || e.Format != client.FormatPayload ||
+			!maps.Equal(e.Headers, map[string]string{"trace_id": "t"}) || e.Time().UnixMilli() != 1772323207000 || e.Type != "OrderModifiedEvent" {
+			t.Errorf("got %+v with %q, %v; want %q", e, data, err, body)
+		}
+	}
 }

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"example.org/bridge/client/bus"
+	"example.org/bridge/event"
+	"example.org/bridge/sink"
+)
+
+// headerName is what a header may be called on every bus.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// keptHeaders begin the names of headers that bridge or NATS reads: a row must not forge them.
+var keptHeaders = []string{"bridge-", "eiffel-", "nats-"}
+
+// payload checks the settings of a stream whose messages are a column.
+func (l *loader) payload(begin string, s *Stream, cfg *Config) {
+	if s.Payload == "" {
+		if s.HeaderColumns != nil {
+			l.add(begin+"HEADERS", "is for a stream whose message is a column: set %sPAYLOAD, too", begin)
+		}
+		return
+	}
+	if !isColumn(s.Payload) {
+		l.add(begin+"PAYLOAD", "invalid column name: write one name without control characters, of at most 64 characters")
+	}
+	if s.Kind == event.Capability {
+		l.add(begin+"PAYLOAD", "is for a release stream: its rows are facts, and the messages of a capability stream say which entity lives: set %sKIND=release", begin)
+	}
+	for _, other := range []string{"EVENT_FORMAT", "FIELDS", "EXCLUDE"} {
+		if l.env[begin+other] != "" {
+			l.add(begin+other, "has no meaning with PAYLOAD: the message is that column as it is: unset one of them")
+		}
+	}
+	if s.DeadLetter == "" {
+		l.add(begin+"DEAD_LETTER", "is not set, and PAYLOAD needs it: rows that make no message, or name no destination, are put there. Name a topic or subject of its own")
+	}
+	if len(s.Key) == 0 {
+		l.warn(begin+"KEY", "is not set, so the key of a message is the id of its row: messages about one thing have no order. Name the column of what they are about, as in aggregateid")
+	}
+	s.headers = l.headers(begin+"HEADERS", s.HeaderColumns, cfg)
+}
+
+// headers parses HEADERS: column:header or column.
+func (l *loader) headers(variable string, items list, cfg *Config) (headers []event.Field) {
+	known := make(map[string]bool)
+	for i, item := range items {
+		column, name, named := strings.Cut(item, ":")
+		if column, name = strings.TrimSpace(column), strings.TrimSpace(name); !named {
+			name = column
+		}
+		lower := strings.ToLower(name)
+		kept := slices.ContainsFunc(keptHeaders, func(begin string) bool { return strings.HasPrefix(lower, begin) })
+		switch {
+		case !isColumn(column) || column == "":
+			l.add(variable, "item %d has no column: write column, or column:header", i+1)
+		case !headerName.MatchString(name):
+			l.add(variable, "item %d invalid header: write column:header with up to 100 letters, digits and . _ -", i+1)
+		case kept || lower == bus.HeaderContentType:
+			l.add(variable, "item %d has a header that bridge or the bus sets itself, as all that begin with %s: choose another name", i+1, strings.Join(keptHeaders, ", "))
+		case lower == bus.HeaderTraceParent && cfg.Trace != nil:
+			l.add(variable, "item %d has the header %s, which BRIDGE_TRACE=on sets: choose another name, or switch that off", i+1, bus.HeaderTraceParent)
+		case known[lower]:
+			l.add(variable, "item %d has the header of an earlier item: name each once", i+1)
+		}
+		known[lower] = true
+		headers = append(headers, event.Field{Column: column, Member: name})
+	}
+	return headers
+}
+
+// destinations checks DESTINATIONS, which bounds where the rows of a stream may go.
+func (l *loader) destinations(begin string, s *Stream, template *sink.Template, cfg *Config) {
+	variable := begin + "DESTINATIONS"
+	s.routed = template.Columns()
+	switch {
+	case len(s.routed) == 0 && s.Bounds != nil:
+		l.add(variable, "is for a DESTINATION with a column, as orders.{column:type}: write one, or unset this")
+		return
+	case len(s.routed) == 0:
+		return
+	case s.Payload == "":
+		l.add(begin+"DESTINATION", "has a column, which is for a stream whose message is a column, too: set %sPAYLOAD", begin)
+		return
+	case s.Bounds == nil:
+		l.add(variable, "is not set, and DESTINATION has a column: list all topics or subjects that rows may go to, which bridge reads back when it starts")
+		return
+	}
+	for i, to := range s.Bounds {
+		switch {
+		case cfg.Sink.Destinations.Topics && bus.CheckTopic(to) != nil:
+			l.add(variable, "item %d is an invalid topic: write 1 to 249 letters, digits and . _ -; there are no patterns", i+1)
+		case !cfg.Sink.Destinations.Topics && !isPattern(to):
+			l.add(variable, "item %d is an invalid subject: write tokens with dots between, the first of them without a wildcard, as in orders.*", i+1)
+		case bus.Covers(to, s.DeadLetter):
+			l.add(variable, "item %d covers DEAD_LETTER: use different topics or subjects", i+1)
+		case !l.makes(template, s, cfg, to):
+			l.add(variable, "item %d is none that DESTINATION makes: correct one of them", i+1)
+		}
+	}
+}
+
+// isPattern reports whether text is a subject whose tokens, but for the first, may be wildcards.
+func isPattern(text string) bool {
+	tokens := strings.Split(text, ".")
+	for i, token := range tokens {
+		if i > 0 && (token == "*" || token == ">" && i == len(tokens)-1) {
+			tokens[i] = "x"
+		}
+	}
+	return sink.CheckSubject(strings.Join(tokens, ".")) == nil
+}
+
+// makes reports whether some table of s can have to as the destination of a row: its ends are those
+// of the template.
+func (l *loader) makes(template *sink.Template, s *Stream, cfg *Config, to string) bool {
+	return slices.ContainsFunc(s.items, func(item string) bool {
+		vars := cfg.vars(s, sample(item))
+		for range s.routed {
+			vars.Columns = append(vars.Columns, []byte(open))
+		}
+		made := string(template.Append(nil, vars, func(dst []byte, value string) []byte {
+			if value == open {
+				return append(dst, open...)
+			}
+			return cfg.Sink.Destinations.Escape(dst, value)
+		}))
+		begin, _, _ := strings.Cut(made, open)
+		end := made[strings.LastIndex(made, open)+len(open):]
+		if strings.ContainsAny(to, "*>") {
+			// Of a pattern the first token tells.
+			begin, _, _ = strings.Cut(begin, ".")
+			return strings.HasPrefix(to, begin)
+		}
+		return len(to) > len(begin)+len(end) && strings.HasPrefix(to, begin) && strings.HasSuffix(to, end)
+	})
+}
+
+// bounded reports why a row must not go to a destination, empty where it may.
+func (s *Stream) bounded(e *event.Event, to string) string {
+	for i, value := range e.Routed {
+		if len(value) == 0 {
+			return "its column " + s.routed[i] + " is NULL or empty, so it names no destination"
+		}
+	}
+	if slices.ContainsFunc(s.Bounds, func(one string) bool { return one == to || bus.Covers(one, to) }) {
+		return ""
+	}
+	return "its destination is none of those that DESTINATIONS lists"
+}
+
+// payloadOf returns what the encoder is told of the column that is the message, nil for none.
+func (s *Stream) payloadOf() *event.Payload {
+	if s.Payload == "" {
+		return nil
+	}
+	return &event.Payload{Column: s.Payload, Headers: s.headers, Routed: s.routed}
+}
