@@ -90,6 +90,10 @@ var lines = map[string][]string{
 		`2 config services heard 9 releases, each once and in order, and a namespace that was deleted came again`,
 	},
 	"number-issuer": {`container c is dead: nobody will ever use ids 151 to 200`, `all 981 rows were heard, none was lost, the last one was 231 of bill`},
+	"outbox": {
+		`shipping: OrderCreated of order-1: \{"lines": \[\{"n": 1, "item": "Debezium in Action"\}\]\}`, `newsletter: CustomerLeft of anna: \{\}`,
+		`4 rows were heard, each once, byte for byte and in the order of its aggregate; 1 was put aside`,
+	},
 	"sofaregistry": {
 		`hz\+app-0-2: added`, `hz\+app-0-1: deleted`, `the maps of 2 servers and the table have the same 2 live revisions, from 4 events`,
 	},

@@ -75,6 +75,7 @@ func (s *Stage) openDatabase(ctx context.Context, files fs.FS) error {
 
 // openBus leads bridge and the consumers to the bus.
 func (s *Stage) openBus(ctx context.Context) (err error) {
+	s.nameOwn()
 	at := os.Getenv("EXAMPLE_SINK_URL")
 	scheme, hosts, _ := strings.Cut(at, "://")
 	servers := strings.Split(hosts, ",")
@@ -117,22 +118,55 @@ func (s *Stage) openBus(ctx context.Context) (err error) {
 	return errors.New("EXAMPLE_SINK_URL has another scheme than kafka:// and nats://: use one of them, or leave it empty for the server inside bridge")
 }
 
-// destination is the topic of a stream, or the subject of all events of this run.
-func (s *Stage) destination(stream string) string {
-	if s.kafka {
-		return s.domain + "." + stream
+// Named returns the name that a destination in bridge.env has in this run: no other run has it.
+func (s *Stage) Named(destination string) string { return s.domain + "." + destination }
+
+// nameOwn renames the destinations that bridge.env lists.
+func (s *Stage) nameOwn() {
+	for stream := range strings.SplitSeq(s.env["BRIDGE_STREAMS"], ",") {
+		begin := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
+		if s.env[begin+"DESTINATIONS"] == "" {
+			continue
+		}
+		for _, name := range []string{"DESTINATION", "DESTINATIONS", "DEAD_LETTER"} {
+			var named []string
+			for one := range strings.SplitSeq(s.env[begin+name], ",") {
+				named = append(named, s.Named(one))
+			}
+			s.env[begin+name] = strings.Join(named, ",")
+		}
 	}
-	return "eiffel.*.*.*." + s.domain
 }
 
-// makeTopics makes a topic of four partitions for each stream: bridge makes none.
+// destinations are the topics of a stream, or the subject of all events of this run; those that
+// bridge.env lists, where it does.
+func (s *Stage) destinations(stream string) []string {
+	switch listed := s.env["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DESTINATIONS"]; {
+	case listed != "":
+		return strings.Split(listed, ",")
+	case s.kafka:
+		return []string{s.domain + "." + stream}
+	}
+	return []string{"eiffel.*.*.*." + s.domain}
+}
+
+// makeTopics makes the topics of each stream, of four partitions: bridge makes none.
 func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
 	admin := &kafkago.Client{Addr: kafkago.TCP(brokers...), Timeout: 30 * time.Second}
 	create, remove := &kafkago.CreateTopicsRequest{}, &kafkago.DeleteTopicsRequest{}
 	for stream := range strings.SplitSeq(s.env["BRIDGE_STREAMS"], ",") {
-		s.env["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DESTINATION"] = "{domain}.{stream}"
-		remove.Topics = append(remove.Topics, s.destination(stream))
-		create.Topics = append(create.Topics, kafkago.TopicConfig{Topic: s.destination(stream), NumPartitions: 4, ReplicationFactor: -1})
+		begin := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
+		topics := s.destinations(stream)
+		if dead := s.env[begin+"DEAD_LETTER"]; dead != "" {
+			topics = append(topics, dead)
+		}
+		if s.env[begin+"DESTINATIONS"] == "" {
+			s.env[begin+"DESTINATION"] = "{domain}.{stream}"
+		}
+		for _, topic := range topics {
+			remove.Topics = append(remove.Topics, topic)
+			create.Topics = append(create.Topics, kafkago.TopicConfig{Topic: topic, NumPartitions: 4, ReplicationFactor: -1})
+		}
 	}
 	made, err := admin.CreateTopics(ctx, create)
 	if err == nil {

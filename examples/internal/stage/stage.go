@@ -149,7 +149,7 @@ func (s *Stage) startBridge(ctx context.Context) error {
 
 // Options say which stream of bridge a consumer reads.
 func (s *Stage) Options(stream string) client.Options {
-	return client.Options{Stream: stream, Domain: s.domain, Destinations: []string{s.destination(stream)}, Logger: slog.New(slog.DiscardHandler)}
+	return client.Options{Stream: stream, Domain: s.domain, Destinations: s.destinations(stream), Logger: slog.New(slog.DiscardHandler)}
 }
 
 // Group returns the name of a group of consumers, which no other run has.
