@@ -104,7 +104,7 @@ func (e *Encoder) Bind(columns *source.Columns) error {
 	if e.plan != nil && e.plan.columns == columns {
 		return nil
 	}
-	plan, err := e.plans.of(&e.options, columns)
+	plan, err := e.plans.planFor(&e.options, columns)
 	if err != nil {
 		e.plan = nil
 		return fmt.Errorf("map the columns of table %s: %w", e.options.Table, err)

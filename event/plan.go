@@ -35,8 +35,8 @@ type Plans struct{ last atomic.Pointer[plan] }
 // of shard, source and table. Call it before Bind.
 func (e *Encoder) Share(plans *Plans) { e.plans = plans }
 
-// of returns the plan for columns: the last one, where that is for the same.
-func (p *Plans) of(o *Options, columns *source.Columns) (*plan, error) {
+// planFor returns the plan for columns: the last one, where that is for the same.
+func (p *Plans) planFor(o *Options, columns *source.Columns) (*plan, error) {
 	if p == nil {
 		return o.newPlan(columns)
 	}

@@ -48,7 +48,7 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	slices.SortFunc(p.candidates, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
 	missing, err := p.without(ctx, p.candidates)
 	if err == nil && p.opts.ReadKeys != nil {
-		missing, err = p.nowhere(ctx, missing)
+		missing, err = p.withoutRows(ctx, missing)
 	}
 	if err != nil {
 		return err

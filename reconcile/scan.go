@@ -319,9 +319,9 @@ func (p *pass) present(ctx context.Context, entities []store.Change) (found []bo
 	return found, !p.page.More, nil
 }
 
-// nowhere returns the entities that have no row in any table of the stream. One with a row in
+// withoutRows returns the entities that have no row in any table of the stream. One with a row in
 // another table has moved: that table's own reconcile or tail finds the row (rule 29).
-func (p *pass) nowhere(ctx context.Context, entities []store.Change) ([]store.Change, error) {
+func (p *pass) withoutRows(ctx context.Context, entities []store.Change) ([]store.Change, error) {
 	rest := entities[:0]
 	for part := range slices.Chunk(entities, keysAtOnce) {
 		keys := make([][]byte, len(part))

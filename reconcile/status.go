@@ -176,12 +176,12 @@ func (t *tracker) progress(p *pass) {
 		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Rows)
 	}
 	g.Rows, g.Absent, g.Verdict = p.run.Scanned, p.run.Gone, p.run.Verdict
-	t.foresee(g, p)
+	t.estimateRemaining(g, p)
 }
 
-// foresee estimates the remaining rows from the part of the id range that is done, because the
-// density of the ids is not known.
-func (t *tracker) foresee(g *Progress, p *pass) {
+// estimateRemaining estimates the remaining rows from the part of the id range that is done,
+// because the density of the ids is not known.
+func (t *tracker) estimateRemaining(g *Progress, p *pass) {
 	last := min(p.run.Bound, p.top)
 	if last <= p.base || p.run.After <= p.base {
 		return

@@ -51,7 +51,7 @@ wrong.
 		if *watch {
 			return p.watchStatus(c.Context(), bridge, one, *asJSON)
 		}
-		status, err := one.of(c.Context(), bridge)
+		status, err := one.status(c.Context(), bridge)
 		switch {
 		case err != nil:
 			return err
@@ -66,8 +66,8 @@ wrong.
 // selection says which tables a status shows, all if it is empty.
 type selection struct{ stream, state string }
 
-// of asks for the status of the selected tables.
-func (s selection) of(ctx context.Context, bridge *httpapi.Client) (httpapi.Status, error) {
+// status asks for the status of the selected tables.
+func (s selection) status(ctx context.Context, bridge *httpapi.Client) (httpapi.Status, error) {
 	status, err := bridge.StatusOf(ctx, s.stream, s.state)
 	if err == nil && s.stream != "" && len(status.Streams) == 0 {
 		err = fmt.Errorf("the bridge at %s has no stream %q", bridge.Addr, s.stream)
@@ -79,7 +79,7 @@ func (s selection) of(ctx context.Context, bridge *httpapi.Client) (httpapi.Stat
 func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one selection, asJSON bool) error {
 	screen, encoder := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb"), json.NewEncoder(p.stdout)
 	for w := (statusWatch{}); ; {
-		status, err := one.of(ctx, bridge)
+		status, err := one.status(ctx, bridge)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -245,8 +245,8 @@ func (c *CatchUp) superseded() error {
 	return c.over
 }
 
-// own returns the number of our epoch, 0 before there is one.
-func (c *CatchUp) own() uint64 {
+// ownEpoch returns the number of our epoch, 0 before there is one.
+func (c *CatchUp) ownEpoch() uint64 {
 	if e := c.epoch.Load(); e != nil {
 		return e.Number()
 	}

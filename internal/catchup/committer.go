@@ -186,7 +186,7 @@ func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
 func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tps.of(stream, tp.Name)
+	t := c.tps.coverage(stream, tp.Name)
 	switch {
 	case t == nil:
 		return 0, false
@@ -212,14 +212,14 @@ func (c *Committer) Late(stream string) bool {
 func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.tps.of(stream, tp); t != nil {
+	if t := c.tps.coverage(stream, tp); t != nil {
 		return t.clone()
 	}
 	return nil
 }
 
-// of returns the registrations of a stream that are in force, by TP.
-func (c *Committer) of(stream string) map[string]store.Registration {
+// registrations returns the registrations of a stream that are in force, by TP.
+func (c *Committer) registrations(stream string) map[string]store.Registration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make(map[string]store.Registration)
@@ -244,9 +244,9 @@ func (c *Committer) newest() uint32 {
 	return c.tps.last
 }
 
-// lags reports whether a registration in force, of those with the numbers in ends, is not read to
-// its end there.
-func (c *Committer) lags(ends map[uint32]uint64) bool {
+// isBehind reports whether a registration in force, of those with the numbers in ends, is not read
+// to its end there.
+func (c *Committer) isBehind(ends map[uint32]uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for number, end := range ends {

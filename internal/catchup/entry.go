@@ -111,9 +111,9 @@ type last struct {
 	epoch, seq uint64
 }
 
-func (l *last) other(m *sink.Stored) { l.offset, l.hash = m.Offset, hashOther(m) }
+func (l *last) setOther(m *sink.Stored) { l.offset, l.hash = m.Offset, hashOther(m) }
 
-func (l *last) ours(m *Message, offset uint64) {
+func (l *last) setOurs(m *Message, offset uint64) {
 	l.offset, l.hash = offset, 0
 	l.key, l.event, l.epoch, l.seq = append(l.key[:0], m.Key...), m.Event, m.State.Epoch, m.State.Seq
 }

@@ -98,7 +98,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 func (g *registrar) findTPs(ctx context.Context, s *stream) (list []found, err error) {
 	for check := 0; ; check++ {
 		// Before the bounds: what is acknowledged meanwhile may lie behind them.
-		known := g.committer.of(s.Name)
+		known := g.committer.registrations(s.Name)
 		tps, err := g.opts.Reader.TPs(ctx, s.Destinations)
 		if err != nil {
 			return nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)

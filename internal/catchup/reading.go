@@ -151,15 +151,15 @@ func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
 	r.headers.Read(m)
 	err := r.parsed.parse(&r.headers, m)
 	if s := r.writer(err); s != nil {
-		if err := r.ours(ctx, s, m.Offset, err); err != nil {
+		if err := r.addOurs(ctx, s, m.Offset, err); err != nil {
 			return err
 		}
 	}
 	r.chunk.seen = true
 	if err != nil {
-		r.chunk.last.other(m)
+		r.chunk.last.setOther(m)
 	} else {
-		r.chunk.last.ours(&r.parsed, m.Offset)
+		r.chunk.last.setOurs(&r.parsed, m.Offset)
 	}
 	return nil
 }
@@ -177,8 +177,8 @@ func (r *reading) writer(err error) *stream {
 	return s
 }
 
-// ours adds a message of a stream to its feed. err is that of its headers.
-func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error) error {
+// addOurs adds a message of a stream to its feed. err is the error of its headers.
+func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err error) error {
 	f := r.feed(s)
 	if err != nil {
 		if f == nil || f.has(offset) || err == errStateless && s.IgnoreStateless {
@@ -203,7 +203,7 @@ func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error)
 	if state.Hash != s.Hash {
 		return r.otherHash(ctx, f, met)
 	}
-	f.right.meet(met)
+	f.right.keepNewer(met)
 	r.keep(f, offset, older)
 	return nil
 }
@@ -255,7 +255,7 @@ func (r *reading) otherHash(ctx context.Context, f *feed, met newest) error {
 		}
 	}
 	f.waits = true
-	f.wrong.meet(met)
+	f.wrong.keepNewer(met)
 	return nil
 }
 
@@ -279,11 +279,11 @@ func (r *reading) refuse(ctx context.Context, f *feed, offset uint64, err error)
 // drop stops a stream and reads on for the others.
 func (r *reading) drop(f *feed, err error) error {
 	r.c.stop(f.stream, err)
-	return r.leave(f, errAllStopped)
+	return r.removeFeed(f, errAllStopped)
 }
 
-// leave goes on without a feed. Where there is no other it returns last.
-func (r *reading) leave(f *feed, last error) error {
+// removeFeed goes on without a feed. It returns last if no other feed is left.
+func (r *reading) removeFeed(f *feed, last error) error {
 	if r.feeds = slices.DeleteFunc(r.feeds, func(o *feed) bool { return o == f }); len(r.feeds) == 0 {
 		return last
 	}
@@ -352,7 +352,7 @@ func (r *reading) flush(ctx context.Context, to uint64) error {
 			if errors.Is(err, ErrUnread) {
 				// What is left is read again for this stream, without a slot meanwhile.
 				r.unread = err
-				err = r.leave(f, err)
+				err = r.removeFeed(f, err)
 			} else {
 				err = r.drop(f, err)
 			}

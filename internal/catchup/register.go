@@ -26,7 +26,7 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 	s.mu.Unlock()
 	if due {
 		_, err := c.registrar.lookup(ctx, s, false)
-		unread := c.goesOnUnread(s, err)
+		unread := c.continuesUnread(s, err)
 		if err != nil && !unread {
 			return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 		}

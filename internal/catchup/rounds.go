@@ -134,7 +134,7 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
+	r := &reading{c: c, tp: t, own: c.ownEpoch(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
 	for _, o := range c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue
@@ -203,8 +203,8 @@ func (s *slot) begin(ctx context.Context) error {
 
 func (s *slot) end() { s.steps.Add(1) }
 
-// still gives the slot up where no message has come since steps was before, and reports that.
-func (s *slot) still(before uint64) bool {
+// freeIfIdle gives the slot up, and reports so, if no message has come since steps was before.
+func (s *slot) freeIfIdle(before uint64) bool {
 	if before&1 != 0 || s.steps.Load()&^givenUp != before&^givenUp {
 		return false
 	}
@@ -231,7 +231,7 @@ func (r *reading) watch(ctx context.Context, span sink.Span) (reading context.Co
 		pause := backoff.Backoff{First: stillFirst, Max: stillMax}
 		before, short := r.slot.steps.Load(), 0
 		for pause.Wait(reading) == nil {
-			if !r.slot.still(before) {
+			if !r.slot.freeIfIdle(before) {
 				pause.Reset()
 				before, short = r.slot.steps.Load(), 0
 				continue

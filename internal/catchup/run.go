@@ -24,7 +24,7 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 	if err == nil {
 		err = c.rounds(ctx, s, false)
 	}
-	if c.goesOnUnread(s, err) {
+	if c.continuesUnread(s, err) {
 		// Rule 24: such a stream goes on, and may repeat.
 		return nil
 	}
@@ -48,7 +48,7 @@ func (c *CatchUp) Rereading(name string) bool {
 	s.mu.Lock()
 	ends := maps.Clone(s.rereads)
 	s.mu.Unlock()
-	return c.committer.lags(ends)
+	return c.committer.isBehind(ends)
 }
 
 // Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until
@@ -92,7 +92,7 @@ func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 		if idle {
 			looked = time.Now()
 		}
-		if !s.isReady() || s.failure() != nil || !idle && len(c.committer.of(s.Name)) > 0 {
+		if !s.isReady() || s.failure() != nil || !idle && len(c.committer.registrations(s.Name)) > 0 {
 			continue
 		}
 		_, err := c.registrar.lookup(ctx, s, false)
@@ -106,7 +106,7 @@ func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 // inBackground returns the errors that end Run. A TP that moved is looked up again later, a part of
 // the store that was not read is read again, and a release stream that cannot be read goes on.
 func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
-	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || c.goesOnUnread(s, err) {
+	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || c.continuesUnread(s, err) {
 		return nil
 	}
 	return c.ended(ctx, s, err)

@@ -133,7 +133,7 @@ func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
 	for all := true; ; all = false {
 		began := time.Now()
 		if err := c.rounds(ctx, s, all); err != nil {
-			if !c.goesOnUnread(s, err) {
+			if !c.continuesUnread(s, err) {
 				return err
 			}
 			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
@@ -158,10 +158,10 @@ func (c *CatchUp) readFenced(ctx context.Context, s *stream) error {
 	return c.rounds(ctx, s, false)
 }
 
-// goesOnUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
+// continuesUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
 // rows may be published again, and a release stream. The store of a process that has waited does
 // not know what another one has published.
-func (c *CatchUp) goesOnUnread(s *stream, err error) bool {
+func (c *CatchUp) continuesUnread(s *stream, err error) bool {
 	return s.Release && c.opts.Fence == nil && c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
 }
 
@@ -344,7 +344,7 @@ func (c *follower) run(ctx context.Context) error {
 		case <-ticker.C:
 			err = c.rounds(ctx, s, false)
 		}
-		if err != nil && !c.goesOnUnread(s, err) {
+		if err != nil && !c.continuesUnread(s, err) {
 			return startAgain(err)
 		}
 	}

@@ -69,8 +69,8 @@ type newest struct {
 	tp                 string
 }
 
-// meet replaces n by a newer one.
-func (n *newest) meet(o newest) {
+// keepNewer replaces n by o if o is newer.
+func (n *newest) keepNewer(o newest) {
 	if o.epoch > n.epoch || o.epoch == n.epoch && o.seq > n.seq {
 		*n = o
 	}
@@ -119,8 +119,8 @@ func (s *stream) partitions() []*topicPartition {
 func (s *stream) read(f *feed, to uint64, tp string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.right.meet(f.right)
-	s.wrong.meet(f.wrong)
+	s.right.keepNewer(f.right)
+	s.wrong.keepNewer(f.wrong)
 	s.waits = s.waits || f.waits
 	at, found := s.positions[tp]
 	if !found {
@@ -135,7 +135,7 @@ func (s *stream) checkHash() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	newer := s.right
-	if newer.meet(s.wrong); s.wrong.tp == "" || newer != s.wrong {
+	if newer.keepNewer(s.wrong); s.wrong.tp == "" || newer != s.wrong {
 		return nil
 	}
 	return &StopError{Stream: s.Name, TP: s.wrong.tp, Offset: s.wrong.offset,
@@ -226,7 +226,7 @@ type StreamProgress struct {
 
 // Progress returns how far catch-up has come.
 func (c *CatchUp) Progress() Progress {
-	p := Progress{Epoch: c.own(), Superseded: c.superseded()}
+	p := Progress{Epoch: c.ownEpoch(), Superseded: c.superseded()}
 	for _, s := range c.order {
 		p.Streams = append(p.Streams, c.progress(s))
 	}

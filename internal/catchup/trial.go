@@ -103,8 +103,8 @@ func (t *trial) install(b *store.Batch, first uint64) {
 	c.wake()
 }
 
-// of returns the coverage of a registration to be changed, nil where it is not in force.
-func (t *trial) of(tp uint32) *covered {
+// coverage returns the coverage of a registration to be changed, nil where it is not in force.
+func (t *trial) coverage(tp uint32) *covered {
 	if i := slices.IndexFunc(t.tps, func(c *covered) bool { return c.Number == tp }); i >= 0 {
 		return t.tps[i]
 	}
@@ -127,7 +127,7 @@ func (t *trial) acknowledge(a *Span) error {
 	case a.From >= a.To:
 		return fmt.Errorf("the bus told no offset: %w", ErrReadBack)
 	}
-	own := t.of(a.TP)
+	own := t.coverage(a.TP)
 	switch {
 	case own == nil:
 		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrReadBack)
@@ -139,7 +139,7 @@ func (t *trial) acknowledge(a *Span) error {
 		covers.From--
 	}
 	for _, n := range t.c.tps.byTP[own.TP] {
-		now := t.of(n)
+		now := t.coverage(n)
 		// Rule 20: also of spans that are not remembered.
 		now.High = later(now.High, a.Last)
 		now.add(covers)
@@ -150,7 +150,7 @@ func (t *trial) acknowledge(a *Span) error {
 
 // read covers what was read.
 func (t *trial) read(s *Span) {
-	now := t.of(s.TP)
+	now := t.coverage(s.TP)
 	if now == nil {
 		return
 	}
@@ -195,8 +195,8 @@ func (g *registry) get(n uint32) *covered {
 	return nil
 }
 
-// of returns the coverage of a stream's TP, nil for none.
-func (g *registry) of(stream, tp string) *covered {
+// coverage returns the coverage of a stream's TP, nil for none.
+func (g *registry) coverage(stream, tp string) *covered {
 	if l := g.lines[streamTP{stream, tp}]; l != nil {
 		return g.get(l.inForce.Load())
 	}
@@ -220,7 +220,7 @@ func (g *registry) put(list []store.Registration) {
 			g.lines[streamTP{r.Stream, r.TP}] = l
 		}
 		known[r.Number], g.byNumber[r.Number] = l, &covered{Registration: r}
-		g.leave(r.TP, r.Number)
+		g.removeNumber(r.TP, r.Number)
 		if r.Retired {
 			l.inForce.CompareAndSwap(r.Number, 0)
 		} else {
@@ -231,8 +231,8 @@ func (g *registry) put(list []store.Registration) {
 	g.known.Store(&known)
 }
 
-// leave removes a number from those that are in force for a TP.
-func (g *registry) leave(tp string, number uint32) {
+// removeNumber removes a number in force for a TP.
+func (g *registry) removeNumber(tp string, number uint32) {
 	others := slices.DeleteFunc(g.byTP[tp], func(n uint32) bool { return n == number })
 	if g.byTP[tp] = others; len(others) == 0 {
 		delete(g.byTP, tp)
@@ -243,7 +243,7 @@ func (g *registry) leave(tp string, number uint32) {
 func (g *registry) forget(stream string) {
 	for n, t := range g.byNumber {
 		if t.Stream == stream {
-			g.leave(t.TP, n)
+			g.removeNumber(t.TP, n)
 			delete(g.byNumber, n)
 		}
 	}

@@ -131,12 +131,12 @@ func (l *Log) OK(dependency string) {
 		g.endLogged = true
 		l.end(name, g)
 	}
-	l.rest(name, g)
+	l.removeLater(name, g)
 }
 
-// rest has a group removed once it has worked for restFor.
-func (l *Log) rest(name string, g *group) {
-	g.resting = time.AfterFunc(restFor, func() { l.rested(name, g) })
+// removeLater has a group removed once it has worked for restFor.
+func (l *Log) removeLater(name string, g *group) {
+	g.resting = time.AfterFunc(restFor, func() { l.remove(name, g) })
 	if l.closed {
 		g.resting.Stop()
 	}
@@ -159,8 +159,8 @@ func (l *Log) end(name string, g *group) {
 	l.logger.Info("outage ended", "dependency", name, "after", g.ended.Sub(g.since).Round(time.Millisecond), "failures", g.count, "times", g.times)
 }
 
-// rested removes a group that has worked for restFor.
-func (l *Log) rested(name string, g *group) {
+// remove removes a group that has worked for restFor.
+func (l *Log) remove(name string, g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
@@ -184,7 +184,7 @@ func (l *Log) Forget(dependency string) {
 	delete(g.faults, dependency)
 	if len(g.faults) == 0 {
 		g.left, g.ended = true, time.Now()
-		l.rest(groupOf(dependency), g)
+		l.removeLater(groupOf(dependency), g)
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *Progress) Advance(r *Read) (change store.ShardChange, filled int, err e
 			}
 		}
 		if p.ahead.AnyThrough(r.Through) {
-			p.rise(r.Through, source.RangesAbove(source.RangesOf(r.Passed), p.ledger.Position()), r.At)
+			p.moveTo(r.Through, source.RangesAbove(source.RangesOf(r.Passed), p.ledger.Position()), r.At)
 		} else {
 			p.ledger.Advance(r.Through, r.Passed, r.At)
 		}

@@ -196,7 +196,7 @@ func (p *Progress) TrustLow() { p.late = true }
 // store does not take is lost: after that, as after an error, the progress is to be opened again.
 func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	if p.ledger != nil {
-		p.rise(p.tail, p.learn(now), now)
+		p.moveTo(p.tail, p.fillGaps(now), now)
 		if p.rebuilt() {
 			if position := p.ledger.Position(); position > hotIDs {
 				p.ledger.EndPolling(position - hotIDs)
@@ -236,12 +236,12 @@ func (p *Progress) Learn() {
 
 func (p *Progress) fill(at time.Time) {
 	if p.ledger != nil {
-		p.ahead.Add(p.learn(at))
+		p.ahead.Add(p.fillGaps(at))
 	}
 }
 
-// learn fills gaps with what was noted, and returns what lies above the position.
-func (p *Progress) learn(now time.Time) []source.Range {
+// fillGaps fills gaps with the noted ids, and returns the ids above the position.
+func (p *Progress) fillGaps(now time.Time) []source.Range {
 	skip := p.skip
 	if low := p.saved.Low; low > 0 && (p.late || p.head.trust) {
 		skip = max(skip, low-1)
@@ -260,9 +260,9 @@ func (p *Progress) learn(now time.Time) []source.Range {
 	return source.RangesAbove(ranges, p.ledger.Position())
 }
 
-// rise moves the position to through. Of the ids between, those that are neither in handedOver nor
-// ahead are missing; what is handed over above is ahead.
-func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time) {
+// moveTo moves the position to through. Of the ids between, those that are neither in handedOver
+// nor ahead are missing; what is handed over above is ahead.
+func (p *Progress) moveTo(through uint64, handedOver []source.Range, now time.Time) {
 	if !p.ahead.AnyThrough(through) {
 		p.ledger.Pass(through, handedOver, now)
 		p.ahead.Add(source.RangesAbove(handedOver, p.ledger.Position()))

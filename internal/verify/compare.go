@@ -150,8 +150,8 @@ func (s *schema) keyIsID() bool { return len(s.columns.Key) == 1 && s.columns.Ke
 // identityOf digests what tells the row of an event from another one under its id: CREATED, unless
 // an update changes that, else the key unless that is the id; 0 where there is nothing.
 func (s *schema) identityOf(b *body, key []byte) uint64 {
-	if created := b.of(s.columns.Created); created != nil && !s.columns.CreatedMoves && string(created) != "null" {
-		if isMoment(created) {
+	if created := b.member(s.columns.Created); created != nil && !s.columns.CreatedMoves && string(created) != "null" {
+		if isTimestamp(created) {
 			created = created[:len(created)-2]
 			if len(created) > 20 {
 				// Its precision may have changed.
@@ -314,7 +314,7 @@ func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *compariso
 	if n.shard != s.number {
 		of = s.tables[n.shard]
 		var ok bool
-		if row, ok = of.adopt(&s.schema, row); !ok {
+		if row, ok = of.convert(&s.schema, row); !ok {
 			l.fault, l.what = stale, "the row has a column that the table of the last event lacks, "+of.Name
 			return
 		}

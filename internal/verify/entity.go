@@ -185,8 +185,8 @@ func (e *entity) remember(o occurrence) {
 	*e.past = append(*e.past, o)
 }
 
-// follow makes an event the tip.
-func (e *entity) follow(o occurrence, op event.Op) {
+// setTip makes an event the tip.
+func (e *entity) setTip(o occurrence, op event.Op) {
 	e.tip = o
 	if e.flags &^= tipDead; op == event.Deleted {
 		e.flags |= tipDead
@@ -220,7 +220,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (a
 		if link != 0 {
 			s.await(m, e, at, stamp)
 		}
-		n.follow(this, v.op)
+		n.setTip(this, v.op)
 		s.setLast(n, m, e, v)
 		return at, true
 	}
@@ -243,7 +243,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (a
 		}
 		if isLast {
 			n.remember(n.tip)
-			n.follow(this, v.op)
+			n.setTip(this, v.op)
 		} else {
 			n.remember(this)
 		}
@@ -315,7 +315,7 @@ func (s *table) chain(m *Message, e *envelope, v *verdict, at uint32, stamp *sta
 		s.await(m, e, at, stamp)
 	}
 	n.remember(n.tip)
-	n.follow(this, v.op)
+	n.setTip(this, v.op)
 }
 
 // followsOwn reports whether a link leads to the last event that the table itself has published of

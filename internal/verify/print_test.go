@@ -16,13 +16,13 @@ func TestVerificationForPeople(t *testing.T) {
 			Faults: []Finding{{Fault: otherKey, Count: 1, Examples: []Example{
 				{Shard: "orders_01", Event: "1b9f", Stamp: "1f 2a1", Partition: "orders/0", At: 15, What: "the newest message of the stream has the hash 6, the configuration 7"},
 			}}, {Fault: lost, Count: 2, Examples: []Example{
-				{Shard: "orders_01", Lost: &Lost{"1f", 2, 7, 8}, What: (&Lost{"1f", 2, 7, 8}).what(900)},
+				{Shard: "orders_01", Lost: &Lost{"1f", 2, 7, 8}, What: (&Lost{"1f", 2, 7, 8}).describe(900)},
 			}}, {Fault: missing, Count: 3, Examples: []Example{
 				{Shard: "orders_01", Row: 17, Key: "eu+\x1b[31m", What: "it has no event"},
 			}}},
 			Unjudged: []Finding{{Reason: young, Count: 1, Examples: []Example{
 				{Shard: "orders_00", Row: 18, Event: "1b9f", Partition: "orders/0", At: 12, What: "it came while the check ran"},
-			}}, {Reason: removed, Count: 1, Examples: []Example{{Shard: "orders_00", Lost: &Lost{"1f", 0, 3, 3}, What: (&Lost{"1f", 0, 3, 3}).what(5)}}}},
+			}}, {Reason: removed, Count: 1, Examples: []Example{{Shard: "orders_00", Lost: &Lost{"1f", 0, 3, 3}, What: (&Lost{"1f", 0, 3, 3}).describe(5)}}}},
 			Repeated: []Finding{{Repeat: copied, Count: 1, Examples: []Example{
 				{Shard: "orders_00", Row: 18, Key: "eu", Event: "1b9f", Stamp: "1f 2a1", Partition: "orders/0", At: 13, What: "it is a copy of an earlier message"},
 			}}},

@@ -46,8 +46,8 @@ type body struct {
 	members []event.RawMember
 }
 
-// of returns the member of a column, nil if there is none.
-func (b *body) of(column int) []byte {
+// member returns the member of a column, nil if there is none.
+func (b *body) member(column int) []byte {
 	if i := slices.Index(b.at, column); i >= 0 {
 		return b.members[i].Value
 	}
@@ -194,7 +194,7 @@ func (s *schema) asWritten(c source.Column, v []byte, guess, index int) source.C
 				c.Kind = source.Int
 			}
 		}
-	case isMoment(v):
+	case isTimestamp(v):
 		// A text may look like one, so that is the first guess where the column is no time.
 		switch {
 		case isTime && guess < 2:
@@ -220,8 +220,8 @@ func (s *schema) asWritten(c source.Column, v []byte, guess, index int) source.C
 	return c
 }
 
-// isMoment reports whether a member is a string like "2006-01-02T15:04:05.000Z".
-func isMoment(v []byte) bool {
+// isTimestamp reports whether a member is a string like "2006-01-02T15:04:05.000Z".
+func isTimestamp(v []byte) bool {
 	return len(v) >= len(`"2006-01-02T15:04:05Z"`) && v[5] == '-' && v[8] == '-' && v[11] == 'T' && v[14] == ':' && v[len(v)-2] == 'Z'
 }
 
@@ -330,7 +330,7 @@ func (s *schema) present(b *body) (of columns) {
 func (s *schema) stateOf(b *body) uint64 {
 	d := s.scratch[:0]
 	for c := range s.columns.List {
-		v := b.of(c)
+		v := b.member(c)
 		if v == nil || string(v) == "null" || c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified {
 			continue
 		}
@@ -356,9 +356,9 @@ func (s *schema) bodyOf(members []event.RawMember) uint64 {
 	return maphash.Bytes(seed, d)
 }
 
-// adopt returns a row of another table of the stream as it would stand in this one, its members in
-// s.row. ok is false where the row says something that this table has no column for.
-func (s *schema) adopt(from *schema, row event.Row) (adopted event.Row, ok bool) {
+// convert returns a row of another table of the stream as it would stand in this one, its members
+// in s.row. ok is false where the row says something that this table has no column for.
+func (s *schema) convert(from *schema, row event.Row) (adopted event.Row, ok bool) {
 	adopted = row
 	adopted.Values = make([][]byte, len(s.columns.List))
 	for c, v := range row.Values {

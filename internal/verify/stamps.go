@@ -149,7 +149,7 @@ func (l *stamps) finish(partitions []Partition, shards []*table) {
 		})
 		t.missing(t.due, func(first, last uint64) {
 			gap := &Lost{Epoch: strconv.FormatUint(id.epoch, 16), Term: id.term, First: first, Last: last}
-			e := Example{Shard: s.Name, Lost: gap, What: gap.what(t.due), partition: -1}
+			e := Example{Shard: s.Name, Lost: gap, What: gap.describe(t.due), partition: -1}
 			if removes {
 				s.add(removed, last-first+1, e)
 			} else {
@@ -166,8 +166,8 @@ func (l *stamps) finish(partitions []Partition, shards []*table) {
 	}
 }
 
-// what describes the lost messages.
-func (l *Lost) what(acked uint64) string {
+// describe describes the lost messages.
+func (l *Lost) describe(acked uint64) string {
 	which := fmt.Sprintf("message %d of term %d of epoch %s is", l.First, l.Term, l.Epoch)
 	if l.Last > l.First {
 		which = fmt.Sprintf("messages %d to %d of term %d of epoch %s are", l.First, l.Last, l.Term, l.Epoch)

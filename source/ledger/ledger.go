@@ -162,7 +162,7 @@ func (l *Ledger) Fill(id uint64, now time.Time) bool {
 		one.shown = false
 	}
 	if s.segmented {
-		s.pending.follow(id, rest, t)
+		s.pending.makeHot(id, rest, t)
 	}
 	return true
 }

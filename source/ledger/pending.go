@@ -69,9 +69,9 @@ func (p *pendingList) count(missing *set, r source.Range) (n uint64) {
 	return n
 }
 
-// follow makes rest, the missing ids after an id that was filled just now, hot: a writer uses the
+// makeHot makes rest, the missing ids after an id that was filled just now, hot: a writer uses the
 // ids of its block one after the other.
-func (p *pendingList) follow(id uint64, rest source.Range, t int64) {
+func (p *pendingList) makeHot(id uint64, rest source.Range, t int64) {
 	if one := p.at(id); one != nil && one.block {
 		if one.Last == id {
 			i := p.index(id)

@@ -46,8 +46,8 @@ func (r *pageReader) rowsFor(q source.Query) int {
 	return max(1, min(q.Limit, q.MaxBytes/r.rowBytes+1))
 }
 
-// learn takes the size of a page's rows into the mean.
-func (r *pageReader) learn(p *source.Page) {
+// addToMean adds the size of a page's rows to the mean.
+func (r *pageReader) addToMean(p *source.Page) {
 	if len(p.Rows) == 0 {
 		return
 	}
@@ -149,7 +149,7 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 	if err != nil {
 		return err
 	}
-	s.reader.learn(p)
+	s.reader.addToMean(p)
 	read := len(p.Rows) - before
 	p.More = full || read == asked
 	if rest := asked - read; full && rest*s.reader.rowBytes > drainBytes {

@@ -135,7 +135,7 @@ func (r *entityRecord) event(e *Event) {
 	if r.orphan(e) {
 		r.Orphans++
 	} else {
-		r.follows(c, e)
+		r.compareToLast(c, e)
 	}
 	if !c.shows(e) {
 		r.order(c, e)
@@ -172,8 +172,8 @@ func (r *entityRecord) content(e *Event) {
 	r.contents[e.state] = now
 }
 
-// follows judges an event by the one before it about the entity.
-func (r *entityRecord) follows(c *chain, e *Event) {
+// compareToLast judges an event by the one before it about the entity.
+func (r *entityRecord) compareToLast(c *chain, e *Event) {
 	switch first := c.last.ID == ""; {
 	case first && len(e.Links) > 0:
 		r.Add("link", "%s is the first and follows on %s", e, e.Links[0].Target)

@@ -64,7 +64,7 @@ type partition struct {
 // the reader is then closed.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	b := &Bus{options: o}
-	if err := b.learn(ctx); err != nil {
+	if err := b.findTPs(ctx); err != nil {
 		return nil, errors.Join(err, o.Reader.Close())
 	}
 	return b, nil
@@ -82,8 +82,8 @@ func (b *Bus) Partitions() []verify.Partition {
 	return list
 }
 
-// learn finds the TPs.
-func (b *Bus) learn(ctx context.Context) error {
+// findTPs finds the TPs.
+func (b *Bus) findTPs(ctx context.Context) error {
 	tps, err := b.tps(ctx)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (b *Bus) Read(ctx context.Context, each func(*verify.Message) error, progre
 		if at < 0 {
 			return fmt.Errorf("read %s: %w since it was read first", p.Name, sink.ErrGone)
 		}
-		p.learn(&tps[at])
+		p.update(&tps[at])
 		total += p.end - p.Next
 	}
 	for i, p := range b.partitions {
@@ -141,8 +141,8 @@ func (b *Bus) Read(ctx context.Context, each func(*verify.Message) error, progre
 	return nil
 }
 
-// learn takes up what the leader tells. What was read stays read.
-func (p *partition) learn(tp *sink.TP) {
+// update sets the bounds that the leader reports. Messages that were read stay read.
+func (p *partition) update(tp *sink.TP) {
 	p.end = max(tp.End, p.Next)
 	if p.Destination == "" {
 		p.First, p.Expired, p.Thinned = tp.First, tp.Expired, tp.Thinned
@@ -155,7 +155,7 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 	p := b.partitions[index]
 	n := 0
 	for p.Next < p.end {
-		next, err := b.options.Reader.Read(ctx, p.rest(), func(m *sink.Stored) error {
+		next, err := b.options.Reader.Read(ctx, p.remaining(), func(m *sink.Stored) error {
 			p.pass(m.Offset)
 			p.Next = m.Offset + 1
 			message := b.messageOf(index, m)
@@ -185,8 +185,8 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 	return nil
 }
 
-// rest is how much is left to read. A transaction leaves no hole.
-func (p *partition) rest() sink.Span {
+// remaining is how much is left to read. A transaction leaves no hole.
+func (p *partition) remaining() sink.Span {
 	return sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end, Empty: func(from, to uint64) {
 		p.pass(from)
 		p.Next = max(p.Next, to)
