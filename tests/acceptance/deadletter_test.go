@@ -34,9 +34,10 @@ func large() string {
 type sentDeadLetters struct {
 	Good        bool
 	DeadLetters []struct {
-		Stream, Key, EventID, SentEvent, Outcome string
-		RowID                                    uint64
-		Count                                    int
+		Stream, Key, EventID, SentEvent string
+		Outcome                         string `json:"fate"`
+		RowID                           uint64
+		Count                           int
 	} `json:"letters"`
 }
 
