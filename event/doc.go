@@ -37,8 +37,8 @@
 // row that is Filtered is Deleted, too,
 // and so is an entity whose row is gone ([Absent]). A deleted event carries the key members alone,
 // the reason (TOMBSTONE for a row that says so, FILTERED for another one that is there,
-// ABSENT_IN_SNAPSHOT for one that is not) and the row. The caller leaves out the Filtered rows of a
-// release stream.
+// ABSENT_IN_SNAPSHOT for one that is not, STALE for one that was not touched for too long) and the
+// row. The caller leaves out the Filtered rows of a release stream.
 //
 // The caller finds out which operation a row is, if it is any: it compares the row's digest
 // ([Encoder.Digest]) with the digest published last, and links the new event to the entity's last

@@ -347,6 +347,8 @@ type Absent struct {
 	// Predecessor is the meta.id of the entity's last event, empty if it is not known. It tells two
 	// disappearances of one row apart.
 	Predecessor string
+	// Stale says that the row is there, and was not touched for too long.
+	Stale bool
 }
 
 // AppendAbsent appends the deleted event of an entity whose row is gone, like Append for a row. Its
@@ -367,9 +369,13 @@ func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	for i, column := range e.plan.columns.Key {
 		e.absent[column] = keys[i]
 	}
+	reason := absentInSnapshot
+	if a.Stale {
+		reason = stale
+	}
 	return e.encode(buf, finding{
 		row:    Row{Row: source.Row{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
 		kind:   &e.dead,
-		reason: absentInSnapshot,
+		reason: reason,
 	})
 }

@@ -125,6 +125,8 @@ const (
 	filtered = "FILTERED"
 	// absentInSnapshot is data.reason of a row that is gone.
 	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
+	// stale is data.reason of a row that was not touched for too long, and counts as gone.
+	stale = "STALE"
 )
 
 // appendOrigin appends meta.source and what leads to the members of data.

@@ -129,7 +129,8 @@ type Digest struct {
 	// published. Silent says that the row does not match the condition of the stream.
 	// Keyless says that the row has NULL in a column that makes it the single row of its key: it is
 	// no entity, and no event.
-	Deleted, Silent, Keyless bool
+	// Stale says that the row counts as one that is not there: it is Silent, and deletes nothing.
+	Deleted, Silent, Keyless, Stale bool
 }
 
 // StopsOnBad reports whether values that an event cannot hold stop the stream.
@@ -147,8 +148,8 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
 	d := Digest{Key: e.key, Sum: e.digest(row.Values), Deleted: e.isDeleted(row.Values)}
-	if row.Filtered && e.options.Kind == Capability {
-		d.Deleted, d.Silent = true, true
+	if (row.Filtered || row.Stale) && e.options.Kind == Capability {
+		d.Deleted, d.Silent, d.Stale = true, true, row.Stale
 	}
 	if e.options.Kind == Capability && e.plan.columns.Keyless(row.Values) >= 0 {
 		d.Deleted, d.Silent, d.Keyless = true, true, true

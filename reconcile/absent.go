@@ -75,7 +75,7 @@ func (p *pass) findCandidates(ctx context.Context) error {
 }
 
 func (p *pass) check() Guard {
-	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream}
+	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream, Expires: p.opts.Expires}
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -133,6 +133,8 @@ type Guard struct {
 	MaxDeletes float64
 	// Stream is named in the command that resolves it.
 	Stream string
+	// Expires says that rows which nobody touches count as gone.
+	Expires bool
 }
 
 // Found is what a scan found, as far as the guard is concerned.
@@ -163,6 +165,9 @@ func (g Guard) Check(f Found) error {
 		why = option.Errorf("at most %s or %d of them may be gone (%s)", percent(g.MaxDeletes), fewGone, option.ReconcileMaxDeletes)
 	default:
 		return nil
+	}
+	if g.Expires {
+		why = option.Errorf("%w (or one that was not touched for %s: does the application run?)", why, option.StaleAfter)
 	}
 	return option.Errorf("%d of %d live entities (%s) have no row: %w. No delete is published. Was the table truncated, restored or exchanged? "+
 		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", f.Gone, f.Live, percent(share), why, g.Stream)

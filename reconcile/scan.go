@@ -190,11 +190,11 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 		if entry == nil || entry.Entry.Row != row.ID {
 			break
 		}
-		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless {
+		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless && !seen.Stale {
 			p.countLive(entry)
 			known, same = true, agrees(&entry.Entry, &seen)
 		} else {
-			// The row is about another entity now.
+			// The row is about another entity now, or counts as gone.
 			p.candidate(entry)
 		}
 		p.view.advance()
@@ -202,7 +202,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 	p.run.Scanned++
 	p.run.After = row.ID
 	switch {
-	case same, seen.Keyless, !known && p.young(page, row):
+	case same, seen.Keyless, seen.Stale, !known && p.young(page, row):
 	case seen.Silent && !known:
 		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key)}, row.ID})
 	default:

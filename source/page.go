@@ -137,8 +137,9 @@ type Row struct {
 	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is
 	// NULL. They belong to the page and are valid until its next Reset.
 	Values [][]byte
-	// Filtered says that the row does not match Spec.Filter.
-	Filtered bool
+	// Filtered says that the row does not match Spec.Filter, Stale that it was not touched for
+	// Spec.StaleAfter.
+	Filtered, Stale bool
 }
 
 // Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.
@@ -147,6 +148,8 @@ type Page struct {
 	Columns *Columns
 	// Rows are in ascending order of their ids.
 	Rows []Row
+	// Expired are the stale rows that a read by key has left out.
+	Expired []Row
 	// Now is the database's clock at the start of the statement, in UTC. A row that was asked for
 	// and that the page lacks, though the page was not cut before it, was not committed then.
 	Now time.Time
@@ -176,6 +179,7 @@ const (
 // Reset empties p for the next read and keeps memory of ordinary size.
 func (p *Page) Reset() {
 	clear(p.Rows)
+	clear(p.Expired)
 	p.arena.reset(keepBytes, false)
 	p.cells.reset(keepCells, true)
 	*p = Page{Rows: p.Rows[:0], cells: p.cells, arena: p.arena}

@@ -115,6 +115,10 @@ type Spec struct {
 	// the same, and have Row.Filtered. Empty: all match. It sees the columns of the table as they
 	// are, before Masks.
 	Filter string
+	// StaleAfter is how long Modified may lie back by the database's clock before a row counts as
+	// one that is not there; 0 is for ever. Zone is that of DateTime values.
+	StaleAfter time.Duration
+	Zone       *time.Location
 }
 
 // Mask makes the columns that have a mask texts, and returns the masks by column, nil for those

@@ -48,6 +48,7 @@ func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner 
 		Window:     s.StabilityWindow,
 		Zone:       s.TimeZone.Location,
 		MaxDeletes: float64(s.ReconcileMaxDeletes) * 100,
+		Expires:    s.StaleAfter > 0,
 		Rate:       s.ReconcileRate,
 		Logger:     p.logger,
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"testing"
+	"time"
 )
 
 func TestConnections(t *testing.T) {
@@ -27,6 +28,22 @@ func TestConnections(t *testing.T) {
 		}
 		wantFault(t, two("BRIDGE_SOURCE_B_CONNECTIONS", "3"), "BRIDGE_SOURCE_B_CONNECTIONS", "7 or more")
 	})
+}
+
+func TestStaleAfter(t *testing.T) {
+	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m"), "BRIDGE_STREAM_ORDERS_STALE_AFTER", "BRIDGE_STREAM_ORDERS_MODIFIED")
+	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_KIND", "release"),
+		"BRIDGE_STREAM_ORDERS_STALE_AFTER", "capability")
+	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "1s", "BRIDGE_STREAM_ORDERS_MODIFIED", "m"), "BRIDGE_STREAM_ORDERS_STALE_AFTER", "out of range")
+	fit := with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL", "1m")
+	cfg := load(t, fit)
+	if spec := cfg.Streams[0].Spec("t"); spec.StaleAfter != 10*time.Minute || spec.Zone == nil || len(cfg.Warnings) != 0 {
+		t.Errorf("%+v, warned of %v", spec, cfg.Warnings)
+	}
+	delete(fit, "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL")
+	if w := load(t, fit).Warnings; len(w) != 1 || w[0].Variable != "BRIDGE_STREAM_ORDERS_STALE_AFTER" {
+		t.Errorf("warned of %v", w)
+	}
 }
 
 func TestChangesLimitsAlone(t *testing.T) {

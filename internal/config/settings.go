@@ -85,26 +85,27 @@ type Tuning struct {
 
 // streamSettings are the variables of one stream besides its tuning.
 type streamSettings struct {
-	Table         string       `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, a pattern t_* or t_?, or a list with commas; a/db.t of the source a in BRIDGE_SOURCES. One shard each."`
-	Kind          event.Kind   `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
-	Event         string       `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
-	Names         list         `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
-	Version       string       `env:"EVENT_VERSION" envDefault:"1.0.0" doc:"meta.version of the events: three numbers with dots. Set another one when consumers have to tell events by their members."`
-	Format        event.Format `env:"EVENT_FORMAT" envDefault:"eiffel" oneof:"eiffel,cloudevents,row" doc:"What a message holds: eiffel, the document {meta, data, links}; cloudevents, a CloudEvent 1.0 with that document as its data; row, the columns alone, with all else in headers. See docs/events.md."`
-	Payload       string       `env:"PAYLOAD" example:"payload" doc:"A column that is the whole message, as it is, of a release stream: JSON, text or bytes, as in an outbox. All else is in headers. See docs/outbox.md."`
-	HeaderColumns list         `env:"HEADERS" example:"trace_id,tenant:x-tenant" doc:"With PAYLOAD, columns that become headers of the message: column, or column:header. NULL makes no header."`
-	Members       list         `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
-	Exclude       list         `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
-	Mask          list         `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`
-	ID            string       `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
-	Key           list         `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
-	Created       string       `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
-	Modified      string       `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
-	Gone          string       `env:"DELETED" example:"status=DELETED|ARCHIVED" doc:"The column that says that a row is deleted: by every value but NULL, 0, zero bits, an empty text, f, false, n, no, JSON null and a zero date. Or with the values that do, column=value, or those that do not, column!=value; several with | between them, in any letter case, of a time its beginning. See docs/events.md."`
-	Filter        string       `env:"FILTER" example:"state <> 'draft' AND region = 'eu'" doc:"An SQL condition on the row, for the database to evaluate. Rows that do not match (NULL does not) are no events of a release stream, and deleted for consumers of a capability stream (reason FILTERED). See docs/events.md."`
-	Destination   string       `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {source} {table} {type} {family} {tag} {domain} {key}, and with PAYLOAD {column:name}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
-	Bounds        list         `env:"DESTINATIONS" example:"orders.created,orders.paid" doc:"All topics or subjects that a DESTINATION with {column:name} may make; of NATS also patterns, as in orders.*. A row with another destination becomes a dead letter. See docs/outbox.md."`
-	Family        string       `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
-	Tag           string       `env:"TAG" example:"blue" doc:"{tag} in the destination."`
-	Start         Start        `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
+	Table         string        `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, a pattern t_* or t_?, or a list with commas; a/db.t of the source a in BRIDGE_SOURCES. One shard each."`
+	Kind          event.Kind    `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
+	Event         string        `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
+	Names         list          `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
+	Version       string        `env:"EVENT_VERSION" envDefault:"1.0.0" doc:"meta.version of the events: three numbers with dots. Set another one when consumers have to tell events by their members."`
+	Format        event.Format  `env:"EVENT_FORMAT" envDefault:"eiffel" oneof:"eiffel,cloudevents,row" doc:"What a message holds: eiffel, the document {meta, data, links}; cloudevents, a CloudEvent 1.0 with that document as its data; row, the columns alone, with all else in headers. See docs/events.md."`
+	Payload       string        `env:"PAYLOAD" example:"payload" doc:"A column that is the whole message, as it is, of a release stream: JSON, text or bytes, as in an outbox. All else is in headers. See docs/outbox.md."`
+	HeaderColumns list          `env:"HEADERS" example:"trace_id,tenant:x-tenant" doc:"With PAYLOAD, columns that become headers of the message: column, or column:header. NULL makes no header."`
+	Members       list          `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
+	Exclude       list          `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
+	Mask          list          `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`
+	ID            string        `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
+	Key           list          `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
+	Created       string        `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
+	Modified      string        `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
+	StaleAfter    time.Duration `env:"STALE_AFTER" min:"10s" max:"8760h" example:"10m" doc:"Capability streams with MODIFIED: a row that was not touched for this long by the database's clock counts as gone (reason STALE) until it is touched. A reconcile finds it: set RECONCILE_INTERVAL to how long that may take. See docs/how-to.md."`
+	Gone          string        `env:"DELETED" example:"status=DELETED|ARCHIVED" doc:"The column that says that a row is deleted: by every value but NULL, 0, zero bits, an empty text, f, false, n, no, JSON null and a zero date. Or with the values that do, column=value, or those that do not, column!=value; several with | between them, in any letter case, of a time its beginning. See docs/events.md."`
+	Filter        string        `env:"FILTER" example:"state <> 'draft' AND region = 'eu'" doc:"An SQL condition on the row, for the database to evaluate. Rows that do not match (NULL does not) are no events of a release stream, and deleted for consumers of a capability stream (reason FILTERED). See docs/events.md."`
+	Destination   string        `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {source} {table} {type} {family} {tag} {domain} {key}, and with PAYLOAD {column:name}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
+	Bounds        list          `env:"DESTINATIONS" example:"orders.created,orders.paid" doc:"All topics or subjects that a DESTINATION with {column:name} may make; of NATS also patterns, as in orders.*. A row with another destination becomes a dead letter. See docs/outbox.md."`
+	Family        string        `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
+	Tag           string        `env:"TAG" example:"blue" doc:"{tag} in the destination."`
+	Start         Start         `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,6 +47,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	l.contradictions(begin, &s)
 	l.checkRate(begin, &s)
 	l.payload(begin, &s, cfg)
+	l.checkStale(begin, &s)
 	if src := cfg.alone(s.items); src != nil && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
@@ -145,6 +147,20 @@ func (l *loader) contradictions(begin string, s *Stream) {
 	l.keyInFields(begin, s)
 	if s.Kind == event.Release && s.Deleted != "" {
 		l.warn(begin+"DELETED", "has no effect on a release stream: each row of it is a fact")
+	}
+}
+
+// checkStale finds what keeps rows from expiring, or from being found soon.
+func (l *loader) checkStale(begin string, s *Stream) {
+	variable := begin + "STALE_AFTER"
+	switch {
+	case s.StaleAfter == 0 || l.has(variable):
+	case s.Kind == event.Release:
+		l.add(variable, "is for capability streams: each row of a release stream is a fact, which does not expire")
+	case s.Modified == "":
+		l.add(variable, "needs the column that says when a row was touched last: set %sMODIFIED", begin)
+	case s.ReconcileInterval > s.StaleAfter:
+		l.warn(variable, "is %s, and a reconcile finds the rows up to %s later: set %sRECONCILE_INTERVAL=%s, say", s.StaleAfter, s.ReconcileInterval, begin, max(time.Second, s.StaleAfter/10))
 	}
 }
 
@@ -274,6 +290,7 @@ func (s *Stream) Spec(table string) source.Spec {
 		// The rows of a release stream are facts: several may share a key.
 		UniqueKey: s.Kind == event.Capability,
 		Exclude:   s.Exclude, Masks: s.Masks, Filter: s.Filter,
+		StaleAfter: s.StaleAfter, Zone: s.TimeZone.Location,
 	}
 	for _, f := range s.Fields {
 		spec.Fields = append(spec.Fields, f.Column)

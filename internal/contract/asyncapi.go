@@ -164,7 +164,7 @@ func headers(of *Stream, op event.Op) object {
 	add(row && op != event.Published, false, sink.HeaderPrevious,
 		text("meta.id of the event of the entity that this one follows, where it is known."))
 	add(row && op == event.Deleted, true, sink.HeaderReason,
-		object{{"description", "Why the entity is deleted."}, {"enum", []string{"TOMBSTONE", "ABSENT_IN_SNAPSHOT"}}})
+		object{{"description", "Why the entity is deleted."}, {"enum", []string{"TOMBSTONE", "FILTERED", "ABSENT_IN_SNAPSHOT", "STALE"}}})
 	if add(payload, true, sink.HeaderFormat, is(sink.PayloadFormat)); payload {
 		for _, h := range e.Payload().Headers {
 			add(true, false, h.Member, text("Column "+h.Column+"; left out for NULL."))

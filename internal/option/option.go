@@ -55,6 +55,7 @@ const (
 	Key                 Name = "KEY"
 	Created             Name = "CREATED"
 	Modified            Name = "MODIFIED"
+	StaleAfter          Name = "STALE_AFTER"
 	Deleted             Name = "DELETED"
 	Fields              Name = "FIELDS"
 	EventVersion        Name = "EVENT_VERSION"

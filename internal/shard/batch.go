@@ -298,12 +298,19 @@ func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision
 	return err
 }
 
-// addAbsence adds the event of an entity that is gone, where that is news.
-func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time) error {
+// addAbsence adds the event of an entity that has no row in p, where that is news.
+func (m *builder) addAbsence(b *batch, one *view.Decision, p *page) error {
 	if !one.News {
 		return nil
 	}
-	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous())}
+	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: p.Now, Predecessor: event.FormatID(one.Previous())}
+	for _, row := range p.Expired {
+		digest, err := m.opts.Encoder.Digest(row)
+		if err != nil {
+			return err
+		}
+		absent.Stale = absent.Stale || bytes.Equal(digest.Key, one.Entity)
+	}
 	var e event.Event
 	var err error
 	if again := m.resent(one); again != nil {

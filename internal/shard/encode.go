@@ -248,7 +248,7 @@ func (e *entities) read(rows []source.Row) error {
 		}
 		start := len(e.keys)
 		e.keys = append(e.keys, digest.Key...)
-		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless})
+		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless, Stale: digest.Stale})
 	}
 	// The keys may have moved while they grew.
 	start := 0

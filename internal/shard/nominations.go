@@ -173,7 +173,7 @@ func (o *nominations) addAbsences(ctx context.Context, b *batch, page *page, mov
 		return err
 	}
 	for i := range absences {
-		if err := o.rereader.builder.addAbsence(b, &absences[i], page.Now); err != nil {
+		if err := o.rereader.builder.addAbsence(b, &absences[i], page); err != nil {
 			return err
 		}
 	}

@@ -215,6 +215,10 @@ const none = ^uint32(0)
 // compare compares a row, read when the database's clock stood at now, with what the bus says.
 func (s *table) compare(row source.Row, now time.Time) comparison {
 	l := comparison{row: row.ID, now: now, since: now, entity: none}
+	if row.Stale {
+		// It counts as a row that is not there.
+		return l
+	}
 	input := event.Row{Row: row, Read: now}
 	ev, err := s.encode(input)
 	if err != nil {

@@ -47,7 +47,11 @@ const (
 	absent    = "ABSENT_IN_SNAPSHOT"
 	tombstone = "TOMBSTONE"
 	filtered  = "FILTERED"
+	untouched = "STALE"
 )
+
+// isAbsent reports whether the reason is one of an entity that has no row.
+func (e *envelope) isAbsent() bool { return e.reason == absent || e.reason == untouched }
 
 // prove judges an event by itself.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
@@ -96,7 +100,7 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 	}
 	want := sink.StateLive
 	switch {
-	case e.reason == absent:
+	case e.isAbsent():
 		want = sink.StateAbsent
 	case v.op == event.Deleted:
 		want = sink.StateTombstone
@@ -142,7 +146,7 @@ func (s *schema) proveBody(m *Message, e *envelope, key []byte) verdict {
 	}
 	fitting := e.reason == ""
 	if ops[0] == event.Deleted {
-		fitting = e.reason == absent || e.reason == tombstone || e.reason == filtered
+		fitting = e.isAbsent() || e.reason == tombstone || e.reason == filtered
 	}
 	if !fitting {
 		return verdict{reading: first, proof: refuted, why: "its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together"}
@@ -185,16 +189,16 @@ func (s *schema) proveAs(r *reading, m *Message, e *envelope, key []byte, ops []
 	var fits bool
 	v.op, fits = s.fits(e, &v, v.digest, ops)
 	switch same := s.isWritten(m, e, &v); {
-	case fits && !same && (e.reason == "" || e.reason == absent):
+	case fits && !same && (e.reason == "" || e.isAbsent()):
 		return refute("its meta.id fits, but its bytes are not those of that event")
 	case key != nil && !bytes.Equal(v.key, key) && (fits || v.op == event.Deleted):
 		return refute("its key is " + strconv.Quote(string(key)) + ", that of the event " + strconv.Quote(string(v.key)))
-	case !fits && e.reason == absent:
+	case !fits && e.isAbsent():
 		return refute("its meta.id does not fit what it says")
 	case !same:
 		v.unread = true
 		return refute("its bytes are not those of an event")
-	case fits && (e.reason == "" || e.reason == absent):
+	case fits && (e.reason == "" || e.isAbsent()):
 		v.proof = proven
 	case r.exact && e.reason == "":
 		v.why = "its meta.id does not fit what it says"

@@ -19,8 +19,9 @@ type Row struct {
 	// Deleted says that a column, or the condition of the stream, has the row deleted. That is no
 	// news of an entity of which nothing was published; it is noted unless the row is Silent.
 	Deleted, Silent bool
-	// Keyless says that the row is not an entity: it says nothing.
-	Keyless bool
+	// Keyless says that the row is not an entity: it says nothing. Stale says that the row counts
+	// as one that is not there.
+	Keyless, Stale bool
 }
 
 // Decision is what a row is news of. Of an absent entity it has no more of the row than the
@@ -158,6 +159,11 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 		return
 	}
 	r, free := v.entry(c, d, i)
+	if d.Stale {
+		// As of an entity without a row: reconcile finds it, with its guard, and Movers prove it.
+		d.Nominate = d.Known.Disputed && d.Known.State != store.Live && d.Known.State != store.Recorded
+		return
+	}
 	if !free {
 		// Rule 29: also for a row without news, since the claimed entity may change.
 		d.Nominate = true

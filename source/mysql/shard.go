@@ -52,6 +52,9 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 		p.Reset()
 		return s.readPage(ctx, c, q, p)
 	})
+	if err == nil {
+		s.spec.Expire(&q, p)
+	}
 	if err != nil {
 		p.Reset()
 		return err

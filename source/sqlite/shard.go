@@ -39,8 +39,10 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	})
 	if err != nil {
 		p.Reset()
+		return err
 	}
-	return err
+	s.spec.Expire(&q, p)
+	return nil
 }
 
 // run runs read on a connection, with the columns of the table at hand. Where an error may come

@@ -224,7 +224,7 @@ func (j *Judge) stamp(e *Event) {
 	}
 	kind := sink.StateLive
 	if e.Op == event.Deleted {
-		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
+		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent, "STALE": sink.StateAbsent}[e.Reason]
 	}
 	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[sink.HeaderDomain] != e.Domain {
 		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[sink.HeaderDomain], e.Headers[sink.HeaderState])

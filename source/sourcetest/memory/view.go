@@ -122,6 +122,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 			break
 		}
 	}
+	v.spec.Expire(&q, p)
 	return nil
 }
 
