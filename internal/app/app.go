@@ -305,9 +305,9 @@ func (a *App) NATSURL() string {
 // so to collect more often costs next to nothing.
 const gcPercent = 50
 
-// collectOften sets gcPercent unless the environment sets GOGC or GOMEMLIMIT, and returns a
+// setGCPercent sets gcPercent unless the environment sets GOGC or GOMEMLIMIT, and returns a
 // function that undoes it.
-func collectOften() (undo func()) {
+func setGCPercent() (undo func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}

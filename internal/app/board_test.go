@@ -61,10 +61,10 @@ func TestBoardAndAlertsAskForWhatThereIs(t *testing.T) {
 			t.Errorf("%s is not on the board deploy/grafana/bridge.json: add a panel, or its reason to debugOnly", name)
 		}
 	}
-	_, told, _ := strings.Cut(page, "\n**The board**")
-	told, _, _ = strings.Cut(told, "\n## ")
+	_, section, _ := strings.Cut(page, "\n**The board**")
+	section, _, _ = strings.Cut(section, "\n## ")
 	for name := range debugOnly {
-		if strings.HasPrefix(name, "bridge_") && !strings.Contains(told, "`"+name+"`") {
+		if strings.HasPrefix(name, "bridge_") && !strings.Contains(section, "`"+name+"`") {
 			t.Errorf("docs/reference.md does not say that %s is not on the board", name)
 		}
 		if shown[name] {

@@ -67,7 +67,7 @@ func TestARunningBridgeLogsFindingsOnceAStream(t *testing.T) {
 			`level=WARN msg="finding about the source" code=stride severity=warning subject=server`,
 			`level=WARN msg="finding about the source" stream=orders code=stride severity=warning subject="each of orders_0, orders_1" finding="is warning" remedy="correct BRIDGE_STREAM_ORDERS_CREATED" statement=`,
 			`level=INFO msg="finding about the source" stream=orders code=stride severity=note subject="each of orders_0, orders_1" finding="is note"` + "\n",
-			`remedy="correct BRIDGE_STREAM_ORDERS_CREATED" statement="MEND orders_0; MEND orders_1;"`,
+			`remedy="correct BRIDGE_STREAM_ORDERS_CREATED" statement="FIX orders_0; FIX orders_1;"`,
 		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %s:\n%s", want, log.String())
@@ -98,5 +98,5 @@ func load(t *testing.T, env configtest.Env) *config.Config {
 }
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
-	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "mend it", Statement: "MEND " + subject + ";"}
+	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
 }

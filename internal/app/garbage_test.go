@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCollectOften(t *testing.T) {
+func TestGCPercent(t *testing.T) {
 	percent := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(sample)
@@ -14,7 +14,7 @@ func TestCollectOften(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	before := percent()
-	undo := collectOften()
+	undo := setGCPercent()
 	if got := percent(); got != gcPercent {
 		t.Errorf("the percent is %d, want %d", got, gcPercent)
 	}
@@ -25,7 +25,7 @@ func TestCollectOften(t *testing.T) {
 	for _, variable := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(variable+" counts instead", func(t *testing.T) {
 			t.Setenv(variable, "70MiB")
-			defer collectOften()()
+			defer setGCPercent()()
 			if got := percent(); got != before {
 				t.Errorf("the percent is %d, it was %d", got, before)
 			}

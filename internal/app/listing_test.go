@@ -38,7 +38,7 @@ func TestAServerThatDoesNotListItsTables(t *testing.T) {
 	if err == nil || len(lists) != 1 || len(lists[all.all[0]].Names) == 0 {
 		t.Errorf("%v: the lists are %v", err, lists)
 	}
-	if told := errors.Join(<-notes, <-notes); told == nil {
+	if logged := errors.Join(<-notes, <-notes); logged == nil {
 		t.Error("nobody is told of the one that hangs")
 	}
 }

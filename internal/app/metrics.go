@@ -172,7 +172,7 @@ func newRecoveryCollector(streams []*stream, recovery *catchup.CatchUp) promethe
 	read := c.metric(counter, "bridge_catch_up_messages_total", "Messages of the stream that were read back from the bus.", "stream")
 	left := c.metric(gauge, "bridge_catch_up_left", "Offsets that are left to read until the stream has caught up, those of other messages included.", "stream")
 	nominated := c.metric(gauge, "bridge_nominated_entities", "Entities that wait until their rows are read in all tables of the stream.", "stream")
-	twins := c.metric(counter, "bridge_twin_rows_total", "How often a key was found to have two rows.", "stream")
+	duplicates := c.metric(counter, "bridge_twin_rows_total", "How often a key was found to have two rows.", "stream")
 	superseded := c.metric(gauge, "bridge_superseded", "1 once another process publishes the same streams, and this one publishes nothing any more.")
 	c.collect = func(send send) {
 		progress := recovery.Progress()
@@ -185,7 +185,7 @@ func newRecoveryCollector(streams []*stream, recovery *catchup.CatchUp) promethe
 		for _, s := range streams {
 			if s.movers != nil {
 				send(nominated, float64(s.movers.Waiting()), s.Name)
-				send(twins, float64(s.movers.Twins()), s.Name)
+				send(duplicates, float64(s.movers.Duplicates()), s.Name)
 			}
 		}
 	}

@@ -149,7 +149,7 @@ func (p *Process) Run(ctx context.Context) error {
 			<-logged
 		}
 	}()
-	defer collectOften()()
+	defer setGCPercent()()
 	return p.serve(ctx)
 }
 

@@ -110,7 +110,7 @@ var remedies = map[shard.Cause]remedy{
 	shard.CauseBusUnreadable:   {text: "Grant the right to read that the error names, or use another stream of the bus, then restart bridge."},
 	shard.CauseSuperseded:      {text: "Find the other bridge with the same streams, end one of the two, and restart the one that is to go on."},
 	shard.CauseRefused:         {"Increase the limit of the bus, or set %s to put such rows aside, then restart bridge.", option.DeadLetter},
-	shard.CauseDeadLetterLimit: {text: "See with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge."},
+	shard.CauseDeadLetterLimit: {text: "See with bridge deadletter list what is refused, fix the rows or the bus, then restart bridge."},
 	shard.CauseBadValue:        {"Repair the row, or set %s=null, then restart bridge.", option.OnBadValue},
 	shard.CauseCheckpoint:      {text: "Restart bridge: it sets the damaged checkpoint aside and reads the bus."},
 	shard.CauseOther:           {text: "Do what the error says. If it says nothing to do, restart bridge."},

@@ -28,7 +28,7 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 			one.CatchUp.Error = null.Text(config.StreamText(stream.Name)(err))
 		}
 		if stream.movers != nil {
-			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
+			one.Nominated, one.Duplicates = stream.movers.Waiting(), stream.movers.Duplicates()
 		}
 		if len(stream.Patterns) > 0 && len(stream.Tables)+len(stream.gone) == 0 && !stream.divided {
 			one.State = shard.Waiting

@@ -145,8 +145,8 @@ type StreamStatus struct {
 	Resendable bool `json:"resendable"`
 	// Nominated entities wait until their rows are read in all tables of the stream.
 	Nominated int `json:"nominated"`
-	// Twins counts how often a key was found to have two rows since the start.
-	Twins uint64 `json:"twins"`
+	// Duplicates counts how often a key was found to have two rows since the start.
+	Duplicates uint64 `json:"twins"`
 	// Progress is left out unless it is kept on the bus, too.
 	Progress *ProgressStatus `json:"progress,omitempty"`
 	Shards   []shard.Status  `json:"shards"`

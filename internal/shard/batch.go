@@ -50,7 +50,7 @@ type batch struct {
 	rows []published.Row
 	// verdict counts what the batch says, by kind.
 	verdict reconcile.Verdict
-	// compared is the number of the wish for a reconcile that the batch grants, 0 for none.
+	// compared is the number of the demand for a reconcile that the batch grants, 0 for none.
 	compared uint64
 	// schema, when not nil, is what its messages look like, and those before did not.
 	schema *store.Schema

@@ -72,7 +72,7 @@ var meanwhiles = []meanwhile{
 // mishaps happen to transactions.
 var mishaps = []meanwhile{
 	{"a transaction is over its time limit", func(l *life) { l.transactions.expires = true }, false},
-	{"the answer to a commit is lost", func(l *life) { l.transactions.mute = true }, false},
+	{"the answer to a commit is lost", func(l *life) { l.transactions.unanswered = true }, false},
 	{"somebody else's transaction is open for a while", func(l *life) { l.transactions.foreign = time.Now().Add(20 * time.Second) }, false},
 }
 
@@ -86,8 +86,8 @@ func (m meanwhile) do(l *life) {
 // something happens.
 type crash struct {
 	change
-	twin twin
-	step int
+	model model
+	step  int
 	// meanwhile happens while no process runs, or with goes at the step of one that goes on.
 	meanwhile meanwhile
 	goes      bool
@@ -105,7 +105,7 @@ type crash struct {
 }
 
 func (c crash) String() string {
-	text := fmt.Sprintf("on %s at step %d, store %d", c.twin.name, c.step, c.kept)
+	text := fmt.Sprintf("on %s at step %d, store %d", c.model.name, c.step, c.kept)
 	for name, is := range map[string]bool{"set": c.set, "goes on": c.goes, "late": c.late, "lands": c.lands, "switches": c.switches} {
 		if is {
 			text += ", " + name
@@ -141,7 +141,7 @@ func (b *bench) lose(kept keep, copied store.Store) {
 
 // draw chooses what is not of the table by chance.
 func (c crash) draw(rng *rand.Rand, steps int, happens []meanwhile) crash {
-	c.kept, c.lands, c.late = keep(rng.IntN(3)), rng.IntN(2) == 0, c.twin.late && rng.IntN(2) == 0
+	c.kept, c.lands, c.late = keep(rng.IntN(3)), rng.IntN(2) == 0, c.model.late && rng.IntN(2) == 0
 	if rng.IntN(4) > 0 {
 		c.meanwhile = happens[rng.IntN(len(happens))]
 	}
@@ -165,7 +165,7 @@ func (c crash) draw(rng *rand.Rand, steps int, happens []meanwhile) crash {
 // table is what crashes runs: times cases for one in every so many steps of each change and bus, of
 // which harmed says whether the process took so many steps.
 type table struct {
-	buses        []twin
+	buses        []model
 	every, times int
 	harmed       func(t *testing.T, rng *rand.Rand, c crash, steps int) bool
 	// least is how many of 100 processes are harmed at least.
@@ -177,15 +177,15 @@ func (s table) run(t *testing.T) {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
 			cases, harmed, turn := 0, 0, number
-			for bus, twin := range s.buses {
-				steps := c.steps(t, twin)
+			for bus, model := range s.buses {
+				steps := c.steps(t, model)
 				for step := range steps {
 					if turn++; turn%s.every > 0 {
 						continue
 					}
 					rng := rand.New(rand.NewPCG(uint64(number*len(s.buses)+bus), uint64(step)))
 					for range s.times {
-						if cases++; s.harmed(t, rng, crash{change: c, twin: twin, step: step}, steps) {
+						if cases++; s.harmed(t, rng, crash{change: c, model: model, step: step}, steps) {
 							harmed++
 						}
 					}
@@ -209,7 +209,7 @@ func (c crash) one(t *testing.T, happens func(t *testing.T) bool) (harmed bool) 
 // may arrive later than that. A process is also killed twice, and the tables change at a step while
 // it goes on.
 func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
-	table{twins, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
+	table{allBuses, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
 		c = c.draw(rng, steps, meanwhiles)
 		return c.one(t, c.killed)
 	}, 75}.run(t)
@@ -218,7 +218,7 @@ func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
 // TestAKillInATransaction does the same to a process that publishes exactly once: nothing is
 // published twice. A commit that was on its way arrives, or does not.
 func TestAKillInATransaction(t *testing.T) {
-	table{onceTwins, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
+	table{onceBuses, testall.Cases(9, 1), testall.Cases(1, 6), func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
 		c = c.draw(rng, steps, slices.Concat(meanwhiles, mishaps, mishaps))
 		return c.one(t, c.killed)
 	}, 75}.run(t)
@@ -227,7 +227,7 @@ func TestAKillInATransaction(t *testing.T) {
 // TestAKillBeforeAChangeOfDelivery: the next process publishes in the other way. What an
 // at-least-once process had in flight may arrive late; what a transaction had may not.
 func TestAKillBeforeAChangeOfDelivery(t *testing.T) {
-	table{slices.Concat(onceTwins, []twin{kafka, jetStream}), testall.Cases(31, 3), 1, func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
+	table{slices.Concat(onceBuses, []model{kafka, jetStream}), testall.Cases(31, 3), 1, func(t *testing.T, rng *rand.Rand, c crash, steps int) bool {
 		c.switches = true
 		c = c.draw(rng, steps, []meanwhile{{}})
 		return c.one(t, c.killed)
@@ -238,7 +238,7 @@ func TestAKillBeforeAChangeOfDelivery(t *testing.T) {
 // one has taken over and published, with a copy of its store. It goes on then, and publishes
 // nothing. A third one has the store of either.
 func TestAZombieAtEachStepOfAShard(t *testing.T) {
-	table{onceTwins, testall.Cases(17, 2), 1, func(t *testing.T, rng *rand.Rand, c crash, _ int) bool {
+	table{onceBuses, testall.Cases(17, 2), 1, func(t *testing.T, rng *rand.Rand, c crash, _ int) bool {
 		c.meanwhile = meanwhiles[rng.IntN(6)]
 		return c.one(t, c.standsStill)
 	}, 30}.run(t)
@@ -254,8 +254,8 @@ func TestAKillWithARefusedRow(t *testing.T) {
 		l.replace("c", strings.Repeat("x", lifeMaxBytes), "0")
 		l.replace("b", "2", "0")
 	}, false, false}}
-	for step := range c.steps(t, onceTwins[0]) {
-		c.step, c.kept, c.twin, c.lands = step, keep(step%3), onceTwins[step%2], step/2%2 == 0
+	for step := range c.steps(t, onceBuses[0]) {
+		c.step, c.kept, c.model, c.lands = step, keep(step%3), onceBuses[step%2], step/2%2 == 0
 		c.one(t, func(t *testing.T) bool {
 			l, died := c.death(t)
 			if dead := l.bus.Messages(deadTopic); len(dead) != 1 {
@@ -267,9 +267,9 @@ func TestAKillWithARefusedRow(t *testing.T) {
 }
 
 // steps returns how many steps a process takes that publishes a change.
-func (c change) steps(t *testing.T, bus twin) (steps int) {
-	crash{change: c, twin: bus}.one(t, func(t *testing.T) bool {
-		l, _ := crash{change: c, twin: bus}.begin(t)
+func (c change) steps(t *testing.T, bus model) (steps int) {
+	crash{change: c, model: bus}.one(t, func(t *testing.T) bool {
+		l, _ := crash{change: c, model: bus}.begin(t)
 		r := watch(0, nil)
 		l.runs(t, r, idle, c.nominated)
 		steps = r.taken()
@@ -316,7 +316,7 @@ func (c crash) death(t *testing.T) (l *life, died bool) {
 			// It arrives before a start.
 			stop()
 		}
-		l.late = l.arrives(t, r, c.twin.name == jetStream.name && c.step%3 > 0, end)
+		l.late = l.arrives(t, r, c.model.name == jetStream.name && c.step%3 > 0, end)
 		if c.step%2 == 0 {
 			p, stop = l.begun(t)
 		}
@@ -387,7 +387,7 @@ func (c crash) begin(t *testing.T) (l *life, copied store.Store) {
 	if c.moves || c.meanwhile.moves || c.then.moves {
 		tables = 2
 	}
-	l = newLife(t, c.twin, tables)
+	l = newLife(t, c.model, tables)
 	l.kept, l.transactions.lands = c.kept, c.lands
 	l.replace("a", "1", "0")
 	l.replace("b", "1", "0")
@@ -429,7 +429,7 @@ func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 		// It is null in the event: the digest is in the headers.
 		"a state that no event can tell": {[]func(*life){replace("a", "\xff")}, nothing},
 	} {
-		for i, bus := range twins {
+		for i, bus := range allBuses {
 			for _, kept := range []keep{olderCopy, noStore} {
 				if n++; n%every > 0 {
 					continue

@@ -51,7 +51,7 @@ func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
 		"it goes to another table as it was":    func(l *life) { l.move("a", "2") },
 		"it goes to another table, and changes": func(l *life) { l.move("a", "3") },
 	} {
-		for _, twin := range []twin{plain, kafka, jetStream} {
+		for _, model := range []model{plain, kafka, jetStream} {
 			for _, kept := range []keep{wholeStore, olderCopy, noStore} {
 				for _, runs := range []bool{true, false} {
 					// older says that the message before arrives once more behind it.
@@ -59,8 +59,8 @@ func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
 						if n++; n%every != 0 {
 							continue
 						}
-						name := fmt.Sprintf("%s, then it arrives on %s, with store %d, while a process runs %t, an older one behind it %t", name, twin.name, kept, runs, older)
-						instantly(t, name, func(t *testing.T) { deadAndLate(t, twin, kept, runs, older, then) })
+						name := fmt.Sprintf("%s, then it arrives on %s, with store %d, while a process runs %t, an older one behind it %t", name, model.name, kept, runs, older)
+						instantly(t, name, func(t *testing.T) { deadAndLate(t, model, kept, runs, older, then) })
 					}
 				}
 			}
@@ -68,7 +68,7 @@ func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
 	}
 }
 
-func deadAndLate(t *testing.T, bus twin, kept keep, runs, older bool, then func(*life)) {
+func deadAndLate(t *testing.T, bus model, kept keep, runs, older bool, then func(*life)) {
 	l := newLife(t, bus, 2)
 	l.kept, l.opts.DeadLetter = kept, deadTopic
 	l.destinations = append(l.destinations, deadTopic)

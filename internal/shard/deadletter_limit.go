@@ -86,6 +86,6 @@ func (e *deadLetterLimitError) Error() string { return e.Named(option.Short) }
 func (e *deadLetterLimitError) Named(naming option.Naming) string {
 	m := &e.refused.Message
 	return fmt.Sprintf("more than %d rows of stream %s within a minute would be dead letters, which %s forbids: %s refuses row %d of %s, too (event %s, %d bytes): %s: "+
-		"see with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge, which goes on with this row; a higher limit, or 0, puts more aside",
+		"see with bridge deadletter list what is refused, fix the rows or the bus, then restart bridge, which goes on with this row; a higher limit, or 0, puts more aside",
 		e.most, e.stream, naming(option.DeadLetterLimit), m.Destination, m.RowID, m.Shard, m.ID, len(m.Value), e.refused.Reason)
 }

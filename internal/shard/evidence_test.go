@@ -68,8 +68,8 @@ func TestEvidenceComesBack(t *testing.T) {
 				b, log, open := holding(t)
 				split := &splitSource{Shard: b.table}
 				b.source = split
-				var told []bool
-				b.opts.Announce = func(traits source.Traits) { told = append(told, traits.Evidence) }
+				var announced []bool
+				b.opts.Announce = func(traits source.Traits) { announced = append(announced, traits.Evidence) }
 				_, stop := b.run(t)
 				after(t, 2*time.Minute)
 				expectRun(t, b.ids(topic), 1, 3)
@@ -84,8 +84,8 @@ func TestEvidenceComesBack(t *testing.T) {
 				if got := strings.Count(log.String(), "committed and uncommitted rows"); got > 2 {
 					t.Errorf("%d lines about servers:\n%s", got, log)
 				}
-				if !slices.Equal(told, c.counts) {
-					t.Errorf("that evidence counts was told as %v, want %v", told, c.counts)
+				if !slices.Equal(announced, c.counts) {
+					t.Errorf("that evidence counts was announced as %v, want %v", announced, c.counts)
 				}
 			})
 		})
@@ -108,7 +108,7 @@ func TestEvidenceThatNeverFits(t *testing.T) {
 		b.run(t)
 		after(t, time.Minute)
 		expectRun(t, b.ids(topic), 1, 3)
-		// Time alone decides in the end.
+		// Age alone decides in the end.
 		after(t, 2*time.Minute)
 		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 5}) {
 			t.Errorf("got rows %v behind row %d, which is in flight", got, open)

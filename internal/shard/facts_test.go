@@ -111,11 +111,11 @@ func TestAFloorThatIsHeardOfLate(t *testing.T) {
 		close(read)
 		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}})
 		b.expectSaid(t, "Added d=1")
-		wish, due := s.ReconcileDue()
+		demand, due := s.ReconcileDue()
 		if !due {
 			t.Fatal("no reconcile is due")
 		}
-		if err := s.Reconciled(t.Context(), wish); err != nil {
+		if err := s.Reconciled(t.Context(), demand); err != nil {
 			t.Fatal(err)
 		}
 		b.table.Update(2, "B", "1", "0")

@@ -45,7 +45,7 @@ type Read struct {
 	// Since is the generation of the progress that it was read for (rule 28).
 	Since uint64
 	progress.Read
-	// Compared is the number of the wish for a reconcile that the batch grants, 0 for none.
+	// Compared is the number of the demand for a reconcile that the batch grants, 0 for none.
 	Compared uint64
 	// Parts are those of the rows published last, and of the schema.
 	Parts []store.Part
@@ -117,8 +117,8 @@ type change struct {
 	touched map[string]*shardState
 	// attempt says that a shard makes the change in its attempt to run.
 	attempt bool
-	// wished says that a reconcile of all shards is due.
-	wished bool
+	// demanded says that a reconcile of all shards is due.
+	demanded bool
 }
 
 func (f *Feed) newChange(read *Read) *change {
@@ -214,7 +214,7 @@ func (f *Feed) name(ctx context.Context, c *change, facts []catchup.Message) (ma
 	if f.late.over = !fits; fits {
 		return named, nil
 	}
-	return named, c.wishAll(ctx)
+	return named, c.demandAll(ctx)
 }
 
 // touch adds a shard to those that change, with its progress open.
@@ -277,9 +277,9 @@ func (c *change) commit(ctx context.Context, cover catchup.Cover) error {
 		if s.stale = s.paused && !s.running; c.read != nil && name == c.read.Shard {
 			s.granted.Store(max(s.granted.Load(), c.read.Compared))
 		}
-		if c.wished {
+		if c.demanded {
 			// Not before it is known what is to be read again first (rule 21).
-			s.wishes.Add(1)
+			s.demands.Add(1)
 		}
 		s.saved()
 	}
@@ -339,7 +339,7 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer release()
-	if err := f.wishForDropped(ctx); err != nil {
+	if err := f.demandForDropped(ctx); err != nil {
 		return err
 	}
 	b, decided := &store.Batch{}, f.late.decided()
@@ -354,9 +354,9 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	return nil
 }
 
-// wishForDropped has a reconcile be due where entities were dropped. Where that fails, or panics,
+// demandForDropped has a reconcile be due where entities were dropped. Where that fails, or panics,
 // they are still dropped.
-func (f *Feed) wishForDropped(ctx context.Context) (err error) {
+func (f *Feed) demandForDropped(ctx context.Context) (err error) {
 	if !f.dropped.Swap(false) {
 		return nil
 	}
@@ -385,7 +385,7 @@ func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover catchup.Cove
 func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
 	c := f.newChange(nil)
 	c.Registrations = b.Registrations
-	if err := errors.Join(c.wishAll(ctx), c.make()); err != nil {
+	if err := errors.Join(c.demandAll(ctx), c.make()); err != nil {
 		return err
 	}
 	return c.commit(ctx, cover)
@@ -425,9 +425,9 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	return nil
 }
 
-// wishAll has a reconcile of all shards be due.
-func (c *change) wishAll(ctx context.Context) error {
-	c.wished = true
+// demandAll has a reconcile of all shards be due.
+func (c *change) demandAll(ctx context.Context) error {
+	c.demanded = true
 	for name := range c.feed.states {
 		s, err := c.touch(ctx, name)
 		if err != nil {
@@ -504,7 +504,7 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	s.progress.Learn()
 	s.running = true
 	if s.progress.State().ReconcileDue {
-		s.wishes.Add(1)
+		s.demands.Add(1)
 	}
 	return s, list, nil
 }
@@ -560,10 +560,10 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 }
 
 // due reports whether a reconcile of a shard of the configuration has to follow, and the number of
-// the last wish. It waits for nobody.
-func (f *Feed) due(name string) (wish uint64, due bool) {
+// the last demand. It waits for nobody.
+func (f *Feed) due(name string) (demand uint64, due bool) {
 	s := f.shards[name]
-	return s.wishes.Load(), s.isDue()
+	return s.demands.Load(), s.isDue()
 }
 
 // acquire acquires the committer for a moment.
@@ -578,6 +578,6 @@ func (f *Feed) acquire() (release func()) {
 func (f *Feed) overflowed() {
 	f.dropped.Store(true)
 	for _, s := range f.shards {
-		s.wishes.Add(1)
+		s.demands.Add(1)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"example.org/bridge/sink"
 )
 
-// told returns what is on the bus, in short: "a=Added 1" with the number of the message, or "a=null
-// of 2" for a tombstone of the event of message 2.
-func (b *bench) told(t *testing.T) (list []string) {
+// onBus returns what is on the bus, in short: "a=Added 1" with the number of the message, or
+// "a=null of 2" for a tombstone of the event of message 2.
+func (b *bench) onBus(t *testing.T) (list []string) {
 	t.Helper()
 	ids := make(map[string]int)
 	var last sink.Message
@@ -39,11 +39,11 @@ func (b *bench) told(t *testing.T) (list []string) {
 	return list
 }
 
-func (b *bench) expectTold(t *testing.T, want string) {
+func (b *bench) expectOnBus(t *testing.T, want string) {
 	t.Helper()
 	n := len(strings.Split(want, ", "))
-	eventually(t, fmt.Sprintf("%d messages, there are %v", n, b.told(t)), func() bool { return b.count(topic) >= n })
-	if got := strings.Join(b.told(t), ", "); got != want {
+	eventually(t, fmt.Sprintf("%d messages, there are %v", n, b.onBus(t)), func() bool { return b.count(topic) >= n })
+	if got := strings.Join(b.onBus(t), ", "); got != want {
 		t.Fatalf("the bus has %s, want %s", got, want)
 	}
 }
@@ -64,19 +64,19 @@ func TestTombstones(t *testing.T) {
 			b.saved(t, last)
 		}
 		run(func(*shard.Shard) { replace("a", "1", "0"); replace("b", "1", "0"); replace("a", "1", "1") })
-		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2")
+		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2")
 		run(func(*shard.Shard) { replace("a", "2", "1"); replace("b", "1", "0") })
 		// Without a store, too, nothing is told twice.
 		b.store = storememory.New()
 		run(func(*shard.Shard) { replace("b", "1", "0") })
-		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2")
+		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2")
 		run(func(*shard.Shard) { replace("a", "2", "0"); replace("a", "2", "1") })
-		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5")
+		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5")
 		// In one batch: each entity is known by its last message. Offsets begin at 1.
 		b.table.Replace("b", "1", "1")
 		last := b.table.Replace("c", "1", "0")
 		run(func(*shard.Shard) { b.saved(t, last) })
-		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5, b=Deleted, b=null of 7, c=Added")
+		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5, b=Deleted, b=null of 7, c=Added")
 		entries, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("a"), entity("b"), entity("c")), nil)
 		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
 			t.Errorf("the store has %+v, %v", entries, err)
@@ -89,7 +89,7 @@ func TestTombstones(t *testing.T) {
 		row := b.table.Insert("a", "1", "0", now())
 		s, _ := b.run(t)
 		want := "a=Added"
-		b.expectTold(t, want)
+		b.expectOnBus(t, want)
 		for i, change := range []func(){
 			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Update(row, "a", "2", "1", now()) },
 			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Delete(row) },
@@ -97,7 +97,7 @@ func TestTombstones(t *testing.T) {
 			change()
 			nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
 			want += []string{", a=Modified", ", a=Deleted, a=null of 2", ", a=Added", ", a=Deleted, a=null of 5"}[i]
-			b.expectTold(t, want)
+			b.expectOnBus(t, want)
 		}
 		// The headers say how the events of an entity follow on one another, and why one is gone.
 		previous := ""
@@ -134,7 +134,7 @@ func TestTombstones(t *testing.T) {
 			if c.null {
 				want += fmt.Sprintf("e%d=null of %d, ", i, strings.Count(want, ",")-1)
 			}
-			b.expectTold(t, strings.TrimSuffix(want, ", "))
+			b.expectOnBus(t, strings.TrimSuffix(want, ", "))
 		}
 		if got := strings.Count(log.String(), "without tombstones"); got != 1 || !strings.Contains(log.String(), "KAFKA_TOMBSTONES") {
 			t.Errorf("the log: %s", log.String())

@@ -322,12 +322,12 @@ func (g *gaps) warnOfStrays(wide []ledger.Gap) {
 		if len(wide) >= spreadGaps || holdsTime(gap.Last+1) && (gap.First == 1 || holdsTime(gap.First-1)) {
 			g.spread = true
 			g.opts.Logger.Info("ids are far apart, as those that hold a time are: missing ids between rows are polled as all others, and "+
-				"the first million ids of the eight widest gaps for ever", "last_id_before", gap.First-1, "id", gap.Last+1)
+				"the first million ids of the eight widest gaps stay polled", "last_id_before", gap.First-1, "id", gap.Last+1)
 			continue
 		}
 		g.strays = append(g.strays, gap.Last)
 		g.opts.Logger.Warn("ids jump: the position is behind a wide gap. Rows that go on at its low end are published as late rows, "+
-			"the first million ids of it are polled for ever. If the id behind the gap was inserted by mistake, delete its row and go back with "+
+			"the first million ids of it stay polled. If the id behind the gap was inserted by mistake, delete its row and go back with "+
 			"bridge checkpoint set", "last_id_before", gap.First-1, "stray_id", gap.Last+1, "missed", gap.Missed,
 			"command", fmt.Sprintf("bridge checkpoint set %s %s %d", g.opts.Stream, g.opts.Name, gap.First-1))
 	}

@@ -124,7 +124,7 @@ func (s *server) fits(page, uncommitted string) bool {
 	}
 	if a.differs(time.Now()) {
 		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
-			"no missing id is judged until they come from one server again; after a minute time alone decides",
+			"no missing id is judged until they come from one server again; after a minute gaps expire by age",
 			"page", page, "uncommitted", uncommitted, "expected", s.traits.Server)
 	}
 	return false
@@ -145,7 +145,7 @@ func (s *server) fitsTraits(name string) bool {
 
 const (
 	// dropFor is how long evidence is dropped, poll after poll, because it comes from another
-	// server than the page. Then time alone decides, and evidence is tried again once in each
+	// server than the page. Then gaps expire by age, and evidence is tried again once in each
 	// retryEvery.
 	dropFor    = time.Minute
 	retryEvery = time.Minute
@@ -192,8 +192,8 @@ type schemas struct {
 	// next is what the next batch changes it to, nextHash the hash of its messages.
 	next     *store.Schema
 	nextHash string
-	// told is the break that the log was told of last.
-	told [2]event.ShapeHash
+	// logged is the break that was logged last.
+	logged [2]event.ShapeHash
 }
 
 // open loads what the store has.
@@ -215,8 +215,8 @@ func (s *schemas) check() error {
 	if b == nil {
 		return nil
 	}
-	if pair := [2]event.ShapeHash{b.Was, b.Is}; pair != s.told {
-		s.told = pair
+	if pair := [2]event.ShapeHash{b.Was, b.Is}; pair != s.logged {
+		s.logged = pair
 		s.opts.Metrics.schemaBreaks.WithLabelValues(s.opts.Stream).Inc()
 		if !s.opts.StopOnSchemaChange {
 			s.opts.Logger.Warn("events change in a way that consumers have to be told of", "change", b.String(),

@@ -195,7 +195,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		}
 		expectRun(t, b.ids(topic), 1, 10)
 	})
-	t.Run("a store that only a restart mends ends the process with an error", func(t *testing.T) {
+	t.Run("a store that only a restart resolves ends the process with an error", func(t *testing.T) {
 		b := newBench(t)
 		broken := &faultyStore{Store: b.store}
 		b.store = broken

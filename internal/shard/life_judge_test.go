@@ -11,8 +11,8 @@ import (
 	"example.org/bridge/sink"
 )
 
-// told is a message with what it says.
-type told struct {
+// seenEvent is a message with what it says.
+type seenEvent struct {
 	said
 	name, value string
 	message     *sink.Message
@@ -21,17 +21,17 @@ type told struct {
 // events returns the events of each entity by their stamps, and the value that each ends with for a
 // consumer: within a topic the last one holds, across them that with the highest stamp. It fails
 // the test where a topic has them in another order, unless some have come late.
-func (l *life) events(t *testing.T) (of map[string][]told, last map[string]string) {
+func (l *life) events(t *testing.T) (of map[string][]seenEvent, last map[string]string) {
 	t.Helper()
-	of, last = make(map[string][]told), make(map[string]string)
-	ends := make(map[string]told)
+	of, last = make(map[string][]seenEvent), make(map[string]string)
+	ends := make(map[string]seenEvent)
 	for _, destination := range l.destinations {
 		if destination == deadTopic {
 			continue
 		}
-		messages, here := l.bus.Messages(destination), make(map[string]told)
+		messages, here := l.bus.Messages(destination), make(map[string]seenEvent)
 		for i, one := range l.saidOn(t, destination) {
-			e := told{said: one, message: &messages[i]}
+			e := seenEvent{said: one, message: &messages[i]}
 			op, state, _ := strings.Cut(one.text, " ")
 			if e.name, e.value, _ = strings.Cut(state, "="); op == "Deleted" {
 				e.value = "-"
@@ -55,7 +55,7 @@ func (l *life) events(t *testing.T) (of map[string][]told, last map[string]strin
 	return of, last
 }
 
-func byStamp(a, b told) int {
+func byStamp(a, b seenEvent) int {
 	x, y := &a.message.State, &b.message.State
 	return cmp.Or(cmp.Compare(x.Epoch, y.Epoch), cmp.Compare(x.Seq, y.Seq))
 }
@@ -85,7 +85,7 @@ func (l *life) agrees(t *testing.T) {
 }
 
 // ordered fails the test unless the events of an entity tell it as it was.
-func (l *life) ordered(t *testing.T, name string, events []told) {
+func (l *life) ordered(t *testing.T, name string, events []seenEvent) {
 	t.Helper()
 	var values []string
 	known, id := make(map[string]bool), ""
@@ -135,5 +135,5 @@ func (l *life) explain(t *testing.T) {
 			all = append(all, fmt.Sprintf("%s (%s row %d, %d)", e.text, e.message.Shard, e.row, e.message.State.Seq))
 		}
 	}
-	t.Fatalf("on %s, with store %d, it says %v; what was is %v", l.twin.name, l.kept, all, l.been)
+	t.Fatalf("on %s, with store %d, it says %v; what was is %v", l.model.name, l.kept, all, l.been)
 }

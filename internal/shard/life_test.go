@@ -18,7 +18,7 @@ import (
 // order: a value, or "-" when there was none.
 type life struct {
 	*bench
-	twin twin
+	model model
 	// refused is an entity whose row the bus refuses: what is said of it is not judged.
 	refused string
 	// removed says that the bus has lost messages by its rules, kept what is left of the store.
@@ -52,8 +52,8 @@ type lifeRow struct {
 	value, deleted, modified string
 }
 
-// twin is a bus in memory with the traits of one.
-type twin struct {
+// model is a bus in memory with the traits of one.
+type model struct {
 	name    string
 	options sinkmemory.Options
 	// apart says that each table has a topic, typed that each type of events has one.
@@ -64,18 +64,18 @@ type twin struct {
 }
 
 var (
-	plain = twin{name: "memory"}
-	typed = twin{name: "a topic for each type", typed: true}
+	plain = model{name: "memory"}
+	typed = model{name: "a topic for each type", typed: true}
 	// An entity that goes to another table goes on in another partition of another topic.
-	kafka = twin{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true, late: true}
+	kafka = model{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true, late: true}
 	// Keys are in headers, and repeats are dropped.
-	jetStream = twin{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}, late: true}
+	jetStream = model{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}, late: true}
 
-	twins = []twin{plain, kafka, jetStream, typed}
+	allBuses = []model{plain, kafka, jetStream, typed}
 
-	// onceTwins are Kafka with transactions, and JetStream with atomic batches on a claim: a claim
+	// onceBuses are Kafka with transactions, and JetStream with atomic batches on a claim: a claim
 	// supersedes as a transactional id does, and a batch is there as a whole or not at all.
-	onceTwins = []twin{
+	onceBuses = []model{
 		{name: "kafka, exactly once", options: kafka.options, apart: true, delivery: exactlyOnce},
 		{name: "jetstream, exactly once", options: sinkmemory.Options{Stream: "S"}, delivery: exactlyOnce},
 	}
@@ -88,9 +88,9 @@ const lifeMaxBytes = 10_000
 const duplicateWindow = 2 * time.Minute
 
 // newLife returns a life of a stream of one table, or of two.
-func newLife(t *testing.T, bus twin, tables int) *life {
+func newLife(t *testing.T, bus model, tables int) *life {
 	// Shards are idle between all polls that find nothing.
-	l := &life{bench: newViewBench(t, true), twin: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
+	l := &life{bench: newViewBench(t, true), model: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
 	l.opts.QuietAfter = time.Nanosecond
 	options := bus.options
 	options.MaxBytes = lifeMaxBytes

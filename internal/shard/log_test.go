@@ -16,9 +16,9 @@ func TestIDsThatHoldATime(t *testing.T) {
 		baidu = 8 * 365 * 24 * 3600 << 35
 	)
 	for _, c := range []struct {
-		name         string
-		ids          []uint64
-		warned, told int
+		name             string
+		ids              []uint64
+		warned, informed int
 	}{
 		{"Snowflake ids from the first on", []uint64{first}, 0, 1},
 		{"ids of seconds above 35 bits", []uint64{baidu, baidu + 7<<35 + 3}, 0, 1},
@@ -39,8 +39,8 @@ func TestIDsThatHoldATime(t *testing.T) {
 			wait(t, 3*time.Second)
 			stop()
 			text := log.String()
-			if strings.Count(text, "ids jump") != c.warned || strings.Count(text, "ids are far apart") != c.told {
-				t.Errorf("want %d warnings and %d lines:\n%s", c.warned, c.told, text)
+			if strings.Count(text, "ids jump") != c.warned || strings.Count(text, "ids are far apart") != c.informed {
+				t.Errorf("want %d warnings and %d lines:\n%s", c.warned, c.informed, text)
 			}
 			if got := len(b.ids(topic)); got != len(c.ids) {
 				t.Errorf("%d rows, want %d", got, len(c.ids))

@@ -26,7 +26,7 @@ type nomination struct {
 	deadLetters []*resending
 	dry         bool
 	moves       []view.Move
-	// compared is the number of a wish for a reconcile that was granted, 0 for none.
+	// compared is the number of a demand for a reconcile that was granted, 0 for none.
 	compared uint64
 	// caller ends when nobody waits for the dead letters any more; nil for a nomination of
 	// reconcile, which the owner handles in any case.
@@ -241,17 +241,17 @@ func (s *Shard) Publish(ctx context.Context, moves []view.Move) error {
 
 // ReconcileDue implements reconcile.Owner. What is read again has to be read before (rule 21): what
 // the bus still has is not to be published again.
-func (s *Shard) ReconcileDue() (wish uint64, due bool) {
-	wish, due = s.opts.Feed.due(s.opts.Name)
-	return wish, due && !s.opts.Recovery.Rereading(s.opts.Stream)
+func (s *Shard) ReconcileDue() (demand uint64, due bool) {
+	demand, due = s.opts.Feed.due(s.opts.Name)
+	return demand, due && !s.opts.Recovery.Rereading(s.opts.Stream)
 }
 
 // Reconciled implements reconcile.Owner.
-func (s *Shard) Reconciled(ctx context.Context, wish uint64) error {
-	if wish == 0 {
+func (s *Shard) Reconciled(ctx context.Context, demand uint64) error {
+	if demand == 0 {
 		return nil
 	}
-	return s.nominator.nominate(ctx, &nomination{compared: wish})
+	return s.nominator.nominate(ctx, &nomination{compared: demand})
 }
 
 // Reach implements reconcile.Owner: what is published and committed.

@@ -124,12 +124,12 @@ func TestAReconcileIsDueWhereTheStoreWasLost(t *testing.T) {
 	for start, want := range []bool{true, true, false} {
 		s, stop := l.run(t)
 		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
-		wish, due := s.ReconcileDue()
+		demand, due := s.ReconcileDue()
 		if due != want {
 			t.Errorf("start %d: a reconcile is due: %t, want %t", start, due, want)
 		}
 		if start == 1 {
-			if err := s.Reconciled(t.Context(), wish); err != nil {
+			if err := s.Reconciled(t.Context(), demand); err != nil {
 				t.Error(err)
 			}
 			if _, due := s.ReconcileDue(); due {

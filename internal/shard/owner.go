@@ -267,7 +267,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	// again drops what was made of p, which is read again.
 	again := func() {
 		drop()
-		o.tail.giveBack()
+		o.tail.returnUnused()
 		o.entities.forget()
 		o.leaveAll(p, rows, late)
 		free()

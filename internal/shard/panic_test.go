@@ -107,7 +107,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 			stopGood()
 			stopBad()
 
-			// With the defect mended it goes on behind what was saved, and nothing is missing.
+			// With the defect fixed it goes on behind what was saved, and nothing is missing.
 			bad.hook, bad.sink = nil, nil
 			bad.opts.Route = func(*event.Event) string { return topic }
 			if poisoned, ok := bad.store.(poisonedStore); ok {

@@ -35,7 +35,7 @@ func TestGrantedWhileBusy(t *testing.T) {
 	b.sink = gatedSink{b.bus, gate}
 	s, _ := b.run(t)
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
-	wish, due := s.ReconcileDue()
+	demand, due := s.ReconcileDue()
 	if !due {
 		t.Fatal("not due")
 	}
@@ -43,7 +43,7 @@ func TestGrantedWhileBusy(t *testing.T) {
 	b.table.Insert("e", "1", "0")
 	wait(t, 100*time.Millisecond) // in flight
 	done := make(chan error, 1)
-	go func() { done <- s.Reconciled(t.Context(), wish) }()
+	go func() { done <- s.Reconciled(t.Context(), demand) }()
 	wait(t, 100*time.Millisecond) // in the channel
 	b.table.Insert("f", "1", "0")
 	wait(t, 100*time.Millisecond) // made
@@ -239,9 +239,9 @@ func TestTheReconcileBehindALostTail(t *testing.T) {
 	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == entities })
 	// That which is due behind a start without a store is another one.
 	eventually(t, "no reconcile is due", func() bool {
-		wish, due := s.ReconcileDue()
+		demand, due := s.ReconcileDue()
 		if due {
-			if err := s.Reconciled(t.Context(), wish); err != nil {
+			if err := s.Reconciled(t.Context(), demand); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -258,7 +258,7 @@ func TestTheReconcileBehindALostTail(t *testing.T) {
 }
 
 // A page of the snapshot takes back in the store that a reconcile is due.
-func TestSnapshotTakesAWishBack(t *testing.T) {
+func TestSnapshotTakesADemandBack(t *testing.T) {
 	b := newViewBench(t, false)
 	b.table.Insert("z", "1", "0")
 	_, stop := b.run(t)

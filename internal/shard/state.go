@@ -48,9 +48,9 @@ type shardState struct {
 	// for a store that has no list.
 	newest []published.Row
 	origin published.Origin
-	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
+	// demands counts how often a reconcile was demanded, granted is the number of the last demand
 	// that was. Both are read without the lock, too.
-	wishes, granted atomic.Uint64
+	demands, granted atomic.Uint64
 }
 
 // readRow is a row of a message that was read, with its epoch and sequence.
@@ -119,7 +119,7 @@ func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	if s.unread {
 		return c, endUnread(errProgress)
 	}
-	if due := s.wishes.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
+	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
 	c, r.Found, err = s.progress.Advance(&r.Read)
@@ -135,7 +135,7 @@ func (s *shardState) saved() {
 	s.schemaRead = false
 	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
 		// By a message that was read.
-		s.wishes.Add(1)
+		s.demands.Add(1)
 	}
 }
 
@@ -213,4 +213,4 @@ func (s *shardState) recent(list *published.Log) []published.Row {
 }
 
 // isDue reports whether a reconcile has to follow.
-func (s *shardState) isDue() bool { return s.wishes.Load() > s.granted.Load() }
+func (s *shardState) isDue() bool { return s.demands.Load() > s.granted.Load() }

@@ -76,8 +76,8 @@ func (t *tail) grant(n int, late bool) int {
 	return granted
 }
 
-// giveBack takes back what the rate has let pass, which is read again.
-func (t *tail) giveBack() {
+// returnUnused takes back what the rate has let pass, which is read again.
+func (t *tail) returnUnused() {
 	t.opts.Rate.put(t.granted)
 	t.granted = 0
 }
@@ -359,9 +359,10 @@ type tailLog struct {
 	status   *tracker
 	server   *server
 	startLog *startLog
-	// since is when the tail fell behind, told when the log was told last, id its position then.
-	since, told time.Time
-	id          uint64
+	// since is when the tail fell behind, logged when the log was logged last, id its position
+	// then.
+	since, logged time.Time
+	id            uint64
 }
 
 // note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the
@@ -373,10 +374,10 @@ func (p *tailLog) note(position uint64, behind bool) {
 	}
 	now := time.Now()
 	if p.since.IsZero() {
-		p.since, p.told, p.id = now, now, position
+		p.since, p.logged, p.id = now, now, position
 		return
 	}
-	elapsed := now.Sub(p.told)
+	elapsed := now.Sub(p.logged)
 	if elapsed < tellEvery || position <= p.id {
 		return
 	}
@@ -384,7 +385,7 @@ func (p *tailLog) note(position uint64, behind bool) {
 	rate := float64(position-p.id) / elapsed.Seconds()
 	left := time.Duration(float64(highest-min(position, highest)) / rate * float64(time.Second))
 	p.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
-	p.told, p.id = now, position
+	p.logged, p.id = now, position
 }
 
 // end notes that the tail is not behind.
@@ -394,8 +395,8 @@ func (p *tailLog) end(position uint64) {
 		highest = position
 	}
 	before := p.startLog.read(p.opts.Logger, position, highest)
-	if before && !p.told.IsZero() && p.told != p.since {
+	if before && !p.logged.IsZero() && p.logged != p.since {
 		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
 	}
-	p.since, p.told, p.id = time.Time{}, time.Time{}, 0
+	p.since, p.logged, p.id = time.Time{}, time.Time{}, 0
 }

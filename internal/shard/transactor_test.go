@@ -31,9 +31,9 @@ type coordinator struct {
 	// such a request arrives, before the next process takes over.
 	ending []sink.Message
 	lands  bool
-	// expires has the next transaction be aborted by its time limit, mute the answer to the next
-	// commit be lost.
-	expires, mute bool
+	// expires has the next transaction be aborted by its time limit, unanswered the answer to the
+	// next commit be lost.
+	expires, unanswered bool
 	// foreign is until when somebody else has a transaction open on the topics.
 	foreign time.Time
 }
@@ -49,7 +49,7 @@ func (c *coordinator) close() {
 func (c *coordinator) calm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expires, c.mute, c.foreign = false, false, time.Time{}
+	c.expires, c.unanswered, c.foreign = false, false, time.Time{}
 }
 
 func (c *coordinator) endLeft() {
@@ -180,13 +180,13 @@ func (c *coordinator) leave(s *transactor, batch []sink.Message) {
 func (c *coordinator) commit(ctx context.Context, s *transactor, batch []sink.Message) (sink.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	expires, mute := c.expires, c.mute
-	c.expires, c.mute = false, false
+	expires, unanswered := c.expires, c.unanswered
+	c.expires, c.unanswered = false, false
 	if c.owner != s || expires {
 		return sink.Outcome{}, fmt.Errorf("another epoch: %w", sink.ErrUnknownOutcome)
 	}
 	out, err := c.bus.Publish(ctx, batch)
-	if err == nil && mute {
+	if err == nil && unanswered {
 		err = fmt.Errorf("no answer: %w", sink.ErrUnknownOutcome)
 	}
 	return out, err

@@ -159,8 +159,8 @@ func (m *Movers) Waiting() int {
 // due then. f must not call m. Call it before the first Nominate.
 func (m *Movers) OnDrop(f func()) { m.onDrop = f }
 
-// Twins returns how often a key was found to have two rows.
-func (m *Movers) Twins() uint64 {
+// Duplicates returns how often a key was found to have two rows.
+func (m *Movers) Duplicates() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.duplicates

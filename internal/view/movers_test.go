@@ -65,8 +65,8 @@ func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
 		s.a.notices[1], s.b.notices[1] = true, true
 		s.idle(t.Context())
 	}
-	if got := s.says(); !slices.Equal(got, []int{active}) || reads > 2 || s.movers.Twins() == 0 {
-		t.Fatalf("the bus says %v after %d reads, %d times two rows", got, reads, s.movers.Twins())
+	if got := s.says(); !slices.Equal(got, []int{active}) || reads > 2 || s.movers.Duplicates() == 0 {
+		t.Fatalf("the bus says %v after %d reads, %d times two rows", got, reads, s.movers.Duplicates())
 	}
 	// What lost wins once the other row is gone.
 	delete(s.a.table, 1)

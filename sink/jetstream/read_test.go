@@ -174,8 +174,8 @@ func TestReadNamesTheRightThatIsMissing(t *testing.T) {
 	}
 }
 
-// TestStreamsThatCannotCarryBatches: check names what is wrong and how to mend it, and a start
-// waits with the same words until it is mended.
+// TestStreamsThatCannotCarryBatches: check names what is wrong and how to fix it, and a start
+// waits with the same words until it is fixed.
 func TestStreamsThatCannotCarryBatches(t *testing.T) {
 	t.Parallel()
 	server := testenv.OwnNATS(t)
@@ -184,7 +184,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 		wrong func(*natsjs.StreamConfig)
 		want  inspect.Code
 		says  string
-		// types is a part of the command, "" for none; a stream that can be mended is.
+		// types is a part of the command, "" for none; a stream that can be fixed is.
 		types string
 	}{
 		{"no atomic batches", func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false }, inspect.NoAtomicBatches, "allow_atomic", "--allow-batch"},
@@ -226,7 +226,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			mustPublish(t, s, messages(name+".a", "mended", 10, 3))
+			mustPublish(t, s, messages(name+".a", "fixed", 10, 3))
 			if err := s.Ready(t.Context()); err != nil {
 				t.Errorf("it is not ready: %v", err)
 			}

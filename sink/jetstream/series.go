@@ -379,8 +379,8 @@ func (r *series) end() {
 		}
 		// What asked for no answer was on the stream before a fence that refused said so, or is
 		// not.
-		told := f.silent && r.rejected && r.err == nil && r.wire.Alive()
-		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
+		refused := f.silent && r.rejected && r.err == nil && r.wire.Alive()
+		f.call.rewind(f.index, f.state == waiting && !refused || f.answer.unsure)
 		f.call.answered(1)
 	}
 	r.worker.ended(r)

@@ -158,8 +158,8 @@ func (c *call) end(err error) {
 	close(c.done)
 }
 
-// torn reports whether some of the call was not sent, because its caller has left.
-func (c *call) torn() bool { return c.any(func(r *portion) bool { return r.cut }) }
+// partlySent reports whether some of the call was not sent, because its caller has left.
+func (c *call) partlySent() bool { return c.any(func(r *portion) bool { return r.cut }) }
 
 // any reports whether a portion of the call has a property.
 func (c *call) any(has func(*portion) bool) bool { return slices.ContainsFunc(c.portions, has) }

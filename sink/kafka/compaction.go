@@ -53,10 +53,10 @@ func (s *Sink) compaction(ctx context.Context, topic string) (found sink.Compact
 	if err != nil {
 		return found, generation, err
 	}
-	config, told := all[topic]
+	config, listed := all[topic]
 	policy, shown := config.values[cleanupPolicy]
 	switch {
-	case !told:
+	case !listed:
 		return found, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
 	case errors.Is(config.err, kafkago.TopicAuthorizationFailed):
 		return found, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, config.err)

@@ -68,7 +68,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 	}
 }
 
-// TestReadyTellsWhatHoldsABatchUp until that is mended, and the sink tells of the new session.
+// TestReadyTellsWhatHoldsABatchUp until that is fixed, and the sink tells of the new session.
 func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(2, "t"))
 	sessions := make(chan string, 10)
@@ -80,7 +80,7 @@ func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	held := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	for _, test := range []struct {
 		topic, says string
-		mend        func()
+		fix         func()
 	}{
 		{"t", "grant WRITE and DESCRIBE on topic t ", held.Remove},
 		{"late", "late does not exist", func() {
@@ -94,7 +94,7 @@ func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 			err := s.Ready(deadline(t))
 			return err != nil && strings.Contains(err.Error(), test.says)
 		})
-		test.mend()
+		test.fix()
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func produce(ctx context.Context, c *broker.Cluster, transaction string, batches
 		}
 		if b.fault != nil {
 			var code kafkago.Error
-			b.base, b.lent = -1, b.lent || !errors.As(b.fault, &code)
+			b.base, b.unanswered = -1, b.unanswered || !errors.As(b.fault, &code)
 		}
 	}
 	return generation

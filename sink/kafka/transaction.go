@@ -82,7 +82,7 @@ func (x *transaction) send(ctx context.Context, list []*call) error {
 		batches, limit := x.fill(partitions)
 		if len(batches) == 0 {
 			x.t.step("TransactionSent")
-			if slices.ContainsFunc(list, (*call).torn) {
+			if slices.ContainsFunc(list, (*call).partlySent) {
 				return errPartlySent
 			}
 			return nil
@@ -207,7 +207,7 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		case c.any(func(r *portion) bool { return r.rejection != nil }):
 			refused = true
 			c.end(nil)
-		case c.torn():
+		case c.partlySent():
 			c.end(errPartlySent)
 		case c.any(func(r *portion) bool { return r.worker.failure != nil }):
 			c.end(errAgain)
@@ -219,7 +219,7 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		x.t.again = again
 		return
 	}
-	x.t.giveBack(again)
+	x.t.requeue(again)
 }
 
 // aborted notes that the transaction may have been aborted: where the markers are nobody knows.
@@ -293,7 +293,7 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 				w.held, w.stalls = false, 0
 			case broker.RemedyFor(b.fault) == broker.Split:
 				// It may have arrived before, too.
-				x.open = x.open || b.lent
+				x.open = x.open || b.unanswered
 				if b.refused(note) && failure == nil {
 					failure = errRefused
 				}
@@ -311,13 +311,13 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 			return nil
 		}
 		if failure == nil {
-			failure = x.mend(ctx, generation, again, time.Since(began), limit)
+			failure = x.remedy(ctx, generation, again, time.Since(began), limit)
 		}
 		if failure == nil {
 			failure = pause.Wait(ctx)
 		}
 		for _, b := range again {
-			x.open = x.open || failure != nil && b.lent
+			x.open = x.open || failure != nil && b.unanswered
 		}
 		if failure != nil {
 			return failure
@@ -333,9 +333,9 @@ func (x *transaction) produce(ctx context.Context, until time.Time, batches []*w
 	return produce(answersBy{ctx, until}, x.t.sink.cluster, x.t.producer.transactionalID, batches...)
 }
 
-// mend does what can be done about batches that were not answered for good, or returns why they are
-// not sent again.
-func (x *transaction) mend(ctx context.Context, generation int, again []*wireBatch, took, limit time.Duration) error {
+// remedy does what can be done about batches that were not answered for good, or returns why they
+// are not sent again.
+func (x *transaction) remedy(ctx context.Context, generation int, again []*wireBatch, took, limit time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -343,7 +343,7 @@ func (x *transaction) mend(ctx context.Context, generation int, again []*wireBat
 	var failure error
 	for _, b := range again {
 		w := b.worker
-		err := w.mend(ctx, generation, b.fault)
+		err := w.remedy(ctx, generation, b.fault)
 		if took > verifiedWithin || !errors.Is(err, kafkago.NotEnoughReplicas) {
 			w.fault(err)
 		}

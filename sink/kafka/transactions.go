@@ -166,8 +166,8 @@ func (t *transactions) enter(c *call) {
 	go t.drain()
 }
 
-// giveBack puts batches in front of the queue. The caller drains it.
-func (t *transactions) giveBack(list []*call) {
+// requeue puts batches in front of the queue. The caller drains it.
+func (t *transactions) requeue(list []*call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(list, t.queue...)

@@ -158,7 +158,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	for _, step := range steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			harmed(t, k, k.ProxiedBrokers(), step, 4, 4, func(s *kafka.Sink) {
-				k.Proxy().Mute()
+				k.Proxy().DropAnswers()
 				time.AfterFunc(300*time.Millisecond, func() {
 					kafka.Cut(s)
 					k.Proxy().Heal()

@@ -30,9 +30,9 @@ type wireBatch struct {
 	fault error
 	// unfit: no request takes it, so it cannot be sent at all.
 	unfit bool
-	// lent: an attempt ended without an answer. The transport may still read wire, and the batch
-	// may still arrive.
-	lent bool
+	// unanswered: an attempt ended without an answer. The transport may still read wire, and the
+	// batch may still arrive.
+	unanswered bool
 	// abandon ends the attempts, but for those of a transaction.
 	abandon context.CancelCauseFunc
 }
@@ -170,7 +170,7 @@ func (f *wireBatch) reason(refusal error) string {
 
 // release gives the memory of the batch back, unless the transport may still read it.
 func (f *wireBatch) release() {
-	if !f.lent {
+	if !f.unanswered {
 		f.buffers.release()
 	}
 }

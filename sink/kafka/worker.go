@@ -158,7 +158,7 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		if broker.RemedyFor(f.fault) == broker.Split {
 			break
 		}
-		err := w.mend(ctx, generation, f.fault)
+		err := w.remedy(ctx, generation, f.fault)
 		if errors.Is(err, errMoved) {
 			w.broken = true
 			w.move()
@@ -179,7 +179,7 @@ func (w *worker) attempt(ctx context.Context, f *wireBatch) (generation int) {
 		return generation
 	}
 	if f.stamped == nil || *f.stamped != *w.id {
-		if f.lent {
+		if f.unanswered {
 			f.wire = bytes.Clone(f.wire)
 		}
 		f.stamp(*w.id)
@@ -206,9 +206,9 @@ func (w *worker) identify(ctx context.Context) (int, error) {
 	return generation, nil
 }
 
-// mend does what can be done about a fault before the next attempt, and returns the fault, better
+// remedy does what can be done about a fault before the next attempt, and returns the fault, better
 // understood.
-func (w *worker) mend(ctx context.Context, generation int, err error) error {
+func (w *worker) remedy(ctx context.Context, generation int, err error) error {
 	switch broker.RemedyFor(err) {
 	case broker.Restart:
 		w.broken = true

@@ -14,12 +14,15 @@ var (
 	// retired are words that the glossary replaced, in names, comments, texts and pages, and
 	// ordinary English words that had a private meaning: a few phrases keep them.
 	retired = regexp.MustCompile(`(?i)\b(?:whoever|anew|forsake\w*|forsook|bury|buries|buried|greet\w*|glance\w*|` +
-		`recall\w*|recollect\w*|lanes?|settle[sd]?|settling|patience|sights?|overlays?|places?|marks?|raise[sd]?)\b`)
-	phrases = regexp.MustCompile(`(?i)\b(?:dead letters?|in place\b|takes? place|decimal places?|(?:question|quotation|byte order|low-water) marks?)`)
+		`recall\w*|recollect\w*|lanes?|settle[sd]?|settling|patience|sights?|overlays?|places?|marks?|raise[sd]?|` +
+		`stir(?:red|s)?|owe[sd]?|wish(?:es|ed)?|lends?|lent|fates?|losers?|untold|acquit\w*|time alone|mend\w*|` +
+		`polled for ever|held against|those which|such a one|tells no reason|where from and where to)\b`)
+	phrases = regexp.MustCompile(`(?i)\b(?:dead letters?|in place\b|takes? place|decimal places?|(?:question|quotation|byte order|low-water) marks?|told from)|"(?:fates?|twins)"`)
 	// retiredName are retired in names alone, verbs begin no names: they mean something else in
 	// every file.
-	retiredName = regexp.MustCompile(`\b(?:letters?)\b`)
-	verbs       = regexp.MustCompile(`^(?:take|look|settle|judge|tell|ask|hold|know)\b`)
+	retiredName = regexp.MustCompile(`\b(?:letters?|give back|landings?|consents?|heights|arrivals?|twins?|told|trays?|collect often|` +
+		`strangers?|vague|torn|mutes?d?|fly)\b`)
+	verbs = regexp.MustCompile(`^(?:take|look|settle|judge|tell|ask|hold|know)\b`)
 	// badError is a text of an error that says what a thing is not. That there is nothing of a kind
 	// is plain.
 	badError = regexp.MustCompile(`\bis no [a-z]`)

@@ -116,8 +116,8 @@ func (p *Proxy) Freeze() {
 	})
 }
 
-// Mute swallows what upstream sends.
-func (p *Proxy) Mute() {
+// DropAnswers swallows what upstream sends.
+func (p *Proxy) DropAnswers() {
 	p.change(func(f *faults) { f.swallows = func(_ *link, answer bool) bool { return answer } })
 }
 

@@ -61,16 +61,16 @@ func TestProxy(t *testing.T) {
 		open, fresh, healed func(error) bool
 		least               time.Duration
 	}{
-		"delays":       {func(p *testenv.Proxy) { p.Latency(100 * time.Millisecond) }, passes, passes, passes, 200 * time.Millisecond},
-		"narrows":      {func(p *testenv.Proxy) { p.Bandwidth(10) }, passes, passes, passes, 300 * time.Millisecond},
-		"resets":       {func(p *testenv.Proxy) { p.Resets(1) }, isReset, isReset, ends, 0},
-		"is half open": {(*testenv.Proxy).HalfOpen, silent, silent, ends, 0},
-		"freezes":      {(*testenv.Proxy).Freeze, silent, passes, ends, 0},
-		"mutes":        {(*testenv.Proxy).Mute, silent, silent, ends, 0},
-		"drops":        {(*testenv.Proxy).Drop, isReset, passes, ends, 0},
-		"cuts":         {(*testenv.Proxy).Cut, ends, nil, ends, 0},
-		"stalls":       {(*testenv.Proxy).Stall, silent, silent, nil, 0},
-		"pauses":       {func(p *testenv.Proxy) { p.PauseAfter(2) }, silent, silent, nil, 0},
+		"delays":        {func(p *testenv.Proxy) { p.Latency(100 * time.Millisecond) }, passes, passes, passes, 200 * time.Millisecond},
+		"narrows":       {func(p *testenv.Proxy) { p.Bandwidth(10) }, passes, passes, passes, 300 * time.Millisecond},
+		"resets":        {func(p *testenv.Proxy) { p.Resets(1) }, isReset, isReset, ends, 0},
+		"is half open":  {(*testenv.Proxy).HalfOpen, silent, silent, ends, 0},
+		"freezes":       {(*testenv.Proxy).Freeze, silent, passes, ends, 0},
+		"drops answers": {(*testenv.Proxy).DropAnswers, silent, silent, ends, 0},
+		"drops":         {(*testenv.Proxy).Drop, isReset, passes, ends, 0},
+		"cuts":          {(*testenv.Proxy).Cut, ends, nil, ends, 0},
+		"stalls":        {(*testenv.Proxy).Stall, silent, silent, nil, 0},
+		"pauses":        {func(p *testenv.Proxy) { p.PauseAfter(2) }, silent, silent, nil, 0},
 		"blocks": {func(p *testenv.Proxy) {
 			p.Block(func(data []byte) bool { return bytes.Contains(data, []byte("x")) })
 		}, silent, silent, nil, 0},
