@@ -116,6 +116,58 @@ func TestPauses(t *testing.T) {
 	p.are("with the later copy", false, false)
 }
 
+// TestTheLaterCommandHolds: also where it changed nothing in the store of the process that took it,
+// and over earlier ones that another store has, of the stream or of a table.
+func TestTheLaterCommandHolds(t *testing.T) {
+	type command struct {
+		table string
+		on    bool
+	}
+	for name, c := range map[string]struct {
+		earlier, later []command
+		a, b           bool
+	}{
+		"the stream goes on":                {[]command{{"", true}}, []command{{"", false}}, false, false},
+		"a table goes on":                   {[]command{{"a", true}}, []command{{"a", false}}, false, false},
+		"the stream goes on, not a table":   {[]command{{"a", true}, {"b", true}}, []command{{"", false}}, false, false},
+		"a table goes on, not the stream":   {[]command{{"", true}}, []command{{"a", false}}, false, true},
+		"a table is paused that was":        {[]command{{"a", true}, {"a", false}}, []command{{"a", true}, {"a", true}}, true, false},
+		"the stream is paused that was not": {[]command{{"a", true}, {"a", false}}, []command{{"", true}}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now().Add(-time.Hour)
+			former, now := &pauses{t, memory.New(), begin}, &pauses{t, memory.New(), begin.Add(time.Hour / 2)}
+			for p, commands := range map[*pauses][]command{former: c.earlier, now: c.later} {
+				for _, c := range commands {
+					if err := p.set(c.table, c.on); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			merge := func(into, of *pauses) {
+				copied := &catchup.Copy{}
+				for key, one := range of.image().Shards {
+					copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one})
+				}
+				into.apply(catchup.Lacking(into.image(), "s", copied))
+			}
+			merge(former, now)
+			merge(now, former)
+			former.are("a folder from before", c.a, c.b)
+			now.are("a copy from before", c.a, c.b)
+		})
+	}
+	p := &pauses{t, memory.New(), time.Now().Add(-time.Hour)}
+	for _, c := range []command{{"a", true}, {"a", true}, {"", true}, {"", true}} {
+		if err := p.set(c.table, c.on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := p.of("a").Since, p.of("b").Since; p.now.Sub(a).Round(time.Second) != 3*time.Minute || p.now.Sub(b).Round(time.Second) != time.Minute {
+		t.Errorf("at %v a is paused since %v, b since %v", p.now, a, b)
+	}
+}
+
 // TestAPauseDoesNotAgeGaps: what has passed since the progress was saved counts while nothing is
 // paused, and from the end of a pause on.
 func TestAPauseDoesNotAgeGaps(t *testing.T) {
@@ -129,7 +181,7 @@ func TestAPauseDoesNotAgeGaps(t *testing.T) {
 		}
 	}
 	about("never paused", time.Hour)
-	for _, on := range []bool{true, false} {
+	for _, on := range []bool{true, false, false} {
 		if err := p.set("a", on); err != nil {
 			t.Fatal(err)
 		}
