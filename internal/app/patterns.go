@@ -320,7 +320,11 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 		}
 	}
 	if len(l.batch.Shards) > 0 {
-		if err := a.commitShards(ctx, &l.batch); err != nil {
+		err := a.applyShards(ctx, &l.batch)
+		if err == nil {
+			err = a.committer.Sync(ctx, &store.Batch{})
+		}
+		if err != nil {
 			return whole, false, errors.Join(append(errs, err)...)
 		}
 	}
@@ -328,21 +332,17 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 	return whole, l.changed, errors.Join(errs...)
 }
 
-// commitShards makes b durable. What the feeds have opened of its shards is opened again.
-func (a *App) commitShards(ctx context.Context, b *store.Batch) error {
+// applyShards applies b. What the feeds have opened of its shards is opened again.
+func (a *App) applyShards(ctx context.Context, b *store.Batch) error {
 	release, err := a.committer.Acquire(ctx)
 	if err != nil {
 		return err
 	}
+	defer release()
 	for _, s := range a.streams {
 		s.feed.Reopen(b)
 	}
-	err = a.committer.Commit(ctx, b, catchup.Cover{})
-	release()
-	if err != nil {
-		return err
-	}
-	return a.committer.Sync(ctx, &store.Batch{})
+	return a.committer.Commit(ctx, b, catchup.Cover{})
 }
 
 // stream compares the tables that match with those of a stream.

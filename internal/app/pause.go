@@ -18,9 +18,11 @@ import (
 	"example.org/bridge/internal/shard"
 )
 
-// pauseWrite bounds the write of the progress to the bus, and restWithin the wait for what is in
-// flight: together they are shorter than a request.
+// pauseSave bounds how long a pause is written to the disk, pauseWrite that of the progress to the
+// bus, and restWithin the wait for what is in flight: the last two together are shorter than a
+// request.
 const (
+	pauseSave  = 4 * time.Second
 	pauseWrite = 4 * time.Second
 	restWithin = 4 * time.Second
 )
@@ -39,29 +41,17 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 		return httpapi.Paused{}, err
 	}
 	defer release()
-	if err := h.savePause(ctx, &request); err != nil {
+	pauses, err := h.savePause(ctx, &request)
+	if err != nil {
 		return httpapi.Paused{}, fmt.Errorf("stream %s %w: %w", stream.Name, httpapi.ErrCannotPause, err)
 	}
-	all, err := progress.LoadPause(ctx, h.store, store.Key{Stream: stream.Name})
-	if err != nil {
-		return httpapi.Paused{}, err
-	}
-	answer := httpapi.Paused{Stream: stream.Name, PausedAt: null.At(all.Since)}
+	answer := httpapi.Paused{Stream: stream.Name, PausedAt: null.At(pauses[""])}
 	var concerned []*shard.Shard
 	for _, sh := range h.shards {
-		key := keyOf(sh)
-		if key.Stream != stream.Name {
-			continue
-		}
-		pause, err := progress.LoadPause(ctx, h.store, key)
-		if err != nil {
-			return httpapi.Paused{}, err
-		}
-		sh.SetPaused(pause.Since)
-		if request.Table == "" || request.Table == key.Shard {
+		if key := keyOf(sh); key.Stream == stream.Name && (request.Table == "" || request.Table == key.Shard) {
 			concerned = append(concerned, sh)
-			if pause.Since.After(answer.PausedAt.Time) {
-				answer.PausedAt = null.At(pause.Since)
+			if since := pauses[key.Shard]; since.After(answer.PausedAt.Time) {
+				answer.PausedAt = null.At(since)
 			}
 		}
 	}
@@ -77,27 +67,59 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 	return answer, nil
 }
 
-// savePause makes a pause durable in the store, or its end.
-func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) error {
+// savePause makes a pause durable in the store, or its end, and has the shards of the stream do as
+// the store says then. It returns since when each of them is paused, and the stream under no name.
+func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (since map[string]time.Time, err error) {
 	caught := h.recovery.Progress()
 	if caught.Superseded != nil {
-		return caught.Superseded
+		return nil, caught.Superseded
 	}
 	for _, s := range caught.Streams {
 		if s.Stream == request.Stream && (!s.Ready || s.Err != nil) {
 			// What the bus has of its progress may say that it is paused.
-			return errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")
+			return nil, errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")
 		}
+	}
+	if peer, _ := h.Working(); !peer.Self {
+		return nil, errors.New("this process does not work any more in its standby group: ask again once another one does (bridge status)")
 	}
 	image, err := h.store.Load(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := progress.SetPause{Stream: request.Stream, Table: request.Table, On: !request.Resume, Now: time.Now()}.Batch(&image)
-	if err != nil || len(b.Shards) == 0 {
-		return err
+	if err != nil {
+		return nil, err
 	}
-	return h.commitShards(ctx, b)
+	// From here on nobody calls it off: the shards are never other than the store.
+	ctx = context.WithoutCancel(ctx)
+	saving, cancel := context.WithTimeoutCause(ctx, pauseSave, fmt.Errorf("the disk did not take it within %s", pauseSave))
+	defer cancel()
+	if err := h.applyShards(saving, b); err != nil {
+		return nil, err
+	}
+	if err := h.committer.Sync(saving, &store.Batch{}); err != nil {
+		err = fmt.Errorf("it is done in this process, and a crash may undo it: ask again: %w", err)
+		_, unset := h.setPaused(ctx, request.Stream)
+		return nil, errors.Join(err, unset)
+	}
+	return h.setPaused(ctx, request.Stream)
+}
+
+// setPaused has the shards of a stream do as the store says.
+func (h health) setPaused(ctx context.Context, stream string) (since map[string]time.Time, err error) {
+	all, err := progress.LoadPause(ctx, h.store, store.Key{Stream: stream})
+	since = map[string]time.Time{"": all.Since}
+	for _, sh := range h.shards {
+		if key := keyOf(sh); key.Stream == stream && err == nil {
+			var pause progress.Pause
+			if pause, err = progress.LoadPause(ctx, h.store, key); err == nil {
+				since[key.Shard] = pause.Since
+				sh.SetPaused(pause.Since)
+			}
+		}
+	}
+	return since, err
 }
 
 // copyPause writes the progress of a stream to the bus, and returns why another folder does not

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -78,4 +81,61 @@ func TestAPausedTableOfSeveral(t *testing.T) {
 		return s.shard("b/shop.t").State == shard.Running && s.shard("a/shop.t").State == shard.Running
 	})
 	s.compare()
+}
+
+// syncedStore is a store whose syncs are those of a test.
+type syncedStore struct {
+	keptStore
+	sync func(context.Context) error
+}
+
+func (s syncedStore) Sync(ctx context.Context) error { return s.sync(ctx) }
+
+// TestAPauseIsAsTheStoreSays: a caller who leaves behind the write calls nothing off, a disk that
+// fails leaves no pause that begins later, and a command that changes nothing is durable as well.
+func TestAPauseIsAsTheStoreSays(t *testing.T) {
+	s := newServers(t)
+	ctx, leave := context.WithCancel(t.Context())
+	synced, broken := 0, errors.New("the disk is broken")
+	var fails error
+	a, err := Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) {
+		return syncedStore{keptStore{s.store}, func(ctx context.Context) error {
+			if _, limited := ctx.Deadline(); !limited || ctx.Err() != nil {
+				// It is not that of the pause.
+				return ctx.Err()
+			}
+			leave()
+			synced++
+			return errors.Join(fails, ctx.Err())
+		}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.app = a
+	defer start(t, a)()
+	s.eventually("it runs", func() bool {
+		return s.shard("a/shop.t").State == shard.Running && s.shard("b/shop.t").State == shard.Running
+	})
+	ask := func(ctx context.Context, table string, resume bool) error {
+		_, err := a.Daemon().Pause(ctx, httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume})
+		return err
+	}
+	if err := ask(ctx, "", false); err != nil || ctx.Err() == nil || synced != 1 {
+		t.Errorf("a caller who has left: %v, %d syncs", err, synced)
+	}
+	for _, resume := range []bool{true, false} {
+		for i, fault := range []error{broken, nil, nil} {
+			before := synced
+			fails = fault
+			if err := ask(t.Context(), "", resume); !errors.Is(err, fault) || synced != before+1 {
+				t.Errorf("resume is %v, time %d: %v, %d syncs", resume, i, err, synced-before)
+			}
+			for _, table := range []string{"a/shop.t", "b/shop.t"} {
+				if since := s.shard(table).PausedAt; since.IsZero() != resume {
+					t.Errorf("resume is %v, time %d: %s is paused since %v", resume, i, table, since)
+				}
+			}
+		}
+	}
 }

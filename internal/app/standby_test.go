@@ -116,6 +116,9 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 		if a.stop(); a.err != nil {
 			t.Error(a.err)
 		}
+		if _, err := a.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves"}); !errors.Is(err, httpapi.ErrCannotPause) {
+			t.Errorf("one that has left takes a pause: %v", err)
+		}
 		g.works(b)
 		g.compare()
 		table.Commit(open)
