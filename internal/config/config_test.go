@@ -149,10 +149,16 @@ func TestStreamPrefixes(t *testing.T) {
 		wantFault(t, with("BRIDGE_STREAM_BILLS_TABLE", "b"), "BRIDGE_STREAM_BILLS_TABLE", "unknown", "BRIDGE_STREAMS")
 	})
 	t.Run("RATE of a stream is not RECONCILE_RATE of another one", func(t *testing.T) {
-		wantFault(t, with(
-			"BRIDGE_STREAMS", "a_reconcile,a", "BRIDGE_STREAM_ORDERS_TABLE", "-", "BRIDGE_STREAM_ORDERS_KIND", "-", "BRIDGE_STREAM_A_TABLE", "ta", "BRIDGE_STREAM_A_KIND", "release",
-			"BRIDGE_STREAM_A_RECONCILE_TABLE", "tab", "BRIDGE_STREAM_A_RECONCILE_KIND", "release",
-		), "BRIDGE_STREAMS", "BRIDGE_STREAM_A_RECONCILE_RATE")
+		names := func(rate string) settingsOf {
+			return with(
+				"BRIDGE_STREAMS", "a_reconcile,a", "BRIDGE_STREAM_ORDERS_TABLE", "-", "BRIDGE_STREAM_ORDERS_KIND", "-", "BRIDGE_STREAM_A_TABLE", "ta", "BRIDGE_STREAM_A_KIND", "release",
+				"BRIDGE_STREAM_A_RECONCILE_TABLE", "tab", "BRIDGE_STREAM_A_RECONCILE_KIND", "release", "BRIDGE_STREAM_A_RECONCILE_RATE", rate,
+			)
+		}
+		wantFault(t, names("5"), "BRIDGE_STREAM_A_RECONCILE_RATE", "RECONCILE_RATE of one stream and RATE of another")
+		if streams := load(t, names("-")).Streams; len(streams) != 2 {
+			t.Errorf("streams %v", streams)
+		}
 	})
 	t.Run("no two settings could be taken for one another", func(t *testing.T) {
 		all := streamVariables("")

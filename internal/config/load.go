@@ -180,8 +180,9 @@ func (l *loader) streamNames() (names []string, all bool) {
 		}
 	}
 	for name := range seen {
-		if reconcile, rate, _ := strings.Cut(reconcileRate, "_"); seen[name+"_"+reconcile] {
-			l.add(variable, "has streams of which %s%s would be %s of one and %s of the other: rename one", StreamPrefix(name), reconcileRate, rate, reconcileRate)
+		reconcile, rate, _ := strings.Cut(reconcileRate, "_")
+		if both := StreamPrefix(name) + reconcileRate; seen[name+"_"+reconcile] && l.env[both] != "" {
+			l.add(both, "is %s of one stream and %s of another: rename one of the two, or leave it out", reconcileRate, rate)
 		}
 	}
 	return names, all
