@@ -74,12 +74,7 @@ func (a *App) openCopies() error {
 	a.closers = append(a.closers, bucket.Close)
 	o := keeperOptions(cfg, bucket, a.logger)
 	o.Still = a.committer.Still
-	o.Epoch = func() uint64 {
-		if e := a.recovery.Epoch(); e != nil {
-			return e.Number()
-		}
-		return 0
-	}
+	o.Epoch = func(stream string) uint64 { return a.recovery.EpochOf(stream) }
 	o.Fault = func(err error) { a.note(copiesDependency, err) }
 	a.generations = buscopy.NewGenerations(generationsOptions(a, bucket))
 	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Deciding
@@ -133,7 +128,7 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	defer cancel()
 	o := keeperOptions(cfg, bucket, logger)
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
-	o.Epoch = func() uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
+	o.Epoch = func(string) uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
 	o.Fault = func(err error) { last = errors.Join(err) }
 	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share})
 	o.Slot = slotOf(cfg, generations)

@@ -16,7 +16,12 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // onBus has a household keep progress on the bus, and begin at the latest row.
@@ -92,7 +97,7 @@ func TestACopyHasTheTablesOfPatterns(t *testing.T) {
 	save(leftKey(key("order_3")), store.Progress{Floor: isGone})
 	o := keeperOptions(cfg, new(buckettest.Memory), slog.New(slog.DiscardHandler))
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(kept) }
-	o.Epoch = func() uint64 { return 9 }
+	o.Epoch = func(string) uint64 { return 9 }
 	k := buscopy.NewKeeper(o)
 	if err := k.Write(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
@@ -101,4 +106,58 @@ func TestACopyHasTheTablesOfPatterns(t *testing.T) {
 	if err != nil || copied.IgnoreBelow != 7 || len(copied.Shards) != 5 {
 		t.Errorf("%+v, %v", copied, err)
 	}
+}
+
+// newOnBus begins a life with a bridge that keeps progress on the bus and begins at the latest row:
+// a release stream of each name has the one table of that name, and a topic.
+func newOnBus(t *testing.T, names ...string) *household {
+	env := configtest.Env{"BRIDGE_STREAMS": strings.Join(names, ",")}
+	for _, name := range names {
+		of := "BRIDGE_STREAM_" + strings.ToUpper(name) + "_"
+		env[of+"TABLE"], env[of+"KIND"], env[of+"DESTINATION"] = name, "release", "x."+name
+	}
+	h := emptyHousehold(t, env)
+	h.cfg.CheckpointTopic = "progress"
+	for i := range h.cfg.Streams {
+		s := &h.cfg.Streams[i]
+		s.Start = config.Start{Latest: true}
+		h.tables[s.Name] = sourcememory.NewTable(s.Spec(s.Name), source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+		h.tables[s.Name].Insert("old")
+		h.bus.Create(s.Destination)
+	}
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+// isRead waits until the table of a stream was read.
+func (h *household) isRead(stream string) {
+	h.t.Helper()
+	h.eventually(stream+" is read", func() bool {
+		return slices.ContainsFunc(h.app.Daemon().Status().Streams, func(s httpapi.StreamStatus) bool {
+			return s.Name == stream && !s.Shards[0].LastPoll.IsZero()
+		})
+	})
+}
+
+// TestAStreamThatWaitsKeepsItsCopy: while one stream runs, another one that has not gone on from
+// its copy yet leaves it as it is. It has the only decision about START: the next process publishes
+// the row of meanwhile.
+func TestAStreamThatWaitsKeepsItsCopy(t *testing.T) {
+	t.Parallel()
+	h := newOnBus(t, "a", "b")
+	h.isRead("a")
+	h.isRead("b")
+	h.stop()
+	h.tables["b"].Insert("new")
+	if _, err := h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}); err != nil {
+		t.Fatal(err)
+	}
+	h.store, h.slow = storememory.New(), "x.b"
+	h.start()
+	h.isRead("a")
+	h.slow = ""
+	h.restart(true)
+	h.isRead("b")
+	h.eventually("the row is published", func() bool { return len(h.bus.Messages("x.b")) == 2 })
 }

@@ -45,6 +45,20 @@ type (
 
 func (keptSink) Close() error { return nil }
 
+// slowSink is a bus that does not return the messages of a topic.
+type slowSink struct {
+	keptSink
+	topic string
+}
+
+func (s slowSink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	if strings.HasPrefix(span.TP, s.topic) {
+		<-ctx.Done()
+		return span.From, context.Cause(ctx)
+	}
+	return s.keptSink.Read(ctx, span, each)
+}
+
 func (keptStore) Close() error { return nil }
 
 // household is a stream with two tables, whose rows have a name, which is the key, and a state.
@@ -57,6 +71,8 @@ type household struct {
 	topics []string
 	// unreadable says that the bus cannot be read back.
 	unreadable bool
+	// slow is a topic whose messages are waited for.
+	slow string
 	// bucket has the progress on the bus, where cfg says so.
 	bucket buckettest.Memory
 	// entries are those of the standby group, where cfg has one.

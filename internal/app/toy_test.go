@@ -56,6 +56,9 @@ func (b toyBus) Open(driver.Use) (sink.Sink, error) {
 	if b.unreadable {
 		return struct{ sink.Sink }{keptSink{b.bus}}, nil
 	}
+	if b.slow != "" {
+		return slowSink{keptSink{b.bus}, b.slow}, nil
+	}
 	return keptSink{b.bus}, nil
 }
 

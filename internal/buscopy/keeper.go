@@ -26,8 +26,9 @@ type Options struct {
 	Still func(ctx context.Context, do func(store.Store) error) error
 	// Slot is that of the process, once it is known. Defaults to the zero value.
 	Slot func() Slot
-	// Epoch returns that of the process, 0 before it has one: then nothing is written.
-	Epoch func() uint64
+	// Epoch returns that of the process, 0 before a stream has gone on from its last copy: then
+	// nothing of it is written, and the copy stays.
+	Epoch func(stream string) uint64
 	// Permit, where it is not nil, returns an error where this process must not decide about START
 	// any more. It is called when such a decision was written. It waits for the bus.
 	Permit func(context.Context) error
@@ -195,11 +196,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // each writes the streams that are due, and returns the first error.
 func (k *Keeper) each(ctx context.Context, due func(*stream) bool) (first error) {
-	if k.opts.Epoch() == 0 {
-		return nil
-	}
 	for _, s := range k.opts.Streams {
 		s := k.streams[s.Name]
+		if k.opts.Epoch(s.Name) == 0 {
+			continue
+		}
 		release, err := backoff.Acquire(ctx, s.writing)
 		if err == nil {
 			if due(s) {
@@ -264,9 +265,9 @@ func (k *Keeper) watch(ctx context.Context, do func() error) error {
 var errSlow = fmt.Errorf("the bus has not taken, or returned, the progress of a stream for %s", slowAfter)
 
 func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
-	epoch := k.opts.Epoch()
+	epoch := k.opts.Epoch(s.Name)
 	if epoch == 0 {
-		return errors.New("the process has no epoch yet")
+		return errors.New("the stream has not caught up yet")
 	}
 	var c content
 	thin := false

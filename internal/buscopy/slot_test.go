@@ -30,7 +30,7 @@ func newSharer(t *testing.T, b buscopy.Bucket, slot buscopy.Slot, epoch uint64) 
 			return buscopy.Placed{Table: shard, All: strings.HasSuffix(shard, "*"), Any: shard == "pause"}
 		}}},
 		Still: func(_ context.Context, do func(store.Store) error) error { return do(s.store) },
-		Epoch: func() uint64 { return epoch }, Slot: func() buscopy.Slot { return slot }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Epoch: func(string) uint64 { return epoch }, Slot: func() buscopy.Slot { return slot }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	return s
 }

@@ -201,6 +201,14 @@ func New(opts Options) *CatchUp {
 // Epoch returns the epoch of this process. It is there once Wait has returned nil for a stream.
 func (c *CatchUp) Epoch() *Epoch { return c.epoch.Load() }
 
+// EpochOf returns the number of the epoch once a stream has caught up, 0 before.
+func (c *CatchUp) EpochOf(name string) uint64 {
+	if !c.streams[name].isReady() {
+		return 0
+	}
+	return c.Epoch().Number()
+}
+
 // Wait returns nil when a stream has caught up: then it may publish. It waits for the TPs of that
 // stream and no others (rule 14). The error is that which stopped the stream, or the cause of ctx.
 func (c *CatchUp) Wait(ctx context.Context, name string) error {
@@ -245,14 +253,6 @@ func (c *CatchUp) superseded() error {
 	return c.over
 }
 
-// ownEpoch returns the number of our epoch, 0 before there is one.
-func (c *CatchUp) ownEpoch() uint64 {
-	if e := c.epoch.Load(); e != nil {
-		return e.Number()
-	}
-	return 0
-}
-
 // ErrSuperseded is returned when a message of a higher epoch was found: another process publishes
 // the same streams (rule 8).
 var ErrSuperseded = errors.New("another bridge publishes these streams")
@@ -272,8 +272,13 @@ func NewEpoch(above uint64, now time.Time) *Epoch {
 	return &Epoch{number: max(above+1, uint64(max(now.UnixMilli(), 0)))}
 }
 
-// Number returns the number of the epoch, which is above 0.
-func (e *Epoch) Number() uint64 { return e.number }
+// Number returns the number of the epoch, which is above 0; 0 where there is none yet.
+func (e *Epoch) Number() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.number
+}
 
 // Next reserves n seqs and returns the first, which is 1 at the first call. No seq is handed out
 // twice.

@@ -134,7 +134,7 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.ownEpoch(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
+	r := &reading{c: c, tp: t, own: c.Epoch().Number(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
 	for _, o := range c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue

@@ -226,7 +226,7 @@ type StreamProgress struct {
 
 // Progress returns how far catch-up has come.
 func (c *CatchUp) Progress() Progress {
-	p := Progress{Epoch: c.ownEpoch(), Superseded: c.superseded()}
+	p := Progress{Epoch: c.Epoch().Number(), Superseded: c.superseded()}
 	for _, s := range c.order {
 		p.Streams = append(p.Streams, c.progress(s))
 	}
