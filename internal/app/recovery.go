@@ -19,6 +19,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	cfg, p, streams := a.opts.Config, &a.parts, a.streams
 	o := catchup.Options{
 		Reader: p.reader, Committer: p.committer, Image: p.image, Domain: cfg.DomainID, Log: p.logger, Turn: a.turn(), Over: a.opts.former.superseded,
+		Share: cfg.Share.Share,
 		Superseded: func(err error) {
 			for _, s := range streams {
 				s.stop(err)

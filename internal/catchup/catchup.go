@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/share"
 	"example.org/bridge/sink"
 )
 
@@ -95,6 +96,8 @@ type Options struct {
 	// messages (decision 23). It waits for the bus.
 	Copy      func(ctx context.Context, stream string) (Copy, error)
 	Committer *Committer
+	// Share is that of the process.
+	Share share.Share
 	// Image is what the store held when the Committer was made.
 	Image   store.Image
 	Domain  string
@@ -270,6 +273,13 @@ type Epoch struct {
 // is at least the Unix time in ms, so processes with copies of one store do not meet in an epoch.
 func NewEpoch(above uint64, now time.Time) *Epoch {
 	return &Epoch{number: max(above+1, uint64(max(now.UnixMilli(), 0)))}
+}
+
+// of returns the first epoch of a share that is not below this one. Two shares of one number never
+// have the same, also if they begin in one millisecond.
+func (e *Epoch) of(s share.Share) *Epoch {
+	n := uint64(max(1, s.Number))
+	return &Epoch{number: e.number + (uint64(s.Index)+n-e.number%n)%n}
 }
 
 // Number returns the number of the epoch, which is above 0; 0 where there is none yet.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/share"
 	"example.org/bridge/sink"
 )
 
@@ -63,6 +64,30 @@ func TestMessagesOfOtherShares(t *testing.T) {
 		r.pass(2 * time.Minute)
 		if !errors.Is(r.over, catchup.ErrSuperseded) {
 			t.Errorf("superseded: %v", r.over)
+		}
+	})
+}
+
+// TestEpochsOfShares: shares that begin in one millisecond have different ones, near the time.
+func TestEpochsOfShares(t *testing.T) {
+	bubble(t, "at once", func(t *testing.T) {
+		for _, number := range []int{1, 3, share.Most} {
+			seen, now := make(map[uint64]int), uint64(time.Now().UnixMilli())
+			for _, index := range slices.Compact([]int{0, number / 2, number - 1}) {
+				r := newRig(t, newBus("d"), nil, func(o *catchup.Options) { o.Share = share.Share{Index: index, Number: number} }, "s").start()
+				epoch := r.c.Epoch().Number()
+				if other, met := seen[epoch]; met || epoch < now || epoch >= now+uint64(number) {
+					t.Errorf("share %d of %d has epoch %d at %d, and share %d, too", index, number, epoch, now, other)
+				}
+				seen[epoch] = index
+			}
+		}
+		b := newBus("d")
+		high := uint64(time.Now().Add(time.Hour).UnixMilli())
+		b.says(of("a", "a", high, 1))
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Share = share.Share{Index: 2, Number: 7} }, "s").start()
+		if epoch := r.c.Epoch().Number(); epoch <= high || epoch%7 != 2 {
+			t.Errorf("the epoch is %d above %d", epoch, high)
 		}
 	})
 }
