@@ -35,6 +35,8 @@ type Options struct {
 
 	// openStore defaults to OpenStore; tests have another one.
 	openStore func(context.Context, string, *slog.Logger) (store.Store, error)
+	// inside says that the app is one inside a command.
+	inside bool
 	// former is what the app before it in a Process leaves; nil for the first one.
 	former *legacy
 }

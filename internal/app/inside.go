@@ -59,7 +59,7 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 	case o.DryRun:
 		return after, runDry(ctx, o, do)
 	}
-	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger})
+	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger, inside: true})
 	if err != nil {
 		return after, locked(cfg, err)
 	}

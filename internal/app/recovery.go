@@ -43,6 +43,9 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	}
 	if p.copies != nil {
 		o.Permit = p.generations.Permit
+		if fence := o.Fence; fence != nil {
+			o.Fence = permitted(o.Permit, fence)
+		}
 		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
 			copied, _, err := copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 			return copied, err
@@ -56,6 +59,17 @@ func (a *App) newRecovery() *catchup.CatchUp {
 		o.Streams = append(o.Streams, one)
 	}
 	return catchup.New(o)
+}
+
+// permitted is fence, of a process that may still work by its number of shares: else one that stood
+// still would take over from a process of a later generation before it ends.
+func permitted(permit, fence func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := permit(ctx); err != nil {
+			return fmt.Errorf("%w: %w", catchup.ErrStartAgain, err)
+		}
+		return fence(ctx)
+	}
 }
 
 // waitingRemedy is that of a shard that waits for a dependency.

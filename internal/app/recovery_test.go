@@ -1,10 +1,30 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"example.org/bridge/internal/catchup"
 )
+
+// TestAFormerNumberTakesNothingOver: a process that is not permitted ends before it fences another.
+func TestAFormerNumberTakesNothingOver(t *testing.T) {
+	t.Parallel()
+	refused, fences := errors.New("refused"), 0
+	fence := func(context.Context) error { fences++; return nil }
+	for _, answer := range []error{refused, nil} {
+		err := permitted(func(context.Context) error { return answer }, fence)(t.Context())
+		if errors.Is(err, refused) != (answer != nil) || errors.Is(err, catchup.ErrStartAgain) != (answer != nil) {
+			t.Errorf("it returns %v", err)
+		}
+	}
+	if fences != 1 {
+		t.Errorf("%d fences", fences)
+	}
+}
 
 // TestABusThatCannotBeReadBack: a bridge goes on by its store, under an epoch above the last one.
 func TestABusThatCannotBeReadBack(t *testing.T) {

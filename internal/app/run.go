@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 )
@@ -80,7 +81,9 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 func (a *App) catchUp(ctx context.Context) error {
 	var err error
 	if a.generations != nil {
-		err = a.generations.Join(ctx)
+		if err = a.generations.Join(ctx); err != nil && a.opts.inside {
+			err = option.Errorf("%w: see %s", err, option.Share)
+		}
 	}
 	if err == nil {
 		err = a.recovery.Start(ctx)

@@ -23,12 +23,13 @@ import (
 type Generations struct {
 	opts  GenerationsOptions
 	begin string
-	// token tells the proposals and signs of this process from those of others.
+	// token tells the signs of this process from those of others.
 	token string
 
 	mu sync.Mutex
-	// joined is the generation in which the process works, 0 before that is known, and without
-	// shares where there never were any.
+	// works says that the process has joined a generation; joined is that one, 0 before there were
+	// shares.
+	works  bool
 	joined uint64
 	// permitted is when Permit returned nil last.
 	permitted time.Time
@@ -41,6 +42,9 @@ type GenerationsOptions struct {
 	// Share is that of the process, Host names where it runs, for people.
 	Share share.Share
 	Host  string
+	// Command says that the process is a command, which waits for nobody and changes no number:
+	// where another one is in force, Join returns an error.
+	Command bool
 	// May reports whether the process may change the number now: one that waits in a standby group
 	// may not. Nil: it may.
 	May func() bool
@@ -68,8 +72,10 @@ func NewGenerations(o GenerationsOptions) *Generations {
 	}
 	o.Silence = cmp.Or(o.Silence, 45*time.Second)
 	// No stream has this name.
-	return &Generations{opts: o, begin: streamKey(o.Domain, "-shares"), token: strings.ToLower(rand.Text()[:12])}
+	return &Generations{opts: o, begin: streamKey(o.Domain, "-shares"), token: newToken()}
 }
+
+func newToken() string { return strings.ToLower(rand.Text()[:12]) }
 
 // Joined returns the generation in which the process works.
 func (g *Generations) Joined() uint64 {
@@ -142,11 +148,17 @@ func (g *Generations) read(ctx context.Context) (s state, err error) {
 
 // Join waits until the process may work by its number of shares. Where another number is in force,
 // share 0, or a process without shares, changes it, once no process works by that one any more.
+// Processes that give no signs are not waited for: those without shares, where there never were any.
 func (g *Generations) Join(ctx context.Context) error {
 	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: 3 * time.Second}
 	seen := make(map[string]sign)
 	for {
 		s, err := g.read(ctx)
+		if err == nil && g.opts.Command {
+			if err := s.has(g.opts.Share.Number); err != nil {
+				return err
+			}
+		}
 		if err == nil {
 			var joined bool
 			if joined, err = g.step(ctx, &s, seen); joined {
@@ -169,16 +181,30 @@ func (g *Generations) Join(ctx context.Context) error {
 // Last joins the last generation, for a command: there is nothing to wait for.
 func (g *Generations) Last(ctx context.Context) error {
 	s, err := g.read(ctx)
-	switch {
-	case err != nil:
-		return err
-	case s.number != g.opts.Share.Number || s.generation > 0 && !s.open:
-		return fmt.Errorf("%s in force, and the command has %s: type it with that number, or start bridge with the other one before", isInForce(s.number), number(g.opts.Share.Number))
+	if err == nil {
+		err = s.has(g.opts.Share.Number)
 	}
+	if err == nil {
+		g.join(s.generation)
+	}
+	return err
+}
+
+// has returns an error unless a command may work by that number of shares.
+func (s *state) has(n int) error {
+	switch {
+	case s.number != n:
+		return fmt.Errorf("%s in force, and the command has %s: type it with that number, or start bridge with the other one before", isInForce(s.number), number(n))
+	case s.generation > 0 && !s.open:
+		return fmt.Errorf("share 0 has not begun yet with %s, which it begins: start bridge before", number(n))
+	}
+	return nil
+}
+
+func (g *Generations) join(generation uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.joined = s.generation
-	return nil
+	g.works, g.joined = true, generation
 }
 
 // sign is a sign of life, and when it was first seen.
@@ -193,9 +219,7 @@ func (g *Generations) step(ctx context.Context, s *state, seen map[string]sign) 
 	changes := own.Index == 0 && g.opts.May()
 	switch {
 	case s.generation == 0 && !own.One(), s.number == own.Number && s.open:
-		g.mu.Lock()
-		g.joined = s.generation
-		g.mu.Unlock()
+		g.join(s.generation)
 		return true, g.Sign(ctx)
 	case !changes && s.number == own.Number:
 		return false, fmt.Errorf("share %s waits: share 0 has not begun yet with %s, which it begins", own, number(own.Number))
@@ -208,7 +232,9 @@ func (g *Generations) step(ctx context.Context, s *state, seen map[string]sign) 
 		return false, fmt.Errorf("this process has %s, and %s in force: it waits until the processes by that number have ended, and has heard of %s in the last %s: end it, or set the number back",
 			number(own.Number), isInForce(s.number), alive, g.opts.Silence)
 	}
-	key := fmt.Sprintf("%sn%d.%d.%s", g.begin, s.generation+1, own.Number, g.token)
+	// Each attempt has a key of its own. One that fails may be set later, and a key that is set
+	// again moves behind the others: then another proposal would be the first one.
+	key := fmt.Sprintf("%sn%d.%d.%s", g.begin, s.generation+1, own.Number, newToken())
 	return false, g.opts.Bucket.Put(ctx, key, []byte("by "+g.opts.Host))
 }
 
@@ -230,12 +256,16 @@ func isInForce(n int) string {
 }
 
 // openLast shuts out the processes of former generations, and opens the last one. A former process
-// that begins meanwhile finds the proposal, once it cannot be shut out any more.
+// that begins meanwhile finds the proposal, once it cannot be shut out any more. It looks before each
+// step: if it stood still, the number in force may be one of the former ones again.
 func (g *Generations) openLast(ctx context.Context, s *state) error {
 	for _, number := range s.former {
 		for index := range max(1, number) {
 			if g.opts.ShutOut == nil {
 				continue
+			}
+			if now, err := g.read(ctx); err != nil || now.open || now.generation != s.generation {
+				return err
 			}
 			if err := g.opts.ShutOut(ctx, share.Share{Index: index, Number: number}); err != nil {
 				return fmt.Errorf("end what share %d of the former %d may publish: %w", index, number, err)
@@ -276,13 +306,14 @@ func (g *Generations) Sign(ctx context.Context) error {
 }
 
 // Permit returns nil if the generation of the process is the last one, else ErrFormer. It is to be
-// called once former processes of its share are shut out and the epoch of this one is durable.
+// called before former processes of its share are shut out, and once they are and the epoch of this
+// one is durable.
 func (g *Generations) Permit(ctx context.Context) error {
 	var pause backoff.Backoff
 	for {
 		s, err := g.read(ctx)
 		switch {
-		case err == nil && s.generation == g.Joined():
+		case err == nil && s.generation == g.Joined() && s.number == g.opts.Share.Number:
 			g.opts.Waits(nil)
 			g.mu.Lock()
 			g.permitted = time.Now()
@@ -301,10 +332,10 @@ func (g *Generations) Permit(ctx context.Context) error {
 }
 
 // Deciding is Permit for a decision about START, of which there may be many at a time: an answer
-// serves for a second. Before there were shares it asks nobody.
+// serves for a second.
 func (g *Generations) Deciding(ctx context.Context) error {
 	g.mu.Lock()
-	recent := g.joined == 0 || time.Since(g.permitted) < time.Second
+	recent := time.Since(g.permitted) < time.Second
 	g.mu.Unlock()
 	if recent {
 		return nil
@@ -316,7 +347,10 @@ func (g *Generations) Deciding(ctx context.Context) error {
 // changed.
 func (g *Generations) Run(ctx context.Context) error {
 	for looked := time.Now(); backoff.Pause(ctx, g.opts.Silence/3) == nil; {
-		if g.Joined() == 0 {
+		g.mu.Lock()
+		works := g.works
+		g.mu.Unlock()
+		if !works {
 			continue
 		}
 		// An error shows at the next copy of the progress.

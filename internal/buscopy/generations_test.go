@@ -21,6 +21,8 @@ import (
 type fleet struct {
 	t      *testing.T
 	bucket *buckettest.Memory
+	// through, where it is not nil, returns the way of a process to the bucket.
+	through func(share.Share) buscopy.Bucket
 
 	mu sync.Mutex
 	// fence has the process that may publish for a share.
@@ -46,8 +48,12 @@ func newFleet(t *testing.T) *fleet {
 
 func (f *fleet) ship(index, number int) *ship {
 	s := &ship{fleet: f, share: share.Share{Index: index, Number: number}, may: true, ended: make(chan error, 1)}
+	bucket := buscopy.Bucket(f.bucket)
+	if f.through != nil {
+		bucket = f.through(s.share)
+	}
 	s.Generations = buscopy.NewGenerations(buscopy.GenerationsOptions{
-		Bucket: f.bucket, Domain: "d", Share: s.share, Host: "h",
+		Bucket: bucket, Domain: "d", Share: s.share, Host: "h",
 		May:   func() bool { f.mu.Lock(); defer f.mu.Unlock(); return s.may },
 		Waits: func(err error) { f.mu.Lock(); defer f.mu.Unlock(); s.why = err },
 		ShutOut: func(_ context.Context, of share.Share) error {
@@ -281,5 +287,150 @@ func TestAStandbyChangesNothing(t *testing.T) {
 		f.mu.Unlock()
 		expect(t, []*ship{s}, s)
 		s.ends()
+	})
+}
+
+// TestBesideAProcessWithoutShares, which gives no signs: share 0 does not wait for it, and it ends
+// by itself. It decides about no START from then on.
+func TestBesideAProcessWithoutShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		none := f.ship(0, 0).begins()
+		expect(t, []*ship{none}, none)
+		if err := none.Deciding(t.Context()); err != nil {
+			t.Errorf("alone it does not decide: %v", err)
+		}
+		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
+		expect(t, next, next...)
+		if err := none.Deciding(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("it decides where tables begin: %v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-none.ended:
+			if !errors.Is(err, buscopy.ErrFormer) {
+				t.Errorf("it ends with %v", err)
+			}
+		default:
+			t.Fatal("it runs on")
+		}
+		none.cancel()
+		if signs, err := f.bucket.Entries(t.Context(), "d.-shares.s0"); err != nil || len(signs) > 0 {
+			t.Errorf("it gives signs: %v %v", signs, err)
+		}
+		for _, s := range next {
+			s.ends()
+		}
+	})
+}
+
+// lateBucket is the way to the bucket of a process whose first proposal fails, and is set right
+// behind that of another process, which begins when first is closed.
+type lateBucket struct {
+	*buckettest.Memory
+	fails bool
+	first chan struct{}
+	late  *string
+}
+
+func (b *lateBucket) Put(ctx context.Context, key string, value []byte) error {
+	switch {
+	case !strings.Contains(key, ".n1."):
+	case !b.fails:
+		<-b.first
+		if err := b.Memory.Put(ctx, key, value); err != nil {
+			return err
+		}
+		key = *b.late
+	case *b.late == "":
+		*b.late = key
+		return errors.New("no answer")
+	}
+	return b.Memory.Put(ctx, key, value)
+}
+
+// TestALateProposal: one that fails, and comes behind the one that is tried instead and behind that
+// of another number, does not have both numbers work in one generation.
+func TestALateProposal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		first, late := make(chan struct{}), ""
+		f.through = func(s share.Share) buscopy.Bucket {
+			return &lateBucket{Memory: f.bucket, fails: s.Number == 2, first: first, late: &late}
+		}
+		two, three := f.ship(0, 2), f.ship(0, 3)
+		two.shutOut = func(share.Share) {
+			close(first)
+			time.Sleep(time.Minute)
+		}
+		two.begins()
+		three.begins()
+		time.Sleep(5 * time.Minute)
+		expect(t, []*ship{two, three}, three)
+		two.cancel()
+		three.ends()
+	})
+}
+
+// TestAnOpenerThatStandsStill shuts nobody out by a number that has come to be in force again.
+func TestAnOpenerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		former := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
+		expect(t, former, former...)
+		for _, s := range former {
+			s.ends()
+		}
+		still, wakes := f.ship(0, 3), make(chan struct{})
+		still.shutOut = func(of share.Share) { <-wakes }
+		still.begins()
+		expect(t, nil)
+		other := f.ship(0, 4).begins()
+		time.Sleep(time.Minute)
+		expect(t, []*ship{other}, other)
+		other.ends()
+		again := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
+		time.Sleep(time.Minute)
+		expect(t, again, again...)
+		close(wakes)
+		expect(t, again, again[1])
+		for _, s := range append(again, still) {
+			s.cancel()
+		}
+	})
+}
+
+// TestACommandChangesNoNumber: it is refused where another one is in force, or not yet in force.
+func TestACommandChangesNoNumber(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		command := func(number int) error {
+			g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: share.Share{Number: number}, Command: true})
+			defer g.Leave()
+			return g.Join(t.Context())
+		}
+		refused := func(number int, why string) {
+			t.Helper()
+			if err := command(number); err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%d shares: %v, want %s", number, err, why)
+			}
+		}
+		if err := command(0); err != nil {
+			t.Error(err)
+		}
+		refused(2, "no shares are in force, and the command has 2 shares")
+		s := f.ship(0, 2).begins()
+		expect(t, []*ship{s}, s)
+		s.ends()
+		if err := command(2); err != nil {
+			t.Error(err)
+		}
+		refused(0, "2 shares are in force, and the command has no shares")
+		refused(3, "2 shares are in force, and the command has 3 shares")
 	})
 }

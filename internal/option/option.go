@@ -16,6 +16,7 @@ const (
 	DomainID                  Name = "DOMAIN_ID"
 	SinkURL                   Name = "SINK_URL"
 	CheckpointURL             Name = "CHECKPOINT_URL"
+	Share                     Name = "SHARE"
 	DeadLetter                Name = "DEAD_LETTER"
 	DeadLetterLimit           Name = "DEAD_LETTER_LIMIT"
 	Delivery                  Name = "DELIVERY"

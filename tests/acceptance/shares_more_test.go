@@ -13,8 +13,8 @@ import (
 )
 
 // TestMoreSharesThanTables: a process without a table is ready and does nothing. A second process
-// of a share takes over from the first, which says so. Then one without shares goes on in the
-// folder above theirs.
+// of a share takes over from the first, which says so. A command without shares is refused. Then a
+// process without shares goes on in the folder above theirs.
 func TestMoreSharesThanTables(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
@@ -52,6 +52,11 @@ func TestMoreSharesThanTables(t *testing.T) {
 		})
 		for _, d := range append(s.members, second) {
 			d.Term()
+		}
+		// A command changes no number.
+		status, _, text := world.Command(t, s.process(0, 0).Env, "reconcile")
+		if status == 0 || !strings.Contains(text, "3 shares are in force, and the command has no shares") || !strings.Contains(text, "BRIDGE_SHARE") {
+			t.Errorf("bridge reconcile ends with status %d: %s", status, text)
 		}
 		s.begin(0)
 		v.insert("facts", "newer", 3)
