@@ -148,7 +148,7 @@ func (g *Generations) read(ctx context.Context) (s state, err error) {
 
 // Join waits until the process may work by its number of shares. Where another number is in force,
 // share 0, or a process without shares, changes it, once no process works by that one any more.
-// Processes that give no signs are not waited for: those without shares, where there never were any.
+// Processes that give no signs are not waited for, as those without shares beside the first ones.
 func (g *Generations) Join(ctx context.Context) error {
 	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: 3 * time.Second}
 	seen := make(map[string]sign)
@@ -256,8 +256,8 @@ func isInForce(n int) string {
 }
 
 // openLast shuts out the processes of former generations, and opens the last one. A former process
-// that begins meanwhile finds the proposal, once it cannot be shut out any more. It looks before each
-// step: if it stood still, the number in force may be one of the former ones again.
+// that begins meanwhile finds the proposal, once it cannot be shut out any more. openLast looks
+// before each step: if it stood still, a former number may be in force again.
 func (g *Generations) openLast(ctx context.Context, s *state) error {
 	for _, number := range s.former {
 		for index := range max(1, number) {
