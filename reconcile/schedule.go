@@ -21,7 +21,12 @@ type Scheduled struct {
 	AtOnce bool
 	// Source names the database of the shard: runs in one database take turns.
 	Source string
+	// Paused reports whether the owner is paused: no run begins, and a request that was made before
+	// waits as for a shard that does not run. Nil where it never is.
+	Paused func() bool
 }
+
+func (s *Scheduled) isPaused() bool { return s.Paused != nil && s.Paused() }
 
 // Scheduler runs the reconcilers of a process: each at a random time between half and all of its
 // interval after its last run; at once if the last run is older than that or was cut short, or if
@@ -79,15 +84,15 @@ func NewScheduler(log *slog.Logger, shards ...Scheduled) *Scheduler {
 	return s
 }
 
-// Request asks for a run of every shard of a stream, after the requests before it, and returns how
-// many shards that is; 0 if no such stream is scheduled. A run that was cut short is finished
-// first. The Status of each shard has the outcome.
+// Request asks for a run of every shard of a stream that is not paused, after the requests before
+// it, and returns how many shards that is; 0 if no such stream is scheduled. A run that was cut
+// short is finished first. The Status of each shard has the outcome.
 func (s *Scheduler) Request(stream string, mode Mode) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shards, now := 0, time.Now()
 	for _, t := range s.turns {
-		if t.opts.Stream != stream {
+		if t.opts.Stream != stream || t.isPaused() {
 			continue
 		}
 		shards++
@@ -189,6 +194,13 @@ func (s *Scheduler) next(turns []*turn) (now *turn, asked *Mode, wait time.Durat
 	var asks *turn
 	wait = demandPoll
 	for _, t := range turns {
+		if t.isPaused() {
+			if old := func(r request) bool { return time.Since(r.since) >= startTime }; slices.ContainsFunc(t.asked, old) {
+				// Invariant 5: agreement to deletes does not hold much later.
+				t.setRequests(slices.DeleteFunc(t.asked, old))
+			}
+			continue
+		}
 		if len(t.asked) > 0 && (asks == nil || t.asked[0].from.Before(asks.asked[0].from)) {
 			asks = t
 		}

@@ -87,6 +87,42 @@ func (p *plant) pass(d time.Duration) {
 }
 
 func TestSchedulerRuns(t *testing.T) {
+	t.Run("none of what is paused, and what was asked for before does not wait for ever", inBubble(func(t *testing.T) {
+		now := time.Now()
+		p := newPlant(t, reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)}, reconcile.Run{})
+		paused := true
+		p.shards[0].Paused = func() bool { return paused }
+		p.start()
+		p.pass(10 * time.Minute)
+		if n := p.scheduler.Request(key.Stream, reconcile.Mode{}); n != 1 {
+			t.Errorf("%d are asked", n)
+		}
+		p.pass(time.Minute)
+		p.ran(0, 1)
+		if s := p.shards[0].Status(); s.Waiting != 0 || s.Totals.Failed != 0 {
+			t.Errorf("%+v", s)
+		}
+		paused = false
+		p.pass(10 * time.Second)
+		p.ran(1, 1)
+		stops := func(stopped bool) {
+			p.worlds[0].mu.Lock()
+			p.worlds[0].stopped = stopped
+			p.worlds[0].mu.Unlock()
+		}
+		stops(true)
+		for _, pause := range []time.Duration{20 * time.Second, time.Hour} {
+			p.scheduler.Request(key.Stream, reconcile.Mode{AllowDeletes: true})
+			p.pass(10 * time.Second)
+			paused = true
+			p.pass(pause)
+			if s := p.shards[0].Status(); (s.Waiting == 1) != (pause < time.Minute) {
+				t.Errorf("after %s: %+v", pause, s)
+			}
+			paused = false
+		}
+		p.stop()
+	}))
 	t.Run("every shard at random between half and all of its interval, one at a time", inBubble(func(t *testing.T) {
 		p := newPlant(t, reconcile.Run{}, reconcile.Run{}, reconcile.Run{})
 		begin := time.Now()

@@ -233,7 +233,7 @@ func (h health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted,
 			why = fmt.Sprintf("%s is stopped: %s", s.Shard, s.LastError)
 			continue
 		}
-		if s.State == shard.Paused {
+		if sh.IsPaused() {
 			why = fmt.Sprintf("%s is paused: bridge resume %s", s.Shard, stream)
 			continue
 		}

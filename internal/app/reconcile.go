@@ -19,7 +19,11 @@ func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*s
 	for i, shard := range shards {
 		owners[i] = shard
 	}
-	return scheduled(cfg, p, streams, owners)
+	all := scheduled(cfg, p, streams, owners)
+	for i, shard := range shards {
+		all[i].Paused = shard.IsPaused
+	}
+	return all
 }
 
 // scheduled makes a reconciler for every physical table, in the order of streams and tables. owners

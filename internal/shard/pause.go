@@ -99,6 +99,13 @@ func (s *Shard) SetPaused(since time.Time) {
 	s.wake()
 }
 
+// IsPaused reports whether the shard is paused, or has been told to be.
+func (s *Shard) IsPaused() bool {
+	s.pausing.mu.Lock()
+	defer s.pausing.mu.Unlock()
+	return !s.pausing.since.IsZero()
+}
+
 // loadPause asks the store, which has what the bus has of the progress by now.
 func (s *Shard) loadPause(ctx context.Context) error {
 	since, err := s.pausing.load(func() (since time.Time, err error) {
@@ -125,7 +132,8 @@ func (s *Shard) awaitResumed(ctx context.Context) error {
 	s.status.rest(true)
 	defer s.status.rest(false)
 	for _, dependency := range []string{s.retrier.source, s.retrier.table, s.retrier.store, s.retrier.view} {
-		// It asks nothing of them any more.
+		// It asks nothing of them any more. Other tables of the source, which find it away within
+		// seconds, go on with the outage.
 		s.opts.Faults.Forget(dependency)
 	}
 	s.opts.Logger.Info("paused: nothing is read or published until it is resumed", "since", since)
