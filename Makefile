@@ -36,7 +36,7 @@ demo: build ## See events within seconds: no service, no configuration
 
 # On real servers: EXAMPLE_SOURCE_URL and EXAMPLE_SINK_URL, see examples/apollo/README.md.
 example-%: build ## Play an example, as in make example-apollo; see examples
-	@CGO_ENABLED=0 go run -trimpath ./examples/$*
+	@CGO_ENABLED=0 go run -trimpath ./examples/$* $(ARGS)
 
 .PHONY: test
 test: ## Test all packages, on real servers that it fetches: 4 minutes

@@ -36,8 +36,10 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	if world.RaceDetector {
 		args = append(args, "-race")
 	}
-	for name := range lines {
-		args = append(args, "example.org/bridge/examples/"+name)
+	for line := range lines {
+		if name, flags, _ := strings.Cut(line, " "); flags == "" {
+			args = append(args, "example.org/bridge/examples/"+name)
+		}
 	}
 	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
@@ -54,15 +56,16 @@ type buildError struct {
 func (e *buildError) Error() string { return e.err.Error() + ": " + string(e.out) }
 
 // play runs an example to its end and looks at what it has printed.
-func play(t *testing.T, name string, env ...string) {
+func play(t *testing.T, line string, env ...string) {
 	t.Helper()
+	name, flags, _ := strings.Cut(line, " ")
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, name))
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), strings.Fields(flags)...)
 	// It ends the bridge beside it.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, time.Minute
 	cmd.Env = append(append(os.Environ(), "EXAMPLE_BRIDGE="+world.Binary(t, world.RaceDetector), "TMPDIR="+t.TempDir()), env...)
@@ -75,19 +78,24 @@ func play(t *testing.T, name string, env ...string) {
 	if !strings.HasSuffix(out.String(), "\n"+name+": ok\n") {
 		t.Errorf("the last line is not %s: ok", name)
 	}
-	for _, line := range lines[name] {
-		if !regexp.MustCompile(line).MatchString(out.String()) {
-			t.Errorf("no line %q", line)
+	for _, want := range lines[line] {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no line %q", want)
 		}
 	}
 }
 
-// lines are what an example has to have shown, whichever database and bus it ran on.
+// lines are what an example, with its flags, has to have shown, whichever database and bus it ran
+// on.
 var lines = map[string][]string{
 	"apollo": {
 		`a transaction has taken id 4`, `config-b: published app%2Bdefault%2Bapplication in row 9`, `the transaction commits, far below the newest id`,
 		`config-a: published app%2Bdefault%2Bapplication in row 4`, `namespaces: deleted billing\+default\+application\+0 in row 1`,
 		`2 config services heard 9 releases, each once and in order, and a namespace that was deleted came again`,
+	},
+	"hundred-databases": {`one process reads 400 tables`, `one process reads 401 tables`, `1001 orders of 401 tables in 100 databases: lost 0, wrong 0`},
+	"hundred-databases --shares": {
+		`share 0/3 reads \d+ of the 400 tables`, `share 2/3 reads \d+ of the 401 tables`, `1001 orders of 401 tables in 100 databases: lost 0, wrong 0`,
 	},
 	"number-issuer": {`container c is dead: nobody will ever use ids 151 to 200`, `all 981 rows were heard, none was lost, the last one was 231 of bill`},
 	"outbox": {
@@ -104,6 +112,9 @@ var lines = map[string][]string{
 func TestExamples(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		t.Run(name, func(t *testing.T) {
+			if strings.HasPrefix(name, "hundred-databases") {
+				testall.Long(t)
+			}
 			t.Parallel()
 			play(t, name)
 		})
@@ -112,15 +123,21 @@ func TestExamples(t *testing.T) {
 
 func TestExamplesOnRealServers(t *testing.T) {
 	testall.Long(t)
-	for _, product := range []testenv.Product{testenv.InstalledMariaDB, testenv.AnyMySQL()} {
+	products := []testenv.Product{testenv.InstalledMariaDB, testenv.AnyMySQL()}
+	for i, product := range products {
 		t.Run(product.String(), func(t *testing.T) {
-			server := product.Shared(t)
+			server, second := product.Shared(t), products[1-i].Shared(t)
 			world.EachBus(t, func(t *testing.T, b *world.Bus) {
 				for _, name := range slices.Sorted(maps.Keys(lines)) {
+					if i > 0 && strings.HasPrefix(name, "hundred-databases") {
+						// It was on both servers.
+						continue
+					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
 						database := server.NewDatabase(t)
-						play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SINK_URL="+b.Env()["BRIDGE_SINK_URL"])
+						play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SOURCE_B_URL="+second.URL("root", "", ""),
+							"EXAMPLE_SINK_URL="+b.Env()["BRIDGE_SINK_URL"])
 					})
 				}
 			})
@@ -130,7 +147,8 @@ func TestExamplesOnRealServers(t *testing.T) {
 
 // TestExampleConfigurations loads the file that a user copies, as it is.
 func TestExampleConfigurations(t *testing.T) {
-	for name := range lines {
+	for line := range lines {
+		name, _, _ := strings.Cut(line, " ")
 		text, err := os.ReadFile(filepath.Join(name, "bridge.env"))
 		if err != nil {
 			t.Fatal(err)

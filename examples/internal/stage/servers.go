@@ -30,33 +30,15 @@ import (
 // openDatabase connects the writers and makes the tables, which are removed at the end. A table
 // that is there already is somebody else's.
 func (s *Stage) openDatabase(ctx context.Context, files fs.FS) error {
-	s.env["BRIDGE_SOURCE_URL"] = cmp.Or(os.Getenv("EXAMPLE_SOURCE_URL"), "sqlite://"+filepath.Join(s.dir, "app.db"))
-	source, err := url.Parse(s.env["BRIDGE_SOURCE_URL"])
-	if err != nil {
-		return errors.New("EXAMPLE_SOURCE_URL cannot be read: write mysql://user:password@host:port/database")
+	s.env["BRIDGE_SOURCE_URL"] = cmp.Or(os.Getenv("EXAMPLE_SOURCE_URL"), "sqlite://"+filepath.Join(s.Dir, "app.db"))
+	var err error
+	if s.DB, s.MySQL, err = s.OpenDatabase(s.env["BRIDGE_SOURCE_URL"]); err != nil {
+		return err
 	}
 	file := "table.sql"
-	if s.MySQL = source.Scheme == "mysql"; s.MySQL {
-		config := mysql.NewConfig()
-		config.Net, config.Addr, config.DBName = "tcp", source.Hostname()+":"+cmp.Or(source.Port(), "3306"), strings.TrimPrefix(source.Path, "/")
-		config.User, config.TLSConfig = source.User.Username(), source.Query().Get("tls")
-		config.Passwd, _ = source.User.Password()
-		// An UPDATE tells how many rows it has met, as with JDBC, not how many it has changed.
-		config.ClientFoundRows, config.MultiStatements = true, true
-		connector, err := mysql.NewConnector(config)
-		if err != nil {
-			return fmt.Errorf("EXAMPLE_SOURCE_URL: %w", err)
-		}
-		s.DB = sql.OpenDB(connector)
-	} else {
+	if !s.MySQL {
 		file = "table.sqlite.sql"
-		// A transaction takes the write lock when it begins.
-		s.DB, err = sql.Open("sqlite", "file:"+source.Path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
-		if err != nil {
-			return err
-		}
 	}
-	s.ends = append(s.ends, s.DB.Close)
 	statements, err := fs.ReadFile(files, file)
 	if err != nil {
 		return err
@@ -65,7 +47,7 @@ func (s *Stage) openDatabase(ctx context.Context, files fs.FS) error {
 		return fmt.Errorf("make the tables of %s in a database without them: %w", file, err)
 	}
 	for _, table := range regexp.MustCompile("(?m)^CREATE TABLE `?(\\w+)").FindAllSubmatch(statements, -1) {
-		s.ends = append(s.ends, func() error {
+		s.AtEnd(func() error {
 			_, err := s.DB.Exec("DROP TABLE " + string(table[1]))
 			return err
 		})
@@ -73,10 +55,44 @@ func (s *Stage) openDatabase(ctx context.Context, files fs.FS) error {
 	return nil
 }
 
+// OpenDatabase connects writers to a database, as BRIDGE_SOURCE_URL names it, until the end.
+func (s *Stage) OpenDatabase(at string) (db *sql.DB, isMySQL bool, err error) {
+	source, err := url.Parse(at)
+	if err != nil {
+		return nil, false, errors.New("EXAMPLE_SOURCE_URL cannot be read: write mysql://user:password@host:port/database")
+	}
+	if isMySQL = source.Scheme == "mysql"; isMySQL {
+		config := mysql.NewConfig()
+		config.Net, config.Addr, config.DBName = "tcp", source.Hostname()+":"+cmp.Or(source.Port(), "3306"), strings.TrimPrefix(source.Path, "/")
+		config.User, config.TLSConfig = source.User.Username(), source.Query().Get("tls")
+		config.Passwd, _ = source.User.Password()
+		// An UPDATE tells how many rows it has met, as with JDBC, not how many it has changed.
+		config.ClientFoundRows, config.MultiStatements = true, true
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, true, fmt.Errorf("EXAMPLE_SOURCE_URL: %w", err)
+		}
+		db = sql.OpenDB(connector)
+	} else {
+		// A transaction takes the write lock when it begins.
+		db, err = sql.Open("sqlite", "file:"+source.Path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	s.AtEnd(db.Close)
+	return db, isMySQL, nil
+}
+
 // openBus leads bridge and the consumers to the bus.
 func (s *Stage) openBus(ctx context.Context) (err error) {
 	s.nameOwn()
 	at := os.Getenv("EXAMPLE_SINK_URL")
+	if at == "" && s.layout.Server != nil {
+		if at, err = s.layout.Server(s); err != nil {
+			return err
+		}
+	}
 	scheme, hosts, _ := strings.Cut(at, "://")
 	servers := strings.Split(hosts, ",")
 	switch scheme {
@@ -86,7 +102,7 @@ func (s *Stage) openBus(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		s.env["BRIDGE_SINK_URL"] = "embedded:" + filepath.Join(s.dir, "nats") + "?listen=" + address
+		s.env["BRIDGE_SINK_URL"] = "embedded:" + filepath.Join(s.Dir, "nats") + "?listen=" + address
 		s.Bus, err = jetstream.New(jetstream.Options{URLs: []string{"nats://" + address}})
 		return err
 	case "nats", "tls":
@@ -96,7 +112,7 @@ func (s *Stage) openBus(ctx context.Context) (err error) {
 		for i := range servers {
 			servers[i] = scheme + "://" + servers[i]
 		}
-		s.ends = append(s.ends, func() error {
+		s.AtEnd(func() error {
 			nc, err := nats.Connect(strings.Join(servers, ","))
 			if err != nil {
 				return err
@@ -106,7 +122,11 @@ func (s *Stage) openBus(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			return js.DeleteStream(context.Background(), stream)
+			err = js.DeleteStream(context.Background(), stream)
+			if s.layout.Shares > 0 {
+				err = errors.Join(err, js.DeleteKeyValue(context.Background(), s.progress()))
+			}
+			return err
 		})
 		s.Bus, err = jetstream.New(jetstream.Options{URLs: servers, Stream: stream})
 		return err
@@ -150,7 +170,11 @@ func (s *Stage) destinations(stream string) []string {
 	return []string{"eiffel.*.*.*." + s.domain}
 }
 
-// makeTopics makes the topics of each stream, of four partitions: bridge makes none.
+// progress is the topic or bucket by which tables change their share.
+func (s *Stage) progress() string { return s.domain + "-progress" }
+
+// makeTopics makes the topics of each stream, of four partitions, and that of the progress of
+// shares: bridge makes none.
 func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
 	admin := &kafkago.Client{Addr: kafkago.TCP(brokers...), Timeout: 30 * time.Second}
 	create, remove := &kafkago.CreateTopicsRequest{}, &kafkago.DeleteTopicsRequest{}
@@ -168,6 +192,13 @@ func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
 			create.Topics = append(create.Topics, kafkago.TopicConfig{Topic: topic, NumPartitions: 4, ReplicationFactor: -1})
 		}
 	}
+	if s.layout.Shares > 0 {
+		remove.Topics = append(remove.Topics, s.progress())
+		create.Topics = append(create.Topics, kafkago.TopicConfig{
+			Topic: s.progress(), NumPartitions: 1, ReplicationFactor: -1,
+			ConfigEntries: []kafkago.ConfigEntry{{ConfigName: "cleanup.policy", ConfigValue: "compact"}},
+		})
+	}
 	made, err := admin.CreateTopics(ctx, create)
 	if err == nil {
 		err = errors.Join(slices.Collect(maps.Values(made.Errors))...)
@@ -175,7 +206,7 @@ func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
 	if err != nil {
 		return fmt.Errorf("make topics on the brokers of EXAMPLE_SINK_URL: %w", err)
 	}
-	s.ends = append(s.ends, func() error {
+	s.AtEnd(func() error {
 		_, err := admin.DeleteTopics(context.Background(), remove)
 		return err
 	})

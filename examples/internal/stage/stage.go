@@ -6,13 +6,12 @@
 //
 //	EXAMPLE_SOURCE_URL  the database, as BRIDGE_SOURCE_URL: mysql://user:password@host:port/database.
 //	                    The user may create tables there, and none of the example's may exist.
+//	EXAMPLE_SOURCE_B_URL  the second server of an example with two. Defaults to the first.
 //	EXAMPLE_SINK_URL    the bus, as BRIDGE_SINK_URL: kafka://host:port,… or nats://host:port,…
 //	EXAMPLE_BRIDGE      the program. Defaults to bin/bridge, which make build makes.
 package stage
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -20,11 +19,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -42,44 +38,67 @@ type Stage struct {
 	MySQL bool
 	// Bus is where bridge publishes.
 	Bus client.Bus
+	// Bridges are its processes.
+	Bridges []*Bridge
+	// Dir is a temporary folder.
+	Dir string
 
-	began time.Time
-	// dir is a temporary folder, domain tells the events of this run from others on the same bus.
-	dir, domain string
-	// env is what bridge.env says, pointed to what there is here; log is what bridge logs.
+	layout Layout
+	began  time.Time
+	// domain tells the events of this run from others on the same bus.
+	domain string
+	// env is what bridge.env says, pointed to what there is here.
 	env   map[string]string
-	log   bytes.Buffer
 	kafka bool
 	group *errgroup.Group
 	ends  []func() error
 }
 
+// Layout is how an example differs from one database beside one bridge; the zero value is that.
+type Layout struct {
+	// Databases makes the databases instead of Stage.DB, and sets where they are.
+	Databases func(ctx context.Context, s *Stage) error
+	// Shares is how many processes divide the tables; 0 is one process without shares.
+	Shares int
+	// Server starts a bus where EXAMPLE_SINK_URL names none, and returns its URL, instead of the
+	// NATS server inside bridge.
+	Server func(s *Stage) (url string, err error)
+}
+
 // within bounds an example, and each wait for what must come.
-const within = 2 * time.Minute
+const within = 3 * time.Minute
 
 // Main plays an example and exits: with status 0 where story returns nil, else 1. files has
 // table.sql, table.sqlite.sql and bridge.env, of which no more is changed than where things are,
 // and the domain. Bridge is ready when story begins.
 func Main(name string, files fs.FS, story func(ctx context.Context, s *Stage) error) {
+	Play(name, files, Layout{}, story)
+}
+
+// Play is Main with a layout.
+func Play(name string, files fs.FS, layout Layout, story func(ctx context.Context, s *Stage) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &Stage{began: time.Now(), domain: "example-" + name + "-" + strings.ToLower(rand.Text()[:8])}
+	s := &Stage{layout: layout, began: time.Now(), domain: "example-" + name + "-" + strings.ToLower(rand.Text()[:8])}
 	err := s.play(ctx, files, story)
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		err = errors.Join(err, s.ends[i]())
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s%s: FAILED: %v\n", s.log.String()[max(0, s.log.Len()-5000):], name, err)
+		for _, b := range s.Bridges {
+			fmt.Fprintln(os.Stderr, b.log.String()[max(0, b.log.Len()-5000):])
+		}
+		fmt.Fprintf(os.Stderr, "%s: FAILED: %v\n", name, err)
 		os.Exit(1)
 	}
 	fmt.Printf("%s: ok\n", name)
 }
 
 func (s *Stage) play(ctx context.Context, files fs.FS, story func(ctx context.Context, s *Stage) error) (err error) {
-	if s.dir, err = os.MkdirTemp("", "bridge-example-"); err != nil {
+	if s.Dir, err = os.MkdirTemp("", "bridge-example-"); err != nil {
 		return fmt.Errorf("make a temporary folder, set TMPDIR to one with room: %w", err)
 	}
-	s.ends = append(s.ends, func() error { return os.RemoveAll(s.dir) })
+	s.AtEnd(func() error { return os.RemoveAll(s.Dir) })
 	text, err := fs.ReadFile(files, "bridge.env")
 	if err != nil {
 		return err
@@ -87,14 +106,18 @@ func (s *Stage) play(ctx context.Context, files fs.FS, story func(ctx context.Co
 	s.env = Variables(string(text))
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the example is not over within %s", within))
 	defer cancel()
-	if err := errors.Join(s.openDatabase(ctx, files), s.openBus(ctx)); err != nil {
+	databases := s.layout.Databases
+	if databases == nil {
+		databases = func(ctx context.Context, s *Stage) error { return s.openDatabase(ctx, files) }
+	}
+	if err := errors.Join(databases(ctx, s), s.openBus(ctx)); err != nil {
 		return err
 	}
 	s.group, ctx = errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	s.group.Go(func() error {
 		defer end()
-		if err := s.startBridge(ctx); err != nil {
+		if err := s.startBridges(ctx); err != nil {
 			return err
 		}
 		return story(ctx, s)
@@ -114,38 +137,15 @@ func Variables(text string) map[string]string {
 	return env
 }
 
-// startBridge starts bridge, which ends with ctx, and waits until it is ready: it reaches database
-// and bus.
-func (s *Stage) startBridge(ctx context.Context) error {
-	at, err := freeAddress()
-	if err != nil {
-		return err
+// Set sets a variable of bridge, or removes it where the value is empty.
+func (s *Stage) Set(variable, value string) {
+	if s.env[variable] = value; value == "" {
+		delete(s.env, variable)
 	}
-	s.env["BRIDGE_CHECKPOINT_URL"], s.env["BRIDGE_HTTP_ADDR"] = "file:"+filepath.Join(s.dir, "bridge.db"), at
-	s.env["BRIDGE_DOMAIN_ID"], s.env["BRIDGE_LOG_FORMAT"] = s.domain, "text"
-	bridge := exec.CommandContext(ctx, cmp.Or(os.Getenv("EXAMPLE_BRIDGE"), "bin/bridge"), "run")
-	bridge.Cancel, bridge.WaitDelay = func() error { return bridge.Process.Signal(syscall.SIGTERM) }, 20*time.Second
-	bridge.Stdout, bridge.Stderr = &s.log, &s.log
-	for name, value := range s.env {
-		bridge.Env = append(bridge.Env, name+"="+value)
-	}
-	if err := bridge.Start(); err != nil {
-		return fmt.Errorf("%w: make build makes it, EXAMPLE_BRIDGE names another one", err)
-	}
-	s.Go(ctx, func(ctx context.Context) error {
-		if err := bridge.Wait(); ctx.Err() == nil || !bridge.ProcessState.Success() {
-			return fmt.Errorf("bridge has ended: %w", cmp.Or(err, errors.New("too early")))
-		}
-		return nil
-	})
-	return s.Wait(ctx, "a bridge that is ready", func() (bool, error) {
-		answer, err := http.Get("http://" + at + "/readyz")
-		if err != nil {
-			return false, nil // it does not listen yet
-		}
-		return answer.StatusCode == http.StatusOK, answer.Body.Close()
-	})
 }
+
+// AtEnd has f called when the example is over, before what was given earlier.
+func (s *Stage) AtEnd(f func() error) { s.ends = append(s.ends, f) }
 
 // Options say which stream of bridge a consumer reads.
 func (s *Stage) Options(stream string) client.Options {

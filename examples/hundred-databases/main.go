@@ -1,0 +1,207 @@
+// Command hundred-databases is a shop whose orders lie in a hundred databases, by the hash of their
+// number. One bridge makes one stream of them, or three share the tables. One is killed with its
+// folder while orders come, a table is made while they run, and no order is lost. See README.md.
+//
+//	make example-hundred-databases
+//	make example-hundred-databases ARGS=--shares
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"example.org/bridge/client"
+	"example.org/bridge/examples/internal/stage"
+)
+
+//go:embed table.sql table.sqlite.sql bridge.env
+var files embed.FS
+
+const databases, tablesEach, orders, shares = 100, 4, 1000, 3
+
+func main() {
+	divided := flag.Bool("shares", false, "divide the tables between three processes of bridge")
+	flag.Parse()
+	s := &shop{written: make(map[string]string), heard: make(map[string]int)}
+	layout := stage.Layout{Databases: s.createAll}
+	if *divided {
+		// The server inside bridge is that of one process.
+		layout.Shares, layout.Server = shares, startNATS
+	}
+	stage.Play("hundred-databases", files, layout, s.story)
+}
+
+// shop has the judge's record.
+type shop struct {
+	databases []database
+
+	mu sync.Mutex
+	// written has the table of each order, before it is there; heard is how often it was heard.
+	written map[string]string
+	heard   map[string]int
+	// wrong is the first event that no order explains.
+	wrong error
+	// repeats counts events that came again.
+	repeats int
+}
+
+// startNATS starts a server of NATS in this process.
+func startNATS(st *stage.Stage) (url string, err error) {
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(st.Dir, "nats"), NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		return "", err
+	}
+	s.Start()
+	st.AtEnd(func() error { s.Shutdown(); s.WaitForShutdown(); return nil })
+	if !s.ReadyForConnections(20 * time.Second) {
+		return "", errors.New("NATS does not answer")
+	}
+	return s.ClientURL(), nil
+}
+
+// insert writes an order, after it is in the judge's record.
+func (s *shop) insert(ctx context.Context, d *database, table, orderNo string) error {
+	s.mu.Lock()
+	s.written[orderNo] = d.shard + table
+	s.mu.Unlock()
+	_, err := d.of.ExecContext(ctx, "INSERT INTO "+d.statement+table+" (order_no) VALUES (?)", orderNo)
+	return err
+}
+
+// write writes orders, each into the table of the hash of its number.
+func (s *shop) write(ctx context.Context, from, to int) error {
+	for n := from; n < to; n++ {
+		orderNo := fmt.Sprintf("order-%04d", n)
+		h := fnv.New32a()
+		h.Write([]byte(orderNo))
+		slot := int(h.Sum32() % (databases * tablesEach))
+		if err := s.insert(ctx, &s.databases[slot/tablesEach], fmt.Sprintf("orders_%d", slot%tablesEach), orderNo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear is what a consumer does with an order. bridge and bus may repeat one after a kill.
+func (s *shop) hear(_ context.Context, e client.Event) error {
+	var order struct{ OrderNo string }
+	if err := e.Decode(&order); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if table := s.written[order.OrderNo]; table != e.Shard && s.wrong == nil {
+		s.wrong = fmt.Errorf("order %q of %s was heard, it is in %q", order.OrderNo, e.Shard, table)
+	}
+	if s.heard[order.OrderNo]++; s.heard[order.OrderNo] > 1 {
+		s.repeats++
+	}
+	return nil
+}
+
+// lost returns how many orders that are written were not heard.
+func (s *shop) lost() (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for orderNo := range s.written {
+		if s.heard[orderNo] == 0 {
+			n++
+		}
+	}
+	return n, s.wrong
+}
+
+// await waits until all orders that are written are heard.
+func (s *shop) await(ctx context.Context, st *stage.Stage) error {
+	err := st.Wait(ctx, "all orders are heard", func() (bool, error) {
+		n, err := s.lost()
+		return n == 0, err
+	})
+	if n, _ := s.lost(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d orders are lost", n))
+	}
+	return err
+}
+
+// placed waits until each table is read by one process, and says by which.
+func placed(ctx context.Context, st *stage.Stage, tables int) error {
+	each := make([]int, len(st.Bridges))
+	err := st.Wait(ctx, fmt.Sprintf("%d tables are read", tables), func() (bool, error) {
+		sum := 0
+		for i, b := range st.Bridges {
+			n, err := b.Running()
+			if err != nil {
+				return false, err
+			}
+			each[i], sum = n, sum+n
+		}
+		return sum == tables, nil
+	})
+	for i, b := range st.Bridges {
+		if b.Share == "" {
+			st.Say("one process reads %d tables in %d databases", each[i], databases)
+		} else {
+			st.Say("share %s reads %d of the %d tables", b.Share, each[i], tables)
+		}
+	}
+	return err
+}
+
+func (s *shop) story(ctx context.Context, st *stage.Stage) error {
+	events, err := client.NewEvents(st.Bus, st.Group("warehouse"), st.Options("orders"), s.hear)
+	if err != nil {
+		return err
+	}
+	st.Go(ctx, events.Run)
+	if err := placed(ctx, st, databases*tablesEach); err != nil {
+		return err
+	}
+	if err := s.write(ctx, 0, orders/2); err != nil {
+		return err
+	}
+	killed := st.Bridges[len(st.Bridges)/2]
+	if err := killed.Kill(); err != nil {
+		return err
+	}
+	st.Say("kill -9, and its folder is lost; orders go on, also into a table that is new")
+	if err := errors.Join(s.newTable(ctx, st, killed), s.write(ctx, orders/2, orders)); err != nil {
+		return err
+	}
+	if err := errors.Join(killed.Start(ctx), killed.Ready(ctx), s.await(ctx, st)); err != nil {
+		return err
+	}
+	if err := placed(ctx, st, databases*tablesEach+1); err != nil {
+		return err
+	}
+	st.Say("%d orders of %d tables in %d databases: lost 0, wrong 0, and %d came again", orders+1, databases*tablesEach+1, databases, s.repeats)
+	return nil
+}
+
+// newTable makes a table and writes an order into it. bridge looks for tables when it starts, once
+// a minute, and at once where it is told to reload.
+func (s *shop) newTable(ctx context.Context, st *stage.Stage, killed *stage.Bridge) error {
+	d, table := &s.databases[42], fmt.Sprintf("orders_%d", tablesEach)
+	if err := errors.Join(d.create(ctx, st.MySQL, table), s.insert(ctx, d, table, "order-new")); err != nil {
+		return err
+	}
+	for _, b := range st.Bridges {
+		if b == killed {
+			continue
+		}
+		if err := b.Reload(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
