@@ -129,7 +129,8 @@ $('#overall').replaceChildren(overall.node);
 function renderHead(s) {
   const [state, words] = summed(s);
   overall.update(state, words);
-  say($('#about'), [s.version, s.delivery, s.started && `up ${lasting(age(s.started))}`].filter(Boolean).join(' · '));
+  const share = s.own.share && `share ${s.own.share.index}/${s.own.share.number}: the other tables are those of other processes`;
+  say($('#about'), [s.version, s.delivery, s.started && `up ${lasting(age(s.started))}`, share].filter(Boolean).join(' · '));
   document.title = `${glyph(state)} ${words} – bridge`;
   // Changes of state are read aloud; numbers are not.
   const bad = s.streams.filter((one) => one.state !== 'running').map((one) => `${one.name} is ${one.state}`);

@@ -331,6 +331,7 @@ const scenes = {
     ...always,
     "says so of the table, and what it means": async (page) => {
       await sees(page, "1 of 3 tables is gone", "2 running");
+      await sees(page, "share 2/8: the other tables are those of other processes");
       await sees(await opened(page, "stock"), "the server that takes the writes has no such table", "What to do: Nothing, if its entities are to stay.", "Runbook: Tables of a pattern");
     },
   },

@@ -41,7 +41,7 @@ func scenes() map[string]*scene {
 	}
 	all := map[string]*scene{
 		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded), "paused": of(paused),
-		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "gone": of(gone),
+		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "gone": of(gone, shared),
 		// A process that waits, beside one of an earlier version that refuses its parameters.
 		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
 	}
@@ -269,6 +269,9 @@ func starting() []httpapi.StreamStatus {
 	}
 	return all
 }
+
+// shared is a process of a share.
+func shared(s *httpapi.Status) { s.Share = &httpapi.ShareStatus{Index: 2, Number: 8} }
 
 // standby is a process that waits.
 func standby(s *httpapi.Status) {
