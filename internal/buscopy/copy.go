@@ -213,6 +213,9 @@ type Bucket interface {
 	// Entries returns all keys that begin with prefix, and their values, in the order in which they
 	// were put last: all that was put before the call, as the leader has it.
 	Entries(ctx context.Context, prefix string) ([]Entry, error)
+	// Follow returns a function that returns what Entries does, but that entries which were deleted
+	// meanwhile may be among them. It reads again only what was put since the last call.
+	Follow(prefix string) func(context.Context) ([]Entry, error)
 	// Put sets a value, which must not be empty. It is durable when Put returns nil; after an error
 	// it may be set, now or later. A key has letters, digits, '=', '-', '_' and '.'.
 	Put(ctx context.Context, key string, value []byte) error
@@ -265,11 +268,63 @@ func NewMessages(o MessagesOptions) *Messages {
 
 // Entries implements Bucket. It reads all of the bucket.
 func (m *Messages) Entries(ctx context.Context, prefix string) ([]Entry, error) {
+	return m.entries(ctx, prefix, newPuts())
+}
+
+// Follow implements Bucket.
+func (m *Messages) Follow(prefix string) func(context.Context) ([]Entry, error) {
+	// It has one element.
+	kept := make(chan *puts, 1)
+	kept <- newPuts()
+	return func(ctx context.Context) ([]Entry, error) {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case p := <-kept:
+			defer func() { kept <- p }()
+			return m.entries(ctx, prefix, p)
+		}
+	}
+}
+
+// puts is what was read of a bucket.
+type puts struct {
+	entries []Entry
+	// last has the entry of each key; next is where to go on in TPs, by name and incarnation.
+	last map[string]int
+	next map[[2]string]uint64
+}
+
+func newPuts() *puts { return &puts{last: make(map[string]int), next: make(map[[2]string]uint64)} }
+
+func (p *puts) put(key string, value []byte) {
+	if before, put := p.last[key]; put {
+		p.entries[before].Value = nil
+	}
+	p.last[key] = len(p.entries)
+	p.entries = append(p.entries, Entry{key, bytes.Clone(value)})
+}
+
+// shrink drops what was replaced or deleted, and returns the rest.
+func (p *puts) shrink() []Entry {
+	p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return len(e.Value) == 0 })
+	clear(p.last)
+	for i := range p.entries {
+		p.last[p.entries[i].Key] = i
+	}
+	return slices.Clone(p.entries)
+}
+
+func (m *Messages) entries(ctx context.Context, prefix string, p *puts) ([]Entry, error) {
 	var pause backoff.Backoff
 	for {
-		entries, err := m.read(ctx, prefix)
+		err := m.read(ctx, prefix, p)
+		if err == nil {
+			return p.shrink(), nil
+		}
+		*p = *newPuts()
 		if !errors.Is(err, sink.ErrExpired) && !errors.Is(err, sink.ErrGone) {
-			return entries, err
+			return nil, err
 		}
 		// It was compacted, or made again, meanwhile.
 		if err := pause.Wait(ctx); err != nil {
@@ -278,39 +333,37 @@ func (m *Messages) Entries(ctx context.Context, prefix string) ([]Entry, error) 
 	}
 }
 
-func (m *Messages) read(ctx context.Context, prefix string) ([]Entry, error) {
+// read reads what was put since p was read.
+func (m *Messages) read(ctx context.Context, prefix string, p *puts) error {
 	tps, err := m.opts.Bus.TPs(ctx, []string{m.opts.Read})
 	if err == nil {
 		err = m.opts.Usable(tps)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var puts []Entry
-	last := make(map[string]int)
 	for i := range tps {
 		tp := &tps[i]
-		if tp.First >= tp.End {
-			continue
+		id := [2]string{tp.Name, tp.Incarnation}
+		next, known := p.next[id]
+		if len(p.next) > 0 && !known || next > tp.End {
+			return fmt.Errorf("read %s: %w", tp.Name, sink.ErrGone)
 		}
-		span := sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}
-		_, err := m.opts.Bus.Read(ctx, span, func(s *sink.Stored) error {
-			key := m.opts.Key(s)
-			if !strings.HasPrefix(key, prefix) {
+		if next = max(next, tp.First); next < tp.End {
+			span := sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: next, To: tp.End}
+			_, err := m.opts.Bus.Read(ctx, span, func(s *sink.Stored) error {
+				if key := m.opts.Key(s); strings.HasPrefix(key, prefix) {
+					p.put(key, s.Value)
+				}
 				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("read %s: %w", tp.Name, err)
 			}
-			if before, put := last[key]; put {
-				puts[before].Value = nil
-			}
-			last[key] = len(puts)
-			puts = append(puts, Entry{key, append([]byte(nil), s.Value...)})
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", tp.Name, err)
 		}
+		p.next[id] = tp.End
 	}
-	return slices.DeleteFunc(puts, func(e Entry) bool { return len(e.Value) == 0 }), nil
+	return nil
 }
 
 // Put implements Bucket.

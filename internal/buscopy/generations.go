@@ -25,6 +25,8 @@ type Generations struct {
 	begin string
 	// token tells the signs of this process from those of others.
 	token string
+	// follow returns the entries, and may return signs that were taken back.
+	follow func(context.Context) ([]Entry, error)
 
 	mu sync.Mutex
 	// works says that the process has joined a generation; joined is that one, 0 before there were
@@ -72,7 +74,8 @@ func NewGenerations(o GenerationsOptions) *Generations {
 	}
 	o.Silence = cmp.Or(o.Silence, 45*time.Second)
 	// No stream has this name.
-	return &Generations{opts: o, begin: streamKey(o.Domain, "-shares"), token: newToken()}
+	begin := streamKey(o.Domain, "-shares")
+	return &Generations{opts: o, begin: begin, token: newToken(), follow: o.Bucket.Follow(begin)}
 }
 
 func newToken() string { return strings.ToLower(rand.Text()[:12]) }
@@ -98,13 +101,27 @@ type state struct {
 	signs map[string]string
 }
 
-// read reads the state. Keys are n<generation>.<number>.<token>, of proposals; o<generation>, of
-// those that are open; and s<generation>.<index>, of signs.
-func (g *Generations) read(ctx context.Context) (s state, err error) {
+// read reads the state with the signs.
+func (g *Generations) read(ctx context.Context) (state, error) {
 	entries, err := g.opts.Bucket.Entries(ctx, g.begin)
 	if err != nil {
 		return state{}, err
 	}
+	return g.stateOf(entries)
+}
+
+// readNew is read of what is new. Signs that were taken back may be there; nobody deletes the rest.
+func (g *Generations) readNew(ctx context.Context) (state, error) {
+	entries, err := g.follow(ctx)
+	if err != nil {
+		return state{}, err
+	}
+	return g.stateOf(entries)
+}
+
+// stateOf returns the state that entries have. Keys are n<generation>.<number>.<token>, of
+// proposals; o<generation>, of those that are open; and s<generation>.<index>, of signs.
+func (g *Generations) stateOf(entries []Entry) (s state, err error) {
 	proposed, opened, signs := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]map[string]string)
 	for _, e := range entries {
 		key := strings.TrimPrefix(e.Key, g.begin)
@@ -264,7 +281,7 @@ func (g *Generations) openLast(ctx context.Context, s *state) error {
 			if g.opts.ShutOut == nil {
 				continue
 			}
-			if now, err := g.read(ctx); err != nil || now.open || now.generation != s.generation {
+			if now, err := g.readNew(ctx); err != nil || now.open || now.generation != s.generation {
 				return err
 			}
 			if err := g.opts.ShutOut(ctx, share.Share{Index: index, Number: number}); err != nil {
@@ -311,7 +328,7 @@ func (g *Generations) Sign(ctx context.Context) error {
 func (g *Generations) Permit(ctx context.Context) error {
 	var pause backoff.Backoff
 	for {
-		s, err := g.read(ctx)
+		s, err := g.readNew(ctx)
 		switch {
 		case err == nil && s.generation == g.Joined() && s.number == g.opts.Share.Number:
 			g.opts.Waits(nil)
@@ -359,7 +376,7 @@ func (g *Generations) Run(ctx context.Context) error {
 			continue
 		}
 		looked = time.Now()
-		if s, err := g.read(ctx); err == nil && s.generation > g.Joined() {
+		if s, err := g.readNew(ctx); err == nil && s.generation > g.Joined() {
 			return g.Permit(ctx)
 		}
 	}

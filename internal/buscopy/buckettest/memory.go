@@ -44,6 +44,11 @@ func (b *Memory) Entries(ctx context.Context, prefix string) ([]buscopy.Entry, e
 	return slices.DeleteFunc(slices.Clone(b.entries), func(e buscopy.Entry) bool { return !strings.HasPrefix(e.Key, prefix) }), nil
 }
 
+// Follow implements buscopy.Bucket.
+func (b *Memory) Follow(prefix string) func(context.Context) ([]buscopy.Entry, error) {
+	return func(ctx context.Context) ([]buscopy.Entry, error) { return b.Entries(ctx, prefix) }
+}
+
 // Put implements buscopy.Bucket.
 func (b *Memory) Put(ctx context.Context, key string, value []byte) error {
 	b.mu.Lock()

@@ -26,6 +26,7 @@ func Run(t *testing.T, o Options) {
 		"entries are those of a prefix":                prefix,
 		"entries come in the order of their last puts": order,
 		"what was deleted is gone, and may come again": deleted,
+		"one who follows reads what is new":            follow,
 		"a value of half a megabyte fits":              large,
 		"a call ends with its context":                 cancelled,
 	} {
@@ -128,6 +129,40 @@ func deleted(t *testing.T, open func() buscopy.Bucket) {
 	expect(t, a, "k.", map[string]string{"k.2": "k.2"})
 	set(t, a, "k.3", "again")
 	expect(t, b, "k.", map[string]string{"k.2": "k.2", "k.3": "again"})
+}
+
+func follow(t *testing.T, open func() buscopy.Bucket) {
+	a, b := open(), open()
+	next := b.Follow("k.")
+	expect := func(want string) {
+		t.Helper()
+		entries, err := next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Key[2:]+string(e.Value))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("it finds %v, want %s", got, want)
+		}
+	}
+	expect("[]")
+	for i := range 20 {
+		set(t, a, "k.a", fmt.Sprint(i))
+		set(t, a, "other", "x")
+		set(t, a, "k.b", fmt.Sprint(i))
+		expect(fmt.Sprintf("[a%d b%d]", i, i))
+	}
+	set(t, a, "k.a", "last")
+	expect("[b19 alast]")
+	expect("[b19 alast]")
+	if err := a.Delete(t.Context(), []string{"k.b"}); err != nil {
+		t.Fatal(err)
+	}
+	set(t, a, "k.b", "again")
+	expect("[alast bagain]")
 }
 
 func large(t *testing.T, open func() buscopy.Bucket) {
