@@ -35,18 +35,29 @@ group, and each table with its state, position, lag, ids below the position
 without a row, and last reconcile; then what does not answer, why a table does
 not run, and what to do about it. Of up to 20 tables it says more.
 
-Exit status: 0 it answered, 1 no answer or no such stream, 2 when the address is
-wrong.
+With --all it asks several processes, such as those of all shares, and shows
+their tables as one list. A name stands for all its addresses, as that of a
+headless service does. The port is that of BRIDGE_HTTP_ADDR where none is given.
+
+Exit status: 0 it answered, 1 no answer or no such stream, or with --all, one of
+the processes or shares has not answered, 2 when the address is wrong.
 `)
 	one := selection{}
 	c.Flags().StringVar(&one.stream, "stream", "", "show this stream alone, a `NAME`")
 	c.Flags().StringVar(&one.state, "state", "", "show tables in this `STATE` alone, such as stopped")
 	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal,\nuntil Ctrl-C; while the bridge does not answer,\nsay so and ask again")
-	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line")
+	all := c.Flags().String("all", "", "ask these `HOSTS` and show all tables, as in\nhost-1:8080,host-2:8080")
+	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line,\nwith --all that of each process, and the totals")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		bridge, err := p.newClient()
 		if err != nil {
 			return err
+		}
+		switch asksAll := c.Flags().Changed("all"); {
+		case asksAll && *watch:
+			return usageErrorf("--all and --watch do not go together: use watch bridge status --all %s", *all)
+		case asksAll:
+			return one.showAll(c.Context(), p, bridge, *all, *asJSON)
 		}
 		if *watch {
 			return p.watchStatus(c.Context(), bridge, one, *asJSON)
@@ -132,12 +143,34 @@ const mostDetailed = 20
 // statusText is a status for people: a table, then a paragraph about each thing that is not well,
 // and of a few tables about missing ids and backlogs.
 func statusText(s *httpapi.Status, now time.Time) string {
-	var reasons, details strings.Builder
-	writeOutages(&reasons, s)
-	rows := [][]any{{"STREAM", "TABLE", "STATE", "POSITION", "LAG", "ROWS/S", "MISSING", "RECONCILED"}}
+	t := newStatusTable(now)
+	t.add("", s)
+	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + shareText(s.Share) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + t.text()
+}
+
+// statusTable is the tables of a status, or of several, and the paragraphs about them.
+type statusTable struct {
+	now              time.Time
+	rows             [][]any
+	reasons, details strings.Builder
+}
+
+// newStatusTable returns a table without rows. first are columns before those of all.
+func newStatusTable(now time.Time, first ...any) *statusTable {
+	return &statusTable{now: now, rows: [][]any{append(first, "STREAM", "TABLE", "STATE", "POSITION", "LAG", "ROWS/S", "MISSING", "RECONCILED")}}
+}
+
+// add adds the tables of a process. by is its name, where there are several.
+func (t *statusTable) add(by string, s *httpapi.Status) {
+	var first []any
+	process := ""
+	if by != "" {
+		first, process = []any{by}, by+": "
+	}
+	writeOutages(&t.reasons, process, s)
 	for i := range s.Streams {
 		stream := &s.Streams[i]
-		writeReason(&reasons, stream.Name, catchUpReason(&stream.CatchUp), "")
+		writeReason(&t.reasons, process+stream.Name, catchUpReason(&stream.CatchUp), "")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
 			position, missing := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled)
@@ -145,20 +178,23 @@ func statusText(s *httpapi.Status, now time.Time) string {
 				position, missing = "-", "-"
 			}
 			rate := strconv.FormatFloat(one.Published.RowsPerSecond, 'f', 0, 64)
-			rows = append(rows, []any{stream.Name, one.Shard, one.State, position, lagText(one.LagSeconds), rate, missing, reconciledText(one.Reconcile, now)})
+			t.rows = append(t.rows, append(slices.Clip(first), stream.Name, one.Shard, one.State, position, lagText(one.LagSeconds), rate, missing, reconciledText(one.Reconcile, t.now)))
 			reason, remedy := one.Reason, one.Remedy
 			if reason == "" && one.LastError != "" {
 				reason, remedy = "it runs; the last fault was: "+one.LastError, ""
 			}
-			name := stream.Name + " " + one.Shard
-			writeReason(&reasons, name+", "+string(one.State), reason, remedy)
-			writeReason(&details, name+", backlog", backlogText(stream.Name, one), "")
-			writeReason(&details, name+", missing ids", gapsText(one), "")
+			name := process + stream.Name + " " + one.Shard
+			writeReason(&t.reasons, name+", "+string(one.State), reason, remedy)
+			writeReason(&t.details, name+", backlog", backlogText(stream.Name, one), "")
+			writeReason(&t.details, name+", missing ids", gapsText(one), "")
 		}
 	}
-	text := fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + shareText(s.Share) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + terminal.Table(2, rows) + reasons.String()
-	if len(rows)-1 <= mostDetailed {
-		text += details.String()
+}
+
+func (t *statusTable) text() string {
+	text := terminal.Table(2, t.rows) + t.reasons.String()
+	if len(t.rows)-1 <= mostDetailed {
+		text += t.details.String()
 	}
 	return text
 }
@@ -194,8 +230,9 @@ func writeReason(text *strings.Builder, subject string, reason, remedy null.Text
 	}
 }
 
-// writeOutages writes a paragraph about each dependency of the process that does not answer.
-func writeOutages(text *strings.Builder, s *httpapi.Status) {
+// writeOutages writes a paragraph about each dependency of a process that does not answer. The name
+// of the process begins it.
+func writeOutages(text *strings.Builder, process string, s *httpapi.Status) {
 	for _, one := range []struct {
 		subject string
 		state   *httpapi.DependencyStatus
@@ -210,7 +247,7 @@ func writeOutages(text *strings.Builder, s *httpapi.Status) {
 		if !d.Since.IsZero() {
 			one.subject += ", since " + d.Since.Format(time.RFC3339)
 		}
-		writeReason(text, one.subject, cmp.Or(d.Error, "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
+		writeReason(text, process+one.subject, cmp.Or(d.Error, "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 type Client struct {
 	// Addr is host:port.
 	Addr string
+	// Host is the name that a certificate is for. Defaults to the host of Addr.
+	Host string
 	// Setting names the setting with the address; errors show it.
 	Setting string
 	// Token returns the token for requests that need it; nil where none is set.
@@ -215,7 +217,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.TLS.client(host)
+	config, err := c.TLS.client(cmp.Or(c.Host, host))
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,12 @@ func TestWhomAClientTrusts(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a certificate for the name by which the address was found", func(t *testing.T) {
+		client := httpapi.Client{Addr: named, Host: "bridge.example", Setting: "HTTP", TLS: httpapi.TLS{CA: certs.CA}}
+		if _, ok, err := client.Live(t.Context()); !ok || err != nil {
+			t.Error(ok, err)
+		}
+	})
 	t.Run("no older TLS than 1.2", func(t *testing.T) {
 		conn, err := tls.Dial("tcp", server, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
 		if err == nil {
