@@ -29,7 +29,9 @@ func (s *Session) LongestLine(ctx context.Context, least, most int) int {
 
 // refusesLine reports whether the server closes a connection for a line of so many bytes.
 func (s *Session) refusesLine(ctx context.Context, n int) bool {
-	nc, err := s.options.Dial(ctx, append([]string{s.NC.ConnectedUrl()}, s.options.URLs...), nats.DontRandomize())
+	// Without a handler nats.go writes errors to stderr.
+	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+	nc, err := s.options.Dial(ctx, append([]string{s.NC.ConnectedUrl()}, s.options.URLs...), nats.DontRandomize(), silent)
 	if err != nil {
 		return false
 	}
