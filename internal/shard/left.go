@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"maps"
 	"time"
 )
 
@@ -16,12 +17,12 @@ type Left struct {
 	lag    lag
 }
 
-// Leave returns what a shard leaves that does not run any more.
+// Leave returns what a shard leaves that does not run any more. Its status may still be read.
 func (s *Shard) Leave() Left {
 	t := &s.status
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := Left{traffic: t.traffic}
+	l := Left{traffic: t.traffic.clone()}
 	if t.stopped {
 		l.stop, l.since, l.lag = t.err, t.since, t.lag
 		l.status, _ = s.at(time.Now())
@@ -29,6 +30,17 @@ func (s *Shard) Leave() Left {
 		l.lag.named = nil
 	}
 	return l
+}
+
+// clone returns a copy that shares no memory with t: the lock of another tracker guards it.
+func (t *traffic) clone() traffic {
+	c := *t
+	c.reasons = maps.Clone(t.reasons)
+	if t.recent != nil {
+		recent := *t.recent
+		c.recent = &recent
+	}
+	return c
 }
 
 // goOn has the shard count on, and stay stopped.
