@@ -192,6 +192,9 @@ func (p *Process) runApps(ctx context.Context) error {
 			// A signal that comes now ends the next app in order.
 			err = p.replace(context.WithoutCancel(ctx), next)
 		}
+		if err != nil && next.tables {
+			p.opts.Logger.Error("the tables that match patterns now are not published yet, bridge looks again", "error", config.Text(err))
+		}
 		if next.done <- err; err != nil && !errors.Is(err, errFormer) {
 			return err
 		}
@@ -280,8 +283,9 @@ func (p *Process) limit(next *config.Config) bool {
 	p.latest = next
 	a := p.now.Load()
 	a.sources.resize(next)
-	for i, s := range a.streams {
-		s.rate.Set(next.Streams[i].Rate)
+	for _, s := range a.streams {
+		// next has the streams of all shares.
+		s.rate.Set(next.Stream(s.Name).Rate)
 	}
 	return true
 }

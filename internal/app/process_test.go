@@ -15,9 +15,14 @@ import (
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
+	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // reloading is a process whose configuration is env at each reload.
@@ -166,6 +171,49 @@ func TestAReloadOfLimits(t *testing.T) {
 	}
 	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o61', 61)")
 	r.published(t, "orders", 61)
+}
+
+// TestAReloadOfLimitsInAShare: a stream has its own rate, though one of another share stands before
+// it.
+func TestAReloadOfLimitsInAShare(t *testing.T) {
+	t.Parallel()
+	env := configtest.Env{
+		"BRIDGE_STREAMS": "b,a", "BRIDGE_STREAM_B_TABLE": "b", "BRIDGE_STREAM_B_KIND": "release", "BRIDGE_STREAM_B_RATE": "1",
+		"BRIDGE_STREAM_A_TABLE": "a", "BRIDGE_STREAM_A_KIND": "release", "BRIDGE_STREAM_A_RATE": "2",
+	}
+	h := emptyHousehold(t, env)
+	load := func() *config.Config {
+		drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{h}}}
+		cfg, err := drivers.Load(env.Environ(), &config.Redactor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Share.Share, cfg.HTTPAddr = share.Share{Index: 1, Number: 2}, "127.0.0.1:0"
+		return cfg
+	}
+	h.cfg, h.stop = load(), func() {}
+	for _, s := range h.cfg.Streams {
+		h.tables[s.Name] = sourcememory.NewTable(s.Spec(s.Name), source.Column{Name: "id", Kind: source.Int})
+		for range 200 {
+			h.tables[s.Name].Insert()
+		}
+	}
+	p := h.process()
+	t.Cleanup(start(t, p))
+	is := func(what string, do func(*shard.Status) bool) {
+		t.Helper()
+		until(t, what, func() any { return &h.log }, func() bool {
+			streams := p.Daemon().Status().Streams
+			return len(streams) == 1 && streams[0].Name == "a" && do(&streams[0].Shards[0])
+		})
+	}
+	is("the rate holds a back", func(s *shard.Status) bool { return s.Position > 0 && s.Position < 200 })
+	delete(env, "BRIDGE_STREAM_A_RATE")
+	h.cfg = load()
+	if done, err := p.Reload(t.Context()); err != nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	is("a is published", func(s *shard.Status) bool { return s.Position == 200 })
 }
 
 // TestAReloadThatIsRefused: all that is wrong, or needs a restart, is named, and the former
