@@ -315,30 +315,31 @@ func (d *disk) retry(ctx context.Context, write func() error) error {
 	return err
 }
 
-// untilRead calls do until all was read of the store that it needs for a stream.
-func (d *disk) untilRead(ctx context.Context, s *stream, do func() error) error {
+// untilRead calls do until all was read of the store that it needs for a TP of a stream; no name
+// stands for the stream as a whole.
+func (d *disk) untilRead(ctx context.Context, s *stream, tp string, do func() error) error {
 	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
 	err := pause.Retry(ctx, do, func(err error) bool {
-		d.unread(s, err)
+		d.unread(s, tp, err)
 		return errors.Is(err, ErrUnread)
 	})
 	if err == nil {
-		d.read(s)
+		d.read(s, tp)
 	}
 	return err
 }
 
-// unread tells the outage log if err says that a part of the store was not read for a stream, read
-// that all was read.
-func (d *disk) unread(s *stream, err error) {
+// unread tells the outage log if err says that a part of the store was not read for a TP of a
+// stream, read that it was. The outage of the stream ends once that holds for all its TPs.
+func (d *disk) unread(s *stream, tp string, err error) {
 	if errors.Is(err, ErrUnread) {
-		s.waitsFrom.Store(time.Now().UnixNano())
+		s.wait(tp)
 		d.faults.Fail(storeName+"/"+s.Name, err)
 	}
 }
 
-func (d *disk) read(s *stream) {
-	if s.waitsFrom.Swap(0) != 0 {
+func (d *disk) read(s *stream, tp string) {
+	if s.waitNoMore(tp) {
 		d.faults.OK(storeName + "/" + s.Name)
 	}
 }

@@ -384,8 +384,8 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 		err = r.c.committer.apply(ctx, &store.Batch{}, cover)
 	} else {
 		err = r.c.committer.disk.retry(ctx, func() error { return f.feedTo(ctx, cover) })
-		if r.c.committer.disk.unread(f.stream, err); err == nil {
-			r.c.committer.disk.read(f.stream)
+		if r.c.committer.disk.unread(f.stream, r.tp.name, err); err == nil {
+			r.c.committer.disk.read(f.stream, r.tp.name)
 		}
 	}
 	if err != nil {

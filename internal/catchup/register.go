@@ -95,7 +95,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 
 // reconcile commits b with what it covers, and has a reconcile of the stream follow.
 func (s *stream) reconcile(ctx context.Context, c *Committer, b *store.Batch, cover Cover) error {
-	return c.disk.untilRead(ctx, s, func() error {
+	return c.disk.untilRead(ctx, s, "", func() error {
 		return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
 	})
 }
@@ -218,6 +218,8 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
+	// Another stream may be ready already, with our epoch in the store.
+	image.Epoch = c.known
 	b := Lacking(&image, s.Name, &copied)
 	if empty(b) {
 		return nil

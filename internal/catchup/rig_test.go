@@ -24,6 +24,7 @@ type rig struct {
 	feeds     map[string]*toy
 	stopped   map[string]error
 	over      error
+	faults    *outage.Log
 }
 
 // newRig makes a process with capability streams. change may change its options.
@@ -35,7 +36,8 @@ func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*catchup.Op
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	r.committer = catchup.NewCommitter(r.disk, image, outage.New(log))
+	r.faults = outage.New(log)
+	r.committer = catchup.NewCommitter(r.disk, image, r.faults)
 	opts := catchup.Options{Reader: b, Committer: r.committer, Image: image, Domain: "test", Log: log,
 		Superseded: func(err error) { r.over = err }, Stopped: func(stream string, err error) { r.stopped[stream] = err }}
 	for _, name := range streams {

@@ -69,7 +69,7 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
 	for {
 		changed, left := c.committer.change(), false
-		err := c.committer.disk.untilRead(ctx, s, func() (err error) {
+		err := c.committer.disk.untilRead(ctx, s, t.name, func() (err error) {
 			left, err = c.readOnce(ctx, s, t, end, nil)
 			return err
 		})

@@ -118,7 +118,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.passAll(ctx, s); err != nil {
 		return err
 	}
-	return c.committer.disk.untilRead(ctx, s, func() error { return c.becomeReady(ctx, s) })
+	return c.committer.disk.untilRead(ctx, s, "", func() error { return c.becomeReady(ctx, s) })
 }
 
 func (c *CatchUp) confirm(ctx context.Context, s *stream, turn bool) error {

@@ -34,13 +34,15 @@ type stream struct {
 	looking chan struct{}
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
-	// waitsFrom is when a part of the store was last not read for the stream, 0 once it was.
+	// waitsFrom is when a part of the store was last not read for the stream, 0 once all was.
 	waitsFrom atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
 
 	mu  sync.Mutex
 	err error
+	// waiting has the TPs for which a part of the store was not read the last time.
+	waiting map[string]bool
 	// followed is when Start has last read to the end, while it reads on until it is our turn; else
 	// zero.
 	followed time.Time
@@ -96,6 +98,29 @@ func (s *stream) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
+}
+
+// wait notes that a part of the store was not read for a TP.
+func (s *stream) wait(tp string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[tp] = true
+	s.waitsFrom.Store(time.Now().UnixNano())
+}
+
+// waitNoMore notes that it was read. It reports whether that was the last one that has waited.
+func (s *stream) waitNoMore(tp string) bool {
+	if s.waitsFrom.Load() == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waited := s.waiting[tp]
+	if delete(s.waiting, tp); !waited || len(s.waiting) > 0 {
+		return false
+	}
+	s.waitsFrom.Store(0)
+	return true
 }
 
 // isReady reports whether the stream has caught up.
