@@ -53,6 +53,20 @@ func Covers(pattern, other string) bool {
 	}
 }
 
+// Meet reports whether some subject is covered by both patterns.
+func Meet(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for n := range min(len(as), len(bs)) {
+		if as[n] == ">" || bs[n] == ">" {
+			return true
+		}
+		if as[n] != bs[n] && as[n] != "*" && bs[n] != "*" {
+			return false
+		}
+	}
+	return len(as) == len(bs)
+}
+
 // IsTokenByte reports whether c needs no escape in a token of a NATS subject.
 func IsTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'

@@ -95,6 +95,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	l.checkPatterns(cfg)
 	if !l.has(sinkVariable) {
 		cfg.checkTopics(l)
+		checkBounds(l, cfg)
 	}
 	cfg.Standby.check(l, cfg, &settings)
 	cfg.Warnings = l.warnings

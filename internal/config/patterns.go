@@ -129,7 +129,8 @@ func (c *Config) CanPublish(s *Stream, table string) error {
 		return errors.New("TABLE cannot name it")
 	}
 	template, escape, err := c.template(s)
-	if err != nil || !c.Sink.Destinations.Topics {
+	if err != nil || !c.Sink.Destinations.Topics || len(s.routed) > 0 {
+		// DESTINATIONS has been checked, and bounds every row.
 		return err
 	}
 	switch topic := string(template.Append(nil, c.vars(s, table), escape)); {

@@ -35,6 +35,25 @@ func TestPatternsInTables(t *testing.T) {
 	}
 }
 
+// TestTablesOfAPatternGoWhereTheirRowsSay: DESTINATIONS bounds what a column of the rows may name.
+func TestTablesOfAPatternGoWhereTheirRowsSay(t *testing.T) {
+	const stream = "BRIDGE_STREAM_ORDERS_"
+	for _, c := range []struct{ sink, to, bounds string }{
+		{"kafka://k", "{column:topic}", "orders,bills"},
+		{"kafka://k", "o.{column:topic}", "o.orders"},
+		{"kafka://k", "{table}.{column:topic}", "outbox_1.orders,outbox_eu.orders"},
+		{"nats://n", "{table}.{column:topic}", "outbox_1.*"},
+		{"nats://n", "o.{type}.{column:topic}", "o.OutboxPublishedEvent.orders"},
+		{"nats://n", "o.{key}.{column:topic}", "o.7.orders"},
+	} {
+		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, stream+"TABLE", "outbox_*", stream+"KIND", "release", stream+"PAYLOAD", "payload", stream+"DEAD_LETTER", "dead",
+			stream+"DESTINATION", c.to, stream+"DESTINATIONS", c.bounds))
+		if err := cfg.CanPublish(&cfg.Streams[0], "outbox_1"); err != nil {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+}
+
 // TestTablesThatMatch: tables of a pattern are there once, under the name that the pattern gives
 // them, and lead to subjects that do not change with them.
 func TestTablesThatMatch(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // headerName is what a header may be called on every bus.
@@ -15,6 +16,9 @@ var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // keptHeaders begin the names of headers that bridge or NATS reads: a row must not forge them.
 var keptHeaders = []string{"bridge-", "eiffel-", "nats-"}
+
+// natsHeaders are those of a server's replies without a message, as when there are no responders.
+var natsHeaders = []string{"status", "description"}
 
 // payload checks the settings of a stream whose messages are a column.
 func (l *loader) payload(begin string, s *Stream, cfg *Config) {
@@ -41,7 +45,17 @@ func (l *loader) payload(begin string, s *Stream, cfg *Config) {
 	if len(s.Key) == 0 {
 		l.warn(begin+"KEY", "is not set, so the key of a message is the id of its row: messages about one thing have no order. Name the column of what they are about, as in aggregateid")
 	}
+	unmasked(l, begin, s, "PAYLOAD", s.Payload)
 	s.headers = l.headers(begin+"HEADERS", s.HeaderColumns, cfg)
+}
+
+// unmasked refuses a mask of a column that a setting needs as it is.
+func unmasked(l *loader, begin string, s *Stream, setting, column string) {
+	for masked := range s.Masks {
+		if strings.EqualFold(masked, column) {
+			l.add(begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others", setting)
+		}
+	}
 }
 
 // headers parses HEADERS: column:header or column.
@@ -63,6 +77,8 @@ func (l *loader) headers(variable string, items list, cfg *Config) (headers []ev
 			l.add(variable, "item %d has a header that bridge or the bus sets itself, as all that begin with %s: choose another name", i+1, strings.Join(keptHeaders, ", "))
 		case lower == bus.HeaderTraceParent && cfg.Trace != nil:
 			l.add(variable, "item %d has the header %s, which BRIDGE_TRACE=on sets: choose another name, or switch that off", i+1, bus.HeaderTraceParent)
+		case !cfg.Sink.Destinations.Topics && slices.Contains(natsHeaders, lower):
+			l.add(variable, "item %d has the header %s, by which clients of NATS tell a message from a reply of the server: choose another name", i+1, name)
 		case known[lower]:
 			l.add(variable, "item %d has the header of an earlier item: name each once", i+1)
 		}
@@ -89,6 +105,9 @@ func (l *loader) destinations(begin string, s *Stream, template *sink.Template, 
 		l.add(variable, "is not set, and DESTINATION has a column: list all topics or subjects that rows may go to, which bridge reads back when it starts")
 		return
 	}
+	for _, column := range s.routed {
+		unmasked(l, begin, s, "DESTINATION", column)
+	}
 	for i, to := range s.Bounds {
 		switch {
 		case cfg.Sink.Destinations.Topics && bus.CheckTopic(to) != nil:
@@ -99,6 +118,25 @@ func (l *loader) destinations(begin string, s *Stream, template *sink.Template, 
 			l.add(variable, "item %d covers DEAD_LETTER: use different topics or subjects", i+1)
 		case !l.makes(template, s, cfg, to):
 			l.add(variable, "item %d is none that DESTINATION makes: correct one of them", i+1)
+		}
+	}
+}
+
+// checkBounds refuses patterns of DESTINATIONS that share subjects with others, of any stream, and
+// neither covers the other: a stream of NATS cannot take both, nor a consumer read them.
+func checkBounds(l *loader, cfg *Config) {
+	if cfg.Sink.Destinations.Topics {
+		return
+	}
+	all := cfg.Published()
+	for i := range cfg.Streams {
+		for n, to := range cfg.Streams[i].Bounds {
+			for _, other := range all {
+				if bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to) {
+					l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
+					return
+				}
+			}
 		}
 	}
 }
@@ -115,10 +153,14 @@ func isPattern(text string) bool {
 }
 
 // makes reports whether some table of s can have to as the destination of a row: its ends are those
-// of the template.
+// of the template, up to what depends on the event, or on the table of a pattern.
 func (l *loader) makes(template *sink.Template, s *Stream, cfg *Config, to string) bool {
 	return slices.ContainsFunc(s.items, func(item string) bool {
 		vars := cfg.vars(s, sample(item))
+		vars.Type, vars.Key = open, []byte(open)
+		if source.IsPattern(item) {
+			vars.Table = open
+		}
 		for range s.routed {
 			vars.Columns = append(vars.Columns, []byte(open))
 		}

@@ -162,19 +162,5 @@ func transforms(o *Options, t *jetstream.SubjectTransformConfig) bool {
 	if o.Claim != "" {
 		subjects = append(slices.Clone(subjects), o.Claim)
 	}
-	return t.Source == "" || len(subjects) == 0 || slices.ContainsFunc(subjects, func(s string) bool { return meets(t.Source, s) })
-}
-
-// meets reports whether some subject is covered by both patterns.
-func meets(a, b string) bool {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for n := range min(len(as), len(bs)) {
-		if as[n] == ">" || bs[n] == ">" {
-			return true
-		}
-		if as[n] != bs[n] && as[n] != "*" && bs[n] != "*" {
-			return false
-		}
-	}
-	return len(as) == len(bs)
+	return t.Source == "" || len(subjects) == 0 || slices.ContainsFunc(subjects, func(s string) bool { return bus.Meet(t.Source, s) })
 }

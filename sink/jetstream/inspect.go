@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
@@ -246,7 +247,7 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 	}
 	for _, subject := range subjects {
 		severity, what := inspect.Unsafe, "does not take the subject "+subject
-		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return meets(pattern, subject) }) {
+		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
 			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
 		}
 		i.found(!covered(c.Subjects, subject), severity, inspect.StreamSubject, "stream "+c.Name, what).
