@@ -213,6 +213,10 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	}
 	end := len(out)
 	if e.options.Format == FormatPayload {
+		if out == nil {
+			// Empty is not null, which would be a tombstone.
+			out = []byte{}
+		}
 		out = e.beside.fill(out, e.plan, e.options.Payload, e.values, f.row.Values, &ev)
 	}
 	ev.ID, ev.UUID, ev.Key, ev.Body = f.id, id, out[start:key:key], out[key:end:end]

@@ -70,6 +70,23 @@ func TestAPayloadIsTheMessageAsItIs(t *testing.T) {
 	}
 }
 
+func TestAnEmptyMessageIsNotNull(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"payload", source.Text, 0, ""}, cell{"about", source.Text, 0, ""})
+	rows.columns.Key = []int{2}
+	o := options()
+	o.Kind, o.Payload = event.Release, &event.Payload{Column: "payload"}
+	e, err := event.NewEncoder(o)
+	if err == nil {
+		err = e.Bind(&rows.columns)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ev, err := e.Append(nil, rows.row(1)); err != nil || ev.Body == nil || ev.Key == nil || len(ev.Body)+len(ev.Key) > 0 {
+		t.Errorf("the message is %#v with the key %#v, error %v", ev.Body, ev.Key, err)
+	}
+}
+
 func TestARowThatMakesNoMessageIsUnfit(t *testing.T) {
 	for _, c := range []struct {
 		payload, trace any

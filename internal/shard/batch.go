@@ -168,7 +168,10 @@ func (b *batch) count(op event.Op) {
 func (b *batch) recycle() {
 	buf, messages, bares, headers, repairs := b.buf[:0], b.messages, b.bares[:0], b.headers[:0], b.repairs[:0]
 	rows, passed, filled := b.rows[:0], b.passed[:0], b.filled[:0]
+	// What they refer to may be large.
 	clear(messages)
+	clear(b.bares)
+	clear(b.headers)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
