@@ -216,7 +216,8 @@ type Event struct {
 	Format Format
 	// Body is the whole value of the message, nil in a tombstone of Kafka.
 	Body []byte
-	// Headers are those of HEADERS where Format is FormatPayload, else nil.
+	// Headers are those of HEADERS where Format is FormatPayload, with BRIDGE_TRACE=on traceparent,
+	// too; else nil.
 	Headers map[string]string
 	// Repeat says that this process has handled an event with this ID not long ago; see Events.
 	Repeat bool
