@@ -82,7 +82,8 @@ func setFingerprints(c *Config, env environment) {
 		if isLimit(c, name) {
 			sum = limits
 		}
-		fmt.Fprintf(sum, "%d %s=%d %s;", len(name), name, len(env[name]), env[name])
+		// A hash takes all that is written.
+		_, _ = fmt.Fprintf(sum, "%d %s=%d %s;", len(name), name, len(env[name]), env[name])
 	}
 	c.limits, c.others = string(limits.Sum(nil)), string(others.Sum(nil))
 }

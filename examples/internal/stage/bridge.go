@@ -119,7 +119,7 @@ func (b *Bridge) Running() (tables int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	var status struct {
 		Totals struct{ States map[string]int }
 	}
