@@ -93,7 +93,7 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 			c.Written = one.Written
 		}
 	}
-	c.Registrations = lowest(slices.Collect(maps.Values(from)))
+	c.Registrations = merged(slices.Collect(maps.Values(from)))
 	c.Lacks = func(name string) bool {
 		_, owner := h.owner(s.Name, s.placed(name), mine)
 		return owner != nil && owner.shard(name) == nil
@@ -142,31 +142,54 @@ func (c *Copy) shard(name string) *Shard {
 	return &c.Shards[i]
 }
 
-// lowest returns registrations below which all copies have applied everything of theirs. A TP that
-// one of them does not know as the others do is read from its beginning.
-func lowest(copies []*Copy) (list []store.Registration) {
-	if len(copies) == 0 {
-		return nil
+// merged returns registrations below which all copies have applied everything of theirs. A TP that
+// one of them does not know is read from its beginning. High is that of all: what the bus has lost
+// of any of them shows (rule 21).
+func merged(copies []*Copy) (list []store.Registration) {
+	knows := make(map[string][]store.Registration)
+	for _, c := range copies {
+		for i := range c.Registrations {
+			r := c.Registrations[i]
+			r.High = later(r.High, r.Last)
+			knows[r.TP] = append(knows[r.TP], r)
+		}
 	}
-	for _, r := range copies[0].Registrations {
-		everywhere := true
-		for _, c := range copies[1:] {
-			i := slices.IndexFunc(c.Registrations, func(o store.Registration) bool { return o.TP == r.TP && o.Incarnation == r.Incarnation })
-			if everywhere = everywhere && i >= 0; !everywhere {
-				break
-			}
-			o := c.Registrations[i]
-			epoch, late := max(r.Epoch, o.Epoch), r.Late || o.Late
-			if o.Next < r.Next {
-				r = o
-			}
-			r.Epoch, r.Late = epoch, late
+	for _, tp := range slices.Sorted(maps.Keys(knows)) {
+		all := knows[tp]
+		r := all[0]
+		for i := range all[1:] {
+			r = both(r, all[1+i])
 		}
-		if everywhere {
-			list = append(list, r)
+		if len(all) < len(copies) {
+			r.Next, r.Last = 0, store.Anchor{}
 		}
+		list = append(list, r)
 	}
 	return list
+}
+
+// both merges two registrations of a TP. Where they are of different ones, which is there is not
+// known, and the other one has lost everything: the incarnation becomes one that no TP has.
+func both(a, b store.Registration) store.Registration {
+	if b.Next < a.Next {
+		a, b = b, a
+	}
+	a.High, a.Epoch, a.Late = later(a.High, b.High), max(a.Epoch, b.Epoch), a.Late || b.Late
+	switch {
+	case a.Incarnation == "":
+		a.Incarnation = b.Incarnation
+	case b.Incarnation != "" && a.Incarnation != b.Incarnation:
+		a.Incarnation += " or " + b.Incarnation
+	}
+	return a
+}
+
+// later returns the anchor with the higher offset.
+func later(a, b store.Anchor) store.Anchor {
+	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
+		return b
+	}
+	return a
 }
 
 // former returns the keys that nobody needs once a slot has a copy: those of its former processes,

@@ -185,6 +185,48 @@ func TestACommandToOneShare(t *testing.T) {
 	}
 }
 
+// TestWhatTheBusHasLostOfOneShare shows to the next owner: it reads from the lowest offset, and knows
+// the last message of each. A topic that was made again between two copies is neither.
+func TestWhatTheBusHasLostOfOneShare(t *testing.T) {
+	t.Parallel()
+	tables := []string{"t0", "t1", "t2", "t3", "t4", "t5"}
+	load := func(first, second store.Registration) store.Registration {
+		t.Helper()
+		b := new(buckettest.Memory)
+		for i, r := range []store.Registration{first, second} {
+			s := newSharer(t, b, slotOf(1, i, 2), 10)
+			r.Number, r.Stream = 2, "facts"
+			if err := s.store.Apply(t.Context(), &store.Batch{Registrations: []store.Registration{r}}); err != nil {
+				t.Fatal(err)
+			}
+			s.works(tables, 100, 1000)
+		}
+		c, found, err := newSharer(t, b, slotOf(2, 0, 0), 20).Load(t.Context(), "facts")
+		at := slices.IndexFunc(c.Registrations, func(r store.Registration) bool { return r.TP == "facts/1" })
+		if err != nil || !found || at < 0 {
+			t.Fatalf("%v, %v: %+v", found, err, c.Registrations)
+		}
+		return c.Registrations[at]
+	}
+	low := store.Registration{TP: "facts/1", Incarnation: "1", Next: 3, Last: store.Anchor{Offset: 2, Hash: 5}, High: store.Anchor{Offset: 2, Hash: 5}}
+	high := store.Registration{TP: "facts/1", Incarnation: "1", Next: 6, Last: store.Anchor{Offset: 5, Hash: 7}, High: store.Anchor{Offset: 4, Hash: 6}}
+	want := low
+	want.High = high.Last
+	for _, got := range []store.Registration{load(low, high), load(high, low)} {
+		if got.Number, got.Stream = 0, ""; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	want.Next, want.Last = 0, store.Anchor{}
+	if got := load(store.Registration{TP: "facts/2"}, high); got.Next != 0 || got.Last != want.Last || got.High != want.High {
+		t.Errorf("one that one copy lacks is %+v", got)
+	}
+	high.Incarnation = "2"
+	if got := load(low, high); got.Incarnation == "1" || got.Incarnation == "2" || got.Incarnation == "" {
+		t.Errorf("one that was made again is %+v", got)
+	}
+}
+
 // TestPeersKeepTheirCopies: a process removes what former ones of its share wrote, and no more.
 func TestPeersKeepTheirCopies(t *testing.T) {
 	t.Parallel()
