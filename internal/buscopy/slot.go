@@ -98,11 +98,11 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 		_, owner := h.owner(s.Name, s.placed(name), mine)
 		return owner != nil && owner.shard(name) == nil
 	}
-	return c, len(from) > 0
+	return c, len(from)+len(c.Shards) > 0
 }
 
 // ofAll returns a shard that each share has, if all have it that may have been the last to have a
-// table of the slot that asks.
+// table of the slot that asks: those of a generation of which all have a copy, and later ones.
 func (h *held) ofAll(name string, asks Slot) (found *Shard) {
 	for generation := asks.Generation + 1; generation > 0; {
 		generation--
@@ -117,10 +117,10 @@ func (h *held) ofAll(name string, asks Slot) (found *Shard) {
 			number, copies = max(1, slot.Number), copies+1
 		}
 		if copies == number {
-			break
+			return found
 		}
 	}
-	return found
+	return nil
 }
 
 // latest returns the shard of a name with the latest Since, nil where no copy has one.
@@ -194,7 +194,8 @@ func later(a, b store.Anchor) store.Anchor {
 
 // former returns the keys that nobody needs once a slot has a copy: those of its former processes,
 // and of slots of former generations whose tables are all in a later copy. What another share of
-// its generation, or one of a later one, has written stays.
+// its generation, or one of a later one, has written stays. So does what each share has, until all
+// of the generation have a copy.
 func (h *held) former(s *Stream, mine Slot) (keys []string) {
 	for slot, list := range h.keys {
 		if slot == mine || slot.Generation < mine.Generation && !h.needed(s, slot, mine) {
@@ -209,9 +210,18 @@ func (h *held) needed(s *Stream, slot, mine Slot) bool {
 	if c == nil {
 		return false
 	}
+	copies := 1
+	for other := range h.newest {
+		if other.Generation == mine.Generation && other != mine {
+			copies++
+		}
+	}
 	return slices.ContainsFunc(c.Shards, func(one Shard) bool {
 		at := s.placed(one.Name)
+		if at.All || at.Any {
+			return copies < mine.Number
+		}
 		by, _ := h.owner(s.Name, at, mine)
-		return !at.All && !at.Any && by == slot && !mine.Has(s.Name, at.Table)
+		return by == slot && !mine.Has(s.Name, at.Table)
 	})
 }

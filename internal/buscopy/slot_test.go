@@ -227,6 +227,31 @@ func TestWhatTheBusHasLostOfOneShare(t *testing.T) {
 	}
 }
 
+// TestAShareWithoutATable that is there still goes on from what all shares know of a pattern, and
+// from a pause, as long as it has no copy.
+func TestAShareWithoutATable(t *testing.T) {
+	t.Parallel()
+	b := new(buckettest.Memory)
+	for i := range 2 {
+		s := newSharer(t, b, slotOf(1, i, 2), 10)
+		if err := s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &store.Progress{Since: 5}}}}); err != nil {
+			t.Fatal(err)
+		}
+		s.works([]string{"t0"}, 100, 1000)
+	}
+	with := share.Of(8, "facts", "t0")
+	// The owner of the one table deletes what nobody needs.
+	newSharer(t, b, slotOf(2, with, 8), 20).works([]string{"t0"}, 200, 2000)
+	for i := range 8 {
+		positions, _ := newSharer(t, b, slotOf(2, i, 8), 20).finds()
+		_, pattern := positions["t*"]
+		_, pause := positions["pause"]
+		if _, found, err := newSharer(t, b, slotOf(2, i, 8), 20).Load(t.Context(), "facts"); !found || err != nil || !pattern || i != with && !pause {
+			t.Errorf("share %d finds %v: %v, %v", i, positions, found, err)
+		}
+	}
+}
+
 // TestPeersKeepTheirCopies: a process removes what former ones of its share wrote, and no more.
 func TestPeersKeepTheirCopies(t *testing.T) {
 	t.Parallel()
