@@ -185,8 +185,8 @@ func TestACommandToOneShare(t *testing.T) {
 	}
 }
 
-// TestWhatTheBusHasLostOfOneShare shows to the next owner: it reads from the lowest offset, and knows
-// the last message of each. A topic that was made again between two copies is neither.
+// TestWhatTheBusHasLostOfOneShare shows to the next owner: it reads from the lowest offset, and
+// knows the last message of each. A topic that was made again between two copies is neither.
 func TestWhatTheBusHasLostOfOneShare(t *testing.T) {
 	t.Parallel()
 	tables := []string{"t0", "t1", "t2", "t3", "t4", "t5"}
