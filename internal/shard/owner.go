@@ -312,7 +312,16 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 			return b, at, false, nil, err
 		}
 	}
-	if o.tail.holds() {
+	switch {
+	case looks && o.tail.blocks(p, late):
+		if b != nil {
+			drop()
+			bad = nil
+			o.tail.returnRows(len(rows))
+		}
+		o.tail.delayRest(p, p.Rows, 0)
+		rows = nil
+	case o.tail.holds():
 		rows = o.tail.withinReach(p, at)
 	}
 	o.gaps.show(at)

@@ -46,6 +46,7 @@ type bench struct {
 	// version and format are EVENT_VERSION and EVENT_FORMAT, empty for the defaults.
 	version string
 	format  event.Format
+	payload *event.Payload
 	// badValue is what happens to a value that an event cannot hold.
 	badValue event.BadValue
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.

@@ -143,7 +143,7 @@ func (b *bench) tables(t testing.TB) []benchTable {
 // encoder returns an encoder of a shard of the bench's stream.
 func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, BadValue: b.badValue})
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, Payload: b.payload, BadValue: b.badValue})
 	if err != nil {
 		t.Fatal(err)
 	}

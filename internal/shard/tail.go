@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -25,6 +26,8 @@ type tail struct {
 	// back, and shortened that less than a page was asked for.
 	granted            int
 	limited, shortened bool
+	// lateLeft says that the present poll leaves late rows behind that it has read.
+	lateLeft bool
 	// lateBacklog are late rows that one read does not bring.
 	lateBacklog lateBacklog
 	// firstSeen dates rows without a CREATED.
@@ -82,6 +85,13 @@ func (t *tail) returnUnused() {
 	t.granted = 0
 }
 
+// returnRows takes back what the rate has let pass of the page, and the late rows come before.
+func (t *tail) returnRows(n int) {
+	n = min(n, t.granted)
+	t.opts.Rate.put(n)
+	t.granted -= n
+}
+
 // advance moves the position behind b, which is about to be handed over.
 func (t *tail) advance(b *batch) {
 	t.opens = b.last > t.position && b.last-t.position > uint64(len(b.passed))
@@ -120,6 +130,15 @@ func (t *tail) see(p *page) ledger.Age {
 
 // holds reports whether the tail waits at a gap.
 func (t *tail) holds() bool { return t.opts.GapPolicy == ledger.GapHold }
+
+// inOrder reports whether rows wait for those before them: nothing but the bus tells in which order
+// messages that are a column have happened.
+func (t *tail) inOrder() bool { return t.opts.Format == sink.FormatPayload }
+
+// blocks reports whether the rows of p have to wait, as late rows do that come before them.
+func (t *tail) blocks(p, late *page) bool {
+	return t.inOrder() && (t.lateLeft || t.lateBacklog.cut || late.len() > 0 && late.Columns != p.Columns)
+}
 
 // looks reports whether a poll looks for gaps: also for those of the batch before, so that a late
 // row comes before the rows of the page.
@@ -177,7 +196,7 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	var hot ledger.Probe
 	t.gaps.with(func(l *ledger.Ledger) { hot = l.Hot(at.Steady) })
-	t.lateBacklog.cut = false
+	t.lateBacklog.cut, t.lateLeft = false, false
 	if len(hot.Rows) > 0 {
 		if late, err = t.readLate(ctx, hot.Rows); err != nil {
 			return nil, err
@@ -219,14 +238,16 @@ func (t *tail) keepStable(l *ledger.Ledger, late *page, at ledger.Age) {
 			continue
 		}
 		l.Appeared(row.ID)
-		if !t.isStable(late, row, at) {
+		if t.lateLeft && t.inOrder() || !t.isStable(late, row, at) {
 			l.Young(row.ID)
 			t.delay(late, row)
+			t.lateLeft = true
 			continue
 		}
 		kept = append(kept, row)
 	}
 	n := t.grant(len(kept), true)
+	t.lateLeft = t.lateLeft || n < len(kept)
 	for _, row := range kept[n:] {
 		l.Young(row.ID)
 	}
@@ -235,9 +256,9 @@ func (t *tail) keepStable(l *ledger.Ledger, late *page, at ledger.Age) {
 }
 
 // stable returns the rows of the page that are old enough. Young ones stay behind as gaps and stall
-// nothing, save with GapHold, where the first of them ends the page.
+// nothing, save with GapHold and where rows are in order, where the first of them ends the page.
 func (t *tail) stable(p *page, at ledger.Age) []source.Row {
-	holds := t.holds()
+	holds := t.holds() || t.inOrder()
 	kept := t.rows[:0]
 	for _, row := range p.Rows {
 		if t.isStable(p, row, at) {
