@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
@@ -70,16 +71,21 @@ func (s *schema) asRow(m *Message) {
 	if m.Header[sink.HeaderFormat] != sink.PayloadFormat || p == nil {
 		return
 	}
-	row := []byte{'{'}
+	row, former := []byte{'{'}, s.isFormer(m)
 	for _, member := range s.Encoder.Members(false) {
 		c := &s.columns.List[member.Column]
+		at := slices.IndexFunc(p.Headers, func(h event.Field) bool { return s.columns.Same(h.Column, c.Name) })
+		isPayload := s.columns.Same(p.Column, c.Name)
+		if _, there := m.Header[headerAt(p, at)]; former && !there && !isPayload {
+			// It may not have been one then.
+			continue
+		}
 		row = s.Encoder.AppendValue(row, &source.Column{Kind: source.Text}, []byte(member.Name))
 		row = append(row, ':')
-		at := slices.IndexFunc(p.Headers, func(h event.Field) bool { return s.columns.Same(h.Column, c.Name) })
-		if s.columns.Same(p.Column, c.Name) {
+		if isPayload {
 			// NATS does not tell an empty message from none.
 			row = s.Encoder.AppendValue(row, c, append([]byte{}, m.Value...))
-		} else if value, there := m.Header[p.Headers[at].Member]; there {
+		} else if value, there := m.Header[headerAt(p, at)]; there {
 			row = event.AppendHeader(row, c, value)
 		} else {
 			row = append(row, "null"...)
@@ -89,6 +95,36 @@ func (s *schema) asRow(m *Message) {
 	row[len(row)-1] = '}'
 	m.Value = row
 	delete(m.Header, sink.HeaderFormat)
+}
+
+// headerAt returns the name of a header of p, empty where it has none.
+func headerAt(p *event.Payload, at int) string {
+	if at < 0 {
+		return ""
+	}
+	return p.Headers[at].Member
+}
+
+// isFormer reports whether a message whose value is a column was made of other columns than now, or
+// with other names of headers: PAYLOAD or HEADERS has changed, and nothing says what they were.
+func (s *schema) isFormer(m *Message) bool {
+	p := s.Encoder.Payload()
+	if p == nil {
+		return false
+	}
+	if form, _ := sink.ParseForm([]byte(m.Header[sink.HeaderForm])); form != s.Encoder.Form() {
+		return true
+	}
+	for name := range m.Header {
+		lower := strings.ToLower(name)
+		begins := func(begin string) bool { return strings.HasPrefix(lower, begin) }
+		switch {
+		case begins("bridge-"), begins("eiffel-"), begins("nats-"), lower == sink.HeaderContentType, lower == sink.HeaderTraceParent:
+		case !slices.ContainsFunc(p.Headers, func(h event.Field) bool { return h.Member == name }):
+			return true
+		}
+	}
+	return false
 }
 
 // originOf returns what data.row names, where the format has it.

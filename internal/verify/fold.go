@@ -305,7 +305,7 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	if v.usual && v.op != "" && e.reason == "" {
 		s.usual[m.Partition] = true
 	}
-	if v.usual || v.proof == refuted || !v.strange && !(v.retyped && v.proof == proven) {
+	if v.usual || v.former || v.proof == refuted || !v.strange && !(v.retyped && v.proof == proven) {
 		return
 	}
 	d := s.scratch[:0]

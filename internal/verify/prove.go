@@ -38,6 +38,8 @@ type verdict struct {
 	doubt columns
 	// unread says that its members cannot have been made as the reading has them.
 	unread bool
+	// former says that it is of other PAYLOAD or HEADERS than now.
+	former bool
 	// key is the text of the entity's key, nil where the event does not tell it.
 	key []byte
 }
@@ -61,6 +63,9 @@ func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 		key = []byte(stamp.state.Key)
 	}
 	v := s.proveBody(m, e, key)
+	if v.former = s.isFormer(m); v.former && v.proof == doubted {
+		v.proof, v.why, v.reading.strange = unproven, "", true
+	}
 	if v.proof != proven && v.proof != refuted {
 		v.doubt = s.present(&v.body)
 	}

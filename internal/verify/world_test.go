@@ -143,6 +143,11 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 			at = w.read
 		}
 		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: at.UnixMilli(), Previous: w.previous, Reason: ev.Reason}
+	case event.FormatPayload:
+		m.Format, m.Bare, m.Form = sink.FormatPayload, &sink.Bare{Time: ev.Time.UnixMilli()}, w.encoder.Form()
+		for _, h := range ev.Headers {
+			m.Bare.Headers = append(m.Bare.Headers, sink.Header(h))
+		}
 	}
 	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body), Header: headers(&m)}
 	state := w.stamp
