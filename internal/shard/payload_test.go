@@ -33,7 +33,7 @@ func TestMessagesThatAreAColumnComeInTheOrderOfTheirCommits(t *testing.T) {
 			var armed atomic.Bool
 			b.hook = func(q source.Query) error {
 				if q.Ranges == nil && armed.CompareAndSwap(true, false) {
-					// Row 100 is of a transaction that began once that of the late rows had committed.
+					// Row 100 is of a transaction that began behind that of the late rows.
 					for i := range c.rows {
 						b.table.InsertAt(uint64(2+i), c.late, created)
 					}
