@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -216,6 +217,32 @@ func (a *App) compareLater(ctx context.Context, stream string, d *database) erro
 		}
 	}
 	return err
+}
+
+// compareAway has the databases that were away when their streams began be compared with the bus,
+// whether tables of them are read or are stopped since before a reload: until then nothing is
+// concluded about their entities, nor about which tables they have.
+func compareAway(ctx context.Context, a *App) error {
+	if !a.sources.gated {
+		return nil
+	}
+	a.sources.each(func(d *database) error {
+		pause := backoff.Backoff{Max: 10 * time.Second}
+		for _, s := range a.streams {
+			if !slices.Contains(a.sources.ofStream(s.Stream), d) || a.recovery.Wait(ctx, s.Name) != nil {
+				continue
+			}
+			for {
+				// Shards that wait for it, and probes, say why it is not compared.
+				err := a.compareLater(ctx, s.Name, d)
+				if err == nil || errors.Is(err, lineage.ErrOtherDatabase) || pause.Wait(ctx) != nil {
+					break
+				}
+			}
+		}
+		return nil
+	})
+	return nil
 }
 
 // newRenamed returns what finds that a table, of which nothing is known, has the progress of

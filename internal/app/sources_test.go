@@ -203,6 +203,38 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 	}
 }
 
+// TestAServerWhoseTablesAreStoppedIsCompared: it was away when an app began where its only table
+// stays stopped. Once it is back, what it does not have counts.
+func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
+	t.Parallel()
+	s := newServers(t)
+	s.begun()
+	for _, sh := range s.app.shards {
+		if sh.Status().Shard == "b/shop.t" {
+			sh.Stop(errors.New("a defect"))
+		}
+	}
+	s.stops("b/shop.t")
+	s.stop()
+	s.away.Store("b", true)
+	a, err := Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.app, s.stop = a, start(t, a)
+	s.insert("a/shop.t", "agnes", "while b is away")
+	s.published("agnes", "while b is away")
+	d, _ := a.sources.of("b/shop.t")
+	if a.sources.isAdmitted("moves", d) {
+		t.Fatal("it was compared while it is away")
+	}
+	s.away.Delete("b")
+	s.eventually("it is compared", func() bool { return a.sources.isAdmitted("moves", d) })
+	if state := s.shard("b/shop.t").State; state != shard.Stopped {
+		t.Errorf("its table is %s", state)
+	}
+}
+
 // TestNoServerIsTheOne: a process of which no server has the rows of the bus, or answers, does not
 // take over from the one that publishes them.
 func TestNoServerIsTheOne(t *testing.T) {
