@@ -164,8 +164,10 @@ type CatchUp struct {
 	// permitted says that Permit has returned nil; becoming guards it.
 	permitted bool
 	epoch     atomic.Pointer[Epoch]
-	// known is the highest epoch that the store had.
-	known uint64
+	// known is the highest epoch that the store had; copied that of the copies on the bus, with the
+	// epochs below which messages of their shards do not count.
+	known  uint64
+	copied atomic.Uint64
 	// fenced: Fence has succeeded.
 	fenced atomic.Bool
 

@@ -214,6 +214,13 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if copied.IgnoreBelow > s.IgnoreBelow && s.partitions() == nil {
 		s.IgnoreBelow, s.IgnoreStateless = copied.IgnoreBelow, true
 	}
+	highest := copied.Epoch
+	for i := range copied.Shards {
+		highest = max(highest, copied.Shards[i].Progress.Since)
+	}
+	for was := c.copied.Load(); was < highest && !c.copied.CompareAndSwap(was, highest); {
+		was = c.copied.Load()
+	}
 	image, err := c.committer.store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)

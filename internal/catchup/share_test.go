@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/sink"
@@ -117,4 +118,21 @@ func TestPermit(t *testing.T) {
 			t.Error("it is not asked")
 		}
 	})
+}
+
+// TestAnEpochIsAboveThoseOfCopies: the clock of a host may be behind that of the former owner of a
+// table, below whose epoch messages do not count.
+func TestAnEpochIsAboveThoseOfCopies(t *testing.T) {
+	future := uint64(time.Now().Add(time.Hour).UnixMilli())
+	for _, copied := range []catchup.Copy{
+		{Epoch: future},
+		{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "t"}, Progress: &store.Progress{Since: future}}}},
+	} {
+		r := newRig(t, newBus("d"), nil, func(o *catchup.Options) {
+			o.Copy = func(context.Context, string) (catchup.Copy, error) { return copied, nil }
+		}, "s").start()
+		if got := r.c.Epoch().Number(); got <= future {
+			t.Errorf("the epoch is %d, want one above %d", got, future)
+		}
+	}
 }

@@ -268,7 +268,7 @@ func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
 	if c.Epoch() == nil {
 		// Rule 1. A stream that still catches up may meet a higher one, of a clock that went back:
 		// then rule 8 holds, and the next start has that one in the store.
-		epoch := NewEpoch(max(c.known, c.committer.highest()), time.Now()).of(c.opts.Share)
+		epoch := NewEpoch(max(c.known, c.copied.Load(), c.committer.highest()), time.Now()).of(c.opts.Share)
 		if err := c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}
