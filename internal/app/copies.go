@@ -193,8 +193,10 @@ func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stre
 		last = max(last, image.Registrations[i].Number)
 	}
 	for i := range b.Registrations {
-		last++
-		b.Registrations[i].Number = last
+		if r := &b.Registrations[i]; !r.Retired {
+			last++
+			r.Number = last
+		}
 	}
 	// The epoch of a command is above this one.
 	b.Epoch = max(image.Epoch, epoch)

@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
@@ -160,4 +161,43 @@ func TestAStreamThatWaitsKeepsItsCopy(t *testing.T) {
 	h.restart(true)
 	h.isRead("b")
 	h.eventually("the row is published", func() bool { return len(h.bus.Messages("x.b")) == 2 })
+}
+
+// TestAFolderOfAFormerNumberOfShares: the number of shares changes, and changes back, and the
+// folder of before is there. What was published meanwhile has expired, and is not announced again.
+func TestAFolderOfAFormerNumberOfShares(t *testing.T) {
+	t.Parallel()
+	h := newOnBus(t, "b")
+	count := func(want int) {
+		h.t.Helper()
+		h.eventually(fmt.Sprint(want, " are published"), func() bool { return len(h.bus.Messages("x.b")) >= want })
+	}
+	insert := func(n int) {
+		for range n {
+			h.tables["b"].Insert("row")
+		}
+	}
+	h.isRead("b")
+	insert(3)
+	count(3)
+	h.stop()
+	folder := h.store
+	h.store, h.cfg.Share = storememory.New(), config.Share{Share: share.Share{Index: 0, Number: 1}}
+	h.start()
+	h.isRead("b")
+	insert(7)
+	count(10)
+	h.stop()
+	for _, tp := range []string{"x.b", "x.b/0"} {
+		h.bus.Expire(tp, 1000)
+	}
+	h.store, h.cfg.Share = folder, config.Share{}
+	h.start()
+	h.isRead("b")
+	insert(1)
+	count(11)
+	h.restart(false)
+	if n := len(h.bus.Messages("x.b")); n != 11 {
+		t.Errorf("%d messages, want 11", n)
+	}
 }

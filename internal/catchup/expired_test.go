@@ -2,6 +2,7 @@ package catchup_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,51 @@ func TestWhatHasExpiredElsewhereIsUnknown(t *testing.T) {
 			t.Errorf("disputed are %q, want b alone: %s", got, fmt.Sprint(r.registration("s", "d")))
 		}
 	})
+}
+
+// TestAFolderThatIsBehind: where a copy knows a later message, the store gets all of it, but for
+// its own later decisions.
+func TestAFolderThatIsBehind(t *testing.T) {
+	t.Parallel()
+	key := func(shard string) store.Key { return store.Key{Stream: "s", Shard: shard} }
+	tp := func(name, incarnation string, next, high uint64) store.Registration {
+		r := store.Registration{Stream: "s", TP: name, Incarnation: incarnation, Next: next, High: store.Anchor{Offset: high}}
+		r.High.Hash = high
+		return r
+	}
+	for _, c := range []struct {
+		name   string
+		is     store.Registration
+		behind bool
+	}{
+		{"it is not", tp("a", "1", 8, 9), false},
+		{"nor by a lower offset", tp("a", "1", 3, 5), false},
+		{"it is by the offset", tp("a", "1", 11, 9), true},
+		{"by the last message", tp("a", "1", 3, 12), true},
+		{"by a topic that it does not know", tp("b", "1", 3, 2), true},
+		{"not where nothing is in that", tp("b", "1", 3, 0), false},
+		{"not by another topic of its name", tp("a", "2", 11, 12), false},
+	} {
+		was := tp("a", "1", 8, 9)
+		was.Number = 4
+		has := store.Image{Registrations: []store.Registration{was, {Number: 5, Stream: "other", TP: "a"}}, Shards: map[store.Key]store.Progress{
+			key("t"): {Started: true, Position: 3}, key("reset"): {Since: 9, Position: 2}, key("begun"): {Started: true},
+		}}
+		copied := &catchup.Copy{Registrations: []store.Registration{c.is}}
+		for _, shard := range []string{"t", "reset"} {
+			copied.Shards = append(copied.Shards, store.ShardChange{Key: key(shard), Progress: &store.Progress{Started: true, Position: 10}})
+		}
+		copied.Shards = append(copied.Shards, store.ShardChange{Key: key("begun"), Progress: &store.Progress{}})
+		b := catchup.Lacking(&has, "s", copied)
+		if behind := len(b.Shards) == 1 && b.Shards[0].Key == key("t") && b.Shards[0].Progress.Position == 10; behind != c.behind {
+			t.Errorf("%s: shards %+v", c.name, b.Shards)
+		}
+		retired := was
+		retired.Retired = true
+		if want := []store.Registration{retired, c.is}; c.behind != slices.Equal(b.Registrations, want) {
+			t.Errorf("%s: registrations %+v", c.name, b.Registrations)
+		}
+	}
 }
 
 func TestLacking(t *testing.T) {

@@ -200,9 +200,9 @@ type Copy struct {
 // replaced are the kinds of parts that a copy of a shard replaces.
 var replaced = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.Noted, store.SchemaPart}
 
-// restore puts into the store what it lacks of a copy: all where it has nothing of the stream, else
-// the shards that it does not know, or about which the copy has a decision that it does not know.
-// Either is older than what is on the bus, and so safe.
+// restore puts into the store what it lacks of a copy: all where it has nothing of the stream, or
+// the copy knows later messages, else the shards that it does not know, or about which the copy has
+// a decision that it does not know. Either is older than what is on the bus, and so safe.
 func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if c.opts.Copy == nil {
 		return nil
@@ -211,7 +211,10 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if err != nil {
 		return err
 	}
-	if copied.IgnoreBelow > s.IgnoreBelow && s.partitions() == nil {
+	if s.partitions() != nil {
+		// It has read on by its own registrations.
+		copied.Registrations = nil
+	} else if copied.IgnoreBelow > s.IgnoreBelow {
 		s.IgnoreBelow, s.IgnoreStateless = copied.IgnoreBelow, true
 	}
 	highest := copied.Epoch
@@ -232,14 +235,20 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 		return nil
 	}
 	for i := range b.Registrations {
-		b.Registrations[i].Number = c.committer.next()
+		if r := &b.Registrations[i]; !r.Retired {
+			r.Number = c.committer.next()
+		}
 	}
 	c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
 	return c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
-// Lacking returns what a store that holds image lacks of a copy of a stream. Registrations have no
-// numbers yet.
+// Lacking returns what a store that holds image lacks of a copy of a stream. New registrations have
+// no numbers yet.
+//
+// A store that is behind the copy gets all of it: another process has published since, perhaps by
+// another number of shares, and what it published may have expired. A later decision of the store
+// stays.
 //
 // A shard is replaced though the offsets of the store may lie beyond those of the copy: between
 // them is not a message of it that counts, or the store would know the decision from that.
@@ -255,7 +264,16 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 	for i := range image.Registrations {
 		fresh = fresh && image.Registrations[i].Stream != stream
 	}
-	if fresh {
+	behind := !fresh && isBehind(image, stream, copied.Registrations)
+	if behind {
+		for _, r := range image.Registrations {
+			if r.Stream == stream && !r.Retired {
+				r.Retired = true
+				b.Registrations = append(b.Registrations, r)
+			}
+		}
+	}
+	if fresh || behind {
 		for _, r := range copied.Registrations {
 			r.Number = 0
 			b.Registrations = append(b.Registrations, r)
@@ -264,7 +282,7 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 	for _, change := range copied.Shards {
 		has, known := image.Shards[change.Key]
 		is := change.Progress
-		if fresh || !known || is.Since > has.Since || is.Since == has.Since && is.Started && !has.Started {
+		if fresh || !known || is.Since > has.Since || is.Since == has.Since && (is.Started && !has.Started || behind && is.Started == has.Started) {
 			change.Clear = replaced
 			b.Shards = append(b.Shards, change)
 		}
@@ -284,4 +302,24 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 		}
 	}
 	return b
+}
+
+// isBehind reports whether registrations of a copy know a message of a TP that image does not.
+func isBehind(image *store.Image, stream string, copied []store.Registration) bool {
+	known := make(map[string]*store.Registration)
+	for i := range image.Registrations {
+		if r := &image.Registrations[i]; r.Stream == stream && !r.Retired {
+			known[r.TP] = r
+		}
+	}
+	end := func(r *store.Registration) uint64 {
+		if r.High.Hash == 0 {
+			return r.Next
+		}
+		return max(r.Next, r.High.Offset+1)
+	}
+	return slices.ContainsFunc(copied, func(r store.Registration) bool {
+		has := known[r.TP]
+		return has == nil && r.High.Hash != 0 || has != nil && has.Incarnation == r.Incarnation && end(&r) > end(has)
+	})
 }
