@@ -68,14 +68,18 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	clear(p.candidates)
 	p.candidates, p.candidateBytes = p.candidates[:0], 0
 	// If the guard will trip anyway, the candidates need not be saved.
-	found := Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone}
+	found := p.found()
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
 	p.beyond = p.spent && !p.run.Allowed && p.check().Beyond(found, room)
 	return nil
 }
 
 func (p *pass) check() Guard {
-	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream, Expires: p.opts.Expires}
+	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream, Expires: p.opts.StaleAfter > 0}
+}
+
+func (p *pass) found() Found {
+	return Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone, Expired: p.run.Expired}
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -93,7 +97,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	if !p.run.Allowed {
-		if why := p.check().Check(Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone}); why != nil {
+		if why := p.check().Check(p.found()); why != nil {
 			p.guard = p.opts.Text(why)
 		}
 	}
@@ -143,6 +147,10 @@ type Found struct {
 	Rows uint64
 	// Live counts the live entities of the view, Gone the ones among them without a row.
 	Live, Gone uint64
+	// Expired counts the entities that expired lately and were deleted by former runs. An
+	// application that is down touches none of its rows, which expire one by one: each run by
+	// itself finds few.
+	Expired uint64
 }
 
 // fewGone is how many entities may be gone whatever their share, up to a half.
@@ -154,6 +162,7 @@ func (g Guard) Check(f Found) error {
 	if g.MaxDeletes >= 100 || f.Gone == 0 {
 		return nil
 	}
+	f.Gone, f.Live = f.Gone+f.Expired, f.Live+f.Expired
 	var why error
 	share := 100 * float64(f.Gone) / float64(max(f.Live, 1))
 	switch {

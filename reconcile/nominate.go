@@ -250,7 +250,8 @@ func (d *dryRun) example(difference Difference) {
 const deleted = "deleted"
 
 // compareSilent nominates those silent rows whose entity was published with another row: it is
-// looked up, as most of them have no entity.
+// looked up, as most of them have no entity. Of rows that became stale lately it counts those that
+// were the last ones of entities that are deleted already.
 func (p *pass) compareSilent(ctx context.Context) error {
 	if len(p.silent) == 0 {
 		return nil
@@ -261,6 +262,12 @@ func (p *pass) compareSilent(ctx context.Context) error {
 	}
 	begun := false
 	for i := range known {
+		if p.silent[i].Stale {
+			if k := &known[i]; k.State == store.Absent && k.Shard == p.opts.Shard && k.Row == p.silent[i].row {
+				p.run.Expired++
+			}
+			continue
+		}
 		if known[i].State == store.Unknown || known[i].State == store.Absent && !known[i].Disputed {
 			continue
 		}

@@ -39,7 +39,7 @@ type pass struct {
 
 	rows nominator
 	// silent are rows of the page that is compared, that are news only of an entity that is there
-	// and have no entry under their id.
+	// and have no entry under their id; and those that became stale lately.
 	silent []dryRow
 	view   viewCursor
 	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
@@ -229,6 +229,8 @@ type Run struct {
 	// the end of the scan; they are saved beside the run. Judged counts those of them that the
 	// owner has judged already.
 	Gone, Waiting, Judged uint64
+	// Expired counts the rows that expired lately, of entities that are deleted already.
+	Expired uint64
 	// Guard says why no delete is published until a person agrees; empty while the guard has not
 	// tripped.
 	Guard string

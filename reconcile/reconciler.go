@@ -168,8 +168,8 @@ type Options struct {
 	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard
 	// trips; 100 switches it off.
 	MaxDeletes float64
-	// Expires says that rows which nobody touches count as gone.
-	Expires bool
+	// StaleAfter is for how long nobody has touched a row that counts as gone; 0 for never.
+	StaleAfter time.Duration
 	// Rate bounds the rows read a second. Defaults to no bound.
 	Rate int64
 	// PageRows and PageBytes bound one page; two are in memory. Default to 2500 and 1 MiB.

@@ -201,6 +201,11 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 	}
 	p.run.Scanned++
 	p.run.After = row.ID
+	if seen.Stale && row.StaleFor < p.opts.StaleAfter {
+		if err := p.lapse(page, *row); err != nil {
+			return err
+		}
+	}
 	switch {
 	case same, seen.Keyless, seen.Stale, !known && p.young(page, row):
 	case seen.Silent && !known:
@@ -209,6 +214,16 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 		p.rows.row(row.ID)
 	}
 	return nil
+}
+
+// lapse notes a row that became stale lately, unless it is about no entity that lived until then.
+func (p *pass) lapse(page *source.Page, row source.Row) error {
+	row.Stale = false
+	seen, err := digest(p.encoder, page.Columns, &row)
+	if err == nil && !seen.Deleted {
+		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key), Stale: true}, row.ID})
+	}
+	return err
 }
 
 // digest returns the key and the digest of a row with these columns.

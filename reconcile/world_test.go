@@ -85,11 +85,15 @@ func newWorld(t testing.TB, kind event.Kind) *world {
 // newFilteredWorld is newWorld with a condition on rows.
 func newFilteredWorld(t testing.TB, kind event.Kind, filter string) *world {
 	t.Helper()
-	spec := source.Spec{
-		Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability, Filter: filter,
-	}
+	return newWorldOf(t, kind, source.Spec{Created: "created", Filter: filter})
+}
+
+// newWorldOf is newWorld with settings of its own.
+func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
+	t.Helper()
+	spec.Table, spec.ID, spec.Key, spec.Deleted, spec.UniqueKey = "orders", "id", []string{"name"}, "deleted", kind == event.Capability
 	w := &world{
-		filtered: filter != "",
+		filtered: spec.Filter != "",
 		t:        t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
 			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Int},

@@ -140,6 +140,8 @@ type Row struct {
 	// Filtered says that the row does not match Spec.Filter, Stale that it was not touched for
 	// Spec.StaleAfter.
 	Filtered, Stale bool
+	// StaleFor is for how long a stale row has been stale.
+	StaleFor time.Duration
 }
 
 // Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.

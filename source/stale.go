@@ -17,7 +17,10 @@ func (s *Spec) Expire(q *Query, p *Page) {
 		row := &p.Rows[at]
 		touched, ok := column.Time(row.Values[i], s.Zone)
 		// The column may have cut off the last part of a second.
-		row.Stale = ok && p.Now.Sub(touched)-column.Resolution() >= s.StaleAfter
+		row.StaleFor = p.Now.Sub(touched) - column.Resolution() - s.StaleAfter
+		if row.Stale = ok && row.StaleFor >= 0; !row.Stale {
+			row.StaleFor = 0
+		}
 	}
 	if q.Keys == nil {
 		return

@@ -52,7 +52,7 @@ func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner 
 		Window:     s.StabilityWindow,
 		Zone:       s.TimeZone.Location,
 		MaxDeletes: float64(s.ReconcileMaxDeletes) * 100,
-		Expires:    s.StaleAfter > 0,
+		StaleAfter: s.StaleAfter,
 		Rate:       s.ReconcileRate,
 		Logger:     p.logger,
 	}
