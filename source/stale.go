@@ -2,6 +2,7 @@ package source
 
 import (
 	"slices"
+	"time"
 )
 
 // Expire finds the rows of p, the answer to q, that were not touched for StaleAfter by the
@@ -15,7 +16,7 @@ func (s *Spec) Expire(q *Query, p *Page) {
 	column := p.Columns.List[i]
 	for at := range p.Rows {
 		row := &p.Rows[at]
-		touched, ok := column.Time(row.Values[i], s.Zone)
+		touched, ok := s.touched(column, row.Values[i])
 		// The column may have cut off the last part of a second.
 		row.StaleFor = p.Now.Sub(touched) - column.Resolution() - s.StaleAfter
 		if row.Stale = ok && row.StaleFor >= 0; !row.Stale {
@@ -31,4 +32,22 @@ func (s *Spec) Expire(q *Query, p *Page) {
 		}
 		return row.Stale
 	})
+}
+
+// touched returns the moment that v, a MODIFIED, shows, the later one where the zone shows a time
+// twice: no row expires early.
+func (s *Spec) touched(column Column, v []byte) (time.Time, bool) {
+	t, ok := column.Time(v, s.Zone)
+	if !ok || column.Kind == Timestamp || s.Zone == nil {
+		return t, ok
+	}
+	// The clocks of a zone are set back once within a day, mostly by an hour.
+	_, before := t.Add(-24 * time.Hour).In(s.Zone).Zone()
+	_, after := t.Add(24 * time.Hour).In(s.Zone).Zone()
+	_, at := t.In(s.Zone).Zone()
+	later := t.Add(time.Duration(max(before, at)-min(after, at)) * time.Second)
+	if _, then := later.In(s.Zone).Zone(); later.After(t) && later.Sub(t) == time.Duration(at-then)*time.Second {
+		return later, true
+	}
+	return t, true
 }

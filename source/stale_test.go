@@ -57,3 +57,24 @@ func page(column source.Column, now time.Time, value string) *source.Page {
 	}
 	return p
 }
+
+// TestExpireWhereClocksAreSetBack: of a time that the zone shows twice the later moment counts, so
+// that no row expires that was touched a second ago.
+func TestExpireWhereClocksAreSetBack(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"America/New_York", "Europe/Berlin", "Australia/Sydney", "Australia/Lord_Howe"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(30 * time.Minute) {
+			for ago, most := range map[time.Duration]bool{time.Second: false, 3 * time.Hour: true} {
+				p := page(source.Column{Kind: source.DateTime}, now, now.Add(-ago).In(zone).Format(time.DateTime))
+				spec := source.Spec{StaleAfter: 10 * time.Minute, Zone: zone}
+				if spec.Expire(new(source.Query), p); p.Rows[0].Stale != most {
+					t.Fatalf("%s, %s: touched %s ago, stale: %v", name, now, ago, p.Rows[0].Stale)
+				}
+			}
+		}
+	}
+}
