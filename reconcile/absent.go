@@ -238,7 +238,11 @@ func (p *pass) forget(ctx context.Context) error {
 	if p.opts.Kind == event.Release || !p.newDay {
 		return nil
 	}
-	before := p.run.Clock.Add(-keptGone)
+	kept := keptGone
+	if p.opts.StaleAfter > 0 {
+		kept = keptStale
+	}
+	before := p.run.Clock.Add(-kept)
 	for {
 		var n int
 		err := p.retry(ctx, "forget entities that are absent", func() (err error) {

@@ -205,6 +205,9 @@ const (
 	// keptGone is how long the entry of an absent entity is kept, so that its next event links to
 	// the last one if it comes back.
 	keptGone = 7 * 24 * time.Hour
+	// keptStale is keptGone of a stream whose rows expire: the row of such an entity may still be
+	// there, and without the link its next Added would have the id of its first one.
+	keptStale = 365 * 24 * time.Hour
 	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
 	allowedFor = time.Hour
 	// forgetSlice is how many entities are forgotten at once.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
@@ -45,8 +46,8 @@ func TestGuardSeesWhatExpiresSlowly(t *testing.T) {
 	}{
 		{60, 30 * time.Second, 10 * time.Second, 30},
 		{100, 3 * time.Minute, time.Minute, 50},
-		{2000, 20 * time.Minute / 3, 10 * time.Second, 200},
-		{2000, staleAfter, 5 * time.Second, 200},
+		{1000, 20 * time.Minute / 3, 20 * time.Second, 100},
+		{1000, staleAfter, 20 * time.Second, 100},
 	} {
 		t.Run(fmt.Sprintf("%d in %s", c.n, c.beat), inBubble(func(t *testing.T) {
 			l := newLeases(t, c.n, c.beat)
@@ -92,6 +93,33 @@ func TestGuardForgetsWhatExpired(t *testing.T) {
 				t.Errorf("round %d: %+v", round, report)
 			}
 			l.now = l.now.Add(time.Hour + staleAfter - time.Minute)
+		}
+	})(t)
+}
+
+// TestALeaseIsKnownForLong: the row of an expired entity stays in the table, so its next Added
+// needs the link to its Deleted, and with that an id of its own.
+func TestALeaseIsKnownForLong(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		l := newLeases(t, 4, time.Second)
+		l.now = l.now.Add(staleAfter + time.Minute)
+		l.run(reconcile.Mode{AllowDeletes: true})
+		if n := l.deletes(); n != 4 {
+			t.Fatalf("%d are deleted", n)
+		}
+		absent := l.known([]byte("a0")).Since
+		for _, after := range []struct {
+			days  int
+			state store.EntryState
+		}{{30, store.Absent}, {364, store.Absent}, {367, store.Unknown}} {
+			last := l.recorded()
+			last.Started = last.Started.AddDate(0, 0, -1)
+			l.record(last)
+			l.now = absent.AddDate(0, 0, after.days)
+			l.run(reconcile.Mode{})
+			if got := l.known([]byte("a0")).State; got != after.state {
+				t.Errorf("after %d days the entry is %v, want %v", after.days, got, after.state)
+			}
 		}
 	})(t)
 }
