@@ -57,6 +57,8 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 		// a commit before its log has it, and a killed server may lose what was read.
 		"--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0",
 		"--performance-schema=OFF", "--character-set-server=utf8mb4",
+		// Tests share a server, and each bridge has up to 25 connections to it.
+		"--max-connections=1000",
 	)
 	command = append(append(append(command, p.family.options()...), runAs()...), args...)
 	s.Process = &Process{
