@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,8 +91,9 @@ func TestSchedulerRuns(t *testing.T) {
 	t.Run("none of what is paused, and what was asked for before does not wait for ever", inBubble(func(t *testing.T) {
 		now := time.Now()
 		p := newPlant(t, reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)}, reconcile.Run{})
-		paused := true
-		p.shards[0].Paused = func() bool { return paused }
+		var paused atomic.Bool
+		paused.Store(true)
+		p.shards[0].Paused = paused.Load
 		p.start()
 		p.pass(10 * time.Minute)
 		if n := p.scheduler.Request(key.Stream, reconcile.Mode{}); n != 1 {
@@ -102,7 +104,7 @@ func TestSchedulerRuns(t *testing.T) {
 		if s := p.shards[0].Status(); s.Waiting != 0 || s.Totals.Failed != 0 {
 			t.Errorf("%+v", s)
 		}
-		paused = false
+		paused.Store(false)
 		p.pass(10 * time.Second)
 		p.ran(1, 1)
 		stops := func(stopped bool) {
@@ -114,12 +116,12 @@ func TestSchedulerRuns(t *testing.T) {
 		for _, pause := range []time.Duration{20 * time.Second, time.Hour} {
 			p.scheduler.Request(key.Stream, reconcile.Mode{AllowDeletes: true})
 			p.pass(10 * time.Second)
-			paused = true
+			paused.Store(true)
 			p.pass(pause)
 			if s := p.shards[0].Status(); (s.Waiting == 1) != (pause < time.Minute) {
 				t.Errorf("after %s: %+v", pause, s)
 			}
-			paused = false
+			paused.Store(false)
 		}
 		p.stop()
 	}))
