@@ -24,6 +24,14 @@ type Anchor struct {
 	Hash uint64
 }
 
+// Later returns the one of a and b with the higher offset. One without a message is before all.
+func (a Anchor) Later(b Anchor) Anchor {
+	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
+		return b
+	}
+	return a
+}
+
 // Registration is how a stream knows a TP, which is a topic-partition of Kafka or a stream of
 // JetStream: that it reads it, and how far (rules 10, 20 to 22). Sync it before its first use.
 type Registration struct {

@@ -150,7 +150,7 @@ func merged(copies []*Copy) (list []store.Registration) {
 	for _, c := range copies {
 		for i := range c.Registrations {
 			r := c.Registrations[i]
-			r.High = later(r.High, r.Last)
+			r.High = r.High.Later(r.Last)
 			knows[r.TP] = append(knows[r.TP], r)
 		}
 	}
@@ -174,20 +174,12 @@ func both(a, b store.Registration) store.Registration {
 	if b.Next < a.Next {
 		a, b = b, a
 	}
-	a.High, a.Epoch, a.Late = later(a.High, b.High), max(a.Epoch, b.Epoch), a.Late || b.Late
+	a.High, a.Epoch, a.Late = a.High.Later(b.High), max(a.Epoch, b.Epoch), a.Late || b.Late
 	switch {
 	case a.Incarnation == "":
 		a.Incarnation = b.Incarnation
 	case b.Incarnation != "" && a.Incarnation != b.Incarnation:
 		a.Incarnation += " or " + b.Incarnation
-	}
-	return a
-}
-
-// later returns the anchor with the higher offset.
-func later(a, b store.Anchor) store.Anchor {
-	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
-		return b
 	}
 	return a
 }

@@ -118,11 +118,11 @@ func (t *covered) add(r Range) {
 	j := i
 	for ; j < len(t.spans) && t.spans[j].From <= r.To; j++ {
 		s := t.spans[j]
-		r.From, r.To, r.Last = min(r.From, s.From), max(r.To, s.To), later(r.Last, s.Last)
+		r.From, r.To, r.Last = min(r.From, s.From), max(r.To, s.To), r.Last.Later(s.Last)
 	}
 	switch {
 	case r.From <= t.Next:
-		t.Next, t.Last = r.To, later(t.Last, r.Last)
+		t.Next, t.Last = r.To, t.Last.Later(r.Last)
 		t.spans = slices.Delete(t.spans, i, j)
 	case i < j || len(t.spans) < MaxSpans:
 		t.spans = slices.Replace(t.spans, i, j, r)
@@ -130,14 +130,6 @@ func (t *covered) add(r Range) {
 		// Rule 4: not remembered, so it is read. It is below the end for that.
 		t.end = max(t.end, r.To)
 	}
-}
-
-// later returns the anchor with the higher offset.
-func later(a, b store.Anchor) store.Anchor {
-	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
-		return b
-	}
-	return a
 }
 
 // free reports whether nothing of r is covered.

@@ -13,7 +13,7 @@ type Coverage struct{ covered }
 // bus has no message, too (rule 13).
 func (c *Coverage) Acknowledge(r Range) {
 	// Rule 20: also of spans that are not remembered.
-	c.High = later(c.High, r.Last)
+	c.High = c.High.Later(r.Last)
 	c.add(r)
 }
 

@@ -141,7 +141,7 @@ func (t *trial) acknowledge(a *Span) error {
 	for _, n := range t.c.tps.byTP[own.TP] {
 		now := t.coverage(n)
 		// Rule 20: also of spans that are not remembered.
-		now.High = later(now.High, a.Last)
+		now.High = now.High.Later(a.Last)
 		now.add(covers)
 		now.Epoch = max(now.Epoch, t.c.epoch)
 	}
@@ -158,7 +158,7 @@ func (t *trial) read(s *Span) {
 		now.add(s.Range)
 	}
 	// Rule 20: the view has what waits, and what lies beyond a hole, as if it were acknowledged.
-	now.High = later(now.High, s.high)
+	now.High = now.High.Later(s.high)
 	now.Epoch = max(now.Epoch, s.epoch)
 	now.Late = now.Late || s.late
 }
