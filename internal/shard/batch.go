@@ -301,19 +301,34 @@ func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision
 	return err
 }
 
-// addAbsence adds the event of an entity that has no row in p, where that is news.
-func (m *builder) addAbsence(b *batch, one *view.Decision, p *page) error {
-	if !one.News {
+// addAbsences adds the events of entities that have no row in p, where that is news.
+func (m *builder) addAbsences(b *batch, absences []view.Decision, p *page) error {
+	if !slices.ContainsFunc(absences, func(one view.Decision) bool { return one.News }) {
 		return nil
 	}
-	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: p.Now, Predecessor: event.FormatID(one.Previous())}
+	stale := make(map[string]bool, len(p.Expired))
 	for _, row := range p.Expired {
 		digest, err := m.opts.Encoder.Digest(row)
 		if err != nil {
 			return err
 		}
-		absent.Stale = absent.Stale || bytes.Equal(digest.Key, one.Entity)
+		stale[string(digest.Key)] = true
 	}
+	for i := range absences {
+		one := &absences[i]
+		if !one.News {
+			continue
+		}
+		if err := m.addAbsence(b, one, p.Now, stale[string(one.Entity)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAbsence adds the event of an entity that is gone, which is news.
+func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time, stale bool) error {
+	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous()), Stale: stale}
 	var e event.Event
 	var err error
 	if again := m.resent(one); again != nil {

@@ -172,12 +172,7 @@ func (o *nominations) addAbsences(ctx context.Context, b *batch, page *page, mov
 	if err != nil {
 		return err
 	}
-	for i := range absences {
-		if err := o.rereader.builder.addAbsence(b, &absences[i], page); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o.rereader.builder.addAbsences(b, absences, page)
 }
 
 // rereader publishes rows that another than the tail has found: it reads them again and hands on

@@ -395,7 +395,7 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 	if err != nil {
 		return err
 	}
-	if err := o.rereader.builder.addAbsence(b, &absences[0], page); err != nil {
+	if err := o.rereader.builder.addAbsences(b, absences, page); err != nil {
 		r.leave(o.opts.Text(err))
 	}
 	return nil
