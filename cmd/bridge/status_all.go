@@ -46,7 +46,7 @@ func (p *processStatus) works() bool {
 // name tells the process from others.
 func (p *processStatus) name() string {
 	if p.Status.Share != nil {
-		return share.Share{Index: p.Status.Share.Index, Number: p.Status.Share.Number}.String()
+		return share.Share(*p.Status.Share).String()
 	}
 	return p.Address
 }
@@ -158,7 +158,7 @@ func (s *statuses) sum() {
 			continue
 		}
 		if of := p.Status.Share; of != nil {
-			shares[share.Share{Index: of.Index, Number: of.Number}] = true
+			shares[share.Share(*of)] = true
 		}
 		for j := range p.Status.Streams {
 			streams[p.Status.Streams[j].Name] = true

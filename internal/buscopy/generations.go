@@ -272,24 +272,31 @@ func isInForce(n int) string {
 	return number(n) + " are"
 }
 
-// openLast shuts out the processes of former generations, and opens the last one. A former process
-// that begins meanwhile finds the proposal, once it cannot be shut out any more. openLast looks
-// before each step: if it stood still, a former number may be in force again.
+// openLast shuts out the processes of former generations, and opens the last one.
 func (g *Generations) openLast(ctx context.Context, s *state) error {
-	for _, number := range s.former {
-		for index := range max(1, number) {
-			if g.opts.ShutOut == nil {
-				continue
-			}
-			if now, err := g.readNew(ctx); err != nil || now.open || now.generation != s.generation {
-				return err
-			}
-			if err := g.opts.ShutOut(ctx, share.Share{Index: index, Number: number}); err != nil {
-				return fmt.Errorf("end what share %d of the former %d may publish: %w", index, number, err)
-			}
+	if g.opts.ShutOut != nil {
+		if last, err := g.shutOutFormer(ctx, s); !last || err != nil {
+			return err
 		}
 	}
 	return g.opts.Bucket.Put(ctx, fmt.Sprintf("%so%d", g.begin, s.generation), []byte(strconv.Itoa(s.number)))
+}
+
+// shutOutFormer shuts out the processes of former generations. One that begins meanwhile finds the
+// proposal, once it cannot be shut out any more. It looks before each step: if it stood still, a
+// former number may be in force again. It reports whether the generation still waits to be opened.
+func (g *Generations) shutOutFormer(ctx context.Context, s *state) (last bool, err error) {
+	for _, number := range s.former {
+		for index := range max(1, number) {
+			if now, err := g.readNew(ctx); err != nil || now.open || now.generation != s.generation {
+				return false, err
+			}
+			if err := g.opts.ShutOut(ctx, share.Share{Index: index, Number: number}); err != nil {
+				return false, fmt.Errorf("end what share %d of the former %d may publish: %w", index, number, err)
+			}
+		}
+	}
+	return true, nil
 }
 
 // alive names a process of the last generation that gives signs, empty where none does.
