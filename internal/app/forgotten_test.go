@@ -82,16 +82,10 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 func TestAResetOfAPattern(t *testing.T) {
 	findOften(t)
 	s := apptest.NewShop(t)
-	create := func(name string, rows int) {
-		s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-		for range rows {
-			s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
-		}
-	}
 	s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_SINK_URL"] = "orders,logs", "embedded://"+t.TempDir()
 	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
-	create("log_1", 3)
-	create("log_2", 4)
+	s.Create(t, "log_1", 3)
+	s.Create(t, "log_2", 4)
 	r := newReloading(t, s)
 	r.shown(t, 7, "log_1 running 3", "log_2 running 4")
 	s.Exec(t, "DROP TABLE log_2")
@@ -111,7 +105,7 @@ func TestAResetOfAPattern(t *testing.T) {
 		if err := errors.Join(err, kept.Close()); err != nil {
 			t.Fatal(err)
 		}
-		create(more, 2)
+		s.Create(t, more, 2)
 		r = newReloading(t, s)
 	}
 	reset("log_3")
@@ -123,6 +117,6 @@ func TestAResetOfAPattern(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2")
-	create("log_5", 1)
+	s.Create(t, "log_5", 1)
 	r.shown(t, 1, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2", "log_5 running 1")
 }

@@ -56,20 +56,14 @@ func findOften(t *testing.T) {
 func TestTablesThatComeAndGo(t *testing.T) {
 	findOften(t)
 	s := apptest.NewShop(t)
-	create := func(name string, rows int) {
-		s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-		for range rows {
-			s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
-		}
-	}
 	s.Env["BRIDGE_STREAMS"] = "orders,logs"
 	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"], s.Env["BRIDGE_STREAM_LOGS_START"] = "log_*,log_1", "release", "latest"
-	create("log_1", 3)
-	create("log_2", 4)
-	create("_log_1_gho", 1)
+	s.Create(t, "log_1", 3)
+	s.Create(t, "log_2", 4)
+	s.Create(t, "_log_1_gho", 1)
 	r := newReloading(t, s)
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4")
-	create("log_3", 5)
+	s.Create(t, "log_3", 5)
 	r.shown(t, 5, "log_1 running 3", "log_2 running 4", "log_3 running 5")
 	r.published(t, "orders", 60)
 
@@ -81,7 +75,7 @@ func TestTablesThatComeAndGo(t *testing.T) {
 
 	s.Exec(t, "DROP TABLE log_3")
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
-	create("log_3", 2)
+	s.Create(t, "log_3", 2)
 	r.shown(t, 2, "log_1 running 3", "log_2 running 4", "log_3 running 2")
 
 	keptLeft = 0
@@ -97,7 +91,7 @@ func TestTablesThatComeAndGo(t *testing.T) {
 		_, marked := image.Shards[leftKey(key)]
 		return !known && !marked
 	})
-	create("log_2", 9)
+	s.Create(t, "log_2", 9)
 	r.shown(t, 11, "log_1 running 3", "log_2 running 9", "log_3 running 2")
 
 	// One that is named is missed.
@@ -229,19 +223,13 @@ func TestATableThatIsGoneAtALoss(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, path string){"nothing": func(*testing.T, string) {}, "the progress": rebuild, "the folder": remove} {
 		t.Run(name+" is lost", func(t *testing.T) {
 			s := apptest.NewShop(t)
-			create := func(name string, rows int) {
-				s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-				for range rows {
-					s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
-				}
-			}
 			s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_SINK_URL"] = "orders,logs", "embedded://"+t.TempDir()
 			s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"], s.Env["BRIDGE_STREAM_LOGS_START"] = "log_*", "release", "latest"
-			create("log_1", 7)
+			s.Create(t, "log_1", 7)
 			r := newReloading(t, s)
 			r.shown(t, 0, "log_1 running 7")
-			create("log_2", 4)
-			create("log_3", 5)
+			s.Create(t, "log_2", 4)
+			s.Create(t, "log_3", 5)
 			r.shown(t, 9, "log_1 running 7", "log_2 running 4", "log_3 running 5")
 			for _, gone := range []string{"DROP TABLE log_1", "ALTER TABLE log_2 RENAME TO away", "DROP TABLE log_3"} {
 				s.Exec(t, gone)
@@ -252,10 +240,10 @@ func TestATableThatIsGoneAtALoss(t *testing.T) {
 			lose(t, path)
 
 			back := func() {
-				create("log_1", 2)
+				s.Create(t, "log_1", 2)
 				s.Exec(t, "INSERT INTO away (total) VALUES (1)")
 				s.Exec(t, "ALTER TABLE away RENAME TO log_2")
-				create("log_3", 3)
+				s.Create(t, "log_3", 3)
 			}
 			if name != "the folder" {
 				back()

@@ -70,3 +70,12 @@ func (s *Shop) Exec(t testing.TB, statement string) {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
+
+// Create makes a table of totals with so many rows.
+func (s *Shop) Create(t testing.TB, name string, rows int) {
+	t.Helper()
+	s.Exec(t, "CREATE TABLE "+name+" (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	for range rows {
+		s.Exec(t, "INSERT INTO "+name+" (total) VALUES (1)")
+	}
+}
