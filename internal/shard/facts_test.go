@@ -275,10 +275,13 @@ func TestAKillOfAnAttemptThatWaits(t *testing.T) {
 				b = newViewBench(t, false)
 			}
 			b.insertRows(250, capability)
-			killed, mortal, gate := *b, &faultyStore{Store: b.store}, make(chan struct{})
-			killed.sink, killed.store, killed.opts.ShutdownTimeout = silentSink{b.bus}, mortal, time.Millisecond
+			killed, mortal, asked, gate := *b, &faultyStore{Store: b.store}, make(chan struct{}), make(chan struct{})
+			killed.sink, killed.store = gatedSink{silentSink{b.bus}, asked}, mortal
+			killed.opts.ShutdownTimeout = time.Millisecond
+			ask := sync.OnceFunc(func() { close(asked) })
 			killed.hook = func(q source.Query) error {
 				if q.After >= 100 {
+					ask()
 					<-gate
 				}
 				return nil
