@@ -230,7 +230,7 @@ func (b *batcher) connect(ctx context.Context) error {
 			continue
 		}
 		// It may be another stream by now.
-		b.asked, b.limits.line = time.Time{}, 0
+		b.asked = time.Time{}
 		b.options.Session(b.stream)
 	}
 	return nil
@@ -288,7 +288,7 @@ func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
 // one that was claimed: another process may have a claim there with the same sequence.
 func (b *batcher) describe(info *jetstream.StreamInfo) {
 	b.config, b.asked = info.Config, time.Now()
-	b.limits = limits{payload: b.wire.NC.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)), line: b.limits.line}
+	b.limits = limits{payload: b.wire.NC.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim))}
 	// A batch alone must not push the claim out.
 	b.limit = eighth(b.config.MaxMsgs, b.taken)
 	b.most = min(b.most, b.limit)
@@ -297,7 +297,6 @@ func (b *batcher) describe(info *jetstream.StreamInfo) {
 
 // check reports whether the stream takes the messages of a call.
 func (b *batcher) check(ctx context.Context, c *call) bool {
-	b.limits.line = max(b.limits.line, lineFor(ctx, b.wire.Session, c))
 	rejected, foreign := c.refusals(b.limits), c.foreign(b.config.Subjects)
 	if len(rejected) > 0 || foreign != "" {
 		// They may be other ones by now. What does not answer is met again.

@@ -105,16 +105,6 @@ func (c *call) refusals(l limits) (list []sink.Rejection) {
 	return list
 }
 
-// longestLine returns the length of the longest line of the messages that are left.
-func (c *call) longestLine() (longest int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := c.low; i < c.limit && !c.stopped; i++ {
-		longest = max(longest, lineOf(&c.batch[i]))
-	}
-	return longest
-}
-
 // foreign returns the first subject of the messages that are left that none of subjects covers.
 func (c *call) foreign(subjects []string) string {
 	c.mu.Lock()

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/sink"
 )
 
@@ -178,8 +176,6 @@ type limits struct {
 	payload, message int64
 	// condition is the length of the subject of the claim, where there is one.
 	condition int64
-	// line is how long a line of the protocol may be: safeLine while that is not known.
-	line int
 }
 
 // maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
@@ -194,12 +190,8 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("invalid NATS subject %.200q: use tokens without blanks and wildcards", m.Destination)
 	case len(m.Destination) > maxSubject:
 		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
-	}
-	switch n := lineOf(m); {
-	case n > maxLine:
-		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", n, maxLine)
-	case l.line > 0 && n > l.line:
-		return fmt.Sprintf("its subject makes a line of %d bytes, and this NATS server takes %d (max_control_line): shorten the subject, or increase that", n, l.line)
+	case lineOf(m) > maxLine:
+		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", lineOf(m), maxLine)
 	}
 	lowest := int64(math.MaxInt64)
 	for _, limit := range []int64{l.payload, l.message} {
@@ -266,18 +258,8 @@ func validSubject(s string) bool {
 }
 
 // maxLine is max_control_line of a server by default. A server does not tell its own, and closes a
-// connection with a longer line, which all streams share. safeLine is what every server takes.
-const maxLine, safeLine = 4096, 256
-
-// lineFor returns how long a line of a session may be, as far as these calls have to know.
-func lineFor(ctx context.Context, s *server.Session, calls ...*call) int {
-	for _, c := range calls {
-		if c.longestLine() > safeLine {
-			return s.LongestLine(ctx, safeLine, maxLine)
-		}
-	}
-	return safeLine
-}
+// connection with a longer line, which all streams share.
+const maxLine = 4096
 
 // lineOf returns the length of the line with which m is published, at most.
 func lineOf(m *sink.Message) int {

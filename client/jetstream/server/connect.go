@@ -292,10 +292,6 @@ type Session struct {
 	Gone    chan struct{}
 	options *Options
 
-	// longest is how long a line may be, 0 while that is not known. lines guards it.
-	lines   sync.Mutex
-	longest int
-
 	mu sync.Mutex
 	// listeners are called with each refused publication.
 	listeners map[*func(error)]struct{}
