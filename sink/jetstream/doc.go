@@ -15,9 +15,9 @@
 // Publish (sink.go) looks up the stream of each message (route.go) and gives each worker a call
 // (call.go) with what is for its stream. The worker (worker.go, attend) begins each series with a
 // look at the stream (begin) and sends what its calls have (series.go). Answers come by the wire
-// (wire.go) and are noted in the call; what has none is a suspect, of which the next begin finds
-// out. Exactly once goes by claim.go, batcher.go and batch.go instead. message.go has headers,
-// answers and limits.
+// (message.go) and are noted in the call; what has none is a suspect, of which the next begin finds
+// out. Exactly once goes by claim.go, batcher.go and batch.go instead. message.go has headers, too,
+// and limits.
 //
 // # Guarantees
 //

@@ -2,11 +2,17 @@ package kafka
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	kafkago "github.com/segmentio/kafka-go"
+
+	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
 )
 
@@ -176,5 +182,170 @@ func (c *call) reset() {
 	})
 	for _, r := range c.portions {
 		r.next = 0
+	}
+}
+
+// requestOverhead is more than what a produce request has around its one batch.
+const requestOverhead = 1 << 10
+
+// wireBatch is a batch on its way to a partition, with the portions that it carries.
+type wireBatch struct {
+	worker  *worker
+	parts   []part
+	buffers *buffers
+	wire    []byte
+	// count counts the records, units what a batch is split into: a deleted event and the tombstone
+	// behind it are one.
+	count, units int
+	// stamped is the identity that wire carries.
+	stamped *identity
+	// base is the offset that it was stored at, -1 where the broker does not tell; fault is why it
+	// was not stored.
+	base  int64
+	fault error
+	// unfit: no request takes it, so it cannot be sent at all.
+	unfit bool
+	// unanswered: an attempt ended without an answer. The transport may still read wire, and the
+	// batch may still arrive.
+	unanswered bool
+	// abandon ends the attempts, but for those of a transaction.
+	abandon context.CancelCauseFunc
+}
+
+// part is how many messages of a portion a batch carries, from portion.next on.
+type part struct {
+	portion *portion
+	count   int
+}
+
+// fill makes a batch of what is first in a queue. What nobody waits for any more is left out.
+func (w *worker) fill(queue []*portion) *wireBatch {
+	f := &wireBatch{worker: w, buffers: bufferPool.Get().(*buffers)}
+	f.buffers.records.reset()
+	for _, r := range queue {
+		n := 0
+		if !r.call.present(func() { n = f.fill(r, w.limit) }) {
+			r.cut = r.cut || r.next < len(r.index)
+			r.index = r.index[:r.next]
+			continue
+		}
+		if n > 0 {
+			f.parts = append(f.parts, part{r, n})
+		}
+		if n < len(r.index)-r.next {
+			break
+		}
+	}
+	f.count = f.buffers.records.count
+	return f
+}
+
+// fill adds messages of a portion and returns how many fit. A broker takes or refuses a batch as a
+// whole, so a tombstone goes with the event before it: none of the two is there alone. Only a limit
+// of 0, after a batch of no more than the two was refused, parts them.
+func (f *wireBatch) fill(r *portion, limit int) (n int) {
+	records, left := &f.buffers.records, r.index[r.next:]
+	for n < len(left) && f.units < max(limit, 1) {
+		added := 0
+		if limit > 0 && n+1 < len(left) && r.call.batch[left[n+1]].Value == nil {
+			added = records.addPair(&r.call.batch[left[n]], &r.call.batch[left[n+1]])
+		} else if records.add(&r.call.batch[left[n]]) {
+			added = 1
+		}
+		if added == 0 {
+			break
+		}
+		n += added
+		f.units++
+	}
+	return n
+}
+
+// halved returns the limit of the next batch where this one was refused. ok is false for a single
+// record.
+func (f *wireBatch) halved() (limit int, ok bool) {
+	if f.units > 1 {
+		return f.units / 2, true
+	}
+	return 0, f.count > 1
+}
+
+// bolder returns the limit behind one of a batch that was taken: the record that was too large may
+// lie behind.
+func bolder(limit int) int {
+	if limit > math.MaxInt/2 {
+		return limit
+	}
+	return max(1, 2*limit)
+}
+
+// seal completes the batch but for its producer, or returns why no broker can take it.
+func (f *wireBatch) seal(s *Sink) error {
+	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
+	if err != nil {
+		return fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
+	}
+	if s.codec.append != nil {
+		f.buffers.sealed = wire
+	}
+	f.wire = wire
+	if len(wire) > s.options.MaxRequestBytes-requestOverhead {
+		return broker.Answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	}
+	return nil
+}
+
+func (f *wireBatch) stamp(id identity) {
+	stamp(f.wire, id)
+	f.stamped = &id
+}
+
+// stored reports whether the broker has the batch.
+func (f *wireBatch) stored() bool { return f.fault == nil || broker.RemedyFor(f.fault) == broker.Done }
+
+// taken notes, by note, that the broker has the batch. One that lies just behind a marker of ours
+// covers that.
+func (f *wireBatch) taken(note func(r *portion, do func())) {
+	w, base := f.worker, f.base
+	marker := w.follow(base, f.count)
+	next := w.id.advance(f.count)
+	w.id = &next
+	for _, p := range f.parts {
+		note(p.portion, func() { p.portion.acknowledge(p.count, base, marker) })
+		if base >= 0 {
+			base += int64(p.count)
+		}
+		marker = false
+	}
+}
+
+// refused has the next batch be smaller than this one, or notes that a single record is rejected,
+// and reports that.
+func (f *wireBatch) refused(note func(r *portion, do func())) (rejected bool) {
+	limit, ok := f.halved()
+	if ok {
+		f.worker.limit = limit
+		return false
+	}
+	r := f.parts[0].portion
+	note(r, func() { r.reject(f.reason(f.fault)) })
+	return true
+}
+
+// reason says why a single record was refused.
+func (f *wireBatch) reason(refusal error) string {
+	w := f.worker
+	var code kafkago.Error
+	if errors.As(refusal, &code) && code == kafkago.InvalidRecord {
+		return fmt.Sprintf("topic %s takes no such record: %v", w.topic, refusal)
+	}
+	return fmt.Sprintf("the record has %d bytes, as a batch %d by %s, which is more than topic %s takes (max.message.bytes): %v",
+		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, w.sink.options.Compression, w.topic, refusal)
+}
+
+// release gives the memory of the batch back, unless the transport may still read it.
+func (f *wireBatch) release() {
+	if !f.unanswered {
+		f.buffers.release()
 	}
 }

@@ -11,11 +11,11 @@
 //
 // Publish looks up the partitions of its messages (topics.go), gives each worker its portion
 // (call.go) and waits until all of them have ended. A worker has a goroutine while it has portions
-// (worker.go, drain): it fills a wire batch (wirebatch.go, batch.go), has it sent and tried again
+// (worker.go, drain): it fills a wire batch (batch.go), has it sent and tried again
 // (deliver, produce.go), and notes in the call where each message lies, or why it was refused.
 //
 // Requests that kafka-go lacks are those of franz-go's kmsg, over kafka-go's connections
-// (request.go).
+// (Requester).
 //
 // # Guarantees
 //
@@ -24,7 +24,7 @@
 // and sequence of the first attempt, by which a broker drops what it has already. Where the broker
 // and the worker disagree about the sequence, and after a cancelled Publish whose batch was in
 // flight, the worker takes the next epoch: messages may then be repeated, but late copies of
-// earlier attempts are refused (see identity in producer.go).
+// earlier attempts are refused (see identity in produce.go).
 //
 // A message goes to the partition that Java's default partitioner picks for its key (murmur2).
 // Messages without a key, and with an empty one, all go to one and the same partition: a spread of

@@ -4,9 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/bus"
 	"example.org/bridge/client/kafka/broker"
@@ -254,4 +257,104 @@ func (s *Sink) Close() error {
 	s.drains.Wait()
 	s.outages.Close()
 	return nil
+}
+
+// Requester sends requests to the brokers of a configuration, over connections of its own. It is
+// for what is no publishing and no reading, and safe for concurrent use.
+type Requester struct {
+	cluster *broker.Cluster
+	end     context.CancelCauseFunc
+}
+
+// NewRequester returns a Requester for Brokers, ClientID, TLS and SASL of o. It connects at the
+// first request.
+func NewRequester(o Options) (*Requester, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	life, end := context.WithCancelCause(context.Background())
+	return &Requester{cluster: broker.NewCluster(life, &o.Connection), end: end}, nil
+}
+
+// Send sends a request to the coordinator of a group, in its version at most, and returns the
+// answer within 15 s. Behind an error the next request looks for the brokers again.
+func (r *Requester) Send(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
+	res, generation, err := broker.Send[kmsg.Response](ctx, r.cluster, broker.ToGroup{Request: r.cluster.Request(req), ID: group})
+	if err != nil {
+		r.cluster.Renew(generation)
+	}
+	return res, err
+}
+
+// Close drops all connections.
+func (r *Requester) Close() error {
+	r.end(sink.ErrClosed)
+	r.cluster.Close()
+	return nil
+}
+
+// faults turns the faults of many workers into few: what concerns the cluster or a topic begins
+// with the first worker that meets it and ends with the last.
+type faults struct {
+	log  *outage.Log
+	hook sink.Fault
+
+	mu sync.Mutex
+	// scopeOf has who is held up by what, waiting counts them.
+	scopeOf map[string]string
+	waiting map[string]int
+}
+
+// Fail implements [bus.Faults]: who is held up by a fault of scope, and by no other any more.
+func (f *faults) Fail(who, scope string, err error) {
+	f.hook(scope, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.scopeOf[who] != scope {
+		f.end(who, f.log.OK)
+		f.scopeOf[who] = scope
+		f.waiting[scope]++
+	}
+	f.log.Fail(scope, err)
+}
+
+// OK implements [bus.Faults].
+func (f *faults) OK(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(who, f.log.OK)
+}
+
+// Drop implements [bus.Faults].
+func (f *faults) Drop(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(who, f.log.Forget)
+}
+
+// endAll is ok, or with gaveUp drop, for all whose names begin with prefix.
+func (f *faults) endAll(prefix string, gaveUp bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how := f.log.OK
+	if gaveUp {
+		how = f.log.Forget
+	}
+	for who := range f.scopeOf {
+		if strings.HasPrefix(who, prefix) {
+			f.end(who, how)
+		}
+	}
+}
+
+func (f *faults) end(who string, how func(tp string)) {
+	scope, held := f.scopeOf[who]
+	if !held {
+		return
+	}
+	delete(f.scopeOf, who)
+	if f.waiting[scope]--; f.waiting[scope] == 0 {
+		delete(f.waiting, scope)
+		how(scope)
+	}
 }
