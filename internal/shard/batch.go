@@ -199,12 +199,11 @@ func (b *batch) born(page *page, row source.Row) {
 	}
 }
 
-// discard gives back all that a batch holds that is not published.
+// discard gives back the claims and the memory of a batch that is not published.
 func (b *batch) discard(opts *Options) {
 	if b.claims != nil {
 		opts.View.Release(b.claims)
 	}
-	opts.Limits.release(&b.held)
 	b.recycle()
 }
 

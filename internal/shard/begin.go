@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/event"
 	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
@@ -35,21 +33,6 @@ type Recovery interface {
 }
 
 func (o *Options) key() store.Key { return store.Key{Stream: o.Stream, Shard: o.Name} }
-
-// recover waits until the store has what the bus holds of the stream.
-func (s *Shard) recover(ctx context.Context) error {
-	err := s.retrier.wait(owning, forEver, func() error {
-		if err := s.opts.Recovery.Wait(ctx, s.opts.Stream); err != nil || !s.unresolved {
-			return err
-		}
-		// Rule 9: before the next batch.
-		return s.opts.Recovery.Resolve(ctx, s.opts.Stream)
-	})
-	if err == nil {
-		s.unresolved = false
-	}
-	return err
-}
 
 // begin opens what is known of the shard, or decides where it begins, and returns the owner that
 // goes on from there.
@@ -99,10 +82,10 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		}
 	}
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
-	if err := (&snapshot{opts: &s.opts, reader: s.reader, gaps: s.gaps, entities: entities}).run(ctx); err != nil {
+	if err := s.snapshot(ctx, entities); err != nil {
 		return nil, err
 	}
-	if err := s.refuseTailless(); err != nil {
+	if err := s.server.refuseTailless(); err != nil {
 		return nil, err
 	}
 	position := s.gaps.position()
@@ -133,15 +116,6 @@ func (s *Shard) commitMeaning(ctx context.Context) error {
 	return s.retrier.wait(owning, forEver, func() error {
 		return s.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: s.opts.key(), Parts: parts}}})
 	})
-}
-
-// refuseTailless is the error of a release stream whose ids have no order.
-func (s *Shard) refuseTailless() error {
-	if !s.server.tailless() || s.opts.Kind == event.Capability {
-		return nil
-	}
-	return option.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
-		"set %s if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.server.traits.OrderWhy, option.IDOrder)
 }
 
 // everyID is how far a shard without a tail reaches: every row may be judged.
@@ -221,22 +195,14 @@ func (s *Shard) sync(ctx context.Context, changes ...store.ShardChange) error {
 // snapshot records the rows of a table that is taken as it stands (START=latest, or behind an id)
 // in the view and publishes nothing. It goes on where an earlier start of the process was cut
 // short.
-type snapshot struct {
-	opts     *Options
-	reader   *reader
-	gaps     *gaps
-	entities *entities
-}
-
-// run records what is left of the table.
-func (s *snapshot) run(ctx context.Context) error {
+func (s *Shard) snapshot(ctx context.Context, entities *entities) error {
 	left := s.gaps.snapshot()
 	if left.First == 0 {
 		return nil
 	}
 	started, logged := time.Now(), time.Now()
 	for rows := 0; left.First > 0; left = s.gaps.snapshot() {
-		n, err := s.page(ctx, left)
+		n, err := s.recordPage(ctx, entities, left)
 		if err != nil {
 			return err
 		}
@@ -251,27 +217,22 @@ func (s *snapshot) run(ctx context.Context) error {
 	return nil
 }
 
-// page records the next rows of what is left, and returns how many they are.
-func (s *snapshot) page(ctx context.Context, left source.Range) (rows int, err error) {
+// recordPage records the next rows of what is left, and returns how many they are. A row that was
+// not committed when the shard began is a change since, and left to the tail.
+func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.Range) (n int, err error) {
 	q := source.Query{After: left.First - 1, Through: left.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 	p, err := s.reader.page(ctx, q)
 	if err != nil {
 		return 0, err
 	}
 	defer p.free()
-	n := len(p.Rows)
+	n = len(p.Rows)
 	// A page that is full may hold the last row.
 	if p.More && n > 0 && p.Rows[n-1].ID < left.Last {
 		left.First = p.Rows[n-1].ID + 1
 	} else {
 		left = source.Range{}
 	}
-	return n, s.record(ctx, p, left)
-}
-
-// record commits what the rows of p say, and what is left behind them. A row that was not committed
-// when the shard began is a change since, and left to the tail.
-func (s *snapshot) record(ctx context.Context, p *page, left source.Range) error {
 	var rows []source.Row
 	for _, row := range p.Rows {
 		if !s.gaps.missing(row.ID) {
@@ -279,25 +240,27 @@ func (s *snapshot) record(ctx context.Context, p *page, left source.Range) error
 		}
 	}
 	b := &batch{batchTimes: batchTimes{made: time.Now()}}
-	s.entities.begin(b)
-	decisions, err := s.entities.decide(ctx, b, rows)
+	entities.begin(b)
+	defer func() {
+		if err != nil {
+			s.opts.View.Release(b.claims)
+		}
+	}()
+	decisions, err := entities.decide(ctx, b, rows)
 	if err != nil {
-		s.opts.View.Release(b.claims)
-		return err
+		return n, err
 	}
 	read := &Read{
 		Shard: s.opts.Name, Since: s.gaps.since, Claims: b.claims,
 		Read: progress.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
 	}
-	err = s.entities.retrier.writeStore(ctx, owning, func() error {
+	err = s.retrier.writeStore(ctx, owning, func() error {
 		return s.opts.Feed.apply(ctx, nil, read, catchup.Cover{})
 	})
-	if err != nil {
-		s.opts.View.Release(b.claims)
-		return err
+	if err == nil {
+		entities.nominate(decisions)
 	}
-	s.entities.nominate(decisions)
-	return nil
+	return n, err
 }
 
 // ErrOtherMeaning is returned when the progress of a shard was made with a configuration that gives

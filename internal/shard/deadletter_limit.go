@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,9 +18,8 @@ type DeadLetterLimit struct {
 	most   int
 
 	mu sync.Mutex
-	// rows are those that were counted within the last minute, in that order; there is their set.
-	rows  []countedRow
-	there map[rowOfShard]struct{}
+	// counted says when rows were counted last, of the last minute and perhaps before.
+	counted map[rowOfShard]time.Time
 	// full says that the limit was exceeded.
 	full bool
 }
@@ -29,17 +29,12 @@ type rowOfShard struct {
 	row   uint64
 }
 
-type countedRow struct {
-	rowOfShard
-	at time.Time
-}
-
 // limitSpan is the time in which rows are counted together.
 const limitSpan = time.Minute
 
 // NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
 func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
-	return &DeadLetterLimit{stream: stream, most: most, there: make(map[rowOfShard]struct{})}
+	return &DeadLetterLimit{stream: stream, most: most, counted: make(map[rowOfShard]time.Time)}
 }
 
 // count counts the row of m at a moment, and returns an error when it is one too many. A row that
@@ -50,27 +45,19 @@ func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) e
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(now.Add(-limitSpan))
-	row := rowOfShard{m.Shard, m.RowID}
-	if _, again := l.there[row]; again {
+	row, old := rowOfShard{m.Shard, m.RowID}, func(at time.Time) bool { return now.Sub(at) >= limitSpan }
+	if at, again := l.counted[row]; again && !old(at) {
 		return nil
 	}
-	if l.full = l.full || len(l.rows) >= l.most; l.full {
+	// Invariant 7: at most as many rows as the limit says.
+	if len(l.counted) >= l.most {
+		maps.DeleteFunc(l.counted, func(_ rowOfShard, at time.Time) bool { return old(at) })
+	}
+	if l.full = l.full || len(l.counted) >= l.most; l.full {
 		return &deadLetterLimitError{stream: l.stream, most: l.most, refused: sink.RejectedError{Message: *m, Reason: reason}}
 	}
-	// Invariant 7: at most as many rows as the limit says.
-	l.rows = append(l.rows, countedRow{row, now})
-	l.there[row] = struct{}{}
+	l.counted[row] = now
 	return nil
-}
-
-// forget drops the rows that were counted before a moment.
-func (l *DeadLetterLimit) forget(before time.Time) {
-	n := 0
-	for ; n < len(l.rows) && !l.rows[n].at.After(before); n++ {
-		delete(l.there, l.rows[n].rowOfShard)
-	}
-	l.rows = l.rows[n:]
 }
 
 // deadLetterLimitError says that a stream has more dead letters than it may.

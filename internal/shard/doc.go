@@ -15,14 +15,13 @@
 //   - reader runs every query and returns a page.
 //   - tail finds the rows that may go out, gaps keeps progress and ledger, server the traits of the
 //     server.
-//   - changes is the second cursor; idWatch and publishedRows notice ids that are used again.
+//   - changes is the second cursor; publishedRows notices ids that are used again.
 //   - entities has the view of the stream decide what rows are news of; builder makes a batch of
 //     rows and decisions.
 //   - schemas compares what the events look like with those published last.
-//   - nominations publishes what others name, dead letters too. It reads through rereader. What has
-//     no row goes to view.Movers, which proves that.
-//   - publisher stamps a batch by stamper, sends it through sender and commits it by recorder.
-//   - snapshot records a table as it stands where START says so.
+//   - nominations publishes what others name, dead letters too. What has no row goes to
+//     view.Movers, which proves that.
+//   - publisher stamps a batch by stamper, sends it through sender and commits it.
 //   - Feed, one for a stream, applies facts: what catch-up reads, and acknowledged batches. It
 //     keeps the progress of the shards that run, and commits go through its lock.
 //

@@ -421,7 +421,10 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if f.follows {
 		p.Follow()
 	}
-	s.install(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread = s.unread || s.running && s.progress.Err() != nil
+	s.progress, s.stale, s.schemaRead = p, false, false
 	return nil
 }
 
@@ -433,7 +436,9 @@ func (c *change) demandAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.setReconcileDue(true)
+		s.mu.Lock()
+		s.progress.SetReconcileDue(true)
+		s.mu.Unlock()
 	}
 	return nil
 }
@@ -530,7 +535,11 @@ func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progre
 	if err != nil {
 		return err
 	}
-	one, err := s.do(do)
+	one, err := func() (store.ShardChange, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return do(s.progress)
+	}()
 	if err != nil {
 		return c.unread(err)
 	}

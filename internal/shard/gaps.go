@@ -189,12 +189,6 @@ func (g *gaps) show(at ledger.Age) {
 	}
 }
 
-// idleDue reports whether a batch without rows is to be handed over for the ledger alone: while
-// nothing is published its changes are committed now and then.
-func (g *gaps) idleDue() bool {
-	return g.isOpen() && time.Since(g.handed) >= saveLedgerEvery
-}
-
 // advance has the batch, which must be handed over then, bring what was read for it: the progress
 // moves once the bus has acknowledged it. Before, the store has the batch before.
 func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
@@ -340,12 +334,6 @@ func holdsTime(id uint64) bool {
 	const day = 24 * 60 * 60
 	within := func(since, second uint64) bool { return since > 3*day*second && since < 20*365*day*second }
 	return within(id>>22, 1000) || within(id>>35, 1)
-}
-
-// unpublished reports whether the row with this id was not published, as far as the ledger tells.
-func (g *gaps) unpublished(id uint64) (is bool) {
-	g.with(func(l *ledger.Ledger) { is = l == nil || l.Missing(id) })
-	return is
 }
 
 // Cause is why a shard is stopped: the same word for errors with the same remedy.

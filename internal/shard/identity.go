@@ -13,45 +13,23 @@ import (
 	"example.org/bridge/source"
 )
 
+// askEvery is the shortest time between two questions for the traits of a server, and between two
+// warnings that servers differ: several may answer in turns.
 const (
-	// askAgainAfter and askAtLeastEvery bound the pause between two questions for the traits of a
-	// server: where several servers answer in turns the pause doubles with each question.
-	askAgainAfter   = time.Second
-	askAtLeastEvery = time.Minute
+	askEvery  = 5 * time.Second
+	warnEvery = time.Minute
 )
-
-// questions keeps questions for the traits of servers apart. The zero value lets the first one
-// through.
-type questions struct {
-	asked time.Time
-	pause time.Duration
-}
-
-// due reports whether the traits may be asked for now, and counts that as a question.
-func (q *questions) due(now time.Time) bool {
-	since := now.Sub(q.asked)
-	switch {
-	case q.asked.IsZero() || since >= 2*q.pause:
-		q.pause = askAgainAfter
-	case since < q.pause:
-		return false
-	default:
-		q.pause = min(2*q.pause, askAtLeastEvery)
-	}
-	q.asked = now
-	return true
-}
 
 // server is what is known of the server that answers: its traits, and whether committed and
 // uncommitted rows come from the same one. It belongs to the owner.
 type server struct {
 	opts   *Options
 	reader *reader
-	// traits are those of the server that they name; questions and agreement watch whether that is
-	// the one that answers.
+	// traits are those of the server that they name; agreement watches whether that is the one that
+	// answers. asked is when another one was met last.
 	traits    source.Traits
-	questions questions
 	agreement agreement
+	asked     time.Time
 	// noTail says that the ids have no order, for those who are not the owner.
 	noTail atomic.Bool
 }
@@ -77,13 +55,23 @@ func (s *server) refresh(ctx context.Context) error {
 // find rows.
 func (s *server) tailless() bool { return s.traits.Order == source.OrderNone }
 
+// refuseTailless is the error of a release stream whose ids have no order.
+func (s *server) refuseTailless() error {
+	if !s.tailless() || s.opts.Kind == event.Capability {
+		return nil
+	}
+	return option.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
+		"set %s if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.traits.OrderWhy, option.IDOrder)
+}
+
 // meet asks for the traits where an answer has come from another server than they hold for. Call
 // it with every page before anything is concluded from what it does not hold; afterwards knows
 // tells whether the traits hold for that server.
 func (s *server) meet(ctx context.Context, name string) error {
-	if s.knows(name) || !s.questions.due(time.Now()) {
+	if s.knows(name) || time.Since(s.asked) < askEvery {
 		return nil
 	}
+	s.asked = time.Now()
 	return s.refresh(ctx)
 }
 
@@ -172,7 +160,7 @@ func (a *agreement) differs(now time.Time) (warn bool) {
 		return false
 	}
 	a.since = now
-	if !a.warned.IsZero() && now.Sub(a.warned) < askAtLeastEvery {
+	if !a.warned.IsZero() && now.Sub(a.warned) < warnEvery {
 		return false
 	}
 	a.warned = now
@@ -236,11 +224,4 @@ func (s *schemas) hand(b *batch) {
 		return
 	}
 	b.schema, s.published, s.next = s.next, s.next, nil
-}
-
-// schemaPart returns the part that says what the messages of b, which are on the bus, look like.
-func schemaPart(b *batch) store.Part {
-	saved := *b.schema
-	saved.Epoch, saved.Seq = b.messages[0].State.Epoch, b.messages[0].State.Seq
-	return store.Part{Kind: store.SchemaPart, Bytes: store.AppendSchema(nil, &saved)}
 }

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -34,7 +33,6 @@ const (
 // far reads the changes between the reach and the look-back, again and again.
 type far struct {
 	changes *changes
-	recent  *recent
 	watch   *watch
 	// after is how far the pass has come, through where it ends; rows counts what it has read.
 	running bool
@@ -48,20 +46,18 @@ type far struct {
 	light bool
 	// unseen are changes that were read and not seen before.
 	unseen []source.Cursor
-	// committed and uncommitted are what look-ups found.
-	committed, uncommitted source.Changes
-	warned                 time.Time
+	warned time.Time
 }
 
 // newFar returns one that has seen nothing.
 func newFar(c *changes) *far {
-	return &far{changes: c, recent: newRecent(c.opts.CursorRows, c.opts.Reach), watch: newWatch(c.opts.CursorRows / watchShare), light: true}
+	return &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
 }
 
 // begin returns the MODIFIED behind which a pass begins.
 func (f *far) begin() string {
 	now, column, zone := f.changes.poll.now, f.changes.column, f.changes.opts.Zone
-	from := column.Text(f.recent.from(now), zone)
+	from := column.Text(f.changes.recent.from(now), zone)
 	if f.watch.low != "" && f.watch.low <= from {
 		// Behind excludes it.
 		if at, ok := column.Time([]byte(f.watch.low), zone); ok {
@@ -69,16 +65,6 @@ func (f *far) begin() string {
 		}
 	}
 	return from
-}
-
-// readFrom has the next pass begin at a MODIFIED at the latest.
-func (f *far) readFrom(modified string) { f.watch.low = modified }
-
-// separate ends that the look-back reads all within the reach, and reports whether it did.
-func (f *far) separate() bool {
-	was := f.light
-	f.light = false
-	return was
 }
 
 // read reads a part of what lies before the look-back and sees to all that is in flight.
@@ -139,20 +125,16 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 // noteUnseen keeps those of the changes that the cursor has not seen.
 func (f *far) noteUnseen(list []source.Cursor) {
 	for _, change := range list {
-		if f.changes.toPublish(change.ID) || f.changes.noted(change) {
-			continue
+		if f.changes.isNew(change) && f.watch.rows[change.ID] != change.Modified {
+			f.unseen = append(f.unseen, change)
 		}
-		if m := f.watch.rows[change.ID]; m != nil && m.modified == change.Modified {
-			continue
-		}
-		f.unseen = append(f.unseen, change)
 	}
 }
 
 // checkUnseen publishes those of the unseen changes that are committed and watches the others.
 func (f *far) checkUnseen(ctx context.Context, publish publish) error {
 	for part := range slices.Chunk(f.unseen, checkAtOnce) {
-		pending, err := f.check(ctx, part, publish)
+		_, pending, err := f.check(ctx, part, publish)
 		if err != nil {
 			return err
 		}
@@ -184,7 +166,7 @@ func (f *far) checkWatched(ctx context.Context, publish publish) error {
 		}
 		if f.changes.late() {
 			// The tail has its turn; a sample of the next poll finds the others.
-			f.changes.cutShort()
+			f.changes.poll.cut = true
 			return nil
 		}
 		list = f.watch.beside(ended, checkAtOnce)
@@ -193,98 +175,88 @@ func (f *far) checkWatched(ctx context.Context, publish publish) error {
 }
 
 // checkSome looks at some of the changes in flight and returns the MODIFIED of those that are no
-// longer.
+// longer. In flight is what has another MODIFIED uncommitted than committed; what has none
+// uncommitted is deleted or about to be.
 func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publish) (ended map[string]bool, err error) {
-	pending, err := f.check(ctx, list, publish)
+	committed, pending, err := f.check(ctx, list, publish)
 	if err != nil {
 		return nil, err
 	}
-	if pending, err = f.stillInFlight(ctx, pending); err != nil {
-		return nil, err
+	inFlight := make(map[uint64]string, len(pending))
+	for _, at := range pending {
+		inFlight[at.ID] = at.Modified
+	}
+	if len(pending) > 0 {
+		uncommitted, err := f.lookup(ctx, pending, true)
+		if err != nil {
+			return nil, err
+		}
+		if !f.changes.server.fitsTraits(uncommitted.server) || committed.server != uncommitted.server {
+			pending = nil
+		}
+		for _, at := range pending {
+			was, there := committed.modified[at.ID]
+			is, shown := uncommitted.modified[at.ID]
+			if there == shown && was == is {
+				delete(inFlight, at.ID)
+			} else if shown {
+				inFlight[at.ID] = is
+			}
+		}
 	}
 	ended = make(map[string]bool)
-	keep := make(map[uint64]string, len(pending))
-	for _, at := range pending {
-		keep[at.ID] = at.Modified
-	}
 	for _, at := range list {
-		switch modified, ok := keep[at.ID]; {
-		case !ok:
-			ended[at.Modified] = true
-			f.watch.remove(at.ID)
-		case modified != at.Modified:
+		if modified, ok := inFlight[at.ID]; ok {
 			f.watch.add(source.Cursor{Modified: modified, ID: at.ID})
+		} else {
+			ended[at.Modified] = true
+			delete(f.watch.rows, at.ID)
 		}
 	}
 	return ended, nil
 }
 
 // check looks up rows by id, committed, publishes what of them the cursor has not seen, and returns
-// those whose MODIFIED is not committed. It orders list by id.
-func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) (pending []source.Cursor, err error) {
-	c, committed := f.changes, &f.committed
-	if err := f.lookup(ctx, list, false, committed); err != nil {
-		return nil, err
+// those whose MODIFIED is not committed.
+func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) (committed found, pending []source.Cursor, err error) {
+	c := f.changes
+	if committed, err = f.lookup(ctx, list, false); err != nil {
+		return committed, nil, err
 	}
-	c.ids = c.ids[:0]
-	oldest := c.behind
+	var news []source.Cursor
 	for _, at := range list {
-		found, ok := cursorOf(committed.List, at.ID)
-		if ok && !c.toPublish(at.ID) && !c.noted(found) {
-			oldest = older(oldest, found.Modified)
-			c.ids = append(c.ids, at.ID)
-			c.see(found.ID, found.Modified)
+		modified, ok := committed.modified[at.ID]
+		if ok {
+			news = append(news, source.Cursor{Modified: modified, ID: at.ID})
 		}
-		if !ok || found.Modified != at.Modified {
+		if !ok || modified != at.Modified {
 			pending = append(pending, at)
 		}
 	}
-	return pending, c.publish(ctx, oldest, publish)
+	return committed, pending, c.publishNew(ctx, news, publish)
 }
 
-// stillInFlight returns those of list, which were not committed just now, that have another
-// MODIFIED uncommitted than committed, with that. What has none there is deleted or about to be.
-func (f *far) stillInFlight(ctx context.Context, list []source.Cursor) ([]source.Cursor, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	if err := f.lookup(ctx, list, true, &f.uncommitted); err != nil {
-		return nil, err
-	}
-	if !f.changes.server.fitsTraits(f.uncommitted.Server) || f.committed.Server != f.uncommitted.Server {
-		return list, nil
-	}
-	var still []source.Cursor
-	for _, at := range list {
-		was, there := cursorOf(f.committed.List, at.ID)
-		is, shown := cursorOf(f.uncommitted.List, at.ID)
-		switch {
-		case there == shown && was.Modified == is.Modified:
-		case shown:
-			still = append(still, is)
-		default:
-			still = append(still, at)
-		}
-	}
-	return still, nil
+// found is the MODIFIED of rows by id, and the server that has them.
+type found struct {
+	modified map[uint64]string
+	server   string
 }
 
-// lookup reads the MODIFIED of rows by id. It orders list by id.
-func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool, found *source.Changes) error {
-	slices.SortFunc(list, func(a, b source.Cursor) int { return cmp.Compare(a.ID, b.ID) })
+// lookup reads the MODIFIED of the rows of list by id.
+func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool) (found, error) {
 	ids := make([]uint64, len(list))
 	for i, at := range list {
 		ids[i] = at.ID
 	}
+	slices.Sort(ids)
+	read := &f.changes.list
 	q := source.ChangeQuery{Ranges: source.RangesOf(ids), Limit: len(ids) + 1, Uncommitted: uncommitted}
-	return f.changes.reader.changes(ctx, q, found)
-}
-
-// cursorOf finds the change of a row among changes in the order of their ids.
-func cursorOf(list []source.Cursor, id uint64) (source.Cursor, bool) {
-	i, ok := slices.BinarySearchFunc(list, id, func(at source.Cursor, id uint64) int { return cmp.Compare(at.ID, id) })
-	if !ok {
-		return source.Cursor{}, false
+	if err := f.changes.reader.changes(ctx, q, read); err != nil {
+		return found{}, err
 	}
-	return list[i], true
+	rows := found{make(map[uint64]string, len(read.List)), read.Server}
+	for _, at := range read.List {
+		rows.modified[at.ID] = at.Modified
+	}
+	return rows, nil
 }

@@ -25,7 +25,8 @@ func (s *Shard) Leave() Left {
 	l := Left{traffic: t.traffic.clone()}
 	if t.stopped {
 		l.stop, l.since, l.lag = t.err, t.since, t.lag
-		l.status, _ = s.at(time.Now())
+		l.status, _ = t.at(time.Now())
+		l.status.NoTail = s.server.noTail.Load()
 		// They were of owners that have ended.
 		l.lag.named = nil
 	}

@@ -53,15 +53,13 @@ func (l *Limits) InFlight() int64 { return l.used.Load() }
 
 // Stream returns the limits of one stream, which its shards share.
 func (l *Limits) Stream() *StreamLimits {
-	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part), account: new(account)}
+	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part)}
 }
 
 // StreamLimits is what the shards of one stream may use. It is safe for concurrent use.
 type StreamLimits struct {
 	*Limits
 	own *semaphore.Weighted
-	// account is what was reserved by way of this value.
-	account *account
 }
 
 // hold is a share that was reserved.
@@ -78,19 +76,15 @@ func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) 
 func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
 	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
 		if from.TryAcquire(l.share) {
-			return l.took(from), nil
+			l.used.Add(l.share)
+			return hold{from: from, bytes: l.share}, nil
 		}
 	}
 	if err := l.own.Acquire(ctx, l.share); err != nil {
 		return hold{}, err
 	}
-	return l.took(l.own), nil
-}
-
-// took returns the share that was acquired from one of the semaphores.
-func (l *StreamLimits) took(from *semaphore.Weighted) hold {
-	l.add(from, l.share)
-	return hold{from: from, bytes: l.share}
+	l.used.Add(l.share)
+	return hold{from: l.own, bytes: l.share}, nil
 }
 
 // resize gives back what a batch of need bytes leaves of its share. It reports false if need is
@@ -98,10 +92,7 @@ func (l *StreamLimits) took(from *semaphore.Weighted) hold {
 // again once reserveBig has succeeded.
 func (l *StreamLimits) resize(h *hold, need int64) bool {
 	if need > h.bytes {
-		if !h.big && l.big.TryAcquire(1) {
-			h.big = true
-			l.tookBig()
-		}
+		h.big = h.big || l.big.TryAcquire(1)
 		return h.big
 	}
 	l.free(h, h.bytes-need)
@@ -110,19 +101,16 @@ func (l *StreamLimits) resize(h *hold, need int64) bool {
 
 // reserveBig blocks until h may hold a batch of any size.
 func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
-	if err := l.big.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	h.big = true
-	l.tookBig()
-	return nil
+	err := l.big.Acquire(ctx, 1)
+	h.big = err == nil
+	return err
 }
 
 func (l *StreamLimits) free(h *hold, n int64) {
 	if n > 0 {
 		h.bytes -= n
 		// First, or it would count twice what another takes at once.
-		l.add(h.from, -n)
+		l.used.Add(-n)
 		h.from.Release(n)
 	}
 }
@@ -132,51 +120,6 @@ func (l *StreamLimits) release(h *hold) {
 	l.free(h, h.bytes)
 	if h.big {
 		h.big = false
-		l.releaseBig()
+		l.big.Release(1)
 	}
-}
-
-// account is what one shard has reserved at the moment. It serves all goroutines of the shard.
-type account struct {
-	own, common atomic.Int64
-	// big says that the shard has the one batch that is larger than a share.
-	big atomic.Bool
-}
-
-// shard returns the limits l for one shard of the stream, with an account of its own.
-func (l *StreamLimits) shard() *StreamLimits {
-	return &StreamLimits{Limits: l.Limits, own: l.own, account: new(account)}
-}
-
-// add notes that n bytes of a semaphore were reserved, or given back where n is negative.
-func (l *StreamLimits) add(of *semaphore.Weighted, n int64) {
-	if of == l.own {
-		l.account.own.Add(n)
-	} else {
-		l.account.common.Add(n)
-	}
-	l.used.Add(n)
-}
-
-// reclaim gives back all that the shard has reserved. Call it only when no goroutine of the shard
-// runs; no hold of it may be used again.
-func (l *StreamLimits) reclaim() {
-	for _, one := range []struct {
-		of    *semaphore.Weighted
-		bytes int64
-	}{{l.own, l.account.own.Load()}, {l.common, l.account.common.Load()}} {
-		held := hold{from: one.of, bytes: one.bytes}
-		l.release(&held)
-	}
-	if l.account.big.Load() {
-		l.releaseBig()
-	}
-}
-
-// tookBig notes that the shard has the batch that is larger than a share; releaseBig gives it back.
-func (l *StreamLimits) tookBig() { l.account.big.Store(true) }
-
-func (l *StreamLimits) releaseBig() {
-	l.account.big.Store(false)
-	l.big.Release(1)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"example.org/bridge/source"
@@ -55,10 +54,11 @@ func (c *changes) readAgain(ctx context.Context, publish publish) error {
 		back.end()
 	}
 	if !inFlight {
-		return c.publishNew(ctx, publish)
+		return c.publishNew(ctx, c.list.List, publish)
 	}
-	if c.list.More && c.far.separate() {
+	if c.list.More && c.far.light {
 		// There is too much for one read: what is older than the look-back is left to far.
+		c.far.light = false
 		if back.after.Modified < back.from {
 			back.after = source.Cursor{Modified: back.from}
 		}
@@ -86,7 +86,13 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	}
 	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have
 	// been committed since it was read.
-	left := c.forget(from)
+	var left []uint64
+	for id, modified := range c.whole {
+		if modified < from {
+			delete(c.whole, id)
+			left = append(left, id)
+		}
+	}
 	slices.Sort(left)
 	for part := range slices.Chunk(left, changesAtOnce) {
 		if err := publish(ctx, source.RangesOf(part)); err != nil {
@@ -96,50 +102,33 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// forget drops what lies before the look-back and returns the rows whose MODIFIED was written to
-// the second.
-func (c *changes) forget(from string) []uint64 {
-	var left []uint64
-	for id, modified := range c.seen {
-		if modified < from {
-			delete(c.seen, id)
-			if _, fraction, _ := strings.Cut(modified, "."); strings.Trim(fraction, "0") == "" {
-				left = append(left, id)
-			}
-		}
-	}
-	return left
-}
-
 // recent remembers which changes the second cursor has seen to: pairs of an id and its MODIFIED. It
 // is bounded: of each row only the last change is kept, and the older half of all goes when the
-// younger half is full or old enough. A change that it takes for another one, as the hashes of two
-// in 2^32 are the same, is left to reconcile.
+// younger half is full or old enough. A change whose hash is that of another one of its row is left
+// to reconcile.
 type recent struct {
 	// most bounds the changes of one half, reach is how old a half may become.
 	most  int
 	reach time.Duration
 	seed  maphash.Seed
 	// young and old hold hashes of MODIFIED by id; a change is added to the young half.
-	young, old map[uint64]uint32
+	young, old map[uint64]uint64
 	// youngFrom and oldFrom are when the halves were begun, by the database's clock.
 	youngFrom, oldFrom time.Time
 }
 
 // newRecent returns one that knows nothing.
 func newRecent(most int, reach time.Duration) *recent {
-	return &recent{most: max(1, most/2), reach: reach, seed: maphash.MakeSeed(), young: make(map[uint64]uint32)}
+	return &recent{most: max(1, most/2), reach: reach, seed: maphash.MakeSeed(), young: make(map[uint64]uint64)}
 }
-
-func (r *recent) hash(modified string) uint32 { return uint32(maphash.String(r.seed, modified)) }
 
 // add notes a change.
 func (r *recent) add(id uint64, modified string, now time.Time) {
 	if len(r.young) >= r.most || now.Sub(r.youngFrom) > r.reach {
 		r.old, r.oldFrom = r.young, r.youngFrom
-		r.young, r.youngFrom = make(map[uint64]uint32, len(r.old)/4), now
+		r.young, r.youngFrom = make(map[uint64]uint64, len(r.old)/4), now
 	}
-	r.young[id] = r.hash(modified)
+	r.young[id] = maphash.String(r.seed, modified)
 }
 
 // has reports whether a change was noted and is not forgotten.
@@ -148,7 +137,7 @@ func (r *recent) has(id uint64, modified string) bool {
 	if !ok {
 		hash, ok = r.old[id]
 	}
-	return ok && hash == r.hash(modified)
+	return ok && hash == maphash.String(r.seed, modified)
 }
 
 // from returns the moment from which on no change that was noted is forgotten, at most the reach
@@ -168,44 +157,21 @@ func (r *recent) from(now time.Time) time.Time {
 // same moment. So it is enough to look at one row of each moment at a poll: when that is no longer
 // in flight, the others of its moment are looked at, too.
 type watch struct {
-	// most bounds the rows.
-	most    int
-	rows    map[uint64]*moment
-	moments map[string]*moment
+	// most bounds the rows, which have their MODIFIED by id.
+	most int
+	rows map[uint64]string
 	// low is the oldest MODIFIED that there was no room for, next the same since begin; empty for
 	// none.
 	low, next string
 }
 
-// moment is the rows in flight with the same MODIFIED.
-type moment struct {
-	modified string
-	ids      map[uint64]struct{}
-}
-
-func newWatch(most int) *watch {
-	return &watch{most: most, rows: make(map[uint64]*moment), moments: make(map[string]*moment)}
-}
-
 // add watches a row, in place of what was known of it.
 func (w *watch) add(at source.Cursor) {
-	if known := w.rows[at.ID]; known != nil {
-		if known.modified == at.Modified {
-			return
-		}
-		w.remove(at.ID)
-	}
-	if w.full() {
+	if _, known := w.rows[at.ID]; !known && w.full() {
 		w.low, w.next = older(w.low, at.Modified), older(w.next, at.Modified)
 		return
 	}
-	m := w.moments[at.Modified]
-	if m == nil {
-		m = &moment{modified: at.Modified, ids: make(map[uint64]struct{})}
-		w.moments[at.Modified] = m
-	}
-	m.ids[at.ID] = struct{}{}
-	w.rows[at.ID] = m
+	w.rows[at.ID] = at.Modified
 }
 
 // full reports whether there is no room for another row.
@@ -224,64 +190,29 @@ func (w *watch) begin() { w.next = "" }
 
 func (w *watch) end() { w.low = w.next }
 
-// remove ends the watch of a row.
-func (w *watch) remove(id uint64) {
-	m := w.rows[id]
-	if m == nil {
-		return
-	}
-	delete(w.rows, id)
-	delete(m.ids, id)
-	if len(m.ids) == 0 {
-		delete(w.moments, m.modified)
-	}
-}
-
 // sample returns one row of each moment, others where there is room, at most n: others at each call
 // where there are more.
 func (w *watch) sample(n int) (list []source.Cursor) {
-	if len(w.rows) <= n {
-		for id, m := range w.rows {
-			list = append(list, source.Cursor{Modified: m.modified, ID: id})
-		}
-		return list
-	}
+	var others []source.Cursor
+	moments := make(map[string]bool)
 	// Maps are walked from an entry that differs each time.
-	for _, m := range w.moments {
-		for id := range m.ids {
-			list = append(list, source.Cursor{Modified: m.modified, ID: id})
-			break
-		}
-		if len(list) >= n {
-			return list
-		}
-	}
-	taken := make(map[uint64]bool, len(list))
-	for _, at := range list {
-		taken[at.ID] = true
-	}
-	for id, m := range w.rows {
-		if len(list) >= n {
-			break
-		}
-		if !taken[id] {
-			list = append(list, source.Cursor{Modified: m.modified, ID: id})
+	for id, modified := range w.rows {
+		at := source.Cursor{Modified: modified, ID: id}
+		if !moments[modified] {
+			moments[modified] = true
+			list = append(list, at)
+		} else if len(others) < n {
+			others = append(others, at)
 		}
 	}
-	return list
+	list = append(list, others...)
+	return list[:min(n, len(list))]
 }
 
 // beside returns the rows that are watched with the MODIFIED of one of these, at most n.
 func (w *watch) beside(moments map[string]bool, n int) (list []source.Cursor) {
-	for modified := range moments {
-		m := w.moments[modified]
-		if m == nil {
-			continue
-		}
-		for id := range m.ids {
-			if len(list) >= n {
-				return list
-			}
+	for id, modified := range w.rows {
+		if moments[modified] && len(list) < n {
 			list = append(list, source.Cursor{Modified: modified, ID: id})
 		}
 	}

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"example.org/bridge/event"
@@ -15,9 +16,8 @@ const (
 	lookBackEvery = time.Second
 	// changesAtOnce bounds the changes of one read.
 	changesAtOnce = 2000
-	// maxSeen bounds the changes that are remembered; what is forgotten is read once more, and
-	// dropped by the view.
-	maxSeen = 100_000
+	// maxWhole bounds the rows that are read again for their MODIFIED to the second.
+	maxWhole = 100_000
 	// saveCursorEvery is how often the cursor is saved while nothing is published.
 	saveCursorEvery = 30 * time.Second
 )
@@ -44,8 +44,10 @@ type changes struct {
 	column source.Column
 	// saved is when the cursor was last handed over to be saved.
 	saved time.Time
-	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
-	seen map[uint64]string
+	// recent are the changes that it has seen to, whole the MODIFIED to the second that rows were
+	// read with within the look-back.
+	recent *recent
+	whole  map[uint64]string
 	// behind is a MODIFIED at or behind which there are changes that were not read yet, empty where
 	// there are none.
 	behind string
@@ -74,17 +76,9 @@ type changesPoll struct {
 // publish reads rows again and publishes those that say something new.
 type publish func(ctx context.Context, rows []source.Range) error
 
-// pollDue reports whether the shard has a MODIFIED and a poll interval has passed.
-func (c *changes) pollDue() bool {
-	columns := c.reader.columns
-	return columns != nil && columns.Modified >= 0 && time.Since(c.poll.began) >= c.opts.PollInterval
-}
-
-// follow looks for rows that were modified in place and publishes what has changed. It is called
-// when pollDue says so.
-func (c *changes) follow(ctx context.Context, publish publish) error {
-	columns := c.reader.columns
-	column := columns.List[columns.Modified]
+// follow looks for rows that were modified in place, by their MODIFIED, and publishes what has
+// changed.
+func (c *changes) follow(ctx context.Context, column source.Column, publish publish) error {
 	now := c.reader.databaseNow()
 	c.poll = changesPoll{
 		began: time.Now(), now: now, inFlight: c.server.seesInFlight(), over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
@@ -124,14 +118,18 @@ func (c *changes) begin(column source.Column, through string) {
 	case c.restored:
 		// What was committed late around the saved MODIFIED is read once more.
 		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
-		c.far.readFrom(column.Text(at.Add(-opts.Reach), opts.Zone))
+		c.far.watch.low = column.Text(at.Add(-opts.Reach), opts.Zone)
 	}
 	if altered {
 		c.back.running = false
-		clear(c.seen)
-		c.far = newFar(c)
+		c.forget()
 	}
 	c.column, c.restored = column, false
+}
+
+// forget has nothing be known of changes.
+func (c *changes) forget() {
+	c.recent, c.whole, c.far = newRecent(c.opts.CursorRows, c.opts.Reach), make(map[uint64]string), newFar(c)
 }
 
 // readNew reads what lies behind the cursor.
@@ -151,7 +149,7 @@ func (c *changes) readNew(ctx context.Context, through string, publish publish) 
 		if more {
 			c.behind = next.Modified
 		}
-		if err := c.publishNew(ctx, publish); err != nil {
+		if err := c.publishNew(ctx, c.list.List, publish); err != nil {
 			return err
 		}
 		c.after = next
@@ -166,9 +164,6 @@ func (c *changes) readNew(ctx context.Context, through string, publish publish) 
 	}
 }
 
-// cutShort notes that this poll had no time to look for all that is like what it found.
-func (c *changes) cutShort() { c.poll.cut = true }
-
 // late reports whether the tail is to be polled again.
 func (c *changes) late() bool { return time.Since(c.poll.began) > c.opts.PollInterval }
 
@@ -179,28 +174,21 @@ func (c *changes) reach(through string) {
 	}
 }
 
-// publishNew publishes those of the rows of the last changes that may say something new.
-func (c *changes) publishNew(ctx context.Context, publish publish) error {
+// publishNew publishes those of the changed rows that may say something new.
+func (c *changes) publishNew(ctx context.Context, list []source.Cursor, publish publish) error {
 	c.ids = c.ids[:0]
 	oldest := c.behind
-	for _, change := range c.list.List {
-		if c.toPublish(change.ID) || c.noted(change) {
-			continue
+	for _, change := range list {
+		if c.isNew(change) {
+			oldest = older(oldest, change.Modified)
+			c.ids = append(c.ids, change.ID)
+			c.see(change.ID, change.Modified)
 		}
-		oldest = older(oldest, change.Modified)
-		c.ids = append(c.ids, change.ID)
-		c.see(change.ID, change.Modified)
 	}
-	slices.Sort(c.ids)
-	return c.publish(ctx, oldest, publish)
-}
-
-// publish publishes the rows of c.ids, which are sorted; oldest is the MODIFIED that is known to
-// wait.
-func (c *changes) publish(ctx context.Context, oldest string, publish publish) error {
 	if len(c.ids) == 0 {
 		return nil
 	}
+	slices.Sort(c.ids)
 	c.pace.touch()
 	c.poll.found = older(c.poll.found, oldest)
 	c.status.leave(findChanges, c.since(oldest))
@@ -226,18 +214,12 @@ func (c *changes) see(id uint64, modified string) {
 	if modified >= c.poll.over {
 		return
 	}
-	if len(c.seen) >= maxSeen {
-		clear(c.seen)
-	}
-	c.seen[id] = modified
-	c.remember(id, modified)
-}
-
-// remember notes for longer than the look-back that a row is read with this MODIFIED, where changes
-// in flight are looked for.
-func (c *changes) remember(id uint64, modified string) {
-	if c.poll.inFlight && modified < c.poll.over {
-		c.far.recent.add(id, modified, c.poll.now)
+	c.recent.add(id, modified, c.poll.now)
+	if _, fraction, _ := strings.Cut(modified, "."); strings.Trim(fraction, "0") == "" {
+		if len(c.whole) >= maxWhole {
+			clear(c.whole)
+		}
+		c.whole[id] = modified
 	}
 }
 
@@ -255,19 +237,16 @@ func (c *changes) noteTail(p *page, rows []source.Row) {
 		case v == nil:
 		case string(v) > from:
 			c.see(row.ID, string(v))
-		case string(v) > far:
-			c.remember(row.ID, string(v))
+		case string(v) > far && string(v) < c.poll.over:
+			c.recent.add(row.ID, string(v), c.poll.now)
 		}
 	}
 }
 
-// noted reports whether the cursor has seen to a change.
-func (c *changes) noted(change source.Cursor) bool {
-	return c.seen[change.ID] == change.Modified || c.far.recent.has(change.ID, change.Modified)
+// isNew reports whether neither the tail or the ledger nor the cursor sees to a change.
+func (c *changes) isNew(change source.Cursor) bool {
+	return !c.toPublish(change.ID) && !c.recent.has(change.ID, change.Modified)
 }
-
-// saveDue reports whether no batch has taken the cursor to be saved for a while.
-func (c *changes) saveDue() bool { return time.Since(c.saved) >= saveCursorEvery }
 
 // handOver returns the cursor, to be committed with a batch.
 func (c *changes) handOver() source.Cursor {
@@ -290,8 +269,8 @@ func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Curs
 func newChanges(gaps *gaps, pace *pace, saved source.Cursor, waits func() bool) *changes {
 	c := &changes{
 		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, toPublish: gaps.toPublish,
-		waits: waits, after: saved, safe: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
+		waits: waits, after: saved, safe: saved, restored: saved != source.Cursor{}, saved: time.Now(), back: lookBack{short: true},
 	}
-	c.far = newFar(c)
+	c.forget()
 	return c
 }

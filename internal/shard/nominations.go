@@ -11,19 +11,26 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// nominations publishes what is true of nominated rows and entities. It belongs to the owner.
+// nominations publishes rows and entities that another than the tail has found: it reads them
+// again and hands on what says something new. It belongs to the owner.
 type nominations struct {
-	opts     *Options
-	status   *tracker
-	rereader *rereader
+	opts    *Options
+	status  *tracker
+	reader  *reader
+	builder *builder
+	// entities is nil for a release shard.
+	entities      *entities
+	publishedRows *publishedRows
+	gaps          *gaps
+	handOver      func(*batch, *hold)
 }
 
 // handle reads what n names, publishes what differs and ends n once that is committed. After an
 // error n does not end: its caller learns that the shard stopped.
 func (o *nominations) handle(ctx context.Context, n *nomination) error {
-	pipe := o.rereader.gaps.pipe
+	pipe := o.gaps.pipe
 	before := pipe.sent
-	if err := o.publish(ctx, n); err != nil {
+	if err := o.serve(ctx, n); err != nil {
 		return err
 	}
 	o.status.unname(n)
@@ -37,8 +44,8 @@ func (o *nominations) handle(ctx context.Context, n *nomination) error {
 	return nil
 }
 
-func (o *nominations) publish(ctx context.Context, n *nomination) error {
-	if err := o.rereader.reader.ready(ctx); err != nil {
+func (o *nominations) serve(ctx context.Context, n *nomination) error {
+	if err := o.reader.ready(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -48,14 +55,14 @@ func (o *nominations) publish(ctx context.Context, n *nomination) error {
 		return o.move(ctx, n.moves, n)
 	case n.compared > 0:
 		// A reconcile has compared the whole table.
-		return o.rereader.commit(ctx, func(b *batch) error { b.compared = n.compared; return nil })
+		return o.commit(ctx, func(b *batch) error { b.compared = n.compared; return nil })
 	case n.Published:
-		return o.rereader.publishedRows.confirm(ctx)
+		return o.publishedRows.confirm(ctx)
 	}
-	if err := o.rereader.rows(ctx, n.Rows, sink.FromReconcile, n); err != nil {
+	if err := o.rows(ctx, n.Rows, sink.FromReconcile, n); err != nil {
 		return err
 	}
-	if o.rereader.entities == nil {
+	if o.entities == nil {
 		return nil
 	}
 	for part := range slices.Chunk(n.Entities, keysAtOnce) {
@@ -79,17 +86,17 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) er
 	}
 	cut := false
 	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
-	err = o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
+	err = o.publish(ctx, q, n, func(b *batch, page *page) error {
 		if cut = page.More && len(keys) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
 		}
-		decisions, err := o.rereader.addStates(ctx, b, page, fromReconcile)
+		decisions, err := o.addStates(ctx, b, page, fromReconcile)
 		if err != nil {
 			return err
 		}
 		missing := withoutRow(keys, decisions)
-		return n.move(ctx, o.rereader.entities, append(missing, nominatedOf(decisions)...))
+		return n.move(ctx, o.entities, append(missing, nominatedOf(decisions)...))
 	})
 	if err != nil || !cut {
 		return err
@@ -119,18 +126,18 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 		q.MaxBytes = 0
 	}
 	cut := false
-	err = o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
+	err = o.publish(ctx, q, n, func(b *batch, page *page) error {
 		if cut = page.More && len(moves) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
 		}
 		given := b.claims.Permit(moves)
-		decisions, err := o.rereader.addStates(ctx, b, page, o.moved)
+		decisions, err := o.addStates(ctx, b, page, o.moved)
 		if err != nil {
 			return err
 		}
-		o.rereader.entities.nominate(decisions)
-		if err := o.rereader.entities.nominateFormers(ctx); err != nil {
+		o.entities.nominate(decisions)
+		if err := o.entities.nominateFormers(ctx); err != nil {
 			return err
 		}
 		// Of a move that has ended nothing is proved any more: Movers reads its key again.
@@ -150,7 +157,7 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 // when the key is read, the entity may have a row that the tail has yet to reach. The position must
 // not rise to either.
 func (o *nominations) moved(id uint64) sink.Origin {
-	if o.rereader.gaps.missing(id) {
+	if o.gaps.missing(id) {
 		return sink.FromLate
 	}
 	return sink.FromReconcile
@@ -168,43 +175,30 @@ func (o *nominations) addAbsences(ctx context.Context, b *batch, page *page, mov
 	if gone = withoutRow(gone, decisions); len(gone) == 0 {
 		return nil
 	}
-	absences, err := o.rereader.entities.absent(ctx, b, gone)
+	absences, err := o.entities.absent(ctx, b, gone)
 	if err != nil {
 		return err
 	}
-	return o.rereader.builder.addAbsences(b, absences, page)
-}
-
-// rereader publishes rows that another than the tail has found: it reads them again and hands on
-// what says something new. It belongs to the owner.
-type rereader struct {
-	opts    *Options
-	reader  *reader
-	builder *builder
-	// entities is nil for a release shard.
-	entities      *entities
-	publishedRows *publishedRows
-	gaps          *gaps
-	handOver      func(*batch)
+	return o.builder.addAbsences(b, absences, page)
 }
 
 // rows reads the rows in ranges and publishes those that say something new.
-func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination) error {
+func (o *nominations) rows(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination) error {
 	for len(ranges) > 0 {
-		q := source.Query{Ranges: ranges, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
-		err := r.publish(ctx, q, n, func(b *batch, page *page) error {
+		q := source.Query{Ranges: ranges, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
+		err := o.publish(ctx, q, n, func(b *batch, page *page) error {
 			ranges = nil
 			if count := len(page.Rows); page.More && count > 0 {
 				ranges = source.RangesAbove(q.Ranges, page.Rows[count-1].ID)
 			}
-			if r.entities == nil {
-				return r.addFacts(b, page, origin)
+			if o.entities == nil {
+				return o.addFacts(b, page, origin)
 			}
-			decisions, err := r.addStates(ctx, b, page, func(uint64) sink.Origin { return origin })
+			decisions, err := o.addStates(ctx, b, page, func(uint64) sink.Origin { return origin })
 			if err != nil {
 				return err
 			}
-			return r.nominate(ctx, n, decisions)
+			return o.nominate(ctx, n, decisions)
 		})
 		if err != nil {
 			return err
@@ -214,13 +208,13 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 }
 
 // nominate gives those entities to the stream that were not decided about. n waits for them.
-func (r *rereader) nominate(ctx context.Context, n *nomination, decisions []view.Decision) error {
+func (o *nominations) nominate(ctx context.Context, n *nomination, decisions []view.Decision) error {
 	if n == nil {
-		r.entities.nominate(decisions)
-		return r.entities.nominateFormers(ctx)
+		o.entities.nominate(decisions)
+		return o.entities.nominateFormers(ctx)
 	}
 	// A reconcile has former entities among those without a row.
-	return n.move(ctx, r.entities, nominatedOf(decisions))
+	return n.move(ctx, o.entities, nominatedOf(decisions))
 }
 
 // nominatedOf returns the entities of those decisions that nothing was decided in.
@@ -234,9 +228,9 @@ func nominatedOf(decisions []view.Decision) (keys [][]byte) {
 }
 
 // addFacts adds to b those rows of a release shard that were not published.
-func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
+func (o *nominations) addFacts(b *batch, page *page, origin sink.Origin) error {
 	for _, row := range page.Rows {
-		if !r.gaps.unpublished(row.ID) {
+		if !o.gaps.missing(row.ID) {
 			// The tail has published it since it was nominated.
 			continue
 		}
@@ -245,7 +239,7 @@ func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
 			continue
 		}
 		b.born(page, row)
-		if _, err := r.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
+		if _, err := o.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
 			return err
 		}
 		b.count(event.Published)
@@ -256,22 +250,22 @@ func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
 
 // addStates adds to b what the rows of page say of their entities, and returns the decisions about
 // them.
-func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]view.Decision, error) {
-	decisions, err := r.entities.decide(ctx, b, page.Rows)
+func (o *nominations) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]view.Decision, error) {
+	decisions, err := o.entities.decide(ctx, b, page.Rows)
 	if err != nil {
 		return nil, err
 	}
-	n, err := r.builder.addStates(b, page, page.Rows, decisions, origin)
+	n, err := o.builder.addStates(b, page, page.Rows, decisions, origin)
 	if err != nil {
 		return nil, err
 	}
 	for i, row := range page.Rows[:n] {
-		if r.gaps.missing(row.ID) && !decisions[i].Nominate {
+		if o.gaps.missing(row.ID) && !decisions[i].Nominate {
 			b.filled = append(b.filled, row.ID)
 		}
-		if !r.gaps.toPublish(row.ID) {
+		if !o.gaps.toPublish(row.ID) {
 			// A row that the tail has yet to reach would shut out those before it.
-			r.publishedRows.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
+			o.publishedRows.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
 		}
 	}
 	return decisions, nil
@@ -279,87 +273,86 @@ func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin o
 
 // publish reads a page and hands on the batch that fill makes of it. A page that does not fit is
 // read again.
-func (r *rereader) publish(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
+func (o *nominations) publish(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
 	for {
-		again, err := r.publishOnce(ctx, q, n, fill)
+		again, err := o.publishOnce(ctx, q, n, fill)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) (again bool, err error) {
+func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) (again bool, err error) {
 	// Before the read: what it brings is decided about at once, and nothing is on its way.
-	if err := r.gaps.pipe.wait(ctx); err != nil {
+	if err := o.gaps.pipe.wait(ctx); err != nil {
 		return false, err
 	}
-	held, err := r.reader.reserve(ctx)
+	held, err := o.reader.reserve(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() { r.opts.Limits.release(&held) }()
-	page, err := r.read(ctx, q, n)
+	defer func() { o.opts.Limits.release(&held) }()
+	page, err := o.read(ctx, q, n)
 	if err != nil {
 		return false, err
 	}
 	defer func() { page.free() }()
-	if err := r.reader.bind(page.Columns); err != nil {
+	if err := o.reader.bind(page.Columns); err != nil {
 		return false, err
 	}
-	at := r.reader.age(page)
-	b := r.builder.begin()
-	r.builder.readFrom(b, page)
-	if r.entities != nil {
-		r.entities.begin(b)
+	at := o.reader.age(page)
+	b := o.builder.begin()
+	o.builder.readFrom(b, page)
+	if o.entities != nil {
+		o.entities.begin(b)
 	}
 	if err := fill(b, page); err != nil {
-		b.discard(r.opts)
+		b.discard(o.opts)
 		return false, err
 	}
-	if !r.opts.Limits.resize(&held, b.size()) {
-		b.discard(r.opts)
+	if !o.opts.Limits.resize(&held, b.size()) {
+		b.discard(o.opts)
 		// Invariant 7: what is read again does not wait beside others.
 		page.free()
 		page = nil
-		return true, r.reader.reserveBig(ctx, &held)
+		return true, o.reader.reserveBig(ctx, &held)
 	}
-	b.held, held = held, hold{}
 	if b.empty() {
-		b.discard(r.opts)
+		b.discard(o.opts)
 		return false, nil
 	}
-	if err := r.gaps.advance(ctx, b, at); err != nil {
-		b.discard(r.opts)
+	if err := o.gaps.advance(ctx, b, at); err != nil {
+		b.discard(o.opts)
 		return false, err
 	}
 	if n != nil {
 		n.count(b.verdict)
 	}
-	r.handOver(b)
+	o.handOver(b, &held)
 	return false, nil
 }
 
 // commit hands on a batch without messages.
-func (r *rereader) commit(ctx context.Context, fill func(*batch) error) error {
-	b := r.builder.begin()
+func (o *nominations) commit(ctx context.Context, fill func(*batch) error) error {
+	b := o.builder.begin()
 	err := fill(b)
 	if err == nil {
-		err = r.gaps.advance(ctx, b, ledger.Age{Steady: r.gaps.at})
+		err = o.gaps.advance(ctx, b, ledger.Age{Steady: o.gaps.at})
 	}
 	if err != nil {
-		b.discard(r.opts)
+		b.discard(o.opts)
 		return err
 	}
-	r.handOver(b)
+	o.handOver(b, new(hold))
 	return nil
 }
 
 // read reads the rows that q names. A row that cannot be read holds up the tail no longer than the
 // caller of n waits for it.
-func (r *rereader) read(ctx context.Context, q source.Query, n *nomination) (*page, error) {
+func (o *nominations) read(ctx context.Context, q source.Query, n *nomination) (*page, error) {
 	reading, end := n.within(ctx)
 	defer end()
-	page, err := r.reader.rows(reading, q)
+	page, err := o.reader.rows(reading, q)
 	if err != nil && n.cancelled() && ctx.Err() == nil && !permanent(err) {
 		return nil, errCancelled
 	}

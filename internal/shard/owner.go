@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +27,8 @@ type owner struct {
 	builder *builder
 	tailLog *tailLog
 	pace    *pace
-	// publishedRows are those published last, idWatch looks whether their ids are used again.
+	// publishedRows are those published last.
 	publishedRows *publishedRows
-	idWatch       *idWatch
 	// pipe leads to the publisher.
 	pipe *pipe
 	// entities and changes are nil where the shard has none.
@@ -48,8 +48,8 @@ type owner struct {
 func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	if o.due.IsZero() {
 		position := o.gaps.position()
-		o.tail.begin(position)
-		if err := o.idWatch.refuse(ctx, position); err != nil {
+		o.tail.position = position
+		if err := o.publishedRows.refuse(ctx, position); err != nil {
 			return false, ended(ctx, err)
 		}
 		// Shards that start together do not begin together.
@@ -64,7 +64,8 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 		// Until the next poll it may be an hour.
 		o.status.idle(owning)
 		if (polled || time.Now().Before(o.due)) && o.mayIdle(ctx) {
-			o.tail.shrink()
+			// The next poll makes again what it needs.
+			o.tail.rows, o.tail.ids = nil, nil
 			o.entities.shrink()
 			return true, nil
 		}
@@ -87,7 +88,10 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 		}
 		o.begun, polled = true, !more
 		o.due = o.nextPoll(began, more)
-		o.noteLimit(more)
+		limited := more && o.tail.limited
+		if o.status.limitRate(limited); limited {
+			o.opts.Metrics.limited(o.opts.Stream, LimitRate, time.Until(o.due))
+		}
 		if !o.pace.quiet() {
 			o.status.polledEvery(o.opts.PollInterval)
 		}
@@ -106,7 +110,10 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	} else if err := o.server.ping(ctx, o.pace.quiet()); err != nil {
 		return false, err
 	}
-	if err := o.nominations.rereader.rows(ctx, o.publishedRows.popAgain(), sink.FromReconcile, nil); err != nil {
+	again := o.publishedRows.again
+	o.publishedRows.again = nil
+	slices.Sort(again)
+	if err := o.nominations.rows(ctx, source.RangesOf(again), sink.FromReconcile, nil); err != nil {
 		return false, err
 	}
 	o.tailLog.note(o.tail.position, more)
@@ -121,7 +128,8 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 // most once a poll.
 func (o *owner) follow(ctx context.Context) error {
 	c := o.changes
-	if c == nil || !c.pollDue() {
+	columns := o.reader.columns
+	if c == nil || columns == nil || columns.Modified < 0 || time.Since(c.poll.began) < o.opts.PollInterval {
 		return nil
 	}
 	// A change of a row that is on its way would be left to the tail.
@@ -129,8 +137,8 @@ func (o *owner) follow(ctx context.Context) error {
 	if err != nil || !stored {
 		return err
 	}
-	err = c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
-		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil)
+	err = c.follow(ctx, columns.List[columns.Modified], func(ctx context.Context, rows []source.Range) error {
+		return o.nominations.rows(ctx, rows, sink.FromModified, nil)
 	})
 	switch {
 	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
@@ -141,11 +149,11 @@ func (o *owner) follow(ctx context.Context) error {
 		o.status.leave(findChanges, time.Time{})
 		o.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
 		return nil
-	case err != nil || !c.saveDue():
+	case err != nil || time.Since(c.saved) < saveCursorEvery:
 		return err
 	}
 	// No batch has taken the cursor for a while.
-	return o.nominations.rereader.commit(ctx, func(*batch) error { return nil })
+	return o.nominations.commit(ctx, func(*batch) error { return nil })
 }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
@@ -179,8 +187,10 @@ func (o *owner) pollTail(ctx context.Context) (more bool, err error) {
 }
 
 func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
-	p, held, err := o.readTail(ctx)
+	var held hold
+	// Also where what is below panics.
 	defer func() { o.opts.Limits.release(&held) }()
+	p, err := o.readTail(ctx, &held)
 	if err != nil || p == nil {
 		return false, err
 	}
@@ -188,8 +198,8 @@ func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 	if err != nil || b == nil {
 		return more, err
 	}
-	b.held, held = held, hold{}
-	if b.empty() && !o.gaps.idleDue() {
+	// While nothing is published the changes of the ledger are committed now and then.
+	if b.empty() && !(o.gaps.isOpen() && time.Since(o.gaps.handed) >= saveLedgerEvery) {
 		o.tail.leave(time.Time{})
 		b.discard(o.opts)
 		return more, bad
@@ -201,44 +211,39 @@ func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	o.tail.advance(b)
-	o.handOver(b)
+	o.handOver(b, &held)
 	o.tail.leave(time.Time{})
 	return more, bad
 }
 
-// readTail returns the page behind position, and the share that it is to become a batch in. There
-// is no page where the highest id shows nothing behind position and the poll has nothing else to
-// do.
-func (o *owner) readTail(ctx context.Context) (p *page, held hold, err error) {
+// readTail returns the page behind position, and sets held to the share that it is to become a
+// batch in. There is no page where the highest id shows nothing behind position and the poll has
+// nothing else to do.
+func (o *owner) readTail(ctx context.Context, held *hold) (p *page, err error) {
 	q := o.tail.query()
-	drained, err := o.drained(ctx)
-	if err != nil {
-		return nil, hold{}, err
-	}
-	if drained != nil && !o.hasPendingWork() {
-		return nil, hold{}, o.endEmpty(ctx, drained)
-	}
-	if held, err = o.reader.reserve(ctx); err != nil {
-		drained.free()
-		return nil, hold{}, err
-	}
-	if p = drained; p == nil {
-		if p, err = o.reader.page(ctx, q); err != nil {
-			return nil, held, err
+	if o.pace.quiet() {
+		if p, err = o.reader.head(ctx); err != nil {
+			return nil, err
 		}
 	}
-	o.tail.date(p)
-	return p, held, nil
-}
-
-// drained returns a page without rows where the highest id shows nothing behind position, else nil.
-func (o *owner) drained(ctx context.Context) (*page, error) {
-	p, err := o.head(ctx)
 	if p != nil && p.MaxID > o.tail.position {
 		p.free()
-		return nil, nil
+		p = nil
 	}
-	return p, err
+	if p != nil && !o.gaps.isOpen() && !o.reader.oversize.big {
+		return nil, o.endEmpty(ctx, p)
+	}
+	if *held, err = o.reader.reserve(ctx); err != nil {
+		p.free()
+		return nil, err
+	}
+	if p == nil {
+		if p, err = o.reader.page(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	p.seen = &o.tail.firstSeen
+	return p, nil
 }
 
 // next makes a batch of p, the page behind position, which it frees; at is when that was read. bad
@@ -269,10 +274,12 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		drop()
 		o.tail.returnUnused()
 		o.entities.forget()
-		o.leaveAll(p, rows, late)
+		o.tail.delayRest(p, rows, 0)
+		o.tail.delayLate(late, 0)
+		o.tail.leave(time.Time{})
 		free()
 	}
-	ready, err := o.idWatch.check(ctx, p, o.tail.position)
+	ready, err := o.publishedRows.check(ctx, p, o.tail.position)
 	if err != nil {
 		return nil, at, false, nil, err
 	}
@@ -352,13 +359,6 @@ func (o *owner) prepare(ctx context.Context, p *page, rows []source.Row) (b *bat
 	return b, bad, err
 }
 
-// leaveAll notes for the lag that the rows and the late ones are read again.
-func (o *owner) leaveAll(p *page, rows []source.Row, late *page) {
-	o.tail.delayRest(p, rows, 0)
-	o.tail.delayLate(late, 0)
-	o.tail.leave(time.Time{})
-}
-
 // leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends
 // early. It reports whether there may be more to read at once.
 func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut bool) (more bool) {
@@ -379,12 +379,13 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 	return more || o.tail.limited
 }
 
-// handOver gives b to the publisher. No other batch is on its way.
-func (o *owner) handOver(b *batch) {
+// handOver gives b to the publisher, with what is held for it. No other batch is on its way.
+func (o *owner) handOver(b *batch, held *hold) {
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
 	o.publishedRows.hand(b)
 	o.reader.schemas.hand(b)
+	b.held, *held = *held, hold{}
 	o.pipe.send(b)
 }
 

@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"example.org/bridge/internal/null"
@@ -13,42 +12,23 @@ import (
 
 // pausing is whether the shard is paused. It is safe for concurrent use.
 type pausing struct {
-	mu sync.Mutex
+	ending
 	// known says that the store was asked, or that a person has paused or resumed the shard since.
 	known bool
 	// since is when it was paused, zero while it is not.
 	since time.Time
-	// end ends the reads of the attempt that runs, nil before the first one. changed is closed when
-	// since changes, nil unless somebody waits.
-	end     context.CancelCauseFunc
+	// changed is closed when since changes, nil unless somebody waits.
 	changed chan struct{}
 }
 
 // errPaused ends the reads of an attempt: what is in flight is published and committed.
 var errPaused = errors.New("the shard is paused")
 
-// begin returns a context for the reads of an attempt, which ends when the shard is paused.
-func (p *pausing) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, end := context.WithCancelCause(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.end = end; !p.since.IsZero() {
-		end(errPaused)
-	}
-	return ctx, end
-}
-
-func (p *pausing) set(since time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.change(since)
-}
-
 // change has since be known. The caller holds mu.
 func (p *pausing) change(since time.Time) {
 	p.known, p.since = true, since
-	if !since.IsZero() && p.end != nil {
-		p.end(errPaused)
+	if p.set(nil); !since.IsZero() {
+		p.set(errPaused)
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -94,7 +74,9 @@ func pausedOr(read context.Context, err error) error {
 // reads nothing and publishes nothing once what was in flight is committed: then its state is
 // [Paused]. The caller has saved the pause. It may come before the shard runs.
 func (s *Shard) SetPaused(since time.Time) {
-	s.pausing.set(since)
+	s.pausing.mu.Lock()
+	s.pausing.change(since)
+	s.pausing.mu.Unlock()
 	s.status.update(func(status *Status) { status.PausedAt = null.At(since) })
 	s.wake()
 }

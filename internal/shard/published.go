@@ -50,6 +50,9 @@ type publishedRows struct {
 	lostNext time.Time
 	// again are ids whose rows are to be read again and published if they say something new.
 	again []uint64
+	// askedAt is the highest id, below the position, at which the table's next id was asked for and
+	// found good.
+	askedAt *uint64
 }
 
 // newPublished returns the list of the rows published last with what log has.
@@ -101,14 +104,48 @@ func (p *publishedRows) movedFrom(list, now published.Origin) bool {
 	return !now.SameServer(list)
 }
 
+// refuse returns an error when the next id of the table is not above the position. Deleting the
+// newest rows leaves the counter where it is and is no such case.
+func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
+	if position == 0 {
+		return nil
+	}
+	next, err := p.reader.nextID(ctx)
+	if err != nil || next == 0 || next > position {
+		return err
+	}
+	return newReused(p.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", p.opts.Name, next, position)
+}
+
+// check calls watch where that is due, and asks for the next id when the highest id of the page
+// lies below the position and has changed since it was asked. Where the page is to be read again,
+// ready is false.
+func (p *publishedRows) check(ctx context.Context, page *page, position uint64) (ready bool, err error) {
+	if ready, err = p.watch(ctx, page); err != nil || !ready {
+		return false, err
+	}
+	highest := page.MaxID
+	if highest >= position {
+		p.askedAt = nil
+		return true, nil
+	}
+	if p.askedAt != nil && *p.askedAt == highest {
+		return true, nil
+	}
+	if err := p.refuse(ctx, position); err != nil {
+		return false, err
+	}
+	p.askedAt = &highest
+	return true, nil
+}
+
 // watch compares the rows published last with the table when the shard begins, when a read has
 // failed since, and when page comes from another server than the page before, or from one that was
 // started again. Now and then it compares the lost ones. What is behind the page is not published
-// before: where the page is to be read again, ready is false. moved reports whether another server
-// has answered.
-func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved bool, err error) {
+// before: where the page is to be read again, ready is false.
+func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err error) {
 	if p.server.tailless() {
-		return true, false, nil
+		return true, nil
 	}
 	p.due = p.reader.hasFailed() || p.due
 	now := p.origin(page)
@@ -117,19 +154,23 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 		p.setOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
 		p.heldBack(now.Server)
-		return true, false, nil
+		return true, nil
 	}
-	moved = !now.SameServer(p.seen)
+	moved := !now.SameServer(p.seen)
+	if moved {
+		// What was found out about the next id was another server's.
+		p.askedAt = nil
+	}
 	if moved || p.due || now.Shape != p.seen.Shape {
 		if err := p.compare(ctx, now); err != nil {
-			return false, moved, err
+			return false, err
 		}
 	}
 	// Newer rows of a server that was not compared would hide what it has lost.
 	if p.heldBack(now.Server) {
-		return false, moved, nil
+		return false, nil
 	}
-	return true, moved, p.compareLost(ctx)
+	return true, p.compareLost(ctx)
 }
 
 // heldBack reports whether a page of a server is held back, and logs when that begins and ends.
@@ -261,14 +302,6 @@ func (p *publishedRows) doubt(c *published.Check) {
 	}
 	p.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
 		"rows", len(ids), "first", c.First())
-}
-
-// popAgain returns the rows that doubt has named since it was called last.
-func (p *publishedRows) popAgain() []source.Range {
-	slices.Sort(p.again)
-	again := source.RangesOf(p.again)
-	p.again = nil
-	return again
 }
 
 // reused is the error of a shard whose rows published last are others now.

@@ -24,22 +24,28 @@ type publisher struct {
 	status   *tracker
 	retrier  *retrier
 	sender   *sender
-	recorder *recorder
 	stamper  *stamper
 	startLog *startLog
 	epoch    *catchup.Epoch
+	// facts, acked and order are used again and again: what a batch has put on the bus, and where.
+	facts []catchup.Message
+	acked []catchup.Span
+	order []int
 }
 
 // run publishes b, which it gives back. The error says why the shard cannot go on.
 func (p *publisher) run(ctx context.Context, b *batch) error {
 	defer p.status.idle(publishing)
 	p.status.heartbeat(publishing)
+	held := b.held
+	b.held = hold{}
+	// Also where what is below panics.
+	defer p.opts.Limits.release(&held)
 	if err := p.publish(ctx, b); err != nil {
 		b.discard(p.opts)
 		return err
 	}
 	p.startLog.acknowledge(p.opts.Logger, len(b.messages), b.last)
-	p.opts.Limits.release(&b.held)
 	b.recycle()
 	p.status.dequeue()
 	return nil
@@ -51,7 +57,7 @@ func (p *publisher) run(ctx context.Context, b *batch) error {
 // by itself; any other stops the shard.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if len(b.messages) == 0 {
-		return p.recorder.record(ctx, b, 0, nil)
+		return p.record(ctx, b, 0, nil)
 	}
 	first := p.stamper.stamp(p.epoch, b)
 	p.opts.Committer.Sending(first, uint64(len(b.messages)))
@@ -76,7 +82,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	p.opts.Metrics.publish.WithLabelValues(p.opts.Stream).Observe(time.Since(started).Seconds())
 	p.stamper.acknowledge(sent.repeated)
 	// Invariant 1: what the bus has acknowledged is committed, and nothing else.
-	if err := p.recorder.record(ctx, b, first, sent); err != nil {
+	if err := p.record(ctx, b, first, sent); err != nil {
 		return &unresolvedError{err}
 	}
 	if p.opts.Tap.Listened() {
@@ -172,46 +178,37 @@ func stateOf(e *event.Event) sink.State {
 	return sink.State{Kind: sink.StateTombstone}
 }
 
-// recorder commits what the bus has acknowledged of a shard: the progress, the view and the offsets
-// of a batch at once. It serves the publisher.
-type recorder struct {
-	opts    *Options
-	status  *tracker
-	retrier *retrier
-
-	facts []catchup.Message
-	acked []catchup.Span
-	order []int
-}
-
-// record commits b, whose messages are sent; first is the first of their seqs. An error says that
+// record commits b, whose messages are sent, with progress, view and offsets at once; first is the
+// first of their seqs. An error says that
 // nothing was committed. What is not a matter of outcome (catchup.ErrReadBack) or of ctx is that of
 // a store that is broken.
-func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
+func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
 	began := time.Now()
-	r.status.beginSave()
-	defer r.status.endSave()
+	p.status.beginSave()
+	defer p.status.endSave()
 	if b.schema != nil {
-		b.brings.Parts = append(b.brings.Parts, schemaPart(b))
+		schema := *b.schema
+		schema.Epoch, schema.Seq = b.messages[0].State.Epoch, b.messages[0].State.Seq
+		b.brings.Parts = append(b.brings.Parts, store.Part{Kind: store.SchemaPart, Bytes: store.AppendSchema(nil, &schema)})
 	}
-	facts, cover := r.factsOf(b, sent), catchup.Cover{First: first, Acked: r.spans(b, sent)}
-	err := r.retrier.writeStore(ctx, publishing, func() error {
-		return r.opts.Feed.apply(ctx, facts, &b.brings, cover)
+	facts, cover := p.factsOf(b, sent), catchup.Cover{First: first, Acked: p.spans(b, sent)}
+	err := p.retrier.writeStore(ctx, publishing, func() error {
+		return p.opts.Feed.apply(ctx, facts, &b.brings, cover)
 	})
-	r.opts.Metrics.saved(r.opts.Stream, began)
+	p.opts.Metrics.saved(p.opts.Stream, began)
 	if err != nil {
-		damaged := r.opts.damaged(err)
+		damaged := p.opts.damaged(err)
 		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
 			return damaged
 		}
 		return &storeError{err}
 	}
-	r.status.healed(saving)
+	p.status.healed(saving)
 	b.claims = nil
-	r.status.saved(b.last)
+	p.status.saved(b.last)
 	if n := b.brings.Found - b.skipped; n > 0 {
-		r.opts.Metrics.late.WithLabelValues(r.opts.Stream).Add(float64(n))
-		r.status.late(n)
+		p.opts.Metrics.late.WithLabelValues(p.opts.Stream).Add(float64(n))
+		p.status.late(n)
 	}
 	return nil
 }
@@ -223,8 +220,8 @@ func (e *storeError) Unwrap() error { return e.error }
 
 // factsOf returns the messages of b as a reader would find them on the bus, none of a release
 // stream: what the batch brings says all of their rows.
-func (r *recorder) factsOf(b *batch, s *sent) []catchup.Message {
-	r.facts = r.facts[:0]
+func (p *publisher) factsOf(b *batch, s *sent) []catchup.Message {
+	p.facts = p.facts[:0]
 	if b.claims == nil {
 		return nil
 	}
@@ -236,38 +233,38 @@ func (r *recorder) factsOf(b *batch, s *sent) []catchup.Message {
 		fact.State.Epoch, fact.State.Seq = at.epoch, at.seq
 		// The encoder has made it.
 		fact.Event, _ = event.ParseID(m.ID)
-		r.facts = append(r.facts, fact)
+		p.facts = append(p.facts, fact)
 	}
-	return r.facts
+	return p.facts
 }
 
 // spans returns the runs of messages of b that lie one behind the other in a TP.
-func (r *recorder) spans(b *batch, s *sent) []catchup.Span {
-	r.acked, r.order = r.acked[:0], r.order[:0]
+func (p *publisher) spans(b *batch, s *sent) []catchup.Span {
+	p.acked, p.order = p.acked[:0], p.order[:0]
 	if s == nil {
 		return nil
 	}
 	for i := range s.locations {
 		if s.locations[i].covered {
-			r.order = append(r.order, i)
+			p.order = append(p.order, i)
 		}
 	}
 	locations := s.locations
-	slices.SortFunc(r.order, func(a, b int) int {
+	slices.SortFunc(p.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(locations[a].at.TP, locations[b].at.TP), cmp.Compare(locations[a].at.Offset, locations[b].at.Offset))
 	})
-	for n, i := range r.order {
+	for n, i := range p.order {
 		at := locations[i].at
-		if k := len(r.acked) - 1; k >= 0 && r.acked[k].TP == at.TP && r.acked[k].Range.To == at.Offset {
-			r.acked[k].Range.To++
+		if k := len(p.acked) - 1; k >= 0 && p.acked[k].TP == at.TP && p.acked[k].Range.To == at.Offset {
+			p.acked[k].Range.To++
 		} else {
-			r.acked = append(r.acked, catchup.Span{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
+			p.acked = append(p.acked, catchup.Span{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
 		}
-		if n == len(r.order)-1 || locations[r.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
-			r.acked[len(r.acked)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
+		if n == len(p.order)-1 || locations[p.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
+			p.acked[len(p.acked)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
 		}
 	}
-	return r.acked
+	return p.acked
 }
 
 // hashAt returns the hash of the anchor at message i of b, 0 where its id is none of bridge.

@@ -43,9 +43,6 @@ func (r *Rate) count(now time.Time) {
 
 // admit returns how many of n rows may pass. Late ones may leave a debt, which the tails wait for.
 func (r *Rate) admit(n int, late bool) int {
-	if r == nil {
-		return n
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.perSecond == 0 {
@@ -63,9 +60,6 @@ func (r *Rate) admit(n int, late bool) int {
 
 // put takes back n rows that were to pass and did not.
 func (r *Rate) put(n int) {
-	if r == nil || n == 0 {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = min(r.burst(), r.rows+float64(n))
@@ -74,9 +68,6 @@ func (r *Rate) put(n int) {
 // page returns how many rows a tail reads where it would read at most n: those that may pass, and
 // at least one, which shows that there are more.
 func (r *Rate) page(n int) int {
-	if r == nil {
-		return n
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.perSecond == 0 {
@@ -96,13 +87,4 @@ func (r *Rate) wait() time.Duration {
 	r.count(time.Now())
 	rows := max(1, math.Floor(r.burst()/2)) - r.rows
 	return time.Duration(max(0, rows/r.perSecond) * float64(time.Second))
-}
-
-// noteLimit shows whether the rate keeps rows back until the next poll.
-func (o *owner) noteLimit(more bool) {
-	limited := more && o.tail.limited
-	o.status.limitRate(limited)
-	if limited {
-		o.opts.Metrics.limited(o.opts.Stream, LimitRate, time.Until(o.due))
-	}
 }

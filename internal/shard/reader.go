@@ -132,22 +132,18 @@ func (r *reader) ready(ctx context.Context) error {
 
 // readInto fills p, once.
 func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
-	named := named(q)
+	named, asks := named(q), queryPage
+	if named {
+		asks = queryRows
+	}
 	began := time.Now()
 	err := r.opts.Source.Read(ctx, q, &p.Page)
-	r.opts.Metrics.queried(r.opts.Stream, queryOf(named), began)
+	r.opts.Metrics.queried(r.opts.Stream, asks, began)
 	return err
 }
 
 // named reports whether q names rows, by their ids or keys, and is not for a page of the tail.
 func named(q source.Query) bool { return q.Ranges != nil || q.Keys != nil }
-
-func queryOf(named bool) query {
-	if named {
-		return queryRows
-	}
-	return queryPage
-}
 
 // query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last
 // attempt began and ended.
@@ -256,11 +252,6 @@ func (r *reader) databaseNow() time.Time {
 	return r.now.Add(time.Since(r.at))
 }
 
-// pageAfter asks for the page behind position.
-func (r *reader) pageAfter(position uint64) source.Query {
-	return source.Query{After: position, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
-}
-
 // reserve waits for a share of the bytes in flight.
 func (r *reader) reserve(ctx context.Context) (held hold, err error) {
 	if r.oversize.big {
@@ -283,9 +274,6 @@ func (r *reader) reserveBig(ctx context.Context, held *hold) error {
 	}
 	return err
 }
-
-// hasOversize reports whether memory is held for a page that did not fit into a share.
-func (r *reader) hasOversize() bool { return r.oversize.big }
 
 // release gives back the memory that is held for a page.
 func (r *reader) release() { r.opts.Limits.release(&r.oversize) }

@@ -155,7 +155,7 @@ func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) 
 // Preview is a dry Resend for a shard that does not run, from what is saved and from its table
 // alone. What the bus has and the store lacks is not known.
 func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]ResendOutcome, error) {
-	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
+	if err := errors.Join(s.server.refresh(ctx), s.server.refuseTailless()); err != nil {
 		return nil, err
 	}
 	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
@@ -166,7 +166,7 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	s.gaps.state = state
 	n := newResend(ctx, deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
-	if err := s.newNominations(entities, newPublished(s.server, entities, list), nil).publish(ctx, n); err != nil {
+	if err := s.newNominations(entities, newPublished(s.server, entities, list), nil).serve(ctx, n); err != nil {
 		return nil, err
 	}
 	return n.outcomes(), nil
@@ -191,10 +191,10 @@ func (n *nomination) outcomes() []ResendOutcome {
 // resend publishes what is true of the rows and entities of the dead letters of n.
 func (o *nominations) resend(ctx context.Context, n *nomination) error {
 	// What is on its way is not published yet.
-	if err := o.rereader.gaps.pipe.wait(ctx); err != nil {
+	if err := o.gaps.pipe.wait(ctx); err != nil {
 		return err
 	}
-	if o.rereader.entities != nil {
+	if o.entities != nil {
 		return o.resendEntities(ctx, n)
 	}
 	for _, r := range n.deadLetters {
@@ -210,7 +210,7 @@ func (o *nominations) resend(ctx context.Context, n *nomination) error {
 
 // resendRow publishes a row of a release stream again.
 func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination) error {
-	if o.rereader.gaps.toPublish(r.Row) {
+	if o.gaps.toPublish(r.Row) {
 		r.leave("the tail has yet to come to the row")
 		return nil
 	}
@@ -225,7 +225,7 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 			return nil
 		}
 		b.born(page, page.Rows[0])
-		e, err := o.rereader.builder.add(b, event.Row{Row: page.Rows[0], Read: r.Time}, sink.FromReconcile)
+		e, err := o.builder.add(b, event.Row{Row: page.Rows[0], Read: r.Time}, sink.FromReconcile)
 		switch {
 		case err != nil:
 			// It is no reason to stop the shard.
@@ -246,7 +246,7 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 
 // publishAgain is publish for dead letters: a dry one publishes nothing.
 func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
-	err := o.rereader.publish(ctx, q, n, func(b *batch, page *page) error {
+	err := o.publish(ctx, q, n, func(b *batch, page *page) error {
 		if err := fill(b, page); err != nil || !n.dry {
 			return err
 		}
@@ -299,9 +299,9 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	o.rereader.builder.resend(again, n)
-	err := o.rereader.commit(ctx, func(b *batch) error {
-		o.rereader.entities.begin(b)
+	o.builder.resend(again, n)
+	err := o.commit(ctx, func(b *batch) error {
+		o.entities.begin(b)
 		return o.dispute(ctx, b, keys, last)
 	})
 	if err == nil {
@@ -315,12 +315,12 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 
 // dispute has the next decision about entities publish where last still says their last event.
 func (o *nominations) dispute(ctx context.Context, b *batch, keys [][]byte, last map[string][16]byte) error {
-	return o.rereader.entities.retrier.readStore(ctx, func() error { return b.claims.Dispute(ctx, keys, last) })
+	return o.entities.retrier.readStore(ctx, func() error { return b.claims.Dispute(ctx, keys, last) })
 }
 
 // lookup returns what is known of the entity of a dead letter, nil where that names none.
 func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, error) {
-	entities := o.rereader.entities
+	entities := o.entities
 	if len(r.Entity) == 0 && r.Row > 0 {
 		var err error
 		if r.Entity, err = entities.byRow(ctx, r.Row); err != nil {
@@ -349,18 +349,18 @@ func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte
 	if err != nil {
 		return err
 	}
-	o.rereader.builder.resend(map[string]*resending{name: r}, n)
+	o.builder.resend(map[string]*resending{name: r}, n)
 	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
 	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
 		r.set(ResendOutcome{})
 		if err := o.dispute(ctx, b, keys, map[string][16]byte{name: last}); err != nil {
 			return err
 		}
-		decisions, err := o.rereader.entities.decide(ctx, b, page.Rows)
+		decisions, err := o.entities.decide(ctx, b, page.Rows)
 		if err != nil {
 			return err
 		}
-		_, err = o.rereader.builder.addStates(b, page, page.Rows, decisions, fromReconcile)
+		_, err = o.builder.addStates(b, page, page.Rows, decisions, fromReconcile)
 		switch {
 		case err != nil:
 			// It is no reason to stop the shard.
@@ -383,7 +383,7 @@ func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte
 // tryAbsence is tryEntity for an entity that has no row. Invariant 5: only a server that takes the
 // writes proves that.
 func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *resending) error {
-	server := o.rereader.gaps.server
+	server := o.gaps.server
 	if err := server.meet(ctx, page.Server); err != nil {
 		return err
 	}
@@ -391,11 +391,11 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 	if !server.traits.Writer || !server.knows(page.Server) {
 		return nil
 	}
-	absences, err := o.rereader.entities.absent(ctx, b, [][]byte{r.Entity})
+	absences, err := o.entities.absent(ctx, b, [][]byte{r.Entity})
 	if err != nil {
 		return err
 	}
-	if err := o.rereader.builder.addAbsences(b, absences, page); err != nil {
+	if err := o.builder.addAbsences(b, absences, page); err != nil {
 		r.leave(o.opts.Text(err))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,106 +231,57 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 	return nil
 }
 
-// idWatch stops a shard whose ids are used again. It belongs to the owner.
-type idWatch struct {
-	opts          *Options
-	reader        *reader
-	publishedRows *publishedRows
-	// askedAt is the highest id, below the position, at which the table's next id was asked for and
-	// found good.
-	askedAt *uint64
-}
-
-// refuse returns an error when the next id of the table is not above the position. Deleting the
-// newest rows leaves the counter where it is and is no such case.
-func (w *idWatch) refuse(ctx context.Context, position uint64) error {
-	if position == 0 {
-		return nil
-	}
-	next, err := w.reader.nextID(ctx)
-	if err != nil || next == 0 || next > position {
-		return err
-	}
-	return newReused(w.publishedRows.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", w.opts.Name, next, position)
-}
-
-// check compares the rows published last where that is due, and asks for the next id when the
-// highest id of the page lies below the position and has changed since it was asked. Where the page
-// is to be read again, ready is false.
-func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bool, err error) {
-	ready, moved, err := w.publishedRows.watch(ctx, p)
-	if moved {
-		// What was found out about the next id was another server's.
-		w.askedAt = nil
-	}
-	if err != nil || !ready {
-		return false, err
-	}
-	if p.MaxID >= position {
-		w.askedAt = nil
-		return true, nil
-	}
-	if w.askedAt != nil && *w.askedAt == p.MaxID {
-		return true, nil
-	}
-	highest := p.MaxID
-	if err := w.refuse(ctx, position); err != nil {
-		return false, err
-	}
-	w.askedAt = &highest
-	return true, nil
-}
-
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped
 // because ids are used again then reads all of it, and what its view knows already it does not
 // publish again. It reports whether the shard had stopped for that.
 func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.status.accept() }
 
-// halt keeps why a shard must not publish any more. It is safe for concurrent use.
-type halt struct {
-	mu     sync.Mutex
-	err    *haltError
-	cancel context.CancelCauseFunc
+// ending is the cause, where there is one, why no attempt is to run. It ends the one that runs. It
+// is safe for concurrent use.
+type ending struct {
+	mu    sync.Mutex
+	cause error
+	end   context.CancelCauseFunc
 }
 
-// haltError ends what is in flight at once.
+// begin returns a context for an attempt, which ends for the cause.
+func (e *ending) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.end = end; e.cause != nil {
+		end(e.cause)
+	}
+	return ctx, end
+}
+
+// set has a cause be the one from now on, nil for none. The caller holds mu.
+func (e *ending) set(cause error) {
+	if e.cause = cause; cause != nil && e.end != nil {
+		e.end(cause)
+	}
+}
+
+// reason returns the cause, else err.
+func (e *ending) reason(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return cmp.Or(e.cause, err)
+}
+
+// haltError says why a shard must not publish any more. It ends what is in flight at once.
 type haltError struct{ error }
 
 func (e *haltError) Unwrap() error { return e.error }
-
-// begin returns a context for an attempt, which ends when the shard is halted.
-func (h *halt) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cancel = cancel; h.err != nil {
-		cancel(h.err)
-	}
-	return ctx, cancel
-}
-
-// reason returns why the shard is halted, else err.
-func (h *halt) reason(err error) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return h.err
-	}
-	return err
-}
 
 // Stop has the shard publish nothing any more, for as long as the process lives: another one has
 // taken over, or its stream cannot catch up. Its status says err. It may come before Run.
 func (s *Shard) Stop(err error) {
 	// An idle shard has to end, too.
 	defer s.wake()
-	h := &s.halt
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err == nil {
-		h.err = &haltError{err}
-	}
-	if h.cancel != nil {
-		h.cancel(h.err)
+	s.halt.mu.Lock()
+	defer s.halt.mu.Unlock()
+	if s.halt.cause == nil {
+		s.halt.set(&haltError{err})
 	}
 }

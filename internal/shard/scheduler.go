@@ -239,7 +239,7 @@ func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
 // for a while and has no hot gap, all that was found is handed over and committed, and nobody waits
 // for its owner.
 func (o *owner) mayIdle(ctx context.Context) bool {
-	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.hasOversize() &&
+	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.oversize.big &&
 		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
 }
 
@@ -272,26 +272,11 @@ func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 // epoch is what the times of reads of the highest id are counted from.
 var epoch = time.Now()
 
-// head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil
-// where it does not.
-func (o *owner) head(ctx context.Context) (*page, error) {
-	if !o.pace.quiet() {
-		return nil, nil
-	}
-	return o.reader.head(ctx)
-}
-
-// hasPendingWork reports whether a poll may have something to do though the table has nothing new:
-// open gaps, or the memory for a page that was too large, which is gone now.
-func (o *owner) hasPendingWork() bool {
-	return o.gaps.isOpen() || o.reader.hasOversize()
-}
-
 // endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do:
 // it takes note of the time, and no more.
 func (o *owner) endEmpty(ctx context.Context, p *page) error {
 	defer p.free()
-	if ready, err := o.idWatch.check(ctx, p, o.tail.position); err != nil || !ready {
+	if ready, err := o.publishedRows.check(ctx, p, o.tail.position); err != nil || !ready {
 		return err
 	}
 	o.gaps.show(o.tail.see(p))

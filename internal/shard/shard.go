@@ -24,8 +24,9 @@ type Shard struct {
 	// stamper belongs to the publisher.
 	stamper   *stamper
 	nominator *nominator
-	halt      halt
-	pausing   pausing
+	// halt ends the shard for good, pausing the reads of an attempt.
+	halt    ending
+	pausing pausing
 	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
 	// that the bus may have messages that the store does not know of (rule 9).
 	fromFirst, unresolved bool
@@ -63,11 +64,13 @@ func New(opts Options) *Shard {
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
 	opts.SourceName = cmp.Or(opts.SourceName, SourceDependency)
-	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
 	if opts.Text == nil {
 		opts.Text = error.Error
+	}
+	if opts.Rate == nil {
+		opts.Rate = NewRate(0)
 	}
 	s := &Shard{opts: opts, pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
@@ -121,9 +124,6 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 			s.opts.View.Stop(s.opts.Name)
 		}
 		if panics.Is(err) {
-			// All goroutines of the attempt have ended: only this returns what one that panicked
-			// had reserved.
-			s.opts.Limits.reclaim()
 			s.unresolved = true
 		}
 		if ctx.Err() != nil {
@@ -219,7 +219,10 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
 	defer endPublishing(nil)
 
-	publisher := s.newPublisher()
+	publisher := &publisher{
+		opts: &s.opts, status: &s.status, retrier: s.retrier, startLog: &s.startLog, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
+		sender: &sender{opts: &s.opts, retrier: s.retrier},
+	}
 	owner.pipe.open(func(b *batch) error { return publisher.run(publishing, b) }, stopReading)
 	err = panics.Guard(func() (err error) {
 		idle, err = owner.run(read)
@@ -243,9 +246,17 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 // start catches up, and begins what outlasts the times in which the shard is idle.
 func (s *Shard) start(ctx context.Context) error {
 	s.status.heartbeat(owning)
-	if err := s.recover(ctx); err != nil {
+	err := s.retrier.wait(owning, forEver, func() error {
+		if err := s.opts.Recovery.Wait(ctx, s.opts.Stream); err != nil || !s.unresolved {
+			return err
+		}
+		// Rule 9: before the next batch.
+		return s.opts.Recovery.Resolve(ctx, s.opts.Stream)
+	})
+	if err != nil {
 		return err
 	}
+	s.unresolved = false
 	if err := s.loadPause(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -269,15 +280,6 @@ func (s *Shard) endLive() {
 	s.opts.Feed.end(s.opts.Name)
 }
 
-// newPublisher returns a publisher for an attempt.
-func (s *Shard) newPublisher() *publisher {
-	return &publisher{
-		opts: &s.opts, status: &s.status, retrier: s.retrier, startLog: &s.startLog, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
-		sender:   &sender{opts: &s.opts, retrier: s.retrier},
-		recorder: &recorder{opts: &s.opts, status: &s.status, retrier: s.retrier},
-	}
-}
-
 // newOwner returns an owner that goes on from the progress that is open.
 func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owner {
 	s.gaps.pipe = &pipe{every: s.opts.HeartbeatEvery, alive: func() { s.status.heartbeat(owning) }}
@@ -285,7 +287,6 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		pipe: s.gaps.pipe,
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
 		tailLog: s.tailLog, pace: &s.pace, publishedRows: publishedRows, entities: entities, nominator: s.nominator,
-		idWatch: &idWatch{opts: &s.opts, reader: s.reader, publishedRows: publishedRows},
 	}
 	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {
 		o.changes = newChanges(s.gaps, &s.pace, s.gaps.stored().Cursor, entities.formersWait)
@@ -296,11 +297,11 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 }
 
 // newNominations returns what publishes nominations: it hands batches to handOver.
-func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(*batch)) *nominations {
-	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps, handOver: handOver,
+func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(*batch, *hold)) *nominations {
+	return &nominations{
+		opts: &s.opts, status: &s.status, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps,
+		handOver: handOver,
 	}
-	return &nominations{opts: &s.opts, status: &s.status, rereader: again}
 }
 
 // outlive returns a context that ends the given time after ctx has, or with it where the shard is

@@ -65,21 +65,6 @@ func newState(rows int, options ledger.Options) *shardState {
 	return &shardState{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
 }
 
-// install has p be the progress.
-func (s *shardState) install(p *progress.Progress) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unread = s.unread || s.running && s.progress.Err() != nil
-	s.progress, s.stale, s.schemaRead = p, false, false
-}
-
-// do calls a function with the progress, alone.
-func (s *shardState) do(do func(*progress.Progress) (store.ShardChange, error)) (store.ShardChange, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return do(s.progress)
-}
-
 // note takes in what a fact says of the progress, for the next change.
 func (s *shardState) note(m *catchup.Message) {
 	s.mu.Lock()
@@ -87,12 +72,6 @@ func (s *shardState) note(m *catchup.Message) {
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
 		s.noteSchema(m)
 	}
-}
-
-func (s *shardState) setReconcileDue(due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.progress.SetReconcileDue(due)
 }
 
 // flush returns what was noted, for the store. Facts move no position while an owner does.

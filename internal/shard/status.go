@@ -394,7 +394,8 @@ func (s *Shard) Status() Status {
 	t := &s.status
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	status, _ := s.at(time.Now())
+	status, _ := t.at(time.Now())
+	status.NoTail = s.server.noTail.Load()
 	return status
 }
 
@@ -404,7 +405,8 @@ func (s *Shard) FullStatus() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	status, lag := s.at(now)
+	status, lag := t.at(now)
+	status.NoTail = s.server.noTail.Load()
 	ids := 0.0
 	status.Traffic, ids = t.traffic.at(status.Position, now)
 	if !status.NoTail && lag > t.short && status.Position < status.Highest {
@@ -415,8 +417,7 @@ func (s *Shard) FullStatus() Status {
 }
 
 // at is Status at a time, and the lag, 0 where it is not known. The caller holds the lock.
-func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
-	t := &s.status
+func (t *tracker) at(now time.Time) (status Status, lag time.Duration) {
 	status = t.status
 	stillest, last := t.stillest(now)
 	status.LastHeartbeat, status.Loop = last, stillest.String()
@@ -425,7 +426,6 @@ func (s *Shard) at(now time.Time) (status Status, lag time.Duration) {
 		seconds := lag.Seconds()
 		status.LagSeconds = &seconds
 	}
-	status.NoTail = s.server.noTail.Load()
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:

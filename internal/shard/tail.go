@@ -42,25 +42,13 @@ type tail struct {
 	ids  []uint64
 }
 
-// begin sets the position that the tail goes on from.
-func (t *tail) begin(position uint64) { t.position = position }
-
-// shrink gives up memory that the next poll of an idle shard makes again.
-func (t *tail) shrink() { t.rows, t.ids = nil, nil }
-
-// date has the age of rows of p that have no CREATED count from when the table was first seen to
-// hold their ids.
-func (t *tail) date(p *page) { p.seen = &t.firstSeen }
-
 // query asks for the page behind the position.
 func (t *tail) query() source.Query {
 	// Rows may count as published meanwhile.
 	t.position = max(t.position, t.gaps.position())
-	q := t.reader.pageAfter(t.position)
-	full := q.Limit
-	q.Limit = t.opts.Rate.page(full)
-	t.granted, t.limited, t.shortened = 0, false, q.Limit < full
-	return q
+	limit := t.opts.Rate.page(t.opts.BatchRows)
+	t.granted, t.limited, t.shortened = 0, false, limit < t.opts.BatchRows
+	return source.Query{After: t.position, Limit: limit, MaxBytes: t.opts.Limits.pageBytes()}
 }
 
 // withinRate returns those of the rows of the page that the rate of the stream lets pass.
@@ -148,7 +136,11 @@ func (t *tail) looks() bool { return t.holds() || t.opens || t.gaps.isOpen() }
 // none. The store has the batch before, so none of them is on its way.
 func (t *tail) findLate(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	if t.holds() {
-		t.gaps.with(func(l *ledger.Ledger) { l.Notice(t.pageIDs(p), at.Steady) })
+		t.ids = t.ids[:0]
+		for _, row := range p.Rows {
+			t.ids = append(t.ids, row.ID)
+		}
+		t.gaps.with(func(l *ledger.Ledger) { l.Notice(t.ids, at.Steady) })
 	}
 	if late, err = t.probe(ctx, p, at); err != nil {
 		return nil, err
@@ -176,19 +168,6 @@ func (t *tail) withinReach(p *page, at ledger.Age) []source.Row {
 	return t.withinRate(p, rows)
 }
 
-// pageIDs returns the ids of the page.
-func (t *tail) pageIDs(p *page) []uint64 {
-	t.ids = appendIDs(t.ids[:0], p.Rows)
-	return t.ids
-}
-
-func appendIDs(ids []uint64, rows []source.Row) []uint64 {
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
-	return ids
-}
-
 // probe looks for hot gaps: it reads the committed rows that may fill them, and afterwards which
 // ids exist at all, uncommitted rows included. An id may only be judged vacant by a read that came
 // after the committed one. It returns the page of those that may be published, nil where none were
@@ -198,9 +177,11 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 	t.gaps.with(func(l *ledger.Ledger) { hot = l.Hot(at.Steady) })
 	t.lateBacklog.cut, t.lateLeft = false, false
 	if len(hot.Rows) > 0 {
-		if late, err = t.readLate(ctx, hot.Rows); err != nil {
+		q := source.Query{Ranges: hot.Rows, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
+		if late, err = t.reader.rows(ctx, q); err != nil {
 			return nil, err
 		}
+		late.seen = &t.lateBacklog
 		t.gaps.with(func(l *ledger.Ledger) { t.keepStable(l, late, at) })
 	}
 	if len(hot.IDs) == 0 || !t.holds() && t.lateBacklog.skipsEvidence(time.Now(), t.opts.PollInterval) {
@@ -213,16 +194,6 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 	}
 	t.lateBacklog.measure(t.gaps.ids.span)
 	t.gaps.with(func(l *ledger.Ledger) { t.gaps.unpolled(l.Observe(evidence)) })
-	return late, nil
-}
-
-// readLate reads the late rows in ranges.
-func (t *tail) readLate(ctx context.Context, ranges []source.Range) (late *page, err error) {
-	q := source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
-	if late, err = t.reader.rows(ctx, q); err != nil {
-		return nil, err
-	}
-	late.seen = &t.lateBacklog
 	return late, nil
 }
 
