@@ -34,7 +34,7 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := func() (string, error) { return "0123456789abcdef", nil }
-			report := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr, HTTPToken: token})
+			report := inspectHTTP(t.Context(), &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token})
 			if !strings.HasPrefix(report.Summary, c.summary) || c.summary == "" && report.Summary != "" {
 				t.Errorf("the summary is %q, want %q", report.Summary, c.summary)
 			}
@@ -58,7 +58,7 @@ func TestAMissingTokenIsANote(t *testing.T) {
 		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"[::1]:0", "", false}, {":0", "", true}, {"0.0.0.0:0", "", true}, {"127.0.0.1:0", "g", true},
 	} {
 		for _, token := range []driver.Secret{nil, func() (string, error) { return "", nil }} {
-			cfg := &config.Config{HTTPAddr: c.addr, HTTPToken: token, Standby: config.Standby{Group: c.group}, Sink: config.Sink{Driver: new(nats.Driver)}}
+			cfg := &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token, Standby: config.Standby{Group: c.group}, Sink: config.Sink{Driver: new(nats.Driver)}}
 			found := slices.DeleteFunc(inspectHTTP(t.Context(), cfg).Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
 			noted := len(found) == 1
 			if noted != (c.want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {

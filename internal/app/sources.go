@@ -74,7 +74,7 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 			}
 		}
 		d := &database{
-			Source: one, from: from, limits: shard.NewLimits(max(1, cfg.MaxInflightBytes/int64(len(cfg.Sources))), max(1, streams), tails),
+			Source: one, from: from, limits: shard.NewLimits(max(1, int64(cfg.MaxInflightBytes)/int64(len(cfg.Sources))), max(1, streams), tails),
 			keys: make(chan struct{}, config.KeyReads), shown: make(chan struct{}, config.ServeReads),
 			waits: make(map[*context.CancelCauseFunc]bool), admitted: make(map[string]bool), comparing: make(chan struct{}, 1),
 		}

@@ -117,8 +117,8 @@ const standbyVariable = prefix + "STANDBY"
 var standbyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // check checks the standby group, and says what its processes must agree on.
-func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
-	p := &settings.Process
+func (s *Standby) check(l *loader, cfg *Config) {
+	p := &cfg.Process
 	_, shared := cfg.Sink.Driver.(driver.Shared)
 	*s = Standby{Group: p.Standby, Timeout: p.StandbyTimeout}
 	switch {

@@ -15,6 +15,8 @@ import (
 // Config is everything that the environment says, checked and ready for wiring. Defaults are filled
 // in. It holds no secret but for the headers of Trace: those are read by functions at each connect.
 type Config struct {
+	// Process has the variables of the process. What stands below under the same name wins.
+	Process
 	// Sources has at least one entry: that of BRIDGE_SOURCE_URL, which has no name, and those of
 	// BRIDGE_SOURCES in their order.
 	Sources []Source
@@ -29,31 +31,16 @@ type Config struct {
 	// Streams has at least one entry, in the order of BRIDGE_STREAMS.
 	Streams []Stream
 
-	// HTTPAddr is host:port.
-	HTTPAddr string
 	// HTTPToken is nil where none is set; ask it at each request. HTTPTLS names no certificate
 	// where the HTTP server does not speak TLS.
 	HTTPToken driver.Secret
 	HTTPTLS   driver.TLS
-	// Serve has the HTTP server show the entities of capability streams.
-	Serve bool
-	// MetricsByShard has each table show series of its own.
-	MetricsByShard bool
-	LogLevel       slog.Level
-	// LogFormat is "console", "text", "json", or empty: as stderr is.
-	LogFormat string
+	LogLevel  slog.Level
 	// Trace says where spans go; nil makes none.
 	Trace *Trace
 	// Others are variables of other programs, NAME=value, that the file of variables has. Load does
 	// not know them: its caller fills them in.
 	Others []string
-	// DomainID is meta.source.domainId.
-	DomainID string
-	// MaxInflightBytes bounds the rows of all streams that are read but not acknowledged.
-	MaxInflightBytes int64
-	// ShutdownTimeout is how long the first signal waits for what is in flight.
-	ShutdownTimeout time.Duration
-
 	// Share is the part of the tables that the process works on.
 	Share Share
 	// Standby says with whom the process shares the work.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/sink/kafka"
 )
 
@@ -52,7 +53,7 @@ func TestConfig(t *testing.T) {
 			load(t, with("BRIDGE_SINK_URL", "nats://n1")).Streams[0].Destination,
 		}
 		want := []any{
-			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", int64(32 << 20), 10 * time.Second,
+			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", driver.Size(32 << 20), 10 * time.Second,
 			200 * time.Millisecond, 2000, time.Second, "late", 24 * time.Hour, "auto",
 			30 * time.Minute, int64(0), Percent(0.1), "", 100, "null", "UTC",
 			kafka.None, true, "id", Start{}, "{stream}", "k1:9093 k2:9092",

@@ -36,7 +36,7 @@ type HTTP struct {
 func LoadHTTP(environ []string) (HTTP, error) {
 	l := &loader{env: parseEnvironment(environ), secrets: &Redactor{}}
 	text := cmp.Or(l.env[HTTPVariable], defaultOf(HTTPVariable))
-	l.checkProcess(&Config{HTTPAddr: text})
+	l.checkProcess(&Config{Process: Process{HTTPAddr: text}})
 	if err := l.err(); err != nil {
 		return HTTP{}, err
 	}

@@ -38,7 +38,7 @@ func (l *loader) connections(s *Source, global int) int {
 	variable, most := prefix+"SOURCE_"+connectionsName, global
 	if s.Name != "" {
 		own := sourceSettings{NamedConnections: global}
-		l.parseOver(&own, sourcePrefixOf(s.Name), "sourceDefault")
+		l.parse(&own, sourcePrefixOf(s.Name), true)
 		if name := sourcePrefixOf(s.Name) + connectionsName; l.env[name] != "" {
 			variable, most = name, own.NamedConnections
 		}

@@ -11,8 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/caarlos0/env/v11"
-
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 )
@@ -57,24 +55,16 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	}
 
 	var settings globalSettings
-	l.parse(&settings, prefix)
+	l.parse(&settings, prefix, false)
 	for _, one := range d.settings() {
-		l.parse(one.Fields, prefix)
+		l.parse(one.Fields, prefix, false)
 	}
-	cfg := &Config{
-		HTTPAddr:         settings.Process.HTTPAddr,
-		Serve:            settings.Process.Serve,
-		MetricsByShard:   settings.Process.MetricsByShard,
-		LogFormat:        settings.Process.LogFormat,
-		DomainID:         settings.Process.DomainID,
-		MaxInflightBytes: int64(settings.Process.MaxInflightBytes),
-		ShutdownTimeout:  settings.Process.ShutdownTimeout,
-	}
+	cfg := &Config{Process: settings.Process}
 	// The value is one of those allowed, or there is a fault already.
 	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
 	l.checkProcess(cfg)
 	cfg.HTTPToken = httpToken(l)
-	cfg.HTTPTLS = l.tls(httpTLS, driver.TLS{CA: settings.Process.HTTPTLSCA, Cert: settings.Process.HTTPTLSCert, Key: settings.Process.HTTPTLSKey})
+	cfg.HTTPTLS = l.tls(httpTLS, driver.TLS{CA: cfg.HTTPTLSCA, Cert: cfg.HTTPTLSCert, Key: cfg.HTTPTLSKey})
 	if settings.Process.Trace == "on" {
 		cfg.Trace = traceOf(l)
 	}
@@ -97,7 +87,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		cfg.checkTopics(l)
 		checkBounds(l, cfg)
 	}
-	cfg.Standby.check(l, cfg, &settings)
+	cfg.Standby.check(l, cfg)
 	cfg.Warnings = l.warnings
 	setFingerprints(cfg, l.env)
 	if err, wrong := errors.AsType[*Error](l.err()); wrong {
@@ -108,51 +98,25 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 }
 
 // parse fills a settings struct, which settings points to, from the variables that begin with
-// prefix, and checks each value on its own.
-func (l *loader) parse(settings any, prefix string) {
-	l.parseOver(settings, prefix, "envDefault")
-}
-
-// parseOver is parse with the tag that holds the defaults. With a tag that no field has, what
-// settings holds already is the default.
-func (l *loader) parseOver(settings any, prefix, defaults string) {
-	variables := variablesOf(settings, prefix)
-	err := env.ParseWithOptions(settings, env.Options{
-		Prefix:              prefix,
-		Environment:         l.env,
-		FuncMap:             parsers,
-		DefaultValueTagName: defaults,
-	})
-	if all, ok := errors.AsType[env.AggregateError](err); ok {
-		for _, err := range all.Errors {
-			l.parseFault(err, variables)
+// prefix. What settings holds already is the default of a variable whose tags have none, and of all
+// with over.
+func (l *loader) parse(settings any, prefix string, over bool) {
+	for _, v := range variablesOf(settings, prefix) {
+		text, set := l.env[v.Name]
+		if !set && !over {
+			text = v.def
 		}
-	}
-	for _, v := range variables {
-		if _, set := l.env[v.Name]; !set || l.has(v.Name) {
-			continue
-		}
-		if err := v.check(); err != nil {
-			l.add(v.Name, "%v", err)
-		}
-	}
-}
-
-// parseFault turns an error of the env package into a fault, without the text of that package.
-func (l *loader) parseFault(err error, variables []Variable) {
-	parse, isParse := errors.AsType[env.ParseError](err)
-	missing, _ := errors.AsType[env.VarIsNotSetError](err)
-	for _, v := range variables {
 		switch {
-		case isParse && v.field == parse.Name:
-			l.add(v.Name, "%v", parse.Err)
-		case !isParse && v.Name == sourceVariable && l.env[sourcesVariable] != "":
-			// The others are enough.
-		case !isParse && v.Name == missing.Key && !l.has(v.Name, v.Name+fileSuffix):
-			if v.oneOf != nil {
-				l.add(v.Name, "is not set and has no default: set it to one of %s", strings.Join(v.oneOf, ", "))
-				continue
+		case text != "":
+			if err := v.set(text); err != nil && !l.has(v.Name) {
+				l.add(v.Name, "%v", err)
 			}
+		case !v.required || l.has(v.Name, v.Name+fileSuffix):
+		case v.Name == sourceVariable && l.env[sourcesVariable] != "":
+			// The others are enough.
+		case v.oneOf != nil:
+			l.add(v.Name, "is not set and has no default: set it to one of %s", strings.Join(v.oneOf, ", "))
+		default:
 			l.add(v.Name, "is not set and has no default: set it, as in %s", v.example)
 		}
 	}

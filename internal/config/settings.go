@@ -20,31 +20,37 @@ import (
 
 // globalSettings are the variables that hold for the whole process.
 type globalSettings struct {
-	Ends    endSettings     `group:"Source and sink"`
-	Process processSettings `group:"The process"`
-	Tuning  Tuning          `group:"Defaults for all streams"`
+	Ends    endSettings `group:"Source and sink"`
+	Process Process     `group:"The process"`
+	Tuning  Tuning      `group:"Defaults for all streams"`
 }
 
 type endSettings struct {
-	SourceURL         string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read, required unless BRIDGE_SOURCES names others: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files. A server that asks for the password itself (mysql_clear_password: RDS IAM, LDAP, PAM) gets it over TLS, but not with preferred."`
+	SourceURL         unkept `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read, required unless BRIDGE_SOURCES names others: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files. A server that asks for the password itself (mysql_clear_password: RDS IAM, LDAP, PAM) gets it over TLS, but not with preferred."`
 	Sources           list   `env:"SOURCES" example:"a,b" doc:"The names of further database servers, separated by commas, of the characters a-z, 0-9, _ and -. Each has a variable of its own, see below, and its tables are named with it: a/db.t. BRIDGE_SOURCE_URL, where it is set beside, is the source without a name. See docs/how-to.md."`
 	SourceConnections int    `env:"SOURCE_CONNECTIONS" envDefault:"0" min:"0" max:"10000" doc:"Maximum connections to each database server; 0 is as many as bridge has use for, at most 25 to a server of MySQL or MariaDB. At least 7 there, and 8 with BRIDGE_SERVE. A reload changes it without a pause. See docs/operations.md."`
-	SinkURL           string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
+	SinkURL           unkept `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
 	Delivery          string `env:"DELIVERY" envDefault:"at-least-once" oneof:"at-least-once,exactly-once" doc:"exactly-once publishes in transactions of Kafka or in atomic batches of NATS JetStream: consumers (of Kafka, with isolation.level=read_committed) see each event once, whatever fails. at-least-once may repeat events after a kill. See docs/how-to.md."`
 	CheckpointURL     string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The folder with the positions, and of capability streams what was published last: a folder whatever its name, bridge.db too. What is lost of it is read from the bus again. bus: keeps the progress of the tables on the bus, too, so that the folder may be lost: one below the system's temporary directory, or bus:///path for another one. For Kafka and NATS. See docs/how-to.md."`
 	Streams           list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
 }
 
+// unkept is a secret, which is read where it is used: a configuration holds none.
+type unkept struct{}
+
+func (*unkept) UnmarshalText([]byte) error { return nil }
+
 // sourceSettings are the variables of one of BRIDGE_SOURCES.
 type sourceSettings struct {
-	NamedURL         string `env:"URL" secret:"true" example:"mysql://bridge:password@db-a.example.com:3306/orders" doc:"The database to read, as BRIDGE_SOURCE_URL. Every name in BRIDGE_SOURCES needs one."`
+	NamedURL         unkept `env:"URL" secret:"true" example:"mysql://bridge:password@db-a.example.com:3306/orders" doc:"The database to read, as BRIDGE_SOURCE_URL. Every name in BRIDGE_SOURCES needs one."`
 	NamedConnections int    `env:"CONNECTIONS" min:"0" max:"10000" doc:"As BRIDGE_SOURCE_CONNECTIONS, for this source. Default: the global one."`
 }
 
-type processSettings struct {
+// Process are the variables of the process, but for those about source and sink.
+type Process struct {
 	EnvFile          string        `env:"ENV_FILE" example:"bridge.env" doc:"File with further variables, one NAME=value a line; those of the environment win. It is read again at a reload. The flag --env-file of every command does the same, and wins over this variable."`
 	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. The commands reconcile, deadletter resend, status, tail and health connect to it. Processes of a standby group on several hosts ask each other there: use :8080, say."`
-	HTTPToken        string        `env:"HTTP_TOKEN" secret:"true" example:"16-characters-or-more" doc:"What a caller from another host sends as Authorization: Bearer to request a reconcile or a resend, and to read rows: at least 16 characters. Without it, such a caller is refused; a caller on loopback needs none. The commands send it. The same for all processes of a standby group."`
+	HTTPToken        unkept        `env:"HTTP_TOKEN" secret:"true" example:"16-characters-or-more" doc:"What a caller from another host sends as Authorization: Bearer to request a reconcile or a resend, and to read rows: at least 16 characters. Without it, such a caller is refused; a caller on loopback needs none. The commands send it. The same for all processes of a standby group."`
 	HTTPTLSCert      string        `env:"HTTP_TLS_CERT" example:"/etc/bridge/http.pem" doc:"PEM file with the certificate of the HTTP server, which then speaks TLS alone. It is read again when it changes."`
 	HTTPTLSKey       string        `env:"HTTP_TLS_KEY" example:"/etc/bridge/http-key.pem" doc:"PEM file with the key of that certificate."`
 	HTTPTLSCA        string        `env:"HTTP_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities that commands, and processes of a standby group, trust when they ask a bridge over TLS, instead of the system's. A command that has no BRIDGE_HTTP_TLS_CERT speaks TLS where this is set."`
@@ -54,7 +60,7 @@ type processSettings struct {
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"console,text,json" doc:"Format of log lines. console is for people: time, level, message, and three keys, of a warning all. Default: console on a terminal with TERM set and not dumb, text on another terminal, else json."`
 	Trace            string        `env:"TRACE" envDefault:"off" oneof:"on,off" doc:"on makes a span of each batch, sends it by OTLP over HTTP to where OTEL_EXPORTER_OTLP_ENDPOINT says (http://localhost:4318), and gives each message the header traceparent. See docs/how-to.md."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
-	MaskKey          string        `env:"MASK_KEY" secret:"true" example:"16-characters-or-more" doc:"The key of the form sha256 of MASK: at least 16 characters. With another one, every masked value is another one."`
+	MaskKey          unkept        `env:"MASK_KEY" secret:"true" example:"16-characters-or-more" doc:"The key of the form sha256 of MASK: at least 16 characters. With another one, every masked value is another one."`
 	MaxInflightBytes driver.Size   `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
 	CheckpointTopic  string        `env:"CHECKPOINT_TOPIC" envDefault:"bridge-progress" doc:"With BRIDGE_CHECKPOINT_URL=bus:, the compacted topic of Kafka, of one partition, or the KV bucket of NATS, which bridge makes. Bridges of several domains may share it."`

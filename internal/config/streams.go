@@ -24,9 +24,8 @@ import (
 func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	begin := StreamPrefix(name)
 	s := Stream{Name: name, Tuning: global}
-	l.parse(&s.streamSettings, begin)
-	// No field has that tag: what holds for all streams is the default.
-	l.parseOver(&s.Tuning, begin, "streamDefault")
+	l.parse(&s.streamSettings, begin, false)
+	l.parse(&s.Tuning, begin, true)
 
 	s.setTables(l.tables(begin+"TABLE", s.Table))
 	s.Fields = l.fields(begin+"FIELDS", s.Members, s.Kind)

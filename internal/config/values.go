@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"encoding"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,43 +11,36 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/caarlos0/env/v11"
 )
 
-// No error of a parser quotes what it was given: a password pasted into the wrong variable must not
-// reach a log.
-
-// parsers replace those of the env package, whose errors quote the value.
-var parsers = map[reflect.Type]env.ParserFunc{
-	reflect.TypeFor[time.Duration](): func(text string) (any, error) { return parseDuration(text) },
-	reflect.TypeFor[int]():           func(text string) (any, error) { n, err := parseInteger(text); return int(n), err },
-	reflect.TypeFor[int64]():         func(text string) (any, error) { return parseInteger(text) },
-	reflect.TypeFor[bool]():          func(text string) (any, error) { return parseBool(text) },
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, errors.New("invalid duration: use a number with a unit, such as 200ms, 10s, 30m or 24h")
+// parse sets a field to what text says. No error of a parser quotes the text: a password pasted into
+// the wrong variable must not reach a log.
+func parse(field reflect.Value, text string) error {
+	switch to := field.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return to.UnmarshalText([]byte(text))
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New("invalid duration: use a number with a unit, such as 200ms, 10s, 30m or 24h")
+		}
+		*to = d
+	case *int, *int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("invalid number: use digits only, such as 2000")
+		}
+		field.SetInt(n)
+	case *bool:
+		b, err := strconv.ParseBool(strings.ToLower(text))
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		*to = b
+	default:
+		field.SetString(text)
 	}
-	return d, nil
-}
-
-func parseInteger(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, errors.New("invalid number: use digits only, such as 2000")
-	}
-	return n, nil
-}
-
-func parseBool(text string) (bool, error) {
-	b, err := strconv.ParseBool(strings.ToLower(text))
-	if err != nil {
-		return false, errors.New("must be true or false")
-	}
-	return b, nil
+	return nil
 }
 
 // list is a comma-separated list: items are trimmed, empty ones dropped.

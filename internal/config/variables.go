@@ -5,11 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	"example.org/bridge/internal/driver"
 )
 
 // prefix begins the names of all variables, sourcePrefix those of sources and streamPrefix those of
@@ -23,18 +19,19 @@ const (
 
 // Variable is one variable as the tags of settings.go describe it.
 type Variable struct {
-	// Name is the full name, field that of the Go field.
-	Name, field string
-	group       string
-	def         string
-	doc         string
-	example     string
-	oneOf       []string
-	min, max    string
-	required    bool
-	secret      bool
-	spaces      bool
-	value       reflect.Value
+	// Name is the full name.
+	Name     string
+	group    string
+	def      string
+	doc      string
+	example  string
+	oneOf    []string
+	min, max string
+	required bool
+	secret   bool
+	spaces   bool
+	// value is the field that a value is parsed into.
+	value reflect.Value
 }
 
 // variablesOf lists the variables of a settings struct, which settings points to, in their order.
@@ -59,7 +56,6 @@ func variableOf(field reflect.StructField, value reflect.Value, prefix, group st
 	name, option, _ := strings.Cut(field.Tag.Get("env"), ",")
 	v := Variable{
 		Name:     prefix + name,
-		field:    field.Name,
 		group:    group,
 		def:      field.Tag.Get("envDefault"),
 		doc:      field.Tag.Get("doc"),
@@ -77,14 +73,18 @@ func variableOf(field reflect.StructField, value reflect.Value, prefix, group st
 	return v
 }
 
-// check checks the value against oneof, min and max. It brings one of the values allowed into its
-// proper letter case.
-func (v *Variable) check() error {
+// set parses a value into the field and checks it against oneof, min and max. It brings one of the
+// values allowed into its proper letter case.
+func (v *Variable) set(text string) error {
 	if v.oneOf != nil {
-		return v.checkOneOf()
+		at := slices.IndexFunc(v.oneOf, func(allowed string) bool { return strings.EqualFold(text, allowed) })
+		if at < 0 {
+			return fmt.Errorf("is not allowed: write one of %s", strings.Join(v.oneOf, ", "))
+		}
+		text = v.oneOf[at]
 	}
-	if v.min == "" {
-		return nil
+	if err := parse(v.value, text); err != nil || v.min == "" {
+		return err
 	}
 	if n := v.value.Int(); n < v.bound(v.min) || n > v.bound(v.max) {
 		return fmt.Errorf("is out of range: write a value from %s to %s", v.min, v.max)
@@ -92,31 +92,11 @@ func (v *Variable) check() error {
 	return nil
 }
 
-func (v *Variable) checkOneOf() error {
-	text := v.value.String()
-	for _, allowed := range v.oneOf {
-		if strings.EqualFold(text, allowed) {
-			v.value.SetString(allowed)
-			return nil
-		}
-	}
-	return fmt.Errorf("is not allowed: write one of %s", strings.Join(v.oneOf, ", "))
-}
-
 // bound parses a bound of the tags; the tests hold that all of them can be parsed.
 func (v *Variable) bound(text string) int64 {
-	switch v.value.Interface().(type) {
-	case time.Duration:
-		d, _ := time.ParseDuration(text)
-		return int64(d)
-	case driver.Size:
-		var s driver.Size
-		_ = s.UnmarshalText([]byte(text))
-		return int64(s)
-	default:
-		n, _ := strconv.ParseInt(text, 10, 64)
-		return n
-	}
+	n := reflect.New(v.value.Type()).Elem()
+	_ = parse(n, text)
+	return n.Int()
 }
 
 // The reference of all variables is made from the tags of settings.go, for people and for the tests
