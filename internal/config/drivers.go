@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"slices"
 	"strings"
 
@@ -135,13 +136,13 @@ func (l *loader) warnOtherBuses(s *Sink) {
 		if slices.Contains(own, settings) {
 			continue
 		}
-		for _, v := range variablesOf(settings.Fields, prefix) {
+		for _, v := range variablesOf(settings.Fields, prefix, settings.Title) {
 			for _, name := range v.names() {
 				others[name] = true
 			}
 		}
 	}
-	for _, name := range l.env.names() {
+	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		if others[name] && !l.has(name) {
 			l.warn(name, "has no effect with the sink %s:", s.Scheme)
 		}

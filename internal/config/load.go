@@ -54,29 +54,30 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		l.secrets.add(l.env[name])
 	}
 
-	var settings globalSettings
-	l.parse(&settings, prefix, false)
+	cfg, ends, tuning := new(Config), endSettings{}, Tuning{}
+	for _, settings := range []any{&ends, &cfg.Process, &tuning} {
+		l.parse(settings, prefix, false)
+	}
 	for _, one := range d.settings() {
 		l.parse(one.Fields, prefix, false)
 	}
-	cfg := &Config{Process: settings.Process}
 	// The value is one of those allowed, or there is a fault already.
-	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
+	_ = cfg.LogLevel.UnmarshalText([]byte(cfg.Process.LogLevel))
 	l.checkProcess(cfg)
 	cfg.HTTPToken = httpToken(l)
 	cfg.HTTPTLS = l.tls(httpTLS, driver.TLS{CA: cfg.HTTPTLSCA, Cert: cfg.HTTPTLSCert, Key: cfg.HTTPTLSKey})
-	if settings.Process.Trace == "on" {
+	if cfg.Process.Trace == "on" {
 		cfg.Trace = traceOf(l)
 	}
 	l.serve = cfg.Serve
-	cfg.Sources = l.sources(sources, settings.Tuning.TimeZone.Location, settings.Ends.SourceConnections)
-	path, onBus := l.checkpoint(settings.Ends.CheckpointURL)
+	cfg.Sources = l.sources(sources, tuning.TimeZone.Location, ends.SourceConnections)
+	path, onBus := l.checkpoint(ends.CheckpointURL)
 	cfg.CheckpointPath = path
-	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, settings.Ends.Delivery)
-	cfg.setProgress(l, onBus, settings.Process.CheckpointTopic, names)
-	setShare(cfg, l, settings.Process.Share, onBus)
+	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, ends.Delivery)
+	cfg.setProgress(l, onBus, cfg.Process.CheckpointTopic, names)
+	setShare(cfg, l, cfg.Process.Share, onBus)
 	for _, name := range names {
-		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
+		cfg.Streams = append(cfg.Streams, l.stream(name, tuning, cfg))
 	}
 	if allSources {
 		l.checkSources(cfg)
@@ -101,7 +102,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 // prefix. What settings holds already is the default of a variable whose tags have none, and of all
 // with over.
 func (l *loader) parse(settings any, prefix string, over bool) {
-	for _, v := range variablesOf(settings, prefix) {
+	for _, v := range variablesOf(settings, prefix, "") {
 		text, set := l.env[v.Name]
 		if !set && !over {
 			text = v.def

@@ -17,6 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the reference files")
 
+// exampleSource and exampleStream are those of config.example.env.
+const (
+	exampleSource = "a"
+	exampleStream = "orders"
+)
+
 const updateCommand = "go test ./internal/config -run Reference -update"
 
 // groupNotes stand below the titles of the groups.
@@ -38,7 +44,7 @@ func exampleFile() string {
 		"# set. Durations and sizes have a unit: 200ms, 10s, 30m, 24h; 64KiB, 32MiB, 1GiB. Name your copy with\n" +
 		"# --env-file or BRIDGE_ENV_FILE. Written by `" + updateCommand + "`.\n")
 	group := ""
-	for _, v := range allVariables(exampleStream) {
+	for _, v := range allVariables(exampleSource, exampleStream) {
 		if v.group != group {
 			group = v.group
 			fmt.Fprintf(&b, "\n# ==== %s ====\n", group)
@@ -238,7 +244,7 @@ func TestReferenceExample(t *testing.T) {
 }
 
 func TestReferenceTags(t *testing.T) {
-	for _, v := range allVariables("x") {
+	for _, v := range allVariables("x", "x") {
 		if v.doc == "" {
 			t.Errorf("%s has no doc", v.Name)
 		}

@@ -180,7 +180,7 @@ func TestNoValueReachesAFault(t *testing.T) {
 		"added:" + canary + " x", canary + ":" + canary + "," + canary + ":x", "/not/" + canary, canary + "{", "}" + canary, canary + "\xff",
 	}
 	var all []string
-	for _, v := range allVariables("orders") {
+	for _, v := range allVariables("a", "orders") {
 		all = append(all, v.Name)
 	}
 	all = append(all, "BRIDGE_UNKNOWN", "BRIDGE_STREAM_OTHER_TABLE")

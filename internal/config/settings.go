@@ -18,13 +18,7 @@ import (
 //   - secret: the value is never shown, and NAME_FILE may name a file that holds it
 //   - spaces: the value may begin or end with white space
 
-// globalSettings are the variables that hold for the whole process.
-type globalSettings struct {
-	Ends    endSettings `group:"Source and sink"`
-	Process Process     `group:"The process"`
-	Tuning  Tuning      `group:"Defaults for all streams"`
-}
-
+// endSettings are the variables about source and sink.
 type endSettings struct {
 	SourceURL         unkept `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read, required unless BRIDGE_SOURCES names others: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files. A server that asks for the password itself (mysql_clear_password: RDS IAM, LDAP, PAM) gets it over TLS, but not with preferred."`
 	Sources           list   `env:"SOURCES" example:"a,b" doc:"The names of further database servers, separated by commas, of the characters a-z, 0-9, _ and -. Each has a variable of its own, see below, and its tables are named with it: a/db.t. BRIDGE_SOURCE_URL, where it is set beside, is the source without a name. See docs/how-to.md."`

@@ -53,7 +53,7 @@ func sourcePrefixOf(name string) string {
 }
 
 func sourceVariables(source string) []Variable {
-	return variablesOf(&sourceSettings{}, sourcePrefixOf(source))
+	return variablesOf(&sourceSettings{}, sourcePrefixOf(source), sourceGroup)
 }
 
 var sourceName = regexp.MustCompile(`^[a-z0-9_-]+$`)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// parse sets a field to what text says. No error of a parser quotes the text: a password pasted into
-// the wrong variable must not reach a log.
+// parse sets a field to what text says. No error of a parser quotes the text: a password that was
+// pasted into the wrong variable must not reach a log.
 func parse(field reflect.Value, text string) error {
 	switch to := field.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:

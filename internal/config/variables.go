@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,43 +33,23 @@ type Variable struct {
 	value reflect.Value
 }
 
-// variablesOf lists the variables of a settings struct, which settings points to, in their order.
-func variablesOf(settings any, prefix string) []Variable {
-	return walk(reflect.ValueOf(settings).Elem(), prefix, "")
-}
-
-func walk(v reflect.Value, prefix, group string) []Variable {
-	var all []Variable
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if title, ok := field.Tag.Lookup("group"); ok {
-			all = append(all, walk(v.Field(i), prefix, title)...)
-			continue
+// variablesOf lists the variables of a group, a struct of settings that settings points to.
+func variablesOf(settings any, prefix, group string) (all []Variable) {
+	fields := reflect.ValueOf(settings).Elem()
+	for i := range fields.NumField() {
+		tag := fields.Type().Field(i).Tag
+		name, option, _ := strings.Cut(tag.Get("env"), ",")
+		v := Variable{
+			Name: prefix + name, group: group, value: fields.Field(i),
+			def: tag.Get("envDefault"), doc: tag.Get("doc"), example: tag.Get("example"), min: tag.Get("min"), max: tag.Get("max"),
+			required: option == "required", secret: tag.Get("secret") == "true", spaces: tag.Get("spaces") == "kept",
 		}
-		all = append(all, variableOf(field, v.Field(i), prefix, group))
+		if allowed := tag.Get("oneof"); allowed != "" {
+			v.oneOf = strings.Split(allowed, ",")
+		}
+		all = append(all, v)
 	}
 	return all
-}
-
-func variableOf(field reflect.StructField, value reflect.Value, prefix, group string) Variable {
-	name, option, _ := strings.Cut(field.Tag.Get("env"), ",")
-	v := Variable{
-		Name:     prefix + name,
-		group:    group,
-		def:      field.Tag.Get("envDefault"),
-		doc:      field.Tag.Get("doc"),
-		example:  field.Tag.Get("example"),
-		min:      field.Tag.Get("min"),
-		max:      field.Tag.Get("max"),
-		required: option == "required",
-		secret:   field.Tag.Get("secret") == "true",
-		spaces:   field.Tag.Get("spaces") == "kept",
-		value:    value,
-	}
-	if allowed := field.Tag.Get("oneof"); allowed != "" {
-		v.oneOf = strings.Split(allowed, ",")
-	}
-	return v
 }
 
 // set parses a value into the field and checks it against oneof, min and max. It brings one of the
@@ -105,57 +84,32 @@ func (v *Variable) bound(text string) int64 {
 const (
 	// referenceStream stands for the name of a stream in the reference.
 	referenceStream = "<NAME>"
-	// exampleStream is the stream that config.example.env configures.
-	exampleStream = "orders"
-	// exampleSource is the source that config.example.env shows.
-	exampleSource = "a"
-	sourceGroup   = "One of several sources"
-	streamGroup   = "One stream"
-	overrideGroup = "Overrides for one stream"
+	endGroup        = "Source and sink"
+	processGroup    = "The process"
+	tuningGroup     = "Defaults for all streams"
+	sourceGroup     = "One of several sources"
+	streamGroup     = "One stream"
+	overrideGroup   = "Overrides for one stream"
 )
 
 // Variables lists all variables, those of a stream with <NAME> in their names.
-func Variables() []Variable { return allVariables(referenceStream) }
+func Variables() []Variable { return allVariables(referenceStream, referenceStream) }
 
-// allVariables lists all variables with those of one stream, grouped.
-func allVariables(stream string) []Variable {
-	var all []Variable
-	source := exampleSource
-	if stream == referenceStream {
-		source = referenceStream
-	}
-	ofSource := sourceVariables(source)
-	for i := range ofSource {
-		ofSource[i].group = sourceGroup
-	}
-	for _, v := range slices.Concat(globalVariables(), ofSource) {
-		all = append(all, v)
-		if v.secret {
-			all = append(all, v.inFile())
+// allVariables lists all variables with those of one source and one stream, grouped. A secret has a
+// twin that names its file.
+func allVariables(source, stream string) (all []Variable) {
+	for _, v := range slices.Concat(globalVariables(), sourceVariables(source), streamVariables(stream)) {
+		if v.group == overrideGroup {
+			v.doc, v.def = "As "+prefix+strings.TrimPrefix(v.Name, StreamPrefix(stream))+", for this stream.", ""
+		}
+		if all = append(all, v); v.secret {
+			all = append(all, Variable{
+				Name: v.Name + fileSuffix, group: v.group, doc: "File that holds " + v.Name + ", read again at every connect. Set one of the two.",
+				example: "/run/secrets/" + strings.ToLower(strings.TrimPrefix(v.Name, prefix)),
+			})
 		}
 	}
-	begin := StreamPrefix(stream)
-	for _, v := range variablesOf(&streamSettings{}, begin) {
-		v.group = streamGroup
-		all = append(all, v)
-	}
-	for _, v := range variablesOf(&Tuning{}, begin) {
-		v.group = overrideGroup
-		v.doc = "As " + prefix + strings.TrimPrefix(v.Name, begin) + ", for this stream."
-		v.def = ""
-		all = append(all, v)
-	}
 	return all
-}
-
-// inFile returns the twin of a secret that names its file.
-func (v Variable) inFile() Variable {
-	return Variable{
-		Name:    v.Name + fileSuffix,
-		group:   v.group,
-		doc:     "File that holds " + v.Name + ", read again at every connect. Set one of the two.",
-		example: "/run/secrets/" + strings.ToLower(strings.TrimPrefix(v.Name, prefix)),
-	}
 }
 
 // Group is the title of the variables that it is one of.
@@ -176,23 +130,17 @@ func (v *Variable) Fallback() string {
 	return v.def
 }
 
-// allowed says which values there are, "" when the doc says it.
-func (v *Variable) allowed() string {
-	if v.oneOf != nil {
-		return "One of " + strings.Join(v.oneOf, ", ") + "."
-	}
-	if v.min != "" {
-		return fmt.Sprintf("From %s to %s.", v.min, v.max)
-	}
-	return ""
-}
-
 // Meaning is the doc with the values that are allowed.
 func (v *Variable) Meaning() string {
-	if v.group == overrideGroup {
+	switch {
+	case v.group == overrideGroup:
 		return v.doc
+	case v.oneOf != nil:
+		return v.doc + " One of " + strings.Join(v.oneOf, ", ") + "."
+	case v.min != "":
+		return fmt.Sprintf("%s From %s to %s.", v.doc, v.min, v.max)
 	}
-	return strings.TrimSpace(v.doc + " " + v.allowed())
+	return v.doc
 }
 
 // environment holds the BRIDGE_ variables that are set. One that is empty counts as not set.
@@ -228,9 +176,6 @@ func isException(name string) bool {
 	return false
 }
 
-// names returns the names of all variables that are set, sorted.
-func (e environment) names() []string { return slices.Sorted(maps.Keys(e)) }
-
 // known returns the names of all variables that there are with these streams.
 func (d *Drivers) known(streams []string) []string {
 	var all []string
@@ -245,22 +190,23 @@ func (d *Drivers) known(streams []string) []string {
 	return all
 }
 
-// globalVariables lists the variables of the process, streamVariables those of one stream.
+// globalVariables lists the variables of the process.
 func globalVariables() []Variable { return NewDrivers().globalVariables() }
 
 func (d *Drivers) globalVariables() []Variable {
 	if d.globals == nil {
-		d.globals = variablesOf(&globalSettings{}, prefix)
+		d.globals = slices.Concat(variablesOf(&endSettings{}, prefix, endGroup), variablesOf(&Process{}, prefix, processGroup), variablesOf(&Tuning{}, prefix, tuningGroup))
 		for _, s := range d.settings() {
-			d.globals = append(d.globals, walk(reflect.ValueOf(s.Fields).Elem(), prefix, s.Title)...)
+			d.globals = append(d.globals, variablesOf(s.Fields, prefix, s.Title)...)
 		}
 	}
 	return d.globals
 }
 
+// streamVariables lists the variables of one stream.
 func streamVariables(stream string) []Variable {
 	begin := StreamPrefix(stream)
-	return append(variablesOf(&streamSettings{}, begin), variablesOf(&Tuning{}, begin)...)
+	return append(variablesOf(&streamSettings{}, begin, streamGroup), variablesOf(&Tuning{}, begin, overrideGroup)...)
 }
 
 // StreamPrefix begins the names of a stream's variables.
@@ -288,19 +234,15 @@ func (v *Variable) names() []string {
 // these.
 func (l *loader) refuseUnknown(streams []string, allStreams, allSources bool) {
 	names := l.known(streams)
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	for _, name := range l.env.names() {
-		ofStream := strings.HasPrefix(name, streamPrefix)
+	for name := range l.env {
 		ofSource := strings.HasPrefix(name, sourcePrefix)
-		if set[name] || ofStream && !allStreams && !hasStream(name, streams) || ofSource && !allSources {
+		ofNoStream := strings.HasPrefix(name, streamPrefix) && !slices.ContainsFunc(streams, func(stream string) bool { return strings.HasPrefix(name, StreamPrefix(stream)) })
+		if slices.Contains(names, name) || ofNoStream && !allStreams || ofSource && !allSources {
 			continue
 		}
 		text := "is unknown" + Suggestion(name, "", names)
 		switch {
-		case ofStream && !hasStream(name, streams):
+		case ofNoStream:
 			text += " It belongs to no stream of " + prefix + "STREAMS"
 		case ofSource:
 			text += " It belongs to no source of " + sourcesVariable
@@ -311,11 +253,6 @@ func (l *loader) refuseUnknown(streams []string, allStreams, allSources bool) {
 		}
 		l.add(name, "%s", text)
 	}
-}
-
-// hasStream reports whether the name of a variable begins as those of one of the streams do.
-func hasStream(name string, streams []string) bool {
-	return slices.ContainsFunc(streams, func(stream string) bool { return strings.HasPrefix(name, StreamPrefix(stream)) })
 }
 
 // isServiceLink reports whether Kubernetes may have set a variable for a Service whose name begins
