@@ -20,6 +20,8 @@ import (
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
 )
@@ -345,7 +347,7 @@ func reconciledText(r *reconcile.Status, now time.Time) string {
 }
 
 // shareText says which part of the tables a process works on.
-func shareText(s *httpapi.ShareStatus) string {
+func shareText(s *share.Share) string {
 	if s == nil {
 		return ""
 	}
@@ -353,7 +355,7 @@ func shareText(s *httpapi.ShareStatus) string {
 }
 
 // standbyText says who works of a standby group, nothing if there is none.
-func standbyText(s *httpapi.StandbyStatus) string {
+func standbyText(s *standby.Status) string {
 	if s == nil {
 		return ""
 	}

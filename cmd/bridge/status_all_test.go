@@ -10,22 +10,24 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/standby"
 )
 
 // TestStatusOfAll asks several processes: their tables are one list, a standby that waits adds
 // none, and what has not answered is named.
 func TestStatusOfAll(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	serve := func(index int, standby *httpapi.StandbyStatus, shards ...shard.Status) string {
+	serve := func(index int, group *standby.Status, shards ...shard.Status) string {
 		return httpapitest.Serve(t, &httpapitest.Daemon{State: httpapi.Status{
-			Started: began, Delivery: "at-least-once", Share: &httpapi.ShareStatus{Index: index, Number: 3}, Standby: standby,
+			Started: began, Delivery: "at-least-once", Share: &share.Share{Index: index, Number: 3}, Standby: group,
 			Streams: []httpapi.StreamStatus{{Name: "orders", Shards: shards}},
 		}})
 	}
 	stopped := shard.Status{Shard: "t_1", State: "stopped", Reason: "ids are used again"}
 	first := serve(0, nil, shard.Status{Shard: "t_0", State: "running", Position: 7})
-	second := serve(1, &httpapi.StandbyStatus{Group: "shop.1", Member: "m1", Host: "h1", Works: true}, stopped)
-	waits := serve(1, &httpapi.StandbyStatus{Group: "shop.1", Member: "m2", Host: "h2", Working: "m1", WorkingHost: "h1"}, stopped)
+	second := serve(1, &standby.Status{Group: "shop.1", Member: "m1", Host: "h1", Works: true}, stopped)
+	waits := serve(1, &standby.Status{Group: "shop.1", Member: "m2", Host: "h2", Working: "m1", WorkingHost: "h1"}, stopped)
 	third := serve(2, nil, shard.Status{Shard: "t_2", State: "running"})
 	_, port, _ := net.SplitHostPort(third)
 	env := settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:" + port}

@@ -21,6 +21,7 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/reconcile"
 )
 
@@ -61,7 +62,7 @@ orders t_1, missing ids
 	if text := gapsText(&shard.Status{Gaps: shard.Gaps{Hot: 1, InFlight: 1}}); text != "1 pending: a transaction that is open has inserted them" {
 		t.Errorf("one id that is pending shows as %q", text)
 	}
-	state.Standby = &httpapi.StandbyStatus{Group: "g"}
+	state.Standby = &standby.Status{Group: "g"}
 	var read httpapi.Status
 	asJSON := mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}, exitFine, "", "status --json")
 	if err := json.Unmarshal([]byte(asJSON.out), &read); err != nil || read.Standby.Group != "g" {
@@ -116,15 +117,15 @@ func TestStatusOfSome(t *testing.T) {
 // TestStatusTextOfAStandby says which process works, and why one that waits does not.
 func TestStatusTextOfAStandby(t *testing.T) {
 	since, differing := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"A", "B"}
-	for want, s := range map[string]httpapi.StandbyStatus{
+	for want, s := range map[string]standby.Status{
 		"this process, m1 on h1, works since 2026-01-02T03:04:05Z\n":                 {Works: true, Since: null.At(since)},
 		"this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n": {Working: "m2", WorkingHost: "h2", Since: null.At(since)},
 		"waits; who works is not known now\n  no answer\n":                           {Error: "no answer"},
 		"it is refused, because these differ: A, B\n":                                {Working: "m2", Differing: differing},
 		"works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n": {
-			Works: true, Waiting: []httpapi.WaitingMember{{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: differing}},
+			Works: true, Waiting: []standby.Waiting{{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: differing}},
 		},
-		"works\n  m4 on h4 waits, not ready: it has not read the bus to its end\n": {Works: true, Waiting: []httpapi.WaitingMember{{Member: "m4", Host: "h4"}}},
+		"works\n  m4 on h4 waits, not ready: it has not read the bus to its end\n": {Works: true, Waiting: []standby.Waiting{{Member: "m4", Host: "h4"}}},
 	} {
 		s.Group, s.Member, s.Host = "g", "m1", "h1"
 		if got := statusText(&httpapi.Status{Standby: &s}, since); !strings.Contains(got, "standby group g: ") || !strings.Contains(got, want) {

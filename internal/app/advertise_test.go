@@ -41,11 +41,11 @@ func TestWhoIsAsked(t *testing.T) {
 		words  string
 	}{
 		{"itself", standby.Status{Member: "b", Works: true}, httpapi.Peer{Self: true, Member: "b"}, ""},
-		{"another host", standby.Status{Host: "h2", Working: working("h1", "10.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "10.0.0.1:8080"}, ""},
-		{"another process of its host", standby.Status{Host: "h1", Working: working("h1", "127.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "127.0.0.1:8080"}, ""},
+		{"another host", standby.Status{Host: "h2", Claim: working("h1", "10.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "10.0.0.1:8080"}, ""},
+		{"another process of its host", standby.Status{Host: "h1", Claim: working("h1", "127.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "127.0.0.1:8080"}, ""},
 		{"none that is known", standby.Status{Host: "h2"}, httpapi.Peer{}, "which one works is not known now: ask again"},
-		{"one that listens nowhere", standby.Status{Host: "h2", Working: working("h1", "")}, httpapi.Peer{}, "a on h1 works and listens nowhere"},
-		{"one that its host alone reaches", standby.Status{Host: "h2", Working: working("h1", "127.0.0.1:8080")}, httpapi.Peer{}, "run the command there, or set BRIDGE_HTTP_ADDR to :8080"},
+		{"one that listens nowhere", standby.Status{Host: "h2", Claim: working("h1", "")}, httpapi.Peer{}, "a on h1 works and listens nowhere"},
+		{"one that its host alone reaches", standby.Status{Host: "h2", Claim: working("h1", "127.0.0.1:8080")}, httpapi.Peer{}, "run the command there, or set BRIDGE_HTTP_ADDR to :8080"},
 	} {
 		peer, err := peerOf(&c.status)
 		peer.Name = ""

@@ -181,10 +181,10 @@ func (h health) Status() httpapi.Status {
 		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}
 	addCopies(&status, h.copies)
-	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
+	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), h.group()
 	status.Version = h.opts.Build.Version
-	if s := h.opts.Config.Share; s.One() {
-		status.Share = &httpapi.ShareStatus{Index: s.Index, Number: s.Number}
+	if s := h.opts.Config.Share.Share; s.One() {
+		status.Share = &s
 	}
 	h.addDependencies(&status)
 	h.nameWaits(&status)
@@ -193,16 +193,15 @@ func (h health) Status() httpapi.Status {
 
 // Working implements httpapi.Daemon.
 func (h health) Working() (httpapi.Peer, error) {
-	if h.member == nil {
-		return httpapi.Peer{Self: true}, nil
+	if s := h.group(); s != nil {
+		return peerOf(s)
 	}
-	s := h.member.Status()
-	return peerOf(&s)
+	return httpapi.Peer{Self: true}, nil
 }
 
 // peerOf returns the process of a group that works.
 func peerOf(s *standby.Status) (httpapi.Peer, error) {
-	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr, TLS: s.Working.TLS}
+	peer := httpapi.Peer{Self: s.Works, Member: s.Claim.Member, Name: worker(s), Addr: s.Claim.Addr, TLS: s.Claim.TLS}
 	switch {
 	case s.Works:
 		peer.Member = s.Member
@@ -211,7 +210,7 @@ func peerOf(s *standby.Status) (httpapi.Peer, error) {
 		return peer, errors.New("this process waits as a standby, and which one works is not known now: ask again when one does (bridge status)")
 	case peer.Addr == "":
 		return peer, fmt.Errorf("%s works and listens nowhere, as a command does that a person has typed: ask again when it has ended", peer.Name)
-	case onlyOwnHost(peer.Addr) && s.Working.Host != s.Host:
+	case onlyOwnHost(peer.Addr) && s.Claim.Host != s.Host:
 		return peer, fmt.Errorf("%s works and listens at %s, where only its own host reaches it: run the command there, or set %s to :8080, say, in all processes", peer.Name, peer.Addr, config.HTTPVariable)
 	}
 	return peer, nil

@@ -102,7 +102,7 @@ type tailing struct {
 // Working implements Inside. It names no address: the command would send the token there, and the
 // bus alone tells it.
 func (t *tailing) Working(context.Context) (httpapi.Status, error) {
-	if s := t.waiting(); s != nil && s.Working.Member != "" {
+	if s := t.waiting(); s != nil && s.Working != "" {
 		return httpapi.Status{}, option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s set to the address of one",
 			worker(s), option.Standby, config.HTTPVariable)
 	}

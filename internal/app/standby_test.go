@@ -83,7 +83,7 @@ func (g *group) waits(p *process) {
 	g.t.Helper()
 	g.eventually("it waits, and is ready", func() bool {
 		s := p.member.Status()
-		return !s.Works && s.Working.Member != "" && len(p.Daemon().Ready(g.t.Context())) == 0
+		return !s.Works && s.Working != "" && len(p.Daemon().Ready(g.t.Context())) == 0
 	})
 }
 

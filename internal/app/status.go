@@ -195,7 +195,7 @@ func addCopies(status *httpapi.Status, k *buscopy.Keeper) {
 		return
 	}
 	for i, s := range k.Status() {
-		status.Streams[i].Progress = &httpapi.ProgressStatus{WrittenAt: null.At(s.Written), Bytes: s.Bytes}
+		status.Streams[i].Progress = &s
 	}
 }
 
@@ -206,23 +206,28 @@ func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
 	bytes := c.metric(gauge, "bridge_progress_bytes", "Size of the progress of the stream as it was last written to the bus.", "stream")
 	c.collect = func(send send) {
 		for _, s := range k.Status() {
-			send(written, unix(s.Written), s.Stream)
+			send(written, unix(s.WrittenAt.Time), s.Stream)
 			send(bytes, float64(s.Bytes), s.Stream)
 		}
 	}
 	return c
 }
 
-// waiting returns what the process knows of its group while it waits, else nil.
-func (a *App) waiting() *standby.Status {
+// group returns what the process knows of its standby group, nil where it works alone.
+func (a *App) group() *standby.Status {
 	if a.member == nil {
 		return nil
 	}
 	s := a.member.Status()
-	if s.Works {
-		return nil
-	}
 	return &s
+}
+
+// waiting returns what the process knows of its group while it waits, else nil.
+func (a *App) waiting() *standby.Status {
+	if s := a.group(); s != nil && !s.Works {
+		return s
+	}
+	return nil
 }
 
 // refusal returns why a process that waits would not take over, though it is ready.
@@ -236,36 +241,13 @@ func refusal(s *standby.Status) []httpapi.Reason {
 
 // worker names the member that works, for people.
 func worker(s *standby.Status) string {
-	if s.Working.Member == "" {
+	switch {
+	case s.Claim.Member == "":
 		return "which is not known now"
+	case s.Claim.Since.IsZero():
+		return s.Claim.String()
 	}
-	if s.Working.Since.IsZero() {
-		return s.Working.String()
-	}
-	return fmt.Sprintf("%s since %s", &s.Working, s.Working.Since.UTC().Format("2006-01-02T15:04:05Z"))
-}
-
-// standbyStatus returns nil where the process works alone.
-func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
-	if m == nil {
-		return nil
-	}
-	s := m.Status()
-	status := &httpapi.StandbyStatus{
-		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: null.Text(s.Working.Member), WorkingHost: s.Working.Host,
-		Since: null.At(s.Working.Since), HeardAt: null.At(s.Seen), Differing: append([]string{}, s.Differing...),
-		WorkingAddr: s.Working.Addr, Waiting: make([]httpapi.WaitingMember, 0, len(s.Waiting)),
-	}
-	for i := range s.Waiting {
-		w := &s.Waiting[i]
-		status.Waiting = append(status.Waiting, httpapi.WaitingMember{
-			Member: w.Member, Host: w.Host, Addr: w.Addr, Ready: w.Ready, Differing: append([]string{}, w.Differing...),
-		})
-	}
-	if s.Err != nil {
-		status.Error = null.Text(s.Err.Error())
-	}
-	return status
+	return fmt.Sprintf("%s since %s", &s.Claim, s.Claim.Since.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
 // newStandbyCollector collects whether this process works, or could take over.
@@ -279,7 +261,7 @@ func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prom
 		s := member.Status()
 		send(works, oneIf(s.Works), s.Group)
 		send(ready, oneIf(s.Works || len(s.Differing) == 0 && followed(recovery.Progress())), s.Group)
-		send(since, unix(s.Working.Since), s.Group)
+		send(since, unix(s.Since.Time), s.Group)
 		send(differing, float64(len(s.Differing)), s.Group)
 	}
 	return c

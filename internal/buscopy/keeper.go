@@ -14,6 +14,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/null"
 )
 
 // Options set up a Keeper.
@@ -335,12 +336,12 @@ func (k *Keeper) deleteFormer(ctx context.Context, s *stream) error {
 	return nil
 }
 
-// Status tells of the last copy of a stream that this process wrote.
+// Status says when this process has last written the progress of a stream to the bus.
 type Status struct {
-	Stream string
-	// Written is zero where none was. Bytes is its size on the bus.
-	Written time.Time
-	Bytes   int
+	Stream string `json:"-"`
+	// WrittenAt is null before the first time. It is written when it has changed.
+	WrittenAt null.Time `json:"writtenAt"`
+	Bytes     int       `json:"bytes"`
 }
 
 // Status returns the status of each stream.
@@ -349,7 +350,7 @@ func (k *Keeper) Status() []Status {
 	for _, s := range k.opts.Streams {
 		s := k.streams[s.Name]
 		s.mu.Lock()
-		list = append(list, Status{s.Name, s.written, s.bytes})
+		list = append(list, Status{s.Name, null.At(s.written), s.bytes})
 		s.mu.Unlock()
 	}
 	return list

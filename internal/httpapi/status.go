@@ -5,9 +5,12 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/reconcile"
 )
 
@@ -58,9 +61,9 @@ type Status struct {
 	// Epoch is the epoch of the messages of this process, 0 until a stream has caught up.
 	Epoch uint64 `json:"epoch"`
 	// Share is left out where one process works on all tables.
-	Share *ShareStatus `json:"share,omitempty"`
+	Share *share.Share `json:"share,omitempty"`
 	// Standby is left out where the process works alone.
-	Standby *StandbyStatus `json:"standby,omitempty"`
+	Standby *standby.Status `json:"standby,omitempty"`
 	// Totals count all streams, also those that are not listed. The handler fills them in.
 	Totals  *Totals        `json:"totals,omitempty"`
 	Streams []StreamStatus `json:"streams"`
@@ -74,13 +77,6 @@ type Status struct {
 	Bus        *DependencyStatus  `json:"bus,omitempty"`
 	Checkpoint *DependencyStatus  `json:"checkpoint,omitempty"`
 	Progress   *DependencyStatus  `json:"progress,omitempty"`
-}
-
-// ShareStatus says which part of all tables the process works on: the one with an index, from 0, of
-// so many. Other processes show the others.
-type ShareStatus struct {
-	Index  int `json:"index"`
-	Number int `json:"number"`
 }
 
 // DependencyStatus says whether something answers that the process depends on.
@@ -98,42 +94,6 @@ type DependencyStatus struct {
 	Error null.Text `json:"error"`
 }
 
-// StandbyStatus is what a process knows of its standby group.
-type StandbyStatus struct {
-	Group string `json:"group"`
-	// Member and Host are those of this process. Works says that it is the one that works.
-	Member string `json:"member"`
-	Host   string `json:"host"`
-	Works  bool   `json:"works"`
-	// Working is the member that works, null while none is known. Since is when it began to, by
-	// the clock of a host of the group.
-	Working     null.Text `json:"working"`
-	WorkingHost string    `json:"workingHost"`
-	WorkingAddr string    `json:"workingAddr"`
-	Since       null.Time `json:"since"`
-	// Waiting are the members that wait, as the bus tells it: one that has joined or ended within
-	// the timeout of the group may be missing, or be there.
-	Waiting []WaitingMember `json:"waiting"`
-	// HeardAt is when the bus last told who works, null before the first time. Error is why it
-	// does not, null while it does.
-	HeardAt null.Time `json:"heardAt"`
-	Error   null.Text `json:"error"`
-	// Differing are the variables in which the one that works differs: this process does not take
-	// over from it.
-	Differing []string `json:"differing"`
-}
-
-// WaitingMember is a member of a standby group that waits. Ready says that it has read what the bus
-// holds. Differing are the variables in which it differs from the one that works: it does not take
-// over from that.
-type WaitingMember struct {
-	Member    string   `json:"member"`
-	Host      string   `json:"host"`
-	Addr      string   `json:"addr"`
-	Ready     bool     `json:"ready"`
-	Differing []string `json:"differing"`
-}
-
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
 	Name    string                 `json:"name"`
@@ -148,15 +108,8 @@ type StreamStatus struct {
 	// Duplicates counts how often a key was found to have two rows since the start.
 	Duplicates uint64 `json:"twins"`
 	// Progress is left out unless it is kept on the bus, too.
-	Progress *ProgressStatus `json:"progress,omitempty"`
+	Progress *buscopy.Status `json:"progress,omitempty"`
 	Shards   []shard.Status  `json:"shards"`
 	// Summary is about all shards, also those that are not listed. The handler fills it in.
 	Summary *StreamSummary `json:"summary,omitempty"`
-}
-
-// ProgressStatus says when this process has last written the progress of a stream to the bus.
-type ProgressStatus struct {
-	// WrittenAt is null before the first time. It is written when it has changed.
-	WrittenAt null.Time `json:"writtenAt"`
-	Bytes     int       `json:"bytes"`
 }

@@ -11,9 +11,12 @@ import (
 // Most bounds the number of shares.
 const Most = 1000
 
-// Share is one of Number parts of all tables, from 0. The zero value is all tables, of a process
-// without shares.
-type Share struct{ Index, Number int }
+// Share is the part of all tables that a process works on: the one with an index, from 0, of so
+// many. The zero value is all tables, of a process without shares.
+type Share struct {
+	Index  int `json:"index"`
+	Number int `json:"number"`
+}
 
 var form = regexp.MustCompile(`^([0-9]{1,4})(?:/|-of-)([0-9]{1,4})$`)
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/null"
 )
 
 var (
@@ -262,59 +263,76 @@ func (m *Member) differing() []string {
 	return m.self.Settings.Differing(m.other.Settings)
 }
 
-// Status is what a member knows of its group.
+// Status is what a process knows of its standby group.
 type Status struct {
-	Group string
-	// Member and Host are those of this process, which works if Works is set.
-	Member, Host string
-	Works        bool
-	// Working is the claim of the member that works, the zero Claim while none is known. Seen is
-	// when the bus told that last, zero before the first time.
-	Working Claim
-	Seen    time.Time
-	// Differing are the variables in which Other, the member that works or did a moment ago,
-	// differs from this process: it is not elected.
-	Differing []string
-	Other     Claim
-	// Waiting are the members that wait, this one among them where it does, by host and member.
-	Waiting []Waiting
-	// Err is why the bus did not tell who works, nil while it does.
-	Err error
+	Group string `json:"group"`
+	// Member and Host are those of this process. Works says that it is the one that works.
+	Member string `json:"member"`
+	Host   string `json:"host"`
+	Works  bool   `json:"works"`
+	// Working is the member that works, null while none is known. Since is when it began to, by
+	// the clock of a host of the group.
+	Working     null.Text `json:"working"`
+	WorkingHost string    `json:"workingHost"`
+	WorkingAddr string    `json:"workingAddr"`
+	Since       null.Time `json:"since"`
+	// Waiting are the members that wait, as the bus tells it: one that has joined or ended within
+	// the timeout of the group may be missing, or be there.
+	Waiting []Waiting `json:"waiting"`
+	// HeardAt is when the bus last told who works, null before the first time. Error is why it
+	// does not, null while it does.
+	HeardAt null.Time `json:"heardAt"`
+	Error   null.Text `json:"error"`
+	// Differing are the variables in which the one that works differs: this process does not take
+	// over from it.
+	Differing []string `json:"differing"`
+	// Claim is that of the member that works, and Other of the one that does or did a moment ago.
+	Claim Claim `json:"-"`
+	Other Claim `json:"-"`
 }
 
-// Waiting is a member that waits.
+// Waiting is a member of a standby group that waits. Ready says that it has read what the bus
+// holds. Differing are the variables in which it differs from the one that works: it does not take
+// over from that.
 type Waiting struct {
-	Claim
-	// Differing are the variables in which it differs from the one that works, or did a moment ago:
-	// it is not elected.
-	Differing []string
+	Member    string   `json:"member"`
+	Host      string   `json:"host"`
+	Addr      string   `json:"addr"`
+	Ready     bool     `json:"ready"`
+	Differing []string `json:"differing"`
 }
 
 // Status returns what is known now.
 func (m *Member) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Status{
-		Group: m.opts.Group, Member: m.self.Member, Host: m.self.Host, Works: m.works(),
-		Working: m.working, Seen: m.seen, Differing: m.differing(), Other: m.other, Waiting: m.waiting(), Err: m.err,
+	s := Status{
+		Group: m.opts.Group, Member: m.self.Member, Host: m.self.Host, Works: m.works(), Waiting: m.waiting(), HeardAt: null.At(m.seen),
+		Working: null.Text(m.working.Member), WorkingHost: m.working.Host, WorkingAddr: m.working.Addr, Since: null.At(m.working.Since),
+		Differing: append([]string{}, m.differing()...), Claim: m.working, Other: m.other,
 	}
+	if m.err != nil {
+		s.Error = null.Text(m.err.Error())
+	}
+	return s
 }
 
-// waiting returns the members that wait. The caller holds mu.
+// waiting returns the members that wait, this one among them where it does, by host and member. The
+// caller holds mu.
 func (m *Member) waiting() []Waiting {
 	works := m.other
 	if m.works() {
 		works = m.self
 	}
-	var waiting []Waiting
+	waiting := []Waiting{}
 	for i := range m.members {
-		c := m.members[i]
+		c := &m.members[i]
 		if c.Member == m.working.Member {
 			continue
 		}
-		w := Waiting{Claim: c}
+		w := Waiting{c.Member, c.Host, c.Addr, c.Ready, []string{}}
 		if works.Member != "" && c.Refused {
-			w.Differing = c.Settings.Differing(works.Settings)
+			w.Differing = append(w.Differing, c.Settings.Differing(works.Settings)...)
 		}
 		waiting = append(waiting, w)
 	}

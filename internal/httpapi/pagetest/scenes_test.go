@@ -13,6 +13,8 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
 )
@@ -43,7 +45,7 @@ func scenes() map[string]*scene {
 		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded), "paused": of(paused),
 		"large": of(large), "many": of(many), "twenty": of(twenty), "allWait": of(allWait, busAway), "one": of(one), "hostile": of(hostileNames), "gone": of(gone, shared),
 		// A process that waits, beside one of an earlier version that refuses its parameters.
-		"standby": of(starting, standby), "upgrade": of(starting, standby), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
+		"standby": of(starting, waits), "upgrade": of(starting, waits), "former": of(healthy), "lost": of(healthy), "token": of(guarded),
 	}
 	all["guard"].Resent = httpapi.ResentAll{
 		Found: 2, States: map[shard.ResendState]int{shard.ResendPublished: 2},
@@ -271,13 +273,13 @@ func starting() []httpapi.StreamStatus {
 }
 
 // shared is a process of a share.
-func shared(s *httpapi.Status) { s.Share = &httpapi.ShareStatus{Index: 2, Number: 8} }
+func shared(s *httpapi.Status) { s.Share = &share.Share{Index: 2, Number: 8} }
 
-// standby is a process that waits.
-func standby(s *httpapi.Status) {
-	s.Standby = &httpapi.StandbyStatus{
+// waits is a process that waits in its standby group.
+func waits(s *httpapi.Status) {
+	s.Standby = &standby.Status{
 		Group: "shop", Member: "b", Host: "node-2", Working: "a", WorkingHost: "node-1", WorkingAddr: "node-1:8080", Since: before(3 * time.Hour),
-		Waiting:   []httpapi.WaitingMember{{Member: "b", Host: "node-2", Ready: true}, {Member: "c", Host: "node-3", Differing: []string{"BRIDGE_STREAM_ORDERS_KEY"}}},
+		Waiting:   []standby.Waiting{{Member: "b", Host: "node-2", Ready: true}, {Member: "c", Host: "node-3", Differing: []string{"BRIDGE_STREAM_ORDERS_KEY"}}},
 		Differing: []string{},
 	}
 	for i := range s.Standby.Waiting {

@@ -139,7 +139,7 @@ func oneWorks(t *testing.T, g *group) {
 	a, b := g.join("a", true, nil), g.join("b", true, nil)
 	g.eventually(4*g.o.Timeout, "one works, and both know it", func() bool {
 		one, other := a.Status(), b.Status()
-		return one.Works != other.Works && one.Working.Member == other.Working.Member && one.Working.Member != ""
+		return one.Works != other.Works && one.Claim.Member == other.Claim.Member && one.Claim.Member != ""
 	})
 }
 
@@ -147,15 +147,15 @@ func inOrder(t *testing.T, g *group) {
 	a := g.join("z", true, nil)
 	g.eventually(4*g.o.Timeout, "the first one works", a.works)
 	b := g.join("b", true, nil)
-	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Working.Member == "z" })
+	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Claim.Member == "z" })
 	c := g.join("c", true, nil)
-	g.eventually(2*g.o.Timeout, "the third one waits", func() bool { return c.Status().Working.Member == "z" })
+	g.eventually(2*g.o.Timeout, "the third one waits", func() bool { return c.Status().Claim.Member == "z" })
 	c.leave()
 	<-time.After(g.o.Timeout / 4)
 	if b.works() || !a.works() {
 		t.Fatal("the work went to another one, though the first one lives")
 	}
-	if s := b.Status(); s.Working.Since.IsZero() || s.Working.Host != "host-z" {
+	if s := b.Status(); s.Claim.Since.IsZero() || s.Claim.Host != "host-z" {
 		t.Errorf("the waiting one knows %+v", s.Working)
 	}
 	a.leave()
@@ -173,7 +173,7 @@ func silence(t *testing.T, g *group) {
 	a := g.join("a", true, nil)
 	g.eventually(4*g.o.Timeout, "the first one works", a.works)
 	b := g.join("b", true, nil)
-	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Working.Member == "a" })
+	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Claim.Member == "a" })
 	g.o.Cut(a.elector, true)
 	g.eventually(3*g.o.Timeout, "the second one works", b.works)
 	works := time.Now()
@@ -186,7 +186,7 @@ func silence(t *testing.T, g *group) {
 	}
 	g.o.Cut(a.elector, false)
 	again := g.join("a2", true, nil)
-	g.eventually(2*g.o.Timeout, "the former one waits", func() bool { return again.Status().Working.Member == "b" })
+	g.eventually(2*g.o.Timeout, "the former one waits", func() bool { return again.Status().Claim.Member == "b" })
 	if !b.works() {
 		t.Error("it took the work away")
 	}
@@ -226,7 +226,7 @@ func succession(t *testing.T, g *group) {
 	know([]*member{cold, late, differs}, b, d)
 	late.leave()
 	g.eventually(4*g.o.Timeout, "the one with the same settings works", cold.works)
-	g.eventually(2*g.o.Timeout, "the other one has heard of it", func() bool { return differs.Status().Working.Member == "b" })
+	g.eventually(2*g.o.Timeout, "the other one has heard of it", func() bool { return differs.Status().Claim.Member == "b" })
 	left := time.Now()
 	cold.leave()
 	g.eventually(6*g.o.Timeout, "the other one works when nobody else is there", differs.works)
