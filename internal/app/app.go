@@ -125,6 +125,8 @@ type kept struct {
 	changes changes
 	// listeners listen to the events of all apps.
 	listeners tap.Tap
+	// swap is what health has to know of a reload.
+	swap swap
 	// now is the app that runs; before it does, the one before.
 	now atomic.Pointer[App]
 	// closers are closed last to first.

@@ -30,7 +30,15 @@ var _ httpapi.Daemon = health{}
 // waits.
 const heartbeatLimit = time.Minute
 
+// Live implements httpapi.Daemon.
 func (h health) Live() error {
+	since, _ := h.swap.under()
+	switch limit := h.opts.Config.ShutdownTimeout + heartbeatLimit; {
+	case since > limit:
+		return fmt.Errorf("a reload of the configuration has not ended for %s", since.Round(time.Second))
+	case since > 0:
+		return nil
+	}
 	for _, sh := range h.shards {
 		if err := heartbeat(sh.Status()); err != nil {
 			return err
@@ -69,9 +77,18 @@ func (a *App) probe(ctx context.Context) (fromSources []error, fromSink error) {
 	return fromSources, fromSink
 }
 
+// Ready implements httpapi.Daemon. During a reload a process that was ready stays so.
 func (h health) Ready(ctx context.Context) []httpapi.Reason {
+	since, starting := h.swap.under()
+	switch {
+	case since > 0 && starting:
+		// Source and sink are closed and opened.
+		return nil
+	case since > 0:
+		return []httpapi.Reason{{Reason: "the configuration is being reloaded"}}
+	}
 	fromSources, fromSink := h.probe(ctx)
-	return h.reasons(fromSources, fromSink, false)
+	return h.reasons(fromSources, fromSink, starting)
 }
 
 // reasons is Ready with the answers of sources and sink. starting leaves out that tables were not

@@ -29,8 +29,6 @@ type Process struct {
 	// reloading is held by the one reload that is under way; reloads takes what it has read.
 	reloading chan struct{}
 	reloads   chan reload
-	// swap is what health has to know of a reload.
-	swap swap
 	// latest is the configuration in force, with limits that were reloaded; opening guards it, and
 	// is held while an app is opened with it.
 	opening sync.Mutex
@@ -113,6 +111,9 @@ func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Se
 func accessOf(cfg *config.Config) httpapi.Access {
 	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
 }
+
+// Daemon returns what the HTTP server shows now: the app that runs.
+func (p *Process) Daemon() httpapi.Daemon { return p.now.Load().Daemon() }
 
 // Close closes sink, source and store.
 func (p *Process) Close() error { return p.now.Load().Close() }

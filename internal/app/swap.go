@@ -1,48 +1,9 @@
 package app
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"time"
-
-	"example.org/bridge/internal/httpapi"
 )
-
-// Daemon returns what the HTTP server shows now: the app that runs.
-func (p *Process) Daemon() httpapi.Daemon { return serving{health{p.now.Load()}, &p.swap} }
-
-// serving is the health of the app that runs. During a reload a process that was ready stays so.
-type serving struct {
-	health
-	swap *swap
-}
-
-// Live implements httpapi.Daemon.
-func (s serving) Live() error {
-	since, _ := s.swap.under()
-	switch limit := s.opts.Config.ShutdownTimeout + heartbeatLimit; {
-	case since > limit:
-		return fmt.Errorf("a reload of the configuration has not ended for %s", since.Round(time.Second))
-	case since > 0:
-		return nil
-	}
-	return s.health.Live()
-}
-
-// Ready implements httpapi.Daemon.
-func (s serving) Ready(ctx context.Context) []httpapi.Reason {
-	since, starting := s.swap.under()
-	switch {
-	case since > 0 && starting:
-		// Source and sink are closed and opened.
-		return nil
-	case since > 0:
-		return []httpapi.Reason{{Reason: "the configuration is being reloaded"}}
-	}
-	fromSources, fromSink := s.probe(ctx)
-	return s.reasons(fromSources, fromSink, starting)
-}
 
 // swap tells health about a reload. It is safe for concurrent use.
 type swap struct {
@@ -57,6 +18,7 @@ type swap struct {
 // unready that was ready.
 const graceAfter = time.Minute
 
+// begin notes that an app is told to end.
 func (s *swap) begin(a *App) {
 	ready := len(health{a}.reasons(make([]error, len(a.sources.all)), nil, false)) == 0
 	s.mu.Lock()
