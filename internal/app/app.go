@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
@@ -35,8 +36,9 @@ type Options struct {
 
 	// openStore defaults to OpenStore; tests have another one.
 	openStore func(context.Context, string, *slog.Logger) (store.Store, error)
-	// inside says that the app is one inside a command.
-	inside bool
+	// inside says that the app is one inside a command, dry that this one changes nothing: it has
+	// no bus, its store is only read, and it is not to Run.
+	inside, dry bool
 	// former is what the app before it in a Process leaves; nil for the first one.
 	former *legacy
 }
@@ -162,7 +164,10 @@ func closeAll(closers []func() error) error {
 // Open opens source, store and sink and makes the shards of the configuration. ctx is only for
 // opening the store.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	if o.openStore == nil {
+	switch {
+	case o.dry:
+		o.openStore = openReadOnly
+	case o.openStore == nil:
 		o.openStore = OpenStore
 	}
 	o.Config = config.OfShare(o.Config)
@@ -182,7 +187,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.kept.close())
 		}
 	}()
-	if o.Config.HasPatterns() {
+	if o.Config.HasPatterns() && !o.dry {
 		if a.kept == nil {
 			if a.kept, err = openKept(ctx, &a.opts); err != nil {
 				return nil, err
@@ -219,7 +224,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	a.sinkProbe, a.started, a.carried = &httpapi.Probe{Ready: a.sink.Ready}, time.Now(), carried{}
+	a.started, a.carried = time.Now(), carried{}
 	a.now.Store(a)
 	return a, nil
 }
@@ -238,9 +243,13 @@ func (a *App) openEnds(ctx context.Context) error {
 			return err
 		}
 	}
-	a.tap = &a.listeners
-	if err := a.use(ctx, a.disk); err != nil {
+	a.tap, a.store = &a.listeners, a.disk
+	if a.image, err = a.disk.Load(ctx); err != nil {
 		return err
+	}
+	a.committer = catchup.NewCommitter(a.disk, a.image, a.faults)
+	if a.opts.dry {
+		return nil
 	}
 	u := useOf(cfg, a.logger)
 	u.Fault = a.metrics.Retry
@@ -252,6 +261,7 @@ func (a *App) openEnds(ctx context.Context) error {
 	}
 	a.sink, a.closers = bus, append(a.closers, bus.Close)
 	a.reader, _ = bus.(sink.Reader)
+	a.sinkProbe = &httpapi.Probe{Ready: bus.Ready}
 	return nil
 }
 
@@ -321,6 +331,15 @@ func setGCPercent() (undo func()) {
 
 // lockWait is how long a store may be in use by somebody who only looks into it.
 const lockWait = time.Second
+
+// openReadOnly opens the store in the folder at path for a dry run.
+func openReadOnly(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
+	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // OpenStore opens the store in the folder at path, and makes it where there is none. One that
 // cannot be used is set aside: the new one catches up from the bus.

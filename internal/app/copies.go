@@ -63,7 +63,7 @@ func slotOf(cfg *config.Config, g *buscopy.Generations) func() buscopy.Slot {
 // openCopies opens the bucket of the process, where progress is kept on the bus.
 func (a *App) openCopies() error {
 	cfg := a.opts.Config
-	if cfg.CheckpointTopic == "" {
+	if cfg.CheckpointTopic == "" || a.opts.dry {
 		return nil
 	}
 	// What it waits for is copiesDependency, in the log once.

@@ -10,16 +10,10 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/pebble"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
-	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
@@ -56,30 +50,35 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 			option.Standby, cfg.CheckpointPath)
 	case none && (o.DryRun || o.Kept && cfg.CheckpointTopic == ""):
 		return after, option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", cfg.CheckpointPath, option.CheckpointURL)
-	case o.DryRun:
-		return after, runDry(ctx, o, do)
 	}
-	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger, inside: true})
+	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger, inside: true, dry: o.DryRun})
 	if err != nil {
 		return after, locked(cfg, err)
 	}
 	defer func() { err = errors.Join(err, app.Close()) }()
+	b := &inside{health: health{app}}
+	within := func(ctx context.Context) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer func() { stop(); b.comparing.Wait() }()
+		return do(ctx, b)
+	}
+	if o.DryRun {
+		// It does not run: its shards go by what is saved.
+		for _, sh := range app.shards {
+			sh.ServeDryRun(ctx)
+		}
+		return after, within(ctx)
+	}
 	running, end := context.WithCancel(ctx)
 	defer end()
 	err = app.run(running, func(ctx context.Context) error {
 		// The shards publish and save what is in flight.
 		defer end()
-		ctx, stop := context.WithCancel(ctx)
-		b := &tailing{health: health{app}}
-		err := do(ctx, b)
-		ended := ctx.Err()
-		stop()
-		b.comparing.Wait()
-		if ended != nil {
-			// What has ended the context tells why.
-			return nil
+		if err := within(ctx); ctx.Err() == nil {
+			return err
 		}
-		return err
+		// What has ended the context tells why.
+		return nil
 	})
 	return app.Daemon().Status(), cmp.Or(err, ctx.Err())
 }
@@ -93,129 +92,74 @@ func locked(cfg *config.Config, err error) error {
 		store.ErrLocked, cfg.CheckpointPath, cfg.HTTPAddr, config.HTTPVariable)
 }
 
-// tailing is a bridge that publishes.
-type tailing struct {
+// inside is a bridge inside a command.
+type inside struct {
 	health
+	// mode is that of the reconciles that Begin begins in a dry run.
+	mode      reconcile.Mode
 	comparing sync.WaitGroup
 }
 
 // Working implements Inside. It names no address: the command would send the token there, and the
 // bus alone tells it.
-func (t *tailing) Working(context.Context) (httpapi.Status, error) {
-	if s := t.waiting(); s != nil && s.Working != "" {
+func (b *inside) Working(context.Context) (httpapi.Status, error) {
+	if s := b.waiting(); s != nil && s.Working != "" {
 		return httpapi.Status{}, option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s set to the address of one",
 			worker(s), option.Standby, config.HTTPVariable)
 	}
-	return t.Status(), nil
-}
-
-// Reconcile implements Inside.
-func (t *tailing) Reconcile(_ context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
-	return t.health.Reconcile(stream, mode)
-}
-
-// Begin implements Inside.
-func (t *tailing) Begin(ctx context.Context) {
-	// It returns nil once all runs have ended.
-	t.comparing.Go(func() { _ = t.scheduler.Run(ctx) })
-}
-
-// looking compares what is saved with the tables, one after the other. It publishes nothing.
-type looking struct {
-	status    httpapi.Status
-	shards    []*shard.Shard
-	all       []reconcile.Scheduled
-	mode      reconcile.Mode
-	comparing sync.WaitGroup
-}
-
-// Working implements Inside.
-func (l *looking) Working(context.Context) (httpapi.Status, error) {
-	rest := l.all
-	for _, stream := range l.status.Streams {
-		for i := range stream.Shards {
-			s := rest[0].Status()
-			if s.LastDryRun == nil {
-				s.Waiting = 1
+	status := b.Status()
+	for i := range status.Streams {
+		if !b.opts.dry {
+			break
+		}
+		// It waits for no bus, and for one run of each table.
+		stream := &status.Streams[i]
+		stream.CatchUp.Ready = true
+		for j := range stream.Shards {
+			if r := stream.Shards[j].Reconcile; r.LastDryRun == nil {
+				r.Waiting = 1
 			}
-			stream.Shards[i].Reconcile, rest = &s, rest[1:]
 		}
 	}
-	return l.status, nil
+	return status, nil
 }
 
 // Reconcile implements Inside.
-func (l *looking) Reconcile(_ context.Context, _ string, mode reconcile.Mode) (httpapi.Accepted, error) {
-	mode.DryRun = true
-	l.mode = mode
-	return httpapi.Accepted{Started: l.status.Started}, nil
+func (b *inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
+	if b.opts.dry {
+		b.mode = mode
+		return httpapi.Accepted{Started: b.started.UTC()}, nil
+	}
+	return b.health.Reconcile(stream, mode)
 }
 
 // Begin implements Inside.
-func (l *looking) Begin(ctx context.Context) {
-	l.comparing.Go(func() {
-		for _, one := range l.all {
+func (b *inside) Begin(ctx context.Context) {
+	b.comparing.Go(func() {
+		if !b.opts.dry {
+			// It returns nil once all runs have ended.
+			_ = b.scheduler.Run(ctx)
+			return
+		}
+		b.mode.DryRun = true
+		for _, one := range b.reconcilers {
 			// The status has the error.
-			_, _ = one.Run(ctx, l.mode)
+			_, _ = one.Run(ctx, b.mode)
 		}
 	})
 }
 
 // Resend implements Inside.
-func (l *looking) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-	for _, sh := range l.shards {
-		if s := sh.Status(); s.Stream == request.Stream && s.Shard == request.Shard {
+func (b *inside) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+	if !b.opts.dry {
+		return b.health.Resend(ctx, request)
+	}
+	for _, sh := range b.shards {
+		if keyOf(sh) == (store.Key{Stream: request.Stream, Shard: request.Shard}) {
 			return sh.Preview(ctx, request.DeadLetters)
 		}
 	}
 	return nil, httpapi.ErrNoStream
-}
-
-// runDry calls do with a bridge that changes nothing.
-func runDry(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (err error) {
-	cfg := config.OfShare(o.Config)
-	p := newParts(cfg, prometheus.NewRegistry(), o.Logger)
-	if p.sources, err = OpenSources(cfg, o.Logger); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.sources.Close()) }()
-	kept, err := pebble.OpenReadOnly(ctx, cfg.CheckpointPath, pebble.Options{LockWait: lockWait, Log: o.Logger})
-	if err != nil {
-		return locked(cfg, err)
-	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
-	if err := p.use(ctx, kept); err != nil {
-		return err
-	}
-	streams, err := newStreams(cfg, &p)
-	if err != nil {
-		return err
-	}
-	l := &looking{status: httpapi.Status{Started: time.Now()}, mode: reconcile.Mode{DryRun: true}}
-	if l.shards, err = newShards(cfg, &p, streams); err != nil {
-		return err
-	}
-	positions := make([]savedPosition, len(l.shards))
-	owners := make([]reconcile.Owner, len(l.shards))
-	for i := range owners {
-		owners[i] = &positions[i]
-	}
-	l.all = scheduled(cfg, &p, streams, owners)
-	for i := range l.all {
-		s, last := l.all[i].Status(), len(l.status.Streams)-1
-		if last < 0 || l.status.Streams[last].Name != s.Stream {
-			one := httpapi.StreamStatus{Name: s.Stream, Kind: cfg.Stream(s.Stream).Kind, CatchUp: catchup.StreamProgress{Ready: true}}
-			l.status.Streams, last = append(l.status.Streams, one), last+1
-		}
-		one := shard.Status{Shard: s.Shard, State: shard.Running, LastPoll: null.At(l.status.Started)}
-		if err := positions[i].load(ctx, cfg, &p, s); err != nil {
-			one.State, one.Reason = shard.Stopped, null.Text(config.StreamText(s.Stream)(err))
-		}
-		l.status.Streams[last].Shards = append(l.status.Streams[last].Shards, one)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer func() { stop(); l.comparing.Wait() }()
-	return do(ctx, l)
 }
 
 // Keep returns the configuration with only those streams for which keep returns true.

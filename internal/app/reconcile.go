@@ -12,29 +12,16 @@ import (
 	"example.org/bridge/source"
 )
 
-// newReconcilers makes a scheduled reconciler for each of shards, which are those of all streams as
-// newShards returns them.
+// newReconcilers makes a reconciler for each of shards, which are those of all streams as newShards
+// returns them.
 func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*shard.Shard) []reconcile.Scheduled {
-	owners := make([]reconcile.Owner, len(shards))
-	for i, shard := range shards {
-		owners[i] = shard
-	}
-	all := scheduled(cfg, p, streams, owners)
-	for i, shard := range shards {
-		all[i].Paused = shard.IsPaused
-	}
-	return all
-}
-
-// scheduled makes a reconciler for every physical table, in the order of streams and tables. owners
-// has the same order.
-func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconcile.Owner) []reconcile.Scheduled {
 	var all []reconcile.Scheduled
 	for _, s := range streams {
 		for _, table := range s.Tables {
-			r := newReconciler(cfg, s, table, p, owners[len(all)])
+			owner := shards[len(all)]
+			r := newReconciler(cfg, s, table, p, owner)
 			db, _ := p.sources.of(table)
-			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: db.Label(), AtOnce: s.Order() == source.OrderNone})
+			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: db.Label(), AtOnce: s.Order() == source.OrderNone, Paused: owner.IsPaused})
 		}
 	}
 	return all

@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +17,6 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
-	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -44,7 +41,7 @@ type parts struct {
 	admit   func(ctx context.Context, stream, table string) error
 	faults  *outage.Log
 	metrics *shard.Metrics
-	// tap shows published events to those who listen; nil in a dry run.
+	// tap shows published events to those who listen.
 	tap    *tap.Tap
 	logger *slog.Logger
 	// tracer is nil unless bridge traces.
@@ -58,15 +55,6 @@ func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.L
 	return parts{
 		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), logger: logger,
 	}
-}
-
-// use loads a store that was opened.
-func (p *parts) use(ctx context.Context, s store.Store) (err error) {
-	if p.image, err = s.Load(ctx); err != nil {
-		return err
-	}
-	p.store, p.committer = s, catchup.NewCommitter(s, p.image, p.faults)
-	return nil
 }
 
 // newShards makes the shard of every physical table.
@@ -213,51 +201,3 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Text:               config.StreamText(s.Name),
 	}), nil
 }
-
-// savedPosition is the owner of a shard in a dry run without a tail. Its reach is the position in
-// the checkpoint, once that is loaded.
-type savedPosition struct {
-	id     uint64
-	loaded bool
-}
-
-var _ reconcile.Owner = (*savedPosition)(nil)
-
-// load reads the saved position of the shard with the status s. A shard whose ids have no order is
-// compared as a whole.
-func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p *parts, s reconcile.Status) error {
-	saved, found, err := p.store.Progress(ctx, store.Key{Stream: s.Stream, Shard: s.Shard})
-	if err != nil {
-		return err
-	}
-	if !found || !saved.Started {
-		return fmt.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %sSTART says", config.StreamPrefix(s.Stream))
-	}
-	stream := cfg.Stream(s.Stream)
-	order := stream.Order()
-	if order == "" {
-		traits, err := p.sources.Shard(stream.Spec(s.Shard)).Traits(ctx)
-		if err != nil {
-			return fmt.Errorf("ask how ids are handed out: %w", err)
-		}
-		order = traits.Order
-	}
-	if o.id, o.loaded = saved.Position, true; order == source.OrderNone {
-		o.id = math.MaxUint64
-	}
-	return nil
-}
-
-// Reach implements reconcile.Owner.
-func (o *savedPosition) Reach() (uint64, bool) { return o.id, o.loaded }
-
-// Nominate implements reconcile.Owner. A dry run nominates nothing.
-func (o *savedPosition) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, error) {
-	return reconcile.Verdict{}, errors.New("a dry run publishes nothing")
-}
-
-// ReconcileDue implements reconcile.Owner. A dry run serves no demand.
-func (o *savedPosition) ReconcileDue() (uint64, bool) { return 0, false }
-
-// Reconciled implements reconcile.Owner.
-func (o *savedPosition) Reconciled(context.Context, uint64) error { return nil }

@@ -214,17 +214,17 @@ func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
 }
 
 // group returns what the process knows of its standby group, nil where it works alone.
-func (a *App) group() *standby.Status {
-	if a.member == nil {
+func (h health) group() *standby.Status {
+	if h.member == nil {
 		return nil
 	}
-	s := a.member.Status()
+	s := h.member.Status()
 	return &s
 }
 
 // waiting returns what the process knows of its group while it waits, else nil.
-func (a *App) waiting() *standby.Status {
-	if s := a.group(); s != nil && !s.Works {
+func (h health) waiting() *standby.Status {
+	if s := h.group(); s != nil && !s.Works {
 		return s
 	}
 	return nil

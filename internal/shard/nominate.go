@@ -257,7 +257,7 @@ func (s *Shard) Reconciled(ctx context.Context, demand uint64) error {
 // Reach implements reconcile.Owner: what is published and committed.
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
-	running := s.nominator.running() && (status.State == Running || status.State == Waiting)
+	running := (s.dry || s.nominator.running()) && (status.State == Running || status.State == Waiting)
 	if running && s.server.noTail.Load() {
 		return everyID, true
 	}

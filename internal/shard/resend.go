@@ -3,11 +3,13 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -150,6 +152,26 @@ func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) 
 		}
 	}
 	return n.outcomes(), nil
+}
+
+// ServeDryRun makes a shard that does not run the owner of a dry reconcile: its reach is the saved
+// position. The status says why not where there is none, or the source does not answer.
+func (s *Shard) ServeDryRun(ctx context.Context) {
+	saved, _, err := s.opts.Store.Progress(ctx, s.opts.key())
+	if err == nil && !saved.Started {
+		err = option.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %s says", option.Start)
+	}
+	if err == nil {
+		if err = s.server.refresh(ctx); err != nil {
+			err = fmt.Errorf("ask how ids are handed out: %w", err)
+		}
+	}
+	if err != nil {
+		s.status.stop(err)
+		return
+	}
+	s.dry = true
+	s.status.update(func(status *Status) { status.Position, status.LastPoll.Time = saved.Position, time.Now() })
 }
 
 // Preview is a dry Resend for a shard that does not run, from what is saved and from its table

@@ -30,6 +30,8 @@ type Shard struct {
 	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
 	// that the bus may have messages that the store does not know of (rule 9).
 	fromFirst, unresolved bool
+	// dry says that the shard does not run, and serves a dry run.
+	dry bool
 
 	// The owner's own, touched by no other goroutine.
 	reader  *reader
