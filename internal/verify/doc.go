@@ -17,8 +17,8 @@
 // A bridge that runs while the check does is waited for: what does not fit is looked at again, on
 // the bus and in the table, before it is reported.
 //
-// It holds digests: 110 to 150 bytes an entity of a capability stream, 48 to 92 bytes a row of a
-// release stream and 20 to 40 a key of it, whatever the number and size of the messages, and 8
+// It holds digests: 155 to 185 bytes an entity of a capability stream, 56 to 110 bytes a row of a
+// release stream and 20 to 40 a key of it, whatever the number and size of the messages, and 16
 // bytes more for each of an entity's latest 16 events but the last. The numbers of messages take up
 // to a bit each, of a memory that is bounded.
 package verify

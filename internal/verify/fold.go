@@ -73,7 +73,7 @@ func (r *run) add(m *Message) error {
 	s := r.named[[2]string{stream, m.Header[sink.HeaderShard]}]
 	if s != nil {
 		stamp = r.stamps.read(s, m)
-		r.homes.see(m, &stamp)
+		r.homes.see(m, stamp.order())
 	}
 	switch {
 	case m.Header[sink.HeaderType] == sink.DeadLetterType:
@@ -205,17 +205,18 @@ func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		// What it says is not known.
 		return
 	}
-	list, id, isLast := strays(nil), e.row, true
-	if s.facts != nil {
+	of, isLast := strayID{table: s, row: e.row}, true
+	switch {
+	case s.facts != nil:
 		s.foldFact(m, e, &v, stamp)
-		list = s.facts.strays
-	} else if v.key != nil {
-		var at uint32
-		at, isLast = s.foldEntity(m, e, &v, stamp)
-		list, id = s.entities.strays, uint64(at)
+	case v.key != nil:
+		of = strayID{}
+		of.entity, isLast = s.foldEntity(m, e, &v, stamp)
+	default:
+		return
 	}
-	if isLast && list != nil {
-		r.homes.note(list, id, s, m, e.row, stamp)
+	if isLast {
+		r.homes.note(of, s, m, e.row, stamp.order())
 	}
 }
 
@@ -397,10 +398,16 @@ type homes struct {
 	counts map[string]int
 	// first are the lowest stamps of each partition, zero for none.
 	first []order
+	// strays are the messages that lie elsewhere.
+	strays map[strayID]stray
 }
 
-// strays are the messages that lie elsewhere, by entity or row.
-type strays map[uint64]stray
+// strayID is an entity, or a row of a release stream.
+type strayID struct {
+	entity *entity
+	table  *table
+	row    uint64
+}
 
 type stray struct {
 	shard     *table
@@ -411,7 +418,7 @@ type stray struct {
 }
 
 func newHomes(partitions []Partition) homes {
-	h := homes{partitions: partitions, counts: make(map[string]int), first: make([]order, len(partitions))}
+	h := homes{partitions: partitions, counts: make(map[string]int), first: make([]order, len(partitions)), strays: make(map[strayID]stray)}
 	for _, p := range partitions {
 		h.counts[p.Destination]++
 	}
@@ -419,27 +426,26 @@ func newHomes(partitions []Partition) homes {
 }
 
 // see takes in the stamp of a message.
-func (h *homes) see(m *Message, this *stamp) {
-	at, first := order{this.epoch, this.seq}, &h.first[m.Partition]
-	if this.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
+func (h *homes) see(m *Message, at order) {
+	if first := &h.first[m.Partition]; at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
 		*first = at
 	}
 }
 
 // note takes in the last message of an entity or a row. One without a stamp is not judged.
-func (h *homes) note(list strays, id uint64, s *table, m *Message, row uint64, this *stamp) {
+func (h *homes) note(id strayID, s *table, m *Message, row uint64, at order) {
 	p := h.partitions[m.Partition]
-	if p.Destination == "" || this.epoch == 0 || m.Hash%uint32(h.counts[p.Destination]) == uint32(p.Number) {
-		delete(list, id)
+	if p.Destination == "" || at.epoch == 0 || m.Hash%uint32(h.counts[p.Destination]) == uint32(p.Number) {
+		delete(h.strays, id)
 		return
 	}
-	list[id] = stray{shard: s, order: order{this.epoch, this.seq}, hash: m.Hash, row: row, at: m.At, partition: m.Partition}
+	h.strays[id] = stray{shard: s, order: at, hash: m.Hash, row: row, at: m.At, partition: m.Partition}
 }
 
 // finish reports the messages that lay elsewhere when they were published, too: the topic may have
 // got partitions since. It had those by then in which a message of ours with a lower stamp lies.
-func (h *homes) finish(list strays) {
-	for _, one := range list {
+func (h *homes) finish() {
+	for _, one := range h.strays {
 		p := h.partitions[one.partition]
 		least := p.Number + 1
 		for i, other := range h.partitions {

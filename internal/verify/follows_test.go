@@ -14,15 +14,14 @@ import (
 func TestOrderIsThatOfCatchUp(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		s := &table{entities: newEntities()}
 		var n entity
 		var entry store.Entry
 		for offset := range uint64(12) {
 			m := &Message{Partition: random.IntN(3), At: offset}
-			this := stamp{epoch: 1 + random.Uint64N(3), seq: random.Uint64N(4)}
-			followed := offset == 0 || s.follows(&n, m, &this)
+			this := order{epoch: 1 + random.Uint64N(3), seq: random.Uint64N(4)}
+			followed := offset == 0 || n.follows(m, this)
 			if offset == 0 {
-				n.stamp = s.pack(this.epoch, this.seq)
+				n.stamp = this
 			}
 			if followed {
 				n.partition, n.at = uint16(m.Partition), m.At
@@ -31,9 +30,8 @@ func TestOrderIsThatOfCatchUp(t *testing.T) {
 				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.Partition) + 1, Offset: offset},
 			})
 			entry = next
-			at := s.unpack(n.stamp)
-			if followed != applied || at != (order{entry.Epoch, entry.Seq}) || n.flags&overtaken != 0 != entry.Disputed {
-				t.Fatalf("seed %d, offset %d: %v, stamp %v, overtaken %v; catch-up: %v, %+v", seed, offset, followed, at, n.flags&overtaken != 0, applied, entry)
+			if followed != applied || n.stamp != (order{entry.Epoch, entry.Seq}) || n.overtaken != entry.Disputed {
+				t.Fatalf("seed %d, offset %d: %v, %+v; catch-up: %v, %+v", seed, offset, followed, n, applied, entry)
 			}
 		}
 	}

@@ -58,13 +58,13 @@ func (e *envelope) isAbsent() bool { return e.reason == absent || e.reason == un
 // prove judges an event by itself.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	key := m.Key
-	if key == nil && (stamp.state.Key != "" || stamp.epoch != 0 && s.Encoder.Payload() != nil) {
+	if key == nil && (stamp.Key != "" || stamp.Epoch != 0 && s.Encoder.Payload() != nil) {
 		// An empty key is left out, and a payload has no members that tell it.
-		key = []byte(stamp.state.Key)
+		key = []byte(stamp.Key)
 	}
 	v := s.proveBody(m, e, key)
 	if v.former = s.isFormer(m); v.former && v.proof == doubted {
-		v.proof, v.why, v.reading.strange = unproven, "", true
+		v.proof, v.why, v.strange, v.usual = unproven, "", true, false
 	}
 	if v.proof != proven && v.proof != refuted {
 		v.doubt = s.present(&v.body)
@@ -100,7 +100,7 @@ func (s *schema) proveHeader(header map[string]string, e *envelope) string {
 // proveState returns what does not fit between the header bridge-state, by which bridge recovers,
 // and the event: the header names the digest that meta.id is made of.
 func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
-	if stamp.epoch == 0 || v.op == "" || v.proof == refuted {
+	if stamp.Epoch == 0 || v.op == "" || v.proof == refuted {
 		return ""
 	}
 	want := sink.StateLive
@@ -110,9 +110,9 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 	case v.op == event.Deleted:
 		want = sink.StateTombstone
 	}
-	digest := stamp.state.Digest
+	digest := stamp.Digest
 	switch {
-	case stamp.state.Kind != want:
+	case stamp.Kind != want:
 		return "its header bridge-state does not say, as its body does, whether its row is there"
 	case want != sink.StateLive, v.proof == proven && v.digest == digest:
 		return ""

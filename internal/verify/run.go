@@ -241,11 +241,19 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	if err := r.readBus(ctx); err != nil {
 		return err
 	}
+	for _, t := range r.tables {
+		for _, s := range t.suspects {
+			if s.entity != nil {
+				s.entity.seen, s.entity.double = false, false
+			}
+		}
+	}
 	if err := r.each(func(t *table) error { return t.recheck(ctx, last) }); err != nil {
 		return err
 	}
 	// A row may have moved to another table, so all tables are read first.
 	return r.each(func(t *table) error {
+		t.concludeDoubles()
 		if l := t.entities; l != nil && l.tables[0] == t {
 			return l.recheckExtra(ctx, last)
 		}
@@ -258,10 +266,10 @@ func (r *run) finish(ctx context.Context) error {
 	report, partitions := r.report, r.Bus.Partitions()
 	report.Partitions = partitions
 	r.finishBus(partitions)
+	r.homes.finish()
 	for _, t := range r.tables {
 		t.finish()
 		if t.facts != nil {
-			r.homes.finish(t.facts.strays)
 			next, err := t.Source.NextID(ctx)
 			if err != nil {
 				return fmt.Errorf("stream %s: %w", t.Stream, err)
@@ -272,7 +280,6 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	for _, l := range r.entities {
 		l.finish(partitions)
-		r.homes.finish(l.strays)
 		l.tables[0].report.Live += l.countLive()
 	}
 	report.Good = report.Foreign.Count == 0 && len(report.Unfit) == 0

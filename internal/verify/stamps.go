@@ -13,15 +13,16 @@ import (
 
 var errStateless = errors.New("it has no header " + sink.HeaderState + " with an epoch")
 
-// stamp is what the header bridge-state says of one message.
+// stamp is what the header bridge-state says of one message. Its epoch is 0 where that cannot be
+// read.
 type stamp struct {
-	// epoch is 0 where the header cannot be read.
-	epoch, seq uint64
-	// state is all that the header says.
-	state sink.State
+	sink.State
 	// again says that a message before had the same stamp.
 	again bool
 }
+
+func (s *stamp) order() order     { return order{s.Epoch, s.Seq} }
+func (s *stamp) attempt() attempt { return attempt{s.Epoch, s.Term} }
 
 // order is a stamp as it orders messages.
 type order struct{ epoch, seq uint64 }
@@ -87,12 +88,13 @@ func (l *stamps) read(s *table, m *Message) stamp {
 		return stamp{}
 	}
 	s.stamped++
-	this, during := stamp{epoch: state.Epoch, seq: state.Seq, state: state}, attempt{state.Epoch, state.Term}
+	this := stamp{State: state}
+	during := this.attempt()
 	if s.last.before(during) {
 		s.last = during
 	}
-	if at := (order{state.Epoch, state.Seq}); s.head.shard == nil || s.head.compare(at) < 0 {
-		s.head = newest{order: at, shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
+	if s.head.shard == nil || s.head.compare(this.order()) < 0 {
+		s.head = newest{order: this.order(), shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
 	}
 	if l.full {
 		return this
@@ -227,11 +229,11 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 	if repeat {
 		s.report.Repeats++
 	}
-	if this.epoch == 0 {
+	if this.Epoch == 0 {
 		return
 	}
 	d, code, what := s.deliveries, again, "it repeats the event of an earlier message"
-	d.once[this.epoch] = d.once[this.epoch] || m.Once
+	d.once[this.Epoch] = d.once[this.Epoch] || m.Once
 	if !repeat && !this.again {
 		return
 	}
@@ -239,7 +241,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 		code, what = copied, "it is a copy of an earlier message"
 	}
 	x := s.example(m, e, v, what)
-	x.Stamp = order{this.epoch, this.seq}.text()
+	x.Stamp = this.order().text()
 	switch {
 	case !repeat && v.proof != refuted && v.proof != doubted:
 		x.What = "another event has its stamp"
@@ -248,7 +250,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 	case resent && code == again:
 		s.add(again, 1, x)
 	default:
-		id := repeatID{this.epoch, code}
+		id := repeatID{this.Epoch, code}
 		found := d.repeats[id]
 		if found == nil {
 			found = &repeatedRows{rows: make(map[rowID]uint64)}
@@ -256,7 +258,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 		}
 		found.add(s.most, 1, x)
 		row := rowID{s, e.row}
-		if _, known := found.rows[row]; known || d.once[this.epoch] && len(found.rows) < mostRows {
+		if _, known := found.rows[row]; known || d.once[this.Epoch] && len(found.rows) < mostRows {
 			found.rows[row]++
 		}
 	}

@@ -1,11 +1,11 @@
 package verify
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,8 +54,10 @@ type table struct {
 	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
 	last              attempt
 	firstRow, lastRow uint64
-	// suspects are rows that do not fit, in the order of their ids.
+	// suspects are rows that do not fit, doubles those whose key another table had, too, at the
+	// last look.
 	suspects []suspect
+	doubles  []comparison
 }
 
 // stream is what the tables of a stream share.
@@ -86,19 +88,7 @@ type suspect struct {
 	// sum digests what was compared, since is when that was seen first, by the database's clock.
 	sum    uint64
 	since  time.Time
-	entity uint32
-}
-
-// duplicate is a row whose key another table of the stream had, too, when it was seen.
-type duplicate struct {
-	comparison
-	// key has the values of its key columns.
-	key [][]byte
-	// other has the key in row otherRow, nil if no table has. fits says that a row of another table
-	// is what the last event says.
-	other    *table
-	otherRow uint64
-	fits     bool
+	entity *entity
 }
 
 // join adds a table to the tables that share its entities. A release stream has facts and no
@@ -201,14 +191,18 @@ func (t *table) accept(l *comparison) bool {
 	return true
 }
 
+// suspect has a row looked at again, and the first one of another table with its key.
 func (t *table) suspect(l *comparison) {
 	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity})
+	if l.double && l.entity.seenBy != t.number {
+		first := t.tables[l.entity.seenBy]
+		first.suspects = append(first.suspects, suspect{row: l.entity.seenRow, entity: l.entity})
+	}
 }
 
 func (t *table) rowExample(l *comparison) Example {
 	e := Example{Shard: t.Name, Row: l.row, Key: l.key, What: l.what, partition: -1}
-	if l.entity != none {
-		n := t.get(l.entity)
+	if n := l.entity; n != nil {
 		e.partition, e.At = int(n.partition), n.at
 	}
 	return e
@@ -217,7 +211,8 @@ func (t *table) rowExample(l *comparison) Example {
 // recheck looks at the suspects another time, and at the rows that have come since. The last time,
 // what still does not fit is reported.
 func (t *table) recheck(ctx context.Context, last bool) error {
-	list := t.suspects
+	list := slices.SortedStableFunc(slices.Values(t.suspects), func(a, b suspect) int { return cmp.Compare(a.row, b.row) })
+	list = slices.CompactFunc(list, func(a, b suspect) bool { return a.row == b.row })
 	t.suspects = nil
 	for chunk := range slices.Chunk(list, rereadRows) {
 		if err := t.reread(ctx, chunk, last); err != nil {
@@ -234,119 +229,72 @@ func (t *table) recheck(ctx context.Context, last bool) error {
 	return nil
 }
 
-// reread looks at some suspects.
+// reread looks at some suspects. The entity of one that is gone may have another row, or none.
 func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	ids := make([]source.Range, len(list))
 	for i, s := range list {
 		ids[i] = source.Range{First: s.row, Last: s.row}
 	}
-	var duplicates []duplicate
-	if err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
+	vanished := func(s suspect) {
+		if s.entity != nil {
+			t.extra[s.entity] = true
+		}
+	}
+	err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
 		for ; list[0].row < row.ID; list = list[1:] {
-			t.vanished(list[0])
+			vanished(list[0])
 		}
 		before := list[0]
 		list = list[1:]
 		l := t.compare(row, now)
-		if t.accept(&l) {
+		shared := l.entity != nil && l.entity.shared
+		if !shared && t.accept(&l) {
 			return
 		}
 		if l.moved = l.sum != before.sum; !l.moved {
 			l.since = before.since
 		}
 		switch {
-		case !last:
+		case !last && (l.double || l.fault != ""):
 			t.suspect(&l)
-		case l.double:
-			w := duplicate{comparison: l}
-			for _, c := range t.columns.Key {
-				w.key = append(w.key, bytes.Clone(row.Values[c]))
-			}
-			duplicates = append(duplicates, w)
+		case shared:
+			t.doubles = append(t.doubles, l)
 		default:
 			t.conclude(&l)
 		}
-	}); err != nil {
-		return err
+	})
+	if err == nil {
+		for _, s := range list {
+			vanished(s)
+		}
 	}
-	for _, s := range list {
-		t.vanished(s)
-	}
-	if len(duplicates) == 0 {
-		return nil
-	}
-	for _, other := range t.tables {
-		if other != t {
-			if err := other.findDuplicates(ctx, duplicates); err != nil {
-				return err
+	return err
+}
+
+// concludeDoubles reports the rows of which another table had the key, once for both, or alone
+// where none has it any more. All tables have been read.
+func (t *table) concludeDoubles() {
+	for _, l := range t.doubles {
+		n := l.entity
+		if !n.double {
+			if l.double = false; !t.accept(&l) {
+				t.conclude(&l)
 			}
+			continue
+		}
+		if n.seenBy == t.number || n.reported {
+			continue
+		}
+		n.reported = true
+		e := t.rowExample(&l)
+		e.What = fmt.Sprintf("the table %s has its key, too, in row %d", t.tables[n.seenBy].Name, n.seenRow)
+		t.add(twoRows, 1, e)
+		if l.fault != "" && !n.fits {
+			l.what += "; no table with its key has what the last event says"
+			t.conclude(&l)
 		}
 	}
-	for i := range duplicates {
-		t.concludeDuplicate(&duplicates[i])
-	}
-	return nil
-}
-
-// vanished is a suspect whose row is gone: its entity may have another one, or none.
-func (t *table) vanished(s suspect) {
-	if s.entity == none || t.entities == nil {
-		return
-	}
-	if n := t.get(s.entity); n.flags&seen == 0 || n.seenBy == t.number {
-		n.flags &^= seen
-		t.extra = append(t.extra, s.entity)
-	}
-}
-
-// findDuplicates finds the rows of the table that have the keys of duplicates.
-func (t *table) findDuplicates(ctx context.Context, list []duplicate) error {
-	keys, index := make([][][]byte, len(list)), make(map[uint32]*duplicate, len(list))
-	for i := range list {
-		keys[i], index[list[i].entity] = list[i].key, &list[i]
-	}
-	page, err := t.read(ctx, source.Query{Keys: keys, Limit: pageRows})
-	if err != nil {
-		return err
-	}
-	if half := len(list) / 2; page.More && half > 0 {
-		// It proves nothing about the rows that it lacks.
-		if err := t.findDuplicates(ctx, list[:half]); err != nil {
-			return err
-		}
-		return t.findDuplicates(ctx, list[half:])
-	}
-	for _, row := range page.Rows {
-		l := t.compare(row, page.Now)
-		if w := index[l.entity]; w != nil && l.entity != none {
-			w.other, w.otherRow, w.fits = t, row.ID, w.fits || l.fault == ""
-		}
-	}
-	return nil
-}
-
-// concludeDuplicate reports a row: alone, or with that of another table, once for both.
-func (t *table) concludeDuplicate(w *duplicate) {
-	n := t.get(w.entity)
-	if w.other == nil {
-		n.flags &^= double
-		n.seenBy, w.double = t.number, false
-		if !t.accept(&w.comparison) {
-			t.conclude(&w.comparison)
-		}
-		return
-	}
-	if n.flags&reported != 0 {
-		return
-	}
-	n.flags |= reported
-	e := t.rowExample(&w.comparison)
-	e.What = fmt.Sprintf("the table %s has its key, too, in row %d", w.other.Name, w.otherRow)
-	t.add(twoRows, 1, e)
-	if w.fault != "" && !w.fits {
-		w.what += "; no table with its key has what the last event says"
-		t.conclude(&w.comparison)
-	}
+	t.doubles = nil
 }
 
 // conclude reports a row that does not fit at the last look.
@@ -402,9 +350,9 @@ func (t *table) hint(e *Example) {
 
 // findExtra finds the entities that live by the bus and have no row.
 func (l *entities) findExtra() {
-	for i := range l.count {
-		if l.get(i).flags&(seen|dead) == 0 {
-			l.extra = append(l.extra, i)
+	for _, n := range l.index {
+		if !n.seen && !n.dead {
+			l.extra[n] = true
 		}
 	}
 }
@@ -415,8 +363,8 @@ func (l *entities) findExtra() {
 func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 	for _, t := range l.tables {
 		var ids []source.Range
-		for _, i := range l.extra {
-			if n := l.get(i); n.shard == t.number {
+		for n := range l.extra {
+			if n.shard == t.number && !n.seen {
 				ids = append(ids, source.Range{First: n.row, Last: n.row})
 			}
 		}
@@ -427,19 +375,18 @@ func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 			}
 		}
 	}
-	l.extra = slices.DeleteFunc(l.extra, func(i uint32) bool {
-		n := l.get(i)
+	maps.DeleteFunc(l.extra, func(n *entity, _ bool) bool { return n.seen || n.dead })
+	if !last {
+		return nil
+	}
+	for _, n := range slices.SortedFunc(maps.Keys(l.extra), func(a, b *entity) int {
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.row, b.row))
+	}) {
 		t := l.tables[n.shard]
 		e := Example{Shard: t.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", partition: int(n.partition)}
-		switch {
-		case n.flags&(seen|dead) != 0:
-		case !last:
-			return false
-		default:
-			t.hint(&e)
-			t.add(extra, 1, e)
-		}
-		return true
-	})
+		t.hint(&e)
+		t.add(extra, 1, e)
+	}
+	clear(l.extra)
 	return nil
 }
