@@ -45,7 +45,7 @@ func shared(cfg *config.Config) driver.Shared { return cfg.Sink.Driver.(driver.S
 
 // OpenReading opens the bus of cfg for reading, with connections of its own. logger is told what is
 // waited for; nil discards it.
-func OpenReading(ctx context.Context, cfg *config.Config, logger *slog.Logger, what driver.Reading) (verify.Bus, error) {
+func OpenReading(ctx context.Context, cfg *config.Config, logger *slog.Logger, what driver.Reading) (*verify.Bus, error) {
 	bus, able := cfg.Sink.Driver.(driver.Readable)
 	if !able {
 		return nil, fmt.Errorf("what bridge has printed cannot be read back: %s needs a sink that keeps its messages, as kafka: nats: and embedded: do", what.Command)

@@ -144,6 +144,6 @@ func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found
 }
 
 // openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
-func (h health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
+func (h health) openDeadLetters(ctx context.Context, destination string) (*verify.Bus, error) {
 	return OpenReading(ctx, h.opts.Config, nil, driver.Reading{Destinations: []string{destination}, Command: "resend", Running: h.sink})
 }

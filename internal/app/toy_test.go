@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/standbytest"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -62,8 +61,8 @@ func (b toyBus) Open(driver.Use) (sink.Sink, error) {
 	return keptSink{b.bus}, nil
 }
 
-func (b toyBus) Read(ctx context.Context, _ driver.Use, what driver.Reading) (verify.Bus, error) {
-	return bus.Open(ctx, bus.Options{Reader: keptSink{b.bus}, Topics: what.Destinations})
+func (b toyBus) Read(ctx context.Context, _ driver.Use, what driver.Reading) (*verify.Bus, error) {
+	return verify.OpenBus(ctx, verify.BusOptions{Reader: keptSink{b.bus}, Topics: what.Destinations})
 }
 
 func (toyBus) Group(name string) string { return name }

@@ -33,12 +33,12 @@ type identity struct{ stream, shard, event string }
 
 // Read reads bus to its end and returns the dead letters that want selects; a nil want selects all.
 // Each takes about 1 KiB of memory.
-func Read(ctx context.Context, bus verify.Bus, want func(*sink.DeadLetterDocument) bool, progress func(done, total uint64)) (Found, error) {
+func Read(ctx context.Context, bus *verify.Bus, want func(*sink.DeadLetterDocument) bool, progress func(done, total uint64)) (Found, error) {
 	var found Found
 	at := make(map[identity]int)
 	err := bus.Read(ctx, func(m *verify.Message) error {
 		l, err := sink.ParseDeadLetter(m.Value)
-		if m.Header[sink.HeaderType] != sink.DeadLetterType || err != nil {
+		if string(m.Header(sink.HeaderType)) != sink.DeadLetterType || err != nil {
 			found.Others++
 			return nil
 		}
@@ -46,7 +46,7 @@ func Read(ctx context.Context, bus verify.Bus, want func(*sink.DeadLetterDocumen
 			return nil
 		}
 		l.Excerpt = ""
-		made, err := time.Parse(sink.PublishedAtFormat, m.Header[sink.HeaderPublishedAt])
+		made, err := time.Parse(sink.PublishedAtFormat, string(m.Header(sink.HeaderPublishedAt)))
 		if err != nil {
 			made = time.Time{}
 		}

@@ -114,7 +114,7 @@ type Use struct {
 type Readable interface {
 	Bus
 	// Read opens destinations for reading, with connections of its own.
-	Read(ctx context.Context, u Use, what Reading) (verify.Bus, error)
+	Read(ctx context.Context, u Use, what Reading) (*verify.Bus, error)
 }
 
 // Reading says what a command reads: whole topics, or subjects.

@@ -63,7 +63,7 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	if known || v.key == nil || s.keyIsID() {
 		return
 	}
-	newest, late := e.row<<1, m.Header[sink.HeaderOrigin] == string(sink.FromLate) || m.Header[sink.HeaderOrigin] == string(sink.FromReconcile)
+	newest, late := e.row<<1, m.header[sink.HeaderOrigin] == string(sink.FromLate) || m.header[sink.HeaderOrigin] == string(sink.FromReconcile)
 	if late {
 		newest |= 1
 	}

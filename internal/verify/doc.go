@@ -1,8 +1,7 @@
 // Package verify is the outside check: it reads a bus from its beginning, folds the events per
 // entity and per row into small facts, reads the tables once, and tells what does not fit.
 // docs/findings.md says what it finds and what it cannot judge. It shares the encoder of events
-// with the program that publishes and nothing else: no checkpoint, no view, and a reader of the bus
-// of its own, in the subpackage.
+// with the program that publishes, and the readers of the bus ([Bus]): no checkpoint and no view.
 //
 // An event is judged by itself first: its members are turned back into values of columns, and
 // digest, meta.id and bytes are made of these again. They must be the same. Where the members do

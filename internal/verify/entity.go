@@ -54,20 +54,21 @@ type entity struct {
 	tip       occurrence
 	past      *[]occurrence
 	partition uint16
-	// shard is the table of the last message, seenBy the one whose row was seen first, seenRow:
-	// numbers in entities.tables.
+	// shard is the table of the last message, seenBy that of the row that was seen first, seenRow
+	// its id. Tables are numbers in entities.tables.
 	shard, seenBy uint16
 	seenRow       uint64
 	// proof is that of the last message.
 	proof proof
 	// dead: the last message is a deleted event; modified: it is a modified event; strange: it has
-	// members of no column, and is not proven; overtaken: it has a lower stamp than one before it in
-	// its partition. tipDead: the tip is a deleted event.
+	// members of no column, and is not proven; overtaken: it has a lower stamp than one before it
+	// in its partition. tipDead: the tip is a deleted event.
 	dead, modified, strange, overtaken, tipDead bool
 	// several: its events lie in several partitions.
 	several bool
-	// seen: a table has a row of the entity; double: several tables have; fits: one of these rows is
-	// what the last event says. shared: several tables had, at some look; reported: that was reported.
+	// seen: a table has a row of the entity; double: several tables have; fits: one of these rows
+	// is what the last event says. shared: several tables had, at some look; reported: that was
+	// reported.
 	seen, double, fits, shared, reported bool
 }
 
@@ -142,7 +143,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 	k := keyOf(v.key)
 	n, known := s.index[k]
 	if !known {
-		n = &entity{partition: uint16(m.Partition), stamp: stamp.order(), tip: this, tipDead: v.op == event.Deleted}
+		n = &entity{partition: uint16(m.partition), stamp: stamp.order(), tip: this, tipDead: v.op == event.Deleted}
 		s.index[k] = n
 	}
 	// What is remembered of a long history ends somewhere; stamps do not.
@@ -158,7 +159,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 		s.setLast(n, m, e, v)
 		return n, true
 	}
-	n.several = n.several || int(n.partition) != m.Partition
+	n.several = n.several || int(n.partition) != m.partition
 	isLast = n.follows(m, stamp.order())
 	if n.overtaken {
 		s.late[n] = stamp.Epoch
@@ -197,7 +198,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 // with that stamp or a newer one.
 func (e *entity) follows(m *Message, this order) bool {
 	newer := this.compare(e.stamp)
-	if int(e.partition) != m.Partition && newer < 0 {
+	if int(e.partition) != m.partition && newer < 0 {
 		return false
 	}
 	if e.overtaken = newer < 0; !e.overtaken {
@@ -260,7 +261,7 @@ func (s *table) followsOwn(n *entity, link uint64) bool {
 }
 
 func (s *table) await(m *Message, e *envelope, n *entity, this *stamp) {
-	s.awaited[n] = await{link: e.link, row: e.row, at: m.At, entity: n, partition: m.Partition, shard: s, attempt: this.attempt()}
+	s.awaited[n] = await{link: e.link, row: e.row, at: m.Offset, entity: n, partition: m.partition, shard: s, attempt: this.attempt()}
 }
 
 // example names the event that has the link; the bus knows the rest.
@@ -270,8 +271,8 @@ func (a *await) example(what string) Example {
 
 // setLast makes a message the last one of its entity.
 func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict) {
-	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.At, 0
-	n.partition, n.shard, n.proof = uint16(m.Partition), s.number, v.proof
+	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, 0
+	n.partition, n.shard, n.proof = uint16(m.partition), s.number, v.proof
 	n.strange = v.strange && v.proof != refuted && v.proof != proven
 	n.dead, n.modified = v.op == event.Deleted, v.op == event.Modified
 	if !n.dead {

@@ -47,9 +47,9 @@ const (
 // format says how a message holds its event: a stream may have changed that.
 func (m *Message) format() event.Format {
 	switch {
-	case m.Header[sink.HeaderContentType] == sink.ContentTypeCloud:
+	case m.header[sink.HeaderContentType] == sink.ContentTypeCloud:
 		return event.FormatCloudEvents
-	case m.Header[sink.HeaderTime] != "":
+	case m.header[sink.HeaderTime] != "":
 		return event.FormatRow
 	default:
 		return event.FormatEiffel
@@ -68,7 +68,7 @@ func (m *Message) document() []byte {
 // headers tell the columns of the digest.
 func (s *schema) asRow(m *Message) {
 	p := s.Encoder.Payload()
-	if m.Header[sink.HeaderFormat] != sink.PayloadFormat || p == nil {
+	if m.header[sink.HeaderFormat] != sink.PayloadFormat || p == nil {
 		return
 	}
 	row, former := []byte{'{'}, s.isFormer(m)
@@ -76,7 +76,7 @@ func (s *schema) asRow(m *Message) {
 		c := &s.columns.List[member.Column]
 		at := slices.IndexFunc(p.Headers, func(h event.Field) bool { return s.columns.Same(h.Column, c.Name) })
 		isPayload := s.columns.Same(p.Column, c.Name)
-		if _, there := m.Header[headerAt(p, at)]; former && !there && !isPayload {
+		if _, there := m.header[headerAt(p, at)]; former && !there && !isPayload {
 			// It may not have been one then.
 			continue
 		}
@@ -85,7 +85,7 @@ func (s *schema) asRow(m *Message) {
 		if isPayload {
 			// NATS does not tell an empty message from none.
 			row = s.Encoder.AppendValue(row, c, append([]byte{}, m.Value...))
-		} else if value, there := m.Header[headerAt(p, at)]; there {
+		} else if value, there := m.header[headerAt(p, at)]; there {
 			row = event.AppendHeader(row, c, value)
 		} else {
 			row = append(row, "null"...)
@@ -94,7 +94,7 @@ func (s *schema) asRow(m *Message) {
 	}
 	row[len(row)-1] = '}'
 	m.Value = row
-	delete(m.Header, sink.HeaderFormat)
+	delete(m.header, sink.HeaderFormat)
 }
 
 // headerAt returns the name of a header of p, empty where it has none.
@@ -112,10 +112,10 @@ func (s *schema) isFormer(m *Message) bool {
 	if p == nil {
 		return false
 	}
-	if form, _ := sink.ParseForm([]byte(m.Header[sink.HeaderForm])); form != s.Encoder.Form() {
+	if form, _ := sink.ParseForm([]byte(m.header[sink.HeaderForm])); form != s.Encoder.Form() {
 		return true
 	}
-	for name := range m.Header {
+	for name := range m.header {
 		lower := strings.ToLower(name)
 		begins := func(begin string) bool { return strings.HasPrefix(lower, begin) }
 		switch {
@@ -139,7 +139,7 @@ func originOf(m *Message) (source, table string) {
 // notAnEvent says why a message whose headers name the stream, or none, is neither an event of
 // another table nor a tombstone.
 func notAnEvent(m *Message, stream string) string {
-	if stream != "" && (m.Value == nil || m.Header[sink.HeaderFormat] == sink.PayloadFormat) {
+	if stream != "" && (m.Value == nil || m.header[sink.HeaderFormat] == sink.PayloadFormat) {
 		return ""
 	}
 	if !json.Valid(m.Value) {
@@ -160,7 +160,7 @@ func notAnEvent(m *Message, stream string) string {
 // message has them.
 func (e *envelope) read(m *Message, kind event.Kind) error {
 	*e = envelope{members: e.members[:0]}
-	if m.Header[sink.HeaderFormat] != "" {
+	if m.header[sink.HeaderFormat] != "" {
 		return errors.New("its value is a column, and the stream has no PAYLOAD")
 	}
 	if !json.Valid(m.Value) {
@@ -218,7 +218,7 @@ func (e *envelope) readDocument(document []byte, kind event.Kind) error {
 
 // readRow reads a message whose value is the row alone: the headers say the rest.
 func (e *envelope) readRow(m *Message) (err error) {
-	h := m.Header
+	h := m.header
 	e.id, e.kind, e.version = []byte(h[sink.HeaderID]), []byte(h[sink.HeaderType]), []byte(h[sink.HeaderVersion])
 	e.reason, e.predecessor = h[sink.HeaderReason], []byte(h[sink.HeaderPrevious])
 	if m.Value[skipBlank(m.Value, 0)] != '{' {

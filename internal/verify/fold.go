@@ -57,9 +57,9 @@ type unknownMembers struct {
 // add takes in the next message of its partition.
 func (r *run) add(m *Message) error {
 	r.report.Messages++
-	domain, stream := m.Header[sink.HeaderDomain], m.Header[sink.HeaderStream]
+	domain, stream := m.header[sink.HeaderDomain], m.header[sink.HeaderStream]
 	if r.Domain != "" && domain != "" && domain != r.Domain {
-		if m.Header[sink.HeaderType] == sink.DeadLetterType {
+		if m.header[sink.HeaderType] == sink.DeadLetterType {
 			r.report.DeadLetters++
 		}
 		r.otherDomain(domain)
@@ -70,13 +70,13 @@ func (r *run) add(m *Message) error {
 		return nil
 	}
 	var stamp stamp
-	s := r.named[[2]string{stream, m.Header[sink.HeaderShard]}]
+	s := r.named[[2]string{stream, m.header[sink.HeaderShard]}]
 	if s != nil {
 		stamp = r.stamps.read(s, m)
 		r.homes.see(m, stamp.order())
 	}
 	switch {
-	case m.Header[sink.HeaderType] == sink.DeadLetterType:
+	case m.header[sink.HeaderType] == sink.DeadLetterType:
 		r.report.DeadLetters++
 		r.deadLetter(m)
 	case s != nil && m.Value == nil && s.Kind == event.Capability:
@@ -104,14 +104,14 @@ func (r *run) addUnnamed(m *Message, stream string) {
 		return
 	}
 	if why := notAnEvent(m, stream); why != "" {
-		r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.At, partition: m.Partition})
+		r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.Offset, partition: m.partition})
 		return
 	}
 	origin, name := originOf(m)
 	for _, s := range r.tablesOf(stream, origin, name) {
 		if !r.hadName(s, m) {
 			s.report.Events++
-			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.Header[sink.HeaderShard]))
+			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.header[sink.HeaderShard]))
 			return
 		}
 	}
@@ -138,10 +138,10 @@ func (r *run) tablesOf(stream, origin, name string) []*table {
 // the shard in the header.
 func (r *run) hadName(s *table, m *Message) bool {
 	e := &r.envelope
-	if e.read(m, s.Kind) != nil || m.Header[sink.HeaderShard] == "" {
+	if e.read(m, s.Kind) != nil || m.header[sink.HeaderShard] == "" {
 		return false
 	}
-	e.shard = m.Header[sink.HeaderShard]
+	e.shard = m.header[sink.HeaderShard]
 	proof := s.prove(m, e, &stamp{}).proof
 	return proof == proven || proof == unproven
 }
@@ -149,9 +149,9 @@ func (r *run) hadName(s *table, m *Message) bool {
 // noteFormer takes in an event of the release stream of s under the name of a shard that is not
 // configured.
 func (r *run) noteFormer(m *Message, s *table) {
-	row, err := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
-	id, err2 := event.ParseID(m.Header[sink.HeaderID])
-	shard := formerShard{s.Stream, m.Header[sink.HeaderShard]}
+	row, err := strconv.ParseUint(m.header[sink.HeaderRowID], 10, 64)
+	id, err2 := event.ParseID(m.header[sink.HeaderID])
+	shard := formerShard{s.Stream, m.header[sink.HeaderShard]}
 	if s.Kind != event.Release || err != nil || err2 != nil || shard.name == "" {
 		return
 	}
@@ -192,14 +192,14 @@ func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		s.doubt(m, e, &v, nil)
 	}
 	s.noteShape(m, e, &v)
-	if m.Header[sink.HeaderOrigin] == string(sink.FromTail) {
-		if _, known := s.tails[m.Partition]; !known {
-			s.tails[m.Partition] = e.row
+	if m.header[sink.HeaderOrigin] == string(sink.FromTail) {
+		if _, known := s.tails[m.partition]; !known {
+			s.tails[m.partition] = e.row
 		}
 		s.newest = max(s.newest, e.row)
 	}
 	if e.reason != "" {
-		r.deletions[m.Partition] = deletion{string(e.id), bytes.Clone(m.Key)}
+		r.deletions[m.partition] = deletion{string(e.id), bytes.Clone(m.Key)}
 	}
 	if v.op == "" {
 		// What it says is not known.
@@ -245,14 +245,14 @@ func (r *run) otherDomain(name string) {
 // partition, and has the event's id.
 func (r *run) tombstone(s *table, m *Message) {
 	s.report.Tombstones++
-	if last, ok := r.deletions[m.Partition]; ok && last.id == m.Header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
+	if last, ok := r.deletions[m.partition]; ok && last.id == m.header[sink.HeaderID] && bytes.Equal(last.key, m.Key) {
 		return
 	}
-	of := orphan{s, m.Partition}
+	of := orphan{s, m.partition}
 	if r.orphans[of] == nil {
 		r.orphans[of] = new(Finding)
 	}
-	r.orphans[of].add(s.most, 1, Example{Shard: s.Name, Event: m.Header[sink.HeaderID], Key: string(m.Key), At: m.At, partition: m.Partition,
+	r.orphans[of].add(s.most, 1, Example{Shard: s.Name, Event: m.header[sink.HeaderID], Key: string(m.Key), At: m.Offset, partition: m.partition,
 		What: "it has no body, and the message before it is not the deleted event with its id and key"})
 }
 
@@ -275,12 +275,12 @@ func (r *run) finishBus(partitions []Partition) {
 
 // example begins an example about an event.
 func (s *table) example(m *Message, e *envelope, v *verdict, what string) Example {
-	return Example{Shard: s.Name, Row: e.row, Key: string(v.key), Event: string(e.id), At: m.At, What: what, partition: m.Partition}
+	return Example{Shard: s.Name, Row: e.row, Key: string(v.key), Event: string(e.id), At: m.Offset, What: what, partition: m.partition}
 }
 
 // alter reports an altered event.
 func (s *table) alter(m *Message, e *envelope, why string) {
-	s.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
+	s.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.Offset, What: why, partition: m.partition})
 }
 
 // doubt puts an event aside: whether columns are lossy shows when the table has been read.
@@ -304,7 +304,7 @@ func (s *table) clearDoubt(id string) {
 // noteShape takes in an event that may be of another shape than the table's.
 func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	if v.usual && v.op != "" && e.reason == "" {
-		s.usual[m.Partition] = true
+		s.usual[m.partition] = true
 	}
 	if v.usual || v.former || v.proof == refuted || !v.strange && !(v.retyped && v.proof == proven) {
 		return
@@ -323,7 +323,7 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 		if !v.strange {
 			what = "a member has another type than its column makes"
 		}
-		found = &unknownMembers{first: s.example(m, e, v, what), late: s.usual[m.Partition], proven: v.proof == proven, retyped: !v.strange}
+		found = &unknownMembers{first: s.example(m, e, v, what), late: s.usual[m.partition], proven: v.proof == proven, retyped: !v.strange}
 		s.unknownMembers[kind] = found
 	}
 	found.count++
@@ -427,19 +427,19 @@ func newHomes(partitions []Partition) homes {
 
 // see takes in the stamp of a message.
 func (h *homes) see(m *Message, at order) {
-	if first := &h.first[m.Partition]; at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
+	if first := &h.first[m.partition]; at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
 		*first = at
 	}
 }
 
 // note takes in the last message of an entity or a row. One without a stamp is not judged.
 func (h *homes) note(id strayID, s *table, m *Message, row uint64, at order) {
-	p := h.partitions[m.Partition]
-	if p.Destination == "" || at.epoch == 0 || m.Hash%uint32(h.counts[p.Destination]) == uint32(p.Number) {
+	p := h.partitions[m.partition]
+	if p.Destination == "" || at.epoch == 0 || m.hash()%uint32(h.counts[p.Destination]) == uint32(p.number) {
 		delete(h.strays, id)
 		return
 	}
-	h.strays[id] = stray{shard: s, order: at, hash: m.Hash, row: row, at: m.At, partition: m.Partition}
+	h.strays[id] = stray{shard: s, order: at, hash: m.hash(), row: row, at: m.Offset, partition: m.partition}
 }
 
 // finish reports the messages that lay elsewhere when they were published, too: the topic may have
@@ -447,16 +447,16 @@ func (h *homes) note(id strayID, s *table, m *Message, row uint64, at order) {
 func (h *homes) finish() {
 	for _, one := range h.strays {
 		p := h.partitions[one.partition]
-		least := p.Number + 1
+		least := p.number + 1
 		for i, other := range h.partitions {
 			if other.Destination == p.Destination && h.first[i].epoch != 0 && h.first[i].compare(one.order) <= 0 {
-				least = max(least, other.Number+1)
+				least = max(least, other.number+1)
 			}
 		}
 		right, explained := 0, false
 		for n := least; n <= h.counts[p.Destination]; n++ {
 			right = int(one.hash % uint32(n))
-			explained = explained || right == p.Number
+			explained = explained || right == p.number
 		}
 		if !explained {
 			one.shard.add(otherPartition, 1, Example{Shard: one.shard.Name, Row: one.row, At: one.at, partition: one.partition,

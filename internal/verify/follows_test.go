@@ -17,17 +17,17 @@ func TestOrderIsThatOfCatchUp(t *testing.T) {
 		var n entity
 		var entry store.Entry
 		for offset := range uint64(12) {
-			m := &Message{Partition: random.IntN(3), At: offset}
+			m := &Message{Stored: sink.Stored{Offset: offset}, partition: random.IntN(3)}
 			this := order{epoch: 1 + random.Uint64N(3), seq: random.Uint64N(4)}
 			followed := offset == 0 || n.follows(m, this)
 			if offset == 0 {
 				n.stamp = this
 			}
 			if followed {
-				n.partition, n.at = uint16(m.Partition), m.At
+				n.partition, n.at = uint16(m.partition), m.Offset
 			}
 			next, applied := catchup.Apply(entry, &catchup.Message{
-				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.Partition) + 1, Offset: offset},
+				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.partition) + 1, Offset: offset},
 			})
 			entry = next
 			if followed != applied || n.stamp != (order{entry.Epoch, entry.Seq}) || n.overtaken != entry.Disputed {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 )
 
@@ -41,18 +40,17 @@ func TestEveryFormIsJudged(t *testing.T) {
 			want(t, w.check(), "")
 			clean := w.bus.messages
 			for i, m := range clean {
-				for name, change := range map[string]func(m *verify.Message){
-					"the first byte of its last member is another": func(m *verify.Message) { m.Value = altered(m.Value) },
-					"its header of the type is another":            func(m *verify.Message) { m.Header[sink.HeaderType] = "ThingsOtherEvent" },
-					"its header of the version is another":         func(m *verify.Message) { m.Header[sink.HeaderVersion] = "7.0.0" },
+				for name, change := range map[string]func(m *message){
+					"the first byte of its last member is another": func(m *message) { m.Value = altered(m.Value) },
+					"its header of the type is another":            func(m *message) { m.Header[sink.HeaderType] = "ThingsOtherEvent" },
+					"its header of the version is another":         func(m *message) { m.Header[sink.HeaderVersion] = "7.0.0" },
 				} {
 					one := clone(m)
 					if change(one); one.Header[sink.HeaderTime] != "" && one.Header[sink.HeaderVersion] != m.Header[sink.HeaderVersion] {
 						// Nothing else says the version of a row.
 						continue
 					}
-					w.bus.messages = append(append(append([]*verify.Message{}, clean[:i]...), one), clean[i+1:]...)
-					w.bus.read = 0
+					w.bus.messages = append(append(append([]*message{}, clean[:i]...), one), clean[i+1:]...)
 					if r := w.check(); r.Good {
 						t.Errorf("message %d: nothing was found although %s: %s", i, name, one.Value)
 					}

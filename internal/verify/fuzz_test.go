@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -22,7 +23,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var e envelope
-		if err := e.read(&Message{Value: value}, event.Capability); err != nil {
+		if err := e.read(&Message{Stored: sink.Stored{Value: value}}, event.Capability); err != nil {
 			return
 		}
 		var want struct {

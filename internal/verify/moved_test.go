@@ -69,8 +69,7 @@ func (w *tables) silently(table int, name, state string) uint64 {
 // compare compares both tables with the bus.
 func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
-	w.bus.read = 0
-	slices.SortStableFunc(w.bus.messages, func(a, b *verify.Message) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortStableFunc(w.bus.messages, func(a, b *message) int { return cmp.Compare(a.Partition, b.Partition) })
 	both := func(o *verify.Options) {
 		o.Shards = nil
 		for i, table := range w.list {
@@ -83,7 +82,7 @@ func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
 
 // apart gives each table a topic of its own.
 func (w *tables) apart() {
-	w.bus.others = []verify.Partition{{Name: "T/1"}}
+	w.bus.others = []sink.TP{{Name: "T/1"}}
 	for _, m := range w.bus.messages {
 		if m.Header[sink.HeaderShard] == "d_1" {
 			m.Partition = 1

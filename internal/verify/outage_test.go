@@ -48,7 +48,7 @@ func TestTheTimeLimitIsThatOfOneOutage(t *testing.T) {
 				}
 				table := &unsteady{Shard: w.table, away: c.away}
 				_, err := verify.Run(t.Context(), verify.Options{
-					Bus: w.bus, Shards: []verify.Shard{{Stream: "things", Name: "thing", Kind: event.Capability, Source: table, Encoder: w.newEncoder()}},
+					Bus: w.open(), Shards: []verify.Shard{{Stream: "things", Name: "thing", Kind: event.Capability, Source: table, Encoder: w.newEncoder()}},
 				})
 				if (err == nil) != c.ok || c.ok && table.outages < 2 {
 					t.Errorf("%v after %d outages", err, table.outages)

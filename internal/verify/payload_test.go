@@ -21,8 +21,8 @@ func TestOtherHeadersThanBefore(t *testing.T) {
 	w.insert("b", "y")
 	sent := w.bus.messages
 	// check checks copies of the messages, of which one is changed.
-	check := func(at int, change func(*verify.Message)) *verify.Report {
-		w.bus.read, w.bus.messages = 0, nil
+	check := func(at int, change func(*message)) *verify.Report {
+		w.bus.messages = nil
 		for i, m := range sent {
 			one := clone(m)
 			if i == at {
@@ -34,8 +34,8 @@ func TestOtherHeadersThanBefore(t *testing.T) {
 	}
 	want(t, check(-1, nil), " | changed 1")
 	for i, found := range []string{"altered 1", "altered 1 | changed 1"} {
-		want(t, check(i, func(m *verify.Message) { m.Header["name"] = "z" }), found)
-		if r := check(i, func(m *verify.Message) { m.Header["eiffel-id"] = "a52373da-47bf-56c7-a474-5b93feb9c98d" }); r.Good {
+		want(t, check(i, func(m *message) { m.Header["name"] = "z" }), found)
+		if r := check(i, func(m *message) { m.Header["eiffel-id"] = "a52373da-47bf-56c7-a474-5b93feb9c98d" }); r.Good {
 			t.Errorf("message %d has another id, and nothing was found", i)
 		}
 	}

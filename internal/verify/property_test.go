@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/verify"
 )
 
 // life publishes a random history of a few entities, whose events follow on one another as bridge
@@ -45,14 +44,13 @@ func TestNoSingleFaultIsMissed(t *testing.T) {
 	for seed := range uint64(3) {
 		w, of := life(t, rand.New(rand.NewPCG(seed, 1)))
 		clean := slices.Clone(w.bus.messages)
-		mustFind := func(what string, messages []*verify.Message) {
+		mustFind := func(what string, messages []*message) {
 			t.Helper()
-			w.bus.messages, w.bus.read = messages, 0
+			w.bus.messages = messages
 			if r := w.check(); r.Good {
 				t.Errorf("seed %d: nothing was found although %s", seed, what)
 			}
 		}
-		w.bus.read = 0
 		want(t, w.check(), "")
 		for i := range clean {
 			mustFind(fmt.Sprintf("message %d was removed", i), slices.Delete(slices.Clone(clean), i, i+1))
@@ -88,7 +86,7 @@ func TestRepeatedRunsAreNoFault(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		w, _ := life(t, random)
-		var messages []*verify.Message
+		var messages []*message
 		for i := 0; i < len(w.bus.messages); i++ {
 			m := *w.bus.messages[i]
 			if messages = append(messages, &m); random.IntN(10) == 0 {

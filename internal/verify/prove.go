@@ -72,7 +72,7 @@ func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	if v.key == nil {
 		v.key = key
 	}
-	why := cmp.Or(s.proveHeader(m.Header, e), s.proveState(e, stamp, &v))
+	why := cmp.Or(s.proveHeader(m.header, e), s.proveState(e, stamp, &v))
 	if v.key == nil && s.Kind == event.Capability {
 		why = "it lacks a member of the key"
 	}
@@ -283,7 +283,7 @@ func (s *schema) isWritten(m *Message, e *envelope, v *verdict) bool {
 // eiffel-version, which old versions wrote, has the version of the configuration.
 func (s *schema) formOf(m *Message, e *envelope) event.Form {
 	f := event.Form{Format: m.format(), Version: s.plain.Version}
-	if (m.Header[sink.HeaderVersion] != "" || m.Header[sink.HeaderState] != "") && string(e.version) != f.Version {
+	if (m.header[sink.HeaderVersion] != "" || m.header[sink.HeaderState] != "") && string(e.version) != f.Version {
 		if _, ok := event.ParseVersion(string(e.version)); ok {
 			f.Version = string(e.version)
 		}

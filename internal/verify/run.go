@@ -19,7 +19,7 @@ type Options struct {
 	// Shards are the tables, those of a stream side by side.
 	Shards []Shard
 	// Bus is read, and not closed.
-	Bus Bus
+	Bus *Bus
 	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is
 	// none.
 	Examples int
@@ -116,7 +116,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report:  &Report{Unfit: []Unfit{}, OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
 		named:   make(map[[2]string]*table), domains: make(map[string]uint64), formers: make(map[formerShard]map[uint64]uint64),
 		formersLeft: o.Numbers,
-		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions()),
+		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions),
 		deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -263,7 +263,7 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 
 // finish fills in the report.
 func (r *run) finish(ctx context.Context) error {
-	report, partitions := r.report, r.Bus.Partitions()
+	report, partitions := r.report, r.Bus.Partitions
 	report.Partitions = partitions
 	r.finishBus(partitions)
 	r.homes.finish()
@@ -313,16 +313,16 @@ func (r *run) complete(ctx context.Context) error {
 			if e.Event != "" || e.Shard == "" {
 				continue
 			}
-			m, err := r.Bus.Fetch(ctx, e.partition, e.At)
+			m, err := r.Bus.fetch(ctx, e.partition, e.At)
 			if err != nil && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			var v envelope
-			if err != nil {
+			if err != nil || m == nil {
 				// It has expired since: the example is poorer for it.
 				continue
 			}
-			s := r.named[[2]string{m.Header[sink.HeaderStream], m.Header[sink.HeaderShard]}]
+			s := r.named[[2]string{m.header[sink.HeaderStream], m.header[sink.HeaderShard]}]
 			if s == nil {
 				continue
 			}

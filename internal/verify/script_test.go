@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"example.org/bridge/event"
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
@@ -20,7 +22,7 @@ type player struct {
 	*world
 	// rows are the ids of the rows last written, by their key; kept is a message that is put aside.
 	rows    map[string]uint64
-	kept    *verify.Message
+	kept    *message
 	options func(*verify.Options)
 	report  *verify.Report
 }
@@ -176,10 +178,10 @@ func (p *player) tamper(name, rest string) bool {
 			m.Once = true
 		}
 	case "spread": // over two partitions, by the hash of the key
-		p.bus.partition = verify.Partition{Name: "T/0", Destination: "T"}
-		p.bus.others = []verify.Partition{{Name: "T/1", Destination: "T", Number: 1}}
-		for i, m := range *all {
-			m.Hash, m.Partition = uint32(i), i%2
+		p.bus.partition = sink.TP{Name: "T/0", Destination: "T"}
+		p.bus.others = []sink.TP{{Name: "T/1", Destination: "T"}}
+		for _, m := range *all {
+			m.Partition = kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: m.Key}, 0, 1)
 		}
 	case "partition":
 		(*all)[i].Partition = int(p.number(words[1]))
@@ -215,7 +217,6 @@ func (p *player) compare(name, rest string) bool {
 			}
 		}
 	case "finds":
-		p.bus.read = 0
 		p.report = p.check(p.options)
 		want(p.t, p.report, strings.TrimPrefix(rest, "nothing"))
 	case "heals":
@@ -342,7 +343,7 @@ func (w *world) refuse(i int, row uint64) {
 	dead := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
 		Stream: "things", Shard: "thing", RowID: row, Key: m.Key, Value: m.Value, ID: m.Header[sink.HeaderID], Type: m.Header[sink.HeaderType],
 	}}, "dead", 4096)
-	w.bus.messages[i] = &verify.Message{Value: dead.Value, Header: headers(&dead)}
+	w.bus.messages[i] = &message{Value: dead.Value, Header: headers(&dead)}
 	w.bus.messages[i].Header[sink.HeaderState] = m.Header[sink.HeaderState]
 }
 
@@ -354,7 +355,7 @@ func (w *world) tombstone() {
 }
 
 // copyOf returns a copy of a message.
-func (w *world) copyOf(i int) *verify.Message { return clone(w.bus.messages[i]) }
+func (w *world) copyOf(i int) *message { return clone(w.bus.messages[i]) }
 
 // examplesOf returns the examples of a fault, reason or kind of repeat.
 func examplesOf(r *verify.Report, of string) (list []verify.Example) {

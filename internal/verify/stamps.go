@@ -74,8 +74,8 @@ func (a attempt) before(b attempt) bool {
 // read takes in the state of a message of the shard that its headers name. A header that cannot be
 // read is a finding. That of a dead letter is the state of the event that it stands for.
 func (l *stamps) read(s *table, m *Message) stamp {
-	state, err := sink.ParseState(m.Header[sink.HeaderState])
-	if m.Header[sink.HeaderState] == "" || err == nil && state.Epoch == 0 {
+	state, err := sink.ParseState(m.header[sink.HeaderState])
+	if m.header[sink.HeaderState] == "" || err == nil && state.Epoch == 0 {
 		err = errStateless
 	}
 	if err != nil {
@@ -83,8 +83,8 @@ func (l *stamps) read(s *table, m *Message) stamp {
 		if errors.Is(err, sink.ErrNewerForm) {
 			code = newerForm
 		}
-		row, _ := strconv.ParseUint(m.Header[sink.HeaderRowID], 10, 64)
-		s.add(code, 1, Example{Shard: s.Name, Row: row, At: m.At, What: err.Error(), partition: m.Partition})
+		row, _ := strconv.ParseUint(m.header[sink.HeaderRowID], 10, 64)
+		s.add(code, 1, Example{Shard: s.Name, Row: row, At: m.Offset, What: err.Error(), partition: m.partition})
 		return stamp{}
 	}
 	s.stamped++
@@ -94,7 +94,7 @@ func (l *stamps) read(s *table, m *Message) stamp {
 		s.last = during
 	}
 	if s.head.shard == nil || s.head.compare(this.order()) < 0 {
-		s.head = newest{order: this.order(), shard: s, hash: state.Hash, at: m.At, partition: m.Partition}
+		s.head = newest{order: this.order(), shard: s, hash: state.Hash, at: m.Offset, partition: m.partition}
 	}
 	if l.full {
 		return this
@@ -107,7 +107,7 @@ func (l *stamps) read(s *table, m *Message) stamp {
 	}
 	t.acked = max(t.acked, uint64(state.Acked))
 	t.add(uint64(state.Acked)+uint64(state.Index), &l.left)
-	if m.Header[sink.HeaderType] != sink.DeadLetterType {
+	if m.header[sink.HeaderType] != sink.DeadLetterType {
 		run := l.runs[state.Epoch]
 		if run == nil {
 			made := newNumbers()
@@ -233,7 +233,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 		return
 	}
 	d, code, what := s.deliveries, again, "it repeats the event of an earlier message"
-	d.once[this.Epoch] = d.once[this.Epoch] || m.Once
+	d.once[this.Epoch] = d.once[this.Epoch] || m.once
 	if !repeat && !this.again {
 		return
 	}

@@ -324,7 +324,7 @@ func (t *table) conclude(l *comparison) {
 
 // missing reports a row without an event, unless the bus need not have one.
 func (t *table) missing(e Example) {
-	partitions := t.run.Bus.Partitions()
+	partitions := t.run.Bus.Partitions
 	if from, why := t.expectedFrom(partitions); e.Row < from {
 		t.add(why, 1, e)
 		return

@@ -46,7 +46,7 @@ var (
 func newWorld(t *testing.T, kind event.Kind) *world {
 	t.Helper()
 	w := &world{
-		t: t, table: memory.NewTable(spec, list...), bus: &recording{partition: verify.Partition{Name: "T/0"}}, last: make(map[string]string), gone: make(map[string]bool),
+		t: t, table: memory.NewTable(spec, list...), bus: &recording{partition: sink.TP{Name: "T/0"}}, last: make(map[string]string), gone: make(map[string]bool),
 		stamp:   sink.State{Epoch: 7, Seq: 1, Hash: 7},
 		options: event.Options{Stream: "things", Shard: "thing", Kind: kind, Source: "shop", Table: "thing"},
 	}
@@ -113,7 +113,7 @@ func (w *world) remove(id uint64, name string) {
 }
 
 // clone returns a message that can be changed.
-func clone(m *verify.Message) *verify.Message {
+func clone(m *message) *message {
 	one := *m
 	one.Header = maps.Clone(m.Header)
 	return &one
@@ -149,7 +149,7 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 			m.Bare.Headers = append(m.Bare.Headers, sink.Header(h))
 		}
 	}
-	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body), Header: headers(&m)}
+	c := &message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body), Header: headers(&m)}
 	state := w.stamp
 	switch {
 	case ev.Op != event.Deleted:
@@ -163,7 +163,7 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 }
 
 // add gives a message its state and puts it on the bus.
-func (w *world) add(m *verify.Message, state sink.State) {
+func (w *world) add(m *message, state sink.State) {
 	m.Header[sink.HeaderState] = string(sink.AppendState(nil, &state))
 	if w.stamp.Seq++; w.counts {
 		w.stamp.Acked++
@@ -171,14 +171,22 @@ func (w *world) add(m *verify.Message, state sink.State) {
 	w.bus.messages = append(w.bus.messages, m)
 }
 
+// open opens the bus, whose first partition has a name.
+func (w *world) open() *verify.Bus {
+	w.t.Helper()
+	w.bus.opened = false
+	bus, err := verify.OpenBus(w.t.Context(), verify.BusOptions{Reader: w.bus})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return bus
+}
+
 // check compares the table with the bus.
 func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
-	for i, m := range w.bus.messages {
-		m.At = uint64(i)
-	}
 	o := verify.Options{
-		Bus: w.bus, Pause: time.Millisecond,
+		Bus: w.open(), Pause: time.Millisecond,
 		Shards: []verify.Shard{{Stream: "things", Name: w.options.Shard, Kind: w.options.Kind, Source: w.table, Encoder: w.newEncoder()}},
 	}
 	for _, f := range adjust {
@@ -191,39 +199,59 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	return r
 }
 
-// recording is a bus whose messages can be tampered with.
+// message is one that can be tampered with. Partition is an index into those of the recording.
+type message struct {
+	Partition  int
+	Key, Value []byte
+	Header     map[string]string
+	// Once says that it was published with exactly-once.
+	Once bool
+}
+
+// recording is the reader of a bus.
 type recording struct {
 	// partition is the first one, others are further ones.
-	partition verify.Partition
-	others    []verify.Partition
-	messages  []*verify.Message
-	read      int
+	partition sink.TP
+	others    []sink.TP
+	messages  []*message
+	opened    bool
 	// before is called at the beginning of each read.
 	before func()
 }
 
-func (b *recording) Read(_ context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
-	if b.before != nil {
+func (b *recording) TPs(context.Context, []string) ([]sink.TP, error) {
+	if b.opened && b.before != nil {
 		b.before()
 	}
-	for ; b.read < len(b.messages); b.read++ {
-		if err := each(b.messages[b.read]); err != nil {
-			return err
-		}
+	b.opened = true
+	tps := append([]sink.TP{b.partition}, b.others...)
+	for _, m := range b.messages {
+		tps[m.Partition].End++
 	}
-	progress(uint64(b.read), uint64(b.read))
-	b.partition.Next = uint64(b.read)
-	return nil
+	return tps, nil
 }
 
-func (b *recording) Partitions() []verify.Partition {
-	return append([]verify.Partition{b.partition}, b.others...)
+func (b *recording) Read(_ context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	offset := uint64(0)
+	for _, m := range b.messages {
+		if append([]sink.TP{b.partition}, b.others...)[m.Partition].Name != span.TP {
+			continue
+		}
+		if offset >= span.From && offset < span.To {
+			stored := sink.Stored{Offset: offset, Key: m.Key, Value: m.Value, Transactional: m.Once}
+			for name, value := range m.Header {
+				stored.Headers = append(stored.Headers, sink.Header{Name: name, Value: []byte(value)})
+			}
+			if err := each(&stored); err != nil {
+				return offset + 1, err
+			}
+		}
+		offset++
+	}
+	return span.To, nil
 }
+
 func (b *recording) Close() error { return nil }
-
-func (b *recording) Fetch(_ context.Context, _ int, at uint64) (*verify.Message, error) {
-	return b.messages[at], nil
-}
 
 // cut removes a message, swap exchanges two.
 func (b *recording) cut(i int) { b.messages = slices.Delete(b.messages, i, i+1) }

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/internal/standby"
 	standbykafka "example.org/bridge/internal/standby/kafka"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/kafka/mskiam"
@@ -233,14 +232,14 @@ func (d *Driver) options(u driver.Use) kafka.Options {
 
 func (d *Driver) Open(u driver.Use) (sink.Sink, error) { return kafka.Open(d.options(u)) }
 
-func (d *Driver) Read(ctx context.Context, u driver.Use, what driver.Reading) (verify.Bus, error) {
+func (d *Driver) Read(ctx context.Context, u driver.Use, what driver.Reading) (*verify.Bus, error) {
 	o := d.options(u)
 	o.ClientID, o.Topics, o.GiveUpAfter = "bridge-verify", what.Destinations, driver.GiveUpAfter
 	reader, err := kafka.Open(o)
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Options{Reader: reader, Topics: what.Destinations})
+	return verify.OpenBus(ctx, verify.BusOptions{Reader: reader, Topics: what.Destinations})
 }
 
 // Group returns the name of the consumer group.

@@ -20,7 +20,6 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/embedded"
 	"example.org/bridge/sink/jetstream"
@@ -130,17 +129,9 @@ func (e *Embedded) Inspect(ctx context.Context, u driver.Use) inspect.Report {
 	return embedded.Inspect(ctx, e.server(u))
 }
 
-// reading is a bus with a server that was started for it.
-type reading struct {
-	verify.Bus
-	server *embedded.Sink
-}
-
-func (r *reading) Close() error { return errors.Join(r.Bus.Close(), r.server.Close()) }
-
 // Read reads from the server of this process, or from one that runs through its listener, or starts
 // one if none runs.
-func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) (verify.Bus, error) {
+func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) (*verify.Bus, error) {
 	o := jetstream.Options{Connection: jetstream.Connection{Stream: e.Server.Stream}, Logger: u.Logger}
 	if running, ok := what.Running.(*embedded.Sink); ok {
 		o.InProcess = running
@@ -166,11 +157,12 @@ func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) 
 	}
 	o.InProcess = server
 	own, err := read(ctx, o, what.Destinations)
-	if errors.Is(err, bus.ErrNothing) {
+	if errors.Is(err, verify.ErrNothing) {
 		err = fmt.Errorf("the server in %s has no stream %s: bridge has published nothing there yet", dir, o.Stream)
 	}
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	return &reading{own, server}, nil
+	own.Server = server
+	return own, nil
 }

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/internal/standby"
 	standbyjetstream "example.org/bridge/internal/standby/jetstream"
 	"example.org/bridge/internal/verify"
-	"example.org/bridge/internal/verify/bus"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 )
@@ -276,19 +275,19 @@ func withUse(o jetstream.Options, u driver.Use) jetstream.Options {
 
 func (d *Driver) Open(u driver.Use) (sink.Sink, error) { return jetstream.Open(d.options(u)) }
 
-func (d *Driver) Read(ctx context.Context, u driver.Use, what driver.Reading) (verify.Bus, error) {
+func (d *Driver) Read(ctx context.Context, u driver.Use, what driver.Reading) (*verify.Bus, error) {
 	return read(ctx, d.options(u), what.Destinations)
 }
 
 // read opens subjects of the stream that the options name, or else of all.
-func read(ctx context.Context, o jetstream.Options, subjects []string) (verify.Bus, error) {
+func read(ctx context.Context, o jetstream.Options, subjects []string) (*verify.Bus, error) {
 	o.Name, o.GiveUpAfter, o.CreateStream = "bridge verify", driver.GiveUpAfter, false
 	o.Published, o.Readable = subjects, subjects
 	reader, err := jetstream.Open(o)
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: subjects, Stream: o.Stream})
+	return verify.OpenBus(ctx, verify.BusOptions{Reader: reader, Subjects: subjects, Stream: o.Stream})
 }
 
 // Group returns the key of the group in its bucket.
