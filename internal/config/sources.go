@@ -153,16 +153,22 @@ func (l *loader) checkSources(cfg *Config) {
 // SourceOf returns the source of a table, and what the table is called there. It returns a source
 // that is not among those of c where the name is unknown.
 func (c *Config) SourceOf(table string) (s *Source, name string) {
-	of, rest, found := strings.Cut(table, "/")
-	if !found || len(c.Sources) == 1 && c.Sources[0].Name == "" {
-		of, rest = "", table
-	}
+	of, rest := ownSource(c.Sources, table)
 	for i := range c.Sources {
 		if c.Sources[i].Name == of {
 			return &c.Sources[i], rest
 		}
 	}
 	return &Source{Name: of}, rest
+}
+
+// ownSource returns the name of a table's source, and what the table is called there.
+func ownSource(sources []Source, table string) (of, name string) {
+	of, name, found := strings.Cut(table, "/")
+	if !found || len(sources) == 1 && sources[0].Name == "" {
+		return "", table
+	}
+	return of, name
 }
 
 // cutSource splits a name into what may be a source and the rest.
@@ -193,7 +199,7 @@ func SourceHint(table string) string {
 // TablesOf returns the tables of a stream that are in a source.
 func (c *Config) TablesOf(s *Stream, of *Source) (tables []string) {
 	for _, table := range s.Tables {
-		if src, _ := c.SourceOf(table); src.Name == of.Name {
+		if name, _ := ownSource(c.Sources, table); name == of.Name {
 			tables = append(tables, table)
 		}
 	}
