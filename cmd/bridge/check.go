@@ -52,11 +52,7 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		if c.Context().Err() != nil {
 			return errors.New("the check was interrupted")
 		}
-		if *asJSON {
-			err = p.printJSON(check.NewReport(groups, p.secrets.Clean))
-		} else {
-			err = p.print(check.Text(groups, p.colourful()))
-		}
+		err = p.show(*asJSON, check.NewReport(groups, p.secrets.Clean), check.Text(groups, p.colourful()))
 		if n := check.Tally(groups); err == nil && n["blocks"]+n["unsafe"] > 0 {
 			return &unsafeError{n["blocks"], n["unsafe"]}
 		}

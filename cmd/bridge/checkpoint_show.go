@@ -98,20 +98,19 @@ func checkpointShow(p *process) *cobra.Command {
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		views, err := viewsOf(c.Context(), s)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case *asJSON:
-			return p.printJSON(map[string][]checkpointView{"checkpoints": views})
-		case len(views) == 0:
-			return p.print("no shard has a checkpoint yet\n")
 		}
 		rows := [][]any{{"STREAM", "SHARD", "ID", "GAPS", "SAVED", "VERIFIED THROUGH", "RECONCILE"}}
 		for _, v := range views {
 			verified, state := v.Reconcile.words()
 			rows = append(rows, []any{v.Stream, v.Shard, v.ID, len(v.Gaps), v.Saved.Format(time.RFC3339), verified, state})
 		}
-		return p.print(terminal.Table(3, rows))
+		text := terminal.Table(3, rows)
+		if len(views) == 0 {
+			text = "no shard has a checkpoint yet\n"
+		}
+		return p.show(*asJSON, map[string][]checkpointView{"checkpoints": views}, text)
 	}
 	return c
 }

@@ -66,7 +66,7 @@ func commandNames() (all []string) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, one := range c.Commands() {
-			if walk(one); !one.HasSubCommands() && one.Runnable() {
+			if walk(one); !one.HasSubCommands() && one.Runnable() && one.Name() != "help" {
 				all = append(all, strings.TrimPrefix(one.CommandPath(), "bridge "))
 			}
 		}
@@ -92,7 +92,8 @@ func TestCommands(t *testing.T) {
 		{"help rnu", 2, "", `unknown command "rnu": did you mean bridge run? The commands are run, demo`},
 		{"help checkpoint shw", 2, "", `unknown command "checkpoint shw": did you mean bridge checkpoint show? There are show, set`},
 		{"checkpoint set a -h", 0, "bridge checkpoint set <stream> <shard> <id>", ""},
-		{"demo --wrong x -help", 0, "bridge demo [flags]", ""},
+		{"demo --for 20s -h", 0, "bridge demo [flags]", ""},
+		{"demo -help", 2, "", `unknown flag "-elp" of bridge demo`},
 		{"version --json", 0, `"version": "1.2.3"`, ""},
 		{"--version", 0, "bridge ", ""},
 		{"--json run", 2, "", `unknown flag "--json": flags follow a command; see bridge help`},

@@ -64,7 +64,7 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	if job.stream != "" {
 		asked = []string{job.stream}
 	}
-	if cfg, err = loadTables(ctx, p, asked...); err != nil {
+	if cfg, err = p.loadTables(ctx, asked...); err != nil {
 		return nil, found, err
 	}
 	destinations, err := cfg.DeadLetters()
@@ -137,17 +137,14 @@ Exit status: 0, also when there are none, 1 when the bus could not be read,
 		if errors.Is(err, config.ErrNoDeadLetters) {
 			_, err = fmt.Fprintf(p.stderr, "no stream has a destination for dead letters (%s is not set): a row that the bus refuses stops its stream\n", config.Naming("")(option.DeadLetter))
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case job.json:
-			report := deadLetterReport{DeadLetters: []deadLetterView{}, Others: found.Others}
-			for i := range found.Messages {
-				report.DeadLetters = append(report.DeadLetters, deadLetterViewOf(&found.Messages[i]))
-			}
-			return p.printJSON(report)
 		}
-		return p.print(deadLettersText(found))
+		report := deadLetterReport{DeadLetters: []deadLetterView{}, Others: found.Others}
+		for i := range found.Messages {
+			report.DeadLetters = append(report.DeadLetters, deadLetterViewOf(&found.Messages[i]))
+		}
+		return p.show(job.json, report, deadLettersText(found))
 	}
 	return c
 }

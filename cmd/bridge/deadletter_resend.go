@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,10 +77,8 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 		return nil, err
 	}
 	still := make(stillTables)
-	sendTo := func(bridge interface {
-		Resend(context.Context, httpapi.ResendRequest) ([]shard.ResendOutcome, error)
-	}) app.Resend {
-		return func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+	sendTo := func(ctx context.Context, bridge asked) (err error) {
+		sent, err = app.ResendEach(ctx, found, job.dryRun, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 			if shardOf(&status, request.Stream, request.Shard) == nil {
 				return nil, httpapi.ErrNoStream
 			}
@@ -87,20 +86,22 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 				return nil, errors.New(why)
 			}
 			return bridge.Resend(ctx, request)
-		}
+		})
+		return err
 	}
 	// Only the streams that have dead letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
 		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
 	})
 	if !alone || len(some.Streams) == 0 {
-		return app.ResendEach(ctx, found, job.dryRun, sendTo(bridge))
+		err := sendTo(ctx, bridge)
+		return sent, err
 	}
 	line := p.newLine(!job.json)
 	defer line.Stop()
 	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge app.Inside) (err error) {
-		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, still, line); err == nil {
-			sent, err = app.ResendEach(ctx, found, job.dryRun, sendTo(bridge))
+		if status, err = awaitTails(ctx, bridge, reconcile.Mode{}, still, line); err == nil {
+			err = sendTo(ctx, bridge)
 		}
 		return err
 	})
@@ -115,49 +116,34 @@ func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
 			left++
 		}
 	}
-	var err error
-	if job.json {
-		err = p.printJSON(sentView(sent, job.dryRun, left == 0))
-	} else {
-		err = p.print(sentText(sent, job.dryRun))
-	}
+	err := p.show(job.json, sentView(sent, job.dryRun, left == 0), sentText(sent, job.dryRun))
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
 	}
 	return err
 }
 
-// sendStates are what becomes of dead letters, in words, in the order of the sums.
-var sendStates = []struct {
-	state shard.ResendState
-	words string
-}{
-	{shard.ResendPublished, "published"},
-	{shard.ResendDone, "nothing to do"},
-	{shard.ResendRefused, "refused again"},
-	{shard.ResendLeft, "left"},
-}
+// sendStates are what becomes of dead letters, in the order of the sums, and sendWords in words.
+var (
+	sendStates = []shard.ResendState{shard.ResendPublished, shard.ResendDone, shard.ResendRefused, shard.ResendLeft}
+	sendWords  = map[shard.ResendState]string{shard.ResendDone: "nothing to do", shard.ResendRefused: "refused again"}
+)
 
 // sentText is a table of the dead letters, then how many there are of each state.
 func sentText(sent []app.Resent, dryRun bool) string {
 	if len(sent) == 0 {
 		return "there are no dead letters\n"
 	}
-	rows := [][]any{{"STREAM", "SHARD", "ROW", "KEY", "REFUSED", "NOW"}}
+	rows, counts := [][]any{{"STREAM", "SHARD", "ROW", "KEY", "REFUSED", "NOW"}}, make(map[shard.ResendState]int)
 	for i := range sent {
 		l := &sent[i]
+		counts[l.State]++
 		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, sentWords(l)})
 	}
 	var sums []string
-	for _, one := range sendStates {
-		n := 0
-		for i := range sent {
-			if sent[i].State == one.state {
-				n++
-			}
-		}
-		if n > 0 {
-			sums = append(sums, fmt.Sprintf("%d %s", n, one.state))
+	for _, state := range sendStates {
+		if n := counts[state]; n > 0 {
+			sums = append(sums, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	text := terminal.Table(3, rows) + terminal.Count(len(sent), "dead letter") + ": " + strings.Join(sums, ", ") + "\n"
@@ -169,11 +155,7 @@ func sentText(sent []app.Resent, dryRun bool) string {
 
 // sentWords say what became of a dead letter in one line.
 func sentWords(l *app.Resent) (text string) {
-	for _, one := range sendStates {
-		if one.state == l.State {
-			text = one.words
-		}
-	}
+	text = cmp.Or(sendWords[l.State], string(l.State))
 	if l.State == shard.ResendPublished {
 		text += strings.TrimRight(": "+l.Type+" "+l.Event, ": ")
 	}

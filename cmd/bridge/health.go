@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,12 +27,8 @@ Exit status: 0 yes, 1 no, with the reasons, or no answer within 3 s, 2 when the
 address is wrong.
 `)
 	ready := c.Flags().Bool("ready", false, "ask /readyz: whether source and bus can be reached and\nno stream is stopped")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		bridge, err := p.newClient()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeoutCause(c.Context(), healthTimeout, fmt.Errorf("no answer within %s", healthTimeout))
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, fmt.Errorf("no answer within %s", healthTimeout))
 		defer cancel()
 		ask := bridge.Live
 		if *ready {
@@ -43,26 +38,17 @@ address is wrong.
 		if err != nil {
 			return err
 		}
-		var text strings.Builder
-		fmt.Fprintln(&text, answer.Status)
+		text := answer.Status + "\n"
 		for _, r := range answer.Reasons {
-			fmt.Fprintln(&text, "  "+reasonLine(r))
+			subject := terminal.OneLine(r.Stream + " " + r.Shard)
+			if subject != "" {
+				subject += ": "
+			}
+			text += "  " + subject + terminal.OneLine(r.Reason) + "\n"
 		}
-		if err := p.print(text.String()); err != nil || ok {
+		if err := p.print(text); err != nil || ok {
 			return err
 		}
 		return errors.New("the bridge at " + bridge.Addr + " is " + answer.Status)
-	}
-	return c
-}
-
-// reasonLine is a reason for people.
-func reasonLine(r httpapi.Reason) string {
-	switch {
-	case r.Stream == "":
-		return terminal.OneLine(r.Reason)
-	case r.Shard == "":
-		return terminal.OneLine(r.Stream + ": " + r.Reason)
-	}
-	return terminal.OneLine(r.Stream + " " + r.Shard + ": " + r.Reason)
+	})
 }

@@ -40,7 +40,7 @@ func manPage(root *cobra.Command, version buildVersion) string {
 			m.line(".SS %s", roff(group))
 		}
 		m.line(".TP\n.BR %s \" (%s)\"", roff(v.Name), roff(strings.ReplaceAll(v.Fallback(), `"`, `""`)))
-		m.text(v.Meaning())
+		m.line("%s", roff(v.Meaning()))
 	}
 	m.line(".SH FILES\n.TP\n.I %s\nVariables of the systemd unit that the packages install.", roff("/etc/bridge/bridge.env"))
 	m.line(".TP\n.I %s\nThe checkpoint of that unit.", roff("/var/lib/bridge"))
@@ -68,33 +68,13 @@ func (m *manWriter) commands(c *cobra.Command) {
 	}
 }
 
-// text writes text of the help: paragraphs, and indented lines, which are printed as they are.
+// text writes lines of the help as they are.
 func (m *manWriter) text(text string) {
-	asIs, gap := false, false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		if line == "" {
-			gap = true
-			continue
-		}
-		indented := strings.HasPrefix(line, " ")
-		if asIs && !indented {
-			m.line(".fi\n.RE")
-			asIs = false
-		}
-		if gap {
-			m.line(".sp")
-			gap = false
-		}
-		if indented && !asIs {
-			m.line(".RS 2\n.nf")
-			asIs = true
-		}
-		m.line("%s", roff(strings.TrimPrefix(line, "  ")))
+	m.line(".nf")
+	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
+		m.line("%s", roff(line))
 	}
-	if asIs {
-		m.line(".fi\n.RE")
-	}
+	m.line(".fi")
 }
 
 // roff escapes a line: what would be a macro, backslashes, hyphens and what is not ASCII.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -44,15 +45,11 @@ usage.
 func changePause(p *process, resume bool, use, short, details string) *cobra.Command {
 	c := newCommand(use, short, details)
 	table := c.Flags().String("table", "", "of one `TABLE` alone, as bridge status names it")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		if c.Flags().Changed("table") && *table == "" {
 			return usageErrorf("--table needs a table: leave it out for all tables of the stream")
 		}
-		bridge, err := p.newClient()
-		if err != nil {
-			return err
-		}
-		done, err := bridge.Pause(c.Context(), httpapi.PauseRequest{Stream: args[0], Table: *table, Resume: resume})
+		done, err := bridge.Pause(ctx, httpapi.PauseRequest{Stream: args[0], Table: *table, Resume: resume})
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return fmt.Errorf("%w: where no bridge runs nothing is published", err)
 		}
@@ -63,18 +60,13 @@ func changePause(p *process, resume bool, use, short, details string) *cobra.Com
 		if !resume {
 			text = fmt.Sprintf("%s: %s paused since %s\n", done.Stream, terminal.Count(done.Shards, "table"), done.PausedAt.UTC().Format(time.RFC3339))
 		}
-		return errors.Join(p.print(text), leftBy(&done))
-	}
-	return c
-}
-
-// leftBy returns what a pause has not done yet.
-func leftBy(done *httpapi.Paused) (err error) {
-	if done.Publishing > 0 {
-		err = fmt.Errorf("%s still waits for rows in flight, which the bus or the source holds up: bridge status says when it is paused", terminal.Count(done.Publishing, "table"))
-	}
-	if done.NotOnBus != "" {
-		err = errors.Join(err, errors.New(string(done.NotOnBus)))
-	}
-	return err
+		err = p.print(text)
+		if done.Publishing > 0 {
+			err = errors.Join(err, fmt.Errorf("%s still waits for rows in flight, which the bus or the source holds up: bridge status says when it is paused", terminal.Count(done.Publishing, "table")))
+		}
+		if done.NotOnBus != "" {
+			err = errors.Join(err, errors.New(string(done.NotOnBus)))
+		}
+		return err
+	})
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
@@ -115,9 +117,9 @@ func (p *process) loadAgain() (*config.Config, error) {
 	return cfg, nil
 }
 
-// loadTables is load of a process with the tables that match patterns of these streams now, of all
-// where none is named.
-func loadTables(ctx context.Context, p *process, streams ...string) (*config.Config, error) {
+// loadTables is load with the tables that match patterns of these streams now, of all where none is
+// named.
+func (p *process) loadTables(ctx context.Context, streams ...string) (*config.Config, error) {
 	cfg, err := p.load()
 	if err != nil {
 		return nil, err
@@ -136,6 +138,26 @@ func (p *process) newClient() (*httpapi.Client, error) {
 		return nil, err
 	}
 	return &httpapi.Client{Addr: h.Addr, Setting: config.HTTPVariable, Token: h.Token, TLS: httpapi.TLS(h.TLS)}, nil
+}
+
+// asks has a command ask the bridge at BRIDGE_HTTP_ADDR.
+func (p *process) asks(c *cobra.Command, do func(ctx context.Context, bridge *httpapi.Client, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		bridge, err := p.newClient()
+		if err != nil {
+			return err
+		}
+		return do(c.Context(), bridge, args)
+	}
+	return c
+}
+
+// show prints an answer: as JSON, or else its text.
+func (p *process) show(asJSON bool, answer any, text string) error {
+	if asJSON {
+		return p.printJSON(answer)
+	}
+	return p.print(text)
 }
 
 // print writes text for people to stdout, without secrets.

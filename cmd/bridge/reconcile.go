@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -86,7 +87,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
 	}
-	cfg, err := loadTables(ctx, p, job.streams...)
+	cfg, err := p.loadTables(ctx, job.streams...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +100,18 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 		return nil, err
 	}
 	if !job.mode.DryRun {
-		if _, err := fmt.Fprintln(p.stderr, p.secrets.Clean(insideBegins(cfg))); err != nil {
+		text := fmt.Sprintf("no bridge runs at %s: this command reads the bus, publishes what the tables have that was not published, and reconciles", cfg.HTTPAddr)
+		if _, err := os.Stat(cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) && cfg.CheckpointTopic == "" {
+			text += fmt.Sprintf("; there is no checkpoint at %s: where the bus has nothing of a table, it is published from its START on", cfg.CheckpointPath)
+		}
+		if _, err := fmt.Fprintln(p.stderr, p.secrets.Clean(text)); err != nil {
 			return nil, err
 		}
 	}
 	o := app.InsideOptions{Config: app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), Logger: p.waitLog(cfg), DryRun: job.mode.DryRun}
 	after, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) (err error) {
 		still := make(stillTables)
-		if status, err = p.awaitTails(ctx, bridge, reconcile.Mode{}, still, show); err == nil {
+		if status, err = awaitTails(ctx, bridge, reconcile.Mode{}, still, show); err == nil {
 			outcomes, err = p.request(ctx, bridge, status, job, still, show)
 		}
 		return err
@@ -118,15 +123,6 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 		}
 	}
 	return outcomes, interrupted(ctx, err, "the next reconcile goes on where this one stopped")
-}
-
-// insideBegins says what a bridge inside this process does before it compares.
-func insideBegins(cfg *config.Config) string {
-	text := fmt.Sprintf("no bridge runs at %s: this command reads the bus, publishes what the tables have that was not published, and reconciles", cfg.HTTPAddr)
-	if _, err := os.Stat(cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) && cfg.CheckpointTopic == "" {
-		text += fmt.Sprintf("; there is no checkpoint at %s: where the bus has nothing of a table, it is published from its START on", cfg.CheckpointPath)
-	}
-	return text
 }
 
 // interrupted replaces an error that a signal caused by what becomes of the work.
@@ -157,19 +153,32 @@ const (
 	stillTimeout = 30 * time.Second
 )
 
-// asked is a bridge that reconciles: one that runs, or one inside this process.
+// asked is a bridge that works: one that runs, or one inside this process.
 type asked interface {
 	Working(ctx context.Context) (httpapi.Status, error)
 	Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error)
+	Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
+}
+
+// tablesOf goes through the tables of a status, with their streams.
+func tablesOf(status *httpapi.Status) iter.Seq2[*httpapi.StreamStatus, *shard.Status] {
+	return func(yield func(*httpapi.StreamStatus, *shard.Status) bool) {
+		for i := range status.Streams {
+			stream := &status.Streams[i]
+			for j := range stream.Shards {
+				if !yield(stream, &stream.Shards[j]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // shardOf returns a table of a stream, nil if there is none.
 func shardOf(status *httpapi.Status, stream, table string) *shard.Status {
-	for i := range status.Streams {
-		for j := range status.Streams[i].Shards {
-			if s := &status.Streams[i].Shards[j]; s.Shard == table && status.Streams[i].Name == stream {
-				return s
-			}
+	for of, one := range tablesOf(status) {
+		if of.Name == stream && one.Shard == table {
+			return one
 		}
 	}
 	return nil
@@ -197,7 +206,7 @@ type movement struct {
 // awaitTails waits until the streams of a bridge inside have caught up from the bus, and the tail
 // of each table has reached the end that the table had at its first read, or stays stopped. A table
 // that stands still for stillTimeout is added to still.
-func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, still stillTables, show *terminal.Line) (status httpapi.Status, err error) {
+func awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, still stillTables, show *terminal.Line) (status httpapi.Status, err error) {
 	ends, moved := make(map[tableName]uint64), make(map[tableName]movement)
 	for {
 		if status, err = bridge.Working(ctx); err != nil {
@@ -210,35 +219,31 @@ func (p *process) awaitTails(ctx context.Context, bridge asked, mode reconcile.M
 				catchUps += fmt.Sprintln(i, c.Messages, c.Left)
 			}
 		}
-		for i := range status.Streams {
-			stream := &status.Streams[i]
-			for j := range stream.Shards {
-				one, name := &stream.Shards[j], tableName{stream.Name, stream.Shards[j].Shard}
-				if end, known := ends[name]; !one.LastPoll.IsZero() && (!known || end == 0) {
-					ends[name] = one.Highest
-				}
-				switch {
-				case still[name] != "", stays(stream, one, mode), stream.CatchUp.Ready && !one.LastPoll.IsZero() && one.State != shard.Stopped && (one.NoTail || one.Position >= ends[name]):
-					continue
-				case stream.CatchUp.Error != "":
-					return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, stream.CatchUp.Error)
-				}
-				where := fmt.Sprintln(catchUps, !one.LastPoll.IsZero(), one.Position)
-				if moved[name].where != where {
-					moved[name] = movement{where, time.Now()}
-				}
-				waits := fmt.Sprintf("catching up, id %d of %d", one.Position, one.Highest)
-				if !stream.CatchUp.Ready {
-					waits = fmt.Sprintf("reading the bus, %d messages, %d offsets left", stream.CatchUp.Messages, stream.CatchUp.Left)
-				}
-				if time.Since(moved[name].at) > stillTimeout {
-					still[name] = fmt.Sprintf("nothing has moved for %s: %s", stillTimeout, waits)
-					if why := cmp.Or(waitsFor(status), string(one.Reason)); why != "" {
-						still[name] += ": " + why
-					}
-					continue
-				}
+		for stream, one := range tablesOf(&status) {
+			name, polled := tableName{stream.Name, one.Shard}, !one.LastPoll.IsZero()
+			if polled && ends[name] == 0 {
+				ends[name] = one.Highest
+			}
+			switch {
+			case still[name] != "", stays(stream, one, mode), stream.CatchUp.Ready && polled && one.State != shard.Stopped && (one.NoTail || one.Position >= ends[name]):
+				continue
+			case stream.CatchUp.Error != "":
+				return status, fmt.Errorf("stream %s does not catch up from the bus: %s", stream.Name, stream.CatchUp.Error)
+			}
+			if where := fmt.Sprintln(catchUps, polled, one.Position); moved[name].where != where {
+				moved[name] = movement{where, time.Now()}
+			}
+			waits := fmt.Sprintf("catching up, id %d of %d", one.Position, one.Highest)
+			if !stream.CatchUp.Ready {
+				waits = fmt.Sprintf("reading the bus, %d messages, %d offsets left", stream.CatchUp.Messages, stream.CatchUp.Left)
+			}
+			if time.Since(moved[name].at) <= stillTimeout {
 				line = cmp.Or(line, terminal.Visible(stream.Name+" "+one.Shard)+": "+waits)
+				continue
+			}
+			still[name] = fmt.Sprintf("nothing has moved for %s: %s", stillTimeout, waits)
+			if why := cmp.Or(waitsFor(status), string(one.Reason)); why != "" {
+				still[name] += ": " + why
 			}
 		}
 		if line == "" {
@@ -278,7 +283,7 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 	if inside, is := bridge.(app.Inside); is {
 		goesOn = ""
 		// A table whose ids are used again is read from its beginning.
-		if _, err := p.awaitTails(ctx, bridge, job.mode, still, show); err != nil {
+		if _, err := awaitTails(ctx, bridge, job.mode, still, show); err != nil {
 			return nil, err
 		}
 		inside.Begin(ctx)

@@ -50,12 +50,9 @@ type watch struct {
 // newWatch returns a watch of a bridge that has this status before it is asked.
 func newWatch(streams []string, mode reconcile.Mode, still stillTables, status httpapi.Status) *watch {
 	w := &watch{streams: streams, mode: mode, still: still, before: make(map[tableName]time.Time)}
-	for i := range status.Streams {
-		stream := &status.Streams[i]
-		for j := range stream.Shards {
-			if last := w.last(stream.Shards[j].Reconcile); last != nil && !last.StartedAt.IsZero() {
-				w.before[tableName{stream.Name, stream.Shards[j].Shard}] = last.StartedAt.Time
-			}
+	for stream, one := range tablesOf(&status) {
+		if last := w.last(one.Reconcile); last != nil && !last.StartedAt.IsZero() {
+			w.before[tableName{stream.Name, one.Shard}] = last.StartedAt.Time
 		}
 	}
 	return w
@@ -83,26 +80,23 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 // everything has ended.
 func (w *watch) observe(status httpapi.Status) (line string) {
 	tables, name, running := 0, "", (*reconcile.Status)(nil)
-	for i := range status.Streams {
-		stream := &status.Streams[i]
+	for stream, one := range tablesOf(&status) {
 		if !slices.Contains(w.streams, stream.Name) {
 			continue
 		}
-		for j := range stream.Shards {
-			one, table := &stream.Shards[j], tableName{stream.Name, stream.Shards[j].Shard}
-			tables++
-			switch r := one.Reconcile; {
-			case slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
-			case w.still[table] != "":
-				w.end(stream, one, reconcile.Report{Error: null.Text(notCompared + w.still[table])})
-			case r == nil:
-			case stays(stream, one, w.mode):
-				w.end(stream, one, reconcile.Report{Error: notCompared + cmp.Or(one.Reason, "it is stopped")})
-			case r.Waiting == 0:
-				w.end(stream, one, w.report(table, r))
-			case r.Running && running == nil:
-				name, running = stream.Name+" "+one.Shard, r
-			}
+		tables++
+		table := tableName{stream.Name, one.Shard}
+		switch r := one.Reconcile; {
+		case slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
+		case w.still[table] != "":
+			w.end(stream, one, reconcile.Report{Error: null.Text(notCompared + w.still[table])})
+		case r == nil:
+		case stays(stream, one, w.mode):
+			w.end(stream, one, reconcile.Report{Error: notCompared + cmp.Or(one.Reason, "it is stopped")})
+		case r.Waiting == 0:
+			w.end(stream, one, w.report(table, r))
+		case r.Running && running == nil:
+			name, running = stream.Name+" "+one.Shard, r
 		}
 	}
 	switch waits := waitsFor(status); {
@@ -167,18 +161,15 @@ func (w *watch) outcomes() []outcomeOf {
 // run failed.
 func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err error) {
 	bad := badOutcomes(outcomes)
-	if !job.json {
-		return errors.Join(p.print(outcomesText(outcomes, job.mode.DryRun)), bad)
-	}
 	for i := range outcomes {
 		outcomes[i].Error = null.Text(p.secrets.Clean(string(outcomes[i].Error)))
 	}
-	return errors.Join(p.printJSON(struct {
+	return errors.Join(p.show(job.json, struct {
 		Good         bool        `json:"good"`
 		DryRun       bool        `json:"dryRun"`
 		AllowDeletes bool        `json:"allowDeletes"`
 		Shards       []outcomeOf `json:"shards"`
-	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}), bad)
+	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}, outcomesText(outcomes, job.mode.DryRun)), bad)
 }
 
 // badOutcomes counts the runs that were guarded or failed.
@@ -225,7 +216,11 @@ func outcomesText(outcomes []outcomeOf, dryRun bool) string {
 		case alone:
 			cells = append(cells, "-")
 		}
-		rows = append(rows, append(cells, took(o)))
+		took := "-"
+		if !o.StartedAt.IsZero() && !o.EndedAt.IsZero() {
+			took = o.EndedAt.Sub(o.StartedAt.Time).Round(time.Millisecond).String()
+		}
+		rows = append(rows, append(cells, took))
 	}
 	var text strings.Builder
 	text.WriteString(terminal.Table(3, rows))
@@ -239,14 +234,6 @@ func outcomesText(outcomes []outcomeOf, dryRun bool) string {
 		text.WriteString("dry run: nothing was published\n")
 	}
 	return text.String()
-}
-
-// took is how long the run took, "-" where it was cut short.
-func took(o *outcomeOf) string {
-	if o.StartedAt.IsZero() || o.EndedAt.IsZero() {
-		return "-"
-	}
-	return o.EndedAt.Sub(o.StartedAt.Time).Round(time.Millisecond).String()
 }
 
 // writeRemarks writes what the numbers do not say.

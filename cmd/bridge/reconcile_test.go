@@ -157,7 +157,7 @@ func (m *moving) Working(context.Context) (httpapi.Status, error) {
 func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		still := make(stillTables)
-		status, err := new(process).awaitTails(t.Context(), new(moving), reconcile.Mode{}, still, nil)
+		status, err := awaitTails(t.Context(), new(moving), reconcile.Mode{}, still, nil)
 		want := stillTables{{"s", "locked"}: "nothing has moved for 30s: catching up, id 0 of 0: no answer"}
 		if err != nil || !maps.Equal(still, want) || status.Streams[0].Shards[0].Position != 2000 {
 			t.Errorf("%v, %v, %+v", err, still, status)

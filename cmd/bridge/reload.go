@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/terminal"
 )
 
 func reloadCommand(p *process) *cobra.Command {
-	c := newCommand("reload", "have the running bridge read its configuration again", `
+	return p.asks(newCommand("reload", "have the running bridge read its configuration again", `
 It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), which reads
 the file of --env-file or BRIDGE_ENV_FILE again; its environment stays as it was
 at its start. Streams that are new begin, those that are gone end, and the
@@ -27,13 +29,8 @@ restart:
 
 Exit status: 0 when the new configuration is in force, 1 when it is not, 2 wrong
 usage.
-`)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		bridge, err := p.newClient()
-		if err != nil {
-			return err
-		}
-		done, err := bridge.Reload(c.Context())
+`), func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
+		done, err := bridge.Reload(ctx)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return fmt.Errorf("%w: if it was changed since bridge began, change it back, or restart bridge: it needs a restart", err)
 		}
@@ -41,6 +38,5 @@ usage.
 			return err
 		}
 		return p.print(fmt.Sprintf("reloaded in %d ms: %s, %s\n", done.Milliseconds, terminal.Count(len(done.Streams), "stream"), terminal.Count(done.Shards, "table")))
-	}
-	return c
+	})
 }

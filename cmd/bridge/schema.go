@@ -22,7 +22,7 @@ make no event, which leaves out its stream, 2 when the configuration is wrong.
 	asyncAPI := c.Flags().Bool("asyncapi", false, "print one AsyncAPI 3 document: the servers of the bus, topics\n"+
 		"or subjects, headers, schemas and an example of each event")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := loadTables(c.Context(), p, args...)
+		cfg, err := p.loadTables(c.Context(), args...)
 		if err != nil {
 			return err
 		}

@@ -50,30 +50,21 @@ the processes or shares has not answered, 2 when the address is wrong.
 	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal,\nuntil Ctrl-C; while the bridge does not answer,\nsay so and ask again")
 	all := c.Flags().String("all", "", "ask these `HOSTS` and show all tables, as in\nhost-1:8080,host-2:8080")
 	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line,\nwith --all that of each process, and the totals")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		bridge, err := p.newClient()
-		if err != nil {
-			return err
-		}
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
 		switch asksAll := c.Flags().Changed("all"); {
 		case asksAll && *watch:
 			return usageErrorf("--all and --watch do not go together: use watch bridge status --all %s", *all)
 		case asksAll:
-			return one.showAll(c.Context(), p, bridge, *all, *asJSON)
+			return one.showAll(ctx, p, bridge, *all, *asJSON)
+		case *watch:
+			return p.watchStatus(ctx, bridge, one, *asJSON)
 		}
-		if *watch {
-			return p.watchStatus(c.Context(), bridge, one, *asJSON)
-		}
-		status, err := one.status(c.Context(), bridge)
-		switch {
-		case err != nil:
+		status, err := one.status(ctx, bridge)
+		if err != nil {
 			return err
-		case *asJSON:
-			return p.printJSON(status)
 		}
-		return p.print(statusText(&status, time.Now()))
-	}
-	return c
+		return p.show(*asJSON, status, statusText(&status, time.Now()))
+	})
 }
 
 // selection says which tables a status shows, all if it is empty.

@@ -125,12 +125,7 @@ func (s selection) showAll(ctx context.Context, p *process, like *httpapi.Client
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = p.printJSON(all)
-	} else {
-		err = p.print(all.text(time.Now()))
-	}
-	return cmp.Or(err, all.err())
+	return cmp.Or(p.show(asJSON, all, all.text(time.Now())), all.err())
 }
 
 func (s *statuses) answered() (n int) {

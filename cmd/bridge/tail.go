@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,18 +32,14 @@ Exit status: 0 when it was interrupted, 1 no answer, or the bridge has ended, 2
 wrong usage or configuration.
 `)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a line, with the published event as\nits value")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		bridge, err := p.newClient()
-		if err != nil {
-			return err
-		}
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		var failed error
 		begin := func() {
 			if !*asJSON {
 				_, failed = fmt.Fprintf(p.stdout, tailFormat, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID")
 			}
 		}
-		err = bridge.Tail(c.Context(), strings.Join(args, ""), begin, func(one httpapi.TailItem) error {
+		err := bridge.Tail(ctx, strings.Join(args, ""), begin, func(one httpapi.TailItem) error {
 			if failed != nil {
 				return failed
 			}
@@ -53,13 +50,12 @@ wrong usage or configuration.
 			_, err := io.WriteString(p.stdout, text)
 			return err
 		})
-		if c.Context().Err() != nil {
+		if ctx.Err() != nil {
 			// A person has seen enough.
 			return nil
 		}
 		return err
-	}
-	return c
+	})
 }
 
 // tailLine is an event for people.

@@ -62,7 +62,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 	})
 	asJSON := c.Flags().Bool("json", false, "print the whole report as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := loadTables(c.Context(), p)
+		cfg, err := p.loadTables(c.Context())
 		if err != nil {
 			return err
 		}
@@ -74,11 +74,8 @@ judged or the comparison failed, 2 when the configuration is wrong.
 			return errors.New("the check was interrupted")
 		case err != nil:
 			return err
-		case *asJSON:
-			err = p.printJSON(report)
-		default:
-			err = p.print(report.Text())
 		}
+		err = p.show(*asJSON, report, report.Text())
 		if faults := report.KindsOfFault(); err == nil && faults+len(report.Unfit) > 0 {
 			return &differError{faults, report.Unfit}
 		}

@@ -50,10 +50,7 @@ func versionCommand(p *process) *cobra.Command {
 	asJSON := c.Flags().Bool("json", false, "print it as JSON")
 	c.RunE = func(*cobra.Command, []string) error {
 		v := currentVersion()
-		if *asJSON {
-			return p.printJSON(v)
-		}
-		return p.print(fmt.Sprintf("bridge %s (commit %s of %s, %s, %s)\n", v.Version, v.Commit, v.Built, v.Go, v.Platform))
+		return p.show(*asJSON, v, fmt.Sprintf("bridge %s (commit %s of %s, %s, %s)\n", v.Version, v.Commit, v.Built, v.Go, v.Platform))
 	}
 	return c
 }
