@@ -5,9 +5,7 @@ import "context"
 // Describer is a Source that says how a table could become a stream. It reads with SELECT and SHOW
 // only.
 type Describer interface {
-	// TableNames lists the tables that the login sees, sorted, without views and those of the
-	// server: as "table" those of the database of the URL, others as "database.table".
-	TableNames(ctx context.Context) ([]string, error)
+	Lister
 	// Describe describes a table. The errors are those of a Shard.
 	Describe(ctx context.Context, table string) (Description, error)
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +16,24 @@ type Lister interface {
 // TableList is what a Lister returns.
 type TableList struct {
 	Names []TableName
+	// Own is the database whose tables need not be named with it, empty for none.
+	Own string
 	// Writer says that the server takes writes: a table that it lacks is not there.
 	Writer bool
+}
+
+// Settings returns the tables as TABLE names them, sorted: those of Own alone where there is one.
+func (l TableList) Settings() (names []string) {
+	for _, t := range l.Names {
+		switch l.Own {
+		case t.Database:
+			names = append(names, t.Table)
+		case "":
+			names = append(names, t.Database+"."+t.Table)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // TableName names a table of a server.
@@ -26,11 +43,16 @@ type TableName struct{ Database, Table string }
 func IsPattern(name string) bool { return strings.ContainsAny(name, "*?") }
 
 // MayShare reports whether a text can match two patterns, either of which may be a plain text.
-func MayShare(a, b string) bool {
-	if !IsPattern(a) && !IsPattern(b) {
-		return a == b
+func MayShare(a, b string) bool { return meet(a, b, true) }
+
+// meet reports whether a text matches both a pattern and other, which is one too or stands for
+// itself.
+func meet(pattern, other string, both bool) bool {
+	if !IsPattern(pattern) && !(both && IsPattern(other)) {
+		return pattern == other
 	}
-	p, q := []rune(a), []rune(b)
+	p, q := []rune(pattern), []rune(other)
+	wild := func(c, of rune) bool { return both && c == of }
 	// below[j] says it of what is left of p and of q from j on, now that of one rune of p more.
 	below, now := make([]bool, len(q)+1), make([]bool, len(q)+1)
 	for i := len(p); i >= 0; i-- {
@@ -40,10 +62,10 @@ func MayShare(a, b string) bool {
 				now[j] = true
 			case i < len(p) && p[i] == '*':
 				now[j] = below[j] || j < len(q) && now[j+1]
-			case j < len(q) && q[j] == '*':
+			case j < len(q) && wild(q[j], '*'):
 				now[j] = now[j+1] || i < len(p) && below[j]
 			default:
-				now[j] = i < len(p) && j < len(q) && (p[i] == '?' || q[j] == '?' || p[i] == q[j]) && below[j+1]
+				now[j] = i < len(p) && j < len(q) && (p[i] == '?' || wild(q[j], '?') || p[i] == q[j]) && below[j+1]
 			}
 		}
 		below, now = now, below
@@ -59,49 +81,11 @@ func (t TableName) Match(pattern, database string) bool {
 	if !qualified {
 		wanted, table = database, pattern
 	}
-	return matchText(wanted, t.Database) && matchText(table, t.Table) && !t.migrated()
+	return meet(wanted, t.Database, false) && meet(table, t.Table, false) && !t.migrated()
 }
 
 // migrated reports whether gh-ost or pt-online-schema-change has made a table.
 func (t TableName) migrated() bool {
-	if !strings.HasPrefix(t.Table, "_") {
-		return false
-	}
-	for _, end := range []string{"_gho", "_ghc", "_del", "_new", "_old"} {
-		if strings.HasSuffix(t.Table, end) {
-			return true
-		}
-	}
-	return false
-}
-
-// matchText matches a pattern of * and ? against a whole text, in time proportional to the product
-// of their lengths.
-func matchText(pattern, text string) bool {
-	if !IsPattern(pattern) {
-		return pattern == text
-	}
-	p, s := []rune(pattern), []rune(text)
-	// Where the last * was, and what it had taken: a longer piece is tried from there.
-	star, taken := -1, 0
-	i, j := 0, 0
-	for j < len(s) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, taken = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == s[j]):
-			i++
-			j++
-		case star >= 0:
-			taken++
-			i, j = star+1, taken
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
+	ends := func(end string) bool { return strings.HasSuffix(t.Table, end) }
+	return strings.HasPrefix(t.Table, "_") && slices.ContainsFunc([]string{"_gho", "_ghc", "_del", "_new", "_old"}, ends)
 }

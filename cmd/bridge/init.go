@@ -109,18 +109,18 @@ func (p *process) listTables(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	names, err := asked.TableNames(ctx)
+	list, err := asked.Tables(ctx)
 	if err = errors.Join(err, from.Close()); err != nil {
 		return err
 	}
-	if len(names) == 0 {
+	if len(list.Names) == 0 {
 		return errors.New("the database has no table that this login may see")
 	}
 	command := "bridge init <url> <table>"
 	if url == "" {
 		command = "bridge init <table>"
 	}
-	return p.print(strings.Join(visible(names), "\n") + "\n\nName one of them: " + command + "\n")
+	return p.print(strings.Join(visible(list.Settings()), "\n") + "\n\nName one of them: " + command + "\n")
 }
 
 func visible(names []string) []string {

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -69,7 +68,7 @@ func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit i
 	compose := func(part []source.Range) string {
 		b := make([]byte, 0, 512+len(part)*64)
 		b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "+s.source.connector.server.Load().identity+")"+strings.Repeat(", NULL", len(l.columns))+
-			") UNION ALL (SELECT NULL, "+strings.Join(l.columns, ", ")+" FROM "+s.table.quoted()...)
+			") UNION ALL (SELECT NULL, "+strings.Join(l.columns, ", ")+" FROM "+s.quoted()...)
 		b = append(l.from(b, part), " LIMIT "...)
 		return string(append(strconv.AppendInt(b, int64(limit), 10), ')'))
 	}
@@ -78,43 +77,29 @@ func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit i
 		if err != nil {
 			return head, false, err
 		}
-		of, count, err := l.read(rows)
+		var of source.Page
+		row := make([]driver.Value, 1+len(l.columns))
+		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
+			if row[0] != nil {
+				return false, parseHead(sqltable.Text(row[0]), &of)
+			}
+			limit--
+			return false, l.each(row[1:])
+		})
 		if head.Now.IsZero() {
 			head = of
 		}
-		if err = errors.Join(err, rows.Close()); err == nil && of.Server != head.Server {
+		switch err = sqltable.Close(rows, err); {
+		case err == nil && of.Now.IsZero():
+			err = errNoHead
+		case err == nil && of.Server != head.Server:
 			err = errMoved
 		}
-		if limit -= count; err != nil || limit == 0 {
+		if err != nil || limit == 0 {
 			return head, limit == 0, err
 		}
 	}
 	return head, false, nil
-}
-
-// read calls each for every row but the one that tells about the server, whose clock and identity
-// it returns.
-func (l listing) read(rows driver.Rows) (head source.Page, count int, err error) {
-	row := make([]driver.Value, 1+len(l.columns))
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF) && head.Now.IsZero():
-			return head, count, errNoHead
-		case errors.Is(err, io.EOF):
-			return head, count, nil
-		case err != nil:
-			return head, count, err
-		}
-		if row[0] != nil {
-			err = parseHead(sqltable.Text(row[0]), &head)
-		} else {
-			count++
-			err = l.each(row[1:])
-		}
-		if err != nil {
-			return head, count, err
-		}
-	}
 }
 
 const (

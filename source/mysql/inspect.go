@@ -110,7 +110,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 	t := s.newShard(expected.Spec).inspection(expected)
 	t.server = server
 	err := errNoDatabase
-	if t.table.database != "" {
+	if t.table.Database != "" {
 		err = s.do(ctx, s.db, t.inspect)
 	}
 	switch err = t.explain(err); {
@@ -133,7 +133,7 @@ func (t *inspection) inspect(ctx context.Context, c conn) error {
 		return err
 	}
 	// Any privilege shows the columns.
-	if err := c.query(ctx, "SELECT 1 FROM "+t.table.quoted()+" LIMIT 0", nil); err != nil {
+	if err := c.query(ctx, "SELECT 1 FROM "+t.quoted()+" LIMIT 0", nil); err != nil {
 		return err
 	}
 	complete, err := t.checkColumns(ctx, c)
@@ -156,7 +156,7 @@ func (t *inspection) inspect(ctx context.Context, c conn) error {
 	// TiDB and OceanBase call theirs InnoDB.
 	if t.engine != "" && !strings.EqualFold(t.engine, "InnoDB") {
 		t.Found(inspect.Warning, inspect.Engine, "is kept by %s: only InnoDB has transactions whose uncommitted rows show, and pages that are one moment", t.engine).
-			Says("let an administrator move it").Types("ALTER TABLE %s ENGINE = InnoDB;", t.table.quoted())
+			Says("let an administrator move it").Types("ALTER TABLE %s ENGINE = InnoDB;", t.quoted())
 	}
 	if index != nil {
 		if err := t.checkIDs(ctx, c); err != nil {
@@ -180,7 +180,7 @@ func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 	if t.Spec.Fields != nil {
 		return nil
 	}
-	err := c.query(ctx, "SELECT * FROM "+t.table.quoted()+" LIMIT 0", nil)
+	err := c.query(ctx, "SELECT * FROM "+t.quoted()+" LIMIT 0", nil)
 	if number(err) != erColAccessDenied && number(err) != erTableAccessDenied {
 		return err
 	}
@@ -200,7 +200,7 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 	id := quoteName(t.Spec.ID)
 	var highest uint64
 	var malformed error
-	err := c.query(ctx, "SELECT MIN("+id+") AS lowest, MAX("+id+") AS highest FROM "+t.table.quoted(), func(get func(string) string) {
+	err := c.query(ctx, "SELECT MIN("+id+") AS lowest, MAX("+id+") AS highest FROM "+t.quoted(), func(get func(string) string) {
 		if lowest := get("lowest"); strings.HasPrefix(lowest, "-") || lowest == "0" {
 			t.Found(inspect.Warning, inspect.IDNegative, "has rows with ids from %s: rows below id 1 are not read", lowest).
 				Says("give these rows ids above 0 if they are to be published")
@@ -297,12 +297,12 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	clock := sqltable.Column{Column: source.Column{Kind: source.Timestamp}}
 	err := c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now", func(get func(string) string) { now = timeOf(clock, get("now")) })
 	if err == nil && t.Table.Modified(t.Spec) != nil {
-		query := "SELECT MAX(" + quoteName(modified.Name) + ") AS newest FROM " + t.table.quoted()
+		query := "SELECT MAX(" + quoteName(modified.Name) + ") AS newest FROM " + t.quoted()
 		err = c.query(ctx, query, func(get func(string) string) { newest = timeOf(modified, get("newest")) })
 	}
 	if created, ok := t.Table.Column(t.Spec.Created); err == nil && ok {
 		query := fmt.Sprintf("SELECT %s AS created, %s AS modified FROM %s ORDER BY %s DESC LIMIT %d",
-			quoteName(created.Name), quoteName(modified.Name), t.table.quoted(), quoteName(t.Spec.ID), offsetRows)
+			quoteName(created.Name), quoteName(modified.Name), t.quoted(), quoteName(t.Spec.ID), offsetRows)
 		err = c.query(ctx, query, func(get func(string) string) {
 			rows = append(rows, rowTimes{timeOf(created, get("created")), timeOf(modified, get("modified"))})
 		})

@@ -316,7 +316,7 @@ func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Colu
 	if len(d.columns) == 0 {
 		return documents{}, nil
 	}
-	query := "SELECT " + d.expression() + " AS documents FROM " + s.table.quoted() + " WHERE FALSE"
+	query := "SELECT " + d.expression() + " AS documents FROM " + s.quoted() + " WHERE FALSE"
 	err = c.query(ctx, query, func(get func(string) string) { d.answer = get("documents") })
 	const erNoFunction = 1305
 	if err != nil && number(err) != erNoFunction {

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -116,7 +117,7 @@ func (s *Source) Shard(spec source.Spec) source.Shard {
 }
 
 func (s *Source) newShard(spec source.Spec) *shard {
-	return &shard{source: s, tableSpec: tableSpec{spec, nameTable(spec.Table, s.options.Database)}}
+	return &shard{source: s, tableSpec: tableSpec{spec, sqltable.ParseName(spec.Table, s.options.Database)}}
 }
 
 // Ready returns nil when the server answers a statement within three times the dial timeout.
@@ -271,7 +272,7 @@ const listTables = "SELECT t.TABLE_SCHEMA AS s, t.TABLE_NAME AS t, @@GLOBAL.read
 // Tables implements source.Lister.
 func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {
 	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
-		list = source.TableList{}
+		list = source.TableList{Own: s.options.Database}
 		return c.query(ctx, listTables, func(get func(string) string) {
 			list.Writer = get("r") == "0" || get("r") == "OFF"
 			if name := get("t"); name != "" {
@@ -283,4 +284,32 @@ func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) 
 		return source.TableList{}, fmt.Errorf("list the tables: %w", err)
 	}
 	return list, nil
+}
+
+var _ source.Describer = (*Source)(nil)
+
+// Describe implements [source.Describer].
+func (s *Source) Describe(ctx context.Context, table string) (source.Description, error) {
+	shard := s.newShard(source.Spec{Table: table})
+	if shard.table.Database == "" {
+		return source.Description{}, errNoDatabase
+	}
+	t := shard.inspection(source.Expected{Spec: shard.spec})
+	err := s.do(ctx, s.db, func(ctx context.Context, c conn) error {
+		if err := t.readColumns(ctx, c); err != nil {
+			return err
+		}
+		// With a counter, the first column of the primary key is an id even beside others.
+		if at := slices.IndexFunc(t.Table.Columns, func(c sqltable.Column) bool { return c.Numbered }); at >= 0 {
+			t.Spec.ID = t.Table.Columns[at].Name
+			if err := t.readColumns(ctx, c); err != nil {
+				return err
+			}
+		}
+		return t.readIndexes(ctx, c)
+	})
+	if err != nil {
+		return source.Description{}, fmt.Errorf("read the columns of %s: %w", table, shard.explain(err))
+	}
+	return t.Describe(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -145,7 +144,7 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 	if err := s.checkTypes(rows); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	full, err := s.fill(rows, maxBytes, p)
+	full, err := s.fill(ctx, rows, maxBytes, p)
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 }
 
 // fill appends the rows of rows until they end or the budget is reached.
-func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
+func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
 	at := s.shape.layout()
 	if cap(s.reader.row) < at.all {
 		s.reader.row = make([]driver.Value, at.all)
@@ -171,42 +170,33 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 	p.Columns = s.shape.columns
 	// After a full page of such a table one more row is looked at.
 	behind := !s.shape.unproved
-	for !full || p.Now.IsZero() || !behind {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			if p.Now.IsZero() {
-				return false, errNoHead
-			}
-			return full, nil
-		case err != nil:
-			return false, err
-		}
-		if row[0] != nil {
-			if err := parseHead(sqltable.Text(row[0]), p); err != nil {
-				return false, err
-			}
+	_, err = sqltable.Scan(ctx, rows, row, func() (enough bool, err error) {
+		id := row[1+s.shape.columns.ID]
+		switch {
+		case row[0] != nil:
 			if at.documents > 0 && sqltable.Text(row[at.documents]) != s.shape.documents.answer {
 				return false, errStale
 			}
-			continue
-		}
-		if full {
-			if id, err := rowID(row[1+s.shape.columns.ID]); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
+			err = parseHead(sqltable.Text(row[0]), p)
+		case full:
+			if id, err := rowID(id); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
 				return false, errTwice(id)
 			}
 			behind = true
-			continue
+		default:
+			err = s.appendRow(row[1:at.columns], p)
+			if err == nil && at.filter > 0 && row[at.filter] != nil {
+				p.Filter()
+			}
+			// Invariant 7: the budget is exceeded by one row at most.
+			full = maxBytes > 0 && p.Bytes >= maxBytes
 		}
-		if err := s.appendRow(row[1:at.columns], p); err != nil {
-			return false, err
-		}
-		if at.filter > 0 && row[at.filter] != nil {
-			p.Filter()
-		}
-		// Invariant 7: the budget is exceeded by one row at most.
-		full = maxBytes > 0 && p.Bytes >= maxBytes
+		return full && behind && !p.Now.IsZero(), err
+	})
+	if err == nil && p.Now.IsZero() {
+		err = errNoHead
 	}
-	return full, nil
+	return full, err
 }
 
 func (s *shard) appendRow(row []driver.Value, p *source.Page) error {

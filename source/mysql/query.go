@@ -16,23 +16,8 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// tableName is a table with its database; the database is empty when none is known.
-type tableName struct{ database, table string }
-
-func nameTable(table, defaultDatabase string) tableName {
-	if database, name, ok := strings.Cut(table, "."); ok {
-		return tableName{database, name}
-	}
-	return tableName{defaultDatabase, table}
-}
-
-// quoted returns the name as SQL.
-func (t tableName) quoted() string {
-	if t.database == "" {
-		return quoteName(t.table)
-	}
-	return quoteName(t.database) + "." + quoteName(t.table)
-}
+// quoted returns the name of the table as SQL.
+func (s tableSpec) quoted() string { return s.table.SQL("`") }
 
 func quoteName(name string) string { return sqltable.Quote("`", name) }
 
@@ -69,13 +54,13 @@ func (sh *shape) selection() string {
 
 // head is what the first row of a page holds: see parseHead.
 func (s *shard) head() string {
-	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + s.shape.id() + ") FROM " + s.table.quoted() + "), 0), " + s.identity + ")"
+	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + s.shape.id() + ") FROM " + s.quoted() + "), 0), " + s.identity + ")"
 }
 
 // pageQuery composes the statement for the columns of the shape. Both parts go by index, whose
 // first and only column is the id.
 func (s *shard) pageQuery() pageQuery {
-	sh, table := s.shape, s.table.quoted()
+	sh, table := s.shape, s.quoted()
 	// What is beside the columns, in the row of the head, in the others, and in the guard.
 	head, beside, guard := "", "", ""
 	if sh.filter != "" {
@@ -360,7 +345,7 @@ func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err e
 	if err := source.CheckFilter(s.spec.Filter); err != nil {
 		return "it " + err.Error(), nil
 	}
-	from := "SELECT 1 FROM " + s.table.quoted()
+	from := "SELECT 1 FROM " + s.quoted()
 	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
 	err = c.query(ctx, from+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
 	switch number(err) {

@@ -18,7 +18,7 @@ import (
 // tableSpec is a table and the columns that a stream reads of it.
 type tableSpec struct {
 	spec  source.Spec
-	table tableName
+	table sqltable.Name
 }
 
 // shard reads one table.
@@ -68,7 +68,7 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 // error.
 func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read func(ctx context.Context, c conn) error) error {
 	try := func() error {
-		if s.table.database == "" {
+		if s.table.Database == "" {
 			return errNoDatabase
 		}
 		return s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
@@ -154,7 +154,7 @@ type listed struct {
 func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed, err error) {
 	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
 	// also tells what is missing or forbidden, about which information_schema is silent.
-	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", nil); err != nil {
+	if err := c.query(ctx, "SELECT 1 FROM "+s.quoted()+" LIMIT 0", nil); err != nil {
 		return t, err
 	}
 	const query = "SELECT TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine, AUTO_INCREMENT AS next FROM information_schema.TABLES " +
@@ -163,7 +163,7 @@ func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed
 	var malformed error
 	err = c.query(ctx, query, func(get func(string) string) {
 		// The server may compare names without regard to case although it has both.
-		if found && get("name") != s.table.table {
+		if found && get("name") != s.table.Table {
 			return
 		}
 		found = true
@@ -171,14 +171,14 @@ func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed
 		if text := get("next"); text != "" {
 			t.next, malformed = strconv.ParseUint(text, 10, 64)
 		}
-	}, s.table.database, s.table.table)
+	}, s.table.Database, s.table.Table)
 	if err = errors.Join(err, malformed); err != nil || t.next == 0 || t.next != lastID(idType) {
 		return t, err
 	}
 	// At the end of its type the counter of MySQL stays at the last id, which it gives again only
 	// where that row is gone.
 	id := quoteName(s.spec.ID)
-	err = c.query(ctx, "SELECT MAX("+id+") AS highest FROM "+s.table.quoted(), func(get func(string) string) {
+	err = c.query(ctx, "SELECT MAX("+id+") AS highest FROM "+s.quoted(), func(get func(string) string) {
 		if get("highest") == strconv.FormatUint(t.next, 10) {
 			t.next = 0
 		}
@@ -276,7 +276,7 @@ func (s *shard) grant() string {
 			account = quoteText(server.account[:at]) + "@" + quoteText(server.account[at+1:])
 		}
 	}
-	return "GRANT SELECT ON " + s.table.quoted() + " TO " + account
+	return "GRANT SELECT ON " + s.quoted() + " TO " + account
 }
 
 func quoteText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

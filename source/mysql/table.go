@@ -183,25 +183,25 @@ func (t *inspection) modify(definition string) string {
 	if definition == "" {
 		return ""
 	}
-	return "ALTER TABLE " + t.table.quoted() + " MODIFY " + definition
+	return "ALTER TABLE " + t.quoted() + " MODIFY " + definition
 }
 
 // addUnique returns the statement that makes columns unique. Columns that may be NULL have to be
 // made NOT NULL besides.
 func (s tableSpec) addUnique(columns ...string) string {
-	return "ALTER TABLE " + s.table.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
+	return "ALTER TABLE " + s.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
 }
 
 // createModifiedIndex returns the statement that makes the index that updates are found by.
 func (s tableSpec) createModifiedIndex(modified string) string {
-	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(modified+"_"+s.spec.ID), s.table.quoted(), sqltable.Quote("`", modified, s.spec.ID))
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(modified+"_"+s.spec.ID), s.quoted(), sqltable.Quote("`", modified, s.spec.ID))
 }
 
 // readColumns reads the columns that the login may SELECT: one that it may only write is as one
 // that it does not see.
 func (t *inspection) readColumns(ctx context.Context, c conn) error {
 	t.Table.Columns, t.counted = nil, false
-	return c.query(ctx, "SHOW FULL COLUMNS FROM "+t.table.quoted(), func(get func(string) string) {
+	return c.query(ctx, "SHOW FULL COLUMNS FROM "+t.quoted(), func(get func(string) string) {
 		if privileges := strings.ToLower(get("Privileges")); privileges != "" && !strings.Contains(privileges, "select") {
 			return
 		}
@@ -229,7 +229,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 		seen[r] = true
 		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
 		// missing one.
-		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", nil)
+		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.quoted()+" LIMIT 0", nil)
 		if err == nil {
 			// One that was added since the columns were read is listed by now.
 			err = t.readColumns(ctx, c)
@@ -261,7 +261,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 // the id begins it.
 func (t *inspection) readIndexes(ctx context.Context, c conn) error {
 	var indexes []sqltable.Index
-	err := c.query(ctx, "SHOW INDEX FROM "+t.table.quoted(), func(get func(string) string) {
+	err := c.query(ctx, "SHOW INDEX FROM "+t.quoted(), func(get func(string) string) {
 		name := get("Key_name")
 		if n := len(indexes); n == 0 || indexes[n-1].Name != name {
 			indexes = append(indexes, sqltable.Index{
@@ -314,7 +314,7 @@ func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 
 // readCreate returns what SHOW CREATE TABLE says, "" where the login may not ask.
 func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err error) {
-	err = c.tryQuery(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+	err = c.tryQuery(ctx, "SHOW CREATE TABLE "+s.quoted(), func(get func(string) string) { create = get("Create Table") })
 	return create, err
 }
 
@@ -354,7 +354,7 @@ func (t *inspection) checkID() *sqltable.Index {
 		f := t.Found(inspect.Warning, inspect.IDNotPrimary, "has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id).
 			Says("nothing has to be done; %s", gapsExpireByAge)
 		if refused == "" && !slices.ContainsFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" }) {
-			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.table.quoted(), quoteName(id))
+			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.quoted(), quoteName(id))
 		}
 	}
 	return index
@@ -393,7 +393,7 @@ func (t *inspection) addUniqueKey() string {
 		}
 	}
 	clauses = append(clauses, "ADD UNIQUE KEY ("+sqltable.Quote("`", t.Spec.Key...)+")")
-	return "ALTER TABLE " + t.table.quoted() + " " + strings.Join(clauses, ", ") + ";"
+	return "ALTER TABLE " + t.quoted() + " " + strings.Join(clauses, ", ") + ";"
 }
 
 var (

@@ -28,7 +28,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	var of *serverTraits
 	err := s.run(ctx, s.source.db, "ask about the ids of "+s.spec.Table, func(ctx context.Context, c conn) (err error) {
 		// A table that could not be asked about is not taken for one of InnoDB.
-		err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+		err = c.query(ctx, "SHOW CREATE TABLE "+s.quoted(), func(get func(string) string) { create = get("Create Table") })
 		if err != nil && number(err) != erTableAccessDenied {
 			return err
 		}
@@ -142,7 +142,7 @@ func (f *serverFacts) order(create string) source.Traits {
 // queryIdentity returns the server that answers pages: it is asked in their form, so that a proxy
 // sends it where it sends pages.
 func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err error) {
-	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.table.quoted() + " LIMIT 0)"
+	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.quoted() + " LIMIT 0)"
 	err = c.query(ctx, query, func(get func(string) string) { identity = get("identity") })
 	return identity, err
 }
@@ -349,7 +349,7 @@ func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 		return err
 	}
 	// In the form of a page, so that a proxy sends it where it sends pages.
-	return c.tryQuery(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.table.quoted()+" LIMIT 0)",
+	return c.tryQuery(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.quoted()+" LIMIT 0)",
 		func(get func(string) string) {
 			for i, flag := range strings.Fields(get("flags")) {
 				f.apart = f.apart || f.readOnly() == "" && isSet(flag)

@@ -5,11 +5,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"example.org/bridge/source"
@@ -31,12 +30,13 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 			return sqltable.NoModified(s.spec, "the application", s.createModifiedIndex(s.spec.Modified))
 		}
 		c.Now, c.Server = time.Now().UTC().Round(0), session.identity
-		greatest, err := session.value(ctx, s.query.greatest)
-		if err != nil || greatest == nil {
+		var greatest, class string
+		err := session.query(ctx, s.query.greatest, func(get func(string) string) { greatest, class = get("greatest"), get("class") })
+		if err != nil || class == "null" {
 			return err
 		}
 		form := s.shape.values[s.shape.columns.Modified]
-		from, to, err := form.bounds(greatest, q)
+		from, to, err := form.bounds(greatest, class, q)
 		if err != nil {
 			return err
 		}
@@ -45,30 +45,12 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 			return err
 		}
 		r := changesReader{form: form, query: q, list: c.List}
-		err = r.read(ctx, rows)
-		if closed := rows.Close(); err == nil {
-			err = closed
-		}
-		c.List, c.More = r.result()
-		return err
+		row := make([]driver.Value, 2)
+		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) { return r.add(row[0], row[1]) })
+		r.cut()
+		c.List, c.More = r.list, len(r.list) == q.Limit
+		return sqltable.Close(rows, err)
 	})
-}
-
-// value runs a query for one value; nil is NULL or no row.
-func (s *session) value(ctx context.Context, query string) (driver.Value, error) {
-	rows, err := s.QueryContext(ctx, query, nil)
-	if err != nil {
-		return nil, err
-	}
-	row := make([]driver.Value, 1)
-	err = rows.Next(row)
-	if closed := rows.Close(); err == nil {
-		err = closed
-	}
-	if errors.Is(err, io.EOF) {
-		return nil, nil
-	}
-	return row[0], err
 }
 
 // changesReader gathers the lowest changes of rows that come in the order in which their times are
@@ -84,44 +66,26 @@ type changesReader struct {
 
 const secondLen = len(time.DateTime)
 
-func (r *changesReader) read(ctx context.Context, rows driver.Rows) error {
-	row := make([]driver.Value, 2)
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		id, ok := row[1].(int64)
-		if !ok {
-			return fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row[1])
-		}
-		var err error
-		if r.scratch, err = r.form.append(r.scratch[:0], row[0]); err != nil {
-			return err
-		}
-		if done := r.add(r.scratch, uint64(id)); done {
-			return nil
-		}
-	}
-}
-
 // add adds one row and reports whether no row after it can be among the lowest.
-func (r *changesReader) add(modified []byte, id uint64) (done bool) {
-	if _, ok := (source.Column{Kind: r.form.kind}).Time(modified, nil); !ok {
-		return false
+func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
+	id, ok := row.(int64)
+	if !ok {
+		return false, fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row)
+	}
+	if r.scratch, err = r.form.append(r.scratch[:0], v); err != nil {
+		return false, err
+	}
+	modified := r.scratch
+	if !(source.Column{Kind: r.form.kind}).IsTime(modified) {
+		return false, nil
 	}
 	second := modified[:min(secondLen, len(modified))]
 	if r.last != nil && bytes.Compare(second, r.last) > 0 {
-		return true
+		return true, nil
 	}
-	at := source.Cursor{Modified: string(modified), ID: id}
+	at := source.Cursor{Modified: string(modified), ID: uint64(id)}
 	if compare(at, r.query.After) <= 0 || r.query.Through != "" && at.Modified > r.query.Through {
-		return false
+		return false, nil
 	}
 	r.list = append(r.list, at)
 	if len(r.list) >= r.query.Limit && r.last == nil {
@@ -130,7 +94,7 @@ func (r *changesReader) add(modified []byte, id uint64) (done bool) {
 	if len(r.list) >= 2*r.query.Limit {
 		r.cut()
 	}
-	return false
+	return false, nil
 }
 
 // cut keeps the lowest changes.
@@ -139,18 +103,13 @@ func (r *changesReader) cut() {
 	r.list = r.list[:min(len(r.list), r.query.Limit)]
 }
 
-func (r *changesReader) result() (list []source.Cursor, more bool) {
-	r.cut()
-	return r.list, len(r.list) == r.query.Limit
-}
-
 func compare(a, b source.Cursor) int {
 	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
-// bounds returns what the column stores for the second of the cursor, and for the one after the
-// end of q.
-func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to driver.Value, err error) {
+// bounds returns, by the greatest value of the column and its class, what is stored for the second
+// of the cursor, and for the one after the end of q.
+func (f valueForm) bounds(stored, class string, q source.ChangeQuery) (from, to driver.Value, err error) {
 	after, err := f.moment(q.After.Modified, minUnix)
 	if err != nil {
 		return nil, nil, err
@@ -160,11 +119,10 @@ func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to d
 		return nil, nil, err
 	}
 	after, through = after.Truncate(time.Second), through.Truncate(time.Second).Add(time.Second)
-	switch stored.(type) {
-	case int64, float64:
+	if class == "integer" || class == "real" {
 		return f.unixFrom(after), f.unixFrom(through), nil
 	}
-	layout, step, zone := f.storedLayout(sqltable.Text(stored))
+	layout, step, zone := f.storedLayout(stored)
 	from, to = after.In(zone).Format(layout), through.Add(step).In(zone).Format(layout)
 	if q.After.Modified == "" {
 		from = ""
@@ -198,20 +156,15 @@ func (f valueForm) moment(normal string, open int64) (time.Time, error) {
 // storedLayout returns how a text like the given one writes a moment, in which steps, and in which
 // zone.
 func (f valueForm) storedLayout(stored string) (layout string, step time.Duration, zone *time.Location) {
-	zone = f.zone
-	if f.kind == source.Date || len(stored) <= len(time.DateOnly) {
-		return time.DateOnly, 24 * time.Hour, zone
+	layout, named := strings.CutSuffix(layoutOf(stored), zoneLayout)
+	if at, ok := f.textTime(stored); named && ok {
+		_, offset := at.Zone()
+		return layout, stepOf(layout), time.FixedZone("", offset)
 	}
-	separator, rest := stored[len(time.DateOnly)], stored[len(time.DateOnly)+1:]
-	if !isSeparator(separator) {
-		return time.DateTime, 0, zone
-	}
-	clock, named := cutZone(rest)
-	if offset, ok := parseZone(named); ok && named != "" {
-		zone = time.FixedZone("", offset)
-	}
-	if len(clock) == len("15:04") {
-		return time.DateOnly + string(separator) + "15:04", time.Minute, zone
-	}
-	return time.DateOnly + string(separator) + "15:04:05", 0, zone
+	return cmp.Or(layout, time.DateTime), stepOf(layout), f.zone
+}
+
+// stepOf returns the smallest difference of times of a layout that is more than a second, else 0.
+func stepOf(layout string) time.Duration {
+	return map[int]time.Duration{len(time.DateOnly): 24 * time.Hour, len("2006-01-02 15:04"): time.Minute}[len(layout)]
 }

@@ -10,7 +10,7 @@ import (
 
 func FuzzTextTime(f *testing.F) {
 	for _, seed := range []string{
-		"2026-07-01 12:00:00.123456789 +0200 CEST m=+0.1", "2026-07-01T12:00Z", "2026-07-01", "0000-01-01 00:00:00+23:59", "9999-12-31 23:59:59-01", "", "ü",
+		"2026-07-01 12:00:00.123456789+02:00", "2026-07-01T12:00Z", "2026-07-01", "0000-01-01 00:00:00+23:59", "9999-12-31 23:59:59-01", "", "ü",
 	} {
 		f.Add(seed)
 	}
@@ -25,7 +25,7 @@ func FuzzTextTime(f *testing.F) {
 		if !ok || at.Format(timestampLayout) != got || string(form.appendText(nil, got)) != got {
 			t.Fatalf("%q becomes %q", v, got)
 		}
-		if day := string(valueForm{kind: source.Date}.appendText(nil, v)); day != v && v[:len(day)] != day {
+		if day := string(valueForm{kind: source.Date, zone: time.UTC}.appendText(nil, v)); day != v && v[:len(day)] != day {
 			t.Fatalf("%q is the day %q", v, day)
 		}
 	})

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -50,12 +48,8 @@ func (s *shard) readRows(ctx context.Context, c *session, statement string, args
 		return false, err
 	}
 	full, err = s.fill(ctx, rows, take, p)
-	// Closing ends the snapshot, whether all of it was read or not; after an error it repeats that
-	// error.
-	if closed := rows.Close(); err == nil {
-		err = closed
-	}
-	return full, err
+	// Closing ends the snapshot, whether all of it was read or not.
+	return full, sqltable.Close(rows, err)
 }
 
 // fill reads the head, then hands on rows until they end or take has enough.
@@ -75,22 +69,7 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.V
 	if version != s.version || p.Server != s.identity {
 		return false, errStale
 	}
-	for !full {
-		// The driver heeds the context up to the first row only.
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return false, nil
-		case err != nil:
-			return false, err
-		}
-		if full, err = take(row[1:]); err != nil {
-			return false, err
-		}
-	}
-	return full, nil
+	return sqltable.Scan(ctx, rows, row, func() (bool, error) { return take(row[1:]) })
 }
 
 // checkOrder refuses a row that does not follow the last one of p.
@@ -135,18 +114,8 @@ func (s *shard) emptied() []byte {
 	return s.scratch[:0]
 }
 
-// tableName is a table with its database, which is "main" but for names that cannot be found.
-type tableName struct{ database, table string }
-
-func nameTable(table string) tableName {
-	if database, name, ok := strings.Cut(table, "."); ok {
-		return tableName{database, name}
-	}
-	return tableName{"main", table}
-}
-
-// quoted returns the name as SQL.
-func (t tableName) quoted() string { return quoteName(t.database) + "." + quoteName(t.table) }
+// quoted returns the name of the table as SQL.
+func (s *shard) quoted() string { return s.table.SQL(`"`) }
 
 func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 
@@ -164,9 +133,10 @@ type queries struct {
 // keysSlot cannot stand in a statement otherwise.
 const keysSlot = "\x00"
 
-func newQueries(t tableName, sh *shape) queries {
+func (s *shard) newQueries(sh *shape) queries {
+	t := s.quoted()
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
-	from := t.quoted() + " " + sh.by
+	from := t + " " + sh.by
 	// The ranges come in order and are looked up one after the other: nothing is sorted.
 	each := "(SELECT value AS bridge_range FROM json_each(?1)) CROSS JOIN " + from +
 		" WHERE " + id + " BETWEEN bridge_range ->> 0 AND bridge_range ->> 1 LIMIT ?2"
@@ -175,25 +145,25 @@ func newQueries(t tableName, sh *shape) queries {
 		ranges: pageQuery(t, sh, each),
 		ids:    "SELECT " + id + " FROM " + each,
 		byKey:  pageQuery(t, sh, keysSlot),
-		table:  t.quoted(),
+		table:  t,
 		id:     id,
 	}
 	if m := sh.modified; m.by != "" {
-		from := " FROM " + t.quoted() + " " + m.by + " WHERE " + m.column
+		from := " FROM " + t + " " + m.by + " WHERE " + m.column
 		q.changes = "SELECT " + m.column + ", " + id + from + " >= ?1 AND " + m.column + " < ?2 AND " + id + " > 0 ORDER BY " + m.column
-		q.greatest = "SELECT MAX(" + m.column + ") FROM " + t.quoted() + " " + m.by
+		q.greatest = "SELECT MAX(" + m.column + ") AS greatest, typeof(MAX(" + m.column + ")) AS class FROM " + t + " " + m.by
 	}
 	return q
 }
 
 // pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a
 // subquery because ORDER BY and LIMIT would else hold for both.
-func pageQuery(t tableName, sh *shape, from string) string {
+func pageQuery(t string, sh *shape, from string) string {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
 	// A highest id of another class is told by its class: text and blobs are above all numbers.
 	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 " +
-		"ELSE typeof(m) END FROM (SELECT MAX(" + id + ") AS m FROM " + t.quoted() + "))")
+		"ELSE typeof(m) END FROM (SELECT MAX(" + id + ") AS m FROM " + t + "))")
 	// What is beside the columns.
 	beside, none := "", ""
 	if sh.filter != "" {
@@ -285,13 +255,13 @@ func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Tab
 		return "it " + err.Error(), nil
 	}
 	for _, name := range source.DoubleQuoted(s.spec.Filter) {
-		if table.At(name) < 0 && upper(name) != upper(s.table.table) {
+		if table.At(name) < 0 && upper(name) != upper(s.table.Table) {
 			// SQLite would take it for a text, without an error where it is a column misspelt.
 			return fmt.Sprintf("it has %q in double quotes, which is not a column: write texts in single quotes", name), nil
 		}
 	}
 	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
-	err = c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
+	err = c.query(ctx, "SELECT 1 FROM "+s.quoted()+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
 	if number(err) == codes.SQLITE_ERROR {
 		return err.Error(), nil
 	}

@@ -3,20 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // shard reads one table.
 type shard struct {
 	source *Source
 	spec   source.Spec
-	table  tableName
+	table  sqltable.Name
 
 	// shape is nil until the columns have been read.
 	shape *shape
@@ -89,7 +88,7 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 	if s.shape == nil || !s.shape.equal(read) {
 		s.shape = read
 	}
-	s.query = newQueries(s.table, s.shape)
+	s.query = s.newQueries(s.shape)
 	s.version, s.identity, s.stale = version, c.identity, false
 	return nil
 }
@@ -116,7 +115,7 @@ func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error)
 	}
 	// The counter's row is missing before the first insert.
 	query := "SELECT MAX(COALESCE((SELECT CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name = ?1), 0), " +
-		"COALESCE((SELECT MAX(" + quoteName(sh.columns.List[sh.columns.ID].Name) + ") FROM " + s.table.quoted() + "), 0)) AS highest"
+		"COALESCE((SELECT MAX(" + quoteName(sh.columns.List[sh.columns.ID].Name) + ") FROM " + s.quoted() + "), 0)) AS highest"
 	var malformed error
 	err = c.query(ctx, query, func(get func(string) string) {
 		var highest int64
@@ -138,30 +137,19 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limi
 		if err != nil {
 			return err
 		}
-		return errors.Join(fillIDs(ctx, rows, ids), rows.Close())
+		row := make([]driver.Value, 1)
+		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
+			id, ok := row[0].(int64)
+			if n := len(ids.List); !ok || n > 0 && uint64(id) <= ids.List[n-1] {
+				return false, fmt.Errorf("%w: the id %v does not come in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, row[0])
+			}
+			ids.List = append(ids.List, uint64(id))
+			return false, nil
+		})
+		return sqltable.Close(rows, err)
 	})
 	ids.Cut = len(ids.List) == limit
 	return err
-}
-
-func fillIDs(ctx context.Context, rows driver.Rows, ids *source.IDs) error {
-	row := make([]driver.Value, 1)
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		id, ok := row[0].(int64)
-		if n := len(ids.List); !ok || n > 0 && uint64(id) <= ids.List[n-1] {
-			return fmt.Errorf("%w: the id %v does not come in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, row[0])
-		}
-		ids.List = append(ids.List, uint64(id))
-	}
 }
 
 // Traits says that SQLite needs no evidence, and that a row which is not in the file is absent.

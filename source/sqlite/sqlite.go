@@ -51,8 +51,13 @@ var _ source.Resizer = (*Source)(nil)
 func (s *Source) Resize(c source.Conns) { s.db.Resize(c.Readers, 1) }
 
 // Shard returns the reader of one table.
-func (s *Source) Shard(spec source.Spec) source.Shard {
-	return &shard{source: s, spec: spec, table: nameTable(spec.Table)}
+func (s *Source) Shard(spec source.Spec) source.Shard { return s.newShard(spec) }
+
+// mainDatabase is the only database that a name may have.
+const mainDatabase = "main"
+
+func (s *Source) newShard(spec source.Spec) *shard {
+	return &shard{source: s, spec: spec, table: sqltable.ParseName(spec.Table, mainDatabase)}
 }
 
 // Ready returns nil when the file is there, is a database and can be read within 5 s.
@@ -234,13 +239,25 @@ var _ source.Lister = (*Source)(nil)
 // Tables implements source.Lister. The database of all tables is main.
 func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {
 	err = s.do(ctx, func(ctx context.Context, c *session) error {
-		list = source.TableList{Writer: true}
-		return c.query(ctx, `SELECT name AS t FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`, func(get func(string) string) {
-			list.Names = append(list.Names, source.TableName{Database: "main", Table: get("t")})
+		list = source.TableList{Writer: true, Own: mainDatabase}
+		const tables = `SELECT name AS t FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`
+		return c.query(ctx, tables, func(get func(string) string) {
+			list.Names = append(list.Names, source.TableName{Database: mainDatabase, Table: get("t")})
 		})
 	})
 	if err != nil {
-		return source.TableList{}, fmt.Errorf("list the tables: %w", err)
+		return source.TableList{}, fmt.Errorf("list the tables: %w", explain(err))
 	}
 	return list, nil
+}
+
+var _ source.Describer = (*Source)(nil)
+
+// Describe implements [source.Describer].
+func (s *Source) Describe(ctx context.Context, table string) (source.Description, error) {
+	t := s.newShard(source.Spec{Table: table}).inspection(source.Expected{Spec: source.Spec{Table: table}})
+	if err := s.do(ctx, t.read); err != nil {
+		return source.Description{}, fmt.Errorf("read the columns of %s: %w", table, explain(err))
+	}
+	return t.Describe(), nil
 }

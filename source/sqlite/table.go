@@ -72,14 +72,14 @@ func (s *shard) inspection(expected source.Expected) *inspection {
 // createUnique returns the statement that makes columns unique.
 func (s *shard) createUnique(columns ...string) string {
 	// Another index may have the plain name.
-	name := quoteName(s.table.table + "_" + strings.Join(columns, "_") + "_unique")
-	return "CREATE UNIQUE INDEX " + name + " ON " + quoteName(s.table.table) + " (" + sqltable.Quote(`"`, columns...) + ")"
+	name := quoteName(s.table.Table + "_" + strings.Join(columns, "_") + "_unique")
+	return "CREATE UNIQUE INDEX " + name + " ON " + quoteName(s.table.Table) + " (" + sqltable.Quote(`"`, columns...) + ")"
 }
 
 // createModifiedIndex returns the statement that makes the index that updates are found by.
 func (s *shard) createModifiedIndex(modified string) string {
-	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(s.table.table+"_"+modified+"_"+s.spec.ID),
-		quoteName(s.table.table), sqltable.Quote(`"`, modified, s.spec.ID))
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(s.table.Table+"_"+modified+"_"+s.spec.ID),
+		quoteName(s.table.Table), sqltable.Quote(`"`, modified, s.spec.ID))
 }
 
 // readShape asks for the columns of the table and checks them against the spec.
@@ -133,21 +133,21 @@ func (s *shard) form(column sqltable.Column) valueForm {
 
 // read reads the table from the schema.
 func (t *inspection) read(ctx context.Context, c *session) error {
-	if upper(t.table.database) != "MAIN" {
-		return option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, t.table.database, option.Table)
+	if upper(t.table.Database) != "MAIN" {
+		return option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, t.table.Database, option.Table)
 	}
 	const tables = `SELECT l.name AS name, l.type AS type, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
 		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
 	err := c.query(ctx, tables, func(get func(string) string) {
 		t.name, t.withoutRowID, t.strict = get("name"), get("wr") == "1", get("strict") == "1"
 		t.kind, t.autoIncrement = get("type"), isAutoIncrement(get("sql"))
-	}, t.table.table)
+	}, t.table.Table)
 	if err != nil {
 		return err
 	}
 	if t.name == "" {
 		return option.Errorf("%w: no table %q in %s: create the table, or correct %s or the path in %s",
-			source.ErrMissing, t.table.table, t.source.options.Path, option.Table, option.SourceURL)
+			source.ErrMissing, t.table.Table, t.source.options.Path, option.Table, option.SourceURL)
 	}
 	if err := t.readColumns(ctx, c); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 		return found
 	}
 	found.Tables = source.InspectTables(tables, atOnce, s.options.Logger, func(expected source.Expected) (found source.TableInspection) {
-		shard := &shard{source: s, spec: expected.Spec, table: nameTable(expected.Spec.Table)}
+		shard := s.newShard(expected.Spec)
 		var t *inspection
 		err := s.do(ctx, func(ctx context.Context, c *session) error {
 			// Again after a lock, from the beginning.
@@ -323,7 +323,7 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 	}
 	var highest int64
 	var unknown error
-	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.Spec.ID)+"), 0) AS highest FROM "+t.table.quoted(), func(get func(string) string) {
+	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.Spec.ID)+"), 0) AS highest FROM "+t.quoted(), func(get func(string) string) {
 		highest, unknown = strconv.ParseInt(get("highest"), 10, 64)
 	})
 	if err == nil && unknown == nil {

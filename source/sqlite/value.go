@@ -48,10 +48,12 @@ func (f valueForm) appendText(b []byte, v string) []byte {
 	case f.boolean && strings.EqualFold(v, "false"):
 		return append(b, '0')
 	case f.kind == source.Date:
-		return append(b, midnight(v)...)
+		if at, ok := f.textTime(v); ok && isMidnight(at) {
+			return at.AppendFormat(b, time.DateOnly)
+		}
 	case f.kind == source.Timestamp:
-		if at, ok := f.textTime(b, v); ok {
-			return at.AppendFormat(b, timestampLayout)
+		if at, ok := f.textTime(v); ok && inRange(at.UTC()) {
+			return at.UTC().AppendFormat(b, timestampLayout)
 		}
 	}
 	return append(b, v...)
@@ -90,90 +92,48 @@ func (f valueForm) unixTime(v int64) (time.Time, bool) {
 	if v/perSecond < minUnix || v/perSecond > maxUnix {
 		return time.Time{}, false
 	}
-	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
+	at := time.Unix(v/perSecond, v%perSecond*int64(f.epoch)).UTC()
+	return at, inRange(at) && (f.kind == source.Timestamp || isMidnight(at))
 }
 
-// fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight
-// only.
-func (f valueForm) fits(at time.Time) (time.Time, bool) {
-	at = at.UTC()
-	whole := f.kind != source.Date || at.Equal(at.Truncate(24*time.Hour))
-	return at, whole && at.Year() >= 0 && at.Year() <= 9999
-}
+func isMidnight(at time.Time) bool { return at.Hour()|at.Minute()|at.Second()|at.Nanosecond() == 0 }
 
-// midnight returns the day of a text whose time of day is midnight, in whatever zone, else the
-// text.
-func midnight(v string) string {
-	if len(v) <= len(time.DateOnly) || !isSeparator(v[len(time.DateOnly)]) {
-		return v
-	}
-	clock, _ := cutZone(v[len(time.DateOnly)+1:])
-	if clock == "" || strings.Trim(clock, "0:.") != "" {
-		return v
-	}
-	return v[:len(time.DateOnly)]
-}
+// inRange reports whether the normal form can hold a moment in UTC.
+func inRange(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-func isSeparator(c byte) bool { return c == ' ' || c == 'T' || c == 't' }
-
-// textTime reads the text of a column of times; scratch is memory that it may use.
-func (f valueForm) textTime(scratch []byte, v string) (time.Time, bool) {
-	day, rest := v, ""
-	if len(v) > len(time.DateOnly) {
-		if !isSeparator(v[len(time.DateOnly)]) {
-			return time.Time{}, false
-		}
-		day, rest = v[:len(time.DateOnly)], v[len(time.DateOnly)+1:]
-	}
-	clock, zone := cutZone(rest)
+// layoutOf returns the layout of an ISO text: a day, or a day and a time of day behind a T or a blank,
+// with seconds or without, with a zone or without. It is "" for any other text. Go reads the digits
+// of a fraction where the layout has none.
+func layoutOf(v string) string {
+	const day = len(time.DateOnly)
 	switch {
-	case rest == "":
-		clock = "00:00:00"
-	case len(clock) == len("15:04"):
-		clock += ":00"
-	case len(clock) > len("15:04:05.123456789"):
-		clock = clock[:len("15:04:05.123456789")]
+	case len(v) == day:
+		return time.DateOnly
+	case len(v) < len("2006-01-02 15:04") || v[day] != ' ' && v[day] != 'T':
+		return ""
 	}
-	location, offset := f.zone, 0
-	if zone != "" {
-		var ok bool
-		if offset, ok = parseZone(zone); !ok {
-			return time.Time{}, false
-		}
-		location = time.UTC
+	long, short := "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00"
+	if v[day] == 'T' {
+		long, short = time.RFC3339, "2006-01-02T15:04Z07:00"
 	}
-	wall := append(append(append(scratch[len(scratch):], day...), ' '), clock...)
-	at, ok := source.Column{Kind: source.DateTime}.Time(wall, location)
-	if !ok {
+	layout, rest := short, v[len("2006-01-02 15:04"):]
+	if rest != "" && rest[0] == ':' {
+		layout = long
+	}
+	if !strings.ContainsAny(rest, "Z+-") {
+		layout = layout[:len(layout)-len(zoneLayout)]
+	}
+	return layout
+}
+
+const zoneLayout = "Z07:00"
+
+// textTime reads the text of a column of times, as a wall clock of its zone.
+func (f valueForm) textTime(v string) (time.Time, bool) {
+	layout := layoutOf(v)
+	if layout == "" {
 		return time.Time{}, false
 	}
-	return f.fits(at.Add(-time.Duration(offset) * time.Second))
-}
-
-// cutZone parts a time of day from its zone, "15:04:05.5" from "+02:00 CEST m=+0.1".
-func cutZone(v string) (clock, zone string) {
-	i := strings.IndexFunc(v, func(r rune) bool { return (r < '0' || r > '9') && r != ':' && r != '.' })
-	if i < 0 {
-		return v, ""
-	}
-	return v[:i], strings.TrimLeft(v[i:], " ")
-}
-
-// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. After an offset
-// the name of the zone and the monotonic clock of time.Time.String may follow.
-func parseZone(v string) (offset int, ok bool) {
-	if upper(v) == "Z" || upper(v) == "UTC" {
-		return 0, true
-	}
-	v, tail, named := strings.Cut(v, " ")
-	if named && strings.Trim(tail, "0123456789.=+- abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return 0, false
-	}
-	for _, layout := range []string{"-07:00", "-0700", "-07"} {
-		if at, err := time.Parse(layout, v); err == nil {
-			_, offset = at.Zone()
-			return offset, true
-		}
-	}
-	return 0, false
+	at, err := time.ParseInLocation(layout, v, f.zone)
+	return at, err == nil
 }

@@ -22,12 +22,6 @@ func Query(ctx context.Context, c driver.QueryerContext, query string, each func
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// After an error Close repeats that error.
-		if closed := rows.Close(); err == nil {
-			err = closed
-		}
-	}()
 	columns := rows.Columns()
 	row := make([]driver.Value, len(columns))
 	get := func(name string) string {
@@ -38,17 +32,39 @@ func Query(ctx context.Context, c driver.QueryerContext, query string, each func
 		}
 		return ""
 	}
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
+	_, err = Scan(ctx, rows, row, func() (bool, error) {
 		if each != nil {
 			each(get)
 		}
+		return false, nil
+	})
+	return Close(rows, err)
+}
+
+// Scan calls take for every row of a result, as row has it, until take has enough. It looks at ctx,
+// which drivers may heed up to the first row only.
+func Scan(ctx context.Context, rows driver.Rows, row []driver.Value, take func() (enough bool, err error)) (enough bool, err error) {
+	for !enough && err == nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		enough, err = take()
 	}
+	return enough, err
+}
+
+// Close closes a result that was read up to err, which Close repeats.
+func Close(rows driver.Rows, err error) error {
+	if closed := rows.Close(); err == nil {
+		return closed
+	}
+	return err
 }
 
 // Text returns v as text, "" for NULL.

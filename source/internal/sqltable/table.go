@@ -182,6 +182,25 @@ func (t *Table) Pick(spec source.Spec) (columns *source.Columns, from []int) {
 	return columns, from
 }
 
+// Name is a table with its database, which is empty where none is known.
+type Name struct{ Database, Table string }
+
+// ParseName reads the Table of a spec, whose database may be left out.
+func ParseName(name, database string) Name {
+	if own, table, ok := strings.Cut(name, "."); ok {
+		return Name{own, table}
+	}
+	return Name{database, name}
+}
+
+// SQL returns the name as SQL.
+func (n Name) SQL(quote string) string {
+	if n.Database == "" {
+		return Quote(quote, n.Table)
+	}
+	return Quote(quote, n.Database) + "." + Quote(quote, n.Table)
+}
+
 // Quote returns a list of names as SQL, each between two quotes.
 func Quote(quote string, names ...string) string {
 	quoted := make([]string, len(names))
