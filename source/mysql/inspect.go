@@ -26,7 +26,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 		s.unreached(&found.Server, err)
 		return found
 	}
-	found.Server.Summary = fmt.Sprintf("%s at %s, %s", facts.product(), s.connector.addr, facts.role())
+	found.Server.Summary = fmt.Sprintf("%s at %s: %s", facts.product(), s.connector.addr, facts.role())
 	facts.checkServer(&found.Server)
 	facts.checkConnections(&found.Server, s.mostConns())
 	found.Tables = source.InspectTables(tables, atOnce, s.options.Logger, func(expected source.Expected) source.TableInspection {

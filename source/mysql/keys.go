@@ -117,7 +117,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}
 	// Invariant 5: a key that is not found here is absent, if Traits says so.
-	return s.source.connector.server.Load().waiting.around(ctx, c, func() error { return s.readAllKeys(ctx, c, q, p) })
+	return s.source.connector.server.Load().waiting.around(ctx, c, func(bool) error { return s.readAllKeys(ctx, c, q, p) })
 }
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {

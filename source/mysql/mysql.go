@@ -238,19 +238,23 @@ func (s *shard) Started() time.Time {
 // noteUptime has a new connection tell since when its server runs: a connection that was lost and
 // made again shows nothing else of a server that was started in between.
 func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error {
-	begun, clock, uptime := time.Now(), int64(-1), int64(-1)
-	for _, q := range []struct {
-		statement, column string
-		value             *int64
-	}{{"SELECT UNIX_TIMESTAMP() AS now", "now", &clock}, {"SHOW STATUS LIKE 'Uptime'", "Value", &uptime}} {
-		err := session.tryQuery(ctx, q.statement, func(get func(string) string) {
-			if n, err := strconv.ParseInt(get(q.column), 10, 64); err == nil {
-				*q.value = n
+	begun := time.Now()
+	ask := func(statement, column string) (n int64, err error) {
+		n = -1
+		err = session.tryQuery(ctx, statement, func(get func(string) string) {
+			if v, err := strconv.ParseInt(get(column), 10, 64); err == nil {
+				n = v
 			}
 		})
-		if err != nil {
-			return err
-		}
+		return n, err
+	}
+	clock, err := ask("SELECT UNIX_TIMESTAMP() AS now", "now")
+	if err != nil {
+		return err
+	}
+	uptime, err := ask("SHOW STATUS LIKE 'Uptime'", "Value")
+	if err != nil {
+		return err
 	}
 	// A compatible server may not tell, and answers that took long do not fit one another. This
 	// host's clock is of no account.

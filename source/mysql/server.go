@@ -48,19 +48,22 @@ func (f *serverFacts) product() string {
 
 // role is the server's part in replication, if known.
 func (f *serverFacts) role() string {
-	switch {
-	case f.stoppedChannel() != "":
-		return "counts as a replica: it " + f.stoppedChannel()
-	case f.channel == channelRuns:
-		return "a replica"
-	case f.readOnly() != "":
-		return "read-only"
-	case f.isGalera(), f.isMultiPrimary():
-		return "one of several that take writes"
-	case f.sawReplication:
-		return "takes the writes"
+	if f.members() != "" && f.channel == channelNone && f.readOnly() == "" {
+		return "it is one of several that take writes"
 	}
-	return "takes writes (this login may not see whether it copies from another server; " + replicaGrant + ")"
+	_, why := f.writer()
+	return why
+}
+
+// members names the servers that all take writes together with this one, "" where there are none.
+func (f *serverFacts) members() string {
+	switch {
+	case f.isGalera():
+		return "the nodes of a Galera cluster"
+	case f.isMultiPrimary():
+		return "the members of a multi-primary group"
+	}
+	return ""
 }
 
 // readOnly returns the variable that says that the server takes no writes, "" when none does.
@@ -110,7 +113,7 @@ func (f *serverFacts) checkFlush(r *inspect.Report) {
 	switch flush := v[variable]; flush {
 	case "":
 	case "1":
-		if v["log_bin"] == "OFF" && !f.isGalera() && !f.isTiDB() && !f.isOceanBase() && f.channel == channelNone {
+		if v["log_bin"] == "OFF" && !f.isGalera() && !f.hasBlocks() && f.channel == channelNone {
 			note("keeps no binary log, and shows a commit a moment before its own log has it: a crash may lose rows that bridge has read in that moment", "set log_bin and restart the server")
 		}
 	default:
@@ -123,19 +126,16 @@ func (f *serverFacts) checkFlush(r *inspect.Report) {
 }
 
 func (f *serverFacts) checkIDs(r *inspect.Report) {
-	switch {
-	case f.isTiDB(), f.isOceanBase():
-		r.Add(inspect.Warning, inspect.Blocks, "server", "is "+f.product()+", whose servers may hold blocks of ids and does not show uncommitted rows").
+	switch members := f.members(); {
+	case f.hasBlocks():
+		finding := r.Add(inspect.Warning, inspect.Blocks, "server", "is "+f.product()+", whose servers may hold blocks of ids and does not show uncommitted rows").
 			Says("a row may come hours after higher ids; such ids are looked for until GAP_TTL. A table with AUTO_ID_CACHE=1 (TiDB, which takes it in " +
 				"CREATE TABLE and not in ALTER TABLE) or AUTO_INCREMENT_MODE='ORDER' (OceanBase) has one counter: set ID_ORDER=strict for it")
 		if f.isOceanBase() {
-			r.Findings[len(r.Findings)-1].Statement = "ALTER TABLE <table> AUTO_INCREMENT_MODE = 'ORDER';"
+			finding.Statement = "ALTER TABLE <table> AUTO_INCREMENT_MODE = 'ORDER';"
 		}
-	case f.isGalera():
-		r.Add(inspect.Warning, inspect.Stride, "server", "is a node of a Galera cluster: the nodes interleave their ids, and this one does not show what is uncommitted on others").
-			Says("nothing has to be done; %s", gapsExpireByAge)
-	case f.isMultiPrimary():
-		r.Add(inspect.Warning, inspect.Stride, "server", "is a member of a multi-primary group: the members interleave their ids, and this one does not show what is uncommitted on others").
+	case members != "":
+		r.Add(inspect.Warning, inspect.Stride, "server", "is one of "+members+": they interleave their ids, and this one does not show what is uncommitted on others").
 			Says("nothing has to be done; %s", gapsExpireByAge)
 	case f.stride() != "":
 		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(f.stride())+" id (auto_increment_increment), which leaves a gap at each row").
@@ -144,34 +144,26 @@ func (f *serverFacts) checkIDs(r *inspect.Report) {
 	}
 }
 
+// ordinal writes a number up to 65,535 as 3rd or 11th.
 func ordinal(number string) string {
-	switch {
-	case strings.HasSuffix(number, "1") && number != "11":
-		return number + "st"
-	case strings.HasSuffix(number, "2") && number != "12":
-		return number + "nd"
-	case strings.HasSuffix(number, "3") && number != "13":
-		return number + "rd"
+	last := len(number) - 1
+	if end := map[byte]string{'1': "st", '2': "nd", '3': "rd"}[number[last]]; end != "" && (last == 0 || number[last-1] != '1') {
+		return number + end
 	}
 	return number + "th"
 }
 
 func (f *serverFacts) checkServerRole(r *inspect.Report) {
-	what := ""
-	switch variable := f.readOnly(); {
-	case f.stoppedChannel() != "" && variable == "":
-		r.Add(inspect.Warning, inspect.Replica, "server", f.stoppedChannel()+", so it counts as a replica that may lag: "+
-			"what is uncommitted on it counts for nothing, and a row that vanished is not published as deleted").
-			Says("point %s to the server that takes the writes; if it is this one since it was promoted, let an administrator run", option.SourceURL).
-			Types("%s", f.removeChannels())
-	case f.channel != channelNone:
-		what = "is a replica: it does not show what is uncommitted on the server that takes the writes, and may lag behind it, so that a row that vanished is not published as deleted"
-	case variable != "":
-		what = "takes no writes (" + variable + " is on), so it is a replica or stands still: what is uncommitted on the server that takes the writes does not show here, and a row that vanished is not published as deleted"
-	}
-	if what != "" {
-		r.Add(inspect.Warning, inspect.Replica, "server", what).
-			Says("point %s to the server that takes the writes; otherwise %s", option.SourceURL, gapsExpireByAge)
+	if variable := f.readOnly(); variable != "" || f.channel != channelNone {
+		_, why := f.writer()
+		finding := r.Add(inspect.Warning, inspect.Replica, "server", "counts as a replica: what is uncommitted on the server that takes the writes does not show here, "+
+			"and a row that vanished is not published as deleted, because "+why)
+		if f.stoppedChannel() != "" && variable == "" {
+			finding.Says("point %s to the server that takes the writes; if it is this one since it was promoted, let an administrator run", option.SourceURL).
+				Types("%s", f.removeChannels())
+		} else {
+			finding.Says("point %s to the server that takes the writes; otherwise %s", option.SourceURL, gapsExpireByAge)
+		}
 	}
 	if proxy := f.proxy(); proxy != "" {
 		r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").

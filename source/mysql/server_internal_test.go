@@ -52,7 +52,7 @@ func TestWhatServersTell(t *testing.T) {
 		words string
 	}{
 		{"MariaDB alone", is("version", "11.8.3-MariaDB-1", "read_only", "OFF", "auto_increment_increment", "1", "innodb_lock_wait_timeout", "50"), serverFacts{sawReplication: true}, "",
-			source.OrderStrict, true, true, nil, "MariaDB 11.8.3|takes the writes|copies from no other"},
+			source.OrderStrict, true, true, nil, "MariaDB 11.8.3|takes writes|copies from no other"},
 		{"MySQL alone, whose replication does not show", is("version", "8.4.6", "read_only", "OFF", "super_read_only", "OFF", "group_replication_group_name", ""), serverFacts{}, "",
 			source.OrderStrict, true, true, nil, "MySQL 8.4.6|may not see whether it copies"},
 		{"a stride", is("auto_increment_increment", "2"), serverFacts{}, "", source.OrderStrided, true, true, stride, "every 2nd id|SET GLOBAL"},
@@ -66,11 +66,11 @@ func TestWhatServersTell(t *testing.T) {
 			source.OrderStrict, false, false, replica, "super_read_only is on"},
 		{"a server that is read-only", is("read_only", "ON"), serverFacts{}, "", source.OrderStrict, false, false, replica, "read_only is on"},
 		{"a reader of Aurora", is("innodb_read_only", "ON"), serverFacts{}, "", source.OrderStrict, false, false, replica, "innodb_read_only"},
-		{"a replica that could be written", nil, serverFacts{channel: channelRuns, sawReplication: true}, "", source.OrderStrict, false, false, replica, "is a replica|copies from another"},
+		{"a replica that could be written", nil, serverFacts{channel: channelRuns, sawReplication: true}, "", source.OrderStrict, false, false, replica, "counts as a replica|copies from another"},
 		{"a server that was promoted", nil, serverFacts{channel: channelStopped, sawReplication: true}, "", source.OrderStrict, false, false, replica,
-			"has a replication channel that is stopped, so it counts as a replica|RESET REPLICA ALL;"},
+			"has a replication channel that is stopped|RESET REPLICA ALL;"},
 		{"a server with a channel of which no more shows", nil, serverFacts{channel: channelConfigured}, "", source.OrderStrict, false, false, replica, "may not see whether it runs|RESET REPLICA ALL;"},
-		{"a replica that is read-only and stopped", is("read_only", "ON"), serverFacts{channel: channelStopped}, "", source.OrderStrict, false, false, replica, "is a replica: "},
+		{"a replica that is read-only and stopped", is("read_only", "ON"), serverFacts{channel: channelStopped}, "", source.OrderStrict, false, false, replica, "counts as a replica: "},
 		{"a proxy that sends pages to a replica", is("read_only", "OFF"), serverFacts{apart: true}, "", source.OrderStrict, false, false, nil, "reads are sent"},
 		{"Vitess", is("version", "8.0.30-Vitess"), serverFacts{}, "", source.OrderStrict, false, false, []string{"warning proxy"}, "Vitess"},
 		{"TiDB", tidb, serverFacts{}, "", source.OrderSegmented, false, true, block, "TiDB|in CREATE TABLE and not in ALTER TABLE|every server"},

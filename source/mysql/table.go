@@ -186,8 +186,7 @@ func (t *inspection) modify(definition string) string {
 	return "ALTER TABLE " + t.quoted() + " MODIFY " + definition
 }
 
-// addUnique returns the statement that makes columns unique. Columns that may be NULL have to be
-// made NOT NULL besides.
+// addUnique returns the statement that makes columns unique.
 func (s tableSpec) addUnique(columns ...string) string {
 	return "ALTER TABLE " + s.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
 }
@@ -377,23 +376,14 @@ func (t *inspection) checkKey() {
 // addUniqueKey returns the statement that makes KEY identify single rows, "" when none can be
 // given.
 func (t *inspection) addUniqueKey() string {
-	var clauses []string
 	for _, key := range t.Spec.Key {
 		column, _ := t.Table.Column(key)
 		kind := strings.ToLower(column.Type)
 		if strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") || kind == "json" {
 			return ""
 		}
-		if column.Nullable {
-			definition := notNull(definitionOf(t.create, column.Name))
-			if definition == "" {
-				return ""
-			}
-			clauses = append(clauses, "MODIFY "+definition)
-		}
 	}
-	clauses = append(clauses, "ADD UNIQUE KEY ("+sqltable.Quote("`", t.Spec.Key...)+")")
-	return "ALTER TABLE " + t.quoted() + " " + strings.Join(clauses, ", ") + ";"
+	return t.addUnique(t.Spec.Key...) + ";"
 }
 
 var (

@@ -112,6 +112,10 @@ func (f *serverFacts) isOceanBase() bool {
 	return strings.Contains(f.variables["version"]+f.variables["version_comment"], "OceanBase")
 }
 
+// hasBlocks reports whether the database is one whose servers may hold blocks of ids, and which has
+// no READ UNCOMMITTED.
+func (f *serverFacts) hasBlocks() bool { return f.isTiDB() || f.isOceanBase() }
+
 // stride returns auto_increment_increment, "" where that is 1.
 func (f *serverFacts) stride() string {
 	return strings.TrimSpace(strings.TrimPrefix(f.variables["auto_increment_increment"]+" ", "1 "))
@@ -129,10 +133,8 @@ func (f *serverFacts) order(create string) source.Traits {
 		return say(source.OrderSegmented, "TiDB gives each server a block of ids")
 	case f.isOceanBase():
 		return say(source.OrderSegmented, "OceanBase gives each node a block of ids")
-	case f.isGalera():
-		return say(source.OrderStrided, "the nodes of a Galera cluster interleave their ids")
-	case f.isMultiPrimary():
-		return say(source.OrderStrided, "the members of a multi-primary group interleave their ids")
+	case f.members() != "":
+		return say(source.OrderStrided, f.members()+" interleave their ids")
 	case f.stride() != "":
 		return say(source.OrderStrided, "auto_increment_increment is "+f.stride())
 	}
@@ -161,13 +163,13 @@ func (s *shard) contradicts(identity string, f *serverFacts) bool {
 func (f *serverFacts) evidence(create string, primary bool) (uncommitted, evidence bool, why string) {
 	takesWrites, lags := f.writer()
 	switch {
-	case f.isTiDB(), f.isOceanBase():
+	case f.hasBlocks():
 		return false, false, "this database has no READ UNCOMMITTED"
 	case create != "" && !strings.Contains(create, "ENGINE=InnoDB"):
 		return false, false, "only InnoDB shows uncommitted rows"
 	case !primary:
 		return false, false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
-	case f.isGalera(), f.isMultiPrimary():
+	case f.members() != "":
 		return true, false, "other members take writes that this one does not show before they commit"
 	case isSet(f.variables["read_only"]):
 		return true, false, "the server is read-only: a replica does not show what is open on its primary"
@@ -303,27 +305,19 @@ func (f *serverFacts) waiting() waiting {
 
 // around runs read while the session waits for other members. A server that refuses that is read
 // all the same: Traits says that absence is not judged there.
-func (w waiting) around(ctx context.Context, c conn, read func() error) error {
+func (w waiting) around(ctx context.Context, c conn, read func(waits bool) error) error {
 	if w.begin == "" {
-		return read()
+		return read(false)
 	}
-	accepted, err := w.accepted(ctx, c)
-	if err != nil {
-		return err
+	err := c.exec(ctx, w.begin)
+	waits := err == nil
+	if waits || number(err) != 0 {
+		err = read(waits)
 	}
-	if err := read(); err != nil || !accepted {
+	if err != nil || !waits {
 		return err
 	}
 	return c.exec(ctx, w.end)
-}
-
-// accepted reports whether the server lets the session wait.
-func (w waiting) accepted(ctx context.Context, c conn) (bool, error) {
-	err := c.exec(ctx, w.begin)
-	if number(err) != 0 {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // queryWriter collects what tells whether absence can be proved.
@@ -331,16 +325,14 @@ func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 	if err := f.queryReplication(ctx, c); err != nil {
 		return err
 	}
-	if w := f.waiting(); w.begin != "" {
-		var err error
-		if f.waits, err = w.accepted(ctx, c); err == nil && f.waits {
-			err = c.exec(ctx, w.end)
-		}
-		if err != nil {
-			return err
-		}
+	err := f.waiting().around(ctx, c, func(waits bool) error {
+		f.waits = waits
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	err := c.tryQuery(ctx, "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_status'", func(get func(string) string) {
+	err = c.tryQuery(ctx, "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_status'", func(get func(string) string) {
 		if f.isGalera() && get("Value") != "Primary" {
 			f.severed = get("Value")
 		}
@@ -371,10 +363,10 @@ func (f *serverFacts) writer() (bool, string) {
 		return false, "reads are sent to a server that takes no writes, which may lag"
 	case f.proxy() != "":
 		return false, f.proxy() + " may send reads to a server that lags"
-	case f.isTiDB(), f.isOceanBase():
+	case f.hasBlocks():
 		return true, "every server of this database reads what is committed on any"
 	case f.stoppedChannel() != "":
-		return false, "the server " + f.stoppedChannel() + ", so it may be a replica that lags; once it takes the writes: " + f.removeChannels()
+		return false, "the server " + f.stoppedChannel() + ", so it may be a replica that lags (once it takes the writes: " + f.removeChannels() + ")"
 	case f.channel == channelRuns:
 		return false, "the server copies from another one and may lag"
 	case f.severed != "":
@@ -383,7 +375,7 @@ func (f *serverFacts) writer() (bool, string) {
 		return true, "a read by keys waits for what the other nodes have committed (wsrep_sync_wait)"
 	case f.isMultiPrimary() && f.waits:
 		return true, "a read by keys waits for what the other members have committed (group_replication_consistency)"
-	case f.isGalera(), f.isMultiPrimary():
+	case f.members() != "":
 		return false, "other members take writes that show here later, and the server does not let this login wait for them"
 	case f.sawReplication:
 		return true, "the server takes writes and copies from no other"
