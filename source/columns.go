@@ -29,33 +29,28 @@ func (c *Columns) SetRoles(spec Spec, index func(name string) int) {
 // Changes returns the differences from c to now as log attributes: the names of columns added,
 // dropped and altered.
 func (c *Columns) Changes(now *Columns) []any {
-	var added, dropped, altered []string
 	was := make(map[string]Column)
 	for _, column := range c.List {
 		was[column.Name] = column
 	}
+	changed := make(map[string][]string)
 	for _, column := range now.List {
-		before, ok := was[column.Name]
-		switch {
-		case !ok:
-			added = append(added, column.Name)
-		case before != column:
-			altered = append(altered, column.Name)
+		if before, ok := was[column.Name]; !ok {
+			changed["added"] = append(changed["added"], column.Name)
+		} else if before != column {
+			changed["altered"] = append(changed["altered"], column.Name)
 		}
 		delete(was, column.Name)
 	}
 	for _, column := range c.List {
 		if _, gone := was[column.Name]; gone {
-			dropped = append(dropped, column.Name)
+			changed["dropped"] = append(changed["dropped"], column.Name)
 		}
 	}
 	var attributes []any
-	for _, change := range []struct {
-		key   string
-		names []string
-	}{{"added", added}, {"dropped", dropped}, {"altered", altered}} {
-		if len(change.names) > 0 {
-			attributes = append(attributes, change.key, strings.Join(change.names, ","))
+	for _, change := range []string{"added", "dropped", "altered"} {
+		if names := changed[change]; names != nil {
+			attributes = append(attributes, change, strings.Join(names, ","))
 		}
 	}
 	return attributes
@@ -138,23 +133,56 @@ type wall struct{ year, month, day, hour, minute, second, nanos int }
 
 // wall reads v, a value of the column in its normal form.
 func (c Column) wall(v []byte) (w wall, ok bool) {
+	const day = len(time.DateOnly)
 	switch c.Kind {
 	case Date:
-		if len(v) != len(time.DateOnly) {
-			return w, false
-		}
+		ok = len(v) == day
 	case DateTime, Timestamp:
-		if len(v) < len(time.DateTime) {
-			return w, false
-		}
-	default:
+		ok = len(v) >= len(time.DateTime)
+	}
+	if !ok {
 		return w, false
 	}
-	if w.year, w.month, w.day, ok = parseDay(v); !ok || c.Kind == Date {
+	w.year, w.month, w.day = digits(v[:4]), digits(v[5:7]), digits(v[8:day])
+	ok = w.year >= 0 && v[4] == '-' && v[7] == '-' && w.month >= 1 && w.month <= 12 && w.day >= 1 &&
+		(w.day <= 28 || w.day <= time.Date(w.year, time.Month(w.month)+1, 0, 0, 0, 0, 0, time.UTC).Day())
+	if !ok || c.Kind == Date {
 		return w, ok
 	}
-	w.hour, w.minute, w.second, w.nanos, ok = parseClock(v[len(time.DateOnly):])
+	v = v[day:]
+	w.hour, w.minute, w.second = digits(v[1:3]), digits(v[4:6]), digits(v[7:9])
+	w.nanos, ok = parseFraction(v[9:])
+	ok = ok && v[0] == ' ' && v[3] == ':' && v[6] == ':' && w.hour >= 0 && w.hour <= 23 &&
+		w.minute >= 0 && w.minute <= 59 && w.second >= 0 && w.second <= 59
 	return w, ok
+}
+
+// digits reads v as a number, -1 where it has anything but digits.
+func digits(v []byte) (n int) {
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// parseFraction reads "", or a point and one to nine digits, as nanoseconds.
+func parseFraction(v []byte) (nanos int, ok bool) {
+	if len(v) == 0 {
+		return 0, true
+	}
+	if v[0] != '.' || len(v) == 1 || len(v) > 10 {
+		return 0, false
+	}
+	if nanos = digits(v[1:]); nanos < 0 {
+		return 0, false
+	}
+	for range 10 - len(v) {
+		nanos *= 10
+	}
+	return nanos, true
 }
 
 // Text writes the moment t as a value of the column in its normal form, rounded down to the
@@ -181,68 +209,4 @@ func (c Column) Text(t time.Time, zone *time.Location) string {
 		return t.Format(finest[:digits])
 	}
 	return ""
-}
-
-// parseDay reads the "2006-01-02" that v begins with; v must be long enough.
-func parseDay(v []byte) (year, month, day int, ok bool) {
-	century, ok1 := twoDigits(v[0:])
-	year, ok2 := twoDigits(v[2:])
-	month, ok3 := twoDigits(v[5:])
-	day, ok4 := twoDigits(v[8:])
-	year += 100 * century
-	ok = ok1 && ok2 && ok3 && ok4 && v[4] == '-' && v[7] == '-' &&
-		month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
-	return year, month, day, ok
-}
-
-// parseClock reads " 15:04:05" with up to nine digits of a fraction; v must hold the nine bytes
-// before it.
-func parseClock(v []byte) (hour, minute, second, nanos int, ok bool) {
-	hour, ok1 := twoDigits(v[1:])
-	minute, ok2 := twoDigits(v[4:])
-	second, ok3 := twoDigits(v[7:])
-	nanos, ok4 := parseFraction(v[9:])
-	ok = ok1 && ok2 && ok3 && ok4 && v[0] == ' ' && v[3] == ':' && v[6] == ':' &&
-		hour <= 23 && minute <= 59 && second <= 59
-	return hour, minute, second, nanos, ok
-}
-
-// parseFraction reads "", or a point and one to nine digits, as nanoseconds.
-func parseFraction(v []byte) (nanos int, ok bool) {
-	if len(v) == 0 {
-		return 0, true
-	}
-	if v[0] != '.' || len(v) == 1 || len(v) > 10 {
-		return 0, false
-	}
-	for i := 1; i < 10; i++ {
-		nanos *= 10
-		if i < len(v) {
-			digit := v[i] - '0'
-			if digit > 9 {
-				return 0, false
-			}
-			nanos += int(digit)
-		}
-	}
-	return nanos, true
-}
-
-func twoDigits(v []byte) (int, bool) {
-	tens, ones := v[0]-'0', v[1]-'0'
-	return 10*int(tens) + int(ones), tens <= 9 && ones <= 9
-}
-
-func daysIn(year, month int) int {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	default:
-		return 31
-	}
 }

@@ -44,9 +44,9 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{
 		options:   o,
-		db:        openPool(c),
-		dirty:     openPool(c.uncommitted()),
-		brief:     openPool(c.brief()),
+		db:        c.pool(),
+		dirty:     c.uncommitted().pool(),
+		brief:     c.brief().pool(),
 		connector: c,
 	}
 	s.Resize(o.Conns)
@@ -54,10 +54,13 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-func openPool(c *connector) *sqltable.Pool {
+// pool returns connections that c opens.
+func (c *connector) pool() *sqltable.Pool {
 	db := sql.OpenDB(c)
 	db.SetConnMaxLifetime(connLifetime)
-	return &sqltable.Pool{DB: db}
+	return &sqltable.Pool{DB: db, Explain: func(err error) error {
+		return fmt.Errorf("connect to %s: %w", c.addr, c.options.explainLogin(err))
+	}}
 }
 
 // mostHeadConns is how many connections read heads, where there are enough.
@@ -157,41 +160,21 @@ func (s *Source) do(ctx context.Context, pool *sqltable.Pool, fn func(ctx contex
 	return s.use(ctx, pool, func(c conn) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout(), errNoAnswer)
 		defer cancel()
-		return named(ctx, fn(ctx, c))
+		err := fn(ctx, c)
+		if errors.Is(err, errCut) {
+			return err
+		}
+		return sqltable.Cause(ctx, err)
 	})
 }
 
-// use runs fn on a connection of pool and closes that unless fn succeeds: after an error there may
-// be anything on the wire.
+// use runs fn on a connection of pool and closes that unless fn succeeds.
 func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) error) error {
-	pooled, err := pool.Conn(ctx)
-	if err != nil {
-		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, s.options.explainLogin(err)))
-	}
-	// Raw has told the pool already what to do with the connection.
-	defer func() { _ = pooled.Close() }()
-	var failed error
-	err = pooled.Raw(func(raw any) error {
-		if failed = fn(conn{raw.(rawConn)}); failed != nil {
-			return driver.ErrBadConn
-		}
+	err := pool.Use(ctx, func(error) bool { return false }, func(raw any) error { return fn(conn{raw.(rawConn)}) })
+	if errors.Is(err, errCut) {
 		return nil
-	})
-	switch {
-	case errors.Is(failed, errCut):
-		return nil
-	case failed != nil:
-		return named(ctx, failed)
 	}
 	return err
-}
-
-// named replaces an error that the end of ctx caused by its cause.
-func named(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, errCut) || ctx.Err() == nil {
-		return err
-	}
-	return context.Cause(ctx)
 }
 
 // seconds formats d for a statement.

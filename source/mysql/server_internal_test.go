@@ -52,7 +52,7 @@ func TestWhatServersTell(t *testing.T) {
 		words string
 	}{
 		{"MariaDB alone", is("version", "11.8.3-MariaDB-1", "read_only", "OFF", "auto_increment_increment", "1", "innodb_lock_wait_timeout", "50"), serverFacts{sawReplication: true}, "",
-			source.OrderStrict, true, true, nil, "MariaDB 11.8.3|takes writes|copies from no other"},
+			source.OrderStrict, true, true, nil, "MariaDB 11.8.3|takes the writes|copies from no other"},
 		{"MySQL alone, whose replication does not show", is("version", "8.4.6", "read_only", "OFF", "super_read_only", "OFF", "group_replication_group_name", ""), serverFacts{}, "",
 			source.OrderStrict, true, true, nil, "MySQL 8.4.6|may not see whether it copies"},
 		{"a stride", is("auto_increment_increment", "2"), serverFacts{}, "", source.OrderStrided, true, true, stride, "every 2nd id|SET GLOBAL"},

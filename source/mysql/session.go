@@ -15,6 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 // connector opens connections whose sessions are as the package promises.
@@ -106,12 +107,12 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	defer cancel()
 	opened, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, named(ctx, err)
+		return nil, sqltable.Cause(ctx, err)
 	}
 	if err := c.setUp(ctx, conn{opened.(rawConn)}); err != nil {
 		// The first error tells more than what closing says.
 		_ = opened.Close()
-		return nil, named(ctx, fmt.Errorf("set up the session: %w", err))
+		return nil, sqltable.Cause(ctx, fmt.Errorf("set up the session: %w", err))
 	}
 	return opened, nil
 }

@@ -378,7 +378,7 @@ func (f *serverFacts) writer() (bool, string) {
 	case f.members() != "":
 		return false, "other members take writes that show here later, and the server does not let this login wait for them"
 	case f.sawReplication:
-		return true, "the server takes writes and copies from no other"
+		return true, "the server takes the writes and copies from no other"
 	}
 	return true, "the server takes writes (this login may not see whether it copies from another; " + replicaGrant + ")"
 }

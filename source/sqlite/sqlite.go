@@ -37,7 +37,9 @@ func Open(o Options) (*Source, error) {
 		return nil, fmt.Errorf("open sqlite source: %w", err)
 	}
 	c := newConnector(o)
-	s := &Source{options: o, db: &sqltable.Pool{DB: sql.OpenDB(c)}, connector: c}
+	s := &Source{options: o, connector: c, db: &sqltable.Pool{DB: sql.OpenDB(c), Explain: func(err error) error {
+		return fmt.Errorf("open %s: %w", o.Path, err)
+	}}}
 	s.Resize(o.Conns)
 	return s, nil
 }
@@ -95,7 +97,7 @@ func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c *session
 func (s *Source) retryLocked(ctx context.Context, fn func(*session) error) error {
 	pause := backoff.Backoff{First: 2 * time.Millisecond, Max: 100 * time.Millisecond}
 	for {
-		err := s.use(ctx, fn)
+		err := s.db.Use(ctx, isLocked, func(raw any) error { return fn(raw.(*session)) })
 		if !isLocked(err) {
 			return err
 		}
@@ -103,35 +105,6 @@ func (s *Source) retryLocked(ctx context.Context, fn func(*session) error) error
 			return fmt.Errorf("%w: the database is locked by the application: %w", ended, err)
 		}
 	}
-}
-
-// use runs fn on a connection and closes that if fn fails, unless all that failed was a lock.
-func (s *Source) use(ctx context.Context, fn func(*session) error) error {
-	pooled, err := s.db.Conn(ctx)
-	if err != nil {
-		return named(ctx, fmt.Errorf("open %s: %w", s.options.Path, err))
-	}
-	// Raw has told the pool already what to do with the connection.
-	defer func() { _ = pooled.Close() }()
-	var failed error
-	err = pooled.Raw(func(raw any) error {
-		if failed = fn(raw.(*session)); failed != nil && !isLocked(failed) {
-			return driver.ErrBadConn
-		}
-		return nil
-	})
-	if failed != nil {
-		return named(ctx, failed)
-	}
-	return err
-}
-
-// named replaces an error that the end of ctx caused by its cause.
-func named(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || isLocked(err) {
-		return err
-	}
-	return context.Cause(ctx)
 }
 
 // rawConn is what the driver's connections implement.
@@ -165,9 +138,9 @@ type guest struct {
 
 // check returns an error while reading file would create files that belong to the wrong user.
 func (g *guest) check(file fs.FileInfo) error {
-	owner := fileOwner(file)
+	status, ok := file.Sys().(*syscall.Stat_t)
 	// The superuser's SQLite gives the files to the owner of the database.
-	if owner < 0 || g.user == owner || g.user <= 0 || exists(g.path+"-wal") && exists(g.path+"-shm") {
+	if !ok || g.user == int(status.Uid) || g.user <= 0 || exists(g.path+"-wal") && exists(g.path+"-shm") {
 		return nil
 	}
 	shared, err := g.inWALMode(file)
@@ -175,7 +148,7 @@ func (g *guest) check(file fs.FileInfo) error {
 		return err
 	}
 	return fmt.Errorf("no application has the database open, which is in WAL mode: it is waited for, because the -wal and -shm files that user %d "+
-		"would create lock out user %d, who owns the database; to read without the application, run bridge as user %d", g.user, owner, owner)
+		"would create lock out user %[2]d, who owns the database; to read without the application, run bridge as user %[2]d", g.user, status.Uid)
 }
 
 // inWALMode reads from the header whether SQLite will use a write-ahead log
@@ -183,33 +156,26 @@ func (g *guest) check(file fs.FileInfo) error {
 func (g *guest) inWALMode(file fs.FileInfo) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.header == nil || !os.SameFile(g.file, file) {
-		if err := g.open(); err != nil {
+	if g.header != nil && !os.SameFile(g.file, file) {
+		// A file that was replaced: its locks are not needed.
+		_ = g.header.Close()
+		g.header = nil
+	}
+	if g.header == nil {
+		opened, err := os.Open(g.path)
+		if err != nil {
 			return false, err
 		}
+		if g.file, err = opened.Stat(); err != nil {
+			return false, errors.Join(err, opened.Close())
+		}
+		g.header = opened
 	}
 	const readVersion, wal = 19, 2
 	version := make([]byte, 1)
 	// A file that is too short has no log yet.
 	n, _ := g.header.ReadAt(version, readVersion)
 	return n == 1 && version[0] == wal, nil
-}
-
-func (g *guest) open() error {
-	opened, err := os.Open(g.path)
-	if err != nil {
-		return err
-	}
-	file, err := opened.Stat()
-	if err != nil {
-		return errors.Join(err, opened.Close())
-	}
-	if g.header != nil {
-		// A file that was replaced: its locks are not needed.
-		err = g.header.Close()
-	}
-	g.header, g.file = opened, file
-	return err
 }
 
 func (g *guest) close() error {
@@ -219,14 +185,6 @@ func (g *guest) close() error {
 		return nil
 	}
 	return g.header.Close()
-}
-
-// fileOwner returns the user that a file belongs to, -1 when that is not known.
-func fileOwner(file fs.FileInfo) int {
-	if status, ok := file.Sys().(*syscall.Stat_t); ok {
-		return int(status.Uid)
-	}
-	return -1
 }
 
 func exists(path string) bool {
