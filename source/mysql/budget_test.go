@@ -12,42 +12,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// Rows that grow without warning must neither be held beyond the budget nor be read to be thrown
-// away.
-func TestBudget(t *testing.T) { eachProduct(t, testBudget) }
-
-func testBudget(t *testing.T, product testenv.Product) {
-	server := product.Shared(t)
-	b := newBase(t, server)
-	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY, body LONGTEXT)")
-	b.exec(t, "INSERT INTO t SELECT seq, 'small' FROM "+testenv.Sequence(2000))
-	b.exec(t, "INSERT INTO t SELECT 2000 + seq, REPEAT('b', 1000000) FROM "+testenv.Sequence(40))
-	proxy := testenv.StartProxy(t, server.Addr)
-	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1)).Shard(source.Spec{Table: "t", ID: "id"})
-	const budget = 1 << 20
-	var p source.Page
-	q := source.Query{Limit: 2000, MaxBytes: budget}
-	for q.After < 2000 {
-		if err := s.Read(t.Context(), q, &p); err != nil {
-			t.Fatal(err)
-		}
-		q.After = p.Rows[len(p.Rows)-1].ID
-	}
-	for _, q.After = range []uint64{2000, 2038} {
-		passed := proxy.Received()
-		if err := s.Read(t.Context(), q, &p); err != nil {
-			t.Fatal(err)
-		}
-		// The sockets hold some of what is not read.
-		if got := proxy.Received() - passed; got > 24<<20 {
-			t.Errorf("%d MB came over the wire for a page of 1 MiB", got>>20)
-		}
-		if len(p.Rows) != 2 || p.Bytes > budget+1_000_010 {
-			t.Errorf("%d rows of %d bytes behind %d", len(p.Rows), p.Bytes, q.After)
-		}
-	}
-}
-
 // What asks for much comes in several statements where the server takes no long one, and has the
 // same answer.
 func TestStatementsFitMaxAllowedPacket(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 )
 
@@ -65,22 +64,4 @@ func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *sourc
 func ChangesCost(ctx context.Context, reader source.Shard, q source.ChangeQuery, found *source.Changes) (map[string]int, error) {
 	s := reader.(*shard)
 	return cost(ctx, s, func(ctx context.Context, c conn) error { return s.readChanges(ctx, c, q, found) })
-}
-
-// InspectWhile reads the columns of a table, calls meanwhile, and returns what is found about the
-// columns that spec names.
-func InspectWhile(ctx context.Context, s *Source, spec source.Spec, meanwhile func()) ([]inspect.Finding, error) {
-	t := s.newShard(spec).inspection(source.Expected{Spec: spec})
-	err := s.do(ctx, s.db, func(ctx context.Context, c conn) error {
-		if err := t.readColumns(ctx, c); err != nil {
-			return err
-		}
-		meanwhile()
-		complete, err := t.checkColumns(ctx, c)
-		if complete {
-			t.CheckTimes()
-		}
-		return err
-	})
-	return t.Findings, err
 }

@@ -41,65 +41,10 @@ func begin(t *testing.T, b base) *sql.Tx {
 	return tx
 }
 
-func TestEvidence(t *testing.T) { eachProduct(t, testEvidence) }
-
-func testEvidence(t *testing.T, product testenv.Product) {
-	b := newBase(t, product.Shared(t))
-	b.exec(t, "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, body VARCHAR(100), KEY (body)) ENGINE=InnoDB")
-	reader := b.login(t, "SELECT ON t").Shard(source.Spec{Table: "t", ID: "id"})
-	all := source.Range{First: 1, Last: 1000}
-
-	t.Run("it makes no writer wait and waits for none", func(t *testing.T) {
-		b.exec(t, "INSERT INTO t (id, body) VALUES (1, 'a'), (2, 'b'), (4, 'a')")
-		tx := begin(t, b)
-		for _, statement := range []string{
-			"SET SESSION innodb_lock_wait_timeout = 1", "SELECT * FROM t FOR UPDATE", "INSERT INTO t (id, body) VALUES (10, 'x')",
-			"UPDATE t SET body = 'y' WHERE id = 4", "DELETE FROM t WHERE id = 1",
-		} {
-			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-			if statement[0] != 'S' {
-				readIDs(t, reader, true, all)
-			}
-		}
-		expectIDs(t, readIDs(t, reader, true, all), 2, 4, 10)
-		expectIDs(t, readIDs(t, reader, false, all), 1, 2, 4)
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func expectIDs(t *testing.T, got []uint64, want ...uint64) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("got ids %v, want %v", got, want)
-	}
-}
-
-func TestTraits(t *testing.T) { eachProduct(t, testTraits) }
-
-func testTraits(t *testing.T, product testenv.Product) {
-	b := newBase(t, product.Shared(t))
-	for _, c := range []struct {
-		name, definition string
-		evidence         bool
-	}{
-		{"InnoDB with the id as primary key", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB", true},
-		{"an id that is not the primary key", "(name VARCHAR(9) PRIMARY KEY, id INT NOT NULL UNIQUE) ENGINE=InnoDB", false},
-		{"another engine", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=MyISAM", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b.replaceTable(t, "t", c.definition)
-			got, err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).(source.IDReader).Traits(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Evidence != c.evidence || got.Order != source.OrderStrict || got.LockWait <= 0 || got.OrderWhy == "" || got.EvidenceWhy == "" {
-				t.Errorf("got %+v", got)
-			}
-		})
 	}
 }
 

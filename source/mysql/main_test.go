@@ -145,7 +145,7 @@ func TestSource(t *testing.T) {
 func conform(t *testing.T, open func(*testing.T) base) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		b := open(t)
-		fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxUint64}
+		fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxUint64, Quote: "`"}
 		return sourcetest.SQL(fixture, b.admin, "BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY", "DATETIME(6) NOT NULL DEFAULT NOW(6)", true)
 	})
 }

@@ -95,6 +95,11 @@ func TestWhatServersTell(t *testing.T) {
 			if order.Order != c.order || order.OrderWhy == "" || writer != c.writer || why == "" || evidence != c.evidence || reason == "" {
 				t.Errorf("order %s because %q, writer %t because %q, evidence %t because %q", order.Order, order.OrderWhy, writer, why, evidence, reason)
 			}
+			for create, primary := range map[string]bool{"CREATE TABLE t (id int) ENGINE=MyISAM": true, innoDB: false} {
+				if _, evidence, why := f.evidence(create, primary); evidence || why == "" {
+					t.Errorf("%s, by the primary key %t: evidence because %q", create, primary, why)
+				}
+			}
 			var r inspect.Report
 			f.checkServer(&r)
 			if !slices.Equal(codes(r.Findings), c.found) {

@@ -18,24 +18,6 @@ func TestSession(t *testing.T) { eachProduct(t, testSession) }
 func testSession(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)
 	s := open(t, server.URL("", "", ""), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
-	t.Run("has variables of its own", func(t *testing.T) {
-		expected := map[string]string{
-			"tx_isolation": "READ-COMMITTED", "tx_read_only": "1", "max_statement_time": "1.5",
-			"net_write_timeout": "60", "net_read_timeout": "30", "wait_timeout": "600",
-		}
-		if product.IsMySQL() {
-			expected["transaction_isolation"], expected["transaction_read_only"] = expected["tx_isolation"], expected["tx_read_only"]
-			expected["max_execution_time"] = "1500"
-			for _, name := range []string{"tx_isolation", "tx_read_only", "max_statement_time"} {
-				delete(expected, name)
-			}
-		}
-		for name, want := range expected {
-			if got, err := s.Query(t.Context(), "SELECT @@session."+name+" AS v", "v"); err != nil || len(got) != 1 || got[0] != want {
-				t.Errorf("%s is %q, %v; want %s", name, got, err, want)
-			}
-		}
-	})
 	t.Run("refuses to write", func(t *testing.T) {
 		name := server.NewDatabase(t)
 		if _, err := s.Query(t.Context(), "CREATE TABLE "+name+".t (id INT)"); err == nil || !strings.Contains(err.Error(), "READ ONLY") {
@@ -55,40 +37,6 @@ func testSession(t *testing.T, product testenv.Product) {
 			t.Errorf("the server is %q", page.Server)
 		}
 	})
-}
-
-func TestConnectionsAreBounded(t *testing.T) { eachProduct(t, testConnectionsAreBounded) }
-
-func testConnectionsAreBounded(t *testing.T, product testenv.Product) {
-	server := product.Shared(t)
-	b := newBase(t, server)
-	b.exec(t, "CREATE USER bounded@'%' IDENTIFIED BY 'p'")
-	t.Cleanup(func() { _, _ = server.Root(t).Exec("DROP USER bounded@'%'") })
-	s := open(t, server.URL("bounded", "p", b.name), func(o *mysql.Options) { o.Conns.Readers = 2 })
-	done := make(chan error)
-	for range 12 {
-		go func() {
-			_, err := s.Query(t.Context(), "SELECT SLEEP(0.1) AS v", "v")
-			done <- err
-		}()
-	}
-	most := 0
-	for range 12 {
-		if err := s.Ready(t.Context()); err != nil {
-			t.Error(err)
-		}
-		var n int
-		if err := b.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'bounded'").Scan(&n); err != nil {
-			t.Error(err)
-		}
-		most = max(most, n)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if most < 2 || most > 3 {
-		t.Fatalf("%d connections at once, want 2 and one for Ready", most)
-	}
 }
 
 func TestConnectionsAreResized(t *testing.T) { eachProduct(t, testConnectionsAreResized) }
@@ -146,34 +94,5 @@ func testConnectionsAreResized(t *testing.T, product testenv.Product) {
 				t.Errorf("%d connections, want at most %d, and one that is ready", n, most)
 			}
 		}
-	}
-}
-
-// A server that was restarted leaves broken connections in the pools, which cannot say that they
-// end.
-func TestCloseWithBrokenConnections(t *testing.T) {
-	server := testenv.MariaDB(t)
-	proxy := testenv.StartProxy(t, server.Addr)
-	b := newBase(t, server)
-	url := strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1)
-	o, err := mysql.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := mysql.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	proxy.Drop()
-	for deadline := time.Now().Add(4 * time.Minute); proxy.Open() > 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("connections stay open")
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
 	}
 }

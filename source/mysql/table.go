@@ -229,13 +229,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
 		// missing one.
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.quoted()+" LIMIT 0", nil)
-		if err == nil {
-			// One that was added since the columns were read is listed by now.
-			err = t.readColumns(ctx, c)
-		}
 		switch code := number(err); {
-		case err == nil && t.Table.At(r.Column) >= 0:
-			continue
 		case err == nil:
 			// MariaDB's row_start is one.
 			t.Found(inspect.Unsafe, inspect.NoColumn, "has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting).

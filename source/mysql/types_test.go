@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
-	"example.org/bridge/source/mysql"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -104,7 +103,7 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 		b.exec(t, create+") DEFAULT CHARSET utf8mb4")
 		b.exec(t, inserts)
 		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id", Modified: fmt.Sprint("v", at)}), source.Query{Limit: 100})
-		if len(p.Rows) != rows || p.Columns.ID != 1 || p.Columns.Modified != 2+at {
+		if len(p.Rows) != rows || p.Columns.ID != 1 || !p.Columns.List[1].NotNull || p.Columns.Modified != 2+at {
 			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
 		for i, test := range types {
@@ -116,27 +115,6 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 				if row >= len(test.values) && got != nil || row < len(test.values) && (got == nil || string(got) != test.values[row][1]) {
 					t.Errorf("%s: row %d is read as %.80q", test.definition, row+1, got)
 				}
-			}
-		}
-	})
-}
-
-func TestNotNullIsReported(t *testing.T) {
-	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t))
-		b.exec(t, "CREATE TABLE shape (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL, w INT)")
-		shard := b.source.Shard(source.Spec{Table: "shape", ID: "id"})
-		for _, w := range []bool{false, true} {
-			if w {
-				b.exec(t, "ALTER TABLE shape MODIFY w INT NOT NULL")
-				shard = b.source.Shard(source.Spec{Table: "shape", ID: "id"})
-			}
-			var got []bool
-			for _, c := range read(t, shard, source.Query{Limit: 1}).Columns.List {
-				got = append(got, c.NotNull)
-			}
-			if want := []bool{true, true, w}; !slices.Equal(got, want) {
-				t.Errorf("NOT NULL %v, want %v", got, want)
 			}
 		}
 	})
@@ -168,16 +146,5 @@ func TestAColumnThatIsNotListed(t *testing.T) {
 				t.Errorf("read: %v", err)
 			}
 		})
-	}
-}
-
-func TestAColumnThatIsAddedMeanwhile(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
-	b.exec(t, "CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY)")
-	found, err := mysql.InspectWhile(t.Context(), b.source, source.Spec{Table: "t", ID: "id", Created: "at"}, func() {
-		b.exec(t, "ALTER TABLE t ADD at TIMESTAMP(6) NOT NULL")
-	})
-	if err != nil || len(found) > 0 {
-		t.Errorf("found %v, %v", found, err)
 	}
 }

@@ -41,6 +41,10 @@ type Fixture struct {
 	// empty for NULL.
 	InsertKeyed func(t *testing.T, table string, rows ...KeyedRow)
 	Touch       func(t *testing.T, table string, id uint64, modified string)
+	// Exec runs a statement of the dialect that all databases have, in which names stand in the
+	// quotes of Quote. Nil for a source without SQL.
+	Exec  func(t *testing.T, statement string, args ...any)
+	Quote string
 	// AddColumn adds a nullable text column, DropColumn drops one.
 	AddColumn, DropColumn func(t *testing.T, table, column string)
 	// Uncommitted inserts a row and leaves its transaction open until commit is called. Nil where
@@ -88,6 +92,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"masks replace values", testMasks},
 		{"a condition is told of each row, and hides none", testFilter},
 		{"a condition that is none is refused", testBadFilter},
+		{"tables and columns may have any name", testNames},
+		{"ids below 1 are not read", testLowIDs},
 		{"columns stay the same pointer until the table is altered", testAlter},
 		{"what is missing is named", testMissing},
 		{"a cancelled read tells why, and shards are read side by side", testConcurrent},

@@ -57,6 +57,7 @@ func SQL(f Fixture, db *sql.DB, id, created string, concurrent bool) Fixture {
 	touch := func(t *testing.T, on execer, table string, id uint64, modified string) {
 		exec(t, on, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id)
 	}
+	f.Exec = func(t *testing.T, statement string, args ...any) { exec(t, db, statement, args...) }
 	f.NewTable = func(t *testing.T) string {
 		return create(t, "name LONGTEXT NOT NULL, note LONGTEXT, created "+created)
 	}

@@ -113,7 +113,7 @@ func TestSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 				b := newBase(t, settings)
-				fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxInt64}
+				fixture := sourcetest.Fixture{Source: b.source, Log: b.log, HighestID: math.MaxInt64, Quote: `"`}
 				return sourcetest.SQL(fixture, b.app, "INTEGER PRIMARY KEY AUTOINCREMENT", "DATETIME NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))", false)
 			})
 		})

@@ -101,9 +101,9 @@ func isMidnight(at time.Time) bool { return at.Hour()|at.Minute()|at.Second()|at
 // inRange reports whether the normal form can hold a moment in UTC.
 func inRange(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-// layoutOf returns the layout of an ISO text: a day, or a day and a time of day behind a T or a blank,
-// with seconds or without, with a zone or without. It is "" for any other text. Go reads the digits
-// of a fraction where the layout has none.
+// layoutOf returns the layout of an ISO text: a day, or a day and a time of day behind a T or a
+// blank, with seconds or without, with a zone or without. It is "" for any other text. Go reads the
+// digits of a fraction where the layout has none.
 func layoutOf(v string) string {
 	const day = len(time.DateOnly)
 	switch {
