@@ -27,51 +27,26 @@ type view struct {
 	version int
 }
 
-// begin counts a read and returns the error that it shall have. The caller holds the table's mutex.
-func (v *view) begin(ctx context.Context) error {
-	t := v.table
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	t.reads++
-	if t.fails != 0 {
-		t.fails--
-		return t.failErr
-	}
-	return v.refresh()
-}
-
-// refresh brings the shape up to date.
+// refresh brings the shape up to date. The caller holds the table's mutex.
 func (v *view) refresh() error {
 	t := v.table
 	if v.columns != nil && v.version == t.version {
 		return nil
 	}
-	wanted := make(map[string]bool)
 	for _, role := range v.spec.Named() {
 		if t.column(role.Column) < 0 {
 			return fmt.Errorf("%w: no column %q, which %s names", source.ErrMissing, role.Column, role.Setting)
 		}
 	}
-	for _, role := range v.spec.Roles() {
-		wanted[role.Column] = true
-	}
-	v.columns, v.pick, v.version = &source.Columns{}, nil, t.version
+	c := &source.Columns{}
+	v.columns, v.pick, v.version = c, nil, t.version
 	for i, column := range t.list {
-		if v.spec.Reads(column.Name, v.columns.NameCase) || wanted[column.Name] {
-			v.columns.List, v.pick = append(v.columns.List, column), append(v.pick, i)
+		named := slices.ContainsFunc(v.spec.Roles(), func(r source.Role) bool { return r.Column == column.Name })
+		if named || v.spec.Reads(column.Name, c.NameCase) {
+			c.List, v.pick = append(c.List, column), append(v.pick, i)
 		}
 	}
-	v.masks = v.spec.Mask(v.columns)
-	if err := v.compileFilter(); err != nil {
-		return err
-	}
-	return v.assign()
-}
-
-// assign fills in the roles.
-func (v *view) assign() error {
-	c := v.columns
+	v.masks = v.spec.Mask(c)
 	c.SetRoles(v.spec, func(name string) int {
 		return slices.IndexFunc(c.List, func(column source.Column) bool { return column.Name == name })
 	})
@@ -80,7 +55,7 @@ func (v *view) assign() error {
 			return fmt.Errorf("%w: the KEY column %q is an approximate number, which identifies nothing", source.ErrUnfit, name)
 		}
 	}
-	return nil
+	return v.compileFilter()
 }
 
 // Read implements source.Shard.
@@ -88,11 +63,21 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	t := v.table
 	defer t.locked()()
 	p.Reset()
-	if err := v.begin(ctx); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if err := v.checkKeys(q.Keys); err != nil {
+	t.reads++
+	if t.fails != 0 {
+		t.fails--
+		return t.failErr
+	}
+	switch err := v.refresh(); {
+	case err != nil:
 		return err
+	case len(q.Keys) > source.MaxKeys:
+		return fmt.Errorf("more than %d keys in one read", source.MaxKeys)
+	case q.Keys != nil && len(v.spec.Key) > 0 && t.Repeated:
+		return fmt.Errorf("%w: nothing proves that the KEY is unique", source.ErrUnfit)
 	}
 	p.Columns, p.Now, p.Server = v.columns, t.Clock().UTC(), t.identity()
 	for i := len(t.rows); i > 0 && p.MaxID == 0; i-- {
@@ -104,8 +89,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 		if r.open || !v.wanted(q, r) {
 			continue
 		}
-		if q.MaxBytes > 0 && p.Bytes >= q.MaxBytes {
-			p.More = true
+		if p.More = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes; p.More {
 			break
 		}
 		p.Append(r.id, len(v.pick))
@@ -117,8 +101,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 		if v.filter != nil && !v.filter(r.values) {
 			p.Filter()
 		}
-		if len(p.Rows) == q.Limit {
-			p.More = true
+		if p.More = len(p.Rows) == q.Limit; p.More {
 			break
 		}
 	}
@@ -126,29 +109,17 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	return nil
 }
 
-func (v *view) checkKeys(keys [][][]byte) error {
-	switch {
-	case len(keys) > source.MaxKeys:
-		return fmt.Errorf("more than %d keys in one read", source.MaxKeys)
-	case keys != nil && len(v.spec.Key) > 0 && v.table.Repeated:
-		return fmt.Errorf("%w: nothing proves that the KEY is unique", source.ErrUnfit)
-	}
-	return nil
-}
-
 // ranges returns where the rows lie that a query may want.
 func ranges(q source.Query) []source.Range {
 	switch {
+	case q.Ranges != nil && q.Keys == nil:
+		return q.Ranges
 	case q.Keys != nil:
 		return everything
-	case q.Ranges != nil:
-		return q.Ranges
 	case q.After == math.MaxUint64:
 		return nil
-	case q.Through == 0:
-		return []source.Range{{First: q.After + 1, Last: math.MaxUint64}}
 	}
-	return []source.Range{{First: q.After + 1, Last: q.Through}}
+	return []source.Range{{First: q.After + 1, Last: cmp.Or(q.Through, math.MaxUint64)}}
 }
 
 var everything = []source.Range{{Last: math.MaxUint64}}
@@ -219,8 +190,16 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	if chosen == nil {
 		chosen = everything
 	}
+	uncommitted := q.Uncommitted && !t.replica
 	for r := range t.among(chosen) {
-		if at, ok := v.change(r, q.Uncommitted && !t.replica); ok && (q.Ranges != nil || behind(at, q)) {
+		values := r.values
+		if uncommitted && r.pending != nil {
+			values = r.pending
+		}
+		value := values[v.pick[v.columns.Modified]]
+		at := source.Cursor{Modified: string(value), ID: r.id}
+		asked := q.Ranges != nil || compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
+		if asked && value != nil && (uncommitted || !r.open) {
 			c.List = append(c.List, at)
 		}
 	}
@@ -230,21 +209,6 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	c.More = len(c.List) >= q.Limit
 	c.List = c.List[:min(len(c.List), q.Limit)]
 	return nil
-}
-
-// change returns the cursor of a row, if it has one.
-func (v *view) change(r *row, uncommitted bool) (at source.Cursor, ok bool) {
-	values := r.values
-	if uncommitted && r.pending != nil {
-		values = r.pending
-	}
-	value := values[v.pick[v.columns.Modified]]
-	return source.Cursor{Modified: string(value), ID: r.id}, value != nil && (uncommitted || !r.open)
-}
-
-// behind reports whether a query without ranges asks for a cursor.
-func behind(at source.Cursor, q source.ChangeQuery) bool {
-	return compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
 }
 
 func compare(a, b source.Cursor) int {
