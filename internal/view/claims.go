@@ -123,11 +123,7 @@ func (d *Decision) Publish(event [16]byte) {
 // nothing is claimed.
 func (c *Claims) Dispute(ctx context.Context, entities [][]byte, last map[string][16]byte) error {
 	v := c.view
-	c.lookup.begin(len(entities))
-	for _, entity := range entities {
-		c.lookup.add(v, c.shard, 0, entity)
-	}
-	if err := c.lookup.run(ctx, v); err != nil {
+	if err := c.lookup.findEntities(ctx, v, c.shard, entities); err != nil {
 		return err
 	}
 	v.mu.Lock()

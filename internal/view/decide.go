@@ -92,11 +92,7 @@ func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, d
 func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
 	l := prepared.Get().(*Prepared)
 	defer prepared.Put(l)
-	l.begin(len(entities))
-	for _, entity := range entities {
-		l.add(v, shard, 0, entity)
-	}
-	if err := l.run(ctx, v); err != nil {
+	if err := l.findEntities(ctx, v, shard, entities); err != nil {
 		return dst, err
 	}
 	v.mu.Lock()
@@ -110,11 +106,7 @@ func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst 
 // Absent appends to dst what follows from entities having no row, in any table of the stream
 // where they share entities. Prove that before (invariant 5).
 func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []Decision) ([]Decision, error) {
-	c.lookup.begin(len(entities))
-	for _, entity := range entities {
-		c.lookup.add(v, c.shard, 0, entity)
-	}
-	if err := c.lookup.run(ctx, v); err != nil {
+	if err := c.lookup.findEntities(ctx, v, c.shard, entities); err != nil {
 		return dst, err
 	}
 	v.mu.Lock()

@@ -203,6 +203,15 @@ func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) er
 	return l.run(ctx, v)
 }
 
+// findEntities does the same for entities of which no row is known.
+func (l *lookup) findEntities(ctx context.Context, v *View, shard string, entities [][]byte) error {
+	l.begin(len(entities))
+	for _, entity := range entities {
+		l.add(v, shard, 0, entity)
+	}
+	return l.run(ctx, v)
+}
+
 // key returns the stored name of the i-th entity.
 func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
 
