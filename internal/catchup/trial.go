@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -98,8 +99,11 @@ func (t *trial) install(b *store.Batch, first uint64) {
 		c.tps.forget(stream)
 	}
 	c.tps.put(b.Registrations)
+	if len(b.Forget)+len(b.Registrations) > 0 {
+		c.tps.update()
+	}
 	c.epoch = max(c.epoch, b.Epoch)
-	c.flight.Remove(first)
+	delete(c.flight, first)
 	c.wake()
 }
 
@@ -167,24 +171,30 @@ func (t *trial) read(s *Span) {
 type registry struct {
 	// byNumber has retired ones, too.
 	byNumber map[uint32]*covered
-	// lines has the number that is in force for a stream and a TP, 0 for none; byTP those of all
-	// streams.
-	lines map[streamTP]*line
-	byTP  map[string][]uint32
-	last  uint32
-	// known has the lines of numbers, for current.
-	known atomic.Pointer[[]*line]
+	// inForce has the number that is in force for a stream and a TP; byTP those of all streams.
+	inForce map[streamTP]uint32
+	byTP    map[string][]uint32
+	last    uint32
+	// current has the number in force for the TP of each number. It is replaced, never changed, so
+	// that it can be read beside all others.
+	current atomic.Pointer[map[uint32]uint32]
 }
 
-type (
-	streamTP struct{ stream, tp string }
-	line     struct{ inForce atomic.Uint32 }
-)
+type streamTP struct{ stream, tp string }
 
 func (g *registry) load(list []store.Registration) {
-	g.byNumber, g.lines, g.byTP = make(map[uint32]*covered), make(map[streamTP]*line), make(map[string][]uint32)
-	g.known.Store(new([]*line))
+	g.byNumber, g.inForce, g.byTP = make(map[uint32]*covered), make(map[streamTP]uint32), make(map[string][]uint32)
 	g.put(list)
+	g.update()
+}
+
+// update brings current up to date.
+func (g *registry) update() {
+	current := make(map[uint32]uint32, len(g.byNumber))
+	for n, t := range g.byNumber {
+		current[n] = g.inForce[streamTP{t.Stream, t.TP}]
+	}
+	g.current.Store(&current)
 }
 
 // get returns the coverage of a registration that is in force, nil for another number.
@@ -197,38 +207,23 @@ func (g *registry) get(n uint32) *covered {
 
 // coverage returns the coverage of a stream's TP, nil for none.
 func (g *registry) coverage(stream, tp string) *covered {
-	if l := g.lines[streamTP{stream, tp}]; l != nil {
-		return g.get(l.inForce.Load())
-	}
-	return nil
+	return g.get(g.inForce[streamTP{stream, tp}])
 }
 
 // put adds or replaces registrations, whose coverage begins as the store has it.
 func (g *registry) put(list []store.Registration) {
-	if len(list) == 0 {
-		return
-	}
 	for _, r := range list {
 		g.last = max(g.last, r.Number)
-	}
-	known := make([]*line, g.last+1)
-	copy(known, *g.known.Load())
-	for _, r := range list {
-		l := g.lines[streamTP{r.Stream, r.TP}]
-		if l == nil {
-			l = new(line)
-			g.lines[streamTP{r.Stream, r.TP}] = l
-		}
-		known[r.Number], g.byNumber[r.Number] = l, &covered{Registration: r}
+		g.byNumber[r.Number] = &covered{Registration: r}
 		g.removeNumber(r.TP, r.Number)
-		if r.Retired {
-			l.inForce.CompareAndSwap(r.Number, 0)
-		} else {
-			l.inForce.Store(r.Number)
+		key := streamTP{r.Stream, r.TP}
+		if !r.Retired {
+			g.inForce[key] = r.Number
 			g.byTP[r.TP] = append(g.byTP[r.TP], r.Number)
+		} else if g.inForce[key] == r.Number {
+			delete(g.inForce, key)
 		}
 	}
-	g.known.Store(&known)
 }
 
 // removeNumber removes a number in force for a TP.
@@ -247,21 +242,7 @@ func (g *registry) forget(stream string) {
 			delete(g.byNumber, n)
 		}
 	}
-	for key, l := range g.lines {
-		if key.stream == stream {
-			l.inForce.Store(0)
-			delete(g.lines, key)
-		}
-	}
-}
-
-// current returns the number in force where n was registered, 0 where n is not known. It may be
-// called beside all others.
-func (g *registry) current(n uint32) uint32 {
-	if list := *g.known.Load(); int(n) < len(list) && list[n] != nil {
-		return list[n].inForce.Load()
-	}
-	return 0
+	maps.DeleteFunc(g.inForce, func(key streamTP, _ uint32) bool { return key.stream == stream })
 }
 
 // highest returns the highest epoch that was met in any TP.
