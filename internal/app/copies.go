@@ -83,10 +83,10 @@ func (a *App) openCopies() error {
 }
 
 // copyOf returns what the bus has of the progress of a stream.
-func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (catchup.Copy, uint64, error) {
+func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (catchup.Copy, error) {
 	c, found, err := k.Load(ctx, s.Name)
 	if err != nil || !found {
-		return catchup.Copy{}, 0, err
+		return catchup.Copy{}, err
 	}
 	copied := catchup.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
 		name, left := strings.CutPrefix(shard, leftPrefix)
@@ -105,7 +105,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 		return isLeft(&image, store.Key{Stream: s.Name, Shard: table})
 	})
 	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, append(tables, s.Tables...))
-	return copied, c.Epoch, nil
+	return copied, nil
 }
 
 // Copies are those of the progress on the bus, for a command.
@@ -179,7 +179,7 @@ func LoadCopies(ctx context.Context, cfg *config.Config, logger *slog.Logger) (s
 
 // restore puts into a store what it lacks of a stream.
 func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stream) error {
-	copied, epoch, err := copyOf(ctx, c.keeper, c.cfg, stream)
+	copied, err := copyOf(ctx, c.keeper, c.cfg, stream)
 	if err != nil {
 		return err
 	}
@@ -187,19 +187,13 @@ func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stre
 	if err != nil {
 		return err
 	}
-	b := catchup.Lacking(&image, stream.Name, &copied)
 	last := uint32(0)
 	for i := range image.Registrations {
 		last = max(last, image.Registrations[i].Number)
 	}
-	for i := range b.Registrations {
-		if r := &b.Registrations[i]; !r.Retired {
-			last++
-			r.Number = last
-		}
-	}
+	b := catchup.Lacking(&image, stream.Name, &copied, func() uint32 { last++; return last })
 	// The epoch of a command is above this one.
-	b.Epoch = max(image.Epoch, epoch)
+	b.Epoch = max(image.Epoch, copied.Epoch)
 	return s.Apply(ctx, b)
 }
 

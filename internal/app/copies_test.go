@@ -103,7 +103,7 @@ func TestACopyHasTheTablesOfPatterns(t *testing.T) {
 	if err := k.Write(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
-	copied, _, err := copyOf(t.Context(), k, cfg, &cfg.Streams[0])
+	copied, err := copyOf(t.Context(), k, cfg, &cfg.Streams[0])
 	if err != nil || copied.IgnoreBelow != 7 || len(copied.Shards) != 5 {
 		t.Errorf("%+v, %v", copied, err)
 	}

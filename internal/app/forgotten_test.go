@@ -61,7 +61,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 		if marked {
 			former.Shards[leftKey(key)] = store.Progress{Floor: isGone}
 		}
-		b := catchup.Lacking(&former, "logs", copied)
+		b := catchup.Lacking(&former, "logs", copied, func() uint32 { return 0 })
 		taken, removed := false, false
 		for _, change := range b.Shards {
 			taken = taken || change.Key == key && change.Progress.Position == 9

@@ -136,7 +136,7 @@ func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, er
 	if a.copies == nil {
 		return since, nil
 	}
-	copied, _, err := copyOf(ctx, a.copies, a.opts.Config, a.opts.Config.Stream(stream))
+	copied, err := copyOf(ctx, a.copies, a.opts.Config, a.opts.Config.Stream(stream))
 	for i := range copied.Shards {
 		one := &copied.Shards[i]
 		since[one.Key.Shard] = max(since[one.Key.Shard], one.Progress.Since)

@@ -47,8 +47,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 			o.Fence = permitted(o.Permit, fence)
 		}
 		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
-			copied, _, err := copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
-			return copied, err
+			return copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 		}
 	}
 	a.admit, o.Confirm = a.newAdmissions()

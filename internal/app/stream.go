@@ -198,10 +198,9 @@ func (s *stream) move(ctx context.Context, p *parts) error {
 
 // catchUp describes the stream to catch-up.
 func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
-	below := progress.IgnoreBelow(&p.image, s.Name, s.Tables)
 	c := catchup.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
-		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed, Stopped: p.stopped[s.Name],
+		IgnoreBelow: progress.IgnoreBelow(&p.image, s.Name, s.Tables), Feed: s.feed, Stopped: p.stopped[s.Name],
 	}
 	if cfg.Share.One() {
 		c.Mine = func(shard string) bool { return cfg.Share.Owns(s.Stream, shard) }

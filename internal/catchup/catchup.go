@@ -57,10 +57,9 @@ type Stream struct {
 	Destinations []string
 	// Hash is the hash of kind, key columns and scope (rule 12).
 	Hash uint32
-	// IgnoreStateless passes over messages without a state, and IgnoreBelow over those of a lower
-	// epoch that have another hash: what checkpoint set and reset have decided (rule 12).
-	IgnoreStateless bool
-	IgnoreBelow     uint64
+	// IgnoreBelow passes over messages of a lower epoch that have another hash and, if it is not 0,
+	// over those without a state: what checkpoint set and reset have decided (rule 12).
+	IgnoreBelow uint64
 	// Mine reports whether this process publishes a shard. Messages of others are those of another
 	// process: nothing is concluded from them. Nil: all are.
 	Mine func(shard string) bool
@@ -85,12 +84,12 @@ type Options struct {
 	// on, and no stream is ready. It returns ErrStartAgain where a stream is then to be read from
 	// the beginning.
 	Turn <-chan struct{}
-	// Confirm, where it is not nil, returns an error where a stream must not publish since its
+	// Confirm returns an error where a stream must not publish since its
 	// source is not the one that the bus has rows of. It is called before anything is written, and
-	// where Turn is not nil once more when that is closed (turn).
+	// where Turn is not nil once more when that is closed (turn). Optional.
 	Confirm func(ctx context.Context, stream string, turn bool) error
-	// Permit, where it is not nil, returns an error where this process must not publish any more.
-	// It is called once, when the epoch is durable. It waits for the bus.
+	// Permit returns an error where this process must not publish any more. It is called when the
+	// epoch is durable, before a stream is ready. It waits for the bus. Optional.
 	Permit func(context.Context) error
 	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
 	// messages (decision 23). It waits for the bus.
@@ -137,6 +136,12 @@ func (o *Options) setDefaults() {
 	o.FollowEvery = cmp.Or(o.FollowEvery, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, 8)
 	o.HoleRate = cmp.Or(o.HoleRate, 20_000)
+	if o.Confirm == nil {
+		o.Confirm = func(context.Context, string, bool) error { return nil }
+	}
+	if o.Permit == nil {
+		o.Permit = func(context.Context) error { return nil }
+	}
 	if o.Superseded == nil {
 		o.Superseded = func(error) {}
 	}
@@ -161,9 +166,7 @@ type CatchUp struct {
 	becoming chan struct{}
 	// synced is the highest number of a registration that is durable; becoming guards it.
 	synced uint32
-	// permitted says that Permit has returned nil; becoming guards it.
-	permitted bool
-	epoch     atomic.Pointer[Epoch]
+	epoch  atomic.Pointer[Epoch]
 	// known is the highest epoch that the store had; copied that of the copies on the bus, with the
 	// epochs below which messages of their shards do not count.
 	known  uint64
@@ -175,8 +178,7 @@ type CatchUp struct {
 
 	mu sync.Mutex
 	// over is the error of a process that was superseded.
-	over  error
-	begun time.Time
+	over error
 }
 
 // New returns a CatchUp; Start begins it.
@@ -194,7 +196,7 @@ func New(opts Options) *CatchUp {
 	}}
 	for i := range opts.Streams {
 		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
-			rereads: make(map[uint32]uint64), waiting: make(map[string]bool), positions: make(map[string]position)}
+			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
 		if err := cmp.Or(c.over, s.Stopped); err != nil {
 			s.stop(err)

@@ -45,8 +45,11 @@ type Committer struct {
 
 	mu sync.Mutex
 	// tps have the coverage that the store has.
-	tps    registry
-	flight InFlight
+	tps registry
+	// flight has how many messages each batch has that this process has handed to the sink and has
+	// no outcome of, by its first seq. A reader stops before them, because their acknowledgement
+	// covers them (rule 4). A message of our epoch that is not in flight is read like any other.
+	flight map[uint64]uint64
 	// sent is the highest seq that was handed to the sink.
 	sent uint64
 	// epoch is the epoch of this process, 0 before it is synced.
@@ -58,7 +61,7 @@ type Committer struct {
 // NewCommitter returns the committer of a store that holds image. Nobody else may apply batches
 // while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
-	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1)}
+	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1), flight: make(map[uint64]uint64)}
 	c.tps.load(image.Registrations)
 	return c
 }
@@ -73,7 +76,7 @@ func (c *Committer) Acquire(ctx context.Context) (release func(), err error) {
 func (c *Committer) Sending(first, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flight.Add(first, n)
+	c.flight[first] = n
 	c.sent = max(c.sent, first+n-1)
 }
 
@@ -95,11 +98,14 @@ const (
 func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for first, n := range c.flight {
+		if seq >= first && seq-first < n {
+			return inFlight
+		}
+	}
 	switch t := c.tps.get(tp); {
 	case seq > c.sent:
 		return notOurs
-	case c.flight.Has(seq):
-		return inFlight
 	case t != nil && t.has(offset):
 		return acknowledged
 	}
@@ -110,7 +116,7 @@ func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 func (c *Committer) Unknown(first uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flight.Remove(first)
+	delete(c.flight, first)
 	c.wake()
 }
 
@@ -173,7 +179,7 @@ func (c *Committer) ends(stream string, tp sink.TPRef, end uint64, at time.Time)
 
 // InForce returns the number that is in force for the TP of a registration: an entry that names
 // another one is to be Renewed (rule 21). It is 0 where tp is not registered. It takes no lock.
-func (c *Committer) InForce(tp uint32) uint32 { return c.tps.current(tp) }
+func (c *Committer) InForce(tp uint32) uint32 { return (*c.tps.current.Load())[tp] }
 
 // Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
 // or was made again and is not registered again yet.
@@ -315,33 +321,29 @@ func (d *disk) retry(ctx context.Context, write func() error) error {
 	return err
 }
 
-// untilRead calls do until all was read of the store that it needs for a TP of a stream; no name
-// stands for the stream as a whole.
-func (d *disk) untilRead(ctx context.Context, s *stream, tp string, do func() error) error {
+// untilRead calls do until all was read of the store that it needs for a part of a stream.
+func (d *disk) untilRead(ctx context.Context, s *stream, part string, do func() error) error {
 	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
-	err := pause.Retry(ctx, do, func(err error) bool {
-		d.unread(s, tp, err)
-		return errors.Is(err, ErrUnread)
-	})
+	return pause.Retry(ctx, func() error { return d.note(s, part, do()) }, func(err error) bool { return errors.Is(err, ErrUnread) })
+}
+
+// allParts is the stream as a whole to note, partTP and a name a TP of it.
+const (
+	allParts = ""
+	partTP   = "/tp/"
+)
+
+// note tells the outage log if err says that the store was not read for a part of a stream, and
+// when it was. It returns err.
+func (d *disk) note(s *stream, part string, err error) error {
+	name := storeName + "/" + s.Name + part
 	if err == nil {
-		d.read(s, tp)
+		d.faults.OK(name)
+	} else if errors.Is(err, ErrUnread) {
+		s.waitsFrom.Store(time.Now().UnixNano())
+		d.faults.Fail(name, err)
 	}
 	return err
-}
-
-// unread tells the outage log if err says that a part of the store was not read for a TP of a
-// stream, read that it was. The outage of the stream ends once that holds for all its TPs.
-func (d *disk) unread(s *stream, tp string, err error) {
-	if errors.Is(err, ErrUnread) {
-		s.wait(tp)
-		d.faults.Fail(storeName+"/"+s.Name, err)
-	}
-}
-
-func (d *disk) read(s *stream, tp string) {
-	if s.waitNoMore(tp) {
-		d.faults.OK(storeName + "/" + s.Name)
-	}
 }
 
 // Run makes what was applied durable about once a minute and at the end: each second where nothing

@@ -37,9 +37,6 @@ type Span struct {
 	epoch uint64
 }
 
-// Hole is what a reader has to read of a TP: from From to below To.
-type Hole struct{ From, To uint64 }
-
 // covered is a registration with which offsets of its TP this process got acknowledged or has read.
 // Its Next advances over nothing else (rule 4).
 type covered struct {
@@ -61,23 +58,27 @@ func (t *covered) clone() *covered {
 
 // has reports whether an offset is covered.
 func (t *covered) has(offset uint64) bool {
-	if offset < t.Next || len(t.spans) == 0 {
-		return offset < t.Next
-	}
-	i, _ := slices.BinarySearchFunc(t.spans, offset+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
-	return i < len(t.spans) && t.spans[i].From <= offset
+	i := t.above(offset)
+	return offset < t.Next || i < len(t.spans) && t.spans[i].From <= offset
 }
 
-// hole returns what is not covered first at or above from, below the highest span and the end.
-func (t *covered) hole(from uint64) (h Hole, found bool) {
+// above returns the index of the first span that ends above an offset.
+func (t *covered) above(offset uint64) int {
+	i, _ := slices.BinarySearchFunc(t.spans, offset+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
+	return i
+}
+
+// hole returns what is not covered first at or above from, below the highest span and the end. It
+// is without a message; found says that it is not empty.
+func (t *covered) hole(from uint64) (h Range, found bool) {
 	from = max(from, t.Next)
 	for _, s := range t.spans {
 		if s.From > from {
-			return Hole{from, s.From}, true
+			return Range{From: from, To: s.From}, true
 		}
 		from = max(from, s.To)
 	}
-	return Hole{from, t.end}, from < t.end
+	return Range{From: from, To: t.end}, from < t.end
 }
 
 // before returns the last message that is covered right before a hole, with the hash 0 where there
@@ -100,8 +101,7 @@ func (t *covered) hashAt(offset uint64) uint64 {
 	if t.Last.Offset == offset {
 		return t.Last.Hash
 	}
-	i, _ := slices.BinarySearchFunc(t.spans, offset+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
-	if i < len(t.spans) && t.spans[i].Last.Offset == offset {
+	if i := t.above(offset); i < len(t.spans) && t.spans[i].Last.Offset == offset {
 		return t.spans[i].Last.Hash
 	}
 	return 0
@@ -134,33 +134,6 @@ func (t *covered) add(r Range) {
 
 // free reports whether nothing of r is covered.
 func (t *covered) free(r Range) bool {
-	i, _ := slices.BinarySearchFunc(t.spans, r.From+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
+	i := t.above(r.From)
 	return r.From >= t.Next && (i == len(t.spans) || t.spans[i].From >= r.To)
-}
-
-// InFlight is what this process has handed to the sink and has no outcome of (rule 4): a reader
-// that meets such a message stops before it, because its acknowledgement covers it. A message of
-// our epoch that is not in flight is read like any other.
-//
-// The zero value is empty. It has no lock: it belongs to the Committer. A batch is added before it
-// is handed over, and removed after Coverage has its outcome.
-type InFlight struct {
-	// batches are ranges of seqs, one for each batch; few.
-	batches []seqs
-}
-
-type seqs struct{ first, n uint64 }
-
-// Add adds the batch with the seqs first to first+n-1.
-func (f *InFlight) Add(first, n uint64) { f.batches = append(f.batches, seqs{first, n}) }
-
-// Remove removes the batch that begins with first: it was acknowledged, or it was cancelled and its
-// messages are to be read (rule 9).
-func (f *InFlight) Remove(first uint64) {
-	f.batches = slices.DeleteFunc(f.batches, func(b seqs) bool { return b.first == first })
-}
-
-// Has reports whether the message of our epoch with seq is in flight.
-func (f *InFlight) Has(seq uint64) bool {
-	return slices.ContainsFunc(f.batches, func(b seqs) bool { return seq >= b.first && seq-b.first < b.n })
 }

@@ -41,7 +41,7 @@ func TestSpansThatAreTooManyAreRead(t *testing.T) {
 // tp is a naive model of a TP and of what a process knows of it.
 type tp struct {
 	c      catchup.Coverage
-	flying catchup.InFlight
+	flying map[uint64]bool
 	log    []stored
 	// covered are the offsets that were acknowledged or read, end the highest that is known of.
 	covered map[uint64]bool
@@ -56,11 +56,11 @@ type stored struct {
 }
 
 func (p *tp) acknowledge(t *testing.T, offset uint64) {
-	if seq := p.log[offset].seq; !p.flying.Has(seq) {
+	if seq := p.log[offset].seq; !p.flying[seq] {
 		t.Fatalf("message %d is not in flight", seq)
 	}
 	p.c.Acknowledge(messages(offset, offset+1))
-	p.flying.Remove(p.log[offset].seq)
+	delete(p.flying, p.log[offset].seq)
 	p.covered[offset], p.end = true, max(p.end, offset+1)
 	if offset+1000 > p.high.Hash {
 		p.high = anchor(offset)
@@ -68,11 +68,11 @@ func (p *tp) acknowledge(t *testing.T, offset uint64) {
 }
 
 // read reads a hole as far as it may.
-func (p *tp) read(h catchup.Hole) {
+func (p *tp) read(h catchup.Range) {
 	r := catchup.Range{From: h.From, To: h.From}
 	for ; r.To < h.To; r.To++ {
 		m := p.log[r.To]
-		if m.seq > 0 && p.flying.Has(m.seq) {
+		if m.seq > 0 && p.flying[m.seq] {
 			break
 		}
 		if p.covered[r.To] = true; !m.empty {
@@ -101,11 +101,11 @@ func (p *tp) check(t *testing.T) {
 		}
 	}
 	for offset := range uint64(len(p.log)) {
-		in := slices.ContainsFunc(holes, func(h catchup.Hole) bool { return offset >= h.From && offset < h.To })
+		in := slices.ContainsFunc(holes, func(h catchup.Range) bool { return offset >= h.From && offset < h.To })
 		if want := offset < p.end && !p.covered[offset]; in != want {
 			t.Fatalf("offset %d in a hole: %v, want %v; %v", offset, in, want, holes)
 		}
-		if seq := p.log[offset].seq; p.flying.Has(seq) && p.covered[offset] {
+		if seq := p.log[offset].seq; p.flying[seq] && p.covered[offset] {
 			t.Fatalf("offset %d is covered and in flight", offset)
 		}
 	}
@@ -114,17 +114,17 @@ func (p *tp) check(t *testing.T) {
 func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		p := &tp{covered: map[uint64]bool{}}
+		p := &tp{flying: map[uint64]bool{}, covered: map[uint64]bool{}}
 		for seq := range uint64(120) {
 			switch rng.IntN(6) {
 			case 0, 1:
-				p.flying.Add(seq+1, 1)
+				p.flying[seq+1] = true
 				p.log = append(p.log, stored{seq: seq + 1})
 			case 2:
 				p.log = append(p.log, stored{empty: rng.IntN(2) == 0})
 			case 3:
 				if len(p.log) > 0 {
-					if o := rng.IntN(len(p.log)); p.flying.Has(p.log[o].seq) {
+					if o := rng.IntN(len(p.log)); p.flying[p.log[o].seq] {
 						p.acknowledge(t, uint64(o))
 					}
 				}
@@ -140,10 +140,10 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 		}
 		// Of what is in flight the one half is acknowledged, the other cancelled and read.
 		for o, m := range p.log {
-			if p.flying.Has(m.seq) && o%2 == 0 {
+			if p.flying[m.seq] && o%2 == 0 {
 				p.acknowledge(t, uint64(o))
 			}
-			p.flying.Remove(m.seq)
+			delete(p.flying, m.seq)
 		}
 		p.c.SetEnd(uint64(len(p.log)))
 		p.end = uint64(len(p.log))
@@ -151,7 +151,7 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 			p.read(h)
 		}
 		p.check(t)
-		if got := p.c.Next; !p.flying.Idle() || got != p.end {
+		if got := p.c.Next; len(p.flying) > 0 || got != p.end {
 			t.Fatalf("covered up to %d of %d", got, p.end)
 		}
 	}

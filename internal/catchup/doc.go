@@ -9,8 +9,6 @@
 //   - [Apply] is rule 6: which message of an entity its entry in a view follows.
 //   - [Span] is rules 4, 5 and 20: which offsets of a topic-partition the store may call covered,
 //     what is left to read of it, and by which messages it is known again.
-//   - [InFlight] is the part of rule 4 that stops a reader: what this process has sent and the bus
-//     has not acknowledged.
 //   - [Epoch] is rule 1, [MeaningHash] rule 12.
 //
 // # What writes the store

@@ -95,33 +95,13 @@ func hashOther(m *sink.Stored) uint64 {
 // hashStored returns the hash of an anchor at m.
 func hashStored(m *sink.Stored) uint64 {
 	message, err := ParseMessage(m)
+	return hashOf(m, &message, err)
+}
+
+// hashOf returns the hash of an anchor at m, of which message and err are what ParseMessage says.
+func hashOf(m *sink.Stored, message *Message, err error) uint64 {
 	if err != nil {
 		return hashOther(m)
 	}
 	return HashMessage(message.Key, message.Event, message.State.Epoch, message.State.Seq)
-}
-
-// last is the last message of what is read, kept until it is known to be the last.
-type last struct {
-	offset uint64
-	// hash is the hash of a message of others; 0: of ours, then what follows has it.
-	hash       uint64
-	key        []byte
-	event      [16]byte
-	epoch, seq uint64
-}
-
-func (l *last) setOther(m *sink.Stored) { l.offset, l.hash = m.Offset, hashOther(m) }
-
-func (l *last) setOurs(m *Message, offset uint64) {
-	l.offset, l.hash = offset, 0
-	l.key, l.event, l.epoch, l.seq = append(l.key[:0], m.Key...), m.Event, m.State.Epoch, m.State.Seq
-}
-
-// anchor returns the anchor at the message.
-func (l *last) anchor() store.Anchor {
-	if l.hash == 0 {
-		l.hash = HashMessage(l.key, l.event, l.epoch, l.seq)
-	}
-	return store.Anchor{Offset: l.offset, Hash: l.hash}
 }

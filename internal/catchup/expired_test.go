@@ -155,7 +155,7 @@ func TestAFolderThatIsBehind(t *testing.T) {
 			copied.Shards = append(copied.Shards, store.ShardChange{Key: key(shard), Progress: &store.Progress{Started: true, Position: 10}})
 		}
 		copied.Shards = append(copied.Shards, store.ShardChange{Key: key("begun"), Progress: &store.Progress{}})
-		b := catchup.Lacking(&has, "s", copied)
+		b := catchup.Lacking(&has, "s", copied, func() uint32 { return 0 })
 		if behind := len(b.Shards) == 1 && b.Shards[0].Key == key("t") && b.Shards[0].Progress.Position == 10; behind != c.behind {
 			t.Errorf("%s: shards %+v", c.name, b.Shards)
 		}
@@ -194,7 +194,7 @@ func TestLacking(t *testing.T) {
 		{"a command on the bus is newer", store.Image{Shards: map[store.Key]store.Progress{key: {Started: true, Since: 4}}}, store.Progress{Since: 5}, 1, 0},
 		{"a command on the store is newer", store.Image{Shards: map[store.Key]store.Progress{key: {Since: 6}}}, store.Progress{Started: true, Since: 5}, 0, 0},
 	} {
-		b := catchup.Lacking(&c.has, "s", copied(c.is))
+		b := catchup.Lacking(&c.has, "s", copied(c.is), func() uint32 { return 0 })
 		if len(b.Shards) != c.shards || len(b.Registrations) != c.registration {
 			t.Errorf("%s: %+v", c.name, b)
 		}

@@ -23,7 +23,7 @@ func (c *Coverage) Read(r Range) { c.add(r) }
 func (c *Coverage) SetEnd(end uint64) { c.end = end }
 
 // Holes returns what is left to read: all that is not covered below the highest span and the end.
-func (c *Coverage) Holes() (holes []Hole) {
+func (c *Coverage) Holes() (holes []Range) {
 	for h, found := c.hole(0); found; h, found = c.hole(h.To) {
 		holes = append(holes, h)
 	}
@@ -44,6 +44,3 @@ func (c *Committer) Acknowledged(ctx context.Context, first uint64, acked []Span
 	defer release()
 	return c.Commit(ctx, b, Cover{First: first, Acked: acked})
 }
-
-// Idle reports whether nothing is in flight.
-func (f *InFlight) Idle() bool { return len(f.batches) == 0 }

@@ -17,7 +17,7 @@ func TestAStoreLacksWhatItDoesNotKnow(t *testing.T) {
 	for _, shard := range []string{"log_*", "log_1", "log_2"} {
 		copied.Shards = append(copied.Shards, store.ShardChange{Key: key(shard), Progress: &store.Progress{}})
 	}
-	b := catchup.Lacking(image, "logs", copied)
+	b := catchup.Lacking(image, "logs", copied, func() uint32 { return 0 })
 	if len(b.Shards) != 1 || b.Shards[0].Key != key("log_*") {
 		t.Errorf("the store lacks %+v", b.Shards)
 	}
@@ -39,7 +39,7 @@ func TestAStoreLosesWhatALaterProcessHasDropped(t *testing.T) {
 		want  int
 	}{{5, 0}, {6, 2}} {
 		copied.Epoch = c.epoch
-		b := catchup.Lacking(image, "logs", copied)
+		b := catchup.Lacking(image, "logs", copied, func() uint32 { return 0 })
 		if len(b.Shards) != c.want {
 			t.Errorf("a copy of epoch %d changes %+v", c.epoch, b.Shards)
 		}

@@ -1,6 +1,7 @@
 package catchup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,18 +57,17 @@ type reading struct {
 
 // chunk is what is applied in one commit.
 type chunk struct {
-	// last is the last message, if seen.
-	last last
-	seen bool
+	// last is the last message; its Hash is 0 where there was none.
+	last store.Anchor
 	// passed counts messages, ours or not, kept those of the feeds.
 	passed, kept, bytes int
 	// keys has the keys of the messages.
 	keys []byte
 }
 
-// read reads a part of the TP and applies it. All below next was applied, whatever the error, which
-// says why that is not the end of span.
-func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err error) {
+// read reads a part of the TP and applies it, whatever the error, which says why it ends before
+// span does.
+func (r *reading) read(ctx context.Context, span sink.Span) error {
 	for _, f := range r.feeds {
 		f.began = max(span.From, f.cursor)
 		f.from = f.began
@@ -77,7 +77,7 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	watched, unwatch := r.watch(ctx, span)
 	whole := span
 	whole.From = min(r.before, span.From)
-	next, err = r.c.opts.Reader.Read(watched, whole, func(m *sink.Stored) error {
+	next, err := r.c.opts.Reader.Read(watched, whole, func(m *sink.Stored) error {
 		at = m.Offset
 		if refused = r.differs(m); refused {
 			// What follows would hide that.
@@ -103,11 +103,7 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	if refused {
 		next = at
 	}
-	next = max(next, span.From)
-	if flushErr := r.flush(ctx, next); flushErr != nil {
-		return r.applied(span.From), flushErr
-	}
-	return next, err
+	return cmp.Or(r.flush(ctx, max(next, span.From)), err)
 }
 
 // differs reports whether m is another message than a feed has covered there, as far as it knows
@@ -120,16 +116,6 @@ func (r *reading) differs(m *sink.Stored) (differs bool) {
 		}
 	}
 	return differs
-}
-
-// applied returns the offset below which all was applied for all streams.
-func (r *reading) applied(from uint64) uint64 {
-	for i, f := range r.feeds {
-		if i == 0 || f.from < from {
-			from = f.from
-		}
-	}
-	return from
 }
 
 // full applies the chunk where it is large enough, and ends the reading where it may go no further.
@@ -155,12 +141,7 @@ func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
 			return err
 		}
 	}
-	r.chunk.seen = true
-	if err != nil {
-		r.chunk.last.setOther(m)
-	} else {
-		r.chunk.last.setOurs(&r.parsed, m.Offset)
-	}
+	r.chunk.last = store.Anchor{Offset: m.Offset, Hash: hashOf(m, &r.parsed, err)}
 	return nil
 }
 
@@ -181,7 +162,7 @@ func (r *reading) writer(err error) *stream {
 func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err error) error {
 	f := r.feed(s)
 	if err != nil {
-		if f == nil || f.has(offset) || err == errStateless && s.IgnoreStateless {
+		if f == nil || f.has(offset) || err == errStateless && s.IgnoreBelow > 0 {
 			return nil
 		}
 		return r.refuse(ctx, f, offset, err)
@@ -323,7 +304,7 @@ type feed struct {
 
 // before returns the offset of the message right before a hole, which is to be compared when the
 // hole is read (rule 20); that of the hole where there is none.
-func (f *feed) before(t *topicPartition, hole Hole) uint64 {
+func (f *feed) before(t *topicPartition, hole Range) uint64 {
 	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() {
 		return a.Offset
 	}
@@ -362,7 +343,7 @@ func (r *reading) flush(ctx context.Context, to uint64) error {
 		}
 	}
 	c := &r.chunk
-	c.seen, c.passed, c.kept, c.bytes, c.keys = false, 0, 0, 0, c.keys[:0]
+	*c = chunk{keys: c.keys[:0]}
 	return nil
 }
 
@@ -372,21 +353,16 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 		// A commit would wake the reader that waits for a message in flight, over and over.
 		return nil
 	}
-	p := Span{TP: f.number, Range: Range{From: f.from, To: max(to, f.from)}, waits: f.waits, epoch: f.met}
-	if r.chunk.seen {
-		p.high = r.chunk.last.anchor()
-		if p.high.Offset >= f.from {
-			p.Last = p.high
-		}
+	p := Span{TP: f.number, Range: Range{From: f.from, To: max(to, f.from)}, waits: f.waits, high: r.chunk.last, epoch: f.met}
+	if p.high.Offset >= f.from {
+		p.Last = p.high
 	}
 	var err error
 	if cover := (Cover{read: []Span{p}}); len(f.messages) == 0 {
 		err = r.c.committer.apply(ctx, &store.Batch{}, cover)
 	} else {
-		err = r.c.committer.disk.retry(ctx, func() error { return f.feedTo(ctx, cover) })
-		if r.c.committer.disk.unread(f.stream, r.tp.name, err); err == nil {
-			r.c.committer.disk.read(f.stream, r.tp.name)
-		}
+		disk := &r.c.committer.disk
+		err = disk.note(f.stream, partTP+r.tp.name, disk.retry(ctx, func() error { return f.feedTo(ctx, cover) }))
 	}
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 
 // reconcile commits b with what it covers, and has a reconcile of the stream follow.
 func (s *stream) reconcile(ctx context.Context, c *Committer, b *store.Batch, cover Cover) error {
-	return c.disk.untilRead(ctx, s, "", func() error {
+	return c.disk.untilRead(ctx, s, allParts, func() error {
 		return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
 	})
 }
@@ -214,8 +214,8 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	if s.partitions() != nil {
 		// It has read on by its own registrations.
 		copied.Registrations = nil
-	} else if copied.IgnoreBelow > s.IgnoreBelow {
-		s.IgnoreBelow, s.IgnoreStateless = copied.IgnoreBelow, true
+	} else {
+		s.IgnoreBelow = max(s.IgnoreBelow, copied.IgnoreBelow)
 	}
 	highest := copied.Epoch
 	for i := range copied.Shards {
@@ -230,21 +230,16 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	}
 	// Another stream may be ready already, with our epoch in the store.
 	image.Epoch = c.known
-	b := Lacking(&image, s.Name, &copied)
+	b := Lacking(&image, s.Name, &copied, c.committer.next)
 	if empty(b) {
 		return nil
-	}
-	for i := range b.Registrations {
-		if r := &b.Registrations[i]; !r.Retired {
-			r.Number = c.committer.next()
-		}
 	}
 	c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
 	return c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
-// Lacking returns what a store that holds image lacks of a copy of a stream. New registrations have
-// no numbers yet.
+// Lacking returns what a store that holds image lacks of a copy of a stream. next returns a number
+// for a new registration.
 //
 // A store that is behind the copy gets all of it: another process has published since, perhaps by
 // another number of shares, and what it published may have expired. A later decision of the store
@@ -255,7 +250,7 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 //
 // What a copy of a later process lacks, that process has dropped: a table begins with its first
 // row, and no message of a former one of its name counts.
-func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
+func Lacking(image *store.Image, stream string, copied *Copy, next func() uint32) *store.Batch {
 	b := &store.Batch{}
 	fresh := true
 	for key := range image.Shards {
@@ -275,7 +270,7 @@ func Lacking(image *store.Image, stream string, copied *Copy) *store.Batch {
 	}
 	if fresh || behind {
 		for _, r := range copied.Registrations {
-			r.Number = 0
+			r.Number = next()
 			b.Registrations = append(b.Registrations, r)
 		}
 	}

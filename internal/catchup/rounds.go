@@ -69,7 +69,7 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
 	for {
 		changed, left := c.committer.change(), false
-		err := c.committer.disk.untilRead(ctx, s, t.name, func() (err error) {
+		err := c.committer.disk.untilRead(ctx, s, partTP+t.name, func() (err error) {
 			left, err = c.readOnce(ctx, s, t, end, nil)
 			return err
 		})
@@ -107,7 +107,7 @@ func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, en
 		return false, err
 	}
 	r.budget, r.slot = budget, slot
-	_, err = r.read(ctx, span)
+	err = r.read(ctx, span)
 	for _, f := range r.feeds {
 		t.cursors[f.number] = max(t.cursors[f.number], f.from)
 	}
@@ -150,10 +150,10 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 
 // feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
 // stream has not registered the TP.
-func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Hole) {
+func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Range) {
 	covered := c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
-		return nil, "", Hole{}
+		return nil, "", Range{}
 	}
 	f = &feed{stream: s, number: covered.Number, epoch: covered.Epoch, met: covered.Epoch, covered: covered, caughtUp: s.isReady()}
 	if f.caughtUp {
@@ -164,7 +164,7 @@ func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, inc
 	} else {
 		// Start reads on behind messages with another hash, which it leaves as holes.
 		f.cursor = max(t.cursors[f.number], covered.Next)
-		first = Hole{From: f.cursor, To: end}
+		first = Range{From: f.cursor, To: end}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -117,13 +117,8 @@ func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
 	if !s.isReady() || s.failure() != nil {
 		return nil
 	}
-	name, faults := storeName+"/"+s.Name+"/late", c.committer.disk.faults
-	err := c.committer.disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) })
-	if errors.Is(err, ErrUnread) {
-		faults.Fail(name, err)
-	} else if err == nil {
-		faults.OK(name)
-	}
+	disk := &c.committer.disk
+	err := disk.note(s, "/late", disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }))
 	return c.inBackground(ctx, s, err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,26 +25,20 @@ func (c *CatchUp) Start(ctx context.Context) error {
 	if c.opts.Over != nil {
 		return nil
 	}
-	c.mu.Lock()
-	c.begun = time.Now()
-	c.mu.Unlock()
 	g, ctx := errgroup.WithContext(ctx)
-	done := make(chan struct{})
-	logged := make(chan struct{})
-	go func() {
-		defer close(logged)
-		logProgress(c, done)
-	}()
+	var logging sync.WaitGroup
+	logged, end := context.WithCancel(ctx)
+	logging.Go(func() { c.logProgress(logged) })
 	for _, s := range c.order {
 		if s.Stopped == nil {
 			g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
 		}
 	}
 	err := g.Wait()
-	close(done)
-	<-logged
+	end()
+	logging.Wait()
 	if err == nil {
-		logEnd(c)
+		c.logEnd()
 	}
 	return err
 }
@@ -81,7 +76,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	if err := c.confirm(ctx, s, false); err != nil {
+	if err := c.opts.Confirm(ctx, s.Name, false); err != nil {
 		return err
 	}
 	if err := c.restore(ctx, s); err != nil {
@@ -92,15 +87,21 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	}
 	follows := c.opts.Turn != nil && !s.Ours
 	if follows {
-		if err := (&follower{c, s}).run(ctx); err != nil {
+		if err := c.follow(ctx, s); err != nil {
 			return err
 		}
-		if err := c.confirm(ctx, s, true); err != nil {
+		if err := c.opts.Confirm(ctx, s.Name, true); err != nil {
 			return err
 		}
 	}
-	if err := c.readFenced(ctx, s); err != nil {
-		return err
+	if c.opts.Fence != nil {
+		// What former processes have published is on the bus by then.
+		if err := c.fence(ctx); err != nil {
+			return err
+		}
+		if err := c.rounds(ctx, s, false); err != nil {
+			return err
+		}
 	}
 	if follows {
 		// Another process has worked meanwhile.
@@ -118,14 +119,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.passAll(ctx, s); err != nil {
 		return err
 	}
-	return c.committer.disk.untilRead(ctx, s, "", func() error { return c.becomeReady(ctx, s) })
-}
-
-func (c *CatchUp) confirm(ctx context.Context, s *stream, turn bool) error {
-	if c.opts.Confirm == nil {
-		return nil
-	}
-	return c.opts.Confirm(ctx, s.Name, turn)
+	return c.committer.disk.untilRead(ctx, s, allParts, func() error { return c.becomeReady(ctx, s) })
 }
 
 // readAll reads all TPs of a stream to their ends, until a round is short.
@@ -144,18 +138,6 @@ func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
 			return nil
 		}
 	}
-}
-
-// readFenced takes over from former processes, where the bus can do that, and reads what these have
-// published by then.
-func (c *CatchUp) readFenced(ctx context.Context, s *stream) error {
-	if c.opts.Fence == nil {
-		return nil
-	}
-	if err := c.fence(ctx); err != nil {
-		return err
-	}
-	return c.rounds(ctx, s, false)
 }
 
 // continuesUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
@@ -272,16 +254,13 @@ func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
 		if err := c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}
+		if err := c.opts.Permit(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrStartAgain, err)
+		}
 		c.epoch.Store(epoch)
 	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
 		return err
 	}
-	if !c.permitted && c.opts.Permit != nil {
-		if err := c.opts.Permit(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrStartAgain, err)
-		}
-	}
-	c.permitted = true
 	if err := s.Feed.Ready(ctx); errors.Is(err, ErrUnread) {
 		return err
 	} else if err != nil {
@@ -311,16 +290,9 @@ func (c *CatchUp) sync(ctx context.Context, b *store.Batch) error {
 // waited: the next start reads what is left (rule 21).
 var ErrStartAgain = errors.New("this process has to be started again")
 
-// follower reads on for a stream while another process publishes it.
-type follower struct {
-	*CatchUp
-	s *stream
-}
-
-// run reads on until it is the turn of this process to publish, and then to the end: so little is
-// left to read when another process has ended.
-func (c *follower) run(ctx context.Context) error {
-	s := c.s
+// follow reads on for a stream, which another process publishes, until it is the turn of this
+// process, and then to the end: so little is left to read when another process has ended.
+func (c *CatchUp) follow(ctx context.Context, s *stream) error {
 	if err := s.Feed.Follow(ctx); err != nil {
 		return err
 	}
@@ -334,7 +306,7 @@ func (c *follower) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.opts.Turn:
-			c.restartClock()
+			s.restartClock()
 			if err := c.readAll(ctx, s); err != nil {
 				return startAgain(err)
 			}
@@ -378,14 +350,10 @@ func (c *CatchUp) isTurn() bool {
 }
 
 // restartClock has what was read, and for how long, count from now on.
-func (c *follower) restartClock() {
-	s, now := c.s, time.Now()
-	c.mu.Lock()
-	c.begun = now
-	c.mu.Unlock()
+func (s *stream) restartClock() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.began = now
+	s.began = time.Now()
 	for name, at := range s.positions {
 		at.from = at.to
 		s.positions[name] = at

@@ -135,7 +135,7 @@ func TestStartStops(t *testing.T) {
 	bubble(t, "a message without a state may be ignored", func(t *testing.T) {
 		b := newBus("d")
 		stateless(b)
-		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].IgnoreStateless = true }, "s").start()
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].IgnoreBelow = 1 }, "s").start()
 		r.wantNext("s", "d", 1)
 	})
 	bubble(t, "a message with another hash may be ignored, but for one since the command", func(t *testing.T) {

@@ -1,11 +1,13 @@
 package catchup
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/null"
 )
 
@@ -34,15 +36,13 @@ type stream struct {
 	looking chan struct{}
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
-	// waitsFrom is when a part of the store was last not read for the stream, 0 once all was.
+	// waitsFrom is when a part of the store was last not read for the stream.
 	waitsFrom atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
 
 	mu  sync.Mutex
 	err error
-	// waiting has the TPs for which a part of the store was not read the last time.
-	waiting map[string]bool
 	// followed is when Start has last read to the end, while it reads on until it is our turn; else
 	// zero.
 	followed time.Time
@@ -98,29 +98,6 @@ func (s *stream) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
-}
-
-// wait notes that a part of the store was not read for a TP.
-func (s *stream) wait(tp string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[tp] = true
-	s.waitsFrom.Store(time.Now().UnixNano())
-}
-
-// waitNoMore notes that it was read. It reports whether that was the last one that has waited.
-func (s *stream) waitNoMore(tp string) bool {
-	if s.waitsFrom.Load() == 0 {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	waited := s.waiting[tp]
-	if delete(s.waiting, tp); !waited || len(s.waiting) > 0 {
-		return false
-	}
-	s.waitsFrom.Store(0)
-	return true
 }
 
 // isReady reports whether the stream has caught up.
@@ -299,16 +276,9 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 	return p
 }
 
-// logProgress writes a line for each stream that catches up, every 10 s, until done is closed.
-func logProgress(c *CatchUp, done <-chan struct{}) {
-	ticker := time.NewTicker(logEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-ticker.C:
-		}
+// logProgress writes a line for each stream that catches up, every 10 s, until ctx ends.
+func (c *CatchUp) logProgress(ctx context.Context) {
+	for backoff.Pause(ctx, logEvery) == nil {
 		for _, p := range c.Progress().Streams {
 			if !p.Ready && !p.Following && p.Err == nil {
 				args := []any{"stream", p.Stream, "messages", p.Messages, "left", p.Left, "offsets_per_second", int(p.OffsetsPerSecond)}
@@ -322,19 +292,15 @@ func logProgress(c *CatchUp, done <-chan struct{}) {
 }
 
 // logEnd writes what Start has read.
-func logEnd(c *CatchUp) {
-	var messages uint64
-	ready := 0
+func (c *CatchUp) logEnd() {
+	messages, ready, seconds := uint64(0), 0, 0.0
 	p := c.Progress()
 	for i := range p.Streams {
-		messages += p.Streams[i].Messages
+		messages, seconds = messages+p.Streams[i].Messages, max(seconds, p.Streams[i].Seconds)
 		if p.Streams[i].Ready {
 			ready++
 		}
 	}
-	c.mu.Lock()
-	elapsed := time.Since(c.begun)
-	c.mu.Unlock()
-	c.opts.Log.Info("the bus was read", "streams", ready, "stopped", len(p.Streams)-ready, "messages", messages,
-		"elapsed", elapsed.Round(time.Millisecond), "epoch", p.Epoch)
+	elapsed := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+	c.opts.Log.Info("the bus was read", "streams", ready, "stopped", len(p.Streams)-ready, "messages", messages, "elapsed", elapsed, "epoch", p.Epoch)
 }

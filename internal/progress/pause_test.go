@@ -96,7 +96,7 @@ func TestPauses(t *testing.T) {
 	for key, one := range former.Shards {
 		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one})
 	}
-	for _, c := range catchup.Lacking(p.image(), "s", copied).Shards {
+	for _, c := range catchup.Lacking(p.image(), "s", copied, func() uint32 { return 0 }).Shards {
 		if progress.IsPause(c.Key.Shard) {
 			t.Errorf("a former pause holds: %+v", c)
 		}
@@ -112,7 +112,7 @@ func TestPauses(t *testing.T) {
 		p.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &one}}})
 	}
 	p.are("an older folder", true, true)
-	p.apply(catchup.Lacking(p.image(), "s", later))
+	p.apply(catchup.Lacking(p.image(), "s", later, func() uint32 { return 0 }))
 	p.are("with the later copy", false, false)
 }
 
@@ -149,7 +149,7 @@ func TestTheLaterCommandHolds(t *testing.T) {
 				for key, one := range of.image().Shards {
 					copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one})
 				}
-				into.apply(catchup.Lacking(into.image(), "s", copied))
+				into.apply(catchup.Lacking(into.image(), "s", copied, func() uint32 { return 0 }))
 			}
 			merge(former, now)
 			merge(now, former)
