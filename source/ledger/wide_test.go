@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -98,44 +97,4 @@ func TestSeveralStrayIDs(t *testing.T) {
 	if len(rows) != 8 {
 		t.Errorf("looks for %d fronts", len(rows))
 	}
-	// Rows go on in several of them.
-	var published []uint64
-	for _, r := range rows {
-		for id := r.First + 1; id < r.First+3000; id += 2 {
-			l.Fill(id, now)
-			published = append(published, id)
-		}
-	}
-	slices.Sort(published)
-	missing := uint64(0)
-	for r := range l.Unpublished {
-		missing += r.Last - r.First + 1
-		if i, found := slices.BinarySearch(published, r.First); found || i < len(published) && published[i] <= r.Last {
-			t.Fatalf("%v is missing though it was published in part", r)
-		}
-	}
-	if want := top - 40 - uint64(len(published)); missing != want {
-		t.Errorf("%d ids are missing, want %d", missing, want)
-	}
-}
-
-// TestARowFarInsideAWideGap is published by a reconcile: rows that follow it are at the front of
-// what is left.
-func TestARowFarInsideAWideGap(t *testing.T) {
-	l, now := stray(t, ledger.Options{}, 1<<60)
-	if l.Fill(1<<40, now); l.Missing(1<<40) || !l.Missing(1<<40-1) || !l.Missing(1<<40+1) {
-		t.Error("the neighbours of a row are not missing")
-	}
-	if rows := l.Hot(now).Rows; !covers(rows, 101) || !covers(rows, 1<<40+1) || len(rows) != 2 {
-		t.Errorf("looks for %v", rows)
-	}
-	// The rows before come up to it.
-	l.Fill(1<<40-5, now)
-	for id := uint64(1<<40 - 4); id < 1<<40; id++ {
-		l.Fill(id, now)
-	}
-	if l.Missing(1<<40-1) || !l.Missing(1<<40-6) || !l.Missing(1<<40+1) {
-		t.Error("wrong ids are missing")
-	}
-	mustRestore(t, ledger.Options{}, l.Position(), l.All())
 }

@@ -41,34 +41,20 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A window that is far longer than the time between two polls does pass.
-func TestAWindowOfManyPolls(t *testing.T) {
-	w, at := ledger.NewWindow(time.Hour), ledger.Age{Steady: base}
-	for id := uint64(1); at.Steady.Before(base.Add(time.Hour)); id++ {
-		if w.See(id, at.Steady); w.Stable(1, time.Time{}, 0, at) {
-			t.Fatalf("a row is stable at %s", at.Steady)
-		}
-		at.Steady = at.Steady.Add(100 * time.Millisecond)
-	}
-	if !w.Stable(1, time.Time{}, 0, at) || w.Stable(9000, time.Time{}, 0, at) {
-		t.Error("the row that is as old as the window is not stable, or a younger one is")
-	}
-}
-
 // none stands for a row that is never stable.
 const none = time.Hour
 
-// TestWindowAgainstModel polls at random moments and compares with a model that remembers when each
-// id was first seen.
+// TestWindowAgainstModel polls at random moments, some of them often within a window, and compares
+// with a model that remembers when each id was first seen.
 func TestWindowAgainstModel(t *testing.T) {
 	const size = 800 * time.Millisecond
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		w := ledger.NewWindow(size)
+	for i := range 200 {
+		w, pause := ledger.NewWindow(size), int(size)/[]int{3, 100}[i%2]
 		firstSeen := map[uint64]time.Time{}
 		now, top := base, uint64(0)
 		for range 300 {
-			now = now.Add(time.Duration(rng.IntN(int(size) / 3)))
+			now = now.Add(time.Duration(rng.IntN(pause)))
 			grown := top + uint64(rng.IntN(4))
 			for id := top + 1; id <= grown; id++ {
 				firstSeen[id] = now
