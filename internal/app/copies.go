@@ -77,7 +77,7 @@ func (a *App) openCopies() error {
 	o.Epoch = func(stream string) uint64 { return a.recovery.EpochOf(stream) }
 	o.Fault = func(err error) { a.note(copiesDependency, err) }
 	a.generations = buscopy.NewGenerations(generationsOptions(a, bucket))
-	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Deciding
+	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Permit
 	a.copies = buscopy.NewKeeper(o)
 	return nil
 }

@@ -81,10 +81,16 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 // catchUp reads what the bus holds. What it has read stays when ctx ends first.
 func (a *App) catchUp(ctx context.Context) error {
 	var err error
-	if a.generations != nil {
-		if err = a.generations.Join(ctx); err != nil && a.opts.inside {
+	switch {
+	case a.generations == nil:
+	case a.opts.inside:
+		if err = a.generations.Last(ctx); err != nil {
 			err = option.Errorf("%w: see %s", err, option.Share)
+		} else {
+			err = a.generations.Sign(ctx)
 		}
+	default:
+		err = a.generations.Join(ctx)
 	}
 	if err == nil {
 		err = a.recovery.Start(ctx)

@@ -144,7 +144,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 	var decided func(context.Context, uint64) error
 	var deciding func(context.Context) error
 	if p.copies != nil {
-		deciding = p.generations.Deciding
+		deciding = p.generations.Permit
 		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
 	}
 	return shard.New(shard.Options{

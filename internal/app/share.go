@@ -24,7 +24,7 @@ const sharesDependency = "number of shares"
 // generationsOptions are those of the process of an app.
 func generationsOptions(a *App, bucket buscopy.Bucket) buscopy.GenerationsOptions {
 	cfg := a.opts.Config
-	o := buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, May: a.isTurn, Command: a.opts.inside}
+	o := buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, May: a.isTurn}
 	o.Waits = func(err error) { a.note(sharesDependency, err) }
 	if o.Host, _ = os.Hostname(); o.Host == "" {
 		o.Host = "unknown"

@@ -33,8 +33,6 @@ type Generations struct {
 	// shares.
 	works  bool
 	joined uint64
-	// permitted is when Permit returned nil last.
-	permitted time.Time
 }
 
 // GenerationsOptions set up Generations.
@@ -44,9 +42,6 @@ type GenerationsOptions struct {
 	// Share is that of the process, Host names where it runs, for people.
 	Share share.Share
 	Host  string
-	// Command says that the process is a command, which waits for nobody and changes no number:
-	// where another one is in force, Join returns an error.
-	Command bool
 	// May reports whether the process may change the number now: one that waits in a standby group
 	// may not. Nil: it may.
 	May func() bool
@@ -171,11 +166,6 @@ func (g *Generations) Join(ctx context.Context) error {
 	seen := make(map[string]sign)
 	for {
 		s, err := g.read(ctx)
-		if err == nil && g.opts.Command {
-			if err := s.has(g.opts.Share.Number); err != nil {
-				return err
-			}
-		}
 		if err == nil {
 			var joined bool
 			if joined, err = g.step(ctx, &s, seen); joined {
@@ -195,26 +185,19 @@ func (g *Generations) Join(ctx context.Context) error {
 	}
 }
 
-// Last joins the last generation, for a command: there is nothing to wait for.
+// Last joins the last generation, for a command: it waits for nobody and changes no number. The
+// error says that another number is in force.
 func (g *Generations) Last(ctx context.Context) error {
 	s, err := g.read(ctx)
-	if err == nil {
-		err = s.has(g.opts.Share.Number)
-	}
-	if err == nil {
-		g.join(s.generation)
-	}
-	return err
-}
-
-// has returns an error unless a command may work by that number of shares.
-func (s *state) has(n int) error {
-	switch {
+	switch n := g.opts.Share.Number; {
+	case err != nil:
+		return err
 	case s.number != n:
 		return fmt.Errorf("%s in force, and the command has %s: type it with that number, or start bridge with the other one before", isInForce(s.number), number(n))
 	case s.generation > 0 && !s.open:
 		return fmt.Errorf("share 0 has not begun yet with %s, which it begins: start bridge before", number(n))
 	}
+	g.join(s.generation)
 	return nil
 }
 
@@ -330,8 +313,8 @@ func (g *Generations) Sign(ctx context.Context) error {
 }
 
 // Permit returns nil if the generation of the process is the last one, else ErrFormer. It is to be
-// called before former processes of its share are shut out, and once they are and the epoch of this
-// one is durable.
+// called before former processes of its share are shut out, once they are and the epoch of this one
+// is durable, and before and behind each decision about START.
 func (g *Generations) Permit(ctx context.Context) error {
 	var pause backoff.Backoff
 	for {
@@ -339,9 +322,6 @@ func (g *Generations) Permit(ctx context.Context) error {
 		switch {
 		case err == nil && s.generation == g.Joined() && s.number == g.opts.Share.Number:
 			g.opts.Waits(nil)
-			g.mu.Lock()
-			g.permitted = time.Now()
-			g.mu.Unlock()
 			return nil
 		case err == nil:
 			return fmt.Errorf("%w: %s in force now, and this process has %s", ErrFormer, isInForce(s.number), number(g.opts.Share.Number))
@@ -353,18 +333,6 @@ func (g *Generations) Permit(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// Deciding is Permit for a decision about START, of which there may be many at a time: an answer
-// serves for a second.
-func (g *Generations) Deciding(ctx context.Context) error {
-	g.mu.Lock()
-	recent := time.Since(g.permitted) < time.Second
-	g.mu.Unlock()
-	if recent {
-		return nil
-	}
-	return g.Permit(ctx)
 }
 
 // Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has

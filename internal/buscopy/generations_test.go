@@ -198,9 +198,6 @@ func TestAProcessThatStandsStill(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, next, next...)
 		still.takes()
-		if err := still.Deciding(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("it decides where tables begin: %v", err)
-		}
 		if err := still.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
 			t.Errorf("it is permitted: %v", err)
 		}
@@ -298,12 +295,12 @@ func TestBesideAProcessWithoutShares(t *testing.T) {
 		f := newFleet(t)
 		none := f.ship(0, 0).begins()
 		expect(t, []*ship{none}, none)
-		if err := none.Deciding(t.Context()); err != nil {
+		if err := none.Permit(t.Context()); err != nil {
 			t.Errorf("alone it does not decide: %v", err)
 		}
 		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
 		expect(t, next, next...)
-		if err := none.Deciding(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+		if err := none.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
 			t.Errorf("it decides where tables begin: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -410,9 +407,8 @@ func TestACommandChangesNoNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		command := func(number int) error {
-			g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: share.Share{Number: number}, Command: true})
-			defer g.Leave()
-			return g.Join(t.Context())
+			g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: share.Share{Number: number}})
+			return g.Last(t.Context())
 		}
 		refused := func(number int, why string) {
 			t.Helper()
