@@ -28,7 +28,7 @@ func (c *CatchUp) Start(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var logging sync.WaitGroup
 	logged, end := context.WithCancel(ctx)
-	logging.Go(func() { c.logProgress(logged) })
+	logging.Go(func() { logProgress(logged, c) })
 	for _, s := range c.order {
 		if s.Stopped == nil {
 			g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
@@ -38,7 +38,7 @@ func (c *CatchUp) Start(ctx context.Context) error {
 	end()
 	logging.Wait()
 	if err == nil {
-		c.logEnd()
+		logEnd(c)
 	}
 	return err
 }

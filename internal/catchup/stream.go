@@ -277,7 +277,7 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 }
 
 // logProgress writes a line for each stream that catches up, every 10 s, until ctx ends.
-func (c *CatchUp) logProgress(ctx context.Context) {
+func logProgress(ctx context.Context, c *CatchUp) {
 	for backoff.Pause(ctx, logEvery) == nil {
 		for _, p := range c.Progress().Streams {
 			if !p.Ready && !p.Following && p.Err == nil {
@@ -292,7 +292,7 @@ func (c *CatchUp) logProgress(ctx context.Context) {
 }
 
 // logEnd writes what Start has read.
-func (c *CatchUp) logEnd() {
+func logEnd(c *CatchUp) {
 	messages, ready, seconds := uint64(0), 0, 0.0
 	p := c.Progress()
 	for i := range p.Streams {
