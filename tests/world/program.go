@@ -26,6 +26,9 @@ func Faulty(t testing.TB) string {
 	return pathOf(t, false, faultyProgram)
 }
 
+// BuildFaulty builds the program of Faulty ahead of its first use. Faulty says what has failed.
+func BuildFaulty() { _, _ = faultyProgram() }
+
 func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 	t.Helper()
 	if RaceDetector && !race {
