@@ -95,10 +95,9 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 		table.Exec("ALTER TABLE orders DROP KEY uk, DROP KEY modified")
 		d := world.NewDaemon(t, world.Binary(t, false), e)
 		d.Start()
-		world.Eventually(t, time.Minute, "stopped", func() bool {
-			shards := d.Shards("orders")
-			return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "ADD UNIQUE KEY (`region`, `order_no`)")
-		})
+		if got := world.AwaitStopped(t, d, "orders"); !strings.Contains(got.LastError, "ADD UNIQUE KEY (`region`, `order_no`)") {
+			t.Errorf("stopped for %s", got.LastError)
+		}
 		world.Eventually(t, time.Minute, "logged", func() bool {
 			log := d.Log.String()
 			return strings.Contains(log, "code=modified-index") && strings.Contains(log, "CREATE INDEX")

@@ -26,7 +26,7 @@ func TestABlipOfReadOnly(t *testing.T) {
 	inFlight := func(n uint64) func() bool {
 		return func() bool {
 			for _, d := range tailers {
-				if shards := d.Shards(world.Orders); len(shards) != 1 || shards[0].Gaps.InFlight < n {
+				if d.Shard(world.Orders).Gaps.InFlight < n {
 					return false
 				}
 			}

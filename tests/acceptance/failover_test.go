@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -122,27 +121,13 @@ func (f *failover) passed(id uint64) {
 // bySubject returns what the last event of each row of facts says, and of each part.
 func (f *failover) bySubject(stream string) map[string]string {
 	f.t.Helper()
-	last := make(map[string]string)
-	for _, m := range f.bus.ReadAll(f.t, f.destination(stream)) {
-		var e struct {
-			Meta struct{ Type string }
-			Data struct {
-				Token string
-				Row   struct{ ID uint64 }
-			}
+	last, _ := fold(f.t, f.bus, f.destination(stream), func(e world.Event) (string, string) {
+		row, token := fmt.Sprint("row ", e.RowID), member(e, "token")
+		if stream == factStream {
+			return row, token
 		}
-		if err := json.Unmarshal(m.Value, &e); err != nil {
-			f.t.Fatalf("%v: %s", err, m.Value)
-		}
-		switch {
-		case stream == factStream:
-			last[fmt.Sprint("row ", e.Data.Row.ID)] = e.Data.Token
-		case strings.HasSuffix(e.Meta.Type, "DeletedEvent"):
-			delete(last, e.Data.Token)
-		default:
-			last[e.Data.Token] = fmt.Sprint("row ", e.Data.Row.ID)
-		}
-	}
+		return token, row
+	})
 	return last
 }
 

@@ -85,10 +85,7 @@ func TestStatements(t *testing.T) {
 		open = append(open, l.Begin(fmt.Sprintf("open-%d", i), 5))
 		insert(40)
 	}
-	world.Eventually(t, time.Minute, "the gaps are known", func() bool {
-		shards := d.Shards(world.Orders)
-		return len(shards) == 1 && shards[0].Gaps.InFlight == 100
-	})
+	world.Eventually(t, time.Minute, "the gaps are known", func() bool { return d.Shard(world.Orders).Gaps.InFlight == 100 })
 	t.Run("are one more for hot gaps and one for evidence while there are some", func(t *testing.T) {
 		// A sweep may come between.
 		if s := count(t); s.rows == 0 || s.rows > s.pages+1 || s.ids == 0 || s.ids > s.pages+2 {
@@ -99,8 +96,8 @@ func TestStatements(t *testing.T) {
 		transaction.Commit()
 	}
 	world.Eventually(t, time.Minute, "the gaps are filled", func() bool {
-		shards := d.Shards(world.Orders)
-		return len(shards) == 1 && shards[0].Gaps.Hot+shards[0].Gaps.Cold == 0
+		s := d.Shard(world.Orders)
+		return s.State != "" && s.Gaps.Hot+s.Gaps.Cold == 0
 	})
 	t.Run("are one a poll again once they are filled", alone)
 }

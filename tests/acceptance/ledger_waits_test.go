@@ -40,10 +40,7 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 	one := l.Begin("one", 1)
 	many := l.Begin("many", 3000)
 	first := one.FirstID()
-	world.Eventually(t, time.Minute, "the transaction shows as in flight", func() bool {
-		shards := late.Shards(world.Orders)
-		return len(shards) == 1 && shards[0].Gaps.InFlight >= 3001
-	})
+	world.Eventually(t, time.Minute, "the transaction shows as in flight", func() bool { return late.Shard(world.Orders).Gaps.InFlight >= 3001 })
 	world.Pause(length)
 	if n := hold.above(first); n > 0 {
 		t.Errorf("hold published %d rows behind an open transaction", n)
@@ -131,8 +128,7 @@ func TestAStatementThatStalls(t *testing.T) {
 		done <- err
 	}()
 	world.Eventually(t, length+30*time.Second, "ids of the statement are cold", func() bool {
-		shards := d.Shards(world.Orders)
-		return time.Since(begun) > length && len(shards) == 1 && shards[0].Gaps.Cold >= n-2
+		return time.Since(begun) > length && d.Shard(world.Orders).Gaps.Cold >= n-2
 	})
 	select {
 	case err := <-done:
@@ -170,12 +166,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	l.Fill("even", open, 2)
 	started := time.Now()
 	d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "restarted", nil)
-	gaps := func() world.GapsStatus {
-		if shards := d.Shards(world.Orders); len(shards) == 1 {
-			return shards[0].Gaps
-		}
-		return world.GapsStatus{}
-	}
+	gaps := func() world.GapsStatus { return d.Shard(world.Orders).Gaps }
 	known := func() bool { g := gaps(); return g.Hot+g.Cold == open && len(g.Oldest) > 0 }
 	d.Drained()
 	world.Eventually(t, time.Minute, "all open ids known", known)

@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,28 +62,13 @@ func TestTwoDatabasesInOneDomain(t *testing.T) {
 		"exactly once":              {kafka.ExactlyOnce("lineage"), 200, nil},
 		"a database without rows":   {kafka, 0, nil},
 		"a standby with its copies": {nats, 3, world.Env{"BRIDGE_STANDBY": "lineage"}},
-		"its progress on the bus":   {kafka, 3, progressOnBus(t, makeProgress(t, kafka))},
+		"its progress on the bus":   {kafka, 3, progressOnBus(t, kafka)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			twoDatabases(t, c.bus, other, c.rows, c.env)
 		})
 	}
-}
-
-// makeProgress makes where progress is kept on a bus.
-func makeProgress(t *testing.T, b *world.Bus) (topic string) {
-	topic = strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
-	if b.Kafka != nil {
-		policy := "compact"
-		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
-	}
-	return topic
-}
-
-// progressOnBus is the environment of a process that keeps its progress there.
-func progressOnBus(t *testing.T, topic string) world.Env {
-	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + filepath.Join(t.TempDir(), "cache"), "BRIDGE_CHECKPOINT_TOPIC": topic}
 }
 
 // countProgress returns how many messages with progress are on a bus.
@@ -107,7 +91,7 @@ func twoDatabases(t *testing.T, b *world.Bus, other *testenv.DatabaseServer, row
 	if topic != "" {
 		// Both keep their progress under one name, and the first one is away meanwhile.
 		f.Term()
-		f.Daemon.Env = f.Daemon.Env.With(progressOnBus(t, topic))
+		f.Daemon.Env = f.Daemon.Env.With(env).With(ownFolder(t))
 		f.Start()
 		for _, stream := range []string{factStream, partStream} {
 			world.Eventually(t, time.Minute, "the progress of "+stream+" is written", func() bool {

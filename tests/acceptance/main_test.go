@@ -1,11 +1,17 @@
 package acceptance
 
 import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"example.org/bridge/tests/testall"
+	"example.org/bridge/event"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
@@ -55,6 +61,117 @@ func mustNotRepeat(p *world.Publisher) {
 	}
 }
 
+// eachDelivery runs a test on both buses, for programs that publish at least once and exactly once.
+func eachDelivery(t *testing.T, test func(t *testing.T, b *world.Bus)) {
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		for delivery, b := range map[string]*world.Bus{"at-least-once": b, "exactly-once": b.ExactlyOnce(t.Name())} {
+			t.Run(delivery, func(t *testing.T) { t.Parallel(); test(t, b) })
+		}
+	})
+}
+
+// progressOnBus makes where a bus keeps progress, and returns what points a process to it.
+func progressOnBus(t *testing.T, b *world.Bus) world.Env {
+	t.Helper()
+	topic := strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
+	if b.Kafka != nil {
+		createCompacted(t, b.Kafka, topic)
+	}
+	return ownFolder(t).With(world.Env{"BRIDGE_CHECKPOINT_TOPIC": topic})
+}
+
+func createCompacted(t *testing.T, kafka *testenv.KafkaServer, topic string) {
+	t.Helper()
+	policy := "compact"
+	kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+}
+
+// ownFolder is where a process with progress on the bus keeps its copy, which is not there yet.
+func ownFolder(t *testing.T) world.Env {
+	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + filepath.Join(t.TempDir(), "cache")}
+}
+
+func decode(t testing.TB, m world.Message) world.Event {
+	t.Helper()
+	e, err := world.DecodeEvent(m)
+	if err != nil {
+		t.Fatalf("%v: %.300s", err, m.Value)
+	}
+	return e
+}
+
+// liveAs waits until the entities that live by the messages of a tape are those that a query names,
+// and returns how many they are.
+func liveAs(w *world.World, tape *world.Tape, entity func(world.Event) string, query string) int {
+	w.T.Helper()
+	live, table := make(map[string]bool), make(map[string]bool)
+	defer func() {
+		if !maps.Equal(live, table) {
+			w.T.Logf("live are %v, the table has %v", live, table)
+		}
+	}()
+	world.Eventually(w.T, 2*time.Minute, "the entities of the table live", func() bool {
+		clear(live)
+		clear(table)
+		for _, m := range tape.All() {
+			e := decode(w.T, m)
+			if live[entity(e)] = true; e.Op == event.Deleted {
+				delete(live, entity(e))
+			}
+		}
+		var name string
+		w.Each(query, []any{&name}, func() { table[name] = true })
+		return maps.Equal(live, table)
+	})
+	return len(table)
+}
+
+// fold returns what the last event of each entity of a destination says, by the entity and state
+// that of returns, without deleted ones, and how many events are there twice.
+func fold(t testing.TB, b *world.Bus, destination string, of func(world.Event) (entity, state string)) (states map[string]string, repeated int) {
+	t.Helper()
+	states = make(map[string]string)
+	seen := make(map[string]bool)
+	b.Read(t, destination, func(m world.Message) {
+		e := decode(t, m)
+		if seen[e.ID] {
+			repeated++
+		}
+		seen[e.ID] = true
+		entity, state := of(e)
+		if states[entity] = state; e.Op == event.Deleted {
+			delete(states, entity)
+		}
+	})
+	return states, repeated
+}
+
+// member returns a member of the data of an event as text, empty where it has none.
+func member(e world.Event, name string) string {
+	raw := e.Data[name]
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return string(raw)
+	}
+	return text
+}
+
+// every calls do again and again, with pauses of up to most, until stop is called.
+func every(most time.Duration, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			do()
+			select {
+			case <-time.After(rand.N(most)):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return sync.OnceFunc(func() { cancel(); done.Wait() })
+}
+
 // halfLoad returns half of world.Load, for programs that are cut off at each step with batches of
 // 50 rows: they keep up with it also where a bus takes a second for each batch.
 func halfLoad() (workload.Options, workload.CapabilityOptions) {
@@ -90,28 +207,4 @@ func occupy(t testing.TB) {
 func follow(w *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
 	w.T.Helper()
 	return w.Publish(b, world.Publishing{Name: name, Env: more, Follow: true})
-}
-
-func TestTerminationInMidStreamRepeatsNothing(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := publishTwice(t, testenv.MariaDB(t), b, 24_000)
-		for range 4 {
-			p.Start()
-			// A program that does not handle signals yet ends by them.
-			world.Eventually(t, time.Minute, "the program answers", func() bool { code, _ := p.Get("/livez"); return code != 0 })
-			world.Pause(world.Between(0, 500*time.Millisecond))
-			// Beyond BRIDGE_SHUTDOWN_TIMEOUT the status is another one.
-			if status, took := p.Term(); status != 0 {
-				t.Fatalf("exit status %d after %s", status, took)
-			}
-		}
-		p.Start()
-		p.Drained()
-		if status, _ := p.Term(); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
-		mustNotRepeat(p)
-	})
 }

@@ -203,8 +203,8 @@ func (o *outbox) compare(repeats bool) {
 func (o *outbox) caughtUp() {
 	o.t.Helper()
 	world.Eventually(o.t, 2*time.Minute, "all rows are published", func() bool {
-		gaps := o.Shards("outbox")
-		return o.Position("outbox") == o.Highest("outbox") && gaps[0].Gaps.InFlight == 0
+		s := o.Shard("outbox")
+		return s.Position == o.Highest("outbox") && s.Gaps.InFlight == 0
 	})
 }
 

@@ -115,33 +115,15 @@ func (e *entityTables) run() {
 	})
 }
 
-func (e *entityTables) events() (all []world.Event) {
-	e.b.Read(e.t, e.topic, func(m world.Message) {
-		one, err := world.DecodeEvent(m)
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		all = append(all, one)
-	})
-	return all
-}
-
 // same waits until the last events of the entities say what the tables hold.
 func (e *entityTables) same() {
 	e.t.Helper()
 	rows := make(map[string]string)
 	for i := range e.last {
-		var k, v string
-		e.w.Each(fmt.Sprintf("SELECT k, v FROM ent_%d", i+1), []any{&k, &v}, func() { rows[k] = v })
+		maps.Copy(rows, e.w.Pairs(fmt.Sprintf("SELECT k, v FROM ent_%d", i+1)))
 	}
 	world.Eventually(e.t, time.Minute, fmt.Sprintf("the bus has %d entities", len(rows)), func() bool {
-		last := make(map[string]string)
-		for _, one := range e.events() {
-			k := string(one.Data["k"])
-			if last[k] = string(one.Data["v"]); one.Data["v"] == nil {
-				delete(last, k)
-			}
-		}
+		last, _ := fold(e.t, e.b, e.topic, func(e world.Event) (string, string) { return member(e, "k"), member(e, "v") })
 		return maps.Equal(last, rows)
 	})
 }

@@ -3,10 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,10 +20,7 @@ import (
 func TestTablesOfPatterns(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		t.Run("at-least-once", func(t *testing.T) { tablesOfPatterns(t, b) })
-		t.Run("exactly-once", func(t *testing.T) { tablesOfPatterns(t, b.ExactlyOnce(t.Name())) })
-	})
+	eachDelivery(t, tablesOfPatterns)
 }
 
 // logTables are the tables of a stream of logs, and what writes to them. Each row has a number of
@@ -36,9 +30,8 @@ type logTables struct {
 	w     *world.World
 	b     *world.Bus
 	topic string
-	// members are the processes of a group, or the one there is; each loses its folder with it.
+	// members are the processes of a group, which lose their folders, or the one there is.
 	members []*world.Daemon
-	folders []string
 
 	mu     sync.Mutex
 	tables []string
@@ -84,23 +77,13 @@ func (l *logTables) leave() (table string) {
 
 // write writes to all tables until stop is called.
 func (l *logTables) write() (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(20 * time.Millisecond):
+	return every(40*time.Millisecond, func() {
+		l.change(func() {
+			for _, table := range l.tables {
+				l.insert(table, 3)
 			}
-			l.change(func() {
-				for _, table := range l.tables {
-					l.insert(table, 3)
-				}
-			})
-		}
-	}()
-	return func() { close(end); <-done }
+		})
+	})
 }
 
 // kills kills a process a few times, each with what it has in its folder where that is not all.
@@ -109,10 +92,8 @@ func (l *logTables) kills(n int) {
 		world.Pause(world.Between(0, 2*time.Second))
 		i := rand.IntN(len(l.members))
 		l.members[i].Kill()
-		if i < len(l.folders) {
-			if err := os.RemoveAll(l.folders[i]); err != nil {
-				l.t.Fatal(err)
-			}
+		if len(l.members) > 1 {
+			l.members[i].LoseCheckpoint()
 		}
 		l.members[i].Start()
 	}
@@ -135,25 +116,7 @@ func (l *logTables) is(table, state string) {
 }
 
 // published returns how often each row is there.
-func (l *logTables) published() map[int]int {
-	times, ids := make(map[int]int), make(map[string]int)
-	l.b.Read(l.t, l.topic, func(m world.Message) {
-		e, err := world.DecodeEvent(m)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		v, err := strconv.Atoi(string(e.Data["v"]))
-		if err != nil {
-			l.t.Fatalf("%s: %v", e.Data, err)
-		}
-		if before, known := ids[e.ID]; known && before != v {
-			l.t.Errorf("the event %s is of the rows %d and %d", e.ID, before, v)
-		}
-		ids[e.ID] = v
-		times[v]++
-	})
-	return times
-}
+func (l *logTables) published() map[int]int { return numbers(l.t, l.b, l.topic) }
 
 // once looks for rows that are there twice, and for those that are not to be there.
 func (l *logTables) once() {
@@ -247,23 +210,15 @@ func TestTablesOfPatternsInAGroup(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, bus *world.Bus) {
 		l := newLogTables(t, bus.ExactlyOnce(t.Name()))
 		l.before = l.rows
-		progress := strings.NewReplacer(".", "_").Replace(l.w.Name) + "_progress"
-		if bus.Kafka != nil {
-			policy := "compact"
-			bus.Kafka.CreateTopic(t, progress, 1, map[string]*string{"cleanup.policy": &policy})
-		}
-		for i := range 2 {
-			l.folders = append(l.folders, filepath.Join(t.TempDir(), fmt.Sprint("member-", i)))
-			l.publish(world.Env{
+		progress := progressOnBus(t, l.b)
+		for range 2 {
+			l.publish(progress.With(ownFolder(t)).With(world.Env{
 				"BRIDGE_STREAM_LOGS_START": "latest", "BRIDGE_STANDBY": "logs", "BRIDGE_STANDBY_TIMEOUT": shortTimeout.String(),
-				"BRIDGE_CHECKPOINT_URL": "bus://" + l.folders[i], "BRIDGE_CHECKPOINT_TOPIC": progress,
-			})
+			}))
 		}
 		name := func(table string) string { return l.w.Name + "." + table }
 		world.Eventually(t, time.Minute, "log_1 is running", func() bool {
-			return slices.ContainsFunc(l.members, func(d *world.Daemon) bool {
-				return len(d.Shards("logs")) == 1 && d.Shards("logs")[0].State == "running"
-			})
+			return slices.ContainsFunc(l.members, func(d *world.Daemon) bool { return d.Shard("logs").State == "running" })
 		})
 		stop := l.write()
 		for i := 2; i <= 4; i++ {

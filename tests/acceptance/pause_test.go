@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +17,7 @@ import (
 func TestPause(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		for delivery, b := range map[string]*world.Bus{"at-least-once": b, "exactly-once": b.ExactlyOnce(t.Name())} {
-			t.Run(delivery, func(t *testing.T) { t.Parallel(); pause(t, b) })
-		}
-	})
+	eachDelivery(t, pause)
 }
 
 // newPausable makes a world under load whose bridge keeps its progress on the bus.
@@ -30,14 +25,9 @@ func newPausable(t *testing.T, b *world.Bus) (*world.World, *world.Publisher) {
 	t.Helper()
 	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
-	topic := strings.NewReplacer(".", "_").Replace(w.Name) + "_progress"
-	if b.Kafka != nil {
-		policy := "compact"
-		b.Kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
-	}
-	return w, w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{
-		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir() + "/cache", "BRIDGE_CHECKPOINT_TOPIC": topic,
-	})})
+	return w, w.Publish(b, world.Publishing{
+		Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"}).With(progressOnBus(t, b)),
+	})
 }
 
 // rests reports whether both streams of a bridge are paused, and it is ready.
@@ -71,9 +61,7 @@ func pause(t *testing.T, b *world.Bus) {
 		world.Pause(world.Between(0, 2*time.Second))
 		p.Kill()
 		if n%2 == 1 {
-			if err := os.RemoveAll(p.Checkpoint()); err != nil {
-				t.Fatal(err)
-			}
+			p.LoseCheckpoint()
 		}
 		p.Start()
 		if n == cuts-1 {
@@ -108,20 +96,13 @@ func TestAPauseOutlivesATakeover(t *testing.T) {
 	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		w, p := newPausable(t, b)
-		var own []world.Env
-		for range 2 {
-			own = append(own, world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir() + "/cache", "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})
-		}
-		g := world.NewGroup(p, shortTimeout, own...)
+		token := world.Env{"BRIDGE_HTTP_TOKEN": "0123456789abcdef"}
+		g := world.NewGroup(p, shortTimeout, token.With(ownFolder(t)), token.With(ownFolder(t)))
 		_, stop := w.Write()
 		g.Published(2*time.Minute, "what is written arrives")
 		g.Ready()
 		for round := range 2 {
-			works := g.Worker()
-			waits := g.Members[0]
-			if waits == works {
-				waits = g.Members[1]
-			}
+			works, waits := g.Pair()
 			if round == 0 {
 				must(t, waits.Daemon, 0, "pause", world.Orders)
 				must(t, waits.Daemon, 0, "pause", world.Strict)

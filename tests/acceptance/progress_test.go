@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ type volatile struct {
 	*world.World
 	t       *testing.T
 	bus     *world.Bus
+	keep    world.Env
 	folders []string
 }
 
@@ -29,14 +29,9 @@ func newVolatile(t *testing.T, b *world.Bus, rows int) *volatile {
 		v.Exec(`CREATE TABLE ` + table + ` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) NOT NULL, UNIQUE KEY (name)) ENGINE=InnoDB`)
 		v.insert(table, "old", rows)
 	}
-	if b.Kafka != nil {
-		policy := "compact"
-		b.Kafka.CreateTopic(t, v.topic(), 1, map[string]*string{"cleanup.policy": &policy})
-	}
+	v.keep = progressOnBus(t, b)
 	return v
 }
-
-func (v *volatile) topic() string { return strings.NewReplacer(".", "_").Replace(v.Name) + "_progress" }
 
 // insert inserts n rows into a table.
 func (v *volatile) insert(table, name string, n int) {
@@ -45,9 +40,9 @@ func (v *volatile) insert(table, name string, n int) {
 
 // env is the environment of a process with a folder of its own.
 func (v *volatile) env() world.Env {
-	folder := filepath.Join(v.t.TempDir(), fmt.Sprint("cache-", len(v.folders)))
-	v.folders = append(v.folders, folder)
-	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + folder, "BRIDGE_CHECKPOINT_TOPIC": v.topic(), "BRIDGE_RECONCILE_INTERVAL": "2h"}
+	e := v.keep.With(ownFolder(v.t)).With(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2h"})
+	v.folders = append(v.folders, strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "bus://"))
+	return e
 }
 
 // publish makes a bridge that publishes both tables from a start.
@@ -156,8 +151,8 @@ func outlive(t *testing.T, b *world.Bus) {
 	}
 	// The reconcile that follows a rebuilt view must not be what finds the row.
 	world.Eventually(t, time.Minute, "the reconcile of states has ended", func() bool {
-		shards := p.Shards("states")
-		return len(shards) == 1 && shards[0].Reconcile != nil && !shards[0].Reconcile.EndedAt.IsZero()
+		r := p.Shard("states").Reconcile
+		return r != nil && !r.EndedAt.IsZero()
 	})
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)

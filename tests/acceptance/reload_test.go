@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,12 +46,7 @@ func (f *envFile) write(e world.Env) {
 	for _, name := range slices.Sorted(maps.Keys(e)) {
 		fmt.Fprintf(&text, "%s='%s'\n", name, e[name])
 	}
-	if err := os.WriteFile(f.path+".new", []byte(text.String()), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Rename(f.path+".new", f.path); err != nil {
-		f.t.Fatal(err)
-	}
+	write(f.t, f.path, text.String())
 }
 
 // reload asks for a reload, and returns when that has ended.
@@ -68,10 +62,7 @@ func reload(d *world.Daemon) {
 func TestReloads(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		t.Run("at-least-once", func(t *testing.T) { reloads(t, b) })
-		t.Run("exactly-once", func(t *testing.T) { reloads(t, b.ExactlyOnce(t.Name())) })
-	})
+	eachDelivery(t, reloads)
 }
 
 func reloads(t *testing.T, b *world.Bus) {
@@ -127,13 +118,10 @@ func TestAStandbyGroupReloads(t *testing.T) {
 		f := newEnvFile(t, p.Daemon)
 		g := world.NewGroup(p, shortTimeout, nil, nil)
 		_, stop := p.World.Write()
-		works := g.Published(time.Minute, "what is written arrives")
+		g.Published(time.Minute, "what is written arrives")
 		g.Ready()
+		works, waits := g.Pair()
 		before, _ := works.Status()
-		waits := g.Members[0]
-		if waits == works {
-			waits = g.Members[1]
-		}
 		f.write(f.all.With(world.Env{"BRIDGE_STREAM_ORDERS_TAG": "x"}))
 		reload(waits.Daemon)
 		world.Eventually(t, time.Minute, "the one that waits says what differs", func() bool {

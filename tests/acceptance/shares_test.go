@@ -1,8 +1,8 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/event"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -28,18 +27,15 @@ import (
 func TestShares(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		t.Run("at-least-once", func(t *testing.T) { t.Parallel(); newShared(t, b, false).run() })
-		t.Run("exactly-once", func(t *testing.T) { t.Parallel(); newShared(t, b.ExactlyOnce(t.Name()), true).run() })
-	})
+	eachDelivery(t, func(t *testing.T, b *world.Bus) { newShared(t, b).run() })
 }
 
 // shared is one configuration that several processes share.
 type shared struct {
 	*world.Publisher
 	t      *testing.T
-	once   bool
 	worlds [2]*world.World
+	parts  parts
 	folder string
 	// number is that of shares, members are their processes.
 	number  int
@@ -53,8 +49,8 @@ type shared struct {
 
 const logsEach, itemsEach = 4, 3
 
-func newShared(t *testing.T, b *world.Bus, once bool) *shared {
-	s := &shared{t: t, once: once, folder: filepath.Join(t.TempDir(), "folder")}
+func newShared(t *testing.T, b *world.Bus) *shared {
+	s := &shared{t: t, folder: filepath.Join(t.TempDir(), "folder")}
 	server := testenv.MariaDB(t)
 	for i := range s.worlds {
 		s.worlds[i] = world.Empty(t, server)
@@ -64,25 +60,19 @@ func newShared(t *testing.T, b *world.Bus, once bool) *shared {
 		for n := range itemsEach {
 			s.worlds[i].Exec(fmt.Sprintf("CREATE TABLE item_%d (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))", n))
 		}
-		s.worlds[i].Exec("CREATE TABLE parts (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE, " +
-			"state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))")
 	}
+	s.parts = newParts(s.worlds)
 	first, second := s.worlds[0].Name, s.worlds[1].Name
 	reader, _, _ := strings.Cut(strings.TrimPrefix(s.worlds[0].URL, "mysql://"), ":")
 	s.worlds[0].Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", second, reader))
-	progress := strings.NewReplacer(".", "_").Replace(first) + "_progress"
-	if b.Kafka != nil {
-		policy := "compact"
-		b.Kafka.CreateTopic(t, progress, 1, map[string]*string{"cleanup.policy": &policy})
-	}
 	both := func(tables string) string { return first + "." + tables + "," + second + "." + tables }
 	s.Publisher = s.worlds[0].Publish(b, world.Publishing{
 		Path: world.Binary(t, world.RaceDetector),
-		Env: world.Env{
-			"BRIDGE_CHECKPOINT_URL": "bus://" + s.folder, "BRIDGE_CHECKPOINT_TOPIC": progress, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
+		Env: progressOnBus(t, b).With(world.Env{
+			"BRIDGE_CHECKPOINT_URL": "bus://" + s.folder, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
 			"BRIDGE_DOMAIN_ID":  strings.ReplaceAll(first, "_", "-"),
 			"BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "50ms",
-		},
+		}),
 		Streams: []world.Stream{
 			{Name: "logs", Table: first + ".log_{0.." + strconv.Itoa(logsEach-1) + "}," + second + ".log_*", Kind: "release"},
 			{Name: "items", Table: both(fmt.Sprintf("item_{0..%d}", itemsEach-1)), Kind: "capability", Env: world.Env{"MODIFIED": "modified"}},
@@ -252,32 +242,17 @@ func (s *shared) former() {
 
 // write changes tables until stop is called.
 func (s *shared) write() (stop func()) {
-	end := make(chan struct{})
-	var writers sync.WaitGroup
-	each := func(do func(r *rand.Rand)) {
-		writers.Go(func() {
-			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
-			for {
-				select {
-				case <-end:
-					return
-				case <-time.After(time.Duration(r.IntN(20)) * time.Millisecond):
-				}
-				do(r)
-			}
-		})
-	}
-	each(func(r *rand.Rand) {
+	const most = 20 * time.Millisecond
+	state := 0
+	stops := []func(){s.parts.move(), every(most, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.rows++
-		s.worlds[0].Exec("INSERT INTO "+s.logs[r.IntN(len(s.logs))]+" (v) VALUES (?)", s.rows)
-	})
-	state := 0
-	each(func(r *rand.Rand) {
+		s.worlds[0].Exec("INSERT INTO "+s.logs[rand.IntN(len(s.logs))]+" (v) VALUES (?)", s.rows)
+	}), every(most, func() {
 		state++
-		table, db := fmt.Sprintf("item_%d", r.IntN(itemsEach)), s.worlds[r.IntN(2)]
-		switch id := 1 + r.IntN(40); r.IntN(6) {
+		table, db := fmt.Sprintf("item_%d", rand.IntN(itemsEach)), s.worlds[rand.IntN(2)]
+		switch id := 1 + rand.IntN(40); rand.IntN(6) {
 		case 0:
 			db.Exec("DELETE FROM "+table+" WHERE id = ?", id)
 		case 1, 2:
@@ -285,44 +260,16 @@ func (s *shared) write() (stop func()) {
 		default:
 			db.Exec("INSERT INTO "+table+" (state, modified) VALUES (?, now(6))", state)
 		}
-	})
-	at := make(map[string]int)
-	moves := 0
-	each(func(r *rand.Rand) {
-		moves++
-		name := fmt.Sprintf("part-%d", r.IntN(30))
-		from, there := at[name]
-		to := r.IntN(2)
-		if there && r.IntN(6) == 0 {
-			s.worlds[from].Exec("DELETE FROM parts WHERE name = ?", name)
-			delete(at, name)
-			return
+	})}
+	return func() {
+		for _, stop := range stops {
+			stop()
 		}
-		s.worlds[to].Exec("INSERT INTO parts (name, state, modified) VALUES (?, ?, now(6)) ON DUPLICATE KEY UPDATE state = VALUES(state), modified = VALUES(modified)", name, moves)
-		if there && from != to {
-			s.worlds[from].Exec("DELETE FROM parts WHERE name = ?", name)
-		}
-		at[name] = to
-	})
-	return sync.OnceFunc(func() { close(end); writers.Wait() })
+	}
 }
 
 // published returns how often each row of the logs is there.
-func (s *shared) published() map[int]int {
-	times := make(map[int]int)
-	s.Bus.Read(s.t, s.Destination("logs"), func(m world.Message) {
-		e, err := world.DecodeEvent(m)
-		var v int
-		if err == nil {
-			v, err = strconv.Atoi(string(e.Data["v"]))
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		times[v]++
-	})
-	return times
-}
+func (s *shared) published() map[int]int { return numbers(s.t, s.Bus, s.Destination("logs")) }
 
 // arrive waits until all rows are there.
 func (s *shared) arrive() {
@@ -340,24 +287,21 @@ func (s *shared) compare() {
 		}
 		repeated += n - 1
 	}
+	repeated += s.parts.compare(s.Publisher)
 	items := make(map[string]string)
-	parts := make(map[string]string)
 	for _, w := range s.worlds {
-		var name, state string
 		for n := range itemsEach {
-			w.Each(fmt.Sprintf("SELECT CONCAT('%s.item_%d/', id), state FROM item_%d", w.Name, n, n), []any{&name, &state}, func() { items[name] = state })
-		}
-		w.Each("SELECT name, state FROM parts", []any{&name, &state}, func() { parts[name] = state })
-	}
-	for stream, want := range map[string]map[string]string{"items": items, "parts": parts} {
-		got, again := s.fold(stream)
-		repeated += again
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			s.t.Errorf("%s: the bus ends with %v, the tables have %v", stream, got, want)
+			maps.Copy(items, w.Pairs(fmt.Sprintf("SELECT CONCAT('%s.item_%d/', id), state FROM item_%[2]d", w.Name, n)))
 		}
 	}
-	s.t.Logf("%d rows, %d items, %d parts, %d messages repeated", s.rows, len(items), len(parts), repeated)
-	if s.once && repeated > 0 {
+	got, again := fold(s.t, s.Bus, s.Destination("items"), func(e world.Event) (string, string) {
+		return e.Headers["bridge-shard"] + "/" + e.Headers["bridge-row-id"], member(e, "state")
+	})
+	if repeated += again; !maps.Equal(got, items) {
+		s.t.Errorf("items: the bus ends with %v, the tables have %v", got, items)
+	}
+	s.t.Logf("%d rows, %d items, %d messages repeated", s.rows, len(items), repeated)
+	if s.Bus.Once() && repeated > 0 {
 		s.t.Errorf("%d messages are there twice", repeated)
 	}
 	if r := world.Verify(s.t, s.members[0].Env); !r.Good {
@@ -365,30 +309,84 @@ func (s *shared) compare() {
 	}
 }
 
-// fold returns the states of a stream as the bus has them, and how many events it has twice.
-func (s *shared) fold(stream string) (states map[string]string, repeated int) {
-	states = make(map[string]string)
-	seen := make(map[string]bool)
-	for _, m := range s.Bus.ReadAll(s.t, s.Destination(stream)) {
-		e, err := world.DecodeEvent(m)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if seen[e.ID] {
-			repeated++
-		}
-		seen[e.ID] = true
-		name := m.Headers["bridge-shard"] + "/" + m.Headers["bridge-row-id"]
-		if stream == "parts" {
-			if err := json.Unmarshal(e.Data["name"], &name); err != nil {
-				s.t.Fatal(err)
+// parts are entities that move between tables of two databases.
+type parts struct{ worlds [2]*world.World }
+
+func newParts(worlds [2]*world.World) parts {
+	for _, w := range worlds {
+		w.Exec("CREATE TABLE parts (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE, " +
+			"state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))")
+	}
+	return parts{worlds}
+}
+
+// move changes entities and moves them between the databases, each change when its server answers,
+// until stop is called.
+func (p parts) move() (stop func()) {
+	var stops []func()
+	for mover := range 4 {
+		random, at, state := rand.New(rand.NewPCG(uint64(mover), 7)), make(map[string]int), 0
+		exec := func(source int, statement string, args ...any) {
+			w := p.worlds[source]
+			for _, err := w.DB.Exec(statement, args...); err != nil && !w.T.Failed(); _, err = w.DB.Exec(statement, args...) {
+				world.Pause(100 * time.Millisecond)
 			}
 		}
-		if e.Op == event.Deleted {
-			delete(states, name)
-		} else {
-			states[name] = string(e.Data["state"])
+		stops = append(stops, every(60*time.Millisecond, func() {
+			state++
+			name := fmt.Sprintf("part-%d-%d", mover, random.IntN(12))
+			from, there := at[name]
+			to := random.IntN(2)
+			if there && random.IntN(5) == 0 {
+				exec(from, "DELETE FROM parts WHERE name = ?", name)
+				delete(at, name)
+				return
+			}
+			exec(to, "INSERT INTO parts (name, state, modified) VALUES (?, ?, now(6)) ON DUPLICATE KEY UPDATE state = VALUES(state), modified = VALUES(modified)", name, state)
+			if there && from != to {
+				exec(from, "DELETE FROM parts WHERE name = ?", name)
+			}
+			at[name] = to
+		}))
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
 		}
 	}
-	return states, repeated
+}
+
+// compare fails the test unless the bus ends as the tables, and returns how many events are there
+// twice.
+func (p parts) compare(of *world.Publisher) (repeated int) {
+	of.T.Helper()
+	want := make(map[string]string)
+	for _, w := range p.worlds {
+		maps.Copy(want, w.Pairs("SELECT name, state FROM parts"))
+	}
+	got, repeated := fold(of.T, of.Bus, of.Destination("parts"), func(e world.Event) (string, string) { return member(e, "name"), member(e, "state") })
+	if !maps.Equal(got, want) {
+		of.T.Errorf("parts: the bus ends with %v, the tables have %v", got, want)
+	}
+	of.T.Logf("%d parts, %d events of them repeated", len(got), repeated)
+	return repeated
+}
+
+// numbers returns how often each row is there, by its column v. Events of two rows have two ids.
+func numbers(t testing.TB, b *world.Bus, destination string) map[int]int {
+	t.Helper()
+	times, ids := make(map[int]int), make(map[string]int)
+	b.Read(t, destination, func(m world.Message) {
+		e := decode(t, m)
+		v, err := strconv.Atoi(member(e, "v"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, known := ids[e.ID]; known && before != v {
+			t.Errorf("the event %s is of the rows %d and %d", e.ID, before, v)
+		}
+		ids[e.ID] = v
+		times[v]++
+	})
+	return times
 }

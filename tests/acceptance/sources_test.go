@@ -1,16 +1,11 @@
 package acceptance
 
 import (
-	"database/sql"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"example.org/bridge/event"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -34,6 +29,7 @@ func TestSeveralServers(t *testing.T) {
 type twoServers struct {
 	*world.Publisher
 	worlds  [2]*world.World
+	parts   parts
 	servers [2]*testenv.DatabaseServer
 }
 
@@ -48,7 +44,7 @@ func severalServers(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServ
 		_, stop := w.Write()
 		stops = append(stops, stop)
 	}
-	moved := s.moveEntities()
+	moved := s.parts.move()
 	s.caughtUp()
 
 	s.servers[1].Kill()
@@ -87,62 +83,17 @@ func newTwoServers(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServe
 		rows, _ := world.Load(uint64(1+i), 0)
 		rows.Rate, rows.Writers = 50, 4
 		w := world.New(t, world.Options{Database: server, Rows: &rows})
-		w.Exec("CREATE TABLE parts (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE, " +
-			"state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))")
 		s.worlds[i] = w
 		begin := sourceNames[i] + "/" + w.Name + "."
 		orders, parts = append(orders, begin+"orders"), append(parts, begin+"parts")
 		env["BRIDGE_SOURCE_"+strings.ToUpper(sourceNames[i])+"_URL"] = w.URL
 	}
+	s.parts = newParts(s.worlds)
 	s.Publisher = s.worlds[0].Publish(b, world.Publishing{Env: env, Path: world.Binary(t, world.RaceDetector), Streams: []world.Stream{
 		{Name: "orders", Table: strings.Join(orders, ","), Kind: "release", Env: world.Env{"KEY": "entity", "CREATED": "created"}},
 		{Name: "parts", Table: strings.Join(parts, ","), Kind: "capability", Env: world.Env{"KEY": "name", "MODIFIED": "modified"}},
 	}})
 	return s
-}
-
-// moveEntities changes entities and moves them between the servers, each change when its servers
-// answer, until the function that it returns is called.
-func (s *twoServers) moveEntities() (stop func()) {
-	end := make(chan struct{})
-	var movers sync.WaitGroup
-	for mover := range 4 {
-		movers.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(mover), 7))
-			exec := func(db *sql.DB, statement string, args ...any) {
-				for {
-					if _, err := db.Exec(statement, args...); err == nil {
-						return
-					}
-					world.Pause(100 * time.Millisecond)
-				}
-			}
-			at := make(map[string]int)
-			for state := 1; ; state++ {
-				select {
-				case <-end:
-					return
-				default:
-				}
-				name := fmt.Sprintf("part-%d-%d", mover, random.IntN(12))
-				from, there := at[name]
-				to := random.IntN(2)
-				switch {
-				case there && random.IntN(5) == 0:
-					exec(s.worlds[from].DB, "DELETE FROM parts WHERE name = ?", name)
-					delete(at, name)
-				default:
-					exec(s.worlds[to].DB, "INSERT INTO parts (name, state, modified) VALUES (?, ?, now(6)) ON DUPLICATE KEY UPDATE state = VALUES(state), modified = VALUES(modified)", name, state)
-					if there && from != to {
-						exec(s.worlds[from].DB, "DELETE FROM parts WHERE name = ?", name)
-					}
-					at[name] = to
-				}
-				world.Pause(time.Duration(random.IntN(60)) * time.Millisecond)
-			}
-		})
-	}
-	return sync.OnceFunc(func() { close(end); movers.Wait() })
 }
 
 // position returns that of a table of orders.
@@ -223,16 +174,7 @@ func (s *twoServers) compare() {
 	if wrong := v.Wrong(); wrong != "" {
 		s.T.Error(wrong)
 	}
-	var fold, want map[string]string
-	fold, repeated := s.foldParts()
-	want = make(map[string]string)
-	for _, w := range s.worlds {
-		var name, state string
-		w.Each("SELECT name, state FROM parts", []any{&name, &state}, func() { want[name] = state })
-	}
-	if fmt.Sprint(fold) != fmt.Sprint(want) {
-		s.T.Errorf("the bus ends with %v, the tables have %v", fold, want)
-	}
+	repeated := s.parts.compare(s.Publisher)
 	if s.Bus.Once() && v.Repeated+repeated > 0 {
 		s.T.Errorf("%d rows and %d states are on the bus twice", v.Repeated, repeated)
 	}
@@ -240,31 +182,4 @@ func (s *twoServers) compare() {
 	if r := world.Verify(s.T, s.Env); !r.Good {
 		s.T.Errorf("bridge verify: %+v", r)
 	}
-}
-
-// foldParts returns the states of the parts as the bus has them, and how many events it has twice.
-func (s *twoServers) foldParts() (fold map[string]string, repeated int) {
-	fold = make(map[string]string)
-	seen := make(map[string]bool)
-	for _, m := range s.Bus.ReadAll(s.T, s.Destination("parts")) {
-		e, err := world.DecodeEvent(m)
-		var name string
-		if err == nil {
-			err = json.Unmarshal(e.Data["name"], &name)
-		}
-		if err != nil {
-			s.T.Fatalf("%v: %.300s", err, m.Value)
-		}
-		if seen[e.ID] {
-			repeated++
-		}
-		seen[e.ID] = true
-		if e.Op == event.Deleted {
-			delete(fold, name)
-		} else {
-			fold[name] = string(e.Data["state"])
-		}
-	}
-	s.T.Logf("parts: %d events, %d entities, %d repeated", len(seen), len(fold), repeated)
-	return fold, repeated
 }

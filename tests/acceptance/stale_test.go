@@ -1,14 +1,13 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"example.org/bridge/event"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -20,11 +19,7 @@ import (
 func TestRowsExpire(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		for name, bus := range map[string]*world.Bus{"at least once": b, "exactly once": b.ExactlyOnce(strings.ReplaceAll(t.Name(), "/", "_"))} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); expire(t, bus) })
-		}
-	})
+	eachDelivery(t, expire)
 }
 
 // leases is a table whose rows are kept alive by touching them.
@@ -52,7 +47,7 @@ func expire(t *testing.T, b *world.Bus) {
 	// Of rows that are stale from the first nothing is published.
 	w.Exec("INSERT INTO leases (name, touched) VALUES ('never', NOW(3) - INTERVAL 1 DAY)")
 	l.daemon.Start()
-	l.matches(leaseCount)
+	l.matches()
 	for round := range 4 {
 		l.touch("11 minute", fmt.Sprintf("id %% 4 = %d", round))
 		world.Pause(world.Between(0, 1500*time.Millisecond))
@@ -62,35 +57,28 @@ func expire(t *testing.T, b *world.Bus) {
 		}
 		l.touch("9 minute", fmt.Sprintf("id %% 4 = %d", (round+3)%4))
 		l.daemon.Start()
-		l.matches(-1)
+		l.matches()
 	}
 	l.checkTurns()
 
 	// The application is down: nothing was touched.
 	before := l.tape.Count()
 	l.touch("1 hour", "")
-	world.Eventually(l, time.Minute, "a person is asked", func() bool {
-		code, body := l.daemon.Get("/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "--allow-deletes")
-	})
+	l.asks()
 	l.daemon.Kill()
 	l.daemon.Start()
-	world.Eventually(l, time.Minute, "a person is still asked", func() bool {
-		code, body := l.daemon.Get("/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "--allow-deletes")
-	})
+	l.asks()
 	if n := l.tape.Count(); n != before {
 		t.Errorf("%d messages before anyone agreed", n-before)
 	}
 	l.touch("0 minute", "")
-	l.matches(leaseCount + 1)
+	if n := l.matches(); n != leaseCount+1 {
+		t.Errorf("%d rows live, want %d", n, leaseCount+1)
+	}
 	l.touch("1 hour", "id <= 59")
-	world.Eventually(l, time.Minute, "a person is asked again", func() bool {
-		_, body := l.daemon.Get("/readyz")
-		return strings.Contains(body, "--allow-deletes")
-	})
+	l.asks()
 	l.daemon.Reconcile("--allow-deletes", "leases")
-	l.matches(-1)
+	l.matches()
 	l.checkTurns()
 	mustVerify(t, l.daemon.Env)
 }
@@ -107,69 +95,39 @@ func (l *leases) touch(ago, where string) {
 	}
 }
 
-// lease is an event of the table.
-type lease struct {
-	op, name, reason string
-}
-
-func (l *leases) events() (list []lease) {
-	for _, m := range l.tape.From(0) {
-		var e struct {
-			Meta struct{ Type string }
-			Data struct{ Name, Reason string }
-		}
-		if err := json.Unmarshal(m.Value, &e); err != nil {
-			l.Fatal(err)
-		}
-		list = append(list, lease{strings.TrimSuffix(strings.TrimPrefix(e.Meta.Type, "Leases"), "Event"), e.Data.Name, e.Data.Reason})
-	}
-	return list
-}
-
-// matches waits until those live by the events that were touched lately; most is their number, -1
-// for any.
-func (l *leases) matches(most int) {
+// matches waits until those live by the events that were touched lately, and returns their number.
+func (l *leases) matches() int {
 	l.Helper()
-	live, table := make(map[string]bool), make(map[string]bool)
-	l.Cleanup(func() {
-		if !maps.Equal(live, table) {
-			l.Logf("live are %v, the table has %v", live, table)
-		}
-	})
-	world.Eventually(l, 2*time.Minute, "the rows that are touched", func() bool {
-		clear(live)
-		clear(table)
-		for _, e := range l.events() {
-			if live[e.name] = true; e.op == "Deleted" {
-				delete(live, e.name)
-			}
-		}
-		var name string
-		l.world.Each("SELECT name FROM leases WHERE touched > NOW(3) - INTERVAL 10 MINUTE", []any{&name}, func() { table[name] = true })
-		return maps.Equal(live, table) && (most < 0 || len(table) == most)
-	})
+	return liveAs(l.world, l.tape, func(e world.Event) string { return member(e, "name") }, "SELECT name FROM leases WHERE touched > NOW(3) - INTERVAL 10 MINUTE")
 }
 
 // checkTurns fails the test unless each lease is added, deleted as stale and added in turns.
 func (l *leases) checkTurns() {
 	l.Helper()
-	last := make(map[string]string)
-	deleted := 0
-	for _, e := range l.events() {
+	known, deleted := make(map[string]bool), 0
+	for _, m := range l.tape.All() {
+		e := decode(l, m)
+		name := member(e, "name")
 		switch {
-		case e.op == "Deleted" && e.reason != "STALE":
-			l.Errorf("%+v", e)
-		case e.op == "Deleted" && last[e.name] == "":
-			l.Errorf("%s is deleted and was never there", e.name)
-		case e.op == "Modified":
-			l.Errorf("%+v, though nothing but touched has changed", e)
-		}
-		if e.op == "Deleted" {
+		case e.Op == event.Modified:
+			l.Errorf("%s is modified, though nothing but touched has changed", name)
+		case e.Op == event.Deleted && (e.Reason != "STALE" || !known[name]):
+			l.Errorf("%s is deleted for %s, and was there: %t", name, e.Reason, known[name])
+		case e.Op == event.Deleted:
 			deleted++
 		}
-		last[e.name] = e.op
+		known[name] = true
 	}
 	if deleted == 0 {
 		l.Error("nothing expired")
 	}
+}
+
+// asks waits until a person is asked whether rows may be deleted.
+func (l *leases) asks() {
+	l.Helper()
+	world.Eventually(l, time.Minute, "a person is asked", func() bool {
+		code, body := l.daemon.Get("/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "--allow-deletes")
+	})
 }

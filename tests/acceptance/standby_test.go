@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -34,11 +31,7 @@ func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race boo
 func TestStandby(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		for delivery, b := range map[string]*world.Bus{"at-least-once": b, "exactly-once": b.ExactlyOnce(t.Name())} {
-			t.Run(delivery, func(t *testing.T) { t.Parallel(); standby(t, b) })
-		}
-	})
+	eachDelivery(t, standby)
 }
 
 func standby(t *testing.T, b *world.Bus) {
@@ -186,37 +179,4 @@ func reconcileBeside(t *testing.T, d *world.Daemon, want int, args ...string) st
 		t.Fatalf("bridge reconcile %s: status %d, want %d, %v\n%s\n%s", strings.Join(args, " "), status, want, err, stdout, stderr)
 	}
 	return fmt.Sprintf("%+v", report.Shards[0])
-}
-
-// TestStandbyZombiesExactlyOnce has the process that works stand still at two steps of a
-// transaction until another one has published, and go on: it stores nothing any more, and waits.
-func TestStandbyZombiesExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	b := world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name())
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
-	p := w.Publish(b, world.Publishing{
-		Path: world.Faulty(t), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),
-	})
-	points := []*world.Failpoints{world.NewFailpoints(t), world.NewFailpoints(t)}
-	g := world.NewGroup(p, shortTimeout, points[0].Env(), points[1].Env())
-	_, stop := w.Write()
-	g.Published(time.Minute, "what is written arrives")
-	for _, point := range []failpoint.Point{failpoint.TransactionSent, failpoint.BeforeSave} {
-		g.Ready()
-		former := g.Replace("SIGSTOP at "+string(point), func(m *world.Member) {
-			points[slices.Index(g.Members, m)].Set(failpoint.Action{Point: point, Hang: true})
-			// It hangs at the point with its next batch; the election goes on beside.
-			world.Pause(500 * time.Millisecond)
-			m.Daemon.Signal(syscall.SIGSTOP)
-		})
-		points[slices.Index(g.Members, former)].Set()
-		former.Daemon.Signal(syscall.SIGCONT)
-		g.Waits(former)
-	}
-	g.Published(time.Minute, "the last one goes on")
-	stop()
-	g.Report()
-	g.Compare(0)
 }

@@ -45,12 +45,9 @@ func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 		"columnless": {"born"},
 		"hidden":     {"GRANT SELECT ON", "hidden"},
 	} {
-		world.Eventually(t, time.Minute, stream+" stopped", func() bool {
-			shards := d.Shards(stream)
-			return len(shards) == 1 && shards[0].State == "stopped"
-		})
+		got := world.AwaitStopped(t, d.Daemon, stream).LastError
 		for _, word := range words {
-			if got := d.Shards(stream)[0].LastError; !strings.Contains(got, word) {
+			if !strings.Contains(got, word) {
 				t.Errorf("%s: the error lacks %q: %s", stream, word, got)
 			}
 		}
@@ -100,10 +97,9 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	}
 	d.Start()
 	passed("orders", 10)
-	world.Eventually(t, time.Minute, "parts has stopped", func() bool {
-		shards := d.Shards("parts")
-		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "bridge checkpoint reset parts")
-	})
+	if got := world.AwaitStopped(t, d, "parts"); !strings.Contains(got.LastError, "bridge checkpoint reset parts") {
+		t.Errorf("parts has stopped for %s", got.LastError)
+	}
 	if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "another configuration") {
 		t.Errorf("/readyz %d: %s", code, body)
 	}

@@ -1,10 +1,8 @@
 package acceptance
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +19,7 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	server := testenv.StartKafka(t, testenv.KafkaOptions{OAuth: true})
 	table := newSecured(t, testenv.MariaDB(t))
 	server.CreateTopic(t, "secured", 2, nil)
-	compact := "compact"
-	server.CreateTopic(t, "bridge-progress", 1, map[string]*string{"cleanup.policy": &compact})
+	createCompacted(t, server, "bridge-progress")
 	file := filepath.Join(t.TempDir(), "token")
 	fresh := func(lasts time.Duration) {
 		token := testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))
@@ -61,22 +58,4 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 		t.Errorf("a token is shown:\n%s", log)
 	}
 	t.Logf("%d rows, %d outages of Kafka", rows, strings.Count(d.Log.String(), "outage begins"))
-}
-
-// every calls do again and again, as a helper that renews a file does, until stop is called.
-func every(interval time.Duration, do func()) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for ctx.Err() == nil {
-			do()
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return func() { cancel(); done.Wait() }
 }

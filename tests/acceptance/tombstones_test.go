@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/event"
 	"example.org/bridge/tests/world"
 
 	"example.org/bridge/tests/testall"
@@ -163,10 +163,7 @@ func (c *compaction) drained() {
 // table returns the entities that live by the table.
 func (c *compaction) table() map[string]string {
 	c.t.Helper()
-	live := make(map[string]string)
-	var key, v, state string
-	c.world.Each("SELECT k, v, state FROM items WHERE deleted = 0 AND state <> 'draft'", []any{&key, &v, &state}, func() { live[key] = v + " " + state })
-	return live
+	return c.world.Pairs("SELECT k, v || ' ' || state FROM items WHERE deleted = 0 AND state <> 'draft'")
 }
 
 // live returns the entities that live by the topic, as it is now, and how many records of ours it
@@ -183,13 +180,8 @@ func (c *compaction) live() (live map[string]string, records int) {
 			delete(live, m.Key)
 			return
 		}
-		var e struct {
-			Data struct{ V, State, Reason string }
-		}
-		if err := json.Unmarshal(m.Value, &e); err != nil {
-			c.t.Fatal(err)
-		}
-		if live[m.Key] = e.Data.V + " " + e.Data.State; e.Data.Reason != "" {
+		e := decode(c.t, m)
+		if live[m.Key] = member(e, "v") + " " + member(e, "state"); e.Op == event.Deleted {
 			delete(live, m.Key)
 		}
 	})

@@ -43,11 +43,7 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": fmt.Sprint(batchRows)})})
 	if mode == progressOnTheBus {
-		p.Env["BRIDGE_CHECKPOINT_URL"], p.Env["BRIDGE_CHECKPOINT_TOPIC"] = "bus://"+p.Checkpoint(), p.Destination("progress")
-		if b.Kafka != nil {
-			compact := "compact"
-			b.Kafka.CreateTopic(t, p.Destination("progress"), 1, map[string]*string{"cleanup.policy": &compact})
-		}
+		p.Env = p.Env.With(progressOnBus(t, b))
 	}
 	current, kills, had := p.Path, 0, int64(0)
 	read := former.read(p)

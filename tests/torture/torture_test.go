@@ -104,8 +104,8 @@ func trialTorture(t *testing.T) {
 	}
 }
 
-// planTorture returns the trials that the flags ask for, by bus. Those that take longest, on clusters,
-// come first, and those that end the program at points of its code last.
+// planTorture returns the trials that the flags ask for, by bus. Those on clusters, which take
+// longest, come first, and those that end the program at points of its code last.
 func planTorture(t *testing.T) (queues map[string]chan fault, due int) {
 	wanted := namesWanted(t)
 	queues = map[string]chan fault{"kafka": make(chan fault, 200), "nats": make(chan fault, 200)}

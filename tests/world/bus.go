@@ -115,7 +115,7 @@ func (b *Bus) ExactlyOnce(name string) *Bus {
 }
 
 // Once reports whether each event has to be on the bus once, whatever fails.
-func (b *Bus) Once() bool { return b.transactional != "" }
+func (b *Bus) Once() bool { return b.transactional != "" || b.once != "" }
 
 // EachBus runs a test on the Kafka and on the NATS that the tests of a package share, both at the
 // same time.

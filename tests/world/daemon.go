@@ -260,13 +260,16 @@ func (d *Daemon) Shards(stream string) []shardStatus {
 	return s.Shards
 }
 
-// Position returns the position of a stream with one shard.
-func (d *Daemon) Position(stream string) uint64 {
+// Shard returns the one shard of a stream, without a state while the daemon does not answer.
+func (d *Daemon) Shard(stream string) (s shardStatus) {
 	if shards := d.Shards(stream); len(shards) == 1 {
-		return shards[0].Position
+		s = shards[0]
 	}
-	return 0
+	return s
 }
+
+// Position returns the position of a stream with one shard.
+func (d *Daemon) Position(stream string) uint64 { return d.Shard(stream).Position }
 
 // RSSAnon returns the daemon's anonymous memory in bytes.
 func (d *Daemon) RSSAnon() (int64, error) { return testenv.RSSAnon(d.Cmd.Process.Pid) }
@@ -333,10 +336,7 @@ func AwaitUnready(t testing.TB, d *Daemon) {
 func AwaitStopped(t testing.TB, d *Daemon, stream string) (s shardStatus) {
 	t.Helper()
 	Eventually(t, time.Minute, stream+" has stopped", func() bool {
-		shards := d.Shards(stream)
-		if len(shards) == 1 {
-			s = shards[0]
-		}
+		s = d.Shard(stream)
 		return s.State == "stopped"
 	})
 	return s

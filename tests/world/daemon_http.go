@@ -27,12 +27,11 @@ func (d *Daemon) ReconcileByHTTP(stream, query string) reconcileStatus {
 	}
 	var last reconcileStatus
 	Eventually(d.T, 3*time.Minute, "the reconcile of "+stream+" has ended", func() bool {
-		shards := d.Shards(stream)
-		if len(shards) != 1 || shards[0].Reconcile == nil {
-			return false
+		if now := d.Shard(stream).Reconcile; now != nil {
+			last = *now
+			return last.Waiting == 0 && !last.Running
 		}
-		last = *shards[0].Reconcile
-		return last.Waiting == 0 && !last.Running
+		return false
 	})
 	if last.LastError != "" {
 		d.T.Errorf("the reconcile of %s: %s", stream, last.LastError)

@@ -151,6 +151,16 @@ func (g *Group) Worker(still ...*Member) (working *Member) {
 	return working
 }
 
+// Pair returns the member of two that works, and the one that waits.
+func (g *Group) Pair() (works, waits *Member) {
+	g.T.Helper()
+	Eventually(g.T, time.Minute, "one works", func() bool { works = g.Worker(); return works != nil })
+	if waits = g.Members[0]; waits == works {
+		waits = g.Members[1]
+	}
+	return works, waits
+}
+
 // Published waits until one member works and has published all rows of the moment, and has the
 // judges ask that one.
 func (g *Group) Published(limit time.Duration, what string, still ...*Member) *Member {

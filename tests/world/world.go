@@ -293,6 +293,15 @@ func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
 	w.Record(rows...)
 }
 
+// Pairs returns the rows of a query of two columns.
+func (w *World) Pairs(query string) map[string]string {
+	w.T.Helper()
+	var key, value string
+	pairs := make(map[string]string)
+	w.Each(query, []any{&key, &value}, func() { pairs[key] = value })
+	return pairs
+}
+
 // Each calls each with every row of a query, which is then in the variables that into points to.
 func (w *World) Each(query string, into []any, each func()) {
 	w.T.Helper()
