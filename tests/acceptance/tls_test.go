@@ -88,7 +88,7 @@ func put(t testing.TB, from, to string) string {
 func write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := renameInto(path, content); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return path
 }
@@ -101,96 +101,116 @@ func renameInto(path, content string) error {
 	return os.Rename(path+".new", path)
 }
 
-func TestKafkaThatWantsTLSAndALogin(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	certs, later := testenv.NewCerts(t), testenv.NewCerts(t)
-	server := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, TLS: &certs})
-	table := newSecured(t, testenv.MariaDB(t))
-	server.CreateTopic(t, "secured", 2, nil)
-	base := secured("secured").With(world.Env{
-		"BRIDGE_SOURCE_URL":           table.URL,
-		"BRIDGE_SINK_URL":             "kafka://" + server.SASLTLSBrokers()[0],
-		"BRIDGE_KAFKA_TLS":            "true",
-		"BRIDGE_KAFKA_TLS_CA":         certs.CA,
-		"BRIDGE_KAFKA_TLS_CERT":       certs.ClientCert,
-		"BRIDGE_KAFKA_TLS_KEY":        certs.ClientKey,
-		"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN",
-		"BRIDGE_KAFKA_SASL_USERNAME":  testenv.KafkaUser,
-		"BRIDGE_KAFKA_SASL_PASSWORD":  testenv.KafkaPassword,
-	})
-	plain := world.NewDaemon(t, world.Binary(t, false), base)
-	plain.Start()
-	arrives(t, plain, table)
-	plain.Kill()
-	dir := t.TempDir()
-	ca, password := put(t, certs.CA, filepath.Join(dir, "ca.pem")), write(t, filepath.Join(dir, "password"), testenv.KafkaPassword)
-	d := world.NewDaemon(t, world.Binary(t, false), base.With(world.Env{
-		"BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512", "BRIDGE_KAFKA_TLS_CA": ca, "BRIDGE_KAFKA_SASL_PASSWORD": "", "BRIDGE_KAFKA_SASL_PASSWORD_FILE": password,
-	}))
-	d.Start()
-	arrives(t, d, table)
-	server.SetPassword(t, "another-secret")
-	server.Certify(t, certs.ExpiredCert, certs.ExpiredKey)
-	server.Restart(t)
-	refused(t, d, "expired")
-	server.Certify(t, later.ServerCert, later.ServerKey)
-	server.Restart(t)
-	refused(t, d, "unknown authority")
-	put(t, later.CA, ca)
-	refused(t, d, "login is refused")
-	write(t, password, "another-secret\n")
-	arrives(t, d, table)
+// secureServer is a server that wants TLS, a certificate and a login, and how it is changed while the
+// program runs.
+type secureServer struct {
+	*testing.T
+	certs, later testenv.Certs
+	table        *world.World
+	// ca and secret are files that the program reads: what it trusts, and its login.
+	ca, secret string
+	env        world.Env
+	// show has the server show another certificate, changeLogin refuse the secret as refusal says,
+	// and until login is called.
+	show               func(cert, key string)
+	changeLogin, login func()
+	refusal            string
 }
 
-func TestNATSThatWantsTLSAndALogin(t *testing.T) {
+func (g *secureServer) file(name string) string { return filepath.Join(filepath.Dir(g.ca), name) }
+
+// TestServersThatWantTLSAndALogin has the certificate of a server expire, another authority sign the
+// next one, and the login change, each while the program runs.
+func TestServersThatWantTLSAndALogin(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	for _, way := range []string{"credentials", "nkey"} {
-		t.Run(way, func(t *testing.T) {
+	for name, start := range map[string]func(*secureServer){
+		"Kafka": secureKafka, "MariaDB": secureMariaDB,
+		"NATS with credentials": func(g *secureServer) {
+			login, right := testenv.NATSOperator(t)
+			_, wrong := testenv.NATSOperator(t)
+			secureNATS(g, login, "BRIDGE_NATS_CREDS", right, wrong)
+		},
+		"NATS with an nkey": func(g *secureServer) {
+			right, wrong := g.file("right.nk"), g.file("wrong.nk")
+			login := testenv.NATSNkey(t, right)
+			testenv.NATSNkey(t, wrong)
+			secureNATS(g, login, "BRIDGE_NATS_NKEY", right, wrong)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			natsLogins(t, way)
+			g := &secureServer{T: t, certs: testenv.NewCerts(t), later: testenv.NewCerts(t), ca: filepath.Join(t.TempDir(), "ca.pem")}
+			put(t, g.certs.CA, g.ca)
+			g.secret = g.file("secret")
+			start(g)
+			d := world.NewDaemon(t, world.Binary(t, false), secured("").With(world.Env{"BRIDGE_SOURCE_URL": g.table.URL}).With(g.env))
+			d.Start()
+			arrives(t, d, g.table)
+			g.show(g.certs.ExpiredCert, g.certs.ExpiredKey)
+			refused(t, d, "expired")
+			g.changeLogin()
+			g.show(g.later.ServerCert, g.later.ServerKey)
+			refused(t, d, "unknown authority")
+			put(t, g.later.CA, g.ca)
+			refused(t, d, g.refusal)
+			g.login()
+			arrives(t, d, g.table)
 		})
 	}
 }
 
-// natsLogins runs against a server that lets in by one of the ways.
-func natsLogins(t *testing.T, way string) {
-	certs, later, dir := testenv.NewCerts(t), testenv.NewCerts(t), t.TempDir()
-	cert, key := put(t, certs.ServerCert, filepath.Join(dir, "cert.pem")), put(t, certs.ServerKey, filepath.Join(dir, "key.pem"))
-	variable, right, wrong := "BRIDGE_NATS_CREDS", "", ""
-	var login testenv.NATSOption
-	if way == "credentials" {
-		login, right = testenv.NATSOperator(t)
-		_, wrong = testenv.NATSOperator(t)
-	} else {
-		variable, right, wrong = "BRIDGE_NATS_NKEY", filepath.Join(dir, "right.nk"), filepath.Join(dir, "wrong.nk")
-		login = testenv.NATSNkey(t, right)
-		testenv.NATSNkey(t, wrong)
+func secureKafka(g *secureServer) {
+	server := testenv.StartKafka(g, testenv.KafkaOptions{SASL: true, TLS: &g.certs})
+	server.CreateTopic(g, "secured", 2, nil)
+	g.table = newSecured(g, testenv.MariaDB(g))
+	g.env = world.Env{
+		"BRIDGE_SINK_URL": "kafka://" + server.SASLTLSBrokers()[0], "BRIDGE_STREAM_SECURED_DESTINATION": "secured", "BRIDGE_KAFKA_TLS": "true",
+		"BRIDGE_KAFKA_TLS_CA": g.ca, "BRIDGE_KAFKA_TLS_CERT": g.certs.ClientCert, "BRIDGE_KAFKA_TLS_KEY": g.certs.ClientKey,
+		"BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512", "BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser,
+		"BRIDGE_KAFKA_SASL_PASSWORD_FILE": write(g, g.secret, testenv.KafkaPassword),
 	}
-	server := testenv.StartNATS(t, login, testenv.NATSTLS(t, certs, cert, key, true))
-	table := newSecured(t, testenv.MariaDB(t))
-	server.CreateStream(t, jetstream.StreamConfig{Name: "SECURED", Subjects: []string{"secured.>"}})
-	ca, secret := put(t, certs.CA, filepath.Join(dir, "ca.pem")), put(t, right, filepath.Join(dir, "secret"))
-	d := world.NewDaemon(t, world.Binary(t, false), secured("secured.{type}").With(world.Env{
-		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "nats://" + server.Addr(), "BRIDGE_NATS_TLS_CA": ca, variable + "_FILE": secret,
-		"BRIDGE_NATS_TLS_CERT": certs.ClientCert, "BRIDGE_NATS_TLS_KEY": certs.ClientKey,
-	}))
-	d.Start()
-	arrives(t, d, table)
-	put(t, certs.ExpiredCert, cert)
-	put(t, certs.ExpiredKey, key)
-	server.Restart(t)
-	refused(t, d, "expired")
-	put(t, later.ServerCert, cert)
-	put(t, later.ServerKey, key)
-	put(t, wrong, secret)
-	server.Restart(t)
-	refused(t, d, "unknown authority")
-	put(t, later.CA, ca)
-	refused(t, d, "Authorization Violation")
-	put(t, right, secret)
-	arrives(t, d, table)
+	plain := world.NewDaemon(g, world.Binary(g, false), secured("").With(world.Env{"BRIDGE_SOURCE_URL": g.table.URL}).With(g.env).With(world.Env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN"}))
+	plain.Start()
+	arrives(g, plain, g.table)
+	plain.Kill()
+	g.show = func(cert, key string) { server.Certify(g, cert, key); server.Restart(g) }
+	g.changeLogin, g.refusal = func() { server.SetPassword(g, "another-secret") }, "login is refused"
+	g.login = func() { write(g, g.secret, "another-secret\n") }
+}
+
+func secureNATS(g *secureServer, login testenv.NATSOption, variable, right, wrong string) {
+	cert, key := put(g, g.certs.ServerCert, g.file("cert.pem")), put(g, g.certs.ServerKey, g.file("key.pem"))
+	server := testenv.StartNATS(g, login, testenv.NATSTLS(g, g.certs, cert, key, true))
+	server.CreateStream(g, jetstream.StreamConfig{Name: "SECURED", Subjects: []string{"secured.>"}})
+	g.table = newSecured(g, testenv.MariaDB(g))
+	g.env = world.Env{
+		"BRIDGE_SINK_URL": "nats://" + server.Addr(), "BRIDGE_STREAM_SECURED_DESTINATION": "secured.{type}", "BRIDGE_NATS_TLS_CA": g.ca,
+		"BRIDGE_NATS_TLS_CERT": g.certs.ClientCert, "BRIDGE_NATS_TLS_KEY": g.certs.ClientKey, variable + "_FILE": put(g, right, g.secret),
+	}
+	g.show = func(newCert, newKey string) { put(g, newCert, cert); put(g, newKey, key); server.Restart(g) }
+	g.changeLogin, g.refusal = func() { put(g, wrong, g.secret) }, "Authorization Violation"
+	g.login = func() { put(g, right, g.secret) }
+}
+
+func secureMariaDB(g *secureServer) {
+	cert, key := put(g, g.certs.ServerCert, g.file("cert.pem")), put(g, g.certs.ServerKey, g.file("key.pem"))
+	server := testenv.StartMariaDB(g, "--ssl-ca="+put(g, g.certs.CA, g.file("server-ca.pem")), "--ssl-cert="+cert, "--ssl-key="+key)
+	g.table = newSecured(g, server)
+	g.table.Exec("CREATE USER secure@'%' IDENTIFIED BY 'pa:ss@w' REQUIRE X509")
+	g.table.Exec("GRANT SELECT ON " + g.table.Name + ".* TO secure@'%'")
+	url := func(password string) string {
+		return server.URL("secure", password, g.table.Name) + "?tls=true&tls-ca=" + g.ca + "&tls-cert=" + g.certs.ClientCert + "&tls-key=" + g.certs.ClientKey + "\n"
+	}
+	g.env = world.Env{"BRIDGE_SINK_URL": "stdout:", "BRIDGE_SOURCE_URL": "", "BRIDGE_SOURCE_URL_FILE": write(g, g.secret, url("pa:ss@w"))}
+	g.show = func(newCert, newKey string) {
+		put(g, newCert, cert)
+		put(g, newKey, key)
+		g.table.Exec("FLUSH SSL")
+		g.table.Exec("KILL USER secure")
+	}
+	g.changeLogin, g.refusal = func() { g.table.Exec("ALTER USER secure@'%' IDENTIFIED BY 'another-secret'") }, "Access denied"
+	g.login = func() { write(g, g.secret, url("another-secret")) }
 }
 
 // TestAPasswordOfNATSThatChanges: the server ends the connection of a program whose password it no
@@ -208,42 +228,6 @@ func TestAPasswordOfNATSThatChanges(t *testing.T) {
 	server.Reconfigure(t, "first-secret", "another-secret")
 	insertSecured(table)
 	refused(t, d, "Authorization Violation")
-	write(t, file, url("another-secret"))
-	arrives(t, d, table)
-}
-
-func TestMariaDBThatWantsTLS(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	certs, later, dir := testenv.NewCerts(t), testenv.NewCerts(t), t.TempDir()
-	copyTo := func(from, name string) string { return put(t, from, filepath.Join(dir, name)) }
-	server := testenv.StartMariaDB(t, "--ssl-ca="+copyTo(certs.CA, "server-ca.pem"),
-		"--ssl-cert="+copyTo(certs.ServerCert, "cert.pem"), "--ssl-key="+copyTo(certs.ServerKey, "key.pem"))
-	table := newSecured(t, server)
-	table.Exec("CREATE USER secure@'%' IDENTIFIED BY 'pa:ss@w' REQUIRE X509")
-	table.Exec("GRANT SELECT ON " + table.Name + ".* TO secure@'%'")
-	ca := copyTo(certs.CA, "ca.pem")
-	url := func(password string) string {
-		return server.URL("secure", password, table.Name) + "?tls=true&tls-ca=" + ca + "&tls-cert=" + certs.ClientCert + "&tls-key=" + certs.ClientKey + "\n"
-	}
-	file := write(t, filepath.Join(dir, "url"), url("pa:ss@w"))
-	d := world.NewDaemon(t, world.Binary(t, false), secured("").With(world.Env{"BRIDGE_SINK_URL": "stdout:", "BRIDGE_SOURCE_URL_FILE": file}))
-	d.Start()
-	arrives(t, d, table)
-	// reload has the server read its certificate and ends the connections of the program.
-	reload := func(cert, key string) {
-		copyTo(cert, "cert.pem")
-		copyTo(key, "key.pem")
-		table.Exec("FLUSH SSL")
-		table.Exec("KILL USER secure")
-	}
-	reload(certs.ExpiredCert, certs.ExpiredKey)
-	refused(t, d, "expired")
-	table.Exec("ALTER USER secure@'%' IDENTIFIED BY 'another-secret'")
-	reload(later.ServerCert, later.ServerKey)
-	refused(t, d, "unknown authority")
-	copyTo(later.CA, "ca.pem")
-	refused(t, d, "Access denied")
 	write(t, file, url("another-secret"))
 	arrives(t, d, table)
 }

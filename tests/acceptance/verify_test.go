@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
@@ -102,19 +101,8 @@ func altered(t *testing.T, messages []world.Message, at int, was, is string) []w
 	return messages
 }
 
-// falsified returns messages with another digest in the header bridge-state of one of them.
-func falsified(messages []world.Message, at int) []world.Message {
-	messages = slices.Clone(messages)
-	headers := maps.Clone(messages[at].Headers)
-	fields := strings.Fields(headers["bridge-state"])
-	fields[4] = strings.Repeat("A", len(fields[4]))
-	headers["bridge-state"] = strings.Join(fields, " ")
-	messages[at].Headers = headers
-	return messages
-}
-
-// TestVerify plants one fault at a time in a copy of what bridge published, at the beginning, in
-// the middle and at the end of what one entity or key has.
+// TestVerify has bridge verify read copies of what bridge published, with a fault of each kind that
+// depends on how a bus is read. internal/verify has all faults.
 func TestVerify(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
@@ -139,24 +127,17 @@ func TestVerify(t *testing.T) {
 			first, middle, last := at[0], at[2], at[4]
 			cut := func(i int) []world.Message { return slices.Delete(slices.Clone(clean), i, i+1) }
 			plant(stream, "a faithful copy is good", clean)
-			plant(stream, "the first two are swapped", swap(clean, first, at[1]), "outOfOrder 1")
 			plant(stream, "a message in the middle is altered", altered(t, clean, middle, `"body":"version-`, `"body":"Version-`), "altered 1")
-			plant(stream, "the digest in a header is another one", falsified(clean, middle), "altered 1")
 			hello := slices.Clone(clean[0:1])
 			hello[0].Value, hello[0].Headers = []byte("hello"), map[string]string{"eiffel-type": world.TypeOf(clean[0])}
 			plant(stream, "something else is added", append(slices.Clone(clean), hello...), "foreign 1")
 			if stream == release {
 				plant(stream, "the last message is removed", cut(last), "missing 1")
-				plant(stream, "the last two are swapped", swap(clean, at[3], last), "outOfOrder 1")
 				plant(stream, "a message of a row that is there is removed", cut(0), "lost 1", "missing 1")
 				continue
 			}
 			plant(stream, "the first message is removed", cut(first), "lost 1", "brokenLink 1")
 			plant(stream, "the last message is removed", cut(last), "stale 1")
-			plant(stream, "the last two are swapped", swap(clean, at[3], last), "outOfOrder 1", "stale 1")
-			plant(stream, "an older event is added at the end", append(slices.Clone(clean), clean[middle]), "stale 1")
-			added := altered(t, append(slices.Clone(clean), clean[last]), len(clean), `"entity":"a"`, `"entity":"z"`)
-			plant(stream, "an entity is added", added, "altered 1", "brokenLink 1", "extra 1")
 			if b.Kafka != nil {
 				moved := slices.Clone(clean)
 				moved[0].Partition = map[bool]string{true: "1", false: "0"}[moved[0].Partition == "0"]
@@ -172,42 +153,4 @@ func TestVerify(t *testing.T) {
 			})
 		}
 	})
-}
-
-// swap returns messages with two exchanged.
-func swap(messages []world.Message, i, j int) []world.Message {
-	messages = slices.Clone(messages)
-	messages[i], messages[j] = messages[j], messages[i]
-	return messages
-}
-
-// TestVerifyAfterABusLoss puts an older state of the bus back. What bridge has published since is
-// healed, and told apart from faults.
-func TestVerifyAfterABusLoss(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	b := world.NATSBus(testenv.StartNATS(t))
-	w := newRows(t, testenv.MariaDB(t), workload.Options{})
-	p := w.Publish(b, world.Publishing{Streams: twoStreams[:1]})
-	write := func(version int) {
-		t.Helper()
-		for i := range 10 {
-			w.Exec("REPLACE INTO orders (entity, token, body, created) VALUES (?, uuid(), ?, now() - interval 1 hour)", fmt.Sprint("e-", i), fmt.Sprint("version-", version))
-		}
-		p.Drained()
-	}
-	p.Start()
-	write(1)
-	before := b.Server().Snapshot(t)
-	write(2)
-	write(3)
-	b.Server().Restore(t, before)
-	p.Drained()
-	write(4)
-	world.Eventually(t, time.Minute, "bridge has noticed", func() bool { return strings.Contains(p.Log.String(), "a topic or stream is not as it was") })
-	write(5)
-	r := mustVerify(t, p.Env)
-	if n := r.Healed("lost"); n != 20 {
-		t.Errorf("healed: %d lost, want 20: %+v", n, r.Streams[0].Healed)
-	}
 }
