@@ -101,7 +101,7 @@ func renameInto(path, content string) error {
 	return os.Rename(path+".new", path)
 }
 
-// secureServer is a server that wants TLS, a certificate and a login, and how it is changed while the
+// secureServer is one that wants TLS, a certificate and a login, and how it is changed while the
 // program runs.
 type secureServer struct {
 	*testing.T
@@ -119,8 +119,8 @@ type secureServer struct {
 
 func (g *secureServer) file(name string) string { return filepath.Join(filepath.Dir(g.ca), name) }
 
-// TestServersThatWantTLSAndALogin has the certificate of a server expire, another authority sign the
-// next one, and the login change, each while the program runs.
+// TestServersThatWantTLSAndALogin has a certificate expire, another authority sign the next one,
+// and the login change, each while the program runs.
 func TestServersThatWantTLSAndALogin(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
