@@ -57,7 +57,7 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	if l.recover {
 		r.recovered(t, d, l, f)
 	}
-	if n := l.bus.count(t, target); n != int64(l.rows) {
+	if n := l.bus.Count(t, target); n != int64(l.rows) {
 		t.Fatalf("%s holds %d messages of %d rows after kills", target, n, l.rows)
 	}
 	return f
@@ -71,7 +71,7 @@ func (r *rig) published(t testing.TB, d *daemon, l load, target string) (steady 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for ; last < int64(l.rows); <-tick.C {
-		n := l.bus.count(t, target)
+		n := l.bus.Count(t, target)
 		if n > last {
 			moved, last = time.Now(), n
 		}

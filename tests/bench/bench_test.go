@@ -163,7 +163,7 @@ var forgetful = map[string]string{
 
 // BenchmarkBridge is `make bench`.
 func BenchmarkBridge(b *testing.B) {
-	run(b, measurements(newRig(b, nil, kafkaOn(testenv.Kafka(b), 8), natsOn(b, testenv.NATS(b))), sizeOf()))
+	run(b, measurements(newRig(b, nil, kafkaOn(testenv.Kafka(b), 8), natsOn(testenv.NATS(b))), sizeOf()))
 }
 
 // BenchmarkLarge is `make bench-large`.
@@ -214,7 +214,7 @@ func mayBeZero(unit string) bool {
 // instrument works, and that bridge loses no row beside the control, which does.
 func TestHarness(t *testing.T) {
 	testall.Long(t)
-	r := newPeerRig(t, kafkaOn(testenv.Kafka(t), 8), natsOn(t, testenv.NATS(t)))
+	r := newPeerRig(t, kafkaOn(testenv.Kafka(t), 8), natsOn(testenv.NATS(t)))
 	r.verify = true
 	all := slices.Concat(measurements(r, tiny), largeMeasurements(r, []int{6000}, []int{6000}), peerMeasurements(t, r, tiny))
 	chosen := regexp.MustCompile(`^(Scan/rows=3000|Publish/.*kind=(release/bus=kafka|capability/bus=jetstream).*` +

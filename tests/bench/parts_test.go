@@ -188,7 +188,7 @@ type publisher struct {
 
 // publishers are the library of the bus and our sink.
 func (b *bus) publishers() []publisher {
-	if b.kafka != nil {
+	if b.Kafka != nil {
 		return []publisher{{"library", publishFranz}, {"sink", publishOurs}}
 	}
 	return []publisher{{"library", publishNATS}, {"sink", publishOurs}}
@@ -204,7 +204,7 @@ func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 	var before own
 	check(t, by.publish(l.bus, s, target, destination, func() { before = ownNow() }))
 	f := before.since(l.rows)
-	if held := l.bus.count(t, target); held != int64(l.rows) {
+	if held := l.bus.Count(t, target); held != int64(l.rows) {
 		t.Fatalf("%s holds %d messages, want %d", target, held, l.rows)
 	}
 	// The faster one counts.
@@ -217,7 +217,7 @@ func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 // publishOurs publishes through our sink as bridge does for one shard: one batch after the other.
 func publishOurs(b *bus, messages *spool, target, destination string, begin func()) (err error) {
 	var s sink.Sink
-	if b.kafka != nil {
+	if b.Kafka != nil {
 		s, err = ourKafka.Open(ourKafka.Options{Connection: ourKafka.Connection{Brokers: strings.Split(b.servers, ",")}})
 	} else {
 		s, err = ourJetStream.Open(ourJetStream.Options{Connection: ourJetStream.Connection{URLs: strings.Split(b.servers, ","), Stream: target}})
@@ -263,7 +263,7 @@ func publishOurs(b *bus, messages *spool, target, destination string, begin func
 func publishFranz(b *bus, messages *spool, target, _ string, begin func()) error {
 	const ring = 1 << 16 // records in memory: more than the client holds at a time
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.servers, ",")...), kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(ring/2), kgo.DefaultProduceTopic(target), soon)
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(ring/2), kgo.DefaultProduceTopic(target), kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		return err
 	}

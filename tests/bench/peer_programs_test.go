@@ -58,10 +58,10 @@ func (r *rig) bridgePeer(name string, settings world.Env) *peer {
 		name: name, topic: func(e errand) string { return e.target },
 		start: func(t testing.TB, e errand) *process {
 			destination := e.target
-			if e.bus.kafka == nil {
+			if e.bus.Kafka == nil {
 				destination += ".{type}"
 			}
-			env := r.streamEnv(event.Release, e.table, destination).With(e.bus.env(e.target)).With(settings)
+			env := r.streamEnv(event.Release, e.table, destination).With(e.bus.Env()).With(settings)
 			d := &daemon{Daemon: world.NewDaemon(t, r.path, env)}
 			d.restart()
 			t.Cleanup(d.kill)

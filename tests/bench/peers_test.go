@@ -22,11 +22,11 @@ func peerMeasurements(t testing.TB, r *rig, s size) (all []measurement) {
 	programs := r.peers(t)
 	for _, on := range r.buses {
 		name := on.name
-		if on.kafka != nil {
+		if on.Kafka != nil {
 			name = fmt.Sprintf("kafka-%d", on.partitions)
 		}
 		for _, p := range programs {
-			if on.kafka == nil && p.kafkaAlone {
+			if on.Kafka == nil && p.kafkaAlone {
 				continue
 			}
 			for item, do := range map[string]func(t testing.TB, p *peer, on *bus, s size) figures{
@@ -55,7 +55,7 @@ func newPeerRig(t testing.TB, buses ...*bus) *rig {
 // BenchmarkPeers is `make bench-peers`.
 func BenchmarkPeers(b *testing.B) {
 	server := testenv.Kafka(b)
-	r := newPeerRig(b, kafkaOn(server, 1), kafkaOn(server, 8), natsOn(b, testenv.NATS(b)))
+	r := newPeerRig(b, kafkaOn(server, 1), kafkaOn(server, 8), natsOn(testenv.NATS(b)))
 	run(b, peerMeasurements(b, r, sizeOf()))
 }
 
@@ -65,7 +65,7 @@ func (r *rig) startPeer(t testing.TB, p *peer, on *bus, table string, each func(
 	t.Helper()
 	e := errand{bus: on, table: table, target: r.newName("peer")}
 	holder = e.target
-	if on.kafka != nil {
+	if on.Kafka != nil {
 		holder = p.topic(e)
 	}
 	on.open(t, holder)
@@ -86,7 +86,7 @@ func (r *rig) peerBacklog(t testing.TB, p *peer, on *bus, s size) figures {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for ; last < rows; <-tick.C {
-		n := on.count(t, holder)
+		n := on.Count(t, holder)
 		if n > last {
 			moved, last = time.Now(), n
 		}
@@ -112,7 +112,7 @@ func (r *rig) peerFirst(t testing.TB, p *peer, on *bus, _ size) figures {
 	running, holder := r.startPeer(t, p, on, r.table(t, wide, 1, true), nil)
 	eventually(t, peerWithin, "the first row is published", func() bool {
 		running.alive(t)
-		return on.count(t, holder) > 0
+		return on.Count(t, holder) > 0
 	})
 	return figures{"s": time.Since(running.began).Seconds()}
 }
@@ -252,7 +252,7 @@ func lateOf(rows []overlapping) (late []overlapping) {
 // poll is the control, what everybody writes first: SELECT … WHERE id > ? every 100 ms. It loses
 // each row that is committed behind a higher one; a run in which it loses nothing shows nothing.
 func poll(t testing.TB, r *rig, table string, received *receipts) {
-	consume(t, func() {}, func(ctx context.Context) error {
+	consume(t, func(ctx context.Context) error {
 		last := uint64(0)
 		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			rows, err := r.DB.QueryContext(ctx, fmt.Sprintf("SELECT id, revision FROM %s WHERE id > ? ORDER BY id", table), last)

@@ -179,8 +179,11 @@ func (l load) String() string {
 
 // delivering returns the load of a program that publishes each event once, or at least once.
 func (l load) delivering(once bool) load {
-	other := *l.bus
-	other.once, l.bus = once, &other
+	if once {
+		other := *l.bus
+		other.Bus = l.bus.ExactlyOnce(fmt.Sprint("bench_", l.kind))
+		l.bus = &other
+	}
 	return l
 }
 
@@ -221,7 +224,7 @@ func (r *rig) start(t testing.TB, l load, path, tables string, more world.Env) (
 	t.Helper()
 	target = r.newName(l.kind)
 	e := r.streamEnv(l.kind, tables, l.bus.open(t, target))
-	maps.Copy(e, l.bus.env(target))
+	maps.Copy(e, l.bus.Env())
 	d = &daemon{Daemon: world.NewDaemon(t, path, e.With(more))}
 	d.restart()
 	t.Cleanup(func() { d.kill() })

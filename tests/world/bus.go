@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -202,14 +203,22 @@ func (b *Bus) ReadAll(t testing.TB, name string) (all []Message) {
 func (b *Bus) Follow(t testing.TB, name string) *Tape {
 	t.Helper()
 	p := new(Tape)
+	b.Receive(t, name, p.Add)
+	return p
+}
+
+// Receive hands each message of a destination to each, from its beginning and as they come, until
+// stop is called or the test ends.
+func (b *Bus) Receive(t testing.TB, name string, each func(Message)) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := b.consume(ctx, t, name, nil, nil, p.Add); err != nil && ctx.Err() == nil {
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := b.consume(ctx, t, name, nil, nil, each); err != nil && ctx.Err() == nil {
 			t.Errorf("the consumer of %s ended: %v", name, err)
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return p
+	})
+	stop = sync.OnceFunc(func() { cancel(); done.Wait() })
+	t.Cleanup(stop)
+	return stop
 }
