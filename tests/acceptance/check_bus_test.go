@@ -99,9 +99,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	grant := kmsg.NewCreateACLsRequestCreation()
 	grant.ResourceType, grant.ResourceName, grant.ResourcePatternType = kind, name, kmsg.ACLResourcePatternTypeLiteral
@@ -113,9 +111,7 @@ func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation
 	if err == nil {
 		err = kerr.ErrorForCode(response.Results[0].ErrorCode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 func update(t *testing.T, b *world.Bus, config jetstream.StreamConfig) {

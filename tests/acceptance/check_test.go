@@ -190,9 +190,7 @@ func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
 			d.Start()
 			world.Eventually(t, time.Minute, "published", func() bool { return d.Position("orders") == 2 })
 			mustFind(t, d.Env, "note", "checkpoint-locked", "running")
-			if status, _ := d.Term(); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
+			d.Ends()
 			if log := d.Log.String(); strings.Contains(log, "finding about") {
 				t.Errorf("the log of a healthy set-up names findings:\n%s", log)
 			}
@@ -262,9 +260,7 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 	t.Run("a checkpoint that is not one", func(t *testing.T) {
 		_, e := shop(t, server)
 		path := strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "file:")
-		if err := os.WriteFile(path, []byte("a shopping list"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte("a shopping list"), 0o600))
 		mustFind(t, e, "unsafe", "checkpoint-foreign", path)
 	})
 	t.Run("a checkpoint that cannot be written", func(t *testing.T) {

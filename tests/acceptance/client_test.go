@@ -58,9 +58,7 @@ func followTable(t *testing.T, p *world.Publisher) *client.Table {
 		Stream: world.Strict, Destinations: []string{clientReads(p)}, RefreshEvery: time.Second, KeepFor: 20 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- table.Run(ctx) }()
@@ -90,9 +88,7 @@ func clientBus(t *testing.T, b *world.Bus) client.Bus {
 	} else {
 		bus, err = jetstream.New(jetstream.Options{URLs: []string{b.NATS.URL()}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return bus
 }
 

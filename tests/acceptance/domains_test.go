@@ -84,9 +84,7 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	}
 	ids := published(6)
 	for _, d := range daemons {
-		if status, _ := d.Term(); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
+		d.Ends()
 		mustVerify(t, d.Env)
 		if f := mustFind(t, d.Env, "note", "stream-domains no-modified"); !strings.Contains(f.What, ".acme") {
 			t.Errorf("found %+v", f)
@@ -133,9 +131,7 @@ func TestAStreamMovesToAnotherSubject(t *testing.T) {
 		}
 		d.Start()
 		world.Eventually(t, time.Minute, "the messages are there", func() bool { return world.NATSBus(server).Count(t, "EVENTS") >= int64(3*(run+1)) })
-		if status, _ := d.Term(); status != 0 {
-			t.Fatalf("exit status %d", status)
-		}
+		d.Ends()
 	}
 	mustVerify(t, d.Env)
 }

@@ -36,25 +36,17 @@ func emptyRoot(t testing.TB, authorities string) string {
 	dir := t.TempDir()
 	// The folders of the tests are closed to others.
 	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
-		if err := os.Chmod(parent, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(parent, 0o755))
 	}
 	root := filepath.Join(dir, "root")
 	for _, folder := range []string{"etc/ssl/certs", "var/lib/bridge", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
 	for _, folder := range []string{"var/lib/bridge", "tmp"} {
-		if err := os.Chown(filepath.Join(root, folder), imageUser, imageUser); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chown(filepath.Join(root, folder), imageUser, imageUser))
 	}
 	bundle := put(t, authorities, filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
-	if err := os.Chmod(bundle, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(bundle, 0o644))
 	staticBinary(t, filepath.Join(root, "bridge"))
 	return root
 }
@@ -102,9 +94,7 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 	log := new(world.Log)
 	bridge := command("run")
 	bridge.Stdout, bridge.Stderr = log, log
-	if err := bridge.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, bridge.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- bridge.Wait() }()
 	t.Cleanup(func() {
@@ -124,9 +114,7 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 			return err == nil
 		})
 	}
-	if err := bridge.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, bridge.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-ended:
 		if err != nil {

@@ -138,9 +138,7 @@ func (u *updated) expect(n int, want map[string]string) {
 func (u *updated) begin(statement string) *sql.Tx {
 	u.t.Helper()
 	tx, err := u.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, err)
 	u.t.Cleanup(func() { _ = tx.Rollback() })
 	if _, err := tx.Exec(statement); err != nil {
 		u.t.Fatal(err)
@@ -150,9 +148,7 @@ func (u *updated) begin(statement string) *sql.Tx {
 
 func (u *updated) commit(tx *sql.Tx) {
 	u.t.Helper()
-	if err := tx.Commit(); err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, tx.Commit())
 }
 
 // TestUpdatesThatCommitLate commits updates later after their MODIFIED than the programs look back.
@@ -181,9 +177,7 @@ func testUpdatesThatCommitLate(t *testing.T, server *testenv.DatabaseServer) {
 	u.expect(rows, map[string]string{"e1": `"v":2`})
 	u.commit(deleted)
 	u.expect(rows+1, map[string]string{"e2": "deleted"})
-	if err := doomed.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, doomed.Rollback())
 	u.commit(many)
 	u.expect(rows+2, map[string]string{"e6": `"v":3`, "e7": `"v":3`, "e8": `"v":3`})
 
@@ -199,9 +193,7 @@ func testUpdatesThatCommitLate(t *testing.T, server *testenv.DatabaseServer) {
 	}()
 	world.Pause(past)
 	u.commit(holder)
-	if err := <-waited; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-waited)
 	u.expect(rows+6, map[string]string{"e5": `"v":5`})
 	// What was rolled back is never said, and nothing of rows of which only MODIFIED has changed.
 	u.Exec("UPDATE items SET modified = now(6)")

@@ -104,9 +104,7 @@ func (f *failover) uptime(server *testenv.DatabaseServer) (seconds int) {
 	db := server.Root(f.t)
 	defer func() { _ = db.Close() }()
 	var name string
-	if err := db.QueryRow("SHOW STATUS LIKE 'Uptime'").Scan(&name, &seconds); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, db.QueryRow("SHOW STATUS LIKE 'Uptime'").Scan(&name, &seconds))
 	return seconds
 }
 
@@ -167,9 +165,7 @@ func (f *failover) resolve() {
 	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_HTTP_ADDR": f.Daemon.Env["BRIDGE_HTTP_ADDR"]}), strings.Fields(typed[partStream])[1:]...); status != 0 {
 		t.Fatalf("%s: status %d, %s", typed[partStream], status, stderr)
 	}
-	if status, _ := f.Term(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	f.Ends()
 	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_CHECKPOINT_URL": f.Daemon.Env["BRIDGE_CHECKPOINT_URL"]}), strings.Fields(typed[factStream])[1:]...); status != 0 {
 		t.Fatalf("%s: status %d, %s", typed[factStream], status, stderr)
 	}

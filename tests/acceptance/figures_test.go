@@ -24,9 +24,7 @@ func TestFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge")
 	staticBinary(t, path)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	table := newSecured(t, testenv.MariaDB(t))
 	insertSecured(table)
 	e := secured("").With(world.Env{"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STABILITY_WINDOW": "1s"})

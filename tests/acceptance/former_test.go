@@ -32,9 +32,7 @@ func buildFormer(t testing.TB) former {
 		testenv.Missing(t, "former version", fmt.Errorf("git does not have the commit %.12s, and origin does not give it: fetch the whole history", formerCommit))
 	}
 	built, err := compileFormer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return built
 }
 
@@ -96,16 +94,12 @@ func (f former) read(p *world.Publisher) *formerReader {
 	cmd.Stderr = log
 	// It ends at the end of its standard input, also where this process is killed.
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	check(p.T, err)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	check(p.T, err)
 	p.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

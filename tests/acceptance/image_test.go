@@ -46,9 +46,7 @@ func TestImage(t *testing.T) {
 				} `json:"config"`
 			}
 		}
-		if err := json.Unmarshal([]byte(b.run(t, "inspect", "--type", "image", "localhost/bridge")), &image); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(b.run(t, "inspect", "--type", "image", "localhost/bridge")), &image))
 		c := image.Docker.Config
 		labels["title"], labels["licenses"] = "bridge", "Apache-2.0"
 		for name, value := range labels {
@@ -89,23 +87,17 @@ func (b *buildah) base(t testing.TB) {
 	t.Helper()
 	dir := filepath.Join(b.dir, "base")
 	for _, folder := range []string{"usr", "goroot", "go/pkg/mod", "root", "tmp", "etc/ssl/certs"} {
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 	}
 	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
 		if info, err := os.Lstat("/" + folder); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			if err := os.Symlink("usr/"+folder, filepath.Join(dir, folder)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Symlink("usr/"+folder, filepath.Join(dir, folder)))
 		}
 	}
 	put(t, "/etc/ssl/certs/ca-certificates.crt", filepath.Join(dir, "etc/ssl/certs/ca-certificates.crt"))
 	file := filepath.Join(b.dir, "Base")
 	env := "PATH=/goroot/bin:/usr/bin GOPATH=/go HOME=/root GOPROXY=" + goEnv(t, "GOPROXY") + " GOSUMDB=" + goEnv(t, "GOSUMDB")
-	if err := os.WriteFile(file, []byte("FROM scratch\nCOPY . /\nENV "+env+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte("FROM scratch\nCOPY . /\nENV "+env+"\n"), 0o600))
 	b.run(t, "build", "--quiet", "--isolation", "chroot", "-f", file, "-t", "localhost/golang:1.26", dir)
 }
 

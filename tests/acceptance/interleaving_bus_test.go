@@ -211,7 +211,5 @@ func burn(i *interleaving) {
 	if err == nil {
 		err = tx.Rollback()
 	}
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	check(i.T, err)
 }

@@ -108,17 +108,13 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 func (k *keyUpdates) do(statements ...string) {
 	k.Helper()
 	tx, err := k.world.DB.Begin()
-	if err != nil {
-		k.Fatal(err)
-	}
+	check(k, err)
 	for _, s := range statements {
 		if _, err := tx.Exec(s); err != nil {
 			k.Fatal(err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		k.Fatal(err)
-	}
+	check(k, tx.Commit())
 }
 
 // texts returns what the messages from one on say, such as "added db+0".

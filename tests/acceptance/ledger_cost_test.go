@@ -123,9 +123,7 @@ func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
 		var peak int64
 		world.Eventually(t, 10*time.Minute, "backlog drained", func() bool {
 			rss, err := d.RSSAnon()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			peak = max(peak, rss)
 			return d.Position("backlog") == uint64(rows)
 		})

@@ -45,9 +45,7 @@ func drains(d *world.Publisher, open *world.Transaction) float64 {
 	d.T.Helper()
 	var first scraping
 	from := scrape(d).rows
-	if err := open.Tx.Commit(); err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, open.Tx.Commit())
 	for deadline := time.Now().Add(2 * time.Minute); ; world.Pause(scrapeEvery) {
 		s := scrape(d)
 		switch {

@@ -108,17 +108,13 @@ func TestAStatementThatStalls(t *testing.T) {
 	world.Eventually(t, time.Minute, "first rows", func() bool { return d.Tape().Count() > 20 })
 
 	blocking, err := l.DB.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = blocking.Rollback() }()
 	if _, err := blocking.Exec("INSERT INTO orders (entity, token, body) VALUES ('stalled-2', 'blocking', '')"); err != nil {
 		t.Fatal(err)
 	}
 	stalled, err := l.DB.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer stalled.Close()
 	const n = 400
 	begun, done := time.Now(), make(chan error, 1)
@@ -136,9 +132,7 @@ func TestAStatementThatStalls(t *testing.T) {
 	default:
 	}
 	released := time.Now()
-	if err := blocking.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, blocking.Rollback())
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

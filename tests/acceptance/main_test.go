@@ -172,6 +172,14 @@ func every(most time.Duration, do func()) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); done.Wait() })
 }
 
+// check ends the test when err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // halfLoad returns half of world.Load, for programs that are cut off at each step with batches of
 // 50 rows: they keep up with it also where a bus takes a second for each batch.
 func halfLoad() (workload.Options, workload.CapabilityOptions) {

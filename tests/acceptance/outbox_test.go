@@ -64,13 +64,9 @@ func (o *outbox) allow(types ...string) {
 // insert inserts a row and returns its id.
 func (o *outbox) insert(values ...any) uint64 {
 	result, err := o.DB.Exec("INSERT INTO outbox "+outboxColumns+" VALUES (?, ?, ?, ?, ?, ?)", values...)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	check(o.t, err)
 	id, err := result.LastInsertId()
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	check(o.t, err)
 	return uint64(id)
 }
 

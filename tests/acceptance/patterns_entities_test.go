@@ -53,9 +53,7 @@ func TestEntitiesOfPatterns(t *testing.T) {
 			e.run()
 			e.same()
 		}
-		if status, _ := e.d.Term(); status != 0 {
-			t.Fatalf("exit status %d", status)
-		}
+		e.d.Ends()
 		if status, out, errs := world.Command(t, e.d.Env, "checkpoint", "reset", "ent"); status != 0 || !strings.Contains(out, "4 shards") {
 			t.Fatalf("exit status %d: %s%s", status, out, errs)
 		}
@@ -96,9 +94,7 @@ func (e *entityTables) move(former string, third int) {
 	if err == nil {
 		err = tx.Commit()
 	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check(e.t, err)
 }
 
 // run waits until all tables run.

@@ -56,9 +56,7 @@ func (v *volatile) publish(start string) *world.Publisher {
 // lose removes the folders of all processes, which do not run.
 func (v *volatile) lose() {
 	for _, folder := range v.folders {
-		if err := os.RemoveAll(folder); err != nil {
-			v.t.Fatal(err)
-		}
+		check(v.t, os.RemoveAll(folder))
 	}
 }
 
@@ -126,9 +124,7 @@ func outlive(t *testing.T, b *world.Bus) {
 	const rows = 20_000
 	v := newVolatile(t, b, 1)
 	tx, err := v.DB.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = tx.Rollback() }()
 	for _, table := range []string{"facts", "states"} {
 		if _, err := tx.Exec("INSERT INTO " + table + " (name) VALUES ('pending')"); err != nil {
@@ -154,9 +150,7 @@ func outlive(t *testing.T, b *world.Bus) {
 		r := p.Shard("states").Reconcile
 		return r != nil && !r.EndedAt.IsZero()
 	})
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, tx.Commit())
 	v.expect(p, "facts", rows+2)
 	v.expect(p, "states", 3)
 	for _, stream := range []string{"facts", "states"} {
@@ -188,9 +182,7 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 		}
 		works()
 		tx, err := v.DB.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer func() { _ = tx.Rollback() }()
 		if _, err := tx.Exec("INSERT INTO facts (name) VALUES ('pending')"); err != nil {
 			t.Fatal(err)
@@ -214,9 +206,7 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 		works()
 		v.insert("states", "newer", 2)
 		v.expect(p, "states", 5)
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tx.Commit())
 		v.expect(p, "facts", 2)
 	})
 }

@@ -39,9 +39,7 @@ func output(t testing.TB, dir, name string, args ...string) string {
 func contents(t testing.TB, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return text
 }
 
@@ -155,9 +153,7 @@ func TestTheUnitOfShares(t *testing.T) {
 
 func checksums(t *testing.T, dist string) {
 	files, err := filepath.Glob(filepath.Join(dist, "bridge_*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var want strings.Builder
 	for _, file := range files {
 		sum := sha256.Sum256(contents(t, file))
@@ -173,13 +169,9 @@ func billOfMaterials(t *testing.T, dist string) {
 		BOMFormat  string
 		Components []struct{ Name, Version string }
 	}
-	if err := json.Unmarshal(contents(t, only(t, dist, ".cdx.json")), &bom); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(contents(t, only(t, dist, ".cdx.json")), &bom))
 	info, err := buildinfo.ReadFile(only(t, dist, "_amd64"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	listed := map[string]string{}
 	for _, one := range bom.Components {
 		listed[one.Name] = one.Version
@@ -216,9 +208,7 @@ func installed(t *testing.T, root string, want version) {
 		got := contents(t, filepath.Join(root, file))
 		if strings.HasSuffix(file, ".gz") {
 			unpack, err := gzip.NewReader(bytes.NewReader(got))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if got, err = io.ReadAll(unpack); err != nil {
 				t.Fatal(err)
 			}
@@ -237,9 +227,7 @@ func unit(t *testing.T, file, binary string) {
 	analyze := testenv.Tool(t, "systemd-analyze")
 	text := string(contents(t, file))
 	here := filepath.Join(t.TempDir(), "bridge.service")
-	if err := os.WriteFile(here, []byte(strings.Replace(text, "/usr/bin/bridge", binary, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(here, []byte(strings.Replace(text, "/usr/bin/bridge", binary, 1)), 0o600))
 	if out, err := exec.Command(analyze, "verify", "--man=no", here).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("verify: %v\n%s", err, out)
 	}

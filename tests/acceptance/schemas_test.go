@@ -64,9 +64,7 @@ type schemaColumn struct{ name, kind, length, nullable string }
 func newSchemaOf(t *testing.T, name string) *schemaOf {
 	s := &schemaOf{T: t, world: world.Empty(t, testenv.MariaDB(t)), bus: world.NATSBus(testenv.NATS(t))}
 	text, err := os.ReadFile(filepath.Join("testdata", "schemas", name+".sql"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, statement := range strings.Split(string(text), ";\n") {
 		if strings.Contains(statement, "CREATE TABLE") {
 			s.world.Exec(statement)

@@ -216,9 +216,7 @@ func (s *shared) harm(times int) {
 			if s.number > 0 {
 				folder = filepath.Join(folder, fmt.Sprintf("%d-of-%d", i, s.number))
 			}
-			if err := os.RemoveAll(folder); err != nil {
-				s.t.Fatal(err)
-			}
+			check(s.t, os.RemoveAll(folder))
 			d.Start()
 		}
 	}
@@ -379,9 +377,7 @@ func numbers(t testing.TB, b *world.Bus, destination string) map[int]int {
 	b.Read(t, destination, func(m world.Message) {
 		e := decode(t, m)
 		v, err := strconv.Atoi(member(e, "v"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if before, known := ids[e.ID]; known && before != v {
 			t.Errorf("the event %s is of the rows %d and %d", e.ID, before, v)
 		}

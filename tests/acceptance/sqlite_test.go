@@ -22,9 +22,7 @@ func newShop(t testing.TB) (e world.Env, insert func(n int)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
 	db, err := demo.OpenDatabase(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	insert = func(n int) {
 		t.Helper()
@@ -63,9 +61,7 @@ func TestAFileAndTheServerInside(t *testing.T) {
 		d.Start()
 		world.Eventually(t, time.Minute, "bridge has published", func() bool { return d.Position("orders") == rows })
 		beside(d)
-		if status, _ := d.Term(); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
+		d.Ends()
 	}
 	run(e, 20, func(d *world.Daemon) {
 		mustFind(t, d.Env, "note", "checkpoint-locked", "running")
@@ -93,23 +89,15 @@ func TestAFileAndTheServerInside(t *testing.T) {
 func headersOf(t *testing.T, url string) (all []nats.Header) {
 	t.Helper()
 	c, err := nats.Connect(url, nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	js, err := c.JetStream(nats.MaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	info, err := js.StreamInfo("BRIDGE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
 		m, err := js.GetMsg("BRIDGE", seq)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, m.Header)
 	}
 	return all

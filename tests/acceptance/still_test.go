@@ -37,9 +37,7 @@ func TestReadinessFollowsWhatStandsStill(t *testing.T) {
 		world.AwaitReady(t, p.Daemon)
 		standsStill(t, p.Daemon, "source", server)
 		standsStill(t, p.Daemon, "sink", b.Server())
-		if status, _ := p.Term(); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
+		p.Ends()
 		mustNotRepeat(p)
 	})
 }

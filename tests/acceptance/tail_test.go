@@ -44,9 +44,7 @@ func (d *tailer) above(id uint64) (n int) {
 	d.T.Helper()
 	for _, m := range d.Tape().All() {
 		e, err := world.DecodeEvent(m)
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		check(d.T, err)
 		if e.RowID > id {
 			n++
 		}

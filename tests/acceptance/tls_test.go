@@ -78,9 +78,7 @@ func insertSecured(w *world.World) {
 func put(t testing.TB, from, to string) string {
 	t.Helper()
 	content, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return write(t, to, string(content))
 }
 

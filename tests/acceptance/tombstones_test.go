@@ -37,9 +37,7 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 	c.drained()
 	c.compact()
 	before := b.Count(t, c.topic)
-	if status, _ := c.daemon.Term(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	c.daemon.Ends()
 	c.daemon.LoseCheckpoint()
 	c.daemon.Start()
 	c.drained()
@@ -59,9 +57,7 @@ func (c *compaction) outdated() {
 	c.t.Helper()
 	stop := func() {
 		c.t.Helper()
-		if status, _ := c.daemon.Term(); status != 0 {
-			c.t.Errorf("exit status %d", status)
-		}
+		c.daemon.Ends()
 	}
 	stop()
 	copied := c.daemon.CopyCheckpoint()

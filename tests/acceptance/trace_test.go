@@ -50,9 +50,7 @@ func TestTracesGoOnOnTheBus(t *testing.T) {
 	d.Start()
 	world.Eventually(t, time.Minute, "bridge has caught up", func() bool { return d.Position("orders") == rows })
 	mustVerify(t, d.Env)
-	if status, _ := d.Term(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	d.Ends()
 	continued()
 }
 
@@ -61,9 +59,7 @@ func TestTracesGoOnOnTheBus(t *testing.T) {
 func tour(t testing.TB) (stages []world.Env) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	base, more := world.Env{}, world.Env{}
 	for line := range strings.Lines(string(text)) {
 		typed, _ := strings.CutPrefix(line, "    ")
@@ -86,9 +82,7 @@ func TestTheTourOfTheREADME(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	script, err := os.ReadFile("../../deploy/shop.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server, nats, kafka := testenv.StartMariaDB(t), testenv.NATS(t), testenv.Kafka(t)
 	kafka.CreateTopic(t, "orders", 3, nil)
 	kafka.CreateTopic(t, "stock", 3, nil)
@@ -114,9 +108,7 @@ func TestTheTourOfTheREADME(t *testing.T) {
 			d.Start()
 			world.Eventually(t, time.Minute, "the rows are published", func() bool { return d.Position("orders") == 3 && d.Position("stock") == 2 })
 			world.AwaitReady(t, d)
-			if status, _ := d.Term(); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
+			d.Ends()
 			mustBeSilent(t, d.Env)
 		})
 	}

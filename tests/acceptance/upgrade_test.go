@@ -61,9 +61,7 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	killed := func() { p.Kill(); kills++ }
 	ended := func() {
 		t.Helper()
-		if status, took := p.Term(); status != 0 {
-			t.Errorf("exit status %d after %s", status, took)
-		}
+		p.Ends()
 	}
 	goesOn(former.bridge, "the former version publishes")
 	ended()
@@ -94,9 +92,7 @@ func formerReads(t *testing.T, p *world.Publisher, r *formerReader) {
 	ids := make(map[string]bool)
 	for _, m := range p.Received(world.Orders) {
 		e, err := world.DecodeEvent(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ids[e.ID] = true
 	}
 	wrong, read := "", formerRead{}

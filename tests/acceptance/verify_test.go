@@ -53,9 +53,7 @@ func history(t *testing.T, b *world.Bus) (p *world.Publisher, recorded map[strin
 			write("b", fmt.Sprintf("version-%d", version), version/2)
 		}
 	}
-	if status, _ := p.Term(); status != 0 {
-		t.Fatalf("exit status %d", status)
-	}
+	p.Ends()
 	recorded = make(map[string][]world.Message)
 	for _, stream := range []string{capability, release} {
 		recorded[stream] = p.Received(stream)

@@ -111,9 +111,7 @@ func unquoted(body string) string { return strings.ReplaceAll(body, `\"`, `"`) }
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
@@ -125,9 +123,7 @@ func portOf(address string) string { return address[strings.LastIndex(address, "
 func rude(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

@@ -171,6 +171,14 @@ func (d *Daemon) Term() (status int, took time.Duration) {
 	return d.Cmd.ProcessState.ExitCode(), time.Since(started)
 }
 
+// Ends ends the daemon with SIGTERM, and fails the test unless its exit status is 0.
+func (d *Daemon) Ends() {
+	d.T.Helper()
+	if status, took := d.Term(); status != 0 {
+		d.T.Errorf("exit status %d after %s", status, took)
+	}
+}
+
 // Get returns status and body of one of the daemon's pages; status 0 when it does not answer.
 func (d *Daemon) Get(path string) (int, string) { return d.call(http.MethodGet, path) }
 
