@@ -75,9 +75,7 @@ func (b onKafka) Expire(t testing.TB, name string, keep int64) {
 		firsts.AddOffset(name, partition, max(0, end-keep), -1)
 	}
 	deleted, err := b.Kafka.Admin(t).DeleteRecords(t.Context(), firsts)
-	if err := errors.Join(err, deleted.Error()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, deleted.Error()))
 }
 
 func (b onKafka) Limit(t testing.TB, name string, bytes int) {
@@ -150,9 +148,7 @@ func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context) err
 	t.Helper()
 	b.Open(t, topic)
 	c, err := b.connect(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(c.Close)
 	return func(ctx context.Context) error { return c.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
 }
@@ -160,25 +156,19 @@ func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context) err
 func (b onKafka) Replay(t testing.TB, topic string, messages []Message) {
 	t.Helper()
 	c, err := b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	var records []*kgo.Record
 	for _, m := range messages {
 		partition, err := strconv.Atoi(m.Partition)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte(m.Key), Value: m.Value}
 		for name, value := range m.Headers {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 		records = append(records, r)
 	}
-	if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.ProduceSync(t.Context(), records...).FirstErr())
 }
 
 // replicas returns what the brokers say of the partitions of a topic.

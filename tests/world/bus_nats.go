@@ -65,9 +65,7 @@ func (b *Bus) found(t testing.TB, name string) jetstream.Stream {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := b.js(t).Stream(ctx, b.stream(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return stream
 }
 
@@ -92,9 +90,7 @@ func (b onNATS) OpenDeadLetters(t testing.TB, name string) string {
 
 func (b onNATS) remove(t testing.TB, name string) {
 	t.Helper()
-	if err := b.js(t).DeleteStream(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.js(t).DeleteStream(t.Context(), name))
 }
 
 func (b onNATS) Count(t testing.TB, name string) (n int64) {
@@ -104,9 +100,7 @@ func (b onNATS) Count(t testing.TB, name string) (n int64) {
 		return int64(stream.CachedInfo().State.Msgs)
 	}
 	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(b.prefix(name)+".>"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, of := range info.State.Subjects {
 		n += int64(of)
 	}
@@ -201,9 +195,7 @@ func (b onNATS) Replay(t testing.TB, name string, messages []Message) {
 
 func (b onNATS) Expire(t testing.TB, name string, keep int64) {
 	t.Helper()
-	if err := b.found(t, name).Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.found(t, name).Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep))))
 }
 
 func (b onNATS) Limit(t testing.TB, name string, bytes int) {

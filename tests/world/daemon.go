@@ -102,9 +102,7 @@ func (d *Daemon) Checkpoint() string {
 // LoseCheckpoint removes the checkpoint of a daemon that does not run.
 func (d *Daemon) LoseCheckpoint() {
 	d.T.Helper()
-	if err := os.RemoveAll(d.Checkpoint()); err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, os.RemoveAll(d.Checkpoint()))
 }
 
 // CopyCheckpoint returns a copy of the checkpoint of a daemon that does not run, in a folder that
@@ -112,9 +110,7 @@ func (d *Daemon) LoseCheckpoint() {
 func (d *Daemon) CopyCheckpoint() (copied string) {
 	d.T.Helper()
 	copied = d.T.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(d.Checkpoint())); err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, os.CopyFS(copied, os.DirFS(d.Checkpoint())))
 	return copied
 }
 
@@ -122,9 +118,7 @@ func (d *Daemon) CopyCheckpoint() (copied string) {
 func (d *Daemon) PutCheckpoint(copied string) {
 	d.T.Helper()
 	d.LoseCheckpoint()
-	if err := os.CopyFS(d.Checkpoint(), os.DirFS(copied)); err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, os.CopyFS(d.Checkpoint(), os.DirFS(copied)))
 }
 
 // Kill ends the daemon with SIGKILL.
@@ -186,9 +180,7 @@ func (d *Daemon) call(method, path string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+d.addr+path, nil)
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, err)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, err.Error()

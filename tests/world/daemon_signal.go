@@ -39,7 +39,5 @@ func (d *Daemon) goroutines() string {
 // Signal sends a signal to the program: SIGSTOP has it stand still, SIGCONT go on.
 func (d *Daemon) Signal(s syscall.Signal) {
 	d.T.Helper()
-	if err := d.Cmd.Process.Signal(s); err != nil {
-		d.T.Fatal(err)
-	}
+	check(d.T, d.Cmd.Process.Signal(s))
 }

@@ -33,9 +33,7 @@ func (f *Failpoints) Set(actions ...failpoint.Action) {
 	if err == nil {
 		err = os.Rename(f.path+".new", f.path)
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 }
 
 // Env returns the variable that names the list.

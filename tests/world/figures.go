@@ -142,9 +142,7 @@ func (p *Publisher) MostRepeats(cuts int) int {
 		return 0
 	}
 	rows, err := strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"])
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	check(p.T, err)
 	return cuts * inFlight * rows
 }
 

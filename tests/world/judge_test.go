@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// check fails the test unless what was found has a part, or is empty where that is.
-func check(t *testing.T, v *Verdict, want string) {
+// finds fails the test unless what was found has a part, or is empty where that is.
+func finds(t *testing.T, v *Verdict, want string) {
 	t.Helper()
 	if found := v.Wrong(); want == "" && found != "" || !strings.Contains(found, want) {
 		t.Errorf("found %q, want %q", found, want)
@@ -201,7 +201,7 @@ func TestTheJudgeFindsInRows(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			rows, tape := planted()
-			check(t, NewRowJudge(t, rows, c.want).Messages(c.plant(rows, tape)), c.found)
+			finds(t, NewRowJudge(t, rows, c.want).Messages(c.plant(rows, tape)), c.found)
 		})
 	}
 }
@@ -292,7 +292,7 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
-			check(t, newEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
+			finds(t, newEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
 		})
 	}
 }
@@ -324,7 +324,7 @@ func TestTheJudgeFindsInATable(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			v := newVerdict()
 			c.bus.Compare(table, &v)
-			check(t, &v, c.found)
+			finds(t, &v, c.found)
 		})
 	}
 }
@@ -362,7 +362,7 @@ func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
 			inSection(j, tape)
 			j.record.(*rowRecord).add(&next)
 			inSection(j, more)
-			check(t, &j.Verdict, c.found)
+			finds(t, &j.Verdict, c.found)
 			if j.Repeated != c.repeated || len(j.Lost) > 1 {
 				t.Errorf("%d repeated, want %d; %d lost", j.Repeated, c.repeated, len(j.Lost))
 			}
@@ -422,7 +422,7 @@ func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
 			}
 			j.record.(*entityRecord).histories = historiesByEntity(histories)
 			inSection(j, c.second(append(tape[3:5:5], stateMessage(7, 8, "Modified", "X", 5))))
-			check(t, &j.Verdict, c.found)
+			finds(t, &j.Verdict, c.found)
 			if j.Repeated != c.repeated {
 				t.Errorf("%d repeated, want %d", j.Repeated, c.repeated)
 			}

@@ -35,9 +35,7 @@ func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 		testall.Require(t, "builds the program without the race detector")
 	}
 	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return path
 }
 

@@ -23,9 +23,7 @@ func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jso
 	if err == nil {
 		compiled, err = c.Compile("schema.json")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return compiled
 }
 
@@ -37,9 +35,7 @@ func general(t testing.TB) map[event.Op]*jsonschema.Schema {
 		event.Added: event.Capability, event.Modified: event.Capability, event.Deleted: event.Capability, event.Published: event.Release,
 	} {
 		text, err := event.Schema(kind, op)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all[op] = compile(t, text, func(map[string]any) {})
 	}
 	return all

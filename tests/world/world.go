@@ -73,19 +73,22 @@ func New(t testing.TB, o Options) *World {
 			rows.Dialect = workload.SQLite
 		}
 		w.Rows = workload.New(rows)
-		if err := w.Rows.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.Rows.Create(t.Context()))
 	}
 	if o.Entities != nil {
 		states := *o.Entities
 		states.DB = w.DB
 		w.Entities = workload.NewCapabilities(states)
-		if err := w.Entities.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.Entities.Create(t.Context()))
 	}
 	return w
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Empty makes a database without tables.
@@ -100,9 +103,7 @@ func (w *World) openFile() {
 	path := filepath.Join(w.T.TempDir(), "app.db")
 	var err error
 	w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	check(w.T, err)
 	w.T.Cleanup(func() { _ = w.DB.Close() })
 	w.URL = "sqlite://" + path
 }
@@ -239,9 +240,7 @@ func (w *World) Begin(name string, n int) *Transaction {
 	w.T.Helper()
 	// The transaction ends by Commit, not with a context.
 	tx, err := w.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	check(w.T, err)
 	w.T.Cleanup(func() { _ = tx.Rollback() })
 	t := &Transaction{world: w, Tx: tx}
 	t.Rows = NewRows(name, n)
@@ -256,9 +255,7 @@ func (w *World) Begin(name string, n int) *Transaction {
 // FirstID returns the id of the first row of the statement that ran last.
 func (t *Transaction) FirstID() (id uint64) {
 	t.world.T.Helper()
-	if err := t.Tx.QueryRow("SELECT LAST_INSERT_ID()").Scan(&id); err != nil {
-		t.world.T.Fatal(err)
-	}
+	check(t.world.T, t.Tx.QueryRow("SELECT LAST_INSERT_ID()").Scan(&id))
 	return id
 }
 
@@ -278,9 +275,7 @@ func InsertStatement(rows []workload.Row) string {
 func (t *Transaction) Commit() {
 	t.world.T.Helper()
 	begun := time.Now()
-	if err := t.Tx.Commit(); err != nil {
-		t.world.T.Fatal(err)
-	}
+	check(t.world.T, t.Tx.Commit())
 	t.world.RecordCommitted(t.Rows, begun)
 }
 
