@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -108,10 +107,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 		p.Daemon = next
 		p.CaughtUp(2*time.Minute, "the successor publishes what is written")
 		zombie.Signal(syscall.SIGCONT)
-		world.Eventually(t, time.Minute, string(point)+": the zombie says that another one has taken over", func() bool {
-			code, why := zombie.Get("/readyz")
-			return code == 503 && strings.Contains(why, "another bridge publishes these streams")
-		})
+		world.AwaitUnready(t, zombie, "another bridge publishes these streams")
 		if code, body := zombie.Get("/livez"); code != 200 {
 			t.Errorf("%s: /livez is %d %s", point, code, body)
 		}

@@ -57,20 +57,9 @@ func TestManyThatVanishAtOnceAreNoDeletes(t *testing.T) {
 func guarded(p *world.Publisher, strike func()) {
 	p.T.Helper()
 	strike()
-	var body string
-	world.Eventually(p.T, time.Minute, "the stream waits for a person", func() bool {
-		var code int
-		code, body = p.Get("/readyz")
-		return code == 503 && strings.Contains(body, "--allow-deletes")
-	})
-	world.Eventually(p.T, time.Minute, "the log says so, too", func() bool { return strings.Contains(p.Log.String(), "--allow-deletes") })
-	for where, text := range map[string]string{"/readyz": body, "the log": p.Log.String()} {
-		for _, word := range []string{world.Strict, "bridge reconcile --allow-deletes"} {
-			if !strings.Contains(text, word) {
-				p.T.Errorf("%s lacks %q:\n%.2000s", where, word, text)
-			}
-		}
-	}
+	const command = "bridge reconcile --allow-deletes"
+	world.AwaitUnready(p.T, p.Daemon, command, world.Strict)
+	world.Eventually(p.T, time.Minute, "the log says so, too", func() bool { return strings.Contains(p.Log.String(), command) })
 	// Some more runs of the schedule.
 	world.Pause(6 * time.Second)
 	for _, m := range p.Received(world.Strict) {

@@ -2,11 +2,9 @@ package acceptance
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
@@ -46,10 +44,7 @@ func TestMoreSharesThanTables(t *testing.T) {
 		world.AwaitReady(t, second)
 		v.insert("facts", "new", 3)
 		v.expect(p, "facts", 8)
-		world.Eventually(t, 2*time.Minute, "the first process of the share says that another one publishes", func() bool {
-			code, body := s.members[owner].Get("/readyz")
-			return code == http.StatusServiceUnavailable && strings.Contains(body, "another bridge publishes these streams")
-		})
+		world.AwaitUnready(t, s.members[owner], "another bridge publishes these streams")
 		for _, d := range append(s.members, second) {
 			d.Term()
 		}

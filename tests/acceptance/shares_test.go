@@ -230,10 +230,7 @@ func (s *shared) former() {
 		d := s.process(index, 3)
 		d.Env["BRIDGE_CHECKPOINT_URL"] = "bus://" + filepath.Join(s.t.TempDir(), "former")
 		d.Start()
-		world.Eventually(s.t, time.Minute, "a process of a former number waits", func() bool {
-			code, body := d.Get("/readyz")
-			return code == http.StatusServiceUnavailable && strings.Contains(body, "no shares are in force")
-		})
+		world.AwaitUnready(s.t, d, "no shares are in force")
 		d.Term()
 	}
 }

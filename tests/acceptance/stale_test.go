@@ -2,8 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,10 +62,10 @@ func expire(t *testing.T, b *world.Bus) {
 	// The application is down: nothing was touched.
 	before := l.tape.Count()
 	l.touch("1 hour", "")
-	l.asks()
+	world.AwaitUnready(l, l.daemon, "--allow-deletes")
 	l.daemon.Kill()
 	l.daemon.Start()
-	l.asks()
+	world.AwaitUnready(l, l.daemon, "--allow-deletes")
 	if n := l.tape.Count(); n != before {
 		t.Errorf("%d messages before anyone agreed", n-before)
 	}
@@ -76,7 +74,7 @@ func expire(t *testing.T, b *world.Bus) {
 		t.Errorf("%d rows live, want %d", n, leaseCount+1)
 	}
 	l.touch("1 hour", "id <= 59")
-	l.asks()
+	world.AwaitUnready(l, l.daemon, "--allow-deletes")
 	l.daemon.Reconcile("--allow-deletes", "leases")
 	l.matches()
 	l.checkTurns()
@@ -121,13 +119,4 @@ func (l *leases) checkTurns() {
 	if deleted == 0 {
 		l.Error("nothing expired")
 	}
-}
-
-// asks waits until a person is asked whether rows may be deleted.
-func (l *leases) asks() {
-	l.Helper()
-	world.Eventually(l, time.Minute, "a person is asked", func() bool {
-		code, body := l.daemon.Get("/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "--allow-deletes")
-	})
 }

@@ -57,10 +57,7 @@ func standby(t *testing.T, b *world.Bus) {
 	g.Ready()
 	other := world.NewDaemon(t, p.Path, g.Members[0].Env.WithoutOwn().With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
 	other.Start()
-	world.Eventually(t, time.Minute, "another configuration is refused by name", func() bool {
-		code, why := other.Get("/readyz")
-		return code == 503 && strings.Contains(why, "BRIDGE_STREAM_STRICT_KEY, BRIDGE_STREAM_STRICT_TAG")
-	})
+	world.AwaitUnready(t, other, "BRIDGE_STREAM_STRICT_KEY, BRIDGE_STREAM_STRICT_TAG")
 	other.Kill()
 	stop()
 	g.Report()

@@ -30,17 +30,7 @@ func arrives(t testing.TB, d *world.Daemon, table *world.World) {
 // refused waits until /readyz gives a reason with these words.
 func refused(t testing.TB, d *world.Daemon, words string) {
 	t.Helper()
-	var code int
-	var body string
-	defer func() {
-		if t.Failed() {
-			t.Logf("last answer: %d %s", code, body)
-		}
-	}()
-	world.Eventually(t, time.Minute, "/readyz 503 with "+words, func() bool {
-		code, body = d.Get("/readyz")
-		return code == 503 && strings.Contains(body, words)
-	})
+	body := world.AwaitUnready(t, d, words)
 	for _, secret := range []string{testenv.KafkaPassword, "wrong-secret", "another-secret", "pa:ss@w", "pa%3Ass%40w"} {
 		if strings.Contains(body, secret) || strings.Contains(d.Log.String(), secret) {
 			t.Errorf("a secret is shown: %s\n%s", body, d.Log)

@@ -293,20 +293,5 @@ func (tr *trial) shardStops(stream string, words ...string) (reason string) {
 // unreadyFor waits until the program is unready for a reason that has some phrases in it.
 func (tr *trial) unreadyFor(phrases ...string) {
 	tr.T.Helper()
-	body := ""
-	defer func() {
-		if tr.T.Failed() {
-			tr.T.Logf("/readyz: %s", body)
-		}
-	}()
-	world.Eventually(tr.T, syncWithin, "/readyz 503 with "+strings.Join(phrases, ", "), func() bool {
-		code, text := tr.Get("/readyz")
-		body = text
-		for _, phrase := range phrases {
-			if code != http.StatusServiceUnavailable || !strings.Contains(text, phrase) {
-				return false
-			}
-		}
-		return true
-	})
+	world.AwaitUnready(tr.T, tr.Daemon, phrases...)
 }

@@ -323,23 +323,38 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 // Pause lets time pass while something runs beside the test.
 func Pause(d time.Duration) { <-time.After(d) }
 
-// AwaitUnready waits until /readyz says 503 with a reason.
-func AwaitUnready(t testing.TB, d *Daemon) {
+// AwaitUnready waits until /readyz says 503 with a reason that has all of words.
+func AwaitUnready(t testing.TB, d *Daemon, words ...string) (body string) {
 	t.Helper()
-	Eventually(t, time.Minute, "/readyz 503 with a reason", func() bool {
-		code, body := d.Get("/readyz")
-		return code == 503 && strings.Contains(body, "reason")
+	code := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("/readyz: %d %s", code, body)
+		}
+	}()
+	Eventually(t, time.Minute, fmt.Sprintf("/readyz 503 with a reason that has %q", words), func() bool {
+		code, body = d.Get("/readyz")
+		return code == http.StatusServiceUnavailable && hasAll(body, append(words, "reason"))
 	})
+	return body
 }
 
-// AwaitStopped waits until the one shard of a stream has stopped, and returns what it says.
-func AwaitStopped(t testing.TB, d *Daemon, stream string) (s shardStatus) {
+// AwaitStopped waits until the one shard of a stream has stopped, and returns what it says. It
+// fails the test unless the error has all of words.
+func AwaitStopped(t testing.TB, d *Daemon, stream string, words ...string) (s shardStatus) {
 	t.Helper()
 	Eventually(t, time.Minute, stream+" has stopped", func() bool {
 		s = d.Shard(stream)
 		return s.State == "stopped"
 	})
+	if !hasAll(s.LastError, words) {
+		t.Errorf("%s has stopped, and its error lacks some of %q: %s", stream, words, s.LastError)
+	}
 	return s
+}
+
+func hasAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 }
 
 func AwaitReady(t testing.TB, d *Daemon) {
