@@ -60,7 +60,6 @@ func standby(t *testing.T, b *world.Bus) {
 	world.AwaitUnready(t, other, "BRIDGE_STREAM_STRICT_KEY, BRIDGE_STREAM_STRICT_TAG")
 	other.Kill()
 	stop()
-	g.Report()
 	g.Compare(2)
 }
 

@@ -142,7 +142,7 @@ func (tr *trial) recovers() {
 	tr.T.Helper()
 	if tr.group != nil {
 		tr.group.Published(2*time.Minute, "one of the group works")
-		tr.score.Recovery = inSeconds(tr.group.Slowest())
+		tr.score.Recovery = inSeconds(tr.group.Slowest)
 		return
 	}
 	tr.score.Recovery = inSeconds(tr.CaughtUp(2*time.Minute, "recovered"))

@@ -2,7 +2,6 @@ package world
 
 import (
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,9 +15,9 @@ import (
 type Group struct {
 	*Publisher
 	Members []*Member
-	// takeovers are how long it took from the end of the one that worked until another one had
-	// published all rows of that moment.
-	takeovers map[string][]time.Duration
+	// Slowest is how long the slowest take-over has taken, from the end of the one that worked until
+	// another one had published all rows of that moment.
+	Slowest time.Duration
 	// froze says that one stood still while another one took over.
 	froze bool
 }
@@ -41,7 +40,7 @@ type Member struct {
 // NewGroup makes n processes, with what each has of its own, and starts them.
 func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	p.T.Helper()
-	g := &Group{Publisher: p, takeovers: make(map[string][]time.Duration)}
+	g := &Group{Publisher: p}
 	for _, more := range own {
 		e := p.Env.WithoutOwn().With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
 		m := &Member{Env: e, Daemon: NewDaemon(p.T, p.Path, e)}
@@ -208,7 +207,9 @@ func (g *Group) Replace(how string, end func(*Member)) (former *Member) {
 	begun := time.Now()
 	end(former)
 	g.Published(2*time.Minute, how, former)
-	g.takeovers[how] = append(g.takeovers[how], time.Since(begun))
+	took := time.Since(begun)
+	g.T.Logf("%s: a take-over by %s took %s", g.Bus, how, took.Round(10*time.Millisecond))
+	g.Slowest = max(g.Slowest, took)
 	return former
 }
 
@@ -251,26 +252,6 @@ func (g *Group) Waits(m *Member) {
 		s, ok := m.Status()
 		return ok && !s.Works && s.Working != ""
 	})
-}
-
-// Slowest returns how long the slowest take-over has taken, from the end of the former one until
-// all rows of that moment were published.
-func (g *Group) Slowest() (longest time.Duration) {
-	for _, all := range g.takeovers {
-		longest = max(longest, slices.Max(all))
-	}
-	return longest
-}
-
-// Report logs median and maximum of the take-overs.
-func (g *Group) Report() {
-	g.T.Helper()
-	for _, how := range slices.Sorted(maps.Keys(g.takeovers)) {
-		all := g.takeovers[how]
-		slices.Sort(all)
-		g.T.Logf("%s: %d take-overs by %s, median %s, maximum %s", g.Bus, len(all), how,
-			all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
-	}
 }
 
 // Alone ends all members in order, and starts one of them without a group: on a busy machine the
