@@ -15,7 +15,7 @@ import (
 type Group struct {
 	*Publisher
 	Members []*Member
-	// Slowest is how long the slowest take-over has taken, from the end of the one that worked until
+	// Slowest is how long the slowest take-over took, from the end of the one that worked until
 	// another one had published all rows of that moment.
 	Slowest time.Duration
 	// froze says that one stood still while another one took over.
