@@ -11,23 +11,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// TestFirstSeenIsBounded: they make ids older by a thirtieth at most.
-func TestFirstSeenIsBounded(t *testing.T) {
-	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var h firstSeen
-	for i := range 10_000 {
-		h.see(uint64(i+1), begin.Add(time.Duration(i)*time.Second))
-		if len(h.list) > maxSeenIDs || len(h.list) < min(i, maxSeenIDs/2) || !h.since(1).Equal(begin) {
-			t.Fatalf("%d ids, the lowest id was seen at %s", len(h.list), h.since(1))
-		}
-	}
-	for i := range 10_000 {
-		if got := int(h.since(uint64(i + 1)).Sub(begin).Seconds()); got > i || i-got > 10_000/30 {
-			t.Fatalf("id %d, first seen at %d, counts from %d", i+1, i, got)
-		}
-	}
-}
-
 func TestRecent(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	r := newRecent(100, 10*time.Minute)

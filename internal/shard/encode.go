@@ -248,14 +248,8 @@ func (e *entities) read(rows []source.Row) error {
 		}
 		start := len(e.keys)
 		e.keys = append(e.keys, digest.Key...)
-		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless, Stale: digest.Stale})
-	}
-	// The keys may have moved while they grew.
-	start := 0
-	for i := range e.rows {
-		end := start + len(e.rows[i].Entity)
-		e.rows[i].Entity = e.keys[start:end:end]
-		start = end
+		// It stays where it is, also if the keys move as they grow.
+		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:len(e.keys):len(e.keys)], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless, Stale: digest.Stale})
 	}
 	return nil
 }

@@ -102,15 +102,11 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 		f.through = c.column.Text(c.poll.now.Add(-c.opts.LookBack), c.opts.Zone)
 		f.watch.begin()
 	}
-	q := source.ChangeQuery{After: f.after, Through: f.through, Limit: farAtOnce, Uncommitted: true}
-	if f.after.Modified < f.through {
-		if err := c.reader.changes(ctx, q, &c.list); err != nil || !c.server.fitsTraits(c.list.Server) {
+	if after := f.after; after.Modified < f.through {
+		if err := c.read(ctx, &after, f.through, farAtOnce, true); err != nil || !c.server.fitsTraits(c.list.Server) {
 			return true, err
 		}
-		if n := len(c.list.List); n > 0 {
-			f.after = c.list.List[n-1]
-			f.rows += n
-		}
+		f.after, f.rows = after, f.rows+len(c.list.List)
 		f.noteUnseen(c.list.List)
 		more := c.list.More
 		if err := f.checkUnseen(ctx, publish); err != nil || more {

@@ -1,14 +1,10 @@
 package shard_test
 
 import (
-	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
@@ -132,37 +128,6 @@ func TestLagCounts(t *testing.T) {
 		if lag := lagOf(s.Status()); lag == 0 || lag > 20*time.Second {
 			t.Errorf("lag %s of an update made just now", lag)
 		}
-	})
-	t.Run("rows that are nominated and not read yet", func(t *testing.T) {
-		b := newViewBench(t, false)
-		b.table.Insert("a", "1", "0", "2020-01-01 00:00:00.000000")
-		var block atomic.Bool
-		entered, blocked := make(chan struct{}, 1), make(chan struct{})
-		release := sync.OnceFunc(func() { close(blocked) })
-		defer release()
-		b.hook = func(q source.Query) error {
-			if q.Ranges != nil && block.CompareAndSwap(true, false) {
-				entered <- struct{}{}
-				<-blocked
-			}
-			return nil
-		}
-		s, _ := b.run(t)
-		eventually(t, "published", func() bool { return b.count(topic) == 1 })
-		drained(t, s)
-		b.table.Update(1, "a", "2", "0", "2020-01-01 00:00:00.000000")
-		block.Store(true)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = s.Nominate(context.Background(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}})
-		}()
-		<-entered
-		first := s.Status()
-		eventually(t, "grows", func() bool { status := s.Status(); return status.LagSeconds != nil && lagOf(status) > lagOf(first) })
-		release()
-		<-done
-		drained(t, s)
 	})
 	t.Run("a row whose CREATED lies in the future from when it was first seen", func(t *testing.T) {
 		b := newBench(t)

@@ -27,8 +27,6 @@ func (s *Shard) Leave() Left {
 		l.stop, l.since, l.lag = t.err, t.since, t.lag
 		l.status, _ = t.at(time.Now())
 		l.status.NoTail = s.server.noTail.Load()
-		// They were of owners that have ended.
-		l.lag.named = nil
 	}
 	return l
 }

@@ -42,13 +42,11 @@ func (c *changes) readAgain(ctx context.Context, publish publish) error {
 		back.end()
 		return nil
 	}
-	q := source.ChangeQuery{After: back.after, Through: c.after.Modified, Limit: changesAtOnce, Uncommitted: inFlight}
-	if err := c.reader.changes(ctx, q, &c.list); err != nil || inFlight && !c.server.fitsTraits(c.list.Server) {
+	after := back.after
+	if err := c.read(ctx, &after, c.after.Modified, changesAtOnce, inFlight); err != nil || inFlight && !c.server.fitsTraits(c.list.Server) {
 		return err
 	}
-	if n := len(c.list.List); n > 0 {
-		back.after = c.list.List[n-1]
-	}
+	back.after = after
 	back.parts++
 	if !c.list.More {
 		back.end()

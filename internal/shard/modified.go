@@ -132,33 +132,35 @@ func (c *changes) forget() {
 	c.recent, c.whole, c.far = newRecent(c.opts.CursorRows, c.opts.Reach), make(map[uint64]string), newFar(c)
 }
 
+// read reads the changes behind a cursor, which it moves to the last one of them.
+func (c *changes) read(ctx context.Context, after *source.Cursor, through string, limit int, uncommitted bool) error {
+	q := source.ChangeQuery{After: *after, Through: through, Limit: limit, Uncommitted: uncommitted}
+	err := c.reader.changes(ctx, q, &c.list)
+	if n := len(c.list.List); err == nil && n > 0 {
+		*after = c.list.List[n-1]
+	}
+	return err
+}
+
 // readNew reads what lies behind the cursor.
 func (c *changes) readNew(ctx context.Context, through string, publish publish) error {
 	for {
-		if err := c.reader.changes(ctx, source.ChangeQuery{After: c.after, Through: through, Limit: changesAtOnce}, &c.list); err != nil {
+		next := c.after
+		if err := c.read(ctx, &next, through, changesAtOnce, false); err != nil {
 			return err
 		}
-		n := len(c.list.List)
-		if n == 0 {
-			c.behind = ""
-			c.reach(through)
-			return nil
-		}
-		next, more := c.list.List[n-1], c.list.More
-		c.behind = ""
-		if more {
+		more := c.list.More
+		if c.behind = ""; more {
 			c.behind = next.Modified
 		}
 		if err := c.publishNew(ctx, c.list.List, publish); err != nil {
 			return err
 		}
-		c.after = next
-		if !more {
-			c.reach(through)
-			return nil
+		if c.after = next; !more && next.Modified < through {
+			c.after = source.Cursor{Modified: through}
 		}
-		if c.late() {
-			// The tail has its turn.
+		if !more || c.late() {
+			// Else the tail has its turn.
 			return nil
 		}
 	}
@@ -166,13 +168,6 @@ func (c *changes) readNew(ctx context.Context, through string, publish publish) 
 
 // late reports whether the tail is to be polled again.
 func (c *changes) late() bool { return time.Since(c.poll.began) > c.opts.PollInterval }
-
-// reach notes that there is nothing more up to a moment.
-func (c *changes) reach(through string) {
-	if c.after.Modified < through {
-		c.after = source.Cursor{Modified: through}
-	}
-}
 
 // publishNew publishes those of the changed rows that may say something new.
 func (c *changes) publishNew(ctx context.Context, list []source.Cursor, publish publish) error {

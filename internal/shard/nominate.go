@@ -28,11 +28,8 @@ type nomination struct {
 	moves       []view.Move
 	// compared is the number of a demand for a reconcile that was granted, 0 for none.
 	compared uint64
-	// caller ends when nobody waits for the dead letters any more; nil for a nomination of
-	// reconcile, which the owner handles in any case.
-	caller context.Context
-	// left is closed once nobody waits for n any more, nil where nobody ever does.
-	left chan struct{}
+	// ctx ends when nobody waits for n any more, nil where nobody ever does.
+	ctx context.Context
 	// open counts the lists of entities that Movers has, and one more until all that the owner has
 	// handed over is committed; saved is closed at 0.
 	open  atomic.Int64
@@ -79,7 +76,7 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 		for _, done := range waits {
 			select {
 			case <-done:
-			case <-n.left:
+			case <-n.ctx.Done():
 				return
 			case <-ctx.Done():
 				return
@@ -111,22 +108,11 @@ func (n *nomination) countMove(before, after *store.Entry) {
 	}
 }
 
-// cancelled reports whether the caller's context is done.
-func (n *nomination) cancelled() bool { return n != nil && n.caller != nil && n.caller.Err() != nil }
-
-// within returns a context that ends with ctx and with the caller's.
-func (n *nomination) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	if n == nil || n.caller == nil {
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(n.caller, cancel)
-	return ctx, func() { stop(); cancel() }
-}
+// cancelled reports whether nobody waits for n any more.
+func (n *nomination) cancelled() bool { return n != nil && n.ctx != nil && n.ctx.Err() != nil }
 
 // nominator hands nominations to the owner of the attempt that runs. It is safe for concurrent use.
 type nominator struct {
-	status *tracker
 	// nominated leads to the owner.
 	nominated chan *nomination
 	// ended is closed when the attempt that runs has ended, nil between two.
@@ -135,10 +121,6 @@ type nominator struct {
 	// is called behind that, and has an idle shard go on.
 	calls atomic.Int64
 	wake  func()
-}
-
-func newNominator(status *tracker, wake func()) *nominator {
-	return &nominator{status: status, nominated: make(chan *nomination), wake: wake}
 }
 
 // call notes that somebody needs the owner, until done is called.
@@ -167,12 +149,9 @@ func (o *nominator) running() bool { return o.ended.Load() != nil }
 // nominate hands n to the owner and waits until what it published for it is committed.
 func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 	defer o.call()()
-	n.left = make(chan struct{})
-	defer close(n.left)
-	if n.deadLetters == nil && n.compared == 0 {
-		o.status.name(n)
-		defer o.status.unname(n)
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n.ctx = ctx
 	ended, err := o.handOver(ctx, n, nil)
 	if err != nil {
 		return err

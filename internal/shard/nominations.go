@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"example.org/bridge/event"
@@ -15,7 +16,6 @@ import (
 // again and hands on what says something new. It belongs to the owner.
 type nominations struct {
 	opts    *Options
-	status  *tracker
 	reader  *reader
 	builder *builder
 	// entities is nil for a release shard.
@@ -30,10 +30,9 @@ type nominations struct {
 func (o *nominations) handle(ctx context.Context, n *nomination) error {
 	pipe := o.gaps.pipe
 	before := pipe.sent
-	if err := o.serve(ctx, n); err != nil {
+	if err := o.serve(ctx, n); err != nil && !errors.Is(err, errCancelled) {
 		return err
 	}
-	o.status.unname(n)
 	// Nobody waits for moves.
 	if n.moves == nil && pipe.sent != before {
 		if err := pipe.wait(ctx); err != nil {
@@ -350,8 +349,11 @@ func (o *nominations) commit(ctx context.Context, fill func(*batch) error) error
 // read reads the rows that q names. A row that cannot be read holds up the tail no longer than the
 // caller of n waits for it.
 func (o *nominations) read(ctx context.Context, q source.Query, n *nomination) (*page, error) {
-	reading, end := n.within(ctx)
+	reading, end := context.WithCancel(ctx)
 	defer end()
+	if n != nil && n.ctx != nil {
+		defer context.AfterFunc(n.ctx, end)()
+	}
 	page, err := o.reader.rows(reading, q)
 	if err != nil && n.cancelled() && ctx.Err() == nil && !permanent(err) {
 		return nil, errCancelled

@@ -242,7 +242,7 @@ func (o *owner) readTail(ctx context.Context, held *hold) (p *page, err error) {
 			return nil, err
 		}
 	}
-	p.seen = &o.tail.firstSeen
+	p.seen = o.tail.firstSeen.Since
 	return p, nil
 }
 

@@ -285,15 +285,13 @@ type page struct {
 	span
 	// zone is the zone of DATETIME columns.
 	zone *time.Location
-	// seen dates rows without a CREATED; nil takes them for as young as the read.
-	seen seen
+	// seen dates rows without a CREATED, and returns zero where it cannot; nil takes them for as
+	// young as the read.
+	seen func(id uint64) time.Time
 }
 
 // span is when a read began and ended, by the host's clock.
 type span struct{ asked, got time.Time }
-
-// seen tells since when the table has been known to hold an id, zero where that is unknown.
-type seen interface{ since(id uint64) time.Time }
 
 var pages = sync.Pool{New: func() any { return new(page) }}
 
@@ -339,7 +337,7 @@ func (p *page) bornAt(row source.Row) time.Time {
 	if p.seen == nil {
 		return p.got
 	}
-	return earlier(p.got, p.seen.since(row.ID))
+	return earlier(p.got, p.seen(row.ID))
 }
 
 // changedAt returns the host's time at which a row got the state that was read, by its MODIFIED;

@@ -95,9 +95,8 @@ func (r *resending) get() ResendOutcome {
 	return r.outcome
 }
 
-func (r *resending) done(why string) { r.set(ResendOutcome{State: ResendDone, Why: why}) }
-
-func (r *resending) leave(why string) { r.set(ResendOutcome{State: ResendLeft, Why: why}) }
+// end notes that nothing is published for r, and why.
+func (r *resending) end(state ResendState, why string) { r.set(ResendOutcome{State: state, Why: why}) }
 
 // publish notes that the last event of b is published for the dead letter.
 func (r *resending) publish(b *batch, e *event.Event) {
@@ -134,7 +133,7 @@ var (
 // nothing is published. An error says that the shard stopped or ctx ended: any part may have been
 // published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) ([]ResendOutcome, error) {
-	n := newResend(ctx, deadLetters, dry)
+	n := newResend(deadLetters, dry)
 	if err := s.nominator.nominate(ctx, n); err != nil {
 		return nil, err
 	}
@@ -186,7 +185,8 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	}
 	defer s.opts.Feed.end(s.opts.Name)
 	s.gaps.state = state
-	n := newResend(ctx, deadLetters, true)
+	n := newResend(deadLetters, true)
+	n.ctx = ctx
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	if err := s.newNominations(entities, newPublished(s.server, entities, list), nil).serve(ctx, n); err != nil {
 		return nil, err
@@ -194,8 +194,8 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	return n.outcomes(), nil
 }
 
-func newResend(caller context.Context, deadLetters []DeadLetter, dry bool) *nomination {
-	n := &nomination{deadLetters: make([]*resending, len(deadLetters)), dry: dry, caller: caller}
+func newResend(deadLetters []DeadLetter, dry bool) *nomination {
+	n := &nomination{deadLetters: make([]*resending, len(deadLetters)), dry: dry}
 	for i, one := range deadLetters {
 		n.deadLetters[i] = &resending{DeadLetter: one}
 	}
@@ -233,17 +233,17 @@ func (o *nominations) resend(ctx context.Context, n *nomination) error {
 // resendRow publishes a row of a release stream again.
 func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination) error {
 	if o.gaps.toPublish(r.Row) {
-		r.leave("the tail has yet to come to the row")
+		r.end(ResendLeft, "the tail has yet to come to the row")
 		return nil
 	}
 	q := source.Query{Ranges: []source.Range{{First: r.Row, Last: r.Row}}, Limit: 1, MaxBytes: o.opts.Limits.pageBytes()}
 	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
 		switch {
 		case len(page.Rows) == 0:
-			r.done("the row is gone")
+			r.end(ResendDone, "the row is gone")
 			return nil
 		case page.Rows[0].Filtered:
-			r.done("the row does not match FILTER any more")
+			r.end(ResendDone, "the row does not match FILTER any more")
 			return nil
 		}
 		b.born(page, page.Rows[0])
@@ -251,11 +251,11 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 		switch {
 		case err != nil:
 			// It is no reason to stop the shard.
-			r.leave(o.opts.Text(err))
+			r.end(ResendLeft, o.opts.Text(err))
 		case e.FromClock && r.Time.IsZero():
 			// Invariant 4: the clock of this read would give each resend other bytes under one id.
 			b.undo(0, 0)
-			r.leave("the row has no time of its own, and the dead letter does not tell the event's")
+			r.end(ResendLeft, "the row has no time of its own, and the dead letter does not tell the event's")
 		default:
 			r.publish(b, &e)
 			if why := b.unfit[0]; why != "" {
@@ -274,7 +274,7 @@ func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomin
 		}
 		return errDry
 	})
-	if errors.Is(err, errDry) || errors.Is(err, errCancelled) {
+	if errors.Is(err, errDry) {
 		return nil
 	}
 	return err
@@ -300,9 +300,9 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 			return err
 		case known == nil:
 		case known.State == store.Unknown:
-			r.leave("nothing is known of the entity any more, reconcile publishes it if it is there")
+			r.end(ResendLeft, "nothing is known of the entity any more, reconcile publishes it if it is there")
 		case event.FormatID(known.Event) != r.Event:
-			r.done("a newer event of the entity followed")
+			r.end(ResendDone, "a newer event of the entity followed")
 		case again[string(r.Entity)] != nil:
 			// Another dead letter of the same event.
 			n.deadLetters[i] = again[string(r.Entity)]
@@ -312,7 +312,7 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 				return err
 			}
 			if !n.dry && r.get().State == ResendPublished {
-				r.leave(unproved)
+				r.end(ResendLeft, unproved)
 				r.nominated = true
 				keys = append(keys, r.Entity)
 			}
@@ -328,9 +328,6 @@ func (o *nominations) resendEntities(ctx context.Context, n *nomination) error {
 	})
 	if err == nil {
 		err = o.keys(ctx, keys, n)
-	}
-	if errors.Is(err, errCancelled) {
-		return nil
 	}
 	return err
 }
@@ -353,7 +350,7 @@ func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, e
 		return new(store.Entry), nil
 	}
 	if _, err := o.opts.Encoder.KeyValues(r.Entity, nil); err != nil || len(r.Entity) > store.MaxEntity {
-		r.leave("what the dead letter says of the entity does not fit KEY")
+		r.end(ResendLeft, "what the dead letter says of the entity does not fit KEY")
 		return nil, nil
 	}
 	known, err := entities.lookup(ctx, [][]byte{r.Entity})
@@ -386,7 +383,7 @@ func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte
 		switch {
 		case err != nil:
 			// It is no reason to stop the shard.
-			r.leave(o.opts.Text(err))
+			r.end(ResendLeft, o.opts.Text(err))
 		case r.get().State != "":
 		case len(withoutRow(keys, decisions)) == 0:
 			r.set(ResendOutcome{State: ResendPublished, Why: "what its rows say, of which there are several"})
@@ -409,7 +406,7 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 	if err := server.meet(ctx, page.Server); err != nil {
 		return err
 	}
-	r.leave(unproved)
+	r.end(ResendLeft, unproved)
 	if !server.traits.Writer || !server.knows(page.Server) {
 		return nil
 	}
@@ -418,7 +415,7 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 		return err
 	}
 	if err := o.builder.addAbsences(b, absences, page); err != nil {
-		r.leave(o.opts.Text(err))
+		r.end(ResendLeft, o.opts.Text(err))
 	}
 	return nil
 }
@@ -434,7 +431,7 @@ func typeOf(e *event.Encoder, state store.EntryState) string {
 // resend has what is published of the entities of dead letters count as published for them, as long
 // as the caller of n waits.
 func (m *builder) resend(again map[string]*resending, n *nomination) {
-	m.again, m.left = again, n.left
+	m.again, m.left = again, n.ctx.Done()
 }
 
 // resent returns the dead letter that an event about d is published for, nil for none.

@@ -76,7 +76,7 @@ func New(opts Options) *Shard {
 	}
 	s := &Shard{opts: opts, pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
-	s.nominator = newNominator(&s.status, s.wake)
+	s.nominator = &nominator{nominated: make(chan *nomination), wake: s.wake}
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	s.server = &server{opts: &s.opts, reader: s.reader}
@@ -301,7 +301,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 // newNominations returns what publishes nominations: it hands batches to handOver.
 func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(*batch, *hold)) *nominations {
 	return &nominations{
-		opts: &s.opts, status: &s.status, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps,
+		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps,
 		handOver: handOver,
 	}
 }

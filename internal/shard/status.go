@@ -107,37 +107,28 @@ const (
 type limits struct {
 	// rate says that the last poll has left rows for it.
 	rate bool
-	// asked is when the shard began to wait for a connection, zero while it does not; waited is how
-	// long it has waited since a time, and much says that it was long in the span before.
-	asked, since time.Time
-	waited       time.Duration
-	much         bool
+	// asked is when the shard began to wait for a connection, zero while it does not, had when it
+	// had the last one; much says that it has waited for that for a good part of the time.
+	asked, had time.Time
+	much       bool
 }
 
-// waitSpan is over what time the waits for a connection are summed, and waitShare the share of it
-// that is worth a word.
+// waitShare is the part of its time that a shard may wait for connections before that is worth a
+// word, waitLong how long it may wait for one.
 const (
-	waitSpan  = 10 * time.Second
 	waitShare = 5
+	waitLong  = 2 * time.Second
 )
 
 // by returns what holds the shard back.
 func (l *limits) by(now time.Time) null.Text {
-	l.roll(now)
-	switch waits := !l.asked.IsZero() && now.Sub(l.asked) > waitSpan/waitShare; {
+	switch {
 	case l.rate:
 		return LimitRate
-	case waits || l.much || l.waited > waitSpan/waitShare:
+	case l.much, !l.asked.IsZero() && now.Sub(l.asked) > waitLong:
 		return LimitConnections
 	}
 	return ""
-}
-
-// roll begins another span where the present one is over.
-func (l *limits) roll(now time.Time) {
-	if elapsed := now.Sub(l.since); elapsed >= waitSpan {
-		l.much, l.since, l.waited = elapsed < 2*waitSpan && l.waited > elapsed/waitShare, now, 0
-	}
 }
 
 // connecting notes that a read waits for a connection, connected that it has one; it returns how
@@ -146,9 +137,9 @@ func (t *tracker) connecting(now time.Time) { t.update(func(*Status) { t.limits.
 
 func (t *tracker) connected(now time.Time) (waited time.Duration) {
 	t.update(func(*Status) {
-		waited = now.Sub(t.limits.asked)
-		t.limits.roll(now)
-		t.limits.asked, t.limits.waited = time.Time{}, t.limits.waited+waited
+		l := &t.limits
+		waited = now.Sub(l.asked)
+		*l = limits{rate: l.rate, had: now, much: waited > now.Sub(l.had)/waitShare}
 	})
 	return waited
 }
@@ -382,12 +373,6 @@ func (t *tracker) abandon() {
 func (t *tracker) polledEvery(pause time.Duration) {
 	t.update(func(*Status) { t.lag.fresh = lookGrace + 3*pause })
 }
-
-// name notes rows that are nominated; unname that those of them that are news are handed over, or
-// that nobody waits any more.
-func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, time.Now()) }) }
-
-func (t *tracker) unname(n *nomination) { t.update(func(*Status) { t.lag.unname(n) }) }
 
 // Status returns what the shard is doing now, without its traffic and its backlog.
 func (s *Shard) Status() Status {

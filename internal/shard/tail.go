@@ -31,7 +31,7 @@ type tail struct {
 	// lateBacklog are late rows that one read does not bring.
 	lateBacklog lateBacklog
 	// firstSeen dates rows without a CREATED.
-	firstSeen firstSeen
+	firstSeen ledger.FirstSeen
 	// oldestLeft is since when the oldest row has existed that the present poll leaves behind, by
 	// the host's clock.
 	oldestLeft time.Time
@@ -84,7 +84,7 @@ func (t *tail) returnRows(n int) {
 func (t *tail) advance(b *batch) {
 	t.opens = b.last > t.position && b.last-t.position > uint64(len(b.passed))
 	t.position = b.last
-	t.firstSeen.pass(b.last)
+	t.firstSeen.Pass(b.last)
 }
 
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
@@ -112,7 +112,7 @@ func (t *tail) see(p *page) ledger.Age {
 	at := t.reader.age(p)
 	t.window.See(p.MaxID, at.Steady)
 	t.gaps.with(func(l *ledger.Ledger) { l.See(p.MaxID, at.Steady) })
-	t.firstSeen.see(p.MaxID, p.got)
+	t.firstSeen.See(p.MaxID, p.got)
 	return at
 }
 
@@ -181,7 +181,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		if late, err = t.reader.rows(ctx, q); err != nil {
 			return nil, err
 		}
-		late.seen = &t.lateBacklog
+		late.seen = t.lateBacklog.since
 		t.gaps.with(func(l *ledger.Ledger) { t.keepStable(l, late, at) })
 	}
 	if len(hot.IDs) == 0 || !t.holds() && t.lateBacklog.skipsEvidence(time.Now(), t.opts.PollInterval) {
@@ -328,7 +328,7 @@ func (l *lateBacklog) skipsEvidence(now time.Time, interval time.Duration) bool 
 // measure notes when evidence was read.
 func (l *lateBacklog) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
 
-// since implements seen: late rows have been there since the first of them was read.
+// since is page.seen of late rows: they have been there since the first of them was read.
 func (l *lateBacklog) since(uint64) time.Time { return l.first }
 
 // goOn notes at the end of a poll whether there are more to read at once; at is when the present

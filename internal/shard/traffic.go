@@ -220,10 +220,8 @@ type lag struct {
 	// left holds, for each way to find rows, since when the oldest has existed that it found and
 	// left for later.
 	left [finders]time.Time
-	// handed is the same of the batch that is handed over and not committed, named of the
-	// nominations that the owner has not handed over yet.
+	// handed is the same of the batch that is handed over and not committed.
 	handed time.Time
-	named  map[*nomination]time.Time
 	// looked is when all ways were last gone through; zero before the first time and after a stop.
 	looked time.Time
 	// unreadable says that the source could not be read at the last try, stopped that nobody tries.
@@ -267,9 +265,6 @@ func (l *lag) oldest() time.Time {
 	for _, at := range l.left {
 		oldest = earlier(oldest, at)
 	}
-	for _, at := range l.named {
-		oldest = earlier(oldest, at)
-	}
 	return oldest
 }
 
@@ -283,17 +278,6 @@ func earlier(a, b time.Time) time.Time {
 
 // leave notes since when the oldest row has existed that a finder leaves for later, zero for none.
 func (l *lag) leave(f finder, since time.Time) { l.left[f] = since }
-
-// name notes that rows are nominated, and when; unname that the owner has handed out those that are
-// news.
-func (l *lag) name(n *nomination, at time.Time) {
-	if l.named == nil {
-		l.named = make(map[*nomination]time.Time)
-	}
-	l.named[n] = at
-}
-
-func (l *lag) unname(n *nomination) { delete(l.named, n) }
 
 // polled notes that all finders were gone through at a time: what waited at a stop is found again
 // by then.
@@ -321,56 +305,4 @@ func (l *lag) abandon() {
 	waits := l.oldest()
 	l.left, l.handed = [finders]time.Time{}, time.Time{}
 	l.left[findStopped] = waits
-}
-
-// firstSeen knows when the table was first seen to hold ids up to one: the age of rows without a
-// CREATED. It is exact for a poll, and bounded; where it forgets, rows count as up to a thirtieth
-// older.
-type firstSeen struct{ list []seenID }
-
-type seenID struct {
-	id uint64
-	at time.Time
-}
-
-const maxSeenIDs = 64
-
-// see notes that the table held ids up to highest at a time.
-func (h *firstSeen) see(highest uint64, at time.Time) {
-	n := len(h.list)
-	if n > 0 && highest <= h.list[n-1].id {
-		return
-	}
-	h.list = append(h.list, seenID{highest, at})
-	if n < maxSeenIDs {
-		return
-	}
-	// Those two become one that are the closest.
-	least := 0
-	for i := range n {
-		if h.list[i+1].at.Sub(h.list[i].at) < h.list[least+1].at.Sub(h.list[least].at) {
-			least = i
-		}
-	}
-	h.list[least].id = h.list[least+1].id
-	h.list = append(h.list[:least+1], h.list[least+2:]...)
-}
-
-// pass forgets the ids up to a position.
-func (h *firstSeen) pass(position uint64) {
-	n := 0
-	for n < len(h.list) && h.list[n].id <= position {
-		n++
-	}
-	h.list = append(h.list[:0], h.list[n:]...)
-}
-
-// since returns when an id at least as high as id was first seen, zero where none was.
-func (h *firstSeen) since(id uint64) time.Time {
-	for _, one := range h.list {
-		if one.id >= id {
-			return one.at
-		}
-	}
-	return time.Time{}
 }
