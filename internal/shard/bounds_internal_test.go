@@ -107,13 +107,3 @@ func TestTotalOfAStream(t *testing.T) {
 		}
 	})
 }
-
-func TestBacklogIsThatSinceTheShardWasDrained(t *testing.T) {
-	drained := traffic{drained: 100, known: true}
-	if b := drained.backlog(600, 1600, 10); b.IDs != 1000 || int(b.Percent) != 33 || *b.SecondsLeft != 100 {
-		t.Errorf("%+v", b)
-	}
-	if b := drained.backlog(600, 1600, 0); b.SecondsLeft != nil {
-		t.Errorf("one that does not advance ends in %v s", *b.SecondsLeft)
-	}
-}

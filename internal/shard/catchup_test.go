@@ -5,28 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"example.org/bridge/event"
 )
-
-// TestDeadLettersAreReadBack as the last event of their entity.
-func TestDeadLettersAreReadBack(t *testing.T) {
-	b := newViewBench(t, false)
-	b.opts.DeadLetter = deadTopic
-	b.bus.Reject(refuseText(`"name":"c"`))
-	b.table.Insert("c", "1", "0")
-	b.runTo(t, 1)
-	b.lose(noStore, nil)
-	b.table.Replace("c", "1", "0")
-	b.runTo(t, 2)
-	b.bus.Reject(nil)
-	b.table.Replace("c", "2", "0")
-	b.run(t)
-	all := b.expectSaid(t, "Modified c=2")
-	if dead := b.deadLetters(t); len(dead) != 1 || all[0].predecessor != dead[0].Event {
-		t.Errorf("%d dead letters, the bus says %v", len(dead), all)
-	}
-}
 
 // TestAReleaseStreamIsReadBack: rows on the bus are not published again, also where their messages
 // have expired. Rows that it lacks are, also below those that it has.
@@ -123,22 +102,6 @@ func TestWhatHasExpired(t *testing.T) {
 			expectRun(t, b.ids(topic), 1, 102)
 		})
 	}
-}
-
-// TestAnotherDestination: what the view has counts there, too.
-func TestAnotherDestination(t *testing.T) {
-	l := newLife(t, plain, 1)
-	l.begin(t)
-	copied := copyStore(t, l.store)
-	l.topics, l.opts.Route, l.destinations = nil, func(*event.Event) string { return deadTopic }, []string{deadTopic}
-	l.saysNothingNew(t)
-	l.replace("a", "2", "0")
-	l.lived(t)
-	if got := texts(l.saidOn(t, deadTopic)); !slices.Equal(got, []string{"Modified a=2"}) {
-		t.Errorf("it says %v there", got)
-	}
-	l.store = copied
-	l.saysNothingNew(t)
 }
 
 // TestABusThatCannotBeReadBack: a release stream goes on from the store, and repeats what was not

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
@@ -25,28 +24,6 @@ func (b *bench) polls(t testing.TB, n int) {
 	t.Helper()
 	from := b.table.Reads()
 	eventually(t, "polled on", func() bool { return b.table.Reads() > from+n })
-}
-
-// TestLateRows: a gap outlives a restart, and a late row whose acknowledgement was lost is read
-// back.
-func TestLateRows(t *testing.T) {
-	b := newBench(t)
-	b.insert(2)
-	b.table.InsertAt(10, "n", old)
-	b.runTo(t, 10)
-	b.table.InsertAt(5, "late")
-	killed := *b
-	killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
-	_, stop := killed.run(t)
-	eventually(t, "published late", func() bool { return slices.Contains(b.ids(topic), 5) })
-	stop()
-	s, stop := b.run(t)
-	eventually(t, "running", func() bool { return s.Status().State == shard.Running })
-	b.polls(t, 5)
-	stop()
-	if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 10, 5}) {
-		t.Errorf("got rows %v", got)
-	}
 }
 
 // heldSink publishes nothing until a channel is closed.

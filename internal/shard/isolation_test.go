@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 )
 
@@ -223,35 +222,6 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("%d lines say that the shard stopped", n)
 		}
 	})
-}
-
-// blinkingStore is a store whose view cannot be read as often as fails says.
-type blinkingStore struct {
-	store.Store
-	fails atomic.Int64
-}
-
-func (s *blinkingStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
-	if s.fails.Add(-1) >= 0 {
-		return dst, errors.New("input/output error")
-	}
-	return s.Store.Lookup(ctx, stream, asks, dst)
-}
-
-func TestAViewThatCanBeReadAgainIsNoFault(t *testing.T) {
-	b := newViewBench(t, false)
-	blinking := &blinkingStore{Store: b.store}
-	b.store = blinking
-	b.table.Insert("a", "ok", "0", now())
-	s, _ := b.run(t)
-	eventually(t, "drained", func() bool { return b.position(t) == 1 && s.Status().State == shard.Running })
-	blinking.fails.Store(1)
-	// It is no news: nothing is saved.
-	nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
-	if blinking.fails.Load() >= 0 {
-		t.Fatal("the view was not read")
-	}
-	eventually(t, "running again", func() bool { return s.Status().State == shard.Running })
 }
 
 func TestStartLatestOnAnEmptyTable(t *testing.T) {

@@ -28,22 +28,6 @@ func (s gatedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outc
 	}
 }
 
-// TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus, however long that takes.
-func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) {
-	b := newViewBench(t, false)
-	b.opts.BatchRows = 1
-	gate := make(chan struct{}, 1)
-	b.sink = gatedSink{b.bus, gate}
-	gate <- struct{}{}
-	b.table.Insert("a", "1", "0")
-	b.table.Insert("b", "1", "0")
-	b.run(t)
-	b.saved(t, 1)
-	b.expectSaid(t, "Added a=1")
-	close(gate)
-	b.saved(t, 2)
-}
-
 // silentSink is a bus that tells no offsets, as a broker that only knows that it has a batch.
 type silentSink struct{ sink.Sink }
 

@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/published"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
-	"example.org/bridge/source/ledger"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
@@ -153,25 +150,6 @@ func (f *otherServer) Read(ctx context.Context, q source.Query, p *source.Page) 
 	return f.table.Read(ctx, q, p)
 }
 
-// TestIDsUsedAgainWhileTwoServersAnswer: pages come from the new server, and the first comparisons
-// still from the former one, where every row is as it was published.
-func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
-	b := newBench(t)
-	former := newFormerServer(b)
-	b.source = former
-	write(b.table, "old", 1, 137)
-	b.runTo(t, 137)
-	b.fails(127, "second")
-	write(b.table, "new", 1, 40)
-	former.left.Store(3)
-	s, _ := b.run(t)
-	expectText(t, stopped(t, s), "10 were others, from id 128 on")
-	if n := former.answers.Load(); n != 3 {
-		t.Errorf("the former server has answered %d times", n)
-	}
-	expectRun(t, b.ids(topic), 1, 137)
-}
-
 // elsewhere has single rows come from another server than pages.
 type elsewhere struct{ source.Shard }
 
@@ -217,18 +195,6 @@ func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 	eventually(t, "the shard goes on", func() bool {
 		return b.count(topic) == 177 && s.Status().State == shard.Running && b.position(t) == 167
 	})
-}
-
-// TestStatesUnderOtherIDsArePublished: where only the id identifies an entity, its new state is its
-// state.
-func TestStatesUnderOtherIDsArePublished(t *testing.T) {
-	b := newViewBench(t, false)
-	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", UniqueKey: true},
-		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "note", Kind: source.Text})
-	_, g, _ := newPublishedBench(t, b)
-	g.between(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
-	eventually(t, "all rows are published", func() bool { return b.count(topic) == 177 })
-	b.expectNames(t)
 }
 
 // TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between
@@ -298,54 +264,6 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 			expectText(t, stopped(t, s), "from id 128 on", "bridge checkpoint set items items 127;")
 		})
 	}
-}
-
-// TestLostRowsThatComeBack, as on a copy that was behind for a moment, are no longer watched.
-func TestLostRowsThatComeBack(t *testing.T) {
-	b := newBench(t)
-	b.opts.LostEvery = 5 * time.Millisecond
-	b.table = bare()
-	s, g, _ := newPublishedBench(t, b)
-	var open []uint64
-	g.between(func() {
-		b.fails(127, "second")
-		for i := 128; i <= 137; i++ {
-			open = append(open, b.table.Open(rowOf("old", i)...))
-		}
-	})
-	written := 0
-	lost := func() bool {
-		next := uint64(138 + written)
-		written++
-		write(b.table, "new", written, 1)
-		eventually(t, "the next row is published", func() bool { return b.position(t) == next || s.Status().State == shard.Stopped })
-		return b.published(t).Lost() != nil
-	}
-	if lost(); !lost() {
-		t.Error("nothing is lost")
-	}
-	for _, id := range open {
-		b.table.Commit(id)
-	}
-	eventually(t, "nothing is lost any more", func() bool { return !lost() })
-	expectState(t, s, shard.Running)
-}
-
-// published returns the rows published last, as the store has them.
-func (b *bench) published(t testing.TB) *published.Log {
-	t.Helper()
-	var chunks []ledger.Chunk
-	for part, err := range b.store.Parts(t.Context(), key, store.Published, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-	}
-	log, err := published.Restore(1000, chunks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
 }
 
 // TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it

@@ -1,47 +1,10 @@
 package shard
 
 import (
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// TestRate: tails that always have rows hand over as many as the rate says, together, and none of
-// them starves.
-func TestRate(t *testing.T) {
-	t.Parallel()
-	for _, perSecond := range []int64{1, 7, 1000, 100_000} {
-		synctest.Test(t, func(t *testing.T) {
-			const shards, seconds = 8, 20
-			r := NewRate(perSecond)
-			taken := [shards]int{}
-			var all sync.WaitGroup
-			for i := range taken {
-				all.Go(func() {
-					for end := time.Now().Add(seconds * time.Second); time.Now().Before(end); {
-						page := r.page(2000)
-						taken[i] += r.admit(page, false)
-						// As a statement.
-						time.Sleep(r.wait() + time.Duration(i+1)*time.Millisecond)
-					}
-				})
-			}
-			all.Wait()
-			sum := 0
-			for i, n := range taken {
-				sum += n
-				if n == 0 && perSecond > shards {
-					t.Errorf("%d rows a second: shard %d has none", perSecond, i)
-				}
-			}
-			most := float64(perSecond)*(seconds+0.1) + r.burst()
-			if float64(sum) > most || float64(sum) < 0.8*float64(perSecond)*seconds {
-				t.Errorf("%d rows a second: %d in %d s: %v", perSecond, sum, seconds, taken)
-			}
-		})
-	}
-}
 
 // TestRateOfLateRows: late rows pass while tails take all that there is, the sum stays within the
 // rate, and what was not used is given back.

@@ -3,7 +3,6 @@ package shard_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,26 +65,6 @@ func (b *bench) quiesce(every int) {
 		}
 		return topic
 	}
-}
-
-func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.insert(200)
-		b.quiesce(50)
-		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
-			if ofTail(q) && q.After == 100 {
-				b.table.AddColumn(source.Column{Name: "extra", Kind: source.Text})
-			}
-			return read()
-		}
-		b.runTo(t, 200)
-		for _, m := range b.bus.Messages(topic) {
-			if got := strings.Contains(string(m.Value), `"extra"`); got != (m.RowID > 100) {
-				t.Fatalf("row %d has the new column: %v", m.RowID, got)
-			}
-		}
-	})
 }
 
 func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {

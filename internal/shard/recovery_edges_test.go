@@ -2,7 +2,6 @@ package shard_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -63,25 +62,6 @@ func TestGrantedWhileBusy(t *testing.T) {
 	}
 }
 
-// Set forward of a capability shard records what it leaves out.
-func TestSetForward(t *testing.T) {
-	b := newViewBench(t, false)
-	b.table.Insert("a", "1", "0")
-	_, stop := b.run(t)
-	b.expectSaid(t, "Added a=1")
-	stop()
-	b.table.Insert("b", "1", "0")
-	b.table.Insert("c", "1", "0")
-	b.table.Insert("d", "1", "0")
-	b.set(t, 3)
-	s, _ := b.run(t)
-	b.expectSaid(t, "Added a=1", "Added d=1")
-	eventually(t, "recorded", func() bool { return b.snapshotTaken(t) })
-	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 3}}}); v != (reconcile.Verdict{}) {
-		t.Errorf("what was left out is published by a reconcile: %+v", v)
-	}
-}
-
 // lostAnswer stores the batch and tells no offsets once the gate opens.
 type lostAnswer struct {
 	sink.Sink
@@ -124,46 +104,6 @@ func TestOwnerErrorHidesUnknown(t *testing.T) {
 	if n := b.count(topic); n != 50 {
 		t.Errorf("%d messages on the bus, want 50: rule 9 was passed over", n)
 	}
-}
-
-// readInAnOutage runs a shard that has published one row. Then the disk takes no writes, and
-// catch-up reads a late copy of that row's message.
-func (b *bench) readInAnOutage(t *testing.T) (s *shard.Shard, fs *faultyStore, stop func()) {
-	t.Helper()
-	fs = &faultyStore{Store: b.store}
-	b.store = fs
-	b.table.Insert("a", "1", "0")
-	s, stop = b.run(t)
-	b.expectSaid(t, "Added a=1")
-	b.saved(t, 1)
-	fs.fail(store.ErrOutage)
-	m := b.bus.Messages(topic)[0]
-	m.State.Epoch--
-	if _, err := b.bus.Publish(t.Context(), []sink.Message{m}); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, 300*time.Millisecond)
-	return s, fs, stop
-}
-
-// TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes: the shard
-// shows a heartbeat, else /livez fails after a minute. Told to end, the process ends.
-func TestOutageUnderTheFeedsLock(t *testing.T) {
-	b := newViewBench(t, false)
-	b.opts.HeartbeatEvery, b.opts.ShutdownTimeout = 10*time.Millisecond, 50*time.Millisecond
-	s, fs, stop := b.readInAnOutage(t)
-	b.table.Insert("b", "1", "0")
-	begun := time.Now()
-	eventually(t, "the shard shows a heartbeat", func() bool { return s.Status().LastHeartbeat.After(begun) })
-	ended := make(chan struct{})
-	go func() { defer close(ended); stop() }()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Error("does not end within a minute of a shutdown limit of 50 ms")
-	}
-	fs.fail(nil)
-	<-ended
 }
 
 // TestCommandsOfReleaseStreams: a rebuild, a set position and a lost tail publish what is missing,
@@ -225,37 +165,6 @@ func TestCommandsOfReleaseStreams(t *testing.T) {
 
 // rebuildOf is what `bridge checkpoint rebuild` does.
 func rebuildOf(image *store.Image) *store.Batch { return progress.Rebuild(image, "items", time.Now()) }
-
-// TestTheReconcileBehindALostTail (rule 21): the bus loses one message of a shard that runs, and
-// the reconcile that is due publishes that one and none that the bus has.
-func TestTheReconcileBehindALostTail(t *testing.T) {
-	b := newViewBench(t, false)
-	b.tick = 10 * time.Millisecond
-	const entities = 3 * reconcile.MaxNominated
-	for i := range entities {
-		b.table.Insert(fmt.Sprintf("e%d", i), "1", "0")
-	}
-	s, _ := b.run(t)
-	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == entities })
-	// That which is due behind a start without a store is another one.
-	eventually(t, "no reconcile is due", func() bool {
-		demand, due := s.ReconcileDue()
-		if due {
-			if err := s.Reconciled(t.Context(), demand); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return !due
-	})
-	b.bus.Lose(topic, 1)
-	eventually(t, "a reconcile is due", func() bool { _, due := s.ReconcileDue(); return due })
-	for from := uint64(1); from <= entities; from += reconcile.MaxNominated {
-		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: from, Last: from + reconcile.MaxNominated - 1}}})
-	}
-	if n := b.count(topic); n != entities {
-		t.Errorf("the bus has %d messages of %d entities", n, entities)
-	}
-}
 
 // A page of the snapshot takes back in the store that a reconcile is due.
 func TestSnapshotTakesADemandBack(t *testing.T) {

@@ -9,35 +9,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-func TestShard(t *testing.T) {
-	t.Run("the position never runs ahead of the bus", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(1000)
-		release := b.bus.Pause(450)
-		_, stop := b.run(t)
-		eventually(t, "the bus stands still", func() bool { return b.count(topic) == 450 })
-		b.saved(t, 400)
-		release()
-		b.saved(t, 1000)
-		stop()
-		expectRun(t, b.ids(topic), 1, 1000)
-	})
-
-	t.Run("the shutdown time limit ends a publish that hangs; what was acknowledged is saved", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.ShutdownTimeout = 20 * time.Millisecond
-		b.insert(300)
-		release := b.bus.Pause(150)
-		_, stop := b.run(t)
-		eventually(t, "in flight", func() bool { return b.count(topic) == 150 })
-		stop()
-		release()
-		if got := b.position(t); got != 100 && got != 150 {
-			t.Errorf("position %d, want that of an acknowledged message", got)
-		}
-	})
-}
-
 // TestStart begins behind an id.
 func TestStart(t *testing.T) {
 	b := newBench(t)

@@ -202,31 +202,3 @@ func breakBus(t *testing.T, kind event.Kind, seed uint64) *brokenBus {
 	}
 	return bus
 }
-
-// Messages that are sent again in one process keep their stamps, and a batch behind goes on in the
-// term.
-func TestAPartialOutcomeKeepsTheStamps(t *testing.T) {
-	b := newBench(t)
-	b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 10
-	b.bus.Reject(func(m *sink.Message) string {
-		if m.RowID == 4 && m.Destination == topic {
-			return "refused"
-		}
-		return ""
-	})
-	b.insert(25)
-	_, stop := b.run(t)
-	eventually(t, "published", func() bool { return b.position(t) == 25 })
-	stop()
-	dead := b.bus.Messages(deadTopic)
-	if len(dead) != 1 || dead[0].State.Event == [16]byte{} || dead[0].State.Key != "4" || string(dead[0].Key) != "4" {
-		t.Fatalf("the dead letters are %+v", dead)
-	}
-	all := append(b.bus.Messages(topic), dead...)
-	slices.SortFunc(all, func(a, b sink.Message) int { return int(a.State.Seq) - int(b.State.Seq) })
-	for i, m := range all {
-		if s := m.State; s.Seq != uint64(i)+1 || s.Term != 0 || s.Acked+s.Index != uint32(i) || m.RowID != s.Seq {
-			t.Errorf("message %d is of row %d and has the state %+v", i, m.RowID, s)
-		}
-	}
-}

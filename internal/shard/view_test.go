@@ -112,42 +112,6 @@ func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Ve
 	return v
 }
 
-// TestView: a life is told once each, every event linked to the one before.
-func TestView(t *testing.T) {
-	b := newViewBench(t, false)
-	_, stop := b.run(t)
-	var want []string
-	step := func(say, value, deleted string) {
-		t.Helper()
-		last := b.table.Replace("a", value, deleted)
-		if say != "" {
-			want = append(want, say)
-		}
-		b.expectSaid(t, want...)
-		b.saved(t, last)
-	}
-	step("Added a=1", "1", "0")
-	step("", "1", "0")
-	step("Modified a=2", "2", "0")
-	step("Modified a=1", "1", "0")
-	step("Modified a=2", "2", "0")
-	step("Deleted a", "2", "1")
-	step("", "3", "1")
-	step("Added a=1", "1", "0")
-	stop()
-	all := b.expectSaid(t, want...)
-	ids := make(map[string]bool)
-	for i, one := range all {
-		if ids[one.id] {
-			t.Errorf("event %d has the id of another", i)
-		}
-		ids[one.id] = true
-		if i > 0 && one.predecessor != all[i-1].id {
-			t.Errorf("event %d (%s) follows %q, not the one before", i, one.text, one.predecessor)
-		}
-	}
-}
-
 func TestNominations(t *testing.T) {
 	t.Run("what is gone is deleted, what is there is not", func(t *testing.T) {
 		b := newViewBench(t, false)
@@ -183,23 +147,6 @@ func TestNominations(t *testing.T) {
 		}
 	})
 
-	t.Run("a row that was changed in place is told as it is", func(t *testing.T) {
-		b := newViewBench(t, false)
-		id := b.table.Insert("a", "1", "0")
-		s, _ := b.run(t)
-		b.expectSaid(t, "Added a=1")
-		b.table.Update(id, "a", "2", "0")
-		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 5}}}); v != (reconcile.Verdict{Modified: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		b.table.Update(id, "A", "2", "0")
-		v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: id, Last: id}}, Entities: [][]byte{entity("a")}})
-		if v != (reconcile.Verdict{Added: 1, Deleted: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		b.expectSaid(t, "Added a=1", "Modified a=2", "Added A=2", "Deleted a")
-	})
-
 	instantly(t, "of a release shard only ids that were not published are, once, also after a restart", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.GapTTL, b.opts.HotFor, b.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
@@ -226,25 +173,6 @@ func TestNominations(t *testing.T) {
 			t.Errorf("published %v", got)
 		}
 	})
-}
-
-// TestSecondCursor: updates in place are told, heartbeats are not.
-func TestSecondCursor(t *testing.T) {
-	b := newViewBench(t, true)
-	id := b.table.Insert("a", "1", "0", now())
-	b.table.Insert("b", "1", "0", now())
-	b.run(t)
-	b.expectSaid(t, "Added a=1", "Added b=1")
-	for range 50 {
-		b.table.Update(id, "a", "1", "0", now())
-	}
-	b.table.Update(id, "a", "2", "0", now())
-	all := b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2")
-	if all[2].origin != sink.FromModified {
-		t.Errorf("origin %s", all[2].origin)
-	}
-	b.table.Update(id, "a", "2", "1", now())
-	b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2", "Deleted a")
 }
 
 // TestSnapshot begins at the latest row: what the table holds then is known and not published. The
