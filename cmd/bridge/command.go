@@ -156,7 +156,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 // run runs a command line and returns the exit status.
 func (p *process) run(ctx context.Context, args []string) int {
 	root := p.commands()
-	if args = append([]string{}, args...); len(args) > 0 && args[0] == "--version" {
+	if args = withTwoHyphens(args); len(args) > 0 && args[0] == "--version" {
 		args[0] = "version"
 	}
 	root.SetArgs(args)
@@ -173,6 +173,20 @@ func (p *process) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// withTwoHyphens returns args with --flag for -flag, as scripts may have it.
+func withTwoHyphens(args []string) []string {
+	args = append([]string{}, args...)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if len(arg) > 2 && arg[0] == '-' && 'a' <= arg[1] && arg[1] <= 'z' {
+			args[i] = "-" + arg
+		}
+	}
+	return args
 }
 
 // helpOf has the help command print the help of the command, or the variables, that its arguments
