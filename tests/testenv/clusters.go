@@ -71,9 +71,7 @@ func startTogether[S any](t testing.TB, what string, start func(i int) (S, func(
 			t.Cleanup(stop)
 		}
 	}
-	if err != nil {
-		missing(t, what, err)
-	}
+	there(t, what, err)
 	return members
 }
 

@@ -95,25 +95,13 @@ var sharedKafka shared[*KafkaServer]
 // Kafka returns the broker that all tests of the binary share.
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
-	needReal(t)
-	s, err := sharedKafka.get(func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
-	if err != nil {
-		missing(t, "Apache Kafka", err)
-	}
-	return s
+	return sharedKafka.get(t, "Apache Kafka", func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
 }
 
-// StartKafka starts a broker that belongs to the test, so that the test may kill it; it is gone
-// when the test ends.
+// StartKafka starts a broker that belongs to the test.
 func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	t.Helper()
-	needReal(t)
-	s, stop, err := newKafka(t, opts)
-	if err != nil {
-		missing(t, "Apache Kafka to kill", err)
-	}
-	t.Cleanup(stop)
-	return s
+	return own(t, "Apache Kafka", func() (*KafkaServer, func(), error) { return newKafka(t, opts) })
 }
 
 // newKafka formats a data folder and starts a broker on it.
@@ -124,7 +112,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	}
 	libs := KafkaLibs()
 	if stamps, err := filepath.Glob(filepath.Join(libs, "*.done")); err != nil || len(stamps) == 0 {
-		return nil, nil, errors.Join(fmt.Errorf("no jars of Apache Kafka in %s", libs), err)
+		return nil, nil, errors.Join(fmt.Errorf("jars of Apache Kafka in %s: %w", libs, exec.ErrNotFound), err)
 	}
 	if opts.node == 0 {
 		opts.node, opts.controllers = 1, []string{address(FreePort(t))}

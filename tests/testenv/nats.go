@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,25 +32,13 @@ var sharedNATS shared[*NATSServer]
 // NATS returns the server that all tests of the binary share.
 func NATS(t testing.TB) *NATSServer {
 	t.Helper()
-	needReal(t)
-	s, err := sharedNATS.get(func() (*NATSServer, func(), error) { return newNATS(t, nil) })
-	if err != nil {
-		missing(t, "NATS", err)
-	}
-	return s
+	return sharedNATS.get(t, "NATS", func() (*NATSServer, func(), error) { return newNATS(t, nil) })
 }
 
-// StartNATS starts a server that belongs to the test, so that the test may kill it; it is gone when
-// the test ends.
+// StartNATS starts a server that belongs to the test.
 func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	t.Helper()
-	needReal(t)
-	s, stop, err := newNATS(t, options)
-	if err != nil {
-		missing(t, "NATS to kill", err)
-	}
-	t.Cleanup(stop)
-	return s
+	return own(t, "NATS", func() (*NATSServer, func(), error) { return newNATS(t, options) })
 }
 
 // OwnNATS is StartNATS where real servers are wanted, AnyNATS is NATS, and both are InProcessNATS
@@ -75,7 +64,7 @@ func AnyNATS(t testing.TB) *NATSServer {
 func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 	daemon := filepath.Join(cacheDir(), "bin", "nats-server")
 	if !isFile(daemon) {
-		return nil, nil, fmt.Errorf("%s is not there", daemon)
+		return nil, nil, fmt.Errorf("%s: %w", daemon, exec.ErrNotFound)
 	}
 	return tryPorts("nats", func(dir string) (*NATSServer, *Process, error) {
 		s, c := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}}, new(natsConfig)

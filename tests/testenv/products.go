@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,15 +86,11 @@ var sharedServers sync.Map
 // Shared returns the server of a product that all tests of the binary share.
 func (p Product) Shared(t testing.TB) *DatabaseServer {
 	t.Helper()
-	needReal(t)
 	entry, _ := sharedServers.LoadOrStore(p, new(shared[*DatabaseServer]))
-	s, err := entry.(*shared[*DatabaseServer]).get(func() (*DatabaseServer, func(), error) { return p.run(t, nil, nil) })
-	p.check(t, err)
-	return s
+	return entry.(*shared[*DatabaseServer]).get(t, p.name, func() (*DatabaseServer, func(), error) { return p.run(t, nil, nil) })
 }
 
-// Start starts a server that belongs to the test, so that the test may kill it; it is gone when the
-// test ends. args are added to its command line.
+// Start starts a server that belongs to the test. args are added to its command line.
 func (p Product) Start(t testing.TB, args ...string) *DatabaseServer {
 	t.Helper()
 	return p.startOn(t, nil, args...)
@@ -104,23 +99,7 @@ func (p Product) Start(t testing.TB, args ...string) *DatabaseServer {
 // startOn is Start on the data folder dir/data that fill makes.
 func (p Product) startOn(t testing.TB, fill func(dir string) error, args ...string) *DatabaseServer {
 	t.Helper()
-	needReal(t)
-	s, stop, err := p.run(t, fill, args)
-	p.check(t, err)
-	t.Cleanup(stop)
-	return s
-}
-
-// check ends a test that has no server: a server that was not fetched is missing, one that does not
-// start is a fault.
-func (p Product) check(t testing.TB, err error) {
-	t.Helper()
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		missing(t, p.String(), err)
-	case err != nil:
-		t.Fatal(err)
-	}
+	return own(t, p.name, func() (*DatabaseServer, func(), error) { return p.run(t, fill, args) })
 }
 
 // path returns the folder of a product that was fetched.

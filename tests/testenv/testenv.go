@@ -1,8 +1,10 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -39,14 +41,38 @@ type shared[S any] struct {
 }
 
 // get returns the server. The first call starts it, for Main to stop.
-func (s *shared[S]) get(start func() (S, func(), error)) (S, error) {
+func (s *shared[S]) get(t testing.TB, what string, start func() (S, func(), error)) S {
+	t.Helper()
+	needReal(t)
 	s.once.Do(func() {
 		var stop func()
 		if s.server, stop, s.err = start(); s.err == nil {
 			AtExit(stop)
 		}
 	})
-	return s.server, s.err
+	there(t, what, s.err)
+	return s.server
+}
+
+// own starts a server that belongs to the test, so that the test may kill it. It is gone when the
+// test ends.
+func own[S any](t testing.TB, what string, start func() (S, func(), error)) S {
+	t.Helper()
+	needReal(t)
+	s, stop, err := start()
+	there(t, what, err)
+	t.Cleanup(stop)
+	return s
+}
+
+// there ends a test that has no server: one that was not fetched is missing, one that does not
+// start is a fault.
+func there(t testing.TB, what string, err error) {
+	t.Helper()
+	if errors.Is(err, exec.ErrNotFound) {
+		missing(t, what, err)
+	}
+	check(t, err)
 }
 
 // needReal skips the test unless real servers are wanted.
