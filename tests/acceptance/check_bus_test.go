@@ -18,8 +18,7 @@ import (
 )
 
 func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.MariaDB(t)
 	t.Run("Kafka without the topic", func(t *testing.T) {
 		t.Parallel()

@@ -15,8 +15,7 @@ import (
 
 // TestCheckFindsWhatIsWrongWithATable plants one problem after another and types what check says.
 func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.MariaDB(t)
 	for _, test := range []struct {
 		name string
@@ -117,8 +116,7 @@ var serverZone = func() string {
 }()
 
 func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	t.Run("a stride", func(t *testing.T) {
 		table, e := shop(t, testenv.StartMariaDB(t, "--auto-increment-increment=3", "--innodb-lock-wait-timeout=100", "--default-time-zone=+08:00"))
 		r := runCheck(t, e)

@@ -165,8 +165,7 @@ func shop(t testing.TB, server *testenv.DatabaseServer) (*world.World, world.Env
 }
 
 func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	// The shared server flushes no commit, which check notes.
 	durable := testenv.StartMariaDB(t, "--innodb-flush-log-at-trx-commit=1")
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
@@ -211,8 +210,7 @@ func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
 }
 
 func TestCheckDoesNotWaitForHostsThatDoNotAnswer(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	addr := silent(t)
 	e := world.Env{
 		"BRIDGE_SOURCE_URL": "mysql://u:hunter2-secret@" + addr + "/db", "BRIDGE_SINK_URL": "nats://" + addr,
@@ -233,8 +231,7 @@ func TestCheckDoesNotWaitForHostsThatDoNotAnswer(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.MariaDB(t)
 	t.Run("the checkpoint of another table", func(t *testing.T) {
 		_, e := shop(t, server)
@@ -276,8 +273,7 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 // TestCheckReadsRows: what keeps a stream from publishing its rows, or has it publish live ones as
 // deleted, is found before it runs, and the remedy is what the stream needs.
 func TestCheckReadsRows(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	table, e := shop(t, testenv.MariaDB(t))
 	table.Exec("CREATE TABLE later (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, x enum('LIVE','GONE') NOT NULL)")
 	table.Exec("ALTER TABLE orders ADD reason int, ADD user_id int, ADD userId int")

@@ -20,8 +20,7 @@ import (
 // killed, the bus is restarted, and its topic or stream is deleted and made again. In the end it is
 // the table of the database, and so is one that begins then.
 func TestAClientTableIsTheTable(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		_, states := world.Load(1, 2)
 		w := world.New(t, world.Options{Database: testenv.MariaDB(t), Entities: &states})

@@ -98,16 +98,14 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 // TestDeadLetters takes rows that are too large for the bus through a whole round: letters, a limit
 // that is made larger, and consumers who have what is true.
 func TestDeadLetters(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	deadLettersGoRound(t, world.KafkaBus(testenv.Kafka(t)), 100)
 }
 
 // TestDeadLettersExactlyOnce: a dead letter is in one transaction or atomic batch with the rest of
 // its batch.
 func TestDeadLettersExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	// Refused rows count as they are found, on all partitions at once: of those that are put aside
 	// before the stream stops there may be fewer than the limit.
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b.ExactlyOnce(t.Name()), 1) })

@@ -20,8 +20,7 @@ import (
 // JetStream stream, over kills and lost stores: the events have the same ids, and none may be
 // dropped as a repeat of the other domain's.
 func TestTwoDomainsOnOneStream(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.OwnNATS(t)
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"eiffel.>"}, Duplicates: 2 * time.Minute})
 	b := world.NATSBus(server)
@@ -118,8 +117,7 @@ func threeFacts(t *testing.T, server *testenv.NATSServer, more world.Env) (*worl
 // TestAStreamMovesToAnotherSubject publishes a table to another subject of the same JetStream
 // stream within the duplicate window, from the beginning: its events have the ids that they had.
 func TestAStreamMovesToAnotherSubject(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.OwnNATS(t)
 	d, _ := threeFacts(t, server, nil)
 	for run, subject := range []string{"a.{type}", "b.{type}"} {
@@ -140,8 +138,7 @@ func TestAStreamMovesToAnotherSubject(t *testing.T) {
 // store lost, and a login that may read nothing: its event has the id that the server has seen, and
 // is published all the same.
 func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.StartNATS(t, testenv.NATSLines(
 		"no_auth_user: admin",
 		"authorization {",
@@ -170,8 +167,7 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 // TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
 // store: the server knows its id, and it has to be there again.
 func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.OwnNATS(t)
 	d, events := threeFacts(t, server, world.Env{"BRIDGE_DEAD_LETTER": "dead", "BRIDGE_NATS_STREAM": "", "BRIDGE_STREAM_FACTS_CREATED": "created"})
 	tooSmall := events.CachedInfo().Config

@@ -52,8 +52,7 @@ func emptyRoot(t testing.TB, authorities string) string {
 }
 
 func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root may change the root of a process")
 	}

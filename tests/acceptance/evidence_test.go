@@ -16,8 +16,7 @@ import (
 // TestABlipOfReadOnly makes the server read-only for a while, and then again and again for moments,
 // while a transaction holds a row open that GAP_POLICY=hold waits for.
 func TestABlipOfReadOnly(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.StartMariaDB(t)
 	l := newRows(t, server, steadily(15*time.Second))
 	holds := world.Env{"BRIDGE_GAP_POLICY": "hold"}
@@ -153,8 +152,7 @@ func (u *updated) commit(tx *sql.Tx) {
 
 // TestUpdatesThatCommitLate commits updates later after their MODIFIED than the programs look back.
 func TestUpdatesThatCommitLate(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for name, server := range map[string]func(testing.TB) *testenv.DatabaseServer{"MariaDB": testenv.MariaDB, "MySQL": testenv.MySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

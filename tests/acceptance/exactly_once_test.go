@@ -15,8 +15,7 @@ import (
 // at random moments, at each step of them, and with its server: a consumer that shares no code with
 // it, on Kafka a read_committed one, sees each event once.
 func TestWorldExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) { worldOnce(t, b.ExactlyOnce(t.Name())) })
 }
 
@@ -82,8 +81,7 @@ func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *w
 // lets another one take over under load, and lets the first one go on: it stores nothing any more,
 // and says who has taken over. Then it takes over in turn, with the checkpoint that it had.
 func TestZombiesExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { zombiesOnce(t, b.ExactlyOnce(t.Name())) })
 }
 
@@ -125,8 +123,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 // TestAChangeOfDelivery goes from at-least-once to exactly-once and back. Nothing is repeated while
 // programs end in order, or are killed in a transaction or an atomic batch.
 func TestAChangeOfDelivery(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { changeOfDelivery(t, b.ExactlyOnce(t.Name())) })
 }
 
@@ -160,8 +157,7 @@ func changeOfDelivery(t *testing.T, b *world.Bus) {
 // TestReplicasExactlyOnce kills a program at two steps of an atomic batch on a stream with three
 // replicas, whose leader moves; then it kills one of their servers after the other.
 func TestReplicasExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b := world.NATSBus(testenv.NATS(t)).Clustered(t).ExactlyOnce(t.Name())
 	_, p, points := exactlyOnce(t, b)
 	p.Start()

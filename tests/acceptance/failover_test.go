@@ -183,8 +183,7 @@ func (f *failover) resolve() {
 // TestAFailoverToAServerThatIsBehind: 137 rows were published, the new primary ends at 127, and the
 // application writes 40 rows there before bridge reads again.
 func TestAFailoverToAServerThatIsBehind(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	behind := testenv.StartMariaDB(t)
 	f := newFailover(t, world.KafkaBus(testenv.Kafka(t)), testenv.MariaDB(t))
 	f.fails(behind)
@@ -205,8 +204,7 @@ func (f *failover) fails(behind *testenv.DatabaseServer) {
 // same afterwards, without the last ten rows, and the application has written 40 others before
 // bridge reads again.
 func TestACrashThatLosesCommits(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.StartMariaDB(t)
 	f := newFailover(t, world.NATSBus(testenv.NATS(t)), server)
 	// A server tells since when it runs in whole seconds.

@@ -61,8 +61,7 @@ func TestFigures(t *testing.T) {
 // TestIdleTables has hundreds of tables become idle: behind their first rows, a table that is
 // dropped and made again, and an outage of the database.
 func TestIdleTables(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	// A table that is not idle has three goroutines.
 	const tables = 200
 	w, b, want := world.Empty(t, testenv.StartMariaDB(t)), world.NATSBus(testenv.NATS(t)), 0

@@ -13,8 +13,7 @@ import (
 // TestAKeyThatMayBeNull publishes a table whose unique index has a column that may be NULL: rows
 // with NULL there are left out one by one.
 func TestAKeyThatMayBeNull(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	w := world.Empty(t, testenv.MariaDB(t))
 	w.Exec("CREATE TABLE items (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, a varchar(20) NOT NULL, b varchar(20), v int, UNIQUE (a, b))")
 	w.Exec("INSERT INTO items (a, b) VALUES ('x', '1'), ('x', NULL), ('x', NULL), ('y', '2')")

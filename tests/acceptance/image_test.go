@@ -16,8 +16,7 @@ import (
 // base image of the build is made here, of the folders of this machine that have a shell and Go.
 // So the steps are those of the Dockerfile, and golang itself is not seen.
 func TestImage(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root builds without further set-up")
 	}

@@ -14,8 +14,7 @@ import (
 // TestInterleavingsOfLoss has the bus or the store lose what they had (f, g, h and j of the
 // interleavings).
 func TestInterleavingsOfLoss(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		for name, test := range map[string]func(*interleaving){
 			"f: the store is lost":                                 theStoreIsLost,

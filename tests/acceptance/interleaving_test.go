@@ -187,8 +187,7 @@ func (i *interleaving) consistent() {
 // TestInterleavingsOfLateMessages has a publish arrive long after its process has ended (a, b, c
 // and i of the interleavings).
 func TestInterleavingsOfLateMessages(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	late := func(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
 		t.Parallel()
 		for name, test := range map[string]func(*interleaving){

@@ -15,8 +15,7 @@ import (
 // TestUpdatesOfAKey updates columns of the key of a table whose soft deletes do that, too: the
 // former entity is deleted within two polls, without a reconcile.
 func TestUpdatesOfAKey(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		k := newKeyUpdates(t, b)
 		k.daemon.Start()

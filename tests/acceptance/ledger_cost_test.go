@@ -47,8 +47,7 @@ func statementsOf(l *world.World, d time.Duration) (s statements, length time.Du
 
 // TestStatements counts what the server is asked, by its own log.
 func TestStatements(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	l := newRows(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
 	insert := func(n int) { l.Insert(fmt.Sprint(time.Now().UnixNano()), n) }
 	insert(50)
@@ -106,8 +105,7 @@ func TestStatements(t *testing.T) {
 const memoryLimit = 100 << 20
 
 func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	// With about 1,000 bytes each they are more than twice the limit, without what events add.
 	const rows = 250_000
 	table := world.Empty(t, testenv.MariaDB(t))

@@ -16,8 +16,7 @@ import (
 // TestWithoutEvidence tails a table whose id is not its primary key: what is in flight cannot be
 // seen there, so gaps expire by age.
 func TestWithoutEvidence(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	l := newRows(t, testenv.MariaDB(t), steadily(2*hotTime+20*time.Second))
 	if _, err := l.DB.Exec("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (entity), DROP KEY entity, ADD UNIQUE KEY entity (entity), ADD UNIQUE KEY id (id)"); err != nil {
 		t.Fatal(err)
@@ -90,8 +89,7 @@ func commitsWhileHot(l *world.World, programs ...*tailer) *world.Transaction {
 
 // TestAStartAtTheLatestRow begins while transactions are open below the latest row.
 func TestAStartAtTheLatestRow(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for i, start := range []string{"latest", "an id"} {
 		t.Run("at "+start, func(t *testing.T) {
 			t.Parallel()
@@ -125,8 +123,7 @@ func TestAStartAtTheLatestRow(t *testing.T) {
 // TestAFileOfSQLite has one writer at a time, so that ids commit in their order, save where the
 // application chooses them.
 func TestAFileOfSQLite(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for order, ids := range map[string]workload.IDs{"auto": workload.AutoIncrement{}, "segmented": workload.Segments{Block: 500}} {
 		t.Run("with ID_ORDER="+order, func(t *testing.T) {
 			t.Parallel()

@@ -27,8 +27,7 @@ func unruly() workload.Options {
 
 // TestTransactionsOfAnyLength has one workload tailed by three programs at the same time.
 func TestTransactionsOfAnyLength(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	occupy(t)
 	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
 	l := newRows(t, testenv.MariaDB(t), unruly())
@@ -78,8 +77,7 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 
 // TestTheStrictlyOrderedIssuer tails its 64 tables as one stream.
 func TestTheStrictlyOrderedIssuer(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	l := newRows(t, testenv.MariaDB(t), workload.Options{
 		IDs: workload.Ordered{}, Writers: 16, Commits: 1500, Rate: 150, Seed: 3,
 		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 5 * time.Second, LongShare: 0.02},
@@ -95,8 +93,7 @@ func TestTheStrictlyOrderedIssuer(t *testing.T) {
 
 // TestSegmentWriters draws ids from blocks of 5,000 that several containers hold.
 func TestSegmentWriters(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	length := 15 * time.Second
 	if world.Soak {
 		length = 10 * time.Minute
@@ -158,8 +155,7 @@ const strayID = 9_000_000_000_000_000_000
 // TestAStrayHighID inserts a row with a high id and deletes it; rows go on below, before GAP_TTL
 // and after it, in a burst with kills.
 func TestAStrayHighID(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b := world.NATSBus(testenv.NATS(t))
 	table := world.Empty(t, testenv.MariaDB(t))
 	table.Exec("CREATE TABLE facts (id bigint unsigned NOT NULL PRIMARY KEY, name varchar(64) NOT NULL)")

@@ -29,8 +29,7 @@ func steadily(length time.Duration) workload.Options {
 
 // TestATransactionThatStaysOpen holds rows for longer than the hot time and GAP_TTL.
 func TestATransactionThatStaysOpen(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	length := past()
 	l := newRows(t, testenv.MariaDB(t), steadily(length+10*time.Second))
 	late := tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "late", world.Env{"BRIDGE_GAP_TTL": "1m"})
@@ -70,8 +69,7 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 // TestStrides has several nodes interleave their ids; one of them is silent at first, for longer
 // than the hot time.
 func TestStrides(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	silence := past()
 	for _, nodes := range []int{3, 7} {
 		t.Run(fmt.Sprintf("of %d", nodes), func(t *testing.T) {
@@ -99,8 +97,7 @@ func TestStrides(t *testing.T) {
 // TestAStatementThatStalls reserves ids and waits for a lock before it inserts them, for longer
 // than the hot time.
 func TestAStatementThatStalls(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	length := past()
 	l := newRows(t, testenv.MariaDB(t), steadily(length+10*time.Second))
 	d := tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "stalled", nil)
@@ -153,8 +150,7 @@ func TestAStatementThatStalls(t *testing.T) {
 
 // TestARestartWithManyOpenIDs leaves every second id of 20,000 open and kills the program.
 func TestARestartWithManyOpenIDs(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	const open = 10_000
 	l := newRows(t, testenv.MariaDB(t), workload.Options{})
 	l.Fill("even", open, 2)

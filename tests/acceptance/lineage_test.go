@@ -14,8 +14,7 @@ import (
 // TestAFailoverThatTheCheckpointDoesNotSee: the new primary is behind and has written on, and the
 // process that reads it has no checkpoint.
 func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	behind := testenv.StartMariaDB(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		f := newFailover(t, b, testenv.MariaDB(t))
@@ -49,8 +48,7 @@ func (f *failover) fillOther(server *testenv.DatabaseServer, rows int) {
 // TestTwoDatabasesInOneDomain: two bridges differ in SOURCE_URL alone. The second one stops before
 // it takes over, whatever it has rows for, and the first one goes on.
 func TestTwoDatabasesInOneDomain(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	other := testenv.MySQL(t)
 	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
 	for name, c := range map[string]struct {

@@ -16,8 +16,7 @@ import (
 // TestASubjectTransformIsRefused: what JetStream stores under other subjects is not read back.
 // check finds that, and run publishes nothing until the stream has no transform any more.
 func TestASubjectTransformIsRefused(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server, name := testenv.NATS(t), testenv.NewStreamName()
 	config := jetstream.StreamConfig{
 		Name: name, Subjects: []string{name + ".>"}, SubjectTransform: &jetstream.SubjectTransformConfig{Source: name + ".>", Destination: name + "_out.>"},
@@ -42,8 +41,7 @@ func TestASubjectTransformIsRefused(t *testing.T) {
 // TestAMaxPayloadThatGrows: rows over the server's max_payload stop their streams alone, and are
 // published after a restart with a larger limit.
 func TestAMaxPayloadThatGrows(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server, table := testenv.StartNATS(t, testenv.NATSLines("max_payload: 20000")), world.Empty(t, nil)
 	b, e := world.NATSBus(server), world.Env{"BRIDGE_STREAMS": "facts,things,other", "BRIDGE_SOURCE_URL": table.URL, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms"}
 	for name, kind := range map[string]string{"facts": "release", "things": "capability", "other": "release"} {
@@ -75,8 +73,7 @@ func TestAMaxPayloadThatGrows(t *testing.T) {
 // TestLongKeysOnNATS has keys that make a subject too long for a line of the protocol, or headers
 // too long for JetStream: the row becomes a dead letter, or stops its stream alone.
 func TestLongKeysOnNATS(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b, prefix := world.NATSBus(testenv.NATS(t)), testenv.NewStreamName()
 	b.NATS.CreateStream(t, jetstream.StreamConfig{Name: prefix, Subjects: []string{prefix + ".>"}})
 	for name, c := range map[string]struct{ destination, kind, key, says string }{

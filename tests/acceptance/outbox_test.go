@@ -215,8 +215,7 @@ func TestAnOutbox(t *testing.T) {
 
 // TestAnOutboxExactlyOnce is TestAnOutbox with DELIVERY=exactly-once: no row is there twice.
 func TestAnOutboxExactlyOnce(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { outboxUnderKills(t, b.ExactlyOnce(t.Name()), 10, false) })
 }
 

@@ -27,8 +27,7 @@ type entityTables struct {
 // is killed and reloads its configuration, and resets the stream in the end: the last event of each
 // entity is its row.
 func TestEntitiesOfPatterns(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		w := world.Empty(t, testenv.MariaDB(t))
 		e := &entityTables{t: t, w: w, b: b, topic: w.Name + "_ent"}

@@ -18,8 +18,7 @@ import (
 // program is killed at random: they are created, exchanged as migrations do, renamed away and back,
 // dropped, and made again. Each row is there, with exactly-once once.
 func TestTablesOfPatterns(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, tablesOfPatterns)
 }
 
@@ -205,8 +204,7 @@ func tablesOfPatterns(t *testing.T, b *world.Bus) {
 // standby group are killed and lose their folders: the next one knows from the bus which tables
 // were there.
 func TestTablesOfPatternsInAGroup(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, bus *world.Bus) {
 		l := newLogTables(t, bus.ExactlyOnce(t.Name()))
 		l.before = l.rows

@@ -15,8 +15,7 @@ import (
 // Nothing of them is published until they are resumed, though bridge is killed at random, and loses
 // its folder; then nothing is lost, and what was committed meanwhile is there, late rows too.
 func TestPause(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, pause)
 }
 
@@ -92,8 +91,7 @@ func pause(t *testing.T, b *world.Bus) {
 // TestAPauseOutlivesATakeover pauses both streams by way of a process that waits as a standby, and
 // kills the one that works: the next one knows it, with a folder of its own.
 func TestAPauseOutlivesATakeover(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		w, p := newPausable(t, b)
 		token := world.Env{"BRIDGE_HTTP_TOKEN": "0123456789abcdef"}

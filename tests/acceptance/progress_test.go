@@ -115,8 +115,7 @@ func TestAStartThatNoMessageTells(t *testing.T) {
 // TestATransactionThatOutlivesTheFolder: an id that is pending far below the position when bridge
 // is killed and its folder removed is published once it is committed, by the tail.
 func TestATransactionThatOutlivesTheFolder(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, outlive)
 }
 
@@ -164,8 +163,7 @@ func outlive(t *testing.T, b *world.Bus) {
 // TestAStandbyWithoutVolumes has two processes, whose folders are removed with each kill, begin at
 // the latest row, and take over an id that is pending.
 func TestAStandbyWithoutVolumes(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
 		p := v.publish("latest")
@@ -213,8 +211,7 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 
 // TestCommandsWithProgressOnTheBus: what a command changes holds though its folder is lost.
 func TestCommandsWithProgressOnTheBus(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		const rows = 10
 		v := newVolatile(t, b, rows)

@@ -16,8 +16,7 @@ import (
 // TestManyThatVanishAtOnceAreNoDeletes until a person agrees: by a command, or by HTTP to a program
 // that is killed in the midst of the deletes.
 func TestManyThatVanishAtOnceAreNoDeletes(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for name, c := range map[string]struct {
 		rows   int
 		bus    func() *world.Bus

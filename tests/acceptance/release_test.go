@@ -65,8 +65,7 @@ func versionOf(t testing.TB, out string) (v version) {
 }
 
 func TestRelease(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	top := testenv.Root()
 	testenv.Tool(t, "git")
 	if exec.Command("git", "-C", top, "rev-parse", "HEAD").Run() != nil {

@@ -60,8 +60,7 @@ func reload(d *world.Daemon) {
 // TestReloads removes, adds and changes streams by reloads while rows are written, and kills the
 // program at any moment of them: nothing is lost, falsified, or with exactly-once there twice.
 func TestReloads(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, reloads)
 }
 
@@ -111,8 +110,7 @@ func reloads(t *testing.T, b *world.Bus) {
 // TestAStandbyGroupReloads reloads the process that waits, then the one that works: that goes on to
 // work, and the other one takes over with the new configuration.
 func TestAStandbyGroupReloads(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		p := newStandby(t, b, testenv.MariaDB(t), false)
 		f := newEnvFile(t, p.Daemon)

@@ -14,8 +14,7 @@ import (
 // TestAColumnThatIsDroppedStopsItsTable alters one of two tables of a stream while bridge runs on
 // a real server and a real bus: the other one goes on, and a new version sets both going.
 func TestAColumnThatIsDroppedStopsItsTable(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b := world.KafkaBus(testenv.Kafka(t))
 	table := world.Empty(t, testenv.MariaDB(t))
 	for i := range 2 {

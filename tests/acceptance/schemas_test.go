@@ -16,8 +16,7 @@ import (
 // a stream of states and as one of facts: check finds nothing that stops one, verify nothing that
 // differs. testdata/schemas has the tables, five rows of each, and the streams.
 func TestSchemasOfOthers(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for _, name := range []string{"apollo", "nacos", "xxl-job"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,7 @@ import (
 // of a share takes over from the first, which says so. A command without shares is refused. Then a
 // process without shares goes on in the folder above theirs.
 func TestMoreSharesThanTables(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b.ExactlyOnce(t.Name()), 5)
 		p := v.publish("beginning")

@@ -25,8 +25,7 @@ import (
 // former number wakes up when another one is in force. Each row is there, the states are those of
 // the tables, and with exactly-once nothing is there twice.
 func TestShares(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, func(t *testing.T, b *world.Bus) { newShared(t, b).run() })
 }
 

@@ -16,8 +16,7 @@ import (
 // between which entities move. One server is killed and stands still while rows come to the other,
 // whose tables go on, also over kills of the program.
 func TestSeveralServers(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		servers := [2]*testenv.DatabaseServer{testenv.StartMariaDB(t), testenv.StartMariaDB(t)}
 		t.Run("at least once", func(t *testing.T) { severalServers(t, b, servers) })

@@ -41,8 +41,7 @@ func newShop(t testing.TB) (e world.Env, insert func(n int)) {
 // TestAFileAndTheServerInside runs bridge, check and verify with SQLite and the server inside
 // bridge, beside one another and in turn, over two runs.
 func TestAFileAndTheServerInside(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	e, insert := newShop(t)
 	insert(20)
 	e["BRIDGE_SINK_URL"] = "embedded:" + filepath.Join(t.TempDir(), "nats")

@@ -15,8 +15,7 @@ import (
 // they are touched again, whatever is killed and lost. Where all of them expire at once a person
 // is asked.
 func TestRowsExpire(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, expire)
 }
 

@@ -29,8 +29,7 @@ func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race boo
 // is killed, stopped and continued, replaced in order, and cut off from the database; and a third
 // one with another configuration is refused. The program has the race detector.
 func TestStandby(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	eachDelivery(t, standby)
 }
 
@@ -85,8 +84,7 @@ func worksWithoutDatabase(g *world.Group, db *testenv.Proxy) (works bool) {
 // TestStandbyCommands: what a person types is done by the one that works, whichever member of the
 // group is asked.
 func TestStandbyCommands(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		table, e, widen := deadLetterScene(t, b)
 		e = e.With(world.Env{"BRIDGE_STREAMS": "things,facts", "BRIDGE_STANDBY": table.Name, "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})

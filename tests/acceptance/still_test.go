@@ -13,8 +13,7 @@ import (
 // TestReadinessFollowsWhatStandsStill starts bridge while bus and database are away, and has each
 // of them stand still later: /readyz says so, /livez does not, and the log is quiet.
 func TestReadinessFollowsWhatStandsStill(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		server := testenv.StartMariaDB(t)
 		p := publishTwice(t, server, b, 2000)

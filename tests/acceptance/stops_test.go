@@ -15,8 +15,7 @@ import (
 // TestFaultsThatOnlyAPersonCanFix takes away a table, a column and a grant, each from one of four
 // streams.
 func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b := world.NATSBus(testenv.NATS(t))
 	table := world.Empty(t, testenv.MariaDB(t))
 	for _, name := range []string{"fine", "columnless", "hidden"} {
@@ -67,8 +66,7 @@ func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 // TestASettingThatTheCheckpointDependsOn: KIND is another one at the next start. Its stream stops
 // and publishes nothing, the other goes on, and the command that is named has it begin again.
 func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	e, insert := newShop(t)
 	insert(9)
 	d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{

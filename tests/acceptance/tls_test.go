@@ -110,8 +110,7 @@ func (g *secureServer) file(name string) string { return filepath.Join(filepath.
 // TestServersThatWantTLSAndALogin has a certificate expire, another authority sign the next one,
 // and the login change, each while the program runs.
 func TestServersThatWantTLSAndALogin(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for name, start := range map[string]func(*secureServer){
 		"Kafka": secureKafka, "MariaDB": secureMariaDB,
 		"NATS with credentials": func(g *secureServer) {
@@ -204,8 +203,7 @@ func secureMariaDB(g *secureServer) {
 // TestAPasswordOfNATSThatChanges: the server ends the connection of a program whose password it no
 // longer takes. The program goes on with the one that then comes into its file.
 func TestAPasswordOfNATSThatChanges(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server, table := testenv.StartNATS(t, testenv.NATSPassword("bridge", "first-secret")), newSecured(t, testenv.MariaDB(t))
 	server.CreateStream(t, jetstream.StreamConfig{Name: "SECURED", Subjects: []string{"secured.>"}})
 	url := func(password string) string { return "nats://bridge:" + password + "@" + server.Addr() + "\n" }

@@ -14,8 +14,7 @@ import (
 // TestKafkaThatWantsATokenThatExpires runs all that connects to brokers over the ends of many
 // sessions: transactions, catch-up, a standby group, progress on the bus, and the commands.
 func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	server := testenv.StartKafka(t, testenv.KafkaOptions{OAuth: true})
 	table := newSecured(t, testenv.MariaDB(t))
 	server.CreateTopic(t, "secured", 2, nil)

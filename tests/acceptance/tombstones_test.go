@@ -21,8 +21,7 @@ import (
 // beginning holds what the table has, a start without a checkpoint publishes nothing, and one with
 // an older checkpoint what the topic has forgotten.
 func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	b := world.KafkaBus(testenv.Kafka(t))
 	c := newCompaction(t, b)
 	c.daemon.Start()

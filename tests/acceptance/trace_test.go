@@ -18,8 +18,7 @@ import (
 // got. The header is no part of the events: a start without a checkpoint finds them on the bus, and
 // bridge verify finds nothing wrong.
 func TestTracesGoOnOnTheBus(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	const rows = 60
 	e, insert := newShop(t)
 	insert(rows)
@@ -79,8 +78,7 @@ func tour(t testing.TB) (stages []world.Env) {
 
 // TestTheTourOfTheREADME plays it with each of its buses.
 func TestTheTourOfTheREADME(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	script, err := os.ReadFile("../../deploy/shop.sql")
 	check(t, err)
 	server, nats, kafka := testenv.StartMariaDB(t), testenv.NATS(t), testenv.Kafka(t)

@@ -17,8 +17,7 @@ import (
 // the other one and without it, killed and ended in order: each goes on where the other one was.
 // The former package client reads what both write.
 func TestUpgrade(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	former := buildFormer(t)
 	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
 	for mode, b := range map[string]*world.Bus{"at-least-once": nats, "exactly-once": kafka, progressOnTheBus: kafka} {
@@ -125,8 +124,7 @@ func formerReads(t *testing.T, p *world.Publisher, r *formerReader) {
 // the other one. What the former one forwards is done; what the newer one forwards counts as a
 // request without a token.
 func TestUpgradeOfAStandby(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	former := buildFormer(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: new(workload.Options)})

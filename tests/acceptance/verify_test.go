@@ -102,8 +102,7 @@ func altered(t *testing.T, messages []world.Message, at int, was, is string) []w
 // TestVerify has bridge verify read copies of what bridge published, with a fault of each kind that
 // depends on how a bus is read. internal/verify has all faults.
 func TestVerify(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		p, recorded := history(t, b)
 		t.Run("passes what bridge published", func(t *testing.T) { mustVerify(t, p.Env, "not judged purged 6") })

@@ -148,8 +148,7 @@ func orders(t *testing.T) world.Env {
 }
 
 func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	certs := testenv.NewCerts(t)

@@ -22,8 +22,7 @@ func TestWorld(t *testing.T) {
 
 // TestWorldOnMySQL is TestWorld on the MySQL of `make test`, on one bus.
 func TestWorldOnMySQL(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	endure(t, world.NATSBus(testenv.StartNATS(t)), world.Options{Database: testenv.StartMySQL(t)})
 }
 

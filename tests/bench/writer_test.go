@@ -294,9 +294,9 @@ func (r *rig) busy(t testing.TB, window time.Duration, s size) figures {
 	return f
 }
 
-// landing measures how fast the rows of one large transaction are published that commits above the
+// lateInBulk measures how fast the rows of a large transaction are published that commits above the
 // position, as a backlog, and of one that commits below it.
-func (r *rig) landing(t testing.TB, l load, s size) figures {
+func lateInBulk(t testing.TB, r *rig, l load, s size) figures {
 	t.Helper()
 	n, table := min(20_000, s.rows[0]), r.empty(t)
 	d, _ := r.start(t, l, r.path, table, world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})

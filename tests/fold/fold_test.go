@@ -18,8 +18,7 @@ import (
 // what one run has not on kafka it has on the other two.
 // With a mutant (see package failpoint) it has to fail.
 func TestFold(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	seed := *foldSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano() % 1_000_000)

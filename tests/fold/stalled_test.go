@@ -15,8 +15,7 @@ import (
 // publish of the second one is held until a later process has published the third: d of the
 // interleavings.
 func TestAStalledTable(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
+	testall.Beside(t)
 	for name, start := range map[string]func(t *testing.T) (*world.Bus, *testenv.Proxy){
 		"kafka": func(t *testing.T) (*world.Bus, *testenv.Proxy) {
 			k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true})

@@ -20,6 +20,13 @@ func Long(t testing.TB) {
 	}
 }
 
+// Beside is Long for a test that runs beside others.
+func Beside(t *testing.T) {
+	t.Helper()
+	Long(t)
+	t.Parallel()
+}
+
 // Require fails a test that does what `make test` has no time for and has not called Long.
 func Require(t testing.TB, what string) {
 	t.Helper()
