@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -41,8 +42,8 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 				}
 				return ids
 			}
-			rows := read(t, byID, source.Query{Ranges: ranges, Limit: 5000})
-			some := read(t, byID, source.Query{Ranges: ranges, Limit: 200})
+			rows := sourcetest.Read(t, byID, source.Query{Ranges: ranges, Limit: 5000})
+			some := sourcetest.Read(t, byID, source.Query{Ranges: ranges, Limit: 200})
 			all = append(all, idsOf(rows), rows.More, idsOf(some), some.More)
 			var ids, first source.IDs
 			var changes source.Changes
@@ -52,7 +53,7 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 			}
 			all = append(all, ids.List, ids.Cut, first.List, first.Cut, changes.List, changes.More)
 			for column, keys := range map[string][][][]byte{"k": long, "l": foreign} {
-				found := read(t, src.Shard(source.Spec{Table: "t", ID: "id", Key: []string{column}, UniqueKey: true}), source.Query{Keys: keys, Limit: 5000})
+				found := sourcetest.Read(t, src.Shard(source.Spec{Table: "t", ID: "id", Key: []string{column}, UniqueKey: true}), source.Query{Keys: keys, Limit: 5000})
 				all = append(all, len(found.Rows))
 			}
 			return all
@@ -84,7 +85,7 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		b.exec(t, statement)
-		read(t, open(t, b.server.URL("", "", b.name)).Shard(source.Spec{Table: "h", ID: "id", Key: []string{"k"}, UniqueKey: true}),
+		sourcetest.Read(t, open(t, b.server.URL("", "", b.name)).Shard(source.Spec{Table: "h", ID: "id", Key: []string{"k"}, UniqueKey: true}),
 			source.Query{Keys: [][][]byte{texts(strings.Repeat("long ", 2000))}, Limit: 9})
 	})
 }
@@ -110,7 +111,7 @@ func testPageIsOneSnapshot(t *testing.T, product testenv.Product) {
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 	var last, seen uint64
 	for last < rows {
-		p := read(t, s, source.Query{After: last, Limit: 100_000})
+		p := sourcetest.Read(t, s, source.Query{After: last, Limit: 100_000})
 		seen += uint64(len(p.Rows))
 		if len(p.Rows) > 0 {
 			last = p.Rows[len(p.Rows)-1].ID

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -238,7 +239,7 @@ func TestFilterReadsTheClockInUTC(t *testing.T) {
 		b.exec(t, "INSERT INTO t (due, stamp) VALUES (UTC_TIMESTAMP() - INTERVAL 1 HOUR, NOW() - INTERVAL 1 HOUR), (UTC_TIMESTAMP() + INTERVAL 1 HOUR, NOW() + INTERVAL 1 HOUR)")
 		s := open(t, server.URL("", "", b.name))
 		for _, filter := range []string{"due <= NOW()", "stamp <= now()", "due <= UTC_TIMESTAMP()", "CURRENT_TIMESTAMP >= stamp"} {
-			p := read(t, s.Shard(source.Spec{Table: "t", ID: "id", Filter: filter}), source.Query{Limit: 9})
+			p := sourcetest.Read(t, s.Shard(source.Spec{Table: "t", ID: "id", Filter: filter}), source.Query{Limit: 9})
 			if len(p.Rows) != 2 || p.Rows[0].Filtered || !p.Rows[1].Filtered {
 				t.Errorf("%s: %v", filter, p.Rows)
 			}

@@ -2,13 +2,13 @@ package mysql_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -28,14 +28,6 @@ func eventually(t *testing.T, condition func() bool) {
 	}
 }
 
-// isTransient fails the test unless err is an error that trying again may heal.
-func isTransient(t *testing.T, err error) {
-	t.Helper()
-	if err == nil || errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) {
-		t.Fatalf("error %v, want a transient one", err)
-	}
-}
-
 // readInTime reads a page, once a machine that is busy answers within the time limit of s.
 func readInTime(t *testing.T, s source.Shard, q source.Query) *source.Page {
 	t.Helper()
@@ -43,7 +35,7 @@ func readInTime(t *testing.T, s source.Shard, q source.Query) *source.Page {
 	eventually(t, func() bool {
 		err := s.Read(t.Context(), q, &p)
 		if err != nil {
-			isTransient(t, err)
+			sourcetest.Transient(t, err, nil)
 		}
 		return err == nil
 	})
@@ -66,7 +58,7 @@ func testConnectionKilledInMidResult(t *testing.T, product testenv.Product) {
 	b.wideRows(t)
 	proxy := testenv.StartProxy(t, server.Addr)
 	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1)).Shard(source.Spec{Table: "t", ID: "id"})
-	read(t, s, source.Query{Limit: 1})
+	sourcetest.Read(t, s, source.Query{Limit: 1})
 
 	paused := proxy.PauseAfter(5 << 20)
 	var p source.Page
@@ -76,11 +68,11 @@ func testConnectionKilledInMidResult(t *testing.T, product testenv.Product) {
 	b.exec(t, "KILL CONNECTION "+b.query(t, "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%UNION ALL%LIMIT 1000)%' AND ID <> CONNECTION_ID()"))
 	proxy.Heal()
 	err := <-done
-	isTransient(t, err)
+	sourcetest.Transient(t, err, nil)
 	if len(p.Rows) != 0 || p.Bytes != 0 {
 		t.Fatalf("a page of %d rows beside the error %v", len(p.Rows), err)
 	}
-	if p := read(t, s, source.Query{Limit: 1000}); len(p.Rows) != 1000 {
+	if p := sourcetest.Read(t, s, source.Query{Limit: 1000}); len(p.Rows) != 1000 {
 		t.Fatalf("%d rows afterwards", len(p.Rows))
 	}
 }
@@ -102,7 +94,7 @@ func testSilentServer(t *testing.T, product testenv.Product) {
 		defer proxy.Heal()
 		start := time.Now()
 		err := s.Read(t.Context(), source.Query{Limit: 1000}, new(source.Page))
-		isTransient(t, err)
+		sourcetest.Transient(t, err, nil)
 		t.Log(err)
 		if took := time.Since(start); took > time.Minute {
 			t.Fatalf("after %v: %v", took, err)
@@ -138,7 +130,7 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 		// The client gives up later, and before a server that is held up.
 		eventually(t, func() bool {
 			err := shard.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-			isTransient(t, err)
+			sourcetest.Transient(t, err, nil)
 			t.Log(name, err)
 			return strings.Contains(err.Error(), want)
 		})
@@ -161,9 +153,9 @@ func TestServerAbsentAtOpen(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	err = s.Ready(t.Context())
-	isTransient(t, err)
+	sourcetest.Transient(t, err, nil)
 	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), secret) {
 		t.Fatalf("error %v", err)
 	}
-	isTransient(t, s.Shard(source.Spec{Table: "d.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page)))
+	sourcetest.Transient(t, s.Shard(source.Spec{Table: "d.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page)), nil)
 }

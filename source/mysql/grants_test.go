@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -43,7 +44,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 	spec := source.Spec{Table: "t", ID: "id", Created: "at"}
 	t.Run("SELECT on the table is all that is needed", func(t *testing.T) {
 		s := b.login(t, "SELECT ON t").Shard(spec)
-		p := read(t, s, source.Query{Limit: 9})
+		p := sourcetest.Read(t, s, source.Query{Limit: 9})
 		if len(p.Rows) != 1 || len(p.Columns.List) != 4 || p.Columns.List[2].Kind != source.JSON || p.MaxID != 1 {
 			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
@@ -54,7 +55,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 	t.Run("a column that EXCLUDE names need not be granted", func(t *testing.T) {
 		src := b.login(t, "SELECT (id, name, at) ON t", "INSERT (doc) ON t")
 		sp := source.Spec{Table: "t", ID: "id", Exclude: []string{"doc"}}
-		if p := read(t, src.Shard(sp), source.Query{Limit: 9}); len(p.Rows) != 1 || len(p.Columns.List) != 3 {
+		if p := sourcetest.Read(t, src.Shard(sp), source.Query{Limit: 9}); len(p.Rows) != 1 || len(p.Columns.List) != 3 {
 			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
 		// Nothing tells whether doc is the only one.
@@ -90,7 +91,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 			b.log.Drain()
 			s := src.Shard(sp)
 			for range 2 {
-				if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 1+strings.Count(c.read, ",") {
+				if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 1+strings.Count(c.read, ",") {
 					t.Errorf("EXCLUDE=%s: columns %+v", c.exclude, p.Columns)
 				}
 			}
@@ -119,7 +120,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 				t.Fatalf("error %v", err)
 			}
 			b.exec(t, statement)
-			if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 				t.Fatalf("%d rows", len(p.Rows))
 			}
 		})
@@ -139,7 +140,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 	t.Run("a grant that is taken away while running stops the shard", func(t *testing.T) {
 		login := b.login(t, "SELECT ON t")
 		s := login.Shard(spec)
-		read(t, s, source.Query{Limit: 9})
+		sourcetest.Read(t, s, source.Query{Limit: 9})
 		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
 		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrDenied) {
 			t.Fatalf("error %v", err)
@@ -150,8 +151,8 @@ func testGrants(t *testing.T, product testenv.Product) {
 	})
 	t.Run("SELECT on columns reads those, in the form that they have with SELECT on the table", func(t *testing.T) {
 		b.exec(t, "ALTER TABLE t ADD list LONGTEXT CHARACTER SET latin1 CHECK (json_valid(list)), ADD plain LONGTEXT, ADD CONSTRAINT x CHECK (json_valid(plain))")
-		all := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"at", "doc", "list", "plain"}}), source.Query{Limit: 9}).Columns.List
-		p := read(t, b.login(t, "SELECT (id, doc, at, list, plain) ON t").Shard(spec), source.Query{Limit: 9})
+		all := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"at", "doc", "list", "plain"}}), source.Query{Limit: 9}).Columns.List
+		p := sourcetest.Read(t, b.login(t, "SELECT (id, doc, at, list, plain) ON t").Shard(spec), source.Query{Limit: 9})
 		if len(p.Rows) != 1 || len(p.Columns.List) != 5 || !slices.Equal(p.Columns.List, all) || all[1].Kind != source.JSON || all[4].Kind != source.Text {
 			t.Fatalf("%d rows, columns %+v, with the table %+v", len(p.Rows), p.Columns.List, all)
 		}
@@ -177,19 +178,19 @@ func testLogin(t *testing.T, product testenv.Product) {
 	transient := func(t *testing.T, want string) {
 		t.Helper()
 		for _, err := range []error{s.Ready(t.Context()), shard.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))} {
-			if isTransient(t, err); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			if sourcetest.Transient(t, err, nil); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 				t.Fatalf("error %v, want one with %q", err, want)
 			}
 		}
 	}
 	transient(t, "Access denied for user")
 	password = secret
-	read(t, shard, source.Query{Limit: 1})
+	sourcetest.Read(t, shard, source.Query{Limit: 1})
 	b.server.SetPassword(t, user, "rotated")
 	b.killConnections(t, user)
 	transient(t, "Access denied for user")
 	password = "rotated"
-	read(t, shard, source.Query{Limit: 1})
+	sourcetest.Read(t, shard, source.Query{Limit: 1})
 	b.killConnections(t, user)
 	broken = errors.New("secret file is gone")
 	transient(t, "secret file is gone")
@@ -252,7 +253,7 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 		t.Run(test.name, func(t *testing.T) {
 			b.replaceTable(t, "fit", "("+test.definition+")")
 			test.spec.Table, test.spec.ID = "fit", "id"
-			read(t, b.source.Shard(test.spec), source.Query{Limit: 1})
+			sourcetest.Read(t, b.source.Shard(test.spec), source.Query{Limit: 1})
 		})
 	}
 	t.Run("a view", func(t *testing.T) {
@@ -265,19 +266,13 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 	})
 	t.Run("a table without a database", func(t *testing.T) {
 		s := open(t, b.server.URL("", "", "")).Shard(source.Spec{Table: "fit", ID: "id"})
-		err := s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "database.table") {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, s, source.ErrMissing, "database.table")
 		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrMissing) {
 			t.Fatalf("next id: error %v", err)
 		}
 	})
 	t.Run("a missing database", func(t *testing.T) {
-		err := b.source.Shard(source.Spec{Table: "nowhere.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrMissing) {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, b.source.Shard(source.Spec{Table: "nowhere.t", ID: "id"}), source.ErrMissing)
 	})
 }
 

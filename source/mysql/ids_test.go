@@ -15,6 +15,7 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -154,7 +155,7 @@ func testAHeadAgreesWithAPage(t *testing.T, product testenv.Product) {
 	if p := readHead(t, s); p != nil {
 		t.Errorf("a head before the first read: %+v", p)
 	}
-	page := read(t, s, source.Query{After: 7, Limit: 10})
+	page := sourcetest.Read(t, s, source.Query{After: 7, Limit: 10})
 	p := seesHead(t, s)
 	if p.MaxID != 7 || p.Server != page.Server || p.Columns != page.Columns || len(p.Rows) > 0 || p.More || !p.Now.After(page.Now) {
 		t.Fatalf("the head says %+v, a page %+v", p, page)
@@ -190,7 +191,7 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 		if i == 0 {
 			shards[i] = b.source.Shard(source.Spec{Table: fmt.Sprint("t", tables-1), ID: "id"})
 		}
-		read(t, shards[i], source.Query{Limit: 1})
+		sourcetest.Read(t, shards[i], source.Query{Limit: 1})
 	}
 	asked := func() int {
 		n, err := strconv.Atoi(b.status(t, "Questions"))
@@ -243,7 +244,7 @@ func testReadHeadWaitsForNoLock(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
 	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
 	s := b.source.Shard(source.Spec{Table: "a", ID: "id"})
-	read(t, s, source.Query{Limit: 1})
+	sourcetest.Read(t, s, source.Query{Limit: 1})
 	lock, err := b.admin.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +277,7 @@ func testASourceClosesWhileItReadsHeads(t *testing.T, product testenv.Product) {
 	proxy := testenv.StartProxy(t, server.Addr)
 	from := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1))
 	s := from.Shard(source.Spec{Table: "a", ID: "id"})
-	read(t, s, source.Query{Limit: 1})
+	sourcetest.Read(t, s, source.Query{Limit: 1})
 	seesHead(t, s)
 	paused := proxy.PauseAfter(0)
 	defer proxy.Heal()

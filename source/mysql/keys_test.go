@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -18,7 +19,7 @@ import (
 // them.
 func byKey(t *testing.T, s source.Shard, keys ...[][]byte) (ids []uint64) {
 	t.Helper()
-	p := read(t, s, source.Query{Keys: keys, Limit: 5000})
+	p := sourcetest.Read(t, s, source.Query{Keys: keys, Limit: 5000})
 	for _, r := range p.Rows {
 		key := keyOf(p, r)
 		if slices.ContainsFunc(keys, func(tuple [][]byte) bool { return slices.EqualFunc(tuple, key, bytes.Equal) }) {
@@ -135,7 +136,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 			}
 			b.exec(t, inserts)
 			s := b.source.Shard(source.Spec{Table: "typed", ID: "id", Key: []string{"v"}, UniqueKey: true})
-			all := read(t, s, source.Query{Limit: 99})
+			all := sourcetest.Read(t, s, source.Query{Limit: 99})
 			if len(all.Rows) != len(test.values) {
 				t.Fatalf("%d rows of %d", len(all.Rows), len(test.values))
 			}
@@ -225,7 +226,7 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 			b.replaceTable(t, "plan", "("+layout.definition+") DEFAULT CHARSET utf8mb4")
 			b.exec(t, "INSERT INTO plan (id, name, n, day, body) SELECT * FROM (SELECT 2*seq AS id, CONCAT('nämé ', seq) AS name, 3*seq AS n, '2000-01-01' + INTERVAL seq % 100 DAY AS day, REPEAT('b', 50) AS body FROM "+testenv.Sequence(20000)+") s")
 			s := b.source.Shard(source.Spec{Table: "plan", ID: "id", Key: layout.key, UniqueKey: true})
-			all := read(t, s, source.Query{Limit: 20_000})
+			all := sourcetest.Read(t, s, source.Query{Limit: 20_000})
 			for _, n := range []int{1, 2, 1000} {
 				var keys [][][]byte
 				var want []uint64
@@ -311,7 +312,7 @@ func testNoKeyHidesAnother(t *testing.T, product testenv.Product, every int) {
 			}
 			b.exec(t, inserts+"COMMIT")
 			s := b.source.Shard(source.Spec{Table: "hidden", ID: "id", Key: []string{"b", "c", "a"}, UniqueKey: true})
-			all := read(t, s, source.Query{Limit: 999})
+			all := sourcetest.Read(t, s, source.Query{Limit: 999})
 			texts := make([]string, len(all.Rows))
 			for i, r := range all.Rows {
 				texts[i] = fmt.Sprintf("%q", keyOf(all, r))

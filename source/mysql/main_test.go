@@ -1,14 +1,12 @@
 package mysql_test
 
 import (
-	"context"
 	"database/sql"
 	"log/slog"
 	"math"
 	"testing"
 	"time"
 
-	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
@@ -121,17 +119,6 @@ func (b base) query(t *testing.T, query string, args ...any) (text string) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return text
-}
-
-func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var p source.Page
-	if err := s.Read(ctx, q, &p); err != nil {
-		t.Fatal(err)
-	}
-	return &p
 }
 
 func TestSource(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -175,7 +176,7 @@ func testTraitsOfARealServer(t *testing.T, product testenv.Product, server *test
 		if err != nil || traits.Writer != writer || !strings.Contains(traits.WriterWhy, why) {
 			t.Errorf("writer %t because %q, %v; want %t because of %q", traits.Writer, traits.WriterWhy, err, writer, why)
 		}
-		page := read(t, s, source.Query{Limit: 1})
+		page := sourcetest.Read(t, s, source.Query{Limit: 1})
 		if traits.Server != page.Server || traits.Evidence != writer || !traits.Uncommitted {
 			t.Errorf("evidence %t (%s) of %q, the page is from %q", traits.Evidence, traits.EvidenceWhy, traits.Server, page.Server)
 		}

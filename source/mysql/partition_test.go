@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -32,7 +33,7 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 			s := newDays(t, b, 20)
 			var ids []uint64
 			for after, more := uint64(0), true; more; {
-				p := read(t, s, source.Query{After: after, Limit: 3})
+				p := sourcetest.Read(t, s, source.Query{After: after, Limit: 3})
 				for _, r := range p.Rows {
 					ids = append(ids, r.ID)
 				}
@@ -44,10 +45,10 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 			if len(ids) != 20 || ids[0] != 1 || ids[19] != 20 {
 				t.Errorf("ids %v", ids)
 			}
-			if p := read(t, s, source.Query{Ranges: []source.Range{{First: 4, Last: 5}, {First: 9, Last: 9}}, Limit: 9}); len(p.Rows) != 3 || p.More {
+			if p := sourcetest.Read(t, s, source.Query{Ranges: []source.Range{{First: 4, Last: 5}, {First: 9, Last: 9}}, Limit: 9}); len(p.Rows) != 3 || p.More {
 				t.Errorf("by ranges: %v, more %t", p.Rows, p.More)
 			}
-			if p := read(t, s, source.Query{Keys: [][][]byte{{[]byte("7")}, {[]byte("99")}}, Limit: 9}); len(p.Rows) != 1 || p.Rows[0].ID != 7 {
+			if p := sourcetest.Read(t, s, source.Query{Keys: [][][]byte{{[]byte("7")}, {[]byte("99")}}, Limit: 9}); len(p.Rows) != 1 || p.Rows[0].ID != 7 {
 				t.Errorf("by key: %v", p.Rows)
 			}
 			if next, err := s.NextID(t.Context()); err != nil || next != 21 {
@@ -99,7 +100,7 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 				t.Errorf("ids: %v", err)
 			}
 			// Beside it everything can be read.
-			if p := read(t, s, source.Query{After: 3, Limit: 2}); len(p.Rows) != 2 || !p.More {
+			if p := sourcetest.Read(t, s, source.Query{After: 3, Limit: 2}); len(p.Rows) != 2 || !p.More {
 				t.Errorf("behind it: %v", p.Rows)
 			}
 		})
@@ -113,7 +114,7 @@ func TestIDsThatOnlyTheirCounterKeepsUnique(t *testing.T) {
 		b.replaceTable(t, "days", "(id INT NOT NULL AUTO_INCREMENT, code CHAR(3) NOT NULL, PRIMARY KEY (id, code))")
 		b.exec(t, "INSERT INTO days (code) VALUES ('a'), ('b'), ('c')")
 		s := b.source.Shard(source.Spec{Table: "days", ID: "id"})
-		if p := read(t, s, source.Query{Limit: 2}); len(p.Rows) != 2 || !p.More || p.MaxID != 3 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 2}); len(p.Rows) != 2 || !p.More || p.MaxID != 3 {
 			t.Errorf("%v, more %t", p.Rows, p.More)
 		}
 		found := inspected(t, b, source.Spec{ID: "id"})
@@ -124,7 +125,7 @@ func TestIDsThatOnlyTheirCounterKeepsUnique(t *testing.T) {
 		if found := inspected(t, b, source.Spec{ID: "id"}); len(found) != 0 {
 			t.Errorf("found %v", found)
 		}
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 3 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 3 {
 			t.Errorf("%v", p.Rows)
 		}
 	})
@@ -174,7 +175,7 @@ func TestAdviceOnPartitionedTables(t *testing.T) {
 				}
 				if c.statement {
 					b.exec(t, found.Statement)
-					read(t, b.source.Shard(c.spec), source.Query{Limit: 1})
+					sourcetest.Read(t, b.source.Shard(c.spec), source.Query{Limit: 1})
 				} else if !strings.Contains(found.String(), "must have day, the columns of its partitioning") {
 					t.Errorf("found %s", found)
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -63,7 +64,7 @@ func (b base) retype(t *testing.T, from, to, value string) {
 	for i, sp := range specs {
 		shards = append(shards, b.source.Shard(sp))
 		if i < 3 {
-			read(t, shards[i], queries[i])
+			sourcetest.Read(t, shards[i], queries[i])
 		} else if _, err := shards[i].NextID(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func (b base) retype(t *testing.T, from, to, value string) {
 	b.exec(t, "ALTER TABLE retyped MODIFY v "+to)
 	b.exec(t, "INSERT INTO retyped (x, v, y) VALUES (0.1, "+value+", 4000000000)")
 	for i, sp := range specs {
-		was, is := read(t, shards[i], queries[i]), read(t, b.source.Shard(sp), queries[i])
+		was, is := sourcetest.Read(t, shards[i], queries[i]), sourcetest.Read(t, b.source.Shard(sp), queries[i])
 		if !slices.Equal(was.Columns.List, is.Columns.List) || fmt.Sprintf("%v", was.Rows) != fmt.Sprintf("%v", is.Rows) || len(is.Rows) != 1 {
 			t.Errorf("spec %d: %v of %+v, a new reader has %v of %+v", i, was.Rows, was.Columns.List, is.Rows, is.Columns.List)
 		}
@@ -86,7 +87,7 @@ func altered(t *testing.T, product testenv.Product, sp source.Spec) (base, sourc
 	b.exec(t, "INSERT INTO t (name, n, at) VALUES ('a', 1, '2026-01-02 03:04:05')")
 	sp.Table, sp.ID = "t", "id"
 	s := b.source.Shard(sp)
-	read(t, s, source.Query{Limit: 9})
+	sourcetest.Read(t, s, source.Query{Limit: 9})
 	return b, s
 }
 
@@ -96,7 +97,7 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 	t.Run("only the order of columns changes", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{})
 		b.exec(t, "ALTER TABLE t MODIFY at DATETIME FIRST")
-		p := read(t, s, source.Query{Limit: 9})
+		p := sourcetest.Read(t, s, source.Query{Limit: 9})
 		for i, column := range p.Columns.List {
 			if want := map[string]string{"id": "1", "n": "1", "at": "2026-01-02 03:04:05"}[column.Name]; want != "" && string(p.Rows[0].Values[i]) != want {
 				t.Errorf("%s is %q, want %q", column.Name, p.Rows[0].Values[i], want)
@@ -106,9 +107,9 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 	t.Run("the index of the id may change, also while only ids are read", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{})
 		ids := b.source.Shard(source.Spec{Table: "t", ID: "id"})
-		read(t, ids, source.Query{Limit: 9})
+		sourcetest.Read(t, ids, source.Query{Limit: 9})
 		b.exec(t, "ALTER TABLE t MODIFY id INT NOT NULL, DROP PRIMARY KEY, ADD UNIQUE KEY other (id)")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		expectIDs(t, readIDs(t, ids, false, source.Range{First: 1, Last: 9}), 1)
@@ -116,7 +117,7 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 	t.Run("an added column is there at the next page although EXCLUDE leaves another one out", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{Exclude: []string{"n"}})
 		b.exec(t, "ALTER TABLE t ADD extra FLOAT DEFAULT 0.1")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 4 || string(p.Rows[0].Values[3]) != "0.1" {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 4 || string(p.Rows[0].Values[3]) != "0.1" {
 			t.Fatalf("columns %v, rows %v", p.Columns.List, p.Rows)
 		}
 	})

@@ -142,7 +142,7 @@ func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
 			t.Run("a table with versions is read as it is now", func(t *testing.T) {
 				b := newWorstBase(t, server)
 				b.exec(t, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY) WITH SYSTEM VERSIONING; INSERT INTO t VALUES (1), (2)")
-				if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9}); len(p.Rows) != 2 {
+				if p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9}); len(p.Rows) != 2 {
 					t.Errorf("%d of 2 rows are read", len(p.Rows))
 				}
 			})
@@ -150,7 +150,7 @@ func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
 			t.Run("a primary key that the server made is seen", func(t *testing.T) {
 				b := newWorstBase(t, server)
 				b.exec(t, "SET sql_generate_invisible_primary_key = 1; CREATE TABLE t (name VARCHAR(20)); INSERT INTO t VALUES ('a'), ('b')")
-				if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "my_row_id"}), source.Query{Limit: 9}); len(p.Rows) != 2 || p.Rows[1].ID != 2 {
+				if p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "my_row_id"}), source.Query{Limit: 9}); len(p.Rows) != 2 || p.Rows[1].ID != 2 {
 					t.Errorf("%d of 2 rows are read", len(p.Rows))
 				}
 				found := b.source.Inspect(t.Context(), []source.Expected{{Spec: source.Spec{Table: "t", ID: "my_row_id"}}}, 1)
@@ -213,7 +213,7 @@ func TestKeysWaitForAGaleraCluster(t *testing.T) {
 		t.Errorf("keys find %d", ids)
 	}
 	between := waits()
-	read(t, s, source.Query{Limit: 9})
+	sourcetest.Read(t, s, source.Query{Limit: 9})
 	if after := waits(); before == between || between != after {
 		t.Errorf("causal reads: %s, after a read by keys %s, after a page %s", before, between, after)
 	}

@@ -1,13 +1,13 @@
 package mysql_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -102,7 +102,7 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 		}
 		b.exec(t, create+") DEFAULT CHARSET utf8mb4")
 		b.exec(t, inserts)
-		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id", Modified: fmt.Sprint("v", at)}), source.Query{Limit: 100})
+		p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "types", ID: "id", Modified: fmt.Sprint("v", at)}), source.Query{Limit: 100})
 		if len(p.Rows) != rows || p.Columns.ID != 1 || !p.Columns.List[1].NotNull || p.Columns.Modified != 2+at {
 			t.Fatalf("%d rows, columns %+v", len(p.Rows), p.Columns)
 		}
@@ -141,10 +141,7 @@ func TestAColumnThatIsNotListed(t *testing.T) {
 			if len(found) != 1 || found[0].Code != "no-column" || !strings.Contains(found[0].What, "hidden column") || !strings.Contains(found[0].What, test.setting) {
 				t.Errorf("found %v", found)
 			}
-			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-			if !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "hidden") || !strings.Contains(err.Error(), test.setting) {
-				t.Errorf("read: %v", err)
-			}
+			sourcetest.Refused(t, b.source.Shard(test.spec), source.ErrMissing, "hidden", test.setting)
 		})
 	}
 }

@@ -72,7 +72,7 @@ func testChanges(t *testing.T, f Fixture) {
 			t.Errorf("%d at a time: %v, want %v", limit, got, whole)
 		}
 	}
-	column := read(t, s, source.Query{Limit: 1}).Columns
+	column := Read(t, s, source.Query{Limit: 1}).Columns
 	for i, from := range whole {
 		for _, last := range whole[i:] {
 			end := i + 1
@@ -85,7 +85,7 @@ func testChanges(t *testing.T, f Fixture) {
 			}
 		}
 		// The row of an id has its MODIFIED in the same form, and so has a moment.
-		p := read(t, s, source.Query{After: from.ID - 1, Limit: 1})
+		p := Read(t, s, source.Query{After: from.ID - 1, Limit: 1})
 		v := p.Rows[0].Values[p.Columns.Modified]
 		at, ok := column.List[column.Modified].Time(v, nil)
 		if string(v) != from.Modified || !ok || column.List[column.Modified].Text(at, nil) != from.Modified {

@@ -33,7 +33,7 @@ func keyOf(name string, part int64) [][]byte {
 // found reads by keys and returns the ids of the rows whose keys are byte for byte among them.
 func found(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
-	p := read(t, s, q)
+	p := Read(t, s, q)
 	for _, r := range p.Rows {
 		match := slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool {
 			for i, at := range p.Columns.Key {
@@ -87,7 +87,7 @@ func testKeys(t *testing.T, f Fixture) {
 			t.Errorf("the keys %.60q find %d, want %d", r.keys, got, r.want)
 		}
 	}
-	if p := read(t, s, source.Query{Keys: readings[0].keys, Limit: 100}); p.MaxID != 9 || p.More {
+	if p := Read(t, s, source.Query{Keys: readings[0].keys, Limit: 100}); p.MaxID != 9 || p.More {
 		t.Errorf("highest id %d, more %t", p.MaxID, p.More)
 	}
 	table = f.NewTable(t)
@@ -119,7 +119,7 @@ func testManyKeys(t *testing.T, f Fixture) {
 		t.Error("more than MaxKeys are no error")
 	}
 	for _, q := range []source.Query{{Keys: keys, Limit: 10}, {Keys: keys, Limit: 1000, MaxBytes: 1000}} {
-		if p := read(t, s, q); !p.More || len(p.Rows) == 0 || len(p.Rows) > 300 {
+		if p := Read(t, s, q); !p.More || len(p.Rows) == 0 || len(p.Rows) > 300 {
 			t.Errorf("limit %d, %d bytes: %d rows, more %t", q.Limit, q.MaxBytes, len(p.Rows), p.More)
 		}
 	}
@@ -136,5 +136,5 @@ func testUnfitKeys(t *testing.T, f Fixture) {
 	sp.Key = append(sp.Key, "ratio")
 	refused(t, f, sp, source.ErrUnfit, "ratio")
 	sp.UniqueKey = false
-	read(t, f.Source.Shard(sp), source.Query{Limit: 1})
+	Read(t, f.Source.Shard(sp), source.Query{Limit: 1})
 }

@@ -24,7 +24,7 @@ func rowsOf(ids ...uint64) []Row {
 func testPages(t *testing.T, f Fixture) {
 	table := f.NewTable(t)
 	s := f.Source.Shard(spec(table))
-	if p := read(t, s, source.Query{Limit: 10}); len(p.Rows) != 0 || p.MaxID != 0 || p.More {
+	if p := Read(t, s, source.Query{Limit: 10}); len(p.Rows) != 0 || p.MaxID != 0 || p.More {
 		t.Fatalf("an empty table has %d rows, highest id %d, more %t", len(p.Rows), p.MaxID, p.More)
 	}
 	var all []uint64
@@ -52,7 +52,7 @@ func testPages(t *testing.T, f Fixture) {
 		if got := readAll(t, s, test.q); !slices.Equal(got, test.want) {
 			t.Errorf("%+v: got %d, want %d", test.q, got, test.want)
 		}
-		if p := read(t, s, test.q); p.MaxID != 73 {
+		if p := Read(t, s, test.q); p.MaxID != 73 {
 			t.Errorf("%+v: highest id %d", test.q, p.MaxID)
 		}
 	}
@@ -82,11 +82,11 @@ func testBudget(t *testing.T, f Fixture) {
 		if got := readAll(t, s, q); !slices.Equal(got, want) {
 			t.Errorf("budget %d: %d rows", budget, len(got))
 		}
-		if p := read(t, s, q); len(p.Rows) > 1+budget/1000 && budget < 1<<20 {
+		if p := Read(t, s, q); len(p.Rows) > 1+budget/1000 && budget < 1<<20 {
 			t.Errorf("budget %d: a page of %d rows", budget, len(p.Rows))
 		}
 	}
-	p := read(t, s, source.Query{After: 100, Limit: 100, MaxBytes: 1000})
+	p := Read(t, s, source.Query{After: 100, Limit: 100, MaxBytes: 1000})
 	if len(p.Rows) != 1 || !p.More || string(value(t, p, p.Rows[0], "name")) != huge {
 		t.Errorf("a row larger than the budget comes with %d others, more %t", len(p.Rows)-1, p.More)
 	}
@@ -99,7 +99,7 @@ func testRanges(t *testing.T, f Fixture) {
 	ranges := []source.Range{{First: 1, Last: 5}, {First: 7, Last: 7}, {First: 100, Last: 104}, {First: 1 << 63, Last: math.MaxUint64}}
 	want := []uint64{2, 4, 100, 102, 104}
 	var got []uint64
-	p := read(t, s, source.Query{Ranges: ranges, Limit: 100})
+	p := Read(t, s, source.Query{Ranges: ranges, Limit: 100})
 	for _, r := range p.Rows {
 		got = append(got, r.ID)
 	}
@@ -123,7 +123,7 @@ func testColumns(t *testing.T, f Fixture) {
 	f.Insert(t, table, Row{ID: 7, Name: "n"}, Row{ID: 8, Note: &empty}, Row{ID: 9, Note: &emoji})
 	sp := spec(table)
 	sp.Key, sp.Deleted = []string{"note", "name"}, "note"
-	p := read(t, f.Source.Shard(sp), source.Query{Limit: 9})
+	p := Read(t, f.Source.Shard(sp), source.Query{Limit: 9})
 	c := p.Columns
 	name := func(i int) string { return c.List[i].Name }
 	if name(c.ID) != "id" || len(c.Key) != 2 || name(c.Key[0]) != "note" || name(c.Key[1]) != "name" ||
@@ -152,7 +152,7 @@ func testColumns(t *testing.T, f Fixture) {
 	} {
 		sp := spec(table)
 		sp.Fields, sp.Exclude = test.fields, test.exclude
-		p := read(t, f.Source.Shard(sp), source.Query{Limit: 1})
+		p := Read(t, f.Source.Shard(sp), source.Query{Limit: 1})
 		var names []string
 		for _, column := range p.Columns.List {
 			names = append(names, column.Name)
@@ -176,7 +176,7 @@ func testMasks(t *testing.T, f Fixture) {
 	} {
 		sp := spec(table)
 		sp.Masks = map[string]source.Mask{"name": c.mask, "note": c.mask}
-		p := read(t, f.Source.Shard(sp), source.Query{Limit: 9})
+		p := Read(t, f.Source.Shard(sp), source.Query{Limit: 9})
 		for i, want := range c.want {
 			got := value(t, p, p.Rows[i], "name")
 			if want != "" && string(got) != want || string(got) == "short" || value(t, p, p.Rows[i], "note") != nil {
@@ -220,17 +220,17 @@ func testFilter(t *testing.T, f Fixture) {
 		"ranges":              {source.Query{Ranges: []source.Range{{First: 2, Last: 4}, {First: 5, Last: 5}}, Limit: 9}, "[2] [3] 5"},
 		"keys":                {source.Query{Keys: [][][]byte{{[]byte("2")}, {[]byte("5")}}, Limit: 9}, "[2] 5"},
 	} {
-		if got := filtered(read(t, s, c.query)); got != c.want {
+		if got := filtered(Read(t, s, c.query)); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}
 	// The next page of the same memory begins with rows that match.
-	p := read(t, s, source.Query{Limit: 9})
+	p := Read(t, s, source.Query{Limit: 9})
 	if err := s.Read(t.Context(), source.Query{Ranges: []source.Range{{First: 5, Last: 5}}, Limit: 1}, p); err != nil || filtered(p) != "5" {
 		t.Errorf("a page that is used again: %s, %v", filtered(p), err)
 	}
 	f.AddColumn(t, table, "extra")
-	if got := filtered(read(t, s, source.Query{Limit: 9})); got != "1 [2] [3] 5" {
+	if got := filtered(Read(t, s, source.Query{Limit: 9})); got != "1 [2] [3] 5" {
 		t.Errorf("with another column: %s", got)
 	}
 	for what, change := range map[string]func(*source.Spec){
@@ -240,7 +240,7 @@ func testFilter(t *testing.T, f Fixture) {
 	} {
 		sp := sp
 		change(&sp)
-		p := read(t, f.Source.Shard(sp), source.Query{Limit: 9})
+		p := Read(t, f.Source.Shard(sp), source.Query{Limit: 9})
 		if got := filtered(p); got != "1 [2] [3] 5" || slices.ContainsFunc(p.Rows[1].Values, func(v []byte) bool { return string(v) == draft }) {
 			t.Errorf("the column is %s: %s, values %q", what, got, p.Rows[1].Values)
 		}
@@ -259,7 +259,7 @@ func testBadFilter(t *testing.T, f Fixture) {
 		sp.Filter = condition
 		refused(t, f, sp, source.ErrUnfit, "FILTER")
 	}
-	if p := read(t, f.Source.Shard(spec(table)), source.Query{Limit: 9}); len(p.Rows) != 3 {
+	if p := Read(t, f.Source.Shard(spec(table)), source.Query{Limit: 9}); len(p.Rows) != 3 {
 		t.Errorf("%d rows are left", len(p.Rows))
 	}
 }
@@ -268,10 +268,10 @@ func testAlter(t *testing.T, f Fixture) {
 	sp := spec(f.NewTable(t))
 	all, few := f.Source.Shard(sp), f.Source.Shard(source.Spec{Table: sp.Table, ID: "id", Fields: []string{"name"}})
 	role := f.Source.Shard(source.Spec{Table: sp.Table, ID: "id", Deleted: "note"})
-	columns, outside := read(t, all, source.Query{Limit: 1}).Columns, read(t, few, source.Query{Limit: 1}).Columns
-	read(t, role, source.Query{Limit: 1})
+	columns, outside := Read(t, all, source.Query{Limit: 1}).Columns, Read(t, few, source.Query{Limit: 1}).Columns
+	Read(t, role, source.Query{Limit: 1})
 	f.Insert(t, sp.Table, Row{ID: 1, Name: "a"})
-	if p := read(t, all, source.Query{Limit: 1}); p.Columns != columns {
+	if p := Read(t, all, source.Query{Limit: 1}); p.Columns != columns {
 		t.Error("another pointer although the table is the same")
 	}
 	drain := func() (log string) {
@@ -282,14 +282,14 @@ func testAlter(t *testing.T, f Fixture) {
 	}
 	drain()
 	f.AddColumn(t, sp.Table, "extra")
-	p := read(t, all, source.Query{Limit: 9})
+	p := Read(t, all, source.Query{Limit: 9})
 	if p.Columns == columns || value(t, p, p.Rows[0], "extra") != nil || string(value(t, p, p.Rows[0], "name")) != "a" {
 		t.Fatalf("after adding a column: %v", p.Columns.List)
 	}
 	f.DropColumn(t, sp.Table, "extra")
 	f.DropColumn(t, sp.Table, "note")
 	for range 3 {
-		if p = read(t, all, source.Query{Limit: 9}); len(p.Columns.List) != len(columns.List)-1 || string(value(t, p, p.Rows[0], "name")) != "a" {
+		if p = Read(t, all, source.Query{Limit: 9}); len(p.Columns.List) != len(columns.List)-1 || string(value(t, p, p.Rows[0], "name")) != "a" {
 			t.Fatalf("after dropping two columns: %v", p.Columns.List)
 		}
 	}
@@ -297,14 +297,14 @@ func testAlter(t *testing.T, f Fixture) {
 		t.Errorf("two changes are logged as %q", log)
 	}
 	// A table in memory makes its columns again whenever it is altered.
-	if p := read(t, few, source.Query{Limit: 9}); f.Log != nil && (p.Columns != outside || drain() != "") {
+	if p := Read(t, few, source.Query{Limit: 9}); f.Log != nil && (p.Columns != outside || drain() != "") {
 		t.Error("a column outside of the spec makes another pointer, or is logged")
 	}
 	if err := role.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "DELETED") {
 		t.Errorf("without the column of a role: %v", err)
 	}
 	f.AddColumn(t, sp.Table, "note")
-	if p := read(t, role, source.Query{Limit: 9}); len(p.Rows) != 1 {
+	if p := Read(t, role, source.Query{Limit: 9}); len(p.Rows) != 1 {
 		t.Errorf("after the repair: %d rows", len(p.Rows))
 	}
 }

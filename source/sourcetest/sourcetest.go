@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +118,8 @@ func spec(table string) source.Spec {
 	return source.Spec{Table: table, ID: "id", Created: "created"}
 }
 
-func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
+// Read reads a page, and checks what is true of every page.
+func Read(t testing.TB, s source.Shard, q source.Query) *source.Page {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -129,13 +131,41 @@ func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
 	return &p
 }
 
+// Refused fails the test unless a read of the shard fails with want, or where that is nil with an
+// error that trying again may heal, and names the words. It returns the error.
+func Refused(t *testing.T, s source.Shard, want error, words ...string) error {
+	t.Helper()
+	err := s.Read(t.Context(), source.Query{Limit: 5000}, new(source.Page))
+	Transient(t, err, want)
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Fatalf("error %v, want one with %q", err, word)
+		}
+	}
+	return err
+}
+
+// Transient fails the test unless err is one that trying again may heal, or want if that is not
+// nil.
+func Transient(t *testing.T, err, want error) {
+	t.Helper()
+	for _, class := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit} {
+		if err == nil || errors.Is(err, class) != (class == want) {
+			t.Fatalf("error %v, want %v", err, want)
+		}
+	}
+}
+
 // checkPage checks what is true of every page.
-func checkPage(t *testing.T, q source.Query, p *source.Page) {
+func checkPage(t testing.TB, q source.Query, p *source.Page) {
 	t.Helper()
 	if p.Columns == nil || p.Now.IsZero() || p.Now.Location() != time.UTC || p.Server == "" {
 		t.Fatalf("page without columns (%v), clock (%v) or server (%q)", p.Columns, p.Now, p.Server)
 	}
 	last, size := q.After, 0
+	if q.Keys != nil || q.Ranges != nil {
+		last = 0
+	}
 	for i, r := range p.Rows {
 		if r.ID <= last || q.Through > 0 && r.ID > q.Through || r.ID > p.MaxID {
 			t.Fatalf("id %d after %d, through %d, highest %d", r.ID, last, q.Through, p.MaxID)
@@ -163,7 +193,7 @@ func checkPage(t *testing.T, q source.Query, p *source.Page) {
 func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
 	for {
-		p := read(t, s, q)
+		p := Read(t, s, q)
 		for _, r := range p.Rows {
 			ids = append(ids, r.ID)
 		}

@@ -112,7 +112,7 @@ func testNames(t *testing.T, f Fixture) {
 		f.Exec(t, "CREATE TABLE "+quote(name)+" ("+quote(name)+" INTEGER PRIMARY KEY, "+quote("Json "+name)+" JSON, plain TEXT)")
 		f.Exec(t, "INSERT INTO "+quote(name)+" VALUES (7, '{}', 'x')")
 		sp := source.Spec{Table: name, ID: strings.ToUpper(name), Fields: []string{"json " + name}}
-		p := read(t, f.Source.Shard(sp), source.Query{Limit: 9})
+		p := Read(t, f.Source.Shard(sp), source.Query{Limit: 9})
 		if len(p.Rows) != 1 || p.Rows[0].ID != 7 || len(p.Columns.List) != 2 || p.Columns.List[1].Name != "Json "+name || p.Columns.List[1].Kind != source.JSON {
 			t.Errorf("%s: %d rows, columns %v", name, len(p.Rows), p.Columns.List)
 		}
@@ -126,18 +126,18 @@ func testLowIDs(t *testing.T, f Fixture) {
 	f.Exec(t, "CREATE TABLE low (id BIGINT NOT NULL PRIMARY KEY)")
 	s := f.Source.Shard(source.Spec{Table: "low", ID: "id"})
 	f.Exec(t, "INSERT INTO low VALUES (-5), (0)")
-	if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 0 || p.MaxID != 0 {
+	if p := Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 0 || p.MaxID != 0 {
 		t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 	}
 	f.Exec(t, "DELETE FROM low WHERE id = 0")
 	f.Exec(t, "INSERT INTO low VALUES (3), (9223372036854775807)")
 	for _, through := range []uint64{0, math.MaxUint64} {
-		if p := read(t, s, source.Query{Limit: 9, Through: through}); len(p.Rows) != 2 || p.MaxID != math.MaxInt64 {
+		if p := Read(t, s, source.Query{Limit: 9, Through: through}); len(p.Rows) != 2 || p.MaxID != math.MaxInt64 {
 			t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 		}
 	}
 	for _, after := range []uint64{math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
-		if p := read(t, s, source.Query{Limit: 9, After: after}); len(p.Rows) != 0 || p.More {
+		if p := Read(t, s, source.Query{Limit: 9, After: after}); len(p.Rows) != 0 || p.More {
 			t.Fatalf("%d rows behind %d", len(p.Rows), after)
 		}
 	}

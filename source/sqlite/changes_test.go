@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
 )
 
@@ -49,7 +50,7 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 			}
 			b.exec(t, "INSERT INTO t VALUES (1000, NULL)")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
-			p := read(t, s, source.Query{Limit: 1000})
+			p := sourcetest.Read(t, s, source.Query{Limit: 1000})
 			var want []source.Cursor
 			for _, r := range p.Rows {
 				if v := r.Values[1]; v != nil {
@@ -148,7 +149,7 @@ func TestRangesOfATableWithColumnsOfJSONEach(t *testing.T) {
 	if err := s.ReadIDs(t.Context(), ranges, true, 9, &ids); err != nil || len(ids.List) != 1 || ids.List[0] != 2 {
 		t.Errorf("ids %v, %v", ids.List, err)
 	}
-	if p := read(t, s, source.Query{Ranges: ranges, Limit: 9}); len(p.Rows) != 1 || string(p.Rows[0].Values[1]) != "b" {
+	if p := sourcetest.Read(t, s, source.Query{Ranges: ranges, Limit: 9}); len(p.Rows) != 1 || string(p.Rows[0].Values[1]) != "b" {
 		t.Errorf("rows %v", p.Rows)
 	}
 }
@@ -162,7 +163,7 @@ func keyOf(p *source.Page, r source.Row) (tuple [][]byte) {
 
 func byKey(t *testing.T, s source.Shard, keys ...[][]byte) (ids []uint64) {
 	t.Helper()
-	for _, r := range read(t, s, source.Query{Keys: keys, Limit: 5000}).Rows {
+	for _, r := range sourcetest.Read(t, s, source.Query{Keys: keys, Limit: 5000}).Rows {
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -186,7 +187,7 @@ func TestKeysOfEveryTypeAreFound(t *testing.T) {
 					}
 				}
 				s := b.source.Shard(source.Spec{Table: "types", ID: "id", Key: []string{"n", "v"}, UniqueKey: true})
-				all := read(t, s, source.Query{Limit: 100})
+				all := sourcetest.Read(t, s, source.Query{Limit: 100})
 				var keys [][][]byte
 				var ids []uint64
 				for _, r := range all.Rows {
@@ -220,7 +221,7 @@ func TestKeysCostTheirRows(t *testing.T) {
 			b.exec(t, test.create)
 			b.exec(t, "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 3000) INSERT INTO t (id, v, w) SELECT i, 'v' || (i / 60), i % 60 FROM s; ANALYZE")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Key: test.key, UniqueKey: true})
-			all := read(t, s, source.Query{Limit: 5000})
+			all := sourcetest.Read(t, s, source.Query{Limit: 5000})
 			for _, n := range []int{1, 1000} {
 				var keys [][][]byte
 				for _, r := range all.Rows[:n] {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 )
 
 var events = source.Spec{Table: "t", ID: "id"}
@@ -25,14 +26,10 @@ func TestFile(t *testing.T) {
 		b.source = open(t, b.path)
 		s := b.source.Shard(events)
 		for range 2 {
-			err := s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-			isTransient(t, err)
-			if !strings.Contains(err.Error(), b.path) || !strings.Contains(err.Error(), "waited for") {
-				t.Fatalf("error %v", err)
-			}
-			isTransient(t, b.source.Ready(t.Context()))
-			_, err = s.NextID(t.Context())
-			isTransient(t, err)
+			sourcetest.Refused(t, s, nil, b.path, "waited for")
+			sourcetest.Transient(t, b.source.Ready(t.Context()), nil)
+			_, err := s.NextID(t.Context())
+			sourcetest.Transient(t, err, nil)
 		}
 		if _, err := os.Stat(b.path); !errors.Is(err, os.ErrNotExist) {
 			t.Fatal("the reader made the file")
@@ -46,7 +43,7 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		if err := b.source.Ready(t.Context()); err != nil {
@@ -60,8 +57,8 @@ func TestFile(t *testing.T) {
 		// As many changes of the schema, so that its version is the same.
 		other.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, b TEXT, a TEXT); INSERT INTO t VALUES (5, 'b', 'a')")
 		s := b.source.Shard(events)
-		before := read(t, s, source.Query{Limit: 9})
-		if again := read(t, s, source.Query{Limit: 9}); again.Server != before.Server || !strings.Contains(before.Server, b.path) {
+		before := sourcetest.Read(t, s, source.Query{Limit: 9})
+		if again := sourcetest.Read(t, s, source.Query{Limit: 9}); again.Server != before.Server || !strings.Contains(before.Server, b.path) {
 			t.Fatalf("servers %q and %q", before.Server, again.Server)
 		}
 		_ = b.app.Close()
@@ -69,7 +66,7 @@ func TestFile(t *testing.T) {
 		if err := os.Rename(other.path, b.path); err != nil {
 			t.Fatal(err)
 		}
-		after := read(t, s, source.Query{Limit: 9})
+		after := sourcetest.Read(t, s, source.Query{Limit: 9})
 		if after.Rows[0].ID != 5 || after.Server == before.Server || after.Columns.List[1].Name != "b" || string(after.Rows[0].Values[1]) != "b" {
 			t.Fatalf("row %d of %q, columns %v", after.Rows[0].ID, after.Server, after.Columns.List)
 		}
@@ -78,12 +75,12 @@ func TestFile(t *testing.T) {
 		b := newBase(t, rollback)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
 		s := b.source.Shard(events)
-		read(t, s, source.Query{Limit: 9})
+		sourcetest.Read(t, s, source.Query{Limit: 9})
 		_ = b.app.Close()
 		if err := os.Remove(b.path); err != nil {
 			t.Fatal(err)
 		}
-		isTransient(t, s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)))
+		sourcetest.Transient(t, s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)), nil)
 	})
 	t.Run("of another user in WAL mode is read only while the application has it open", func(t *testing.T) {
 		b := newBase(t, wal)
@@ -92,11 +89,7 @@ func TestFile(t *testing.T) {
 		s := b.source.Shard(events)
 		_ = b.app.Close()
 		for range 2 {
-			err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
-			isTransient(t, err)
-			if !strings.Contains(err.Error(), "lock out user") {
-				t.Fatalf("error %v", err)
-			}
+			sourcetest.Refused(t, s, nil, "lock out user")
 		}
 		beside, err := filepath.Glob(b.path + "-*")
 		if err != nil || len(beside) != 0 {
@@ -104,7 +97,7 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.query(t, "SELECT COUNT(*) FROM t")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
@@ -113,7 +106,7 @@ func TestFile(t *testing.T) {
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
 		_ = b.app.Close()
 		b.source.PretendUser(54321)
-		if p := read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		other := newBase(t, wal)
@@ -122,7 +115,7 @@ func TestFile(t *testing.T) {
 		if err := os.Rename(other.path, b.path); err != nil {
 			t.Fatal(err)
 		}
-		isTransient(t, b.source.Ready(t.Context()))
+		sourcetest.Transient(t, b.source.Ready(t.Context()), nil)
 	})
 	t.Run("that is not a database is refused", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "app.db")
@@ -130,10 +123,7 @@ func TestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, path)
-		err := s.Shard(events).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "no SQLite database") {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, s.Shard(events), source.ErrUnfit, "no SQLite database")
 		if err := s.Ready(t.Context()); !errors.Is(err, source.ErrUnfit) {
 			t.Fatalf("ready: error %v", err)
 		}
@@ -152,22 +142,16 @@ func TestFile(t *testing.T) {
 		if err := os.WriteFile(b.path, contents, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err = b.source.Shard(events).Read(t.Context(), source.Query{Limit: 5000}, new(source.Page))
-		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "integrity_check") {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, b.source.Shard(events), source.ErrUnfit, "integrity_check")
 	})
 	t.Run("that is a directory is refused", func(t *testing.T) {
-		err := open(t, t.TempDir()).Shard(events).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "directory") {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, open(t, t.TempDir()).Shard(events), source.ErrUnfit, "directory")
 	})
 	t.Run("may have any name", func(t *testing.T) {
 		b := base{path: filepath.Join(t.TempDir(), "we?ird #%41 &mode=rwc;ü '\".db")}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := read(t, open(t, b.path).Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, open(t, b.path).Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
@@ -177,7 +161,7 @@ func TestFile(t *testing.T) {
 		t.Chdir(filepath.Dir(b.path))
 		s := open(t, mustOpenURL(t, "sqlite:app.db").Path).Shard(events)
 		t.Chdir("/")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
@@ -261,7 +245,7 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			app, _ := startApp(t, b.path, "pairs 100")
 			return app.Wait()
 		})
-		if p := read(t, b.source.Shard(events), source.Query{Limit: 1000}); len(p.Rows) != 200 {
+		if p := sourcetest.Read(t, b.source.Shard(events), source.Query{Limit: 1000}); len(p.Rows) != 200 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		// The reader is the last to close.
@@ -289,15 +273,11 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			s := b.source.Shard(events)
 			if settings == rollback {
 				// The file holds half of a transaction: only the application may repair it.
-				err := s.Read(t.Context(), source.Query{Limit: 5000}, new(source.Page))
-				isTransient(t, err)
-				if !strings.Contains(err.Error(), "repairs the file when") {
-					t.Fatalf("error %v", err)
-				}
+				sourcetest.Refused(t, s, nil, "repairs the file when")
 				b.app = openApp(t, b.path, settings)
 				b.query(t, "SELECT COUNT(*) FROM t")
 			}
-			if p := read(t, s, source.Query{Limit: 5000}); len(p.Rows) != 20 || p.MaxID != 20 {
+			if p := sourcetest.Read(t, s, source.Query{Limit: 5000}); len(p.Rows) != 20 || p.MaxID != 20 {
 				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
 		})

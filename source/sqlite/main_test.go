@@ -1,9 +1,7 @@
 package sqlite_test
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -15,7 +13,6 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
 )
@@ -87,25 +84,6 @@ func (b base) query(t *testing.T, query string, args ...any) (text string) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return text
-}
-
-func read(t testing.TB, s source.Shard, q source.Query) *source.Page {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var p source.Page
-	if err := s.Read(ctx, q, &p); err != nil {
-		t.Fatal(err)
-	}
-	return &p
-}
-
-// isTransient fails the test unless err is an error that trying again may heal.
-func isTransient(t *testing.T, err error) {
-	t.Helper()
-	if err == nil || errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) {
-		t.Fatalf("error %v, want a transient one", err)
-	}
 }
 
 func TestSource(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
 )
 
@@ -90,7 +91,7 @@ func TestEveryTypeIsReadExactly(t *testing.T) {
 			for _, value := range values {
 				b.exec(t, "INSERT INTO types (v) VALUES ("+value[0]+")")
 			}
-			p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 100})
+			p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 100})
 			want := source.Column{Name: "v", Kind: test.kind}
 			if test.kind == source.Timestamp {
 				want.Precision = 6
@@ -121,7 +122,7 @@ func TestTimeZoneAndEpoch(t *testing.T) {
 	for _, value := range []string{"'2026-07-01 12:00:00'", "'2026-07-01 12:00:00Z'", "1782907200123", "-1500"} {
 		b.exec(t, "INSERT INTO t (d, ts) VALUES ("+value+", "+value+")")
 	}
-	p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9})
+	p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9})
 	for i, want := range [][2]string{
 		{"2026-07-01 10:00:00.000000", "2026-07-01 12:00:00.000000"},
 		{"2026-07-01 12:00:00.000000", "2026-07-01 12:00:00.000000"},
@@ -140,7 +141,7 @@ func TestTimesInColumnsOfOtherTypes(t *testing.T) {
 	b := newBase(t, wal)
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, made TEXT, changed INTEGER, other TEXT) STRICT")
 	b.exec(t, "INSERT INTO t VALUES (1, '2026-07-01T12:00:00Z', 1782907200, '2026-07-01T12:00:00Z')")
-	p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id", Created: "made", Modified: "CHANGED"}), source.Query{Limit: 9})
+	p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id", Created: "made", Modified: "CHANGED"}), source.Query{Limit: 9})
 	for column, want := range map[int]string{1: "2026-07-01 12:00:00.000000", 2: "2026-07-01 12:00:00.000000", 3: "2026-07-01T12:00:00Z"} {
 		if got := string(p.Rows[0].Values[column]); got != want {
 			t.Errorf("column %d: %s, want %s", column, got, want)
@@ -157,7 +158,7 @@ func TestNotNullIsReportedOfStrictTables(t *testing.T) {
 	for strict, want := range map[string]bool{"STRICT": true, "": false} {
 		b := newBase(t, wal)
 		b.exec(t, "CREATE TABLE types (id INTEGER PRIMARY KEY, v INTEGER NOT NULL, w INTEGER) "+strict)
-		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 1})
+		p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 1})
 		if v, w := p.Columns.List[1].NotNull, p.Columns.List[2].NotNull; v != want || w {
 			t.Errorf("%s: NOT NULL %t and without it %t", strict, v, w)
 		}

@@ -1,12 +1,12 @@
 package sqlite_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 )
 
 func TestRowsThatHaveNoID(t *testing.T) {
@@ -20,18 +20,12 @@ func TestRowsThatHaveNoID(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBase(t, wal)
 			b.exec(t, test.create)
-			err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
-			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %q, want one with %q", err, test.want)
-			}
+			sourcetest.Refused(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.ErrUnfit, test.want)
 		})
 	}
 	t.Run("a database that is not there", func(t *testing.T) {
 		b := newBase(t, wal)
-		err := b.source.Shard(source.Spec{Table: "shop.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "shop") {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, b.source.Shard(source.Spec{Table: "shop.t", ID: "id"}), source.ErrMissing, "shop")
 	})
 	t.Run("a column that needs a function of the application", func(t *testing.T) {
 		b := newBase(t, wal)
@@ -39,10 +33,7 @@ func TestRowsThatHaveNoID(t *testing.T) {
 		// What an application with a function of its own leaves in the schema.
 		b.exec(t, "PRAGMA writable_schema = ON")
 		b.exec(t, "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, g AS (theirs(v)))' WHERE name = 't'")
-		err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-		if !errors.Is(err, source.ErrUnfit) {
-			t.Fatalf("error %v", err)
-		}
+		sourcetest.Refused(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.ErrUnfit)
 	})
 }
 
@@ -62,11 +53,11 @@ func TestTablesOfEveryShape(t *testing.T) {
 			b.exec(t, create)
 			b.exec(t, "INSERT INTO t (id, v) VALUES (30, 'c'), (10, 'a'), (20, 'b')")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"v"}})
-			p := read(t, s, source.Query{Limit: 9})
+			p := sourcetest.Read(t, s, source.Query{Limit: 9})
 			if len(p.Rows) != 3 || p.Rows[0].ID != 10 || p.Rows[2].ID != 30 || p.MaxID != 30 {
 				t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 			}
-			if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{After: 10, Limit: 1}); p.Rows[0].ID != 20 {
+			if p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{After: 10, Limit: 1}); p.Rows[0].ID != 20 {
 				t.Fatalf("row %d", p.Rows[0].ID)
 			}
 		})
@@ -79,7 +70,7 @@ func TestNames(t *testing.T) {
 		b.exec(t, "CREATE TABLE Spelled (Id INTEGER PRIMARY KEY AUTOINCREMENT, CreatedAt DATETIME)")
 		b.exec(t, "INSERT INTO Spelled VALUES (3, NULL)")
 		s := b.source.Shard(source.Spec{Table: "sPELLED", ID: "ID", Created: "createdat"})
-		if p := read(t, s, source.Query{Limit: 9}); p.Columns.List[0].Name != "Id" || p.Columns.Created != 1 {
+		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); p.Columns.List[0].Name != "Id" || p.Columns.Created != 1 {
 			t.Fatalf("columns %+v", p.Columns)
 		}
 		if next, err := s.NextID(t.Context()); err != nil || next != 4 {
@@ -96,7 +87,7 @@ func TestNames(t *testing.T) {
 		} {
 			spec.Table, spec.ID = "t", "id"
 			var got []string
-			for _, c := range read(t, b.source.Shard(spec), source.Query{Limit: 9}).Columns.List {
+			for _, c := range sourcetest.Read(t, b.source.Shard(spec), source.Query{Limit: 9}).Columns.List {
 				got = append(got, c.Name+strings.Repeat("*", min(len(c.Mask), 1)))
 			}
 			if names := strings.Join(got, " "); names != want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
 )
 
@@ -95,13 +96,13 @@ func TestBesideAWriter(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
-			if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 || p.MaxID != 1 {
+			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 || p.MaxID != 1 {
 				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 2 {
+			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 2 {
 				t.Fatalf("%d rows after the commit", len(p.Rows))
 			}
 		})
@@ -116,7 +117,7 @@ func TestBesideAWriter(t *testing.T) {
 		}
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 		for _, q := range []source.Query{{Limit: 1000}, {Limit: 1000, MaxBytes: 1}, {Limit: 3}} {
-			read(t, s, q)
+			sourcetest.Read(t, s, q)
 		}
 		var busy, pages, moved int
 		if err := b.app.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil || busy != 0 {
@@ -202,11 +203,11 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		// A machine that is busy may let the time pass before the lock is met, or once it is gone.
 		eventually(t, func() bool {
 			err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
-			isTransient(t, err)
+			sourcetest.Transient(t, err, nil)
 			t.Log(err)
 			return strings.Contains(err.Error(), "locked by the application") && strings.Contains(err.Error(), "time limit")
 		})
-		isTransient(t, b.source.Ready(t.Context()))
+		sourcetest.Transient(t, b.source.Ready(t.Context()), nil)
 		unlock()
 		eventually(t, func() bool { return s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)) == nil })
 	})
