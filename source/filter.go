@@ -30,7 +30,7 @@ func CheckFilter(condition string) error {
 	case strings.Contains(condition, `\`):
 		return errors.New(`has a backslash, which databases read in several ways: write LIKE with ESCAPE '!', say`)
 	}
-	bare, err := Unquoted(condition)
+	bare, _, err := Unquoted(condition)
 	if err != nil {
 		return err
 	}
@@ -61,41 +61,26 @@ var forbiddenParts = []struct{ text, what string }{
 // forbiddenWords begin subqueries, or what stands in them alone.
 var forbiddenWords = []string{"SELECT", "TABLE", "VALUES", "INTO"}
 
-// Unquoted returns condition with each quoted text or name as a blank between quotes. A quote
-// that is doubled inside another one makes two of them, one beside the other.
-func Unquoted(condition string) (string, error) {
-	var bare strings.Builder
-	for condition != "" {
+// Unquoted returns condition with each quoted text or name as a blank between quotes, and what
+// stands in double quotes. A quote that is doubled inside another one makes two of them, one beside
+// the other.
+func Unquoted(condition string) (bare string, double []string, err error) {
+	for {
 		at := strings.IndexAny(condition, "'\"`")
 		if at < 0 {
-			bare.WriteString(condition)
-			break
+			return bare + condition, double, nil
 		}
 		quote := condition[at : at+1]
-		length := strings.Index(condition[at+1:], quote)
-		if length < 0 {
-			return "", fmt.Errorf("has a %s that nothing closes", quote)
+		text, rest, closed := strings.Cut(condition[at+1:], quote)
+		if !closed {
+			return "", nil, fmt.Errorf("has a %s that nothing closes", quote)
 		}
-		bare.WriteString(condition[:at] + quote + " " + quote)
-		condition = condition[at+1+length+1:]
-	}
-	return bare.String(), nil
-}
-
-// DoubleQuoted returns what stands in double quotes in a condition that CheckFilter accepts.
-func DoubleQuoted(condition string) (names []string) {
-	for condition != "" {
-		at := strings.IndexAny(condition, "'\"`")
-		if at < 0 {
-			break
+		if quote == `"` {
+			double = append(double, text)
 		}
-		text, rest, _ := strings.Cut(condition[at+1:], condition[at:at+1])
-		if condition[at] == '"' {
-			names = append(names, text)
-		}
+		bare += condition[:at] + quote + " " + quote
 		condition = rest
 	}
-	return names
 }
 
 // checkParentheses refuses a condition that closes a parenthesis which it has not opened, or the

@@ -31,7 +31,7 @@ func TestFilterConditions(t *testing.T) {
 			t.Errorf("%q: %v, want an error that says %q", condition, err, why)
 		}
 	}
-	if got := source.DoubleQuoted(`"a" = 'x "b"' AND ` + "`\"`" + ` = "c"`); !slices.Equal(got, []string{"a", "c"}) {
+	if _, got, _ := source.Unquoted(`"a" = 'x "b"' AND ` + "`\"`" + ` = "c"`); !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("names in double quotes: %q", got)
 	}
 }

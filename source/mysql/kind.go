@@ -30,29 +30,27 @@ func parseType(columnType string) (kind source.Kind, precision int) {
 		}
 		name = name[:i]
 	}
-	switch name {
-	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year":
-		return source.Int, 0
-	case "decimal", "numeric":
+	kind = source.Text
+	for k, names := range typeNames {
+		if slices.Contains(strings.Fields(names), name) {
+			kind = k
+		}
+	}
+	switch kind {
+	case source.Decimal:
 		_, scale, _ := strings.Cut(arguments, ",")
 		precision, _ = strconv.Atoi(strings.TrimSpace(scale))
-		return source.Decimal, precision
-	case "float", "double", "real":
-		return source.Float, 0
-	case "bit":
-		return source.Bit, 0
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point", "linestring", "polygon",
-		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection", "vector":
-		return source.Binary, 0
-	case "json":
-		return source.JSON, 0
-	case "date":
-		return source.Date, 0
-	case "time", "datetime", "timestamp":
+	case source.Clock, source.DateTime, source.Timestamp:
 		precision, _ = strconv.Atoi(arguments)
-		return map[string]source.Kind{"time": source.Clock, "datetime": source.DateTime, "timestamp": source.Timestamp}[name], precision
 	}
-	return source.Text, 0
+	return kind, precision
+}
+
+var typeNames = map[source.Kind]string{
+	source.Int: "tinyint smallint mediumint int integer bigint year", source.Decimal: "decimal numeric", source.Float: "float double real", source.Bit: "bit",
+	source.Binary: "binary varbinary tinyblob blob mediumblob longblob vector " +
+		"geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection",
+	source.JSON: "json", source.Date: "date", source.Clock: "time", source.DateTime: "datetime", source.Timestamp: "timestamp",
 }
 
 // isID reports whether a column of this type can be the id.

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql/driver"
@@ -329,35 +330,18 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &readAhead{Conn: opened}, nil
+	return &readAhead{opened, bufio.NewReaderSize(opened, readAheadBytes)}, nil
 }
 
 // readAhead is a connection that reads more than it is asked for and hands it out later. One
 // goroutine may read at a time, as the driver does.
 type readAhead struct {
 	net.Conn
-	// memory is made by the first read; rest is what is in it and not handed out.
-	memory, rest []byte
+	ahead *bufio.Reader
 }
 
 // Read implements net.Conn.
-func (c *readAhead) Read(b []byte) (int, error) {
-	if len(c.rest) > 0 {
-		n := copy(b, c.rest)
-		c.rest = c.rest[n:]
-		return n, nil
-	}
-	if len(b) >= readAheadBytes {
-		return c.Conn.Read(b)
-	}
-	if c.memory == nil {
-		c.memory = make([]byte, readAheadBytes)
-	}
-	got, err := c.Conn.Read(c.memory)
-	n := copy(b, c.memory[:got])
-	c.rest = c.memory[n:got]
-	return n, err
-}
+func (c *readAhead) Read(b []byte) (int, error) { return c.ahead.Read(b) }
 
 // errUnread is why a connection that is idle is not used again.
 var errUnread = errors.New("the server has sent what nobody asked for")
@@ -370,7 +354,7 @@ func (c *readAhead) SyscallConn() (syscall.RawConn, error) {
 	switch {
 	case !ok:
 		return nil, errors.ErrUnsupported
-	case len(c.rest) > 0:
+	case c.ahead.Buffered() > 0:
 		return nil, errUnread
 	}
 	return conn.SyscallConn()

@@ -382,7 +382,7 @@ func (t *inspection) checkFilterClock() {
 	zone := cmp.Or(t.Expected.Zone, time.UTC)
 	_, offset := time.Now().In(zone).Zone()
 	// It was accepted.
-	bare, _ := source.Unquoted(t.spec.Filter)
+	bare, _, _ := source.Unquoted(t.spec.Filter)
 	word := filterClock.FindString(bare)
 	if word == "" || offset == 0 && (t.server.zone == nil || *t.server.zone == 0) {
 		return

@@ -254,7 +254,9 @@ func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Tab
 	if err := source.CheckFilter(s.spec.Filter); err != nil {
 		return "it " + err.Error(), nil
 	}
-	for _, name := range source.DoubleQuoted(s.spec.Filter) {
+	// It was accepted.
+	_, double, _ := source.Unquoted(s.spec.Filter)
+	for _, name := range double {
 		if table.At(name) < 0 && upper(name) != upper(s.table.Table) {
 			// SQLite would take it for a text, without an error where it is a column misspelt.
 			return fmt.Sprintf("it has %q in double quotes, which is not a column: write texts in single quotes", name), nil
