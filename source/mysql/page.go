@@ -210,13 +210,13 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		switch v := v.(type) {
 		case nil:
 		case []byte:
-			p.Set(i, s.shape.masks.Hide(i, v))
+			p.Set(i, s.masks.Hide(i, v))
 		default:
 			s.reader.scratch, err = appendValue(s.reader.scratch[:0], v, s.shape.single[i])
 			if err != nil {
 				return fmt.Errorf("column %q: %w", s.shape.columns.List[i].Name, err)
 			}
-			p.Set(i, s.shape.masks.Hide(i, s.reader.scratch))
+			p.Set(i, s.masks.Hide(i, s.reader.scratch))
 		}
 	}
 	return nil

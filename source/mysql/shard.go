@@ -29,6 +29,8 @@ type shard struct {
 	// shape is nil until the columns have been read, from a server that identity tells from others.
 	shape    *shape
 	identity string
+	// masks are the masks of the columns; nil where none has one.
+	masks source.Masks
 	// refreshed is when the columns were read.
 	refreshed time.Time
 	// narrow says that the login may read single columns only.
@@ -106,7 +108,7 @@ func (s *shard) refreshDue(times time.Duration) bool {
 // refresh reads the columns and keeps the former ones while they are the same.
 func (s *shard) refresh(ctx context.Context, c conn) error {
 	server := *s.source.connector.server.Load()
-	read, err := s.readShape(ctx, c, server)
+	read, masks, err := s.readShape(ctx, c, server)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	if s.shape == nil || !s.shape.equal(read) {
 		s.shape, s.types = s.source.shapes.share(read), nil
 	}
-	s.identity, s.refreshed = server.identity, time.Now()
+	s.masks, s.identity, s.refreshed = masks, server.identity, time.Now()
 	return nil
 }
 

@@ -27,8 +27,6 @@ type shape struct {
 	documents documents
 	// index is the unique index of the id.
 	index string
-	// masks are the masks of the columns; nil where none has one.
-	masks source.Masks
 	// filter is the condition on rows, which the server accepts; "" for none.
 	filter string
 	// key is how rows are found by their keys.
@@ -49,12 +47,7 @@ type shape struct {
 // watched says that pages name `SELECT *`, which a login with grants on single columns may not say.
 func (sh *shape) watched() bool { return sh.whole || sh.starred > 0 }
 
-func (sh *shape) equal(other *shape) bool {
-	// Masks belong to the spec, and have memory of their own.
-	a, b := *sh, *other
-	a.masks, b.masks = nil, nil
-	return reflect.DeepEqual(a, b)
-}
+func (sh *shape) equal(other *shape) bool { return reflect.DeepEqual(sh, other) }
 
 // shapes are the shapes that were read last: tables that are alike share one, and with it what is
 // made of its columns. It is safe for concurrent use.
@@ -66,12 +59,8 @@ type shapes struct {
 // sharedShapes is how many are kept: more than most sources have streams.
 const sharedShapes = 16
 
-// share returns sh, or the shape that is its equal and was there before. Masks have memory of their
-// own, so a shape with masks is not shared.
+// share returns sh, or the shape that is its equal and was there before.
 func (s *shapes) share(sh *shape) *shape {
-	if sh.masks != nil {
-		return sh
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := slices.IndexFunc(s.last, sh.equal); at >= 0 {
@@ -83,17 +72,18 @@ func (s *shapes) share(sh *shape) *shape {
 	return sh
 }
 
-// readShape asks the server for the columns of the table and checks them against the spec.
-func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, error) {
+// readShape asks the server for the columns of the table and checks them against the spec. It
+// returns the masks of the columns, too.
+func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, source.Masks, error) {
 	t := s.inspection(source.Expected{Spec: s.spec})
 	if err := t.readColumns(ctx, c); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if complete, err := t.checkColumns(ctx, c); err != nil || !complete {
-		return nil, t.refusal(err)
+		return nil, nil, t.refusal(err)
 	}
 	if err := t.readIndexes(ctx, c); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	index := t.checkTable(true)
 	if t.Refusal() != nil {
@@ -101,20 +91,19 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 		t.Findings = nil
 		err := t.readDetails(ctx, c)
 		t.checkTable(true)
-		return nil, t.refusal(err)
+		return nil, nil, t.refusal(err)
 	}
 	if err := t.checkFilter(ctx, c); err != nil || t.Refusal() != nil {
-		return nil, t.refusal(err)
+		return nil, nil, t.refusal(err)
 	}
 	sh := t.compose(index)
 	if server.isMariaDB() {
 		var err error
 		if sh.documents, err = s.findDocuments(ctx, c, sh.columns.List, &t.Table); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	sh.masks = s.spec.Mask(sh.columns)
-	return sh, nil
+	return sh, s.spec.Mask(sh.columns), nil
 }
 
 // compose makes the shape of a table that the stream can be read from.

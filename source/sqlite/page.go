@@ -100,7 +100,7 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		if s.scratch, err = s.shape.values[i].append(s.emptied(), v); err != nil {
 			return fmt.Errorf("column %q: %w", s.shape.columns.List[i].Name, err)
 		}
-		p.Set(i, s.shape.masks.Hide(i, s.scratch))
+		p.Set(i, s.masks.Hide(i, s.scratch))
 	}
 	return nil
 }

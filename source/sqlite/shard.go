@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -19,6 +20,8 @@ type shard struct {
 
 	// shape is nil until the columns have been read.
 	shape *shape
+	// masks are the masks of the columns; nil where none has one.
+	masks source.Masks
 	query queries
 	// version and identity are the schema version and the file that the columns were read at; stale
 	// has them read again.
@@ -76,7 +79,7 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 	if err != nil {
 		return err
 	}
-	read, err := s.readShape(ctx, c)
+	read, masks, err := s.readShape(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -85,11 +88,11 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
 		}
 	}
-	if s.shape == nil || !s.shape.equal(read) {
+	if s.shape == nil || !reflect.DeepEqual(s.shape, read) {
 		s.shape = read
 	}
 	s.query = s.newQueries(s.shape)
-	s.version, s.identity, s.stale = version, c.identity, false
+	s.masks, s.version, s.identity, s.stale = masks, version, c.identity, false
 	return nil
 }
 
@@ -109,7 +112,7 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 }
 
 func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error) {
-	sh, err := s.readShape(ctx, c)
+	sh, _, err := s.readShape(ctx, c)
 	if err != nil || sh.counter == "" {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,8 +20,6 @@ type shape struct {
 	columns *source.Columns
 	// values are the forms of the columns.
 	values []valueForm
-	// masks are the masks of the columns; nil where none has one.
-	masks source.Masks
 	// filter is the condition on rows, which SQLite accepts; "" for none.
 	filter string
 	// by is the clause that keeps the planner to the index of the id.
@@ -38,13 +35,6 @@ type shape struct {
 // modifiedOrder is how rows are read in the order of MODIFIED: by is the clause for the index,
 // column the column's name as SQL, with the collation of the index.
 type modifiedOrder struct{ by, column string }
-
-func (sh *shape) equal(other *shape) bool {
-	// Masks belong to the spec, and have memory of their own.
-	a, b := *sh, *other
-	a.masks, b.masks = nil, nil
-	return reflect.DeepEqual(a, b)
-}
 
 // inspection judges one table, with what the schema says of it.
 type inspection struct {
@@ -82,18 +72,19 @@ func (s *shard) createModifiedIndex(modified string) string {
 		quoteName(s.table.Table), sqltable.Quote(`"`, modified, s.spec.ID))
 }
 
-// readShape asks for the columns of the table and checks them against the spec.
-func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
+// readShape asks for the columns of the table and checks them against the spec. It returns the
+// masks of the columns, too.
+func (s *shard) readShape(ctx context.Context, c *session) (*shape, source.Masks, error) {
 	t := s.inspection(source.Expected{Spec: s.spec})
 	if err := t.read(ctx, c); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	index, err := t.checkTable(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := t.Refusal(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sh := &shape{filter: s.spec.Filter, by: by(index)}
 	columns, from := t.Table.Pick(s.spec)
@@ -101,7 +92,6 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	for _, at := range from {
 		sh.values = append(sh.values, s.form(t.Table.Columns[at]))
 	}
-	sh.masks = s.spec.Mask(columns)
 	if index.Name == "" && t.autoIncrement {
 		sh.counter = t.name
 	}
@@ -109,7 +99,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	if modified := t.Table.Modified(s.spec); modified != nil {
 		sh.modified = modifiedOrder{by(modified), quoteName(s.spec.Modified) + " COLLATE " + quoteName(modified.Columns[0].Collation)}
 	}
-	return sh, nil
+	return sh, s.spec.Mask(columns), nil
 }
 
 // by returns the clause that keeps the planner to an index.
