@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"fmt"
 	"testing"
 
 	"example.org/bridge/source"
@@ -46,5 +47,22 @@ func TestPatternsThatMayShareATable(t *testing.T) {
 		if source.MayShare(c.a, c.b) != c.want || source.MayShare(c.b, c.a) != c.want {
 			t.Errorf("%s and %s: not %t", c.a, c.b, c.want)
 		}
+	}
+}
+
+func TestTablesAsSettingsNameThem(t *testing.T) {
+	list := source.TableList{Names: []source.TableName{{Database: "shop", Table: "b"}, {Database: "shop", Table: "a"}, {Database: "crm", Table: "c"}}}
+	for own, want := range map[string]string{"shop": "[a b]", "": "[crm.c shop.a shop.b]", "none": "[]"} {
+		if list.Own = own; fmt.Sprint(list.Settings()) != want {
+			t.Errorf("of %q: %q, want %s", own, list.Settings(), want)
+		}
+	}
+}
+
+func TestColumnsThatChanged(t *testing.T) {
+	was := &source.Columns{List: []source.Column{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	now := &source.Columns{List: []source.Column{{Name: "a", Kind: source.Text}, {Name: "c"}, {Name: "d"}}}
+	if got := fmt.Sprint(was.Changes(now)); got != "[added d dropped b altered a]" || was.Changes(was) != nil {
+		t.Errorf("changes %s", got)
 	}
 }

@@ -144,18 +144,3 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	}
 	readInTime(t, s, source.Query{Limit: 1})
 }
-
-func TestServerAbsentAtOpen(t *testing.T) {
-	port := testenv.FreePort(t)
-	s, err := mysql.Open(mysql.Options{Host: "127.0.0.1", Port: port, User: "u", Password: func() (string, error) { return secret, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	err = s.Ready(t.Context())
-	sourcetest.Transient(t, err, nil)
-	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), secret) {
-		t.Fatalf("error %v", err)
-	}
-	sourcetest.Transient(t, s.Shard(source.Spec{Table: "d.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page)), nil)
-}

@@ -137,18 +137,6 @@ func testGrants(t *testing.T, product testenv.Product) {
 			}
 		})
 	}
-	t.Run("a grant that is taken away while running stops the shard", func(t *testing.T) {
-		login := b.login(t, "SELECT ON t")
-		s := login.Shard(spec)
-		sourcetest.Read(t, s, source.Query{Limit: 9})
-		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
-		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrDenied) {
-			t.Fatalf("error %v", err)
-		}
-		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrDenied) {
-			t.Fatalf("next id: error %v", err)
-		}
-	})
 	t.Run("SELECT on columns reads those, in the form that they have with SELECT on the table", func(t *testing.T) {
 		b.exec(t, "ALTER TABLE t ADD list LONGTEXT CHARACTER SET latin1 CHECK (json_valid(list)), ADD plain LONGTEXT, ADD CONSTRAINT x CHECK (json_valid(plain))")
 		all := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"at", "doc", "list", "plain"}}), source.Query{Limit: 9}).Columns.List

@@ -71,17 +71,6 @@ func TestFile(t *testing.T) {
 			t.Fatalf("row %d of %q, columns %v", after.Rows[0].ID, after.Server, after.Columns.List)
 		}
 	})
-	t.Run("that is deleted is not read on", func(t *testing.T) {
-		b := newBase(t, rollback)
-		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
-		s := b.source.Shard(events)
-		sourcetest.Read(t, s, source.Query{Limit: 9})
-		_ = b.app.Close()
-		if err := os.Remove(b.path); err != nil {
-			t.Fatal(err)
-		}
-		sourcetest.Transient(t, s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)), nil)
-	})
 	t.Run("of another user in WAL mode is read only while the application has it open", func(t *testing.T) {
 		b := newBase(t, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")

@@ -64,83 +64,47 @@ func TestTablesOfEveryShape(t *testing.T) {
 	}
 }
 
+// Letters beyond ASCII keep their case in every list of columns.
 func TestNames(t *testing.T) {
-	t.Run("names may be spelled in another case", func(t *testing.T) {
-		b := newBase(t, wal)
-		b.exec(t, "CREATE TABLE Spelled (Id INTEGER PRIMARY KEY AUTOINCREMENT, CreatedAt DATETIME)")
-		b.exec(t, "INSERT INTO Spelled VALUES (3, NULL)")
-		s := b.source.Shard(source.Spec{Table: "sPELLED", ID: "ID", Created: "createdat"})
-		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); p.Columns.List[0].Name != "Id" || p.Columns.Created != 1 {
-			t.Fatalf("columns %+v", p.Columns)
+	b := newBase(t, wal)
+	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, \u00c4 TEXT, \u00e4 TEXT); INSERT INTO t VALUES (1, 'upper', 'lower')")
+	for want, spec := range map[string]source.Spec{
+		"id \u00c4":         {Exclude: []string{"\u00e4"}},
+		"id \u00e4":         {Fields: []string{"\u00e4"}},
+		"id \u00c4 \u00e4*": {Masks: map[string]source.Mask{"\u00e4": source.Redact()}},
+	} {
+		spec.Table, spec.ID = "t", "id"
+		var got []string
+		for _, c := range sourcetest.Read(t, b.source.Shard(spec), source.Query{Limit: 9}).Columns.List {
+			got = append(got, c.Name+strings.Repeat("*", min(len(c.Mask), 1)))
 		}
-		if next, err := s.NextID(t.Context()); err != nil || next != 4 {
-			t.Fatalf("next id %d, %v", next, err)
+		if names := strings.Join(got, " "); names != want {
+			t.Errorf("reads %s, want %s", names, want)
 		}
-	})
-	t.Run("letters beyond ASCII keep their case in every list of columns", func(t *testing.T) {
-		b := newBase(t, wal)
-		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, \u00c4 TEXT, \u00e4 TEXT); INSERT INTO t VALUES (1, 'upper', 'lower')")
-		for want, spec := range map[string]source.Spec{
-			"id \u00c4":         {Exclude: []string{"\u00e4"}},
-			"id \u00e4":         {Fields: []string{"\u00e4"}},
-			"id \u00c4 \u00e4*": {Masks: map[string]source.Mask{"\u00e4": source.Redact()}},
-		} {
-			spec.Table, spec.ID = "t", "id"
-			var got []string
-			for _, c := range sourcetest.Read(t, b.source.Shard(spec), source.Query{Limit: 9}).Columns.List {
-				got = append(got, c.Name+strings.Repeat("*", min(len(c.Mask), 1)))
-			}
-			if names := strings.Join(got, " "); names != want {
-				t.Errorf("reads %s, want %s", names, want)
-			}
-		}
-	})
+	}
 }
 
-func TestIDs(t *testing.T) {
-	next := func(t *testing.T, b base, table string) uint64 {
-		t.Helper()
-		next, err := b.source.Shard(source.Spec{Table: table, ID: "id"}).NextID(t.Context())
-		if err != nil {
-			t.Fatal(err)
+// AUTOINCREMENT tells of deleted and of truncated rows; without it nothing is told.
+func TestNextID(t *testing.T) {
+	const counting = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT)"
+	for _, c := range []struct {
+		name, statements string
+		want             uint64
+	}{
+		{"a new table", counting, 1},
+		{"behind a deleted row", counting + "; INSERT INTO t VALUES (100); DELETE FROM t", 101},
+		{"a table that was reset", counting + "; INSERT INTO t VALUES (100); DELETE FROM t; DELETE FROM sqlite_sequence", 1},
+		{"behind the last id", counting + "; INSERT INTO t VALUES (9223372036854775807)", 1 << 63},
+		{"a word that is not the keyword", "CREATE TABLE t (id INTEGER PRIMARY KEY /* AUTOINCREMENT */, \"AUTOINCREMENT\" TEXT DEFAULT 'it''s AUTOINCREMENT' -- AUTOINCREMENT\n" +
+			", [AUTOINCREMENT x] INT); INSERT INTO t (id) VALUES (5)", 0},
+		{"a unique column beside the counter", "CREATE TABLE t (pk INTEGER PRIMARY KEY AUTOINCREMENT, id INT NOT NULL UNIQUE); INSERT INTO t (id) VALUES (5)", 0},
+	} {
+		b := newBase(t, wal)
+		b.exec(t, c.statements)
+		if next, err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).NextID(t.Context()); err != nil || next != c.want {
+			t.Errorf("%s: next id %d, %v; want %d", c.name, next, err, c.want)
 		}
-		return next
 	}
-	t.Run("AUTOINCREMENT tells of deleted and of truncated rows", func(t *testing.T) {
-		b := newBase(t, wal)
-		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT)")
-		if got := next(t, b, "t"); got != 1 {
-			t.Fatalf("next id of a new table %d", got)
-		}
-		b.exec(t, "INSERT INTO t VALUES (100); DELETE FROM t")
-		if got := next(t, b, "t"); got != 101 {
-			t.Fatalf("next id behind a deleted row %d", got)
-		}
-		b.exec(t, "DELETE FROM sqlite_sequence")
-		if got := next(t, b, "t"); got != 1 {
-			t.Fatalf("next id of a reset table %d", got)
-		}
-		b.exec(t, "INSERT INTO t VALUES (9223372036854775807)")
-		if got := next(t, b, "t"); got != 1<<63 {
-			t.Fatalf("next id behind the last %d", got)
-		}
-	})
-	t.Run("without AUTOINCREMENT nothing is told", func(t *testing.T) {
-		b := newBase(t, wal)
-		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY /* AUTOINCREMENT */, \"AUTOINCREMENT\" TEXT DEFAULT 'it''s AUTOINCREMENT' -- AUTOINCREMENT\n, [AUTOINCREMENT x] INT)")
-		b.exec(t, "INSERT INTO t (id) VALUES (5)")
-		if got := next(t, b, "t"); got != 0 {
-			t.Fatalf("next id %d", got)
-		}
-	})
-	t.Run("another unique column is not the counter", func(t *testing.T) {
-		b := newBase(t, wal)
-		b.exec(t, "CREATE TABLE t (pk INTEGER PRIMARY KEY AUTOINCREMENT, id INT NOT NULL UNIQUE)")
-		b.exec(t, "INSERT INTO t (id) VALUES (5)")
-		if got := next(t, b, "t"); got != 0 {
-			t.Fatalf("next id %d", got)
-		}
-	})
 }
 
 // full names a setting as an environment could.
