@@ -33,10 +33,8 @@ func TestAClientTableIsTheTable(t *testing.T) {
 			p.Kill()
 			p.Start()
 		}
-		b.Server().Kill()
-		world.Pause(world.Between(0, time.Second))
-		b.Server().Start(t)
-		p.CaughtUp(2*time.Minute, "what is written behind a restart of the bus arrives")
+		isKilled(t, b.Server())
+		arrives(p)
 		b.Remake(t, p.Destination(world.Strict))
 		world.Pause(world.Between(time.Second, 2*time.Second))
 		stop()

@@ -20,45 +20,29 @@ func TestWorldExactlyOnce(t *testing.T) {
 }
 
 func worldOnce(t *testing.T, b *world.Bus) {
-	w, p, points := exactlyOnce(t, b)
-	p.Start()
-	_, stop := w.Write()
-	catchUp := func() {
-		t.Helper()
-		p.CaughtUp(2*time.Minute, "what is written arrives")
-	}
-	catchUp()
+	p, points := exactlyOnce(t, b)
+	stop := begins(p)
 	for _, point := range []failpoint.Point{
 		failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
 		failpoint.AfterPublish, failpoint.BeforeAck, failpoint.AfterAck, failpoint.BeforeSave, failpoint.AfterSave, failpoint.BeforeCatchUp, failpoint.AfterCatchUp,
 	} {
+		chance := 0.3
 		if point == failpoint.BeforeCatchUp || point == failpoint.AfterCatchUp {
 			// On NATS only a start commits what it has read: there are no holes.
+			chance = 1
 			points.Set(failpoint.Action{Point: point, Kill: true})
 			p.Kill()
 			p.Start()
-		} else {
-			points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
 		}
-		if signal := p.Wait(); signal != syscall.SIGKILL {
-			t.Fatalf("%s: the program has ended by signal %v", point, signal)
-		}
-		points.Set()
+		killsItself(p, points, failpoint.Action{Point: point, Chance: chance})
 		p.Start()
 	}
-	catchUp()
-	for range 3 {
-		world.Pause(world.Between(0, time.Second))
-		p.Kill()
-		world.Pause(world.Between(0, time.Second))
-		p.Start()
-	}
-	catchUp()
-	b.Server().Kill()
-	world.Pause(world.Between(0, time.Second))
-	b.Server().Start(t)
-	catchUp()
-	commitsLate(w, p)
+	arrives(p)
+	killedAtRandom(p, 3)
+	arrives(p)
+	isKilled(t, b.Server())
+	arrives(p)
+	commitsLate(p)
 	stop()
 	if f := p.MustHold(0, world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
@@ -66,15 +50,10 @@ func worldOnce(t *testing.T, b *world.Bus) {
 }
 
 // exactlyOnce makes a program with failpoints and its load.
-func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *world.Failpoints) {
+func exactlyOnce(t *testing.T, b *world.Bus) (*world.Publisher, *world.Failpoints) {
 	t.Helper()
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	points := world.NewFailpoints(t)
-	p := w.Publish(b, world.Publishing{
-		Path: world.Faulty(t), Env: world.LoadEnv.With(points.Env()).With(world.Env{"BRIDGE_BATCH_ROWS": "50"}),
-	})
-	return w, p, points
+	return underLoad(t, b, world.Faulty(t), points.Env()), points
 }
 
 // TestZombiesExactlyOnce stops a program (SIGSTOP) at each step of publishing, and at any moment,
@@ -86,13 +65,11 @@ func TestZombiesExactlyOnce(t *testing.T) {
 }
 
 func zombiesOnce(t *testing.T, b *world.Bus) {
-	w, p, points := exactlyOnce(t, b)
+	p, points := exactlyOnce(t, b)
 	other := world.NewFailpoints(t)
 	zombie := p.Daemon
 	next := world.NewDaemon(t, p.Path, p.Env.WithoutOwn().With(other.Env()))
-	zombie.Start()
-	_, stop := w.Write()
-	p.CaughtUp(2*time.Minute, "what is written arrives")
+	stop := begins(p)
 	for _, point := range []failpoint.Point{failpoint.BeforePublish, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.BeforeSave, ""} {
 		if point == "" {
 			zombie.Signal(syscall.SIGSTOP)
@@ -113,7 +90,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 		zombie.Kill()
 		zombie, next, points, other = next, zombie, other, points
 	}
-	commitsLate(w, p)
+	commitsLate(p)
 	stop()
 	if f := p.MustHold(0, world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
@@ -128,8 +105,8 @@ func TestAChangeOfDelivery(t *testing.T) {
 }
 
 func changeOfDelivery(t *testing.T, b *world.Bus) {
-	w, p, points := exactlyOnce(t, b)
-	_, stop := w.Write()
+	p, points := exactlyOnce(t, b)
+	_, stop := p.World.Write()
 	// Else a transaction that was left open would be waited for for 60 to 80 s.
 	p.Env[failpoint.TransactionVariable] = "10s"
 	mode := func(delivery string) {
@@ -146,9 +123,7 @@ func changeOfDelivery(t *testing.T, b *world.Bus) {
 	mode("at-least-once")
 	p.Term()
 	mode("exactly-once")
-	points.Set(failpoint.Action{Point: failpoint.TransactionSent, Kill: true})
-	p.Wait()
-	points.Set()
+	killsItself(p, points, failpoint.Action{Point: failpoint.TransactionSent})
 	mode("at-least-once")
 	stop()
 	p.MustHold(0, world.Expect{})
@@ -159,22 +134,15 @@ func changeOfDelivery(t *testing.T, b *world.Bus) {
 func TestReplicasExactlyOnce(t *testing.T) {
 	testall.Beside(t)
 	b := world.NATSBus(testenv.NATS(t)).Clustered(t).ExactlyOnce(t.Name())
-	_, p, points := exactlyOnce(t, b)
-	p.Start()
-	_, stop := p.World.Write()
-	p.CaughtUp(2*time.Minute, "what is written arrives")
-	moved := 0
+	p, points := exactlyOnce(t, b)
+	stop, moved := begins(p), 0
 	for _, point := range []failpoint.Point{failpoint.TransactionSent, failpoint.TransactionEnded} {
 		moved += b.MoveLeaders(t, "")
 		p.CaughtUp(2*time.Minute, "the leader has moved")
-		points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
-		if signal := p.Wait(); signal != syscall.SIGKILL {
-			t.Fatalf("%s: the program has ended by signal %v", point, signal)
-		}
-		points.Set()
+		killsItself(p, points, failpoint.Action{Point: point, Chance: 0.3})
 		moved += b.MoveLeaders(t, "")
 		p.Start()
-		p.CaughtUp(2*time.Minute, "what is written arrives")
+		arrives(p)
 	}
 	world.Eventually(t, 30*time.Second, "the leader has moved once", func() bool {
 		if moved == 0 {
@@ -183,9 +151,7 @@ func TestReplicasExactlyOnce(t *testing.T) {
 		return moved > 0
 	})
 	for _, member := range b.Members {
-		member.Kill()
-		world.Pause(world.Between(0, time.Second))
-		member.Start(t)
+		isKilled(t, member)
 		b.Whole(t, "")
 	}
 	p.CaughtUp(2*time.Minute, "each server was killed")

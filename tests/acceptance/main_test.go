@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
@@ -180,22 +182,71 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// halfLoad returns half of world.Load, for programs that are cut off at each step with batches of
-// 50 rows: they keep up with it also where a bus takes a second for each batch.
-func halfLoad() (workload.Options, workload.CapabilityOptions) {
+// underLoad makes a world with half of world.Load, and the program at path that publishes it. It is
+// cut off at each step with batches of 50 rows, and keeps up also where a bus takes a second for
+// each batch.
+func underLoad(t testing.TB, b *world.Bus, path string, more world.Env) *world.Publisher {
+	t.Helper()
 	rows, states := world.Load(1, 2)
 	rows.Rate /= 2
 	states.Rate /= 2
-	return rows, states
+	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
+	return w.Publish(b, world.Publishing{Path: path, Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"}).With(more)})
+}
+
+// arrives waits until what is written is published.
+func arrives(p *world.Publisher) {
+	p.T.Helper()
+	// The time that a program with the race detector needs on a busy machine.
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+}
+
+// begins starts a program and its load, and waits until what is written is published.
+func begins(p *world.Publisher) (stop func()) {
+	p.T.Helper()
+	p.Start()
+	_, stop = p.World.Write()
+	arrives(p)
+	return stop
+}
+
+// isKilled has a server be away for up to a second.
+func isKilled(t testing.TB, s world.Server) {
+	t.Helper()
+	s.Kill()
+	world.Pause(world.Between(0, time.Second))
+	s.Start(t)
+}
+
+// killedAtRandom kills a program a few times.
+func killedAtRandom(p *world.Publisher, times int) {
+	p.T.Helper()
+	for range times {
+		world.Pause(world.Between(0, time.Second))
+		p.Kill()
+		world.Pause(world.Between(0, time.Second))
+		p.Start()
+	}
+}
+
+// killsItself has a program kill itself at a point.
+func killsItself(p *world.Publisher, points *world.Failpoints, at failpoint.Action) {
+	p.T.Helper()
+	at.Kill = true
+	points.Set(at)
+	if signal := p.Wait(); signal != syscall.SIGKILL {
+		p.T.Fatalf("%s: the program has ended by signal %v", at.Point, signal)
+	}
+	points.Set()
 }
 
 // commitsLate commits a row whose id the program has passed, while writers go on: on a slow machine
 // the program may lie so far behind that none of theirs is late.
-func commitsLate(w *world.World, p *world.Publisher) {
-	w.T.Helper()
-	open := w.Begin("late", 1)
+func commitsLate(p *world.Publisher) {
+	p.T.Helper()
+	open := p.World.Begin("late", 1)
 	id := open.FirstID()
-	world.Eventually(w.T, 2*time.Minute, "the program has passed the id of an open transaction", func() bool { return p.Position(world.Orders) > id })
+	world.Eventually(p.T, 2*time.Minute, "the program has passed the id of an open transaction", func() bool { return p.Position(world.Orders) > id })
 	open.Commit()
 }
 

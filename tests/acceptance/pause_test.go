@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.org/bridge/tests/testall"
-	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
 
@@ -19,16 +18,6 @@ func TestPause(t *testing.T) {
 	eachDelivery(t, pause)
 }
 
-// newPausable makes a world under load whose bridge keeps its progress on the bus.
-func newPausable(t *testing.T, b *world.Bus) (*world.World, *world.Publisher) {
-	t.Helper()
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
-	return w, w.Publish(b, world.Publishing{
-		Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"}).With(progressOnBus(t, b)),
-	})
-}
-
 // rests reports whether both streams of a bridge are paused, and it is ready.
 func rests(d *world.Daemon) bool {
 	code, _ := d.Get("/readyz")
@@ -37,11 +26,9 @@ func rests(d *world.Daemon) bool {
 }
 
 func pause(t *testing.T, b *world.Bus) {
-	w, p := newPausable(t, b)
-	p.Start()
-	_, stop := w.Write()
-	p.CaughtUp(2*time.Minute, "what is written arrives")
-	open := w.Begin("late", 1)
+	p := underLoad(t, b, world.Binary(t, world.RaceDetector), progressOnBus(t, b))
+	stop := begins(p)
+	open := p.World.Begin("late", 1)
 	id := open.FirstID()
 	world.Eventually(t, 2*time.Minute, "an open transaction has been passed", func() bool { return p.Position(world.Orders) > id })
 
@@ -81,7 +68,7 @@ func pause(t *testing.T, b *world.Bus) {
 	world.Pause(world.Between(0, time.Second))
 	p.Kill()
 	p.Start()
-	p.CaughtUp(2*time.Minute, "what was written meanwhile arrives")
+	arrives(p)
 	stop()
 	if f := p.MustHold(p.MostRepeats(1), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
@@ -93,10 +80,10 @@ func pause(t *testing.T, b *world.Bus) {
 func TestAPauseOutlivesATakeover(t *testing.T) {
 	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		w, p := newPausable(t, b)
+		p := underLoad(t, b, world.Binary(t, world.RaceDetector), progressOnBus(t, b))
 		token := world.Env{"BRIDGE_HTTP_TOKEN": "0123456789abcdef"}
 		g := world.NewGroup(p, shortTimeout, token.With(ownFolder(t)), token.With(ownFolder(t)))
-		_, stop := w.Write()
+		_, stop := p.World.Write()
 		g.Published(2*time.Minute, "what is written arrives")
 		g.Ready()
 		for round := range 2 {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.org/bridge/tests/testall"
-	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
 
@@ -65,13 +64,9 @@ func TestReloads(t *testing.T) {
 }
 
 func reloads(t *testing.T, b *world.Bus) {
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
-	p := w.Publish(b, world.Publishing{Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"})})
+	p := underLoad(t, b, "", nil)
 	f := newEnvFile(t, p.Daemon)
-	p.Start()
-	_, stop := w.Write()
-	p.CaughtUp(2*time.Minute, "what is written arrives")
+	stop := begins(p)
 	without := func(stream string) world.Env {
 		e := maps.Clone(f.all)
 		maps.DeleteFunc(e, func(name, _ string) bool {
@@ -99,7 +94,7 @@ func reloads(t *testing.T, b *world.Bus) {
 			world.AwaitReady(t, p.Daemon)
 		}
 	}
-	p.CaughtUp(2*time.Minute, "what is written arrives")
+	arrives(p)
 	stop()
 	if n := strings.Count(p.Log.String(), "configuration reloaded"); n < 5 {
 		t.Errorf("there were %d reloads", n)
@@ -112,7 +107,7 @@ func reloads(t *testing.T, b *world.Bus) {
 func TestAStandbyGroupReloads(t *testing.T) {
 	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := newStandby(t, b, testenv.MariaDB(t), false)
+		p := newStandby(t, b, false)
 		f := newEnvFile(t, p.Daemon)
 		g := world.NewGroup(p, shortTimeout, nil, nil)
 		_, stop := p.World.Write()

@@ -18,11 +18,9 @@ import (
 const shortTimeout = 5 * time.Second
 
 // newStandby makes the world of a standby group, whose program has the race detector or not.
-func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race bool) *world.Publisher {
+func newStandby(t *testing.T, b *world.Bus, race bool) *world.Publisher {
 	t.Helper()
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: db, Rows: &rows, Entities: &states})
-	return w.Publish(b, world.Publishing{Path: world.Binary(t, race), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
+	return underLoad(t, b, world.Binary(t, race), world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})
 }
 
 // TestStandby has two processes publish a world, at least once and exactly once. The one that works
@@ -34,10 +32,9 @@ func TestStandby(t *testing.T) {
 }
 
 func standby(t *testing.T, b *world.Bus) {
-	server := testenv.MariaDB(t)
-	p := newStandby(t, b, server, true)
-	db := testenv.StartProxy(t, server.Addr)
-	g := world.NewGroup(p, shortTimeout, world.Env{"BRIDGE_SOURCE_URL": strings.Replace(p.World.URL, server.Addr, db.Addr(), 1)}, nil)
+	p := newStandby(t, b, true)
+	db := testenv.StartProxy(t, p.World.Server.Addr)
+	g := world.NewGroup(p, shortTimeout, world.Env{"BRIDGE_SOURCE_URL": strings.Replace(p.World.URL, p.World.Server.Addr, db.Addr(), 1)}, nil)
 	_, stop := p.World.Write()
 	g.Published(time.Minute, "what is written arrives")
 	g.Ready()

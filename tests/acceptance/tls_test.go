@@ -18,8 +18,8 @@ import (
 // The tests of this file run the program against servers that want TLS, a certificate and a login:
 // what has expired, what is wrong, and what is replaced while the program runs.
 
-// arrives waits until a row that it commits is published and saved.
-func arrives(t testing.TB, d *world.Daemon, table *world.World) {
+// rowArrives waits until a row that it commits is published and saved.
+func rowArrives(t testing.TB, d *world.Daemon, table *world.World) {
 	t.Helper()
 	insertSecured(table)
 	last := table.Highest("secured")
@@ -133,7 +133,7 @@ func TestServersThatWantTLSAndALogin(t *testing.T) {
 			start(g)
 			d := world.NewDaemon(t, world.Binary(t, false), secured("").With(world.Env{"BRIDGE_SOURCE_URL": g.table.URL}).With(g.env))
 			d.Start()
-			arrives(t, d, g.table)
+			rowArrives(t, d, g.table)
 			g.show(g.certs.ExpiredCert, g.certs.ExpiredKey)
 			refused(t, d, "expired")
 			g.changeLogin()
@@ -142,7 +142,7 @@ func TestServersThatWantTLSAndALogin(t *testing.T) {
 			put(t, g.later.CA, g.ca)
 			refused(t, d, g.refusal)
 			g.login()
-			arrives(t, d, g.table)
+			rowArrives(t, d, g.table)
 		})
 	}
 }
@@ -159,7 +159,7 @@ func secureKafka(g *secureServer) {
 	}
 	plain := world.NewDaemon(g, world.Binary(g, false), secured("").With(world.Env{"BRIDGE_SOURCE_URL": g.table.URL}).With(g.env).With(world.Env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN"}))
 	plain.Start()
-	arrives(g, plain, g.table)
+	rowArrives(g, plain, g.table)
 	plain.Kill()
 	g.show = func(cert, key string) { server.Certify(g, cert, key); server.Restart(g) }
 	g.changeLogin, g.refusal = func() { server.SetPassword(g, "another-secret") }, "login is refused"
@@ -210,10 +210,10 @@ func TestAPasswordOfNATSThatChanges(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "url"), url("first-secret"))
 	d := world.NewDaemon(t, world.Binary(t, false), secured("secured.{type}").With(world.Env{"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL_FILE": file}))
 	d.Start()
-	arrives(t, d, table)
+	rowArrives(t, d, table)
 	server.Reconfigure(t, "first-secret", "another-secret")
 	insertSecured(table)
 	refused(t, d, "Authorization Violation")
 	write(t, file, url("another-secret"))
-	arrives(t, d, table)
+	rowArrives(t, d, table)
 }

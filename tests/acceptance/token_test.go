@@ -38,12 +38,12 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	refused(t, d, "the token expired at")
 	stop := every(time.Second, func() { fresh(time.Minute) })
 	t.Cleanup(func() { stop() })
-	arrives(t, d, table)
+	rowArrives(t, d, table)
 	stop()
 	rows := 1
 	stop = every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
 	for begin := time.Now(); time.Since(begin) < 3*testenv.KafkaSession; rows++ {
-		arrives(t, d, table)
+		rowArrives(t, d, table)
 	}
 	stop()
 	stop = every(time.Second, func() { fresh(time.Minute) })

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,15 +37,13 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	}
 	// Both streams may have a batch in flight.
 	const batchRows, batches = 50, 2
-	rows, states := halfLoad()
-	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
-	p := w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": fmt.Sprint(batchRows)})})
+	p := underLoad(t, b, world.Binary(t, false), nil)
 	if mode == progressOnTheBus {
 		p.Env = p.Env.With(progressOnBus(t, b))
 	}
 	current, kills, had := p.Path, 0, int64(0)
 	read := former.read(p)
-	_, stop := w.Write()
+	_, stop := p.World.Write()
 	goesOn := func(path, what string) {
 		t.Helper()
 		p.Path = path

@@ -86,32 +86,18 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 		e["BRIDGE_RECONCILE_MAX_DELETES"] = "99%"
 	}
 	p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: e.With(formatsOn(b))})
-	p.Start()
-	_, stop := w.Write()
-	catchUp := func() {
-		t.Helper()
-		// The time that a program with the race detector needs on a busy machine.
-		p.CaughtUp(2*time.Minute, "what is written arrives")
-	}
-	catchUp()
+	stop := begins(p)
 	const cuts = 3
-	for range cuts - 1 {
-		world.Pause(world.Between(0, time.Second))
-		p.Kill()
-		world.Pause(world.Between(0, time.Second))
-		p.Start()
-	}
-	catchUp()
+	killedAtRandom(p, cuts-1)
+	arrives(p)
 	// The bus makes the third cut.
 	for _, server := range []world.Server{b.Server(), o.Database} {
-		server.Kill()
-		world.Pause(world.Between(0, time.Second))
-		server.Start(t)
-		catchUp()
+		isKilled(t, server)
+		arrives(p)
 	}
 	world.Eventually(t, 2*time.Minute, "enough commits", func() bool { return w.Rows.Record().Sums().Commits >= worldCommits })
-	commitsLate(w, p)
-	catchUp()
+	commitsLate(p)
+	arrives(p)
 	stop()
 	if f := p.MustHold(p.MostRepeats(cuts), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
