@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/tests/world"
-
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // TestWithoutEvidence tails a table whose id is not its primary key: what is in flight cannot be
@@ -141,4 +140,127 @@ func TestAFileOfSQLite(t *testing.T) {
 			}
 		})
 	}
+}
+
+// statements counts what one login has asked a table.
+type statements struct {
+	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids
+	// reads of ranges without; others are all else. Connections are the sessions opened meanwhile.
+	pages, rows, ids, others, connections int
+}
+
+// statementsOf counts the statements of everyone but the administrator while the time d passes, by
+// the server's general log, and returns how long that was indeed.
+func statementsOf(l *world.World, d time.Duration) (s statements, length time.Duration) {
+	l.T.Helper()
+	begun := time.Now()
+	l.Exec("TRUNCATE mysql.general_log")
+	world.Pause(d)
+	var command, text string
+	l.Each("SELECT command_type, argument FROM mysql.general_log WHERE user_host LIKE '%reader%' AND command_type IN ('Connect', 'Query', 'Execute')", []any{&command, &text}, func() {
+		ofTable := strings.Contains(text, "`orders`") && strings.Contains(text, "ORDER BY")
+		switch ranges, values := strings.Contains(text, "BETWEEN"), strings.Contains(text, "`token`"); {
+		case command == "Connect":
+			s.connections++
+		case ofTable && ranges && values:
+			s.rows++
+		case ofTable && ranges:
+			s.ids++
+		case ofTable && values:
+			s.pages++
+		default:
+			s.others++
+		}
+	})
+	return s, time.Since(begun)
+}
+
+// TestStatements counts what the server is asked, by its own log.
+func TestStatements(t *testing.T) {
+	testall.Beside(t)
+	l := newRows(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
+	insert := func(n int) { l.Insert(fmt.Sprint(time.Now().UnixNano()), n) }
+	insert(50)
+	d := plainTail(l, world.NATSBus(testenv.NATS(t)), "counted", nil)
+	d.Drained()
+	// What was there before says nothing about how busy the table is.
+	insert(1)
+	d.Drained()
+	count := func(t *testing.T) statements {
+		t.Helper()
+		s, length := statementsOf(l, 6*time.Second)
+		polls := int(length/world.PollInterval) + 5
+		t.Logf("in %s of %d polls: %+v", length, polls, s)
+		if s.pages == 0 || s.pages > polls {
+			t.Errorf("%d pages, want one a poll at most", s.pages)
+		}
+		// Two statements that meet for the first time open a second session: a dozen statements.
+		if s.connections > 1 || s.others > polls/5+12*s.connections {
+			t.Errorf("%d other statements, %d new sessions", s.others, s.connections)
+		}
+		return s
+	}
+	alone := func(t *testing.T) {
+		t.Helper()
+		// A poll that was under way when the last gap was filled may still look for it.
+		if s := count(t); s.rows > 1 || s.ids > 1 {
+			t.Errorf("%d reads of hot gaps and %d of evidence without a gap", s.rows, s.ids)
+		}
+	}
+
+	t.Run("are one a poll without gaps", alone)
+	var open []*world.Transaction
+	for i := range 20 {
+		open = append(open, l.Begin(fmt.Sprintf("open-%d", i), 5))
+		insert(40)
+	}
+	world.Eventually(t, time.Minute, "the gaps are known", func() bool { return d.Shard(world.Orders).Gaps.InFlight == 100 })
+	t.Run("are one more for hot gaps and one for evidence while there are some", func(t *testing.T) {
+		// A sweep may come between.
+		if s := count(t); s.rows == 0 || s.rows > s.pages+1 || s.ids == 0 || s.ids > s.pages+2 {
+			t.Errorf("%d reads of hot gaps and %d of evidence at %d pages, want one each", s.rows, s.ids, s.pages)
+		}
+	})
+	for _, transaction := range open {
+		transaction.Commit()
+	}
+	world.Eventually(t, time.Minute, "the gaps are filled", func() bool {
+		s := d.Shard(world.Orders)
+		return s.State != "" && s.Gaps.Hot+s.Gaps.Cold == 0
+	})
+	t.Run("are one a poll again once they are filled", alone)
+}
+
+// memoryLimit is what a program may take that drains a backlog.
+const memoryLimit = 100 << 20
+
+func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
+	testall.Beside(t)
+	// With about 1,000 bytes each they are more than twice the limit, without what events add.
+	const rows = 250_000
+	table := world.Empty(t, testenv.MariaDB(t))
+	table.Exec(`CREATE TABLE backlog (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(64) NOT NULL,
+		amount decimal(12,2) NOT NULL, created datetime(3) NOT NULL, payload varchar(1000) NOT NULL)`)
+	table.Exec(fmt.Sprintf(`INSERT INTO backlog (name, amount, created, payload)
+		SELECT concat('row-', seq), seq / 7, now(3) - interval 1 hour, repeat(md5(seq), 30) FROM %s ORDER BY seq`, testenv.Sequence(rows)))
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		occupy(t)
+		d := table.Publish(b, world.Publishing{Streams: []world.Stream{{Name: "backlog", Table: "backlog", Kind: "release", Env: world.Env{"CREATED": "created"}}}})
+		started := time.Now()
+		d.Start()
+		var peak int64
+		world.Eventually(t, 10*time.Minute, "backlog drained", func() bool {
+			rss, err := d.RSSAnon()
+			check(t, err)
+			peak = max(peak, rss)
+			return d.Position("backlog") == uint64(rows)
+		})
+		t.Logf("%d rows in %s, RssAnon at most %d MiB", rows, time.Since(started).Round(time.Second), peak>>20)
+		if got := b.Count(t, d.Destination("backlog")); got != int64(rows) {
+			t.Errorf("%d messages arrived, want %d", got, rows)
+		}
+		if peak > memoryLimit {
+			t.Errorf("RssAnon reached %d MiB, want less than %d", peak>>20, memoryLimit>>20)
+		}
+	})
 }

@@ -2,15 +2,16 @@ package acceptance
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
-
-	"example.org/bridge/tests/world"
 
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
+	"example.org/bridge/tests/world"
 )
 
 // past returns a time beyond the hot time and GAP_TTL.
@@ -188,4 +189,190 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	if a := d.mustMatch(world.Expect{}); a.Late() != 4 {
 		t.Errorf("%d late rows, want 4", a.Late())
 	}
+}
+
+// TestABlipOfReadOnly makes the server read-only for a while, and then again and again for moments,
+// while a transaction holds a row open that GAP_POLICY=hold waits for.
+func TestABlipOfReadOnly(t *testing.T) {
+	testall.Beside(t)
+	server := testenv.StartMariaDB(t)
+	l := newRows(t, server, steadily(15*time.Second))
+	holds := world.Env{"BRIDGE_GAP_POLICY": "hold"}
+	tailers := []*tailer{tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "kafka", holds), tailBriefly(l, world.NATSBus(testenv.NATS(t)), "nats", holds)}
+	wait, _ := l.Write()
+	inFlight := func(n uint64) func() bool {
+		return func() bool {
+			for _, d := range tailers {
+				if d.Shard(world.Orders).Gaps.InFlight < n {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	for _, d := range tailers {
+		world.Eventually(t, time.Minute, "first rows", func() bool { return d.Tape().Count() > 20 })
+	}
+	open := l.Begin("open", 3)
+	world.Eventually(t, time.Minute, "the transaction shows as in flight", inFlight(3))
+	first := open.FirstID()
+	readOnly := func(value string) { t.Helper(); l.Exec("SET GLOBAL read_only = " + value) }
+	readOnly("ON")
+	for _, d := range tailers {
+		world.Eventually(t, time.Minute, "evidence does not count", func() bool { return strings.Contains(d.Log.String(), "sees_uncommitted=false") })
+	}
+	readOnly("OFF")
+	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); {
+		readOnly("ON")
+		readOnly("OFF")
+	}
+	for _, d := range tailers {
+		world.Eventually(t, time.Minute, "evidence counts again", func() bool {
+			log := d.Log.String()
+			return strings.LastIndex(log, "sees_uncommitted=true") > strings.LastIndex(log, "sees_uncommitted=false")
+		})
+	}
+	world.Eventually(t, time.Minute, "the transaction shows as in flight after all", inFlight(3))
+	world.Pause(hotTime + 2*time.Second)
+	for _, d := range tailers {
+		if n := d.above(first); n > 0 {
+			t.Errorf("%s published %d rows behind an open transaction", d.Name, n)
+		}
+		t.Logf("%s: page and evidence differed %d times", d.Name, strings.Count(d.Log.String(), "read from different servers"))
+	}
+	open.Commit()
+	wait()
+	for _, d := range tailers {
+		// What was rolled back at the end holds up the rows behind it for the hot time.
+		d.complete(hotTime + time.Minute)
+		if a := d.mustMatch(world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
+			t.Errorf("%d late rows under hold", a.Late())
+		}
+	}
+}
+
+// updated is a table whose rows are changed in place, and those who publish it.
+type updated struct {
+	*world.World
+	t          *testing.T
+	publishers []*world.Publisher
+}
+
+// newUpdated makes a table of n rows and has it published to both buses by programs that look back
+// for a second.
+func newUpdated(t *testing.T, server *testenv.DatabaseServer, n int) *updated {
+	t.Helper()
+	u := &updated{World: world.Empty(t, server), t: t}
+	u.Exec(`CREATE TABLE items (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) NOT NULL UNIQUE, v INT NOT NULL, deleted INT NOT NULL DEFAULT 0,
+		modified DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified)) ENGINE=InnoDB`)
+	for i := range n {
+		u.Exec("INSERT INTO items (name, v) VALUES (?, 1)", fmt.Sprint("e", i+1))
+	}
+	for name, b := range map[string]*world.Bus{"kafka": world.KafkaBus(testenv.Kafka(t)), "nats": world.NATSBus(testenv.NATS(t))} {
+		p := u.Publish(b, world.Publishing{
+			Name: name, Path: world.Faulty(t), Follow: true,
+			Env: world.Env{timesVariable: "look_back=1s", "BRIDGE_RECONCILE_INTERVAL": "1h"},
+			Streams: []world.Stream{{Name: "items", Table: "items", Kind: "capability", Env: world.Env{
+				"KEY": "name", "MODIFIED": "modified", "DELETED": "deleted",
+			}}},
+		})
+		u.publishers = append(u.publishers, p)
+		p.Start()
+	}
+	for _, p := range u.publishers {
+		world.Eventually(t, time.Minute, "the rows are published on "+p.Name, func() bool { return p.Tape().Count() == n })
+	}
+	return u
+}
+
+// expect waits until both buses have said of each of these names what is wanted, "v=2" or
+// "deleted", behind the first n messages, and nothing else.
+func (u *updated) expect(n int, want map[string]string) {
+	u.t.Helper()
+	began := time.Now()
+	for _, d := range u.publishers {
+		world.Eventually(u.t, time.Minute, fmt.Sprintf("%v on %s", want, d.Name), func() bool { return d.Tape().Count() >= n+len(want) })
+		// Two polls; what these machines add at worst is not bridge's.
+		u.t.Logf("%s: within %s", d.Name, time.Since(began).Round(time.Millisecond))
+		for _, m := range d.Tape().All()[n:] {
+			said := "nothing of it"
+			for name, text := range want {
+				if strings.Contains(string(m.Value), fmt.Sprintf("%q", name)) {
+					said = text
+				}
+			}
+			if said == "deleted" && !strings.Contains(string(m.Value), "TOMBSTONE") || said != "deleted" && !strings.Contains(string(m.Value), said) {
+				u.t.Errorf("%s: %s: want %s", d.Name, m.Value, said)
+			}
+			if got := m.Headers["bridge-origin"]; got != "modified" {
+				u.t.Errorf("%s: origin %q of %s", d.Name, got, m.Value)
+			}
+		}
+	}
+}
+
+// begin begins a transaction with one statement.
+func (u *updated) begin(statement string) *sql.Tx {
+	u.t.Helper()
+	tx, err := u.DB.BeginTx(context.Background(), nil)
+	check(u.t, err)
+	u.t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.Exec(statement); err != nil {
+		u.t.Fatal(err)
+	}
+	return tx
+}
+
+func (u *updated) commit(tx *sql.Tx) {
+	u.t.Helper()
+	check(u.t, tx.Commit())
+}
+
+// TestUpdatesThatCommitLate commits updates later after their MODIFIED than the programs look back.
+func TestUpdatesThatCommitLate(t *testing.T) {
+	testall.Beside(t)
+	for name, server := range map[string]func(testing.TB) *testenv.DatabaseServer{"MariaDB": testenv.MariaDB, "MySQL": testenv.MySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testUpdatesThatCommitLate(t, server(t))
+		})
+	}
+}
+
+func testUpdatesThatCommitLate(t *testing.T, server *testenv.DatabaseServer) {
+	const rows = 8
+	u := newUpdated(t, server, rows)
+	past := 3 * time.Second
+	changed := u.begin("UPDATE items SET v = 2 WHERE name = 'e1'")
+	deleted := u.begin("UPDATE items SET deleted = 1 WHERE name = 'e2'")
+	doomed := u.begin("UPDATE items SET v = 9 WHERE name = 'e3'")
+	many := u.begin("UPDATE items SET v = 3 WHERE name IN ('e6', 'e7', 'e8')")
+	world.Pause(past)
+	u.expect(rows, nil)
+	u.commit(changed)
+	u.expect(rows, map[string]string{"e1": `"v":2`})
+	u.commit(deleted)
+	u.expect(rows+1, map[string]string{"e2": "deleted"})
+	check(t, doomed.Rollback())
+	u.commit(many)
+	u.expect(rows+2, map[string]string{"e6": `"v":3`, "e7": `"v":3`, "e8": `"v":3`})
+
+	// A statement that runs for longer than the look-back before it comes to its row, and one that
+	// waits for the lock of its row.
+	u.Exec("UPDATE items SET v = 4 + SLEEP(3) WHERE name = 'e4'")
+	u.expect(rows+5, map[string]string{"e4": `"v":4`})
+	holder := u.begin("SELECT * FROM items WHERE name = 'e5' FOR UPDATE")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := u.DB.Exec("UPDATE items SET v = 5 WHERE name = 'e5'")
+		waited <- err
+	}()
+	world.Pause(past)
+	u.commit(holder)
+	check(t, <-waited)
+	u.expect(rows+6, map[string]string{"e5": `"v":5`})
+	// What was rolled back is never said, and nothing of rows of which only MODIFIED has changed.
+	u.Exec("UPDATE items SET modified = now(6)")
+	world.Pause(time.Second)
+	u.expect(rows+7, nil)
 }

@@ -303,82 +303,52 @@ func (s *shared) compare() {
 	}
 }
 
-// parts are entities that move between tables of two databases.
-type parts struct{ worlds [2]*world.World }
-
-func newParts(worlds [2]*world.World) parts {
-	for _, w := range worlds {
-		w.Exec("CREATE TABLE parts (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE, " +
-			"state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))")
-	}
-	return parts{worlds}
-}
-
-// move changes entities and moves them between the databases, each change when its server answers,
-// until stop is called.
-func (p parts) move() (stop func()) {
-	var stops []func()
-	for mover := range 4 {
-		random, at, state := rand.New(rand.NewPCG(uint64(mover), 7)), make(map[string]int), 0
-		exec := func(source int, statement string, args ...any) {
-			w := p.worlds[source]
-			for _, err := w.DB.Exec(statement, args...); err != nil && !w.T.Failed(); _, err = w.DB.Exec(statement, args...) {
-				world.Pause(100 * time.Millisecond)
+// TestMoreSharesThanTables: a process without a table is ready and does nothing. A second process
+// of a share takes over from the first, which says so. A command without shares is refused. Then a
+// process without shares goes on in the folder above theirs.
+func TestMoreSharesThanTables(t *testing.T) {
+	testall.Beside(t)
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		v := newVolatile(t, b.ExactlyOnce(t.Name()), 5)
+		p := v.publish("beginning")
+		s := &shared{Publisher: p, t: t, folder: filepath.Join(t.TempDir(), "folder")}
+		s.begin(3)
+		v.expect(p, "facts", 5)
+		v.expect(p, "states", 5)
+		owners := 0
+		var owner int
+		for i, d := range s.members {
+			if n := len(d.Shards("facts")); n > 0 {
+				owner = i
+				owners += n
+			}
+			want := fmt.Sprintf(`"share":{"index":%d,"number":3}`, i)
+			if _, got := d.Get("/api/v1/status"); !strings.Contains(strings.Join(strings.Fields(got), ""), want) {
+				t.Errorf("the status of share %d: %.300s", i, got)
 			}
 		}
-		stops = append(stops, every(60*time.Millisecond, func() {
-			state++
-			name := fmt.Sprintf("part-%d-%d", mover, random.IntN(12))
-			from, there := at[name]
-			to := random.IntN(2)
-			if there && random.IntN(5) == 0 {
-				exec(from, "DELETE FROM parts WHERE name = ?", name)
-				delete(at, name)
-				return
-			}
-			exec(to, "INSERT INTO parts (name, state, modified) VALUES (?, ?, now(6)) ON DUPLICATE KEY UPDATE state = VALUES(state), modified = VALUES(modified)", name, state)
-			if there && from != to {
-				exec(from, "DELETE FROM parts WHERE name = ?", name)
-			}
-			at[name] = to
-		}))
-	}
-	return func() {
-		for _, stop := range stops {
-			stop()
+		if owners != 1 {
+			t.Errorf("%d processes have the table", owners)
 		}
-	}
-}
-
-// compare fails the test unless the bus ends as the tables, and returns how many events are there
-// twice.
-func (p parts) compare(of *world.Publisher) (repeated int) {
-	of.T.Helper()
-	want := make(map[string]string)
-	for _, w := range p.worlds {
-		maps.Copy(want, w.Pairs("SELECT name, state FROM parts"))
-	}
-	got, repeated := fold(of.T, of.Bus, of.Destination("parts"), func(e world.Event) (string, string) { return member(e, "name"), member(e, "state") })
-	if !maps.Equal(got, want) {
-		of.T.Errorf("parts: the bus ends with %v, the tables have %v", got, want)
-	}
-	of.T.Logf("%d parts, %d events of them repeated", len(got), repeated)
-	return repeated
-}
-
-// numbers returns how often each row is there, by its column v. Events of two rows have two ids.
-func numbers(t testing.TB, b *world.Bus, destination string) map[int]int {
-	t.Helper()
-	times, ids := make(map[int]int), make(map[string]int)
-	b.Read(t, destination, func(m world.Message) {
-		e := decode(t, m)
-		v, err := strconv.Atoi(member(e, "v"))
-		check(t, err)
-		if before, known := ids[e.ID]; known && before != v {
-			t.Errorf("the event %s is of the rows %d and %d", e.ID, before, v)
+		second := s.process(owner, 3)
+		second.Env["BRIDGE_CHECKPOINT_URL"] = "bus://" + t.TempDir()
+		second.Start()
+		world.AwaitReady(t, second)
+		v.insert("facts", "new", 3)
+		v.expect(p, "facts", 8)
+		world.AwaitUnready(t, s.members[owner], "another bridge publishes these streams")
+		for _, d := range append(s.members, second) {
+			d.Term()
 		}
-		ids[e.ID] = v
-		times[v]++
+		// A command changes no number.
+		status, _, text := world.Command(t, s.process(0, 0).Env, "reconcile")
+		if status == 0 || !strings.Contains(text, "3 shares are in force, and the command has no shares") || !strings.Contains(text, "BRIDGE_SHARE") {
+			t.Errorf("bridge reconcile ends with status %d: %s", status, text)
+		}
+		s.begin(0)
+		v.insert("facts", "newer", 3)
+		v.insert("states", "newer", 3)
+		v.expect(p, "facts", 11)
+		v.expect(p, "states", 8)
 	})
-	return times
 }

@@ -1,15 +1,34 @@
+// Package fold has writers change entities that hop between the tables of a stream, while the
+// program is killed and its checkpoint is replaced by older copies or removed. Again and again the
+// writers pause, one reconcile runs, and what the messages on the bus fold to has to be what the
+// tables hold and what the writers recorded. Here a consumer decodes messages by itself: it shares
+// no code with the program.
 package fold
 
 import (
+	"flag"
+	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
+
+// The flags of a run.
+var (
+	foldSeed = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
+	foldFor  = flag.Duration("for", 15*time.Second, "how long there is load, on each bus")
+	foldHarm = flag.String("harm", "", "a regular expression: only the harm whose name it matches")
+	foldBus  = flag.String("bus", "", "only this bus: kafka, kafka-once or nats")
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
 
 // TestFold is the randomised test of recovery: about 500 changes a second on each bus, harm by
 // chance, and every few seconds a rest in which all has to agree. In the end `bridge verify` has to
@@ -76,4 +95,160 @@ func (s *scene) live(d time.Duration) {
 	}
 	s.t.Logf("%d changes, %.0f a second; %d events, %d repeats, %d late; %v", s.made.Load(), float64(s.made.Load())/loaded.Seconds(),
 		len(s.judge.ids), s.judge.repeats, s.judge.late, s.harms)
+}
+
+// harm is done to the program while there is load.
+type harm struct {
+	name string
+	do   func(*scene)
+}
+
+var everyHarm = []harm{
+	{"killed", (*scene).killed},
+	{"killed at a point", (*scene).killedAtAPoint},
+	{"older checkpoint", (*scene).olderCheckpoint},
+	{"no checkpoint", (*scene).noCheckpoint},
+	{"killed with requests held", (*scene).killedWithRequestsHeld},
+	{"bus held", (*scene).busHeld},
+	{"terminated", (*scene).terminated},
+}
+
+// sometime lets up to d pass, by chance.
+func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int64N(int64(d)))) }
+
+// stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
+func (s *scene) stop() {
+	s.t.Helper()
+	if s.rng.IntN(4) == 0 {
+		s.term()
+	} else {
+		s.kill()
+	}
+	s.copy()
+}
+
+// term ends the program in good order, or kills one that cannot receive the signal yet: it has
+// logged nothing.
+func (s *scene) term() {
+	s.t.Helper()
+	const killed = -1
+	switch status, _ := s.daemon.Term(); {
+	case status == killed && strings.HasSuffix(strings.TrimSpace(s.daemon.Log.Tail(1)), world.StartLine):
+		s.cuts++
+	case status != 0:
+		s.t.Errorf("exit status %d after SIGTERM, its log ends:\n%s", status, s.daemon.Log.Tail(10))
+	}
+}
+
+func (s *scene) kill() {
+	s.cuts++
+	s.daemon.Kill()
+}
+
+// copy keeps a copy of the checkpoint of a program that has ended; by chance instead of another
+// one, so that some become old.
+func (s *scene) copy() {
+	s.t.Helper()
+	if _, err := os.Stat(s.daemon.Checkpoint()); err != nil {
+		// It was removed, and the program killed before it made another one.
+		return
+	}
+	folder := s.daemon.CopyCheckpoint()
+	const most = 4
+	if len(s.copies) < most {
+		s.copies = append(s.copies, folder)
+	} else {
+		i := s.rng.IntN(most)
+		os.RemoveAll(s.copies[i])
+		s.copies[i] = folder
+	}
+}
+
+// killed kills the program once or several times, also while it catches up.
+func (s *scene) killed() {
+	for range 1 + s.rng.IntN(3) {
+		s.sometime(800 * time.Millisecond)
+		s.kill()
+		s.sometime(300 * time.Millisecond)
+		s.start()
+	}
+}
+
+// pointsToKill are those between which a kill leaves something half done. Those of transactions
+// come first.
+var pointsToKill = []failpoint.Point{
+	failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
+	failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.BeforeSave, failpoint.AfterSave,
+	failpoint.BeforeCatchUp, failpoint.AfterCatchUp, failpoint.AfterReread, failpoint.StoreSync,
+}
+
+// killedAtAPoint has the program kill itself at a point, and perhaps at another one of the next
+// process.
+func (s *scene) killedAtAPoint() {
+	points := pointsToKill
+	if !s.bus.Once() {
+		points = points[4:]
+	}
+	for range 1 + s.rng.IntN(2) {
+		point := points[s.rng.IntN(len(points))]
+		s.points.Set(failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.3, 0.05}[s.rng.IntN(3)]})
+		select {
+		case <-s.daemon.Done:
+		case <-time.After(2 * time.Second):
+			s.daemon.Kill()
+		}
+		s.cuts++
+		s.points.Set()
+		s.start()
+	}
+}
+
+// olderCheckpoint replaces the checkpoint by a copy of some time before.
+func (s *scene) olderCheckpoint() {
+	s.t.Helper()
+	s.stop()
+	s.daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
+	s.start()
+}
+
+// noCheckpoint removes the checkpoint.
+func (s *scene) noCheckpoint() {
+	s.t.Helper()
+	s.stop()
+	s.daemon.LoseCheckpoint()
+	s.start()
+}
+
+// killedWithRequestsHeld has the bus stand still with requests of the program, which is killed
+// meanwhile and started again: they are stored when it goes on.
+func (s *scene) killedWithRequestsHeld() {
+	server := s.bus.Server()
+	server.Pause()
+	s.sometime(500 * time.Millisecond)
+	s.kill()
+	s.start()
+	s.sometime(time.Second)
+	server.Resume()
+}
+
+// busHeld has the bus stand still again and again, for about as long as a table fills its batches.
+// So entities go to another table while what the former one says of them is in flight.
+func (s *scene) busHeld() {
+	server := s.bus.Server()
+	for range 4 {
+		server.Pause()
+		world.Pause(150 * time.Millisecond)
+		s.sometime(300 * time.Millisecond)
+		server.Resume()
+		s.sometime(300 * time.Millisecond)
+	}
+}
+
+// terminated ends the program in good order and starts it again.
+func (s *scene) terminated() {
+	s.t.Helper()
+	s.term()
+	s.copy()
+	s.sometime(500 * time.Millisecond)
+	s.start()
 }

@@ -1,14 +1,25 @@
 package testenv
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"example.org/bridge/internal/processlist"
 )
 
 // DatabaseServer is a MariaDB or MySQL server with an administrator's login.
@@ -100,4 +111,186 @@ func findProgram(name string) (string, error) {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *DatabaseServer) open(db string) (*sql.DB, error) {
+	cfg := s.admin.Clone()
+	cfg.DBName, cfg.MultiStatements = db, true
+	cfg.Logger = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// reportedVersions has each version that was reported.
+var reportedVersions sync.Map
+
+// identify asks the server for its version and notes that it takes part.
+func (s *DatabaseServer) identify(ctx context.Context) error {
+	db, err := s.open("")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.Version); err != nil {
+		return err
+	}
+	if _, reported := reportedVersions.LoadOrStore(s.Version, true); !reported {
+		kind := "MySQL"
+		if s.IsMariaDB() {
+			kind = "MariaDB"
+		}
+		report("real", kind+" "+s.Version)
+	}
+	return nil
+}
+
+// IsMariaDB reports whether the server is a MariaDB, as its version tells.
+func (s *DatabaseServer) IsMariaDB() bool { return strings.Contains(s.Version, "MariaDB") }
+
+// Root returns a connection pool of the administrator without a default database, closed when the
+// test ends. It accepts several statements in one call.
+func (s *DatabaseServer) Root(t testing.TB) *sql.DB {
+	t.Helper()
+	return s.Admin(t, "")
+}
+
+// Admin is Root with a default database.
+func (s *DatabaseServer) Admin(t testing.TB, db string) *sql.DB {
+	t.Helper()
+	pool, err := s.open(db)
+	check(t, err)
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+var databases atomic.Uint64
+
+// NewDatabase creates a database with a name that nobody uses and drops it when the test ends.
+func (s *DatabaseServer) NewDatabase(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("bridge_test_%d_%d", os.Getpid(), databases.Add(1))
+	db := s.Root(t)
+	_, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4")
+	check(t, err)
+	t.Cleanup(func() {
+		// A server that the test has killed takes its databases with it.
+		_, _ = db.Exec("DROP DATABASE IF EXISTS " + name)
+	})
+	return name
+}
+
+// DSN returns the address of a database in the form of go-sql-driver/mysql.
+func (s *DatabaseServer) DSN(user, pass, db string) string {
+	cfg := s.admin.Clone()
+	if user != "" {
+		cfg.User, cfg.Passwd = user, pass
+	}
+	cfg.DBName = db
+	return cfg.FormatDSN()
+}
+
+// URL returns the address of a database in the form of BRIDGE_SOURCE_URL.
+func (s *DatabaseServer) URL(user, pass, db string) string {
+	if user == "" {
+		user, pass = s.admin.User, s.admin.Passwd
+	}
+	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, pass), Host: s.Addr, Path: "/" + db}
+	return u.String()
+}
+
+// KillConnections ends every connection of a user (KILL) and returns how many there were.
+func (s *DatabaseServer) KillConnections(t testing.TB, user string) int {
+	t.Helper()
+	return s.kill(t, "KILL %d", func(p processlist.Process) bool { return p.User == user })
+}
+
+// KillQueries ends every statement that a user's connections are running (KILL QUERY) and returns
+// how many there were. The connections stay.
+func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
+	t.Helper()
+	return s.kill(t, "KILL QUERY %d", func(p processlist.Process) bool {
+		return p.User == user && (p.Command == "Query" || p.Command == "Execute")
+	})
+}
+
+// SetPassword gives a user another password, for every host that the user may come from.
+func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
+	t.Helper()
+	s.administer(t, func(ctx context.Context, db *sql.DB) error {
+		hosts, err := column(ctx, db, "SELECT Host FROM mysql.user WHERE User = ?", user)
+		if err == nil && len(hosts) == 0 {
+			err = fmt.Errorf("unknown user %s", user)
+		}
+		for _, host := range hosts {
+			_, altered := db.ExecContext(ctx, fmt.Sprintf("ALTER USER %s@%s IDENTIFIED BY %s", quote(user), quote(host), quote(password)))
+			err = errors.Join(err, altered)
+		}
+		// MySQL 9.7 accepts the former password from its cache until the next login with the new
+		// one.
+		if login, opened := sql.Open("mysql", s.DSN(user, password, "")); opened == nil {
+			_ = login.PingContext(ctx)
+			_ = login.Close()
+		}
+		return err
+	})
+}
+
+// kill applies a statement to each connection that is chosen, and returns how many it has met.
+func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(processlist.Process) bool) (met int) {
+	t.Helper()
+	s.administer(t, func(ctx context.Context, db *sql.DB) error {
+		all, err := processlist.Read(ctx, db)
+		for _, p := range all {
+			if !chosen(p) {
+				continue
+			}
+			const noSuchThread = 1094
+			var gone *mysql.MySQLError
+			switch _, failed := db.ExecContext(ctx, fmt.Sprintf(statement, p.ID)); {
+			case failed == nil:
+				met++
+			case !errors.As(failed, &gone) || gone.Number != noSuchThread:
+				err = errors.Join(err, failed)
+			}
+		}
+		return err
+	})
+	return met
+}
+
+// administer runs do with an administrator's connections and twenty seconds.
+func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
+	t.Helper()
+	db, err := s.open("")
+	check(t, err)
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	check(t, do(ctx, db))
+}
+
+// column returns the one column of a query.
+func column(ctx context.Context, db *sql.DB, query string, args ...any) ([]string, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var v string
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// quote makes a string of SQL.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s) + "'"
 }

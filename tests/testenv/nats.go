@@ -1,18 +1,29 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest"
 )
 
 // NATSServer is a NATS server with JetStream and file storage.
@@ -113,3 +124,266 @@ func (s *NATSServer) URL() string { return s.url.String() }
 
 // Addr returns the server's host:port.
 func (s *NATSServer) Addr() string { return s.url.Host }
+
+// NATSOption adds to the configuration of a server.
+type NATSOption func(*natsConfig)
+
+type natsConfig struct {
+	lines []string
+	login []nats.Option
+	tls   bool
+}
+
+func (c *natsConfig) line(format string, args ...any) {
+	c.lines = append(c.lines, fmt.Sprintf(format, args...))
+}
+
+// NATSLines adds lines in the server's configuration language, "max_payload: 4096" for instance.
+func NATSLines(lines ...string) NATSOption {
+	return func(c *natsConfig) { c.lines = append(c.lines, lines...) }
+}
+
+// NATSPassword lets in one user with a password.
+func NATSPassword(user, password string) NATSOption {
+	return func(c *natsConfig) {
+		c.line("authorization { user: %q, password: %q, timeout: 60 }", user, password)
+		c.login = append(c.login, nats.UserInfo(user, password))
+	}
+}
+
+// Reconfigure replaces a text in the configuration, and has the server, which runs, read it again.
+func (s *NATSServer) Reconfigure(t testing.TB, former, text string) {
+	t.Helper()
+	path := s.args[len(s.args)-1]
+	config := must(os.ReadFile(path))(t)
+	if bytes.Count(config, []byte(former)) != 1 {
+		t.Fatalf("%q is not once in\n%s", former, config)
+	}
+	writeFile(t, path, bytes.Replace(config, []byte(former), []byte(text), 1))
+	reloads := func() int { return bytes.Count(must(os.ReadFile(s.log))(t), []byte("Reloaded server configuration")) }
+	before := reloads()
+	s.signal(syscall.SIGHUP)
+	ctx, cancel := context.WithTimeout(t.Context(), answerWithin)
+	defer cancel()
+	check(t, poll(ctx, func() error {
+		if reloads() == before {
+			return fmt.Errorf("not reloaded:\n%s", s.tail())
+		}
+		return nil
+	}))
+}
+
+// NATSTLS has the server show the certificate in certFile and, with clients, ask for one signed by
+// certs.CA.
+func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) NATSOption {
+	t.Helper()
+	client := must(tls.LoadX509KeyPair(certs.ClientCert, certs.ClientKey))(t)
+	// The tests' own connections must get in whatever certificate the server shows.
+	config := &tls.Config{Certificates: []tls.Certificate{client}, InsecureSkipVerify: true}
+	return func(c *natsConfig) {
+		c.line("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %t, timeout: 60 }", certFile, keyFile, certs.CA, clients)
+		c.tls = true
+		c.login = append(c.login, nats.Secure(config))
+	}
+}
+
+// NATSNkey lets in the user whose seed it writes to seedFile.
+func NATSNkey(t testing.TB, seedFile string) NATSOption {
+	t.Helper()
+	user := must(nkeys.CreateUser())(t)
+	writeFile(t, seedFile, must(user.Seed())(t))
+	public := must(user.PublicKey())(t)
+	return func(c *natsConfig) {
+		c.line("authorization { users: [ { nkey: %q } ], timeout: 60 }", public)
+		login, err := nats.NkeyOptionFromSeed(seedFile)
+		if err != nil {
+			login = func(*nats.Options) error { return err }
+		}
+		c.login = append(c.login, login)
+	}
+}
+
+// NATSOperator has the server trust an operator made on the spot and returns with it the file of
+// credentials of a user in an account that may use JetStream.
+func NATSOperator(t testing.TB) (option NATSOption, creds string) {
+	t.Helper()
+	dir := t.TempDir()
+	operator, system := must(nkeys.CreateOperator())(t), must(nkeys.CreateAccount())(t)
+	account, user := must(nkeys.CreateAccount())(t), must(nkeys.CreateUser())(t)
+	operatorKey, systemKey := must(operator.PublicKey())(t), must(system.PublicKey())(t)
+	accountKey, userKey := must(account.PublicKey())(t), must(user.PublicKey())(t)
+
+	op := jwt.NewOperatorClaims(operatorKey)
+	op.SystemAccount = systemKey
+	opJWT := must(op.Encode(operator))(t)
+	sysJWT := must(jwt.NewAccountClaims(systemKey).Encode(operator))(t)
+	acc := jwt.NewAccountClaims(accountKey)
+	acc.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+		MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
+	}
+	accJWT := must(acc.Encode(operator))(t)
+	userJWT := must(jwt.NewUserClaims(userKey).Encode(account))(t)
+
+	creds = filepath.Join(dir, "user.creds")
+	writeFile(t, creds, must(jwt.FormatUserConfig(userJWT, must(user.Seed())(t)))(t))
+	return func(c *natsConfig) {
+		c.line("operator: %s", opJWT)
+		c.line("system_account: %s", systemKey)
+		c.line("resolver: MEMORY")
+		c.line("resolver_preload { %s: %s, %s: %s }", systemKey, sysJWT, accountKey, accJWT)
+		c.login = append(c.login, nats.UserCredentials(creds))
+	}, creds
+}
+
+// must returns a function that ends the test when err is not nil.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return v
+	}
+}
+
+func writeFile(t testing.TB, path string, content []byte) {
+	t.Helper()
+	check(t, os.WriteFile(path, content, 0o600))
+}
+
+// InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder
+// of the test, and stops it when the test ends. It needs nothing installed and takes a few
+// milliseconds. It cannot be killed: use StartNATS for that.
+func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
+	t.Helper()
+	options := &server.Options{
+		ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		AuthTimeout: time.Minute.Seconds(),
+	}
+	for _, f := range adjust {
+		f(options)
+	}
+	inner := must(server.NewServer(options))(t)
+	inner.Start()
+	t.Cleanup(func() {
+		inner.Shutdown()
+		inner.WaitForShutdown()
+	})
+	if !inner.ReadyForConnections(startWithin) {
+		t.Fatal("the NATS server inside the test is not ready")
+	}
+	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
+}
+
+// Connect opens a connection of an administrator, closed when the test ends.
+func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
+	t.Helper()
+	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(20 * time.Second)}, s.login...)
+	nc := must(nats.Connect(s.url.String(), options...))(t)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// As returns the server with another login for Connect.
+func (s *NATSServer) As(user, password string) *NATSServer {
+	other := *s
+	other.login = []nats.Option{nats.UserInfo(user, password)}
+	return &other
+}
+
+// JetStream is Connect with the JetStream interface.
+func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	return must(jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute)))(t)
+}
+
+var natsStreams atomic.Uint64
+
+// NewStreamName returns a name that no stream of the server has.
+func NewStreamName() string {
+	return fmt.Sprintf("T%d-%d", os.Getpid(), natsStreams.Add(1))
+}
+
+// CreateStream creates a stream with file storage that takes the subjects "<name>.>" unless config
+// names others, and deletes it when the test ends. An empty name means a new one.
+func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) jetstream.Stream {
+	t.Helper()
+	if config.Name == "" {
+		config.Name = NewStreamName()
+	}
+	if config.Subjects == nil {
+		config.Subjects = []string{config.Name + ".>"}
+	}
+	js := s.JetStream(t)
+	stream := must(CreateStream(t.Context(), js, config))(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		// A server that the test has stopped, or a stream that it has deleted, is gone already.
+		err := js.DeleteStream(ctx, config.Name)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Logf("delete stream %s: %v", config.Name, err)
+		}
+	})
+	return stream
+}
+
+// storeFailed is the server's error code for a stream that it could not create, for want of its
+// files among other reasons.
+const storeFailed = jetstream.ErrorCode(10049)
+
+// CreateStream creates a stream, and tries again for a while when the server could not create its
+// files: when an account's last stream is deleted, the server removes the folder of all streams a
+// moment later, also under a stream that is being created.
+func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	// The last try tells how it ended.
+	_ = poll(ctx, func() error {
+		stream, err = js.CreateStream(ctx, config)
+		if refused := new(jetstream.APIError); errors.As(err, &refused) && refused.ErrorCode == storeFailed {
+			return err
+		}
+		return nil
+	})
+	return stream, err
+}
+
+// Consume returns what a stream holds on a subject, all of it where that is empty, in its order, as
+// nats.go reads it.
+func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinktest.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	config := jetstream.OrderedConsumerConfig{}
+	if subject != "" {
+		config.FilterSubjects = []string{subject}
+	}
+	consumer, err := stream.OrderedConsumer(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.NumPending == 0 {
+		return nil
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	for uint64(len(all)) < info.NumPending {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sinktest.Record{ID: m.Headers().Get(sink.HeaderID), Value: m.Data(), Headers: make(map[string]string)}
+		for name, values := range m.Headers() {
+			r.Headers[name] = values[0]
+		}
+		all = append(all, r)
+	}
+	return all
+}

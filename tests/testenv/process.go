@@ -3,12 +3,17 @@ package testenv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -229,4 +234,106 @@ func (p *Process) tail() []byte {
 	}
 	lines := bytes.Split(b, []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-30):], []byte("\n"))
+}
+
+// Heal has a paused, killed or stopped process answer again. One that does not answer 15 s after it
+// was resumed is killed first.
+func (p *Process) Heal(t testing.TB) {
+	t.Helper()
+	p.signal(syscall.SIGCONT)
+	if p.running() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		if poll(ctx, func() error { return p.ready(ctx) }) == nil {
+			return
+		}
+		p.Kill()
+	}
+	p.Start(t)
+}
+
+// Snapshot stops the process in good order, copies its data, starts it, and returns the folder of
+// the copy, which is removed when the test ends.
+func (p *Process) Snapshot(t testing.TB) string {
+	t.Helper()
+	p.Stop()
+	copied := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.CopyFS(copied, os.DirFS(p.data)); err != nil {
+		t.Fatalf("copy the data of %s: %v", p.name, err)
+	}
+	p.Start(t)
+	return copied
+}
+
+// Restore kills the process, puts a copy made by Snapshot in place of its data and starts it.
+func (p *Process) Restore(t testing.TB, snapshot string) {
+	t.Helper()
+	p.Kill()
+	check(t, os.RemoveAll(p.data))
+	if err := os.CopyFS(p.data, os.DirFS(snapshot)); err != nil {
+		t.Fatalf("put back the data of %s: %v", p.name, err)
+	}
+	p.Start(t)
+}
+
+// freePorts are those that this process was given by FreePort, or found taken.
+var freePorts sync.Map
+
+// FreePort returns a loopback port that nobody listens on at the moment, another one at each call,
+// in other test processes, too, while this one runs. A server may leave it and come back:
+// the kernel gives it to nobody else, since it is below those of connections.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range 10_000 {
+		// Above what other servers are likely to use, below the ports that Linux hands out.
+		port := 12_000 + rand.IntN(20_000)
+		if reservePort(t, port) && listens(port) {
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+// portLocks is a file of which a test process locks one byte for each port that it has.
+var portLocks = sync.OnceValues(func() (*os.File, error) {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("bridge-test-ports-%d", os.Getuid()))
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+})
+
+// reservePort reports whether no test process has this port. It is this one's then until it ends.
+func reservePort(t testing.TB, port int) bool {
+	t.Helper()
+	if _, given := freePorts.LoadOrStore(port, true); given {
+		return false
+	}
+	file, err := portLocks()
+	check(t, err)
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(port), Len: 1}
+	return syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &lock) == nil
+}
+
+// listens reports whether a server can listen on a port.
+func listens(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		_ = l.Close()
+	}
+	return err == nil
+}
+
+// RSSAnon returns the anonymous memory of a process in bytes, as Linux tells it.
+func RSSAnon(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			var kb int64
+			_, err := fmt.Sscanf(rest, "%d kB", &kb)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("no RssAnon")
 }

@@ -1,0 +1,248 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
+)
+
+// TestFaultsThatOnlyAPersonCanFix takes away a table, a column and a grant, each from one of four
+// streams.
+func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
+	testall.Beside(t)
+	b := world.NATSBus(testenv.NATS(t))
+	table := world.Empty(t, testenv.MariaDB(t))
+	for _, name := range []string{"fine", "columnless", "hidden"} {
+		table.Exec("CREATE TABLE " + name + " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
+		table.Exec("INSERT INTO " + name + " (body) VALUES ('x')")
+	}
+	user := "narrow_" + table.Name[max(0, len(table.Name)-12):]
+	table.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'hunter2-secret'", user))
+	for _, name := range []string{"fine", "columnless"} {
+		table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.%s TO '%s'@'%%'", table.Name, name, user))
+	}
+	// A grant outlives its table.
+	table.Exec("CREATE TABLE gone (id int)")
+	table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.gone TO '%s'@'%%'", table.Name, user))
+	table.Exec("DROP TABLE gone")
+	var streams []world.Stream
+	for _, name := range []string{"fine", "gone", "columnless", "hidden"} {
+		streams = append(streams, world.Stream{Name: name, Table: name, Kind: "release"})
+	}
+	d := table.Publish(b, world.Publishing{Streams: streams, Env: world.Env{
+		"BRIDGE_SOURCE_URL": table.Server.URL(user, "hunter2-secret", table.Name), "BRIDGE_STREAM_COLUMNLESS_CREATED": "born",
+	}})
+	d.Start()
+	for stream, words := range map[string][]string{
+		"gone":       {"gone", "exist"},
+		"columnless": {"born"},
+		"hidden":     {"GRANT SELECT ON", "hidden"},
+	} {
+		world.AwaitStopped(t, d.Daemon, stream, words...)
+	}
+	world.Eventually(t, time.Minute, "the fine stream goes on", func() bool { return d.Position("fine") == 1 })
+
+	t.Run("and goes on by itself once the table is back", func(t *testing.T) {
+		table.Exec("CREATE TABLE gone (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
+		table.Exec("INSERT INTO gone (body) VALUES ('x')")
+		table.Exec("ALTER TABLE columnless ADD COLUMN born datetime(6) NOT NULL DEFAULT '2020-01-01'")
+		table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.hidden TO '%s'@'%%'", table.Name, user))
+		for _, stream := range []string{"gone", "columnless", "hidden"} {
+			world.Eventually(t, time.Minute, stream+" goes on", func() bool { return d.Position(stream) == 1 })
+		}
+		world.AwaitReady(t, d.Daemon)
+	})
+	if strings.Contains(d.Log.String(), "hunter2-secret") {
+		t.Error("the log holds the password")
+	}
+}
+
+// TestASettingThatTheCheckpointDependsOn: KIND is another one at the next start. Its stream stops
+// and publishes nothing, the other goes on, and the command that is named has it begin again.
+func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
+	testall.Beside(t)
+	e, insert := newShop(t)
+	insert(9)
+	d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{
+		"BRIDGE_SINK_URL": "embedded:" + filepath.Join(t.TempDir(), "nats"), "BRIDGE_STREAMS": "orders,parts",
+		"BRIDGE_STREAM_PARTS_TABLE": e["BRIDGE_STREAM_ORDERS_TABLE"], "BRIDGE_STREAM_PARTS_KIND": "release",
+	}))
+	d.Start()
+	passed := func(stream string, id uint64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
+	}
+	passed("orders", 9)
+	passed("parts", 9)
+	d.Term()
+
+	insert(1)
+	d.Env["BRIDGE_STREAM_PARTS_KIND"] = "capability"
+	found := runCheck(t, d.Env).find("checkpoint-meaning")
+	if len(found) != 1 || found[0].Severity != "unsafe" || !strings.Contains(found[0].What, "KIND was release and is capability") || found[0].Statement != "bridge checkpoint reset parts" {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed("orders", 10)
+	world.AwaitStopped(t, d, "parts", "bridge checkpoint reset parts")
+	world.AwaitUnready(t, d, "another configuration")
+	d.Term()
+	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "parts"); status != 0 {
+		t.Fatal(stderr)
+	}
+	if found := runCheck(t, d.Env).find("checkpoint-meaning"); len(found) > 0 {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	passed("parts", 10)
+	world.AwaitReady(t, d)
+}
+
+// TestAColumnThatIsDroppedStopsItsTable alters one of two tables of a stream while bridge runs on
+// a real server and a real bus: the other one goes on, and a new version sets both going.
+func TestAColumnThatIsDroppedStopsItsTable(t *testing.T) {
+	testall.Beside(t)
+	b := world.KafkaBus(testenv.Kafka(t))
+	table := world.Empty(t, testenv.MariaDB(t))
+	for i := range 2 {
+		table.Exec(fmt.Sprintf("CREATE TABLE part_%d (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(20) NOT NULL, note varchar(20)) ENGINE=InnoDB", i))
+		table.Exec(fmt.Sprintf("INSERT INTO part_%d (name) VALUES ('a')", i))
+	}
+	d := table.Publish(b, world.Publishing{
+		Streams: []world.Stream{{Name: "parts", Table: "part_{0..1}", Kind: "release"}}, Env: world.Env{"BRIDGE_ON_SCHEMA_CHANGE": "stop"},
+	})
+	at := func(first, second uint64) func() bool {
+		return func() bool {
+			s := d.Shards("parts")
+			return len(s) == 2 && s[0].Position == first && s[1].Position == second
+		}
+	}
+	d.Start()
+	world.Eventually(t, time.Minute, "the first rows are published", at(1, 1))
+	table.Exec("ALTER TABLE part_1 DROP COLUMN note")
+	table.Exec("INSERT INTO part_0 (name) VALUES ('b')")
+	table.Exec("INSERT INTO part_1 (name) VALUES ('b')")
+	world.Eventually(t, time.Minute, "one table goes on, the other one stops", func() bool {
+		s := d.Shards("parts")
+		return at(2, 1)() && s[1].State == "stopped" && strings.Contains(s[1].LastError, "member note was string or null and is gone") &&
+			strings.Contains(s[1].LastError, "BRIDGE_STREAM_PARTS_EVENT_VERSION")
+	})
+	if n := d.Metric("bridge_breaking_schema_changes_total"); n != 1 {
+		t.Errorf("%v breaking changes were counted", n)
+	}
+	d.Term()
+	mustFind(t, d.Env, "unsafe", "schema-changed topic-compacted log-flush", "part_1", "note", "EVENT_VERSION")
+
+	d.Env["BRIDGE_STREAM_PARTS_EVENT_VERSION"] = "2.0.0"
+	d.Start()
+	world.Eventually(t, time.Minute, "both go on", at(2, 2))
+	d.Term()
+	if n := b.Count(t, d.Destination("parts")); n != 4 {
+		t.Errorf("%d messages, want 4", n)
+	}
+}
+
+// TestSchemasOfOthers publishes every table of Apollo, Nacos and XXL-JOB that numbers its rows, as
+// a stream of states and as one of facts: check finds nothing that stops one, verify nothing that
+// differs. testdata/schemas has the tables, five rows of each, and the streams.
+func TestSchemasOfOthers(t *testing.T) {
+	testall.Beside(t)
+	for _, name := range []string{"apollo", "nacos", "xxl-job"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, b := world.Empty(t, testenv.MariaDB(t)), world.NATSBus(testenv.NATS(t))
+			topic := w.Name + "_all"
+			e := b.Env().With(world.Env{"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_RECONCILE_INTERVAL": "1h"})
+			file := func(ending string) string {
+				return string(contents(t, filepath.Join("testdata", "schemas", name+ending)))
+			}
+			for line := range strings.Lines(file(".env")) {
+				variable, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+				e[variable] = value
+			}
+			for _, statement := range strings.Split(file(".sql"), ";\n") {
+				if strings.TrimSpace(statement) != "" {
+					w.Exec(statement)
+				}
+			}
+			want, destination := make(map[string]int), b.Open(t, topic)
+			for stream := range strings.SplitSeq(e["BRIDGE_STREAMS"], ",") {
+				want[stream] = 5
+				e = e.With(world.StreamEnv(stream, world.Env{"DESTINATION": destination, "EVENT": "E"}))
+			}
+			d := world.NewDaemon(t, world.Binary(t, false), e)
+			for _, g := range answered(t, d.Env).findings() {
+				if g.Severity == "unsafe" {
+					t.Errorf("check finds %+v", g)
+				}
+			}
+			d.Start()
+			rows := make(map[string]int)
+			world.Eventually(t, time.Minute, "all rows are published", func() bool { return b.Count(t, topic) >= int64(5*len(want)) })
+			b.Read(t, topic, func(m world.Message) { rows[m.Headers["bridge-stream"]]++ })
+			if !maps.Equal(rows, want) {
+				t.Errorf("the streams have %v events, want 5 each", rows)
+			}
+			if r := world.Verify(t, d.Env); !r.Good {
+				t.Errorf("bridge verify: %+v", r)
+			}
+		})
+	}
+}
+
+// TestAKeyThatMayBeNull publishes a table whose unique index has a column that may be NULL: rows
+// with NULL there are left out one by one.
+func TestAKeyThatMayBeNull(t *testing.T) {
+	testall.Beside(t)
+	w := world.Empty(t, testenv.MariaDB(t))
+	w.Exec("CREATE TABLE items (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, a varchar(20) NOT NULL, b varchar(20), v int, UNIQUE (a, b))")
+	w.Exec("INSERT INTO items (a, b) VALUES ('x', '1'), ('x', NULL), ('x', NULL), ('y', '2')")
+	d := w.Publish(world.NATSBus(testenv.NATS(t)), world.Publishing{
+		Streams: []world.Stream{{Name: "items", Table: "items", Kind: "capability", Env: world.Env{"KEY": "a,b", "STABILITY_WINDOW": "0s"}}},
+	})
+	if found := answered(t, d.Env).find("key-null"); len(found) != 1 || found[0].Severity != "note" {
+		t.Errorf("check finds %+v", found)
+	}
+	d.Start()
+	expect := func(want string) {
+		t.Helper()
+		got := ""
+		world.Eventually(t, time.Minute, want, func() bool {
+			var texts []string
+			for _, m := range d.Received("items") {
+				texts = append(texts, strings.TrimSuffix(strings.TrimPrefix(world.TypeOf(m), "Items"), "Event"))
+			}
+			got = strings.Join(texts, " ")
+			return len(got) >= len(want)
+		})
+		if got != want {
+			t.Fatalf("the bus has %s, want %s", got, want)
+		}
+	}
+	expect("Added Added")
+	world.AwaitReady(t, d.Daemon)
+	d.Reconcile("items")
+	expect("Added Added")
+	if n := d.Metric("bridge_bad_values_total"); n < 2 || !strings.Contains(d.Log.String(), "id=2 column=b") {
+		t.Errorf("%v bad values; the log: %s", n, d.Log.String())
+	}
+	w.Exec("UPDATE items SET b = NULL WHERE a = 'y'")
+	d.Reconcile("items")
+	expect("Added Added Deleted")
+	w.Exec("UPDATE items SET b = '3' WHERE id = 2")
+	d.Reconcile("items")
+	expect("Added Added Deleted Added")
+	mustVerify(t, d.Env)
+	d.Kill()
+	d.Env = d.Env.With(world.Env{"BRIDGE_ON_BAD_VALUE": "stop"})
+	w.Exec("INSERT INTO items (a, b) VALUES ('z', NULL)")
+	d.Start()
+	world.AwaitStopped(t, d.Daemon, "items", "row 5", "ON_BAD_VALUE=null")
+}

@@ -1,0 +1,250 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Certs are the PEM files of a private certificate authority, made on the spot.
+type Certs struct {
+	// CA signs everything below except OtherCA.
+	CA string
+	// ServerCert and ServerKey are for 127.0.0.1, ::1 and localhost.
+	ServerCert, ServerKey string
+	// ClientCert and ClientKey belong to a client with the common name "bridge".
+	ClientCert, ClientKey string
+	// ExpiredCert and ExpiredKey are a server's like ServerCert that ended an hour ago.
+	ExpiredCert, ExpiredKey string
+	// NamedCert and NamedKey are a server's for bridge.example, and so are OtherCertOfName and
+	// OtherKeyOfName.
+	NamedCert, NamedKey, OtherCertOfName, OtherKeyOfName string
+	// OtherCA has signed none of them.
+	OtherCA string
+}
+
+// NewCerts makes certificates in a folder of the test.
+func NewCerts(t testing.TB) (c Certs) {
+	t.Helper()
+	dir := t.TempDir()
+	var parent *x509.Certificate
+	var parentKey *ecdsa.PrivateKey
+	// sign writes a certificate and its key.
+	sign := func(cert *x509.Certificate, name string) (certFile, keyFile string) {
+		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+		cert.SerialNumber = must(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)
+		cert.Subject.CommonName = name
+		if cert.IsCA {
+			parent, parentKey = cert, key
+		}
+		der := must(x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), parentKey))(t)
+		certFile, keyFile = filepath.Join(dir, name+"-cert.pem"), filepath.Join(dir, name+"-key.pem")
+		writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))(t)}))
+		return certFile, keyFile
+	}
+	authority := func(name string) string {
+		file, _ := sign(&x509.Certificate{
+			NotBefore: time.Now().Add(-72 * time.Hour), NotAfter: time.Now().Add(72 * time.Hour), KeyUsage: x509.KeyUsageCertSign, IsCA: true,
+			BasicConstraintsValid: true, SubjectKeyId: []byte(name),
+		}, name)
+		return file
+	}
+	leaf := func(name string, usage x509.ExtKeyUsage, until time.Duration, hosts ...string) (certFile, keyFile string) {
+		cert := &x509.Certificate{
+			NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(until),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}, DNSNames: hosts,
+		}
+		if len(hosts) == 0 {
+			cert.IPAddresses, cert.DNSNames = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"}
+		}
+		return sign(cert, name)
+	}
+	const day = 24 * time.Hour
+	c.OtherCA = authority("other-ca")
+	c.CA = authority("ca")
+	c.ServerCert, c.ServerKey = leaf("server", x509.ExtKeyUsageServerAuth, day)
+	c.ClientCert, c.ClientKey = leaf("bridge", x509.ExtKeyUsageClientAuth, day)
+	c.ExpiredCert, c.ExpiredKey = leaf("expired", x509.ExtKeyUsageServerAuth, -time.Hour)
+	c.NamedCert, c.NamedKey = leaf("named", x509.ExtKeyUsageServerAuth, day, "bridge.example")
+	c.OtherCertOfName, c.OtherKeyOfName = leaf("other-of-name", x509.ExtKeyUsageServerAuth, day, "bridge.example")
+	return c
+}
+
+// SmallDisk returns an empty folder on a disk of its own with room for about so many bytes (a
+// tmpfs, in whole pages of memory), gone when the test ends. To mount it takes root: others get
+// what a server gets that cannot be had.
+func SmallDisk(t testing.TB, bytes int64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "disk")
+	check(t, os.Mkdir(dir, 0o700))
+	err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("size=%d,mode=700", bytes))
+	if err != nil {
+		missing(t, "small disk", fmt.Errorf("mount a tmpfs, as root may: %w", err))
+	}
+	t.Cleanup(func() {
+		// A process that still holds a file there keeps the memory, not the folder.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// ReadOnly makes a folder read-only for everybody, root too, but for folders in it, until the test
+// ends. That takes root: others get what a server gets that cannot be had.
+func ReadOnly(t testing.TB, dir string, writable ...string) {
+	t.Helper()
+	mount := func(at string, flags uintptr) {
+		if err := syscall.Mount(at, at, "", flags, ""); err != nil {
+			missing(t, "read-only folder", fmt.Errorf("mount %s, as root may: %w", at, err))
+		}
+	}
+	bind := func(at string) {
+		mount(at, syscall.MS_BIND)
+		t.Cleanup(func() {
+			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount %s: %v", at, err)
+			}
+		})
+	}
+	bind(dir)
+	for _, folder := range writable {
+		bind(filepath.Join(dir, folder))
+	}
+	mount(dir, syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV)
+}
+
+// FillDisk writes a file to a folder of SmallDisk that takes all the room that is left, and returns
+// what removes it. What others give back later is free again: call it once more.
+func FillDisk(t testing.TB, dir string) (empty func()) {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "filler-")
+	check(t, err)
+	defer f.Close()
+	// Small steps to the end: a write that does not fit at all writes nothing.
+	for _, step := range []int{1 << 20, 4096, 1} {
+		for piece := make([]byte, step); err == nil; {
+			_, err = f.Write(piece)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("fill %s: %v", dir, err)
+		}
+		err = nil
+	}
+	return func() {
+		if err := os.Remove(f.Name()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Foreign is a program that is not ours, and how it is run.
+type Foreign struct {
+	Name string
+	Args []string
+	// Dir is where it runs, Env is added to its environment, Input is its standard input.
+	Dir   string
+	Env   []string
+	Input []byte
+	// Missing is why it cannot be run, nil where it can.
+	Missing error
+}
+
+// Fetched is a program of a folder of the cache, which scripts/test-deps fetches.
+func Fetched(name, folder, program string, args ...string) Foreign {
+	_, err := os.Stat(filepath.Join(cacheDir(), folder, "done"))
+	return Foreign{Name: name, Missing: err, Args: append([]string{filepath.Join(cacheDir(), folder, program)}, args...)}
+}
+
+// Node is a script of the repository for Node.js, with the packages of a folder, whose path is its
+// first argument.
+func Node(name, packages, script string, args ...string) Foreign {
+	f := Fetched(name, packages, "node_modules", args...)
+	node, err := exec.LookPath("node")
+	if f.Args = append([]string{node, filepath.Join(Root(), script)}, f.Args...); f.Missing == nil {
+		f.Missing = err
+	}
+	return f
+}
+
+// Python is a script of the repository with the packages of a folder.
+func Python(name, packages, script string, args ...string) Foreign {
+	return Fetched(name, packages, "bin/python3", append([]string{filepath.Join(Root(), script)}, args...)...)
+}
+
+// Promtool is promtool in a folder.
+func Promtool(dir string, args ...string) Foreign {
+	f := Fetched("Prometheus", "prometheus", "usr/bin/promtool", args...)
+	f.Dir = dir
+	return f
+}
+
+// Try runs the program to its end, for five minutes at most, and returns what it printed to stdout,
+// or else all in the error.
+func (f Foreign) Try(t testing.TB) ([]byte, error) {
+	t.Helper()
+	if f.Missing != nil {
+		missing(t, f.Name, f.Missing)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, f.Args[0], f.Args[1:]...)
+	run.Dir, run.Env, run.Stdin = f.Dir, append(os.Environ(), f.Env...), bytes.NewReader(f.Input)
+	var stdout, stderr bytes.Buffer
+	run.Stdout, run.Stderr = &stdout, &stderr
+	if err := run.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s%s", f.Name, err, stdout.Bytes(), stderr.Bytes())
+	}
+	report("real", f.Name)
+	return stdout.Bytes(), nil
+}
+
+// Run is Try for a program that has to succeed.
+func (f Foreign) Run(t testing.TB) []byte {
+	t.Helper()
+	out, err := f.Try(t)
+	check(t, err)
+	return out
+}
+
+// JSONLines reads what a program prints, one value a line.
+func JSONLines[V any](t testing.TB, f Foreign) (values []V) {
+	t.Helper()
+	for line := range strings.Lines(string(f.Run(t))) {
+		var v V
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%s says %q: %v", f.Name, line, err)
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+// Tool returns the path of a program that scripts/test-deps does not fetch.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		report("SKIPPED", t.Name()+": no "+name)
+		t.Skipf("no %s here", name)
+	}
+	report("real", name)
+	return path
+}
