@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,55 +19,6 @@ import (
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
-
-// TestHarmAtEachStepOfABatch ends the connection or the server, or moves the leader, at each step:
-// what became of the batch is read back, and nothing is stored twice.
-func TestHarmAtEachStepOfABatch(t *testing.T) {
-	t.Parallel()
-	one, killed := testenv.AnyNATS(t), testenv.StartNATS(t)
-	type row struct {
-		name     string
-		server   *testenv.NATSServer
-		replicas int
-		harm     func(t *testing.T, p *testenv.Proxy, stream string)
-	}
-	rows := []row{
-		{"cut", one, 1, func(_ *testing.T, p *testenv.Proxy, _ string) { p.Drop() }},
-		{"kill", killed, 1, func(t *testing.T, _ *testenv.Proxy, _ string) { killed.Restart(t) }},
-	}
-	if testall.On() {
-		servers := testenv.OwnNATSCluster(t)
-		nc := servers[2].Connect(t)
-		move := func(_ *testing.T, _ *testenv.Proxy, stream string) {
-			// A request that meets no leader asks nobody to step down.
-			_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil, time.Second)
-		}
-		rows = append(rows, row{"three replicas, cut", servers[0], 3, rows[0].harm}, row{"three replicas, another leader", servers[0], 3, move})
-	}
-	for _, c := range rows {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := testenv.StartProxy(t, c.server.Addr())
-			stream, options := claimed(t, c.server, natsjs.StreamConfig{Replicas: c.replicas})
-			options.URLs = []string{"nats://" + p.Addr()}
-			s := open(t, options)
-			mustFence(t, s)
-			var sent [][]sink.Message
-			for i, step := range slices.Repeat(steps, 3) {
-				batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", i), []int{1, 500, 10}[i/len(steps)], 7)
-				reached, resume := hangAt(s, step)
-				done := make(chan int, 1)
-				go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
-				<-reached
-				c.harm(t, p, options.Stream)
-				resume()
-				t.Logf("%s, %d messages: %d outcomes were unknown", step, len(batch), <-done)
-				sent = append(sent, batch)
-			}
-			wantOnce(t, stream, options.Stream+".a", sent...)
-		})
-	}
-}
 
 // TestABatchOverItsTime: the server drops a batch that stands still, and the sink sends it again.
 func TestABatchOverItsTime(t *testing.T) {
@@ -171,7 +121,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		batch[1200].Value = fmt.Appendf(nil, `{"pad":"%05000d"}`, 1)
 		parts := 0
 		jetstream.OnStep(s, func(at failpoint.Point) {
-			if parts++; at == failpoint.TransactionEnded && parts == len(steps) {
+			if parts++; at == failpoint.TransactionEnded && parts == len(sinktest.Steps) {
 				update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 4 << 10 })
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
-	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -171,60 +169,4 @@ func claimOf(t *testing.T, stream natsjs.Stream, subject string) uint64 {
 		t.Fatal(err)
 	}
 	return m.Sequence
-}
-
-// TestProcessesThatStartAtOnce do not fence each other for ever: one of them publishes.
-func TestProcessesThatStartAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, topology := range topologies(t, testall.On()) {
-		t.Run(topology.name, func(t *testing.T) {
-			t.Parallel()
-			stream, options := claimed(t, topology.server, natsjs.StreamConfig{Replicas: topology.replicas})
-			sinks := []*jetstream.Sink{open(t, options), open(t, options), open(t, options)}
-			var running sync.WaitGroup
-			for _, s := range sinks {
-				running.Go(func() {
-					if err := s.Fence(deadline(t, 4*time.Minute)); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			running.Wait()
-			sent := make([][]sink.Message, len(sinks))
-			for i, s := range sinks {
-				running.Go(func() {
-					batch := messages(options.Stream+".a", fmt.Sprintf("of-%d", i), 10, 3)
-					for left := batch; len(left) > 0; {
-						_, err := s.Publish(deadline(t, 4*time.Minute), left)
-						if err == nil {
-							break
-						}
-						if errors.Is(err, sink.ErrUnknownOutcome) {
-							err = s.Fence(deadline(t, 4*time.Minute))
-						}
-						if errors.Is(err, sink.ErrFenced) {
-							return
-						}
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						left = sinktest.Without(batch, readBack(t, s))
-					}
-					sent[i] = batch
-				})
-			}
-			running.Wait()
-			winners := 0
-			for _, batch := range sent {
-				if batch != nil {
-					winners++
-					wantOnce(t, stream, options.Stream+".a", batch)
-				}
-			}
-			if winners != 1 {
-				t.Errorf("%d processes have published", winners)
-			}
-		})
-	}
 }

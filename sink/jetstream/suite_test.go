@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -151,6 +152,67 @@ func TestConformance(t *testing.T) {
 			return f
 		})
 	})
+}
+
+// transactionalFixture is a stream that processes reach by a URL.
+func transactionalFixture(t *testing.T, server *testenv.NATSServer, url string, replicas int) sinktest.TransactionalFixture {
+	stream, options := claimed(t, server, natsjs.StreamConfig{Replicas: replicas})
+	options.URLs = []string{url}
+	return sinktest.TransactionalFixture{
+		Open: func(t testing.TB) sink.Transactional { return open(t, options) }, Destination: options.Stream + ".a",
+		OnStep: func(s sink.Sink, hook func(string)) { jetstream.OnStep(s.(*jetstream.Sink), hook) },
+		Read: func(t testing.TB, destination string) []sinktest.Record {
+			if replicas > 1 {
+				awaitReplica(t, stream)
+			}
+			return testenv.Consume(t, stream, destination)
+		},
+	}
+}
+
+// transactionalTests are on one server, or on three with three replicas.
+func transactionalTests(t *testing.T, server *testenv.NATSServer, replicas int) {
+	direct := func(t *testing.T) sinktest.TransactionalFixture {
+		return transactionalFixture(t, server, server.URL(), replicas)
+	}
+	harm := func(name string, harm func(t testing.TB, p *testenv.Proxy, stream string)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := testenv.StartProxy(t, server.Addr())
+			f := transactionalFixture(t, server, "nats://"+p.Addr(), replicas)
+			stream, _, _ := strings.Cut(f.Destination, ".")
+			sinktest.HarmAtEachStep(t, f, func(t testing.TB, _ sink.Sink) { harm(t, p, stream) }, 1, 500, 10)
+		})
+	}
+	t.Run("zombies", func(t *testing.T) { sinktest.Zombies(t, direct) })
+	t.Run("processes that begin together", func(t *testing.T) {
+		f := direct(t)
+		sinktest.BeginTogether(t, f, f.Open(t), f.Open(t), f.Open(t))
+	})
+	harm("the connection is cut", func(_ testing.TB, p *testenv.Proxy, _ string) { p.Drop() })
+	if replicas > 1 {
+		nc := server.Connect(t)
+		harm("the leader moves", func(_ testing.TB, _ *testenv.Proxy, stream string) {
+			// A request that meets no leader asks nobody to step down.
+			_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil, time.Second)
+		})
+	}
+}
+
+func TestAtomicBatches(t *testing.T) {
+	t.Parallel()
+	transactionalTests(t, testenv.OwnNATS(t), 1)
+	t.Run("the server is killed", func(t *testing.T) {
+		t.Parallel()
+		killed := testenv.StartNATS(t)
+		sinktest.HarmAtEachStep(t, transactionalFixture(t, killed, killed.URL(), 1), func(t testing.TB, _ sink.Sink) { killed.Restart(t) }, 1, 500, 10)
+	})
+}
+
+func TestAtomicBatchesOfReplicas(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	transactionalTests(t, testenv.OwnNATSCluster(t)[0], 3)
 }
 
 // TestLeaderChanges has three replicas, to which others publish, too.

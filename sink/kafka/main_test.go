@@ -17,6 +17,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -154,39 +155,21 @@ func id(r *kgo.Record) string {
 	return ""
 }
 
-// compare fails the test unless records are exactly sent, for each key in its order on first
-// occurrences, with repeats that are the same to the byte. It returns how many repeats there are.
+// compare fails the test unless records are what was sent, and returns how many are repeats.
 func compare(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats int) {
 	t.Helper()
-	want, order := make(map[string]*sink.Message), make(map[string][]string)
-	for i := range sent {
-		m := &sent[i]
-		want[m.ID] = m
-		order[string(m.Key)] = append(order[string(m.Key)], m.ID)
+	return sinktest.Compare(t, sent, recordsOf(records), true)
+}
+
+func recordsOf(all []*kgo.Record) (records []sinktest.Record) {
+	for _, r := range all {
+		headers := make(map[string]string)
+		for _, h := range r.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		records = append(records, sinktest.Record{ID: headers[sink.HeaderID], Key: r.Key, Value: r.Value, Headers: headers})
 	}
-	seen := make(map[string]bool)
-	for _, r := range records {
-		m, known := want[id(r)]
-		if !known {
-			t.Fatalf("%s/%d shows %q, which was not sent", r.Topic, r.Partition, id(r))
-		}
-		if !bytes.Equal(r.Key, m.Key) || !bytes.Equal(r.Value, m.Value) {
-			t.Fatalf("message %s has changed", m.ID)
-		}
-		if seen[m.ID] {
-			repeats++
-			continue
-		}
-		seen[m.ID] = true
-		if next := order[string(m.Key)][0]; next != m.ID {
-			t.Fatalf("key %s: %s comes before %s", m.Key, m.ID, next)
-		}
-		order[string(m.Key)] = order[string(m.Key)][1:]
-	}
-	if len(seen) != len(want) {
-		t.Fatalf("%d of %d messages are there", len(seen), len(want))
-	}
-	return repeats
+	return records
 }
 
 // faultLog collects what Options.Fault is told.

@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -72,19 +73,12 @@ func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixtur
 			k.Pause()
 			return k.Resume
 		},
-		Read: func(t testing.TB, topic string) (all []sinktest.Record) {
+		Read: func(t testing.TB, topic string) []sinktest.Record {
 			if exactly && errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
 				// It has left a transaction open, which its successor ends.
 				mustFence(t, openQuiet(t, opts))
 			}
-			for _, r := range committed(t, topic, k.Brokers()) {
-				headers := make(map[string]string)
-				for _, h := range r.Headers {
-					headers[h.Key] = string(h.Value)
-				}
-				all = append(all, sinktest.Record{ID: id(r), Key: r.Key, Value: r.Value, Headers: headers})
-			}
-			return all
+			return recordsOf(committed(t, topic, k.Brokers()))
 		},
 	}
 	if !exactly {
@@ -96,6 +90,68 @@ func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixtur
 		}
 	}
 	return f
+}
+
+func transactionalFixture(t *testing.T, k *testenv.KafkaServer, brokers []string) sinktest.TransactionalFixture {
+	topic, opts := newTopic(), transactional(t, brokers)
+	k.CreateTopic(t, topic, 3, nil)
+	return sinktest.TransactionalFixture{
+		Open: func(t testing.TB) sink.Transactional { return open(t, opts) }, Destination: topic, Keys: true,
+		OnStep: func(s sink.Sink, hook func(string)) { kafka.OnStep(s.(*kafka.Sink), hook) },
+		Read:   func(t testing.TB, topic string) []sinktest.Record { return recordsOf(committed(t, topic, k.Brokers())) },
+	}
+}
+
+func TestZombies(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	sinktest.Zombies(t, func(t *testing.T) sinktest.TransactionalFixture { return transactionalFixture(t, k, k.Brokers()) })
+}
+
+func TestHarmAtEachStep(t *testing.T) {
+	t.Parallel()
+	cut := func(_ testing.TB, s sink.Sink) { kafka.Cut(s.(*kafka.Sink)) }
+	t.Run("the connections are cut", func(t *testing.T) {
+		t.Parallel()
+		k := testenv.Kafka(t)
+		sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.Brokers()), cut, 1, 500, 10)
+	})
+	t.Run("answers are lost", func(t *testing.T) {
+		t.Parallel()
+		k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
+		sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.ProxiedBrokers()), func(t testing.TB, s sink.Sink) {
+			k.Proxy().DropAnswers()
+			time.AfterFunc(300*time.Millisecond, func() {
+				cut(t, s)
+				k.Proxy().Heal()
+			})
+		}, 10)
+	})
+}
+
+func TestABrokerIsKilledInTransactions(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{})
+	sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.Brokers()), func(t testing.TB, _ sink.Sink) { k.Restart(t) }, 10)
+}
+
+// TestProcessesThatBeginTogether: so it is where all have drawn the same time limit by chance, too.
+func TestProcessesThatBeginTogether(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	for round := range 4 {
+		f := transactionalFixture(t, k, k.Brokers())
+		var processes []sink.Transactional
+		for range 4 {
+			s := f.Open(t)
+			if round%2 == 1 {
+				kafka.SetTransactionTimeout(s.(*kafka.Sink), 60_002)
+			}
+			processes = append(processes, s)
+		}
+		sinktest.BeginTogether(t, f, processes...)
+	}
 }
 
 // newClient returns an independent client.

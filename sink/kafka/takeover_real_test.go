@@ -70,63 +70,11 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesThatBeginTogether: one of them publishes in the end, the others are superseded. So
-// it is where all have drawn the same time limit by chance.
-func TestProcessesThatBeginTogether(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	for round := range 4 {
-		topic := newTopic()
-		k.CreateTopic(t, topic, 1, nil)
-		opts := transactional(t, k.Brokers())
-		var mu sync.Mutex
-		var sent []sink.Message
-		// turn publishes once more, and reports whether the process goes on.
-		turn := func(s *kafka.Sink, batch []sink.Message) bool {
-			if err := s.Fence(deadline(t)); errors.Is(err, sink.ErrFenced) {
-				return false
-			}
-			if _, err := s.Publish(deadline(t), batch); err != nil {
-				return !errors.Is(s.Fence(deadline(t)), sink.ErrFenced)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			sent = append(sent, batch...)
-			return true
-		}
-		const turns = 10
-		var running sync.WaitGroup
-		processes := []*kafka.Sink{open(t, opts), open(t, opts), open(t, opts), open(t, opts)}
-		if round%2 == 1 {
-			for _, s := range processes {
-				kafka.SetTransactionTimeout(s, 60_002)
-			}
-		}
-		for i, s := range processes {
-			running.Go(func() {
-				for n := 0; n < turns && turn(s, series(topic, string(rune('a'+i)), n*5, 5, 2)); n++ {
-				}
-			})
-		}
-		running.Wait()
-		live := 0
-		for i, s := range processes {
-			if turn(s, series(topic, string(rune('a'+i)), turns*5, 5, 2)) {
-				live++
-			}
-		}
-		if live != 1 {
-			t.Errorf("round %d: %d processes go on", round, live)
-		}
-		once(t, k, topic, sent)
-	}
-}
-
 // TestCloseEndsATransaction that is open, so that nobody waits for its time limit.
 func TestCloseEndsATransaction(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for _, step := range steps[:3] {
+	for _, step := range sinktest.Steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
 			topic := newTopic()

@@ -16,12 +16,8 @@ import (
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
-	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
-
-// steps are those of a transaction, in their order.
-var steps = []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded}
 
 // mustFence fences, and fails the test otherwise.
 func mustFence(t testing.TB, s *kafka.Sink) {
@@ -58,136 +54,11 @@ func hangAt(s *kafka.Sink, step failpoint.Point) (reached <-chan struct{}, resum
 	return sinktest.HangAt(step, func(hook func(failpoint.Point)) { kafka.OnStep(s, hook) })
 }
 
-// TestAZombieAtEachStep stops a process at each step of a transaction, lets a successor take over,
-// read back and publish the rest, and lets the zombie go on.
-func TestAZombieAtEachStep(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	for _, step := range steps {
-		for _, quiet := range []bool{false, true} {
-			name := string(step)
-			if quiet {
-				name += ", its successor has not published yet"
-			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				topic := newTopic()
-				k.CreateTopic(t, topic, 3, nil)
-				opts := transactional(t, k.Brokers())
-				zombie, successor := open(t, opts), open(t, opts)
-				before, batch, after := series(topic, "k", 0, 100, 9), series(topic, "k", 100, 100, 9), series(topic, "k", 200, 100, 9)
-				mustFence(t, zombie)
-				publish(t, zombie, before)
-				reached, resume := hangAt(zombie, step)
-				defer resume()
-				result := sinktest.Publishing(deadline(t), zombie, batch)
-				<-reached
-				mustFence(t, successor)
-				left := sinktest.Without(batch, readBack(t, successor, topic))
-				if stored := len(batch) - len(left); stored != 0 && step != failpoint.TransactionEnded {
-					t.Errorf("%d messages of a transaction are there before its end", stored)
-				}
-				if !quiet && len(left) > 0 {
-					publish(t, successor, left)
-				}
-				resume()
-				err := <-result
-				if step == failpoint.TransactionEnded {
-					if err != nil {
-						t.Errorf("a batch that was committed ends with %v", err)
-					}
-				} else if !errors.Is(err, sink.ErrUnknownOutcome) && !errors.Is(err, sink.ErrFenced) {
-					t.Errorf("the zombie's batch ends with %v", err)
-				}
-				if step != failpoint.TransactionEnded {
-					if err := zombie.Fence(deadline(t)); !errors.Is(err, sink.ErrFenced) {
-						t.Errorf("the zombie fences with %v", err)
-					}
-				}
-				for range 3 {
-					if _, err := zombie.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrFenced) && !errors.Is(err, sink.ErrUnknownOutcome) {
-						t.Errorf("the zombie publishes with %v", err)
-					}
-				}
-				if quiet && len(left) > 0 {
-					publish(t, successor, left)
-				}
-				publish(t, successor, after)
-				sent := append(append(before, batch...), after...)
-				once(t, k, topic, sent)
-			})
-		}
-	}
-}
-
-// harmed delivers batches while harm is done at a step of every few transactions: the outcome of
-// each is found out, and each message is there once.
-func harmed(t *testing.T, k *testenv.KafkaServer, brokers []string, step failpoint.Point, batches int, every int32, harm func(s *kafka.Sink)) {
-	t.Helper()
-	topic := newTopic()
-	k.CreateTopic(t, topic, 3, nil)
-	s := fenced(t, transactional(t, brokers))
-	var passes atomic.Int32
-	kafka.OnStep(s, func(at failpoint.Point) {
-		if at == step && passes.Add(1)%every == 1 {
-			harm(s)
-		}
-	})
-	var sent []sink.Message
-	for n := range batches {
-		batch := series(topic, "k", n*10, 10, 4)
-		sent = append(sent, batch...)
-		sinktest.Deliver(t, s, []string{topic}, batch)
-	}
-	once(t, k, topic, sent)
-}
-
-// TestACutAtEachStep drops the connections at each step of transactions.
-func TestACutAtEachStep(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	for _, step := range steps {
-		t.Run(string(step), func(t *testing.T) { harmed(t, k, k.Brokers(), step, 12, 3, kafka.Cut) })
-	}
-}
-
-// TestAnswersThatAreLost has the brokers take what is sent and loses the answers, at each step.
-func TestAnswersThatAreLost(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
-	for _, step := range steps[:3] {
-		t.Run(string(step), func(t *testing.T) {
-			harmed(t, k, k.ProxiedBrokers(), step, 4, 4, func(s *kafka.Sink) {
-				k.Proxy().DropAnswers()
-				time.AfterFunc(300*time.Millisecond, func() {
-					kafka.Cut(s)
-					k.Proxy().Heal()
-				})
-			})
-		})
-	}
-}
-
-// TestABrokerIsKilledInTransactions, at each step of them.
-func TestABrokerIsKilledInTransactions(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{})
-	for _, step := range steps {
-		var back sync.WaitGroup
-		harmed(t, k, k.Brokers(), step, 4, 1000, func(*kafka.Sink) {
-			k.Kill()
-			back.Go(func() { k.Start(t) })
-		})
-		back.Wait()
-	}
-}
-
 // TestATransactionOverItsTime is aborted by the coordinator; its process goes on.
 func TestATransactionOverItsTime(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
-	for _, step := range steps[:3] {
+	for _, step := range sinktest.Steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
 			topic := newTopic()

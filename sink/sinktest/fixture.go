@@ -57,6 +57,8 @@ type Record struct {
 	Value []byte
 	// Headers by name; more than those of the message may be there.
 	Headers map[string]string
+
+	destination string
 }
 
 // Run runs the suite. It calls open for each test of it.

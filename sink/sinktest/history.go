@@ -40,11 +40,17 @@ func begin(t testing.TB, f Fixture) *history {
 // publish publishes a copy of batch, whose memory means nothing any more when it returns.
 func (h *history) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	h.t.Helper()
+	return h.publishBy(ctx, h.f.Sink, batch)
+}
+
+// publishBy is publish by another sink.
+func (h *history) publishBy(ctx context.Context, s sink.Sink, batch []sink.Message) (sink.Outcome, error) {
+	h.t.Helper()
 	h.mu.Lock()
 	h.sent = append(h.sent, batch...)
 	h.mu.Unlock()
 	buffer := copyOf(batch)
-	out, err := h.f.Sink.Publish(ctx, buffer)
+	out, err := s.Publish(ctx, buffer)
 	spoil(buffer)
 	if fault := faultOf(&out, len(batch)); fault != "" {
 		h.t.Error(fault)
@@ -135,31 +141,52 @@ func (h *history) check() (duplicates int) {
 	return 0
 }
 
-// consumed fails the test unless every destination shows exactly what was sent, each key in its
-// order. What is open may be missing, but only at the end of its key: sent again, it would come
-// after what follows it.
+// Compare fails the test unless records are what was sent, each message whole and each key in its
+// order. It returns how many are repeats. keys says that the bus has them.
+func Compare(t testing.TB, sent []sink.Message, records []Record, keys bool) (repeats int) {
+	t.Helper()
+	h := begin(t, Fixture{Features: Features{Keys: keys, Headers: true}})
+	h.sent, h.repeats = sent, true
+	h.judge(records)
+	return len(records) - len(sent)
+}
+
+// consumed judges what every destination shows.
 func (h *history) consumed() {
+	h.t.Helper()
+	var all []Record
+	for _, d := range h.f.Destinations {
+		for _, r := range h.f.Read(h.t, d) {
+			r.destination = d
+			all = append(all, r)
+		}
+	}
+	h.judge(all)
+}
+
+// judge fails the test unless records are exactly what was sent, each key in its order. What is open
+// may be missing, but only at the end of its key: sent again, it would come after what follows it.
+func (h *history) judge(records []Record) {
 	h.t.Helper()
 	byID, seen, order := make(map[string]*sink.Message), make(map[string]bool), make(map[string][]string)
 	line := func(m *sink.Message) string { return m.Destination + "\x00" + string(m.Key) }
 	for i := range h.sent {
 		byID[h.sent[i].ID] = &h.sent[i]
 	}
-	for _, d := range h.f.Destinations {
-		for _, r := range h.f.Read(h.t, d) {
-			m, ok := byID[r.ID]
-			switch {
-			case !ok || m.Destination != d || h.refused[r.ID]:
-				h.t.Fatalf("%s shows message %s that was not sent there", d, r.ID)
-			case seen[r.ID] && !h.repeats:
-				h.t.Fatalf("message %s is repeated", r.ID)
-			case !seen[r.ID]:
-				order[line(m)] = append(order[line(m)], r.ID)
-			}
-			seen[r.ID] = true
-			if fault := differs(m, &r, h.f.Features.Keys, h.f.Features.Headers); fault != "" {
-				h.t.Fatal(fault)
-			}
+	for i := range records {
+		r := &records[i]
+		m, ok := byID[r.ID]
+		switch {
+		case !ok || r.destination != "" && m.Destination != r.destination || h.refused[r.ID]:
+			h.t.Fatalf("%s shows message %s that was not sent there", r.destination, r.ID)
+		case seen[r.ID] && !h.repeats:
+			h.t.Fatalf("message %s is repeated", r.ID)
+		case !seen[r.ID]:
+			order[line(m)] = append(order[line(m)], r.ID)
+		}
+		seen[r.ID] = true
+		if fault := differs(m, r, h.f.Features.Keys, h.f.Features.Headers); fault != "" {
+			h.t.Fatal(fault)
 		}
 	}
 	hole := make(map[string]string)

@@ -68,10 +68,9 @@ func RunReader(t *testing.T, open func(t *testing.T) ReaderFixture) {
 // stored is a message that was read.
 type stored struct {
 	Record
-	offset      uint64
-	destination string
-	time        int64
-	size        int
+	offset uint64
+	time   int64
+	size   int
 }
 
 func keep(m *sink.Stored) stored {
@@ -79,7 +78,7 @@ func keep(m *sink.Stored) stored {
 	for _, h := range m.Headers {
 		headers[h.Name] = string(h.Value)
 	}
-	return stored{Record{headers[sink.HeaderID], bytes.Clone(m.Key), bytes.Clone(m.Value), headers}, m.Offset, m.Destination, m.Time, m.Size()}
+	return stored{Record{headers[sink.HeaderID], bytes.Clone(m.Key), bytes.Clone(m.Value), headers, m.Destination}, m.Offset, m.Time, m.Size()}
 }
 
 // read returns what a Read hands out. It fails unless offsets ascend and lie within s.
