@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -170,13 +171,40 @@ func transactionalFixture(t *testing.T, server *testenv.NATSServer, url string, 
 	}
 }
 
-// transactionalTests are on one server, or on three with three replicas.
-func transactionalTests(t *testing.T, server *testenv.NATSServer, replicas int) {
-	direct := func(t *testing.T) sinktest.TransactionalFixture {
-		return transactionalFixture(t, server, server.URL(), replicas)
+// topologies has a server by the number of replicas of streams: one, and with more a cluster of
+// three.
+func topologies(t *testing.T, more bool) map[int]*testenv.NATSServer {
+	servers := map[int]*testenv.NATSServer{1: testenv.OwnNATS(t)}
+	if more {
+		servers[3] = testenv.OwnNATSCluster(t)[0]
 	}
-	harm := func(name string, harm func(t testing.TB, p *testenv.Proxy, stream string)) {
-		t.Run(name, func(t *testing.T) {
+	return servers
+}
+
+func TestAZombieAtEachStepOfABatch(t *testing.T) {
+	t.Parallel()
+	for replicas, server := range topologies(t, testall.On()) {
+		t.Run(fmt.Sprint("replicas: ", replicas), func(t *testing.T) {
+			sinktest.Zombies(t, func(t *testing.T) sinktest.TransactionalFixture {
+				return transactionalFixture(t, server, server.URL(), replicas)
+			})
+		})
+	}
+}
+
+func TestProcessesThatStartAtOnce(t *testing.T) {
+	t.Parallel()
+	for replicas, server := range topologies(t, testall.On()) {
+		f := transactionalFixture(t, server, server.URL(), replicas)
+		sinktest.BeginTogether(t, f, f.Open(t), f.Open(t), f.Open(t))
+	}
+}
+
+// TestHarmAtEachStepOfABatch ends the connection or the server, or moves the leader.
+func TestHarmAtEachStepOfABatch(t *testing.T) {
+	t.Parallel()
+	harm := func(name string, server *testenv.NATSServer, replicas int, harm func(t testing.TB, p *testenv.Proxy, stream string)) {
+		t.Run(fmt.Sprint(name, ", replicas: ", replicas), func(t *testing.T) {
 			t.Parallel()
 			p := testenv.StartProxy(t, server.Addr())
 			f := transactionalFixture(t, server, "nats://"+p.Addr(), replicas)
@@ -184,35 +212,18 @@ func transactionalTests(t *testing.T, server *testenv.NATSServer, replicas int) 
 			sinktest.HarmAtEachStep(t, f, func(t testing.TB, _ sink.Sink) { harm(t, p, stream) }, 1, 500, 10)
 		})
 	}
-	t.Run("zombies", func(t *testing.T) { sinktest.Zombies(t, direct) })
-	t.Run("processes that begin together", func(t *testing.T) {
-		f := direct(t)
-		sinktest.BeginTogether(t, f, f.Open(t), f.Open(t), f.Open(t))
-	})
-	harm("the connection is cut", func(_ testing.TB, p *testenv.Proxy, _ string) { p.Drop() })
-	if replicas > 1 {
-		nc := server.Connect(t)
-		harm("the leader moves", func(_ testing.TB, _ *testenv.Proxy, stream string) {
-			// A request that meets no leader asks nobody to step down.
-			_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil, time.Second)
-		})
+	killed := testenv.StartNATS(t)
+	harm("the server is killed", killed, 1, func(t testing.TB, _ *testenv.Proxy, _ string) { killed.Restart(t) })
+	for replicas, server := range topologies(t, testall.On()) {
+		harm("the connection is cut", server, replicas, func(_ testing.TB, p *testenv.Proxy, _ string) { p.Drop() })
+		if replicas > 1 {
+			nc := server.Connect(t)
+			harm("the leader moves", server, replicas, func(_ testing.TB, _ *testenv.Proxy, stream string) {
+				// A request that meets no leader asks nobody to step down.
+				_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil, time.Second)
+			})
+		}
 	}
-}
-
-func TestAtomicBatches(t *testing.T) {
-	t.Parallel()
-	transactionalTests(t, testenv.OwnNATS(t), 1)
-	t.Run("the server is killed", func(t *testing.T) {
-		t.Parallel()
-		killed := testenv.StartNATS(t)
-		sinktest.HarmAtEachStep(t, transactionalFixture(t, killed, killed.URL(), 1), func(t testing.TB, _ sink.Sink) { killed.Restart(t) }, 1, 500, 10)
-	})
-}
-
-func TestAtomicBatchesOfReplicas(t *testing.T) {
-	testall.Long(t)
-	t.Parallel()
-	transactionalTests(t, testenv.OwnNATSCluster(t)[0], 3)
 }
 
 // TestLeaderChanges has three replicas, to which others publish, too.

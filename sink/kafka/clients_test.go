@@ -1,11 +1,16 @@
 package kafka_test
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
@@ -13,17 +18,44 @@ import (
 )
 
 // TestClientsReadWhatTheDocsSay has clients that people use, as installed plainly, read what
-// docs/how-to.md says that they read.
+// docs/how-to.md says that they read: with read_committed, of what was published in transactions
+// with aborted ones between them, each message once.
 func TestClientsReadWhatTheDocsSay(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
-	const rows = 20
-	for _, codec := range kafka.Compressions {
-		topic := clientTopic(codec)
-		k.CreateTopic(t, topic, 2, nil)
-		publish(t, open(t, kafka.Options{Connection: at(k.Brokers()), Compression: codec}), series(topic, "k", 0, rows, 5))
+	const rows, once = 60, "clients-once"
+	events := series("", "k", 0, rows, 5)
+	topic := func(codec kafka.Compression) string { return "clients-" + string(cmp.Or(codec, "default")) }
+	to := func(topic string, batch []sink.Message) []sink.Message {
+		batch = slices.Clone(batch)
+		for i := range batch {
+			batch[i].Destination = topic
+		}
+		return batch
 	}
-	k.CreateTopic(t, clientTopic(""), 2, nil)
-	publish(t, open(t, kafka.Options{Connection: at(k.Brokers())}), series(clientTopic(""), "k", 0, rows, 5))
+	for _, codec := range append(kafka.Compressions, "") {
+		k.CreateTopic(t, topic(codec), 2, nil)
+		publish(t, open(t, kafka.Options{Connection: at(k.Brokers()), Compression: codec}), to(topic(codec), events))
+	}
+	k.CreateTopic(t, once, 2, nil)
+	opts := transactional(t, k.Brokers())
+	for from := 0; from < rows; from += 20 {
+		publish(t, fenced(t, opts), to(once, events[from:from+10]))
+		// A process that stands still before it commits, and one that takes over from it.
+		zombie := fenced(t, opts)
+		reached, resume := hangAt(zombie, failpoint.TransactionSent)
+		ended := sinktest.Publishing(deadline(t), zombie, series(once, "aborted", from, 10, 5))
+		<-reached
+		publish(t, fenced(t, opts), to(once, events[from+10:from+20]))
+		resume()
+		if err := <-ended; err == nil {
+			t.Fatal("a batch is acknowledged behind a takeover")
+		}
+	}
+	all := consume(t, once, k.Brokers(), kgo.KeepControlRecords())
+	if n := len(slices.DeleteFunc(all, func(r *kgo.Record) bool { return r.Attrs.IsControl() })); n != rows+rows/2 {
+		t.Errorf("%d records, with the aborted ones", n)
+	}
 	plain := []kafka.Compression{"", kafka.None, kafka.Gzip}
 	for _, test := range []struct {
 		client consumer
@@ -38,78 +70,23 @@ func TestClientsReadWhatTheDocsSay(t *testing.T) {
 	} {
 		t.Run(test.client.name, func(t *testing.T) {
 			t.Parallel()
-			var topics []string
+			topics := []string{once}
 			for _, codec := range test.codecs {
-				topics = append(topics, clientTopic(codec))
+				topics = append(topics, topic(codec))
 			}
-			checkClient(t, test.client.read(t, k, rows*len(topics), topics...), topics, rows)
+			seen := make(map[consumed]int)
+			for _, r := range test.client.read(t, k, rows*len(topics), topics...) {
+				// The console consumer does not tell the topic.
+				r.Topic = ""
+				seen[r]++
+			}
+			for _, m := range events {
+				if want := (consumed{Key: string(m.Key), ID: m.ID, Value: string(m.Value)}); seen[want] != len(topics) {
+					t.Fatalf("message %s was seen %d times in %d topics", m.ID, seen[want], len(topics))
+				}
+			}
 		})
 	}
-}
-
-// clientTopic is the topic of a codec; "" stands for the default.
-func clientTopic(codec kafka.Compression) string {
-	if codec == "" {
-		codec = "default"
-	}
-	return "clients-" + string(codec)
-}
-
-// checkClient holds what a client saw against the series of rows messages in each topic.
-func checkClient(t *testing.T, got []consumed, topics []string, rows int) {
-	t.Helper()
-	seen := make(map[consumed]int)
-	for _, r := range got {
-		// The console consumer does not tell the topic.
-		r.Topic = ""
-		seen[r]++
-	}
-	for _, m := range series("", "k", 0, rows, 5) {
-		if want := (consumed{Key: string(m.Key), ID: m.ID, Value: string(m.Value)}); seen[want] != len(topics) {
-			t.Fatalf("message %s was seen %d times in %d topics: %d records, the first is %+v", m.ID, seen[want], len(topics), len(got), got[0])
-		}
-	}
-}
-
-// TestClientsReadEachEventOnce has clients that people use read what was published in transactions,
-// with batches between them that were aborted: each sees what was committed, once. One that does
-// not ask for read_committed sees the others, too.
-func TestClientsReadEachEventOnce(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	const topic, rows = "clients-once", 60
-	k.CreateTopic(t, topic, 2, nil)
-	opts := transactional(t, k.Brokers())
-	events := series(topic, "k", 0, rows, 5)
-	aborted := 0
-	for from := 0; from < rows; from += 20 {
-		publish(t, fenced(t, opts), events[from:from+10])
-		// A process that stands still before it commits, and one that takes over from it.
-		zombie := fenced(t, opts)
-		reached, resume := hangAt(zombie, failpoint.TransactionSent)
-		ended := sinktest.Publishing(deadline(t), zombie, series(topic, "aborted", from, 10, 5))
-		<-reached
-		publish(t, fenced(t, opts), events[from+10:from+20])
-		resume()
-		if err := <-ended; err == nil {
-			t.Fatal("a batch is acknowledged behind a takeover")
-		}
-		aborted += 10
-	}
-	once(t, k, topic, events)
-	for _, client := range []consumer{javaConsole, librdKafka, kafkaPython, aioKafka, kafkaJS} {
-		t.Run(client.name, func(t *testing.T) {
-			t.Parallel()
-			client.committed = true
-			checkClient(t, client.read(t, k, rows, topic), []string{topic}, rows)
-		})
-	}
-	t.Run("without read_committed", func(t *testing.T) {
-		t.Parallel()
-		if got := javaConsole.read(t, k, rows+aborted, topic); len(got) != rows+aborted {
-			t.Errorf("%d records", len(got))
-		}
-	})
 }
 
 // consumer is a client of Kafka that is not ours, in a process of its own.
@@ -119,9 +96,8 @@ type consumer struct {
 	program func(name, brokers string, count int, topics []string) testenv.Foreign
 	// parse reads a line, where it is not JSON.
 	parse func(line string) (consumed, error)
-	// env is added to the environment. committed has it read committed messages only.
-	env       string
-	committed bool
+	// env is added to the environment.
+	env string
 }
 
 // consumed is what a consumer saw. ID is the header eiffel-id.
@@ -141,17 +117,11 @@ var (
 func (c consumer) read(t *testing.T, k *testenv.KafkaServer, count int, topics ...string) (records []consumed) {
 	t.Helper()
 	f := c.program(c.name, strings.Join(k.Brokers(), ","), count, topics)
-	if c.env != "" {
+	if f.Env = append(f.Env, "ISOLATION_LEVEL=read_committed"); c.env != "" {
 		f.Env = append(f.Env, c.env)
-	}
-	if c.committed {
-		f.Env = append(f.Env, "ISOLATION_LEVEL=read_committed")
 	}
 	if c.parse == nil {
 		return testenv.JSONLines[consumed](t, f)
-	}
-	if c.committed {
-		f.Args = append(f.Args, "--isolation-level", "read_committed")
 	}
 	for line := range strings.Lines(string(f.Run(t))) {
 		r, err := c.parse(strings.TrimSuffix(line, "\n"))
@@ -169,7 +139,7 @@ func runJava(name, brokers string, count int, topics []string) testenv.Foreign {
 	args := []string{
 		java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", testenv.KafkaLibs() + "/*",
 		"org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", brokers, "--include", strings.Join(topics, "|"),
-		"--from-beginning", "--max-messages", fmt.Sprint(count), "--timeout-ms", "180000",
+		"--from-beginning", "--isolation-level", "read_committed", "--max-messages", fmt.Sprint(count), "--timeout-ms", "180000",
 	}
 	for _, property := range []string{"print.key=true", "print.headers=true", "key.separator=\t", "headers.separator=,"} {
 		args = append(args, "--property", property)

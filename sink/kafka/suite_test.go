@@ -102,31 +102,30 @@ func transactionalFixture(t *testing.T, k *testenv.KafkaServer, brokers []string
 	}
 }
 
-func TestZombies(t *testing.T) {
+func TestAZombieAtEachStep(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)
 	sinktest.Zombies(t, func(t *testing.T) sinktest.TransactionalFixture { return transactionalFixture(t, k, k.Brokers()) })
 }
 
-func TestHarmAtEachStep(t *testing.T) {
+func TestACutAtEachStep(t *testing.T) {
 	t.Parallel()
+	k := testenv.Kafka(t)
 	cut := func(_ testing.TB, s sink.Sink) { kafka.Cut(s.(*kafka.Sink)) }
-	t.Run("the connections are cut", func(t *testing.T) {
-		t.Parallel()
-		k := testenv.Kafka(t)
-		sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.Brokers()), cut, 1, 500, 10)
-	})
-	t.Run("answers are lost", func(t *testing.T) {
-		t.Parallel()
-		k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
-		sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.ProxiedBrokers()), func(t testing.TB, s sink.Sink) {
-			k.Proxy().DropAnswers()
-			time.AfterFunc(300*time.Millisecond, func() {
-				cut(t, s)
-				k.Proxy().Heal()
-			})
-		}, 10)
-	})
+	sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.Brokers()), cut, 1, 500, 10)
+}
+
+// TestAnswersThatAreLost has the brokers take what is sent and loses the answers.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
+	sinktest.HarmAtEachStep(t, transactionalFixture(t, k, k.ProxiedBrokers()), func(_ testing.TB, s sink.Sink) {
+		k.Proxy().DropAnswers()
+		time.AfterFunc(300*time.Millisecond, func() {
+			kafka.Cut(s.(*kafka.Sink))
+			k.Proxy().Heal()
+		})
+	}, 10)
 }
 
 func TestABrokerIsKilledInTransactions(t *testing.T) {

@@ -178,7 +178,7 @@ func (h *history) judge(records []Record) {
 		m, ok := byID[r.ID]
 		switch {
 		case !ok || r.destination != "" && m.Destination != r.destination || h.refused[r.ID]:
-			h.t.Fatalf("%s shows message %s that was not sent there", r.destination, r.ID)
+			h.t.Fatalf("%s shows message %s, which was not sent there", r.destination, r.ID)
 		case seen[r.ID] && !h.repeats:
 			h.t.Fatalf("message %s is repeated", r.ID)
 		case !seen[r.ID]:
