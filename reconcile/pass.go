@@ -193,12 +193,11 @@ func (p *pass) saveDue() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
 func (p *pass) reported(err error) Report {
 	report := Report{
 		Stream: p.opts.Stream, Shard: p.opts.Shard,
-		StartedAt: null.At(p.run.Started),
-		DryRun:    p.mode.DryRun, Resumed: p.resumed,
-		Rows: p.run.Scanned, Entities: p.run.Entities,
-		Verdict:         p.run.Verdict,
-		Absent:          p.run.Gone,
-		Unjudged:        null.Text(p.unjudged),
+		Result: Result{
+			DryRun: p.mode.DryRun, StartedAt: null.At(p.run.Started), Rows: p.run.Scanned, Verdict: p.run.Verdict, Absent: p.run.Gone,
+			Resumed: p.resumed, Unjudged: null.Text(p.unjudged),
+		},
+		Entities:        p.run.Entities,
 		VerifiedThrough: null.At(p.run.Verified),
 		Guard:           null.Text(p.guard),
 		Differences:     append([]Difference{}, p.dry.differences...),

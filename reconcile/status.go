@@ -40,22 +40,16 @@ type Status struct {
 	Totals Totals `json:"-"`
 }
 
-// Progress says how far a run has come.
-type Progress struct {
+// Result is what a run has found and published so far.
+type Result struct {
 	DryRun bool `json:"dryRun"`
-	// StartedAt is when the run began. A run under way that was resumed has the time of that.
+	// StartedAt is when the run began, by the host's clock. In a report a resumed run has that of
+	// its first part, under way that of its last one.
 	StartedAt null.Time `json:"startedAt"`
 	// EndedAt is null while a run is under way, and if it was cut short.
 	EndedAt null.Time `json:"endedAt"`
-	// Rows counts the rows read. RowsOf estimates their number at the end, 0 while unknown; after a
-	// run it is Rows.
-	Rows   uint64 `json:"rows"`
-	RowsOf uint64 `json:"rowsOf"`
-	// Percent is the part of the id range that is done. SecondsLeft is the time that the rest takes
-	// at RowsPerSecond; 0 while unknown.
-	Percent       float64 `json:"percent"`
-	RowsPerSecond float64 `json:"rowsPerSecond"`
-	SecondsLeft   float64 `json:"secondsLeft"`
+	// Rows counts the rows read.
+	Rows uint64 `json:"rows"`
 	// Verdict counts the events that were published, or would be.
 	Verdict
 	// Absent counts the live entities that have no row.
@@ -64,6 +58,18 @@ type Progress struct {
 	// judged.
 	Resumed  bool      `json:"resumed"`
 	Unjudged null.Text `json:"unjudged"`
+}
+
+// Progress says how far a run has come.
+type Progress struct {
+	Result
+	// RowsOf estimates the number of Rows at the end, 0 while unknown; after a run it is Rows.
+	RowsOf uint64 `json:"rowsOf"`
+	// Percent is the part of the id range that is done. SecondsLeft is the time that the rest takes
+	// at RowsPerSecond; 0 while unknown.
+	Percent       float64 `json:"percent"`
+	RowsPerSecond float64 `json:"rowsPerSecond"`
+	SecondsLeft   float64 `json:"secondsLeft"`
 }
 
 // Totals count the results of all runs of a shard.
@@ -136,7 +142,7 @@ func (t *tracker) begin(mode Mode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Running, t.began = true, false
-	t.status.Progress = Progress{DryRun: mode.DryRun, StartedAt: null.At(time.Now())}
+	t.status.Progress = Progress{Result: Result{DryRun: mode.DryRun, StartedAt: null.At(time.Now())}}
 }
 
 func (s *Status) restore(run Run) {
@@ -151,7 +157,7 @@ func (s *Status) restore(run Run) {
 // known.
 func (s *Status) last() (p Progress) {
 	r := cmp.Or(s.LastRun, &Report{})
-	p = Progress{StartedAt: r.StartedAt, EndedAt: r.EndedAt, Rows: r.Rows, Verdict: r.Verdict, Absent: r.Absent, Resumed: r.Resumed, Unjudged: r.Unjudged}
+	p.Result = r.Result
 	if r.StartedAt.IsZero() && s.LastError == "" {
 		p.EndedAt.Time = s.LastEnded
 	}
@@ -231,24 +237,13 @@ func (t *tracker) update(change func(*Status)) {
 type Report struct {
 	Stream string `json:"-"`
 	Shard  string `json:"-"`
-	// StartedAt is by the host's clock. A resumed run has that of its first part.
-	StartedAt null.Time `json:"startedAt"`
-	// EndedAt is null if the run was cut short; Error says why.
-	EndedAt null.Time `json:"endedAt"`
-	Error   null.Text `json:"error"`
-	DryRun  bool      `json:"dryRun"`
-	Resumed bool      `json:"resumed"`
-	// Rows counts the rows read, Entities the live entities of the view compared with them.
-	Rows     uint64 `json:"rows"`
+	Result
+	// Error says why the run was cut short.
+	Error null.Text `json:"error"`
+	// Entities counts the live entities of the view that were compared.
 	Entities uint64 `json:"-"`
-	// Verdict counts the events that the owner published; a dry run, those that it would publish.
-	Verdict
-	// Absent counts the live entities of the view without a row.
-	Absent uint64 `json:"absent"`
 	// Guard says why no delete is published until a person agrees.
 	Guard null.Text `json:"guard"`
-	// Unjudged says why absence was not judged in this run.
-	Unjudged null.Text `json:"unjudged"`
 	// VerifiedThrough is the database's clock up to which all commits are known to be published.
 	VerifiedThrough null.Time `json:"verifiedThrough"`
 	// Differences are examples of the differences that a dry run found, at most MaxDifferences, in

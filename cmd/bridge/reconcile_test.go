@@ -32,7 +32,7 @@ type reconciling struct {
 }
 
 func (d *reconciling) Status() httpapi.Status {
-	r := &reconcile.Status{Waiting: 1, Running: true, Progress: reconcile.Progress{Rows: 7, RowsOf: 14, Percent: 50}}
+	r := &reconcile.Status{Waiting: 1, Running: true, Progress: reconcile.Progress{Result: reconcile.Result{Rows: 7}, RowsOf: 14, Percent: 50}}
 	if d.looks--; d.looks < 0 {
 		r = &reconcile.Status{LastRun: &d.report, LastDryRun: &d.report, Guard: d.report.Guard}
 		if d.restarts {
@@ -65,7 +65,7 @@ func newReconciling(report reconcile.Report) *reconciling {
 func TestReconcileByTheRunningBridge(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := begun.Add(1500 * time.Millisecond)
-	fine := reconcile.Report{StartedAt: null.At(begun), EndedAt: null.At(ended), Rows: 1000, Verdict: reconcile.Verdict{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}
+	fine := reconcile.Report{Result: reconcile.Result{StartedAt: null.At(begun), EndedAt: null.At(ended), Rows: 1000, Verdict: reconcile.Verdict{Added: 1, Modified: 2, Deleted: 3}, Absent: 3}}
 
 	t.Run("asks for all streams, waits, and prints the differences", func(t *testing.T) {
 		t.Parallel()
@@ -104,7 +104,7 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 	}{
 		"ends with status 1 when deletes are held back": {func(d *reconciling) { d.report.Guard = "too many are gone" }, "reconcile orders", "orders t_0: too many are gone\n", "held back"},
 		"ends with status 1 when a run failed": {func(d *reconciling) {
-			d.report = reconcile.Report{StartedAt: null.At(begun), Error: "the table is away"}
+			d.report = reconcile.Report{Result: reconcile.Result{StartedAt: null.At(begun)}, Error: "the table is away"}
 		}, "reconcile orders", "orders t_0: failed: the table is away\n", "1 table failed"},
 		"waits for no table that is stopped": {func(d *reconciling) { d.stopped = "no grant" }, "reconcile",
 			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: not compared: no grant\n", "1 table failed"},
@@ -164,7 +164,7 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 		}
 		w := newWatch([]string{"s"}, reconcile.Mode{}, still, status)
 		done := null.At(time.Now())
-		status.Streams[0].Shards[0].Reconcile = &reconcile.Status{LastRun: &reconcile.Report{StartedAt: done, EndedAt: done}}
+		status.Streams[0].Shards[0].Reconcile = &reconcile.Status{LastRun: &reconcile.Report{Result: reconcile.Result{StartedAt: done, EndedAt: done}}}
 		if line := w.observe(status); line != "" || badOutcomes(w.outcomes()[1:]) == nil || badOutcomes(w.outcomes()[:1]) != nil {
 			t.Errorf("%q, %+v", line, w.outcomes())
 		}
@@ -174,7 +174,7 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 // TestOnlyARunAfterTheRequestCounts where a table heals before the first look.
 func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
 	before := null.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	old := &reconcile.Report{StartedAt: before, EndedAt: before}
+	old := &reconcile.Report{Result: reconcile.Result{StartedAt: before, EndedAt: before}}
 	for _, mode := range []reconcile.Mode{{}, {DryRun: true}} {
 		one := shard.Status{Shard: "t", State: shard.Stopped, Reconcile: &reconcile.Status{LastRun: old, LastDryRun: old}}
 		status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", Shards: []shard.Status{one}}}}
@@ -193,7 +193,7 @@ func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
 }
 
 func TestReconcileProgressLine(t *testing.T) {
-	r := &reconcile.Status{Progress: reconcile.Progress{Rows: 1_200_000, RowsOf: 2_000_000, Percent: 60, RowsPerSecond: 180_000, SecondsLeft: 4.4}}
+	r := &reconcile.Status{Progress: reconcile.Progress{Result: reconcile.Result{Rows: 1_200_000}, RowsOf: 2_000_000, Percent: 60, RowsPerSecond: 180_000, SecondsLeft: 4.4}}
 	if got, want := progressLine("orders t_0", r, 0, 1), "orders t_0  60 %, 1200000 of about 2000000 rows, 180000/s, 4s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -180,7 +180,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"the metrics", "GET /metrics", set, remote, "bridge:8080", "", 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dry := &reconcile.Report{DryRun: true, Differences: []reconcile.Difference{{What: "deleted", Entity: "ada@shop.example"}}}
+			dry := &reconcile.Report{Result: reconcile.Result{DryRun: true}, Differences: []reconcile.Difference{{What: "deleted", Entity: "ada@shop.example"}}}
 			d := &httpapitest.Daemon{State: httpapi.Status{Streams: []httpapi.StreamStatus{{
 				Name: "people", State: "running", Shards: []shard.Status{{Shard: "people", State: "running", Reconcile: &reconcile.Status{LastDryRun: dry}}},
 			}}}}

@@ -27,7 +27,7 @@ func ofManyTables() *httpapitest.Daemon {
 	}
 	shards[7].State, shards[1204].State, shards[1300].State = "waiting", "stopped", "waiting"
 	shards[5].LagSeconds = nil
-	dry := &reconcile.Report{DryRun: true, Absent: 30, Differences: make([]reconcile.Difference, 100)}
+	dry := &reconcile.Report{Result: reconcile.Result{DryRun: true, Absent: 30}, Differences: make([]reconcile.Difference, 100)}
 	for i := range dry.Differences {
 		dry.Differences[i] = reconcile.Difference{What: "modified", Row: uint64(i)}
 	}

@@ -93,7 +93,7 @@ func table(name string, position uint64, perMinute uint32) shard.Status {
 			DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}},
 		},
 		Reconcile: &reconcile.Status{
-			Progress:        reconcile.Progress{StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position, RowsOf: position, Percent: 100},
+			Progress:        reconcile.Progress{Result: reconcile.Result{StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position}, RowsOf: position, Percent: 100},
 			VerifiedThrough: before(9 * time.Minute), NextAt: before(-12 * time.Minute),
 		},
 	}
@@ -168,7 +168,7 @@ func guarded() []httpapi.StreamStatus {
 	s.Remedy = "Look at the table first: was it truncated, restored or exchanged? If the rows were deleted on purpose, allow the deletes."
 	s.DeadLetters = shard.DeadLetters{Count: 2, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
 	s.Reconcile.Guard, s.Reconcile.Absent = s.Reason, 412
-	dry := &reconcile.Report{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}
+	dry := &reconcile.Report{Result: reconcile.Result{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}}
 	dry.Deleted = 412
 	for i := range 100 {
 		dry.Differences = append(dry.Differences, reconcile.Difference{What: "deleted", Row: uint64(900 + i), Entity: fmt.Sprintf("eu+%d", i+1)})
