@@ -233,9 +233,9 @@ func (p *pass) finish(ctx context.Context) error {
 	return nil
 }
 
-// forget drops entities from the view that are absent for long, in the first run of a day.
+// forget drops entities from the view that are absent for long.
 func (p *pass) forget(ctx context.Context) error {
-	if p.opts.Kind == event.Release || !p.newDay {
+	if p.opts.Kind == event.Release {
 		return nil
 	}
 	kept := keptGone

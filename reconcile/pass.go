@@ -21,8 +21,6 @@ type pass struct {
 	encoder *event.Encoder
 	// demand is what the owner demanded when the pass began.
 	demand demand
-	// newDay says that the run before began on another day, in UTC, than this pass.
-	newDay bool
 	// resumed says that run was on record and had not ended.
 	resumed bool
 	// unjudged says why absence is not judged; empty if it is.
@@ -84,8 +82,6 @@ func (p *pass) begin(ctx context.Context) error {
 	if !running {
 		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
-	const day = 24 * time.Hour
-	p.newDay = !last.Started.IsZero() && !last.Started.UTC().Truncate(day).Equal(time.Now().UTC().Truncate(day))
 	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
 	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/view"
 	"example.org/bridge/reconcile"
@@ -165,36 +164,15 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 	}
 }
 
-// TestTheFirstRunOfADayForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six.
-func TestTheFirstRunOfADayForgetsWhatIsGoneForLong(t *testing.T) {
-	for name, c := range map[string]struct {
-		// before is how long before this run the last one began, 0 for none.
-		before time.Duration
-		zone   *time.Location
-		forget bool
-	}{
-		"the very first run does not":                           {0, time.UTC, false},
-		"nor a second one of the same day":                      {time.Minute, time.UTC, false},
-		"nor where the last one is on record with another zone": {time.Minute, time.FixedZone("", 14*60*60), false},
-		"one of the next day does":                              {24 * time.Hour, time.UTC, true},
-		"one on the same day of the next year does":             {366 * 24 * time.Hour, time.UTC, true},
-	} {
-		t.Run(name, inBubble(func(t *testing.T) {
-			_ = backoff.Pause(t.Context(), 366*24*time.Hour+12*time.Hour)
-			w := newWorld(t, event.Capability)
-			w.fill("a", 10)
-			for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
-				w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
-			}
-			if c.before > 0 {
-				began := time.Now().Add(-c.before).In(c.zone)
-				w.record(reconcile.Run{Started: began, Ended: began.Add(time.Second)})
-			}
-			w.run(reconcile.Mode{})
-			old, kept := w.known([]byte("old")), w.known([]byte("new"))
-			if (old.State == store.Unknown) != c.forget || kept.State != store.Absent {
-				t.Errorf("old %v, new %v", old, kept)
-			}
-		}))
+// TestARunForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six.
+func TestARunForgetsWhatIsGoneForLong(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 10)
+	for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
+		w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
+	}
+	w.run(reconcile.Mode{})
+	if old, kept := w.known([]byte("old")), w.known([]byte("new")); old.State != store.Unknown || kept.State != store.Absent {
+		t.Errorf("old %v, new %v", old, kept)
 	}
 }

@@ -112,9 +112,6 @@ func TestALeaseIsKnownForLong(t *testing.T) {
 			days  int
 			state store.EntryState
 		}{{30, store.Absent}, {364, store.Absent}, {367, store.Unknown}} {
-			last := l.recorded()
-			last.Started = last.Started.AddDate(0, 0, -1)
-			l.record(last)
 			l.now = absent.AddDate(0, 0, after.days)
 			l.run(reconcile.Mode{})
 			if got := l.known([]byte("a0")).State; got != after.state {

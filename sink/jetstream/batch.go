@@ -101,7 +101,7 @@ func (t *atomicBatch) stage(list []*call) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		p := share{call: c}
-		for i := c.low; !c.stopped && i < c.limit && t.n < t.most; i++ {
+		for i := c.low; c.batch != nil && i < c.limit && t.n < t.most; i++ {
 			size := len(c.batch[i].Value) + 1024
 			if t.n > 0 && t.size+size > most {
 				break

@@ -10,9 +10,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// grace is how long a cancelled Publish waits for the answers to what it has sent.
-const grace = 500 * time.Millisecond
-
 // call is one Publish under way on a worker or on the batcher, its publisher. The caller waits for
 // it and may leave at any moment; the publisher touches the batch only under mu and only while the
 // caller stays.
@@ -28,10 +25,7 @@ type call struct {
 	low, limit int
 	// open counts the messages that were sent and not answered.
 	open int
-	// stopped: nothing more is to be sent.
-	stopped bool
-	// done is closed when the call has ended: by its publisher, or when it is stopped and every
-	// message sent was answered.
+	// done is closed when the publisher has ended the call.
 	done  chan struct{}
 	ended bool
 	err   error
@@ -69,21 +63,12 @@ func (c *call) fail(err error) {
 	c.end(err)
 }
 
-// stop ends sending.
-func (c *call) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped = true; c.open == 0 {
-		c.end(nil)
-	}
-}
-
 // leave ends the use of the batch and returns what became of it. err is why the caller does not
 // wait for that.
 func (c *call) leave(err error) (sink.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopped, c.batch = true, nil
+	c.batch = nil
 	if c.err != nil || c.out.AllAcked() {
 		err = c.err
 	}
@@ -94,7 +79,7 @@ func (c *call) leave(err error) (sink.Outcome, error) {
 func (c *call) refusals(l limits) (list []sink.Rejection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := c.low; i < c.limit && !c.stopped; i++ {
+	for i := c.low; i < c.limit && c.batch != nil; i++ {
 		if c.out.Status[i] != sink.Pending {
 			continue
 		}
@@ -110,7 +95,7 @@ func (c *call) foreign(subjects []string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := ""
-	for i := c.low; i < c.limit && !c.stopped; i++ {
+	for i := c.low; i < c.limit && c.batch != nil; i++ {
 		if d := c.batch[i].Destination; d != last {
 			if last = d; !covered(subjects, d) {
 				return d
@@ -171,9 +156,7 @@ func (c *call) acked(i int, a ack, ref sink.TPRef, first bool) {
 func (c *call) answered(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open -= n; c.stopped && c.open == 0 {
-		c.end(nil)
-	}
+	c.open -= n
 }
 
 // finished ends a call with nothing left to do. It reports whether the publisher is through with
@@ -184,7 +167,7 @@ func (c *call) finished() (through, abandoned bool) {
 	if c.open > 0 {
 		return false, false
 	}
-	if c.stopped || c.low >= c.limit {
+	if c.batch == nil || c.low >= c.limit {
 		c.end(nil)
 	}
 	return c.ended, c.low < c.limit
@@ -224,26 +207,16 @@ func (q *queue) publish(ctx, life context.Context, batch []sink.Message) (sink.O
 	c := newCall(batch)
 	select {
 	case q.submit <- c:
+		select {
+		case <-c.done:
+			return c.leave(nil)
+		case <-ctx.Done():
+		case <-life.Done():
+		}
 	case <-ctx.Done():
-		return c.leave(context.Cause(ctx))
 	case <-life.Done():
-		return c.leave(sink.ErrClosed)
 	}
-	select {
-	case <-c.done:
-		return c.leave(nil)
-	case <-life.Done():
-		return c.leave(sink.ErrClosed)
-	case <-ctx.Done():
-	}
-	// What is under way is most likely stored: to know it spares repeats.
-	c.stop()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-	case <-timer.C:
-	case <-life.Done():
+	if life.Err() != nil {
 		return c.leave(sink.ErrClosed)
 	}
 	return c.leave(context.Cause(ctx))

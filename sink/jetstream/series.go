@@ -194,7 +194,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 	for c.next < c.limit && c.out.Status[c.next] != sink.Pending {
 		c.next++
 	}
-	if c.stopped || c.next >= c.limit || c.fault != "" && c.open > 0 {
+	if c.batch == nil || c.next >= c.limit || c.fault != "" && c.open > 0 {
 		return false, false
 	}
 	m := &c.batch[c.next]
@@ -221,7 +221,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 func (r *series) launch(c *call, f inFlight, now time.Time) {
 	// In a fenced series an answer speaks for all before it, and each costs both sides as much as a
 	// message. The last of a call always asks, and so does what was refused before.
-	pending := !c.stopped && slices.Contains(c.out.Status[min(c.next, c.limit):c.limit], sink.Pending)
+	pending := slices.Contains(c.out.Status[min(c.next, c.limit):c.limit], sink.Pending)
 	f.silent = r.fenced && c.fault == "" && pending &&
 		(r.unacked+1)*answersPerWindow < r.window && (r.unackedBytes+f.size)*answersPerWindow < windowBytes
 	token, reply := r.tail, ""
