@@ -44,6 +44,15 @@ func prepare(dir string) (*os.File, error) {
 	return file, nil
 }
 
+// flock takes the lock on file without waiting for it.
+func flock(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errInUse
+	}
+	return err
+}
+
 // probeBytes is what must fit on the disk at the start.
 const probeBytes = 64 << 10
 

@@ -147,11 +147,11 @@ func Compare(t testing.TB, sent []sink.Message, records []Record, keys bool) (re
 	t.Helper()
 	h := begin(t, Fixture{Features: Features{Keys: keys, Headers: true}})
 	h.sent, h.repeats = sent, true
-	h.judge(records)
+	h.compare(records)
 	return len(records) - len(sent)
 }
 
-// consumed judges what every destination shows.
+// consumed compares what every destination shows with what was sent.
 func (h *history) consumed() {
 	h.t.Helper()
 	var all []Record
@@ -161,12 +161,12 @@ func (h *history) consumed() {
 			all = append(all, r)
 		}
 	}
-	h.judge(all)
+	h.compare(all)
 }
 
-// judge fails the test unless records are exactly what was sent, each key in its order. What is open
+// compare fails the test unless records are what was sent, each key in its order. What is open
 // may be missing, but only at the end of its key: sent again, it would come after what follows it.
-func (h *history) judge(records []Record) {
+func (h *history) compare(records []Record) {
 	h.t.Helper()
 	byID, seen, order := make(map[string]*sink.Message), make(map[string]bool), make(map[string][]string)
 	line := func(m *sink.Message) string { return m.Destination + "\x00" + string(m.Key) }

@@ -30,8 +30,7 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 
 // apply applies a batch. Its caller holds applying.
 func (s *Store) apply(batch *store.Batch) error {
-	w := writer{store: s, names: &s.names, batch: s.db.NewBatch(), fresh: s.fresh.Load(), changes: &s.changes}
-	defer s.changes.reset()
+	w := writer{store: s, names: &s.names, batch: s.db.NewBatch(), fresh: s.fresh.Load()}
 	w.all(batch)
 	err := w.err
 	if err == nil {
@@ -78,8 +77,10 @@ type writer struct {
 	// forgotten are the streams that the batch forgets, by their numbers.
 	forgotten map[uint32]bool
 	err       error
+	// targets are the changes of views, order has them by their hashes.
+	targets []target
+	order   []ordered
 	// The rest is used again and again.
-	changes    *changes
 	key, value []byte
 	locations  []location
 }
@@ -185,27 +186,13 @@ type ordered struct {
 	index  int32
 }
 
-// maxKept is the number of changes of which a store keeps the memory for the next batch.
-const maxKept = 1 << 14
-
-// changes are the changes of a batch. They are used again and again.
-type changes struct {
-	all   []target
-	order []ordered
-}
-
-// reset forgets the changes, and keeps the memory where it is not unusually large.
-func (c *changes) reset() {
-	clear(c.all)
-	c.all, c.order = c.all[:0], c.order[:0]
-	if cap(c.all) > maxKept {
-		*c = changes{}
-	}
-}
-
 // add adds the changes of views, and notes their order and which are replaced.
 func (w *writer) add(views []store.ViewChange) {
-	c := w.changes
+	n := 0
+	for i := range views {
+		n += len(views[i].Changes)
+	}
+	w.targets, w.order = make([]target, 0, n), make([]ordered, 0, n)
 	for i := range views {
 		stream := w.names.number(streamOf(views[i].Stream))
 		var shard name
@@ -219,20 +206,20 @@ func (w *writer) add(views []store.ViewChange) {
 				}
 				t.shard, t.at = number, locationOf(number, &t.Entry)
 			}
-			c.order = append(c.order, ordered{t.hash, stream, int32(len(c.all))})
-			c.all = append(c.all, t)
+			w.order = append(w.order, ordered{t.hash, stream, int32(len(w.targets))})
+			w.targets = append(w.targets, t)
 		}
 	}
-	slices.SortFunc(c.order, func(a, b ordered) int {
+	slices.SortFunc(w.order, func(a, b ordered) int {
 		if order := cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.hash, b.hash)); order != 0 {
 			return order
 		}
-		return cmp.Or(bytes.Compare(c.all[a.index].Entity, c.all[b.index].Entity), cmp.Compare(a.index, b.index))
+		return cmp.Or(bytes.Compare(w.targets[a.index].Entity, w.targets[b.index].Entity), cmp.Compare(a.index, b.index))
 	})
-	for i := 1; i < len(c.order); i++ {
+	for i := 1; i < len(w.order); i++ {
 		// Of changes of one entity the last one holds.
-		a, b := c.order[i-1], c.order[i]
-		c.all[a.index].replaced = a.stream == b.stream && a.hash == b.hash && bytes.Equal(c.all[a.index].Entity, c.all[b.index].Entity)
+		a, b := w.order[i-1], w.order[i]
+		w.targets[a.index].replaced = a.stream == b.stream && a.hash == b.hash && bytes.Equal(w.targets[a.index].Entity, w.targets[b.index].Entity)
 	}
 }
 
@@ -241,7 +228,7 @@ func (w *writer) add(views []store.ViewChange) {
 // are written, and former locations found, fastest.
 func (w *writer) views(views []store.ViewChange) {
 	w.add(views)
-	all := w.changes.all
+	all := w.targets
 	if len(all) == 0 || w.err != nil {
 		return
 	}
@@ -255,7 +242,7 @@ func (w *writer) views(views []store.ViewChange) {
 			t.there = former.entry(t.at, t.stream, t.Entity)
 		}
 	}
-	for rest := w.changes.order; len(rest) > 0; {
+	for rest := w.order; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].hash == rest[0].hash && rest[n].stream == rest[0].stream {
 			n++
@@ -281,7 +268,7 @@ func (w *writer) mayBe(stream uint32, hash uint64) bool {
 // hash changes the locations of a hash: each of its entities has one. group are the changes of
 // entities with the hash.
 func (w *writer) hash(former *finder, group []ordered) {
-	all, stream, hash := w.changes.all, group[0].stream, group[0].hash
+	all, stream, hash := w.targets, group[0].stream, group[0].hash
 	stays := func(one ordered) bool { return all[one.index].replaced || all[one.index].there }
 	if !slices.ContainsFunc(group, func(one ordered) bool { return !stays(one) }) {
 		return
