@@ -47,7 +47,7 @@ func (a *App) newAdmissions() (
 	phase := func() (map[*database]*lineage.Check, *entitlement) {
 		all, scan := make(map[*database]*lineage.Check), a.scanOnce()
 		for _, d := range a.sources.all {
-			all[d] = a.newLineage(d, scan, a.queryOnce)
+			all[d] = a.newLineage(d, scan, true)
 		}
 		return all, &entitlement{app: a, scan: scan, checking: make(chan struct{}, 1)}
 	}
@@ -121,12 +121,11 @@ func (e *entitlement) wait(ctx context.Context, checks map[*database]*lineage.Ch
 			return nil
 		}
 	}
-	select {
-	case e.checking <- struct{}{}:
-		defer func() { <-e.checking }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, e.checking)
+	if err != nil {
+		return err
 	}
+	defer release()
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for !e.ended {
 		var err error
@@ -157,7 +156,7 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	others := e.app.sources.each(func(d *database) error {
 		up, cancel := e.app.sources.whileUp(ctx, d)
 		defer cancel()
-		check := e.app.newLineage(d, e.scan, e.app.queryOnce)
+		check := e.app.newLineage(d, e.scan, true)
 		found := check.All(up)
 		mu.Lock()
 		defer mu.Unlock()
@@ -194,16 +193,15 @@ func (a *App) compareLater(ctx context.Context, stream string, d *database) erro
 	if a.sources.isAdmitted(stream, d) {
 		return nil
 	}
-	select {
-	case d.comparing <- struct{}{}:
-		defer func() { <-d.comparing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, d.comparing)
+	if err != nil {
+		return err
 	}
+	defer release()
 	if a.sources.isAdmitted(stream, d) || d.another != nil {
 		return d.another
 	}
-	err := a.newLineage(d, nil, a.querySource).All(ctx)
+	err = a.newLineage(d, nil, false).All(ctx)
 	if panics.Is(err) {
 		a.logger.Error("the tables of the source could not be compared with the bus", append(panics.LogArgs(err), "source", d.Name)...)
 		err = nil

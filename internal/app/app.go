@@ -334,19 +334,18 @@ const lockWait = time.Second
 
 // openReadOnly opens the store in the folder at path for a dry run.
 func openReadOnly(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
-	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return opened(pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log}))
 }
 
 // OpenStore opens the store in the folder at path, and makes it where there is none. One that
 // cannot be used is set aside: the new one catches up from the bus.
 func OpenStore(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
-	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
+	return opened(pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log}))
+}
+
+// opened returns no store beside an error: a nil pointer in an interface is not nil.
+func opened(s *pebble.Store, err error) (store.Store, error) {
 	if err != nil {
-		// Not s: a nil pointer in an interface is not nil.
 		return nil, err
 	}
 	return s, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,9 +100,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one.Progress, Parts: one.Parts})
 	}
 	// A process without a folder has no table of a pattern yet.
-	tables := slices.DeleteFunc(matchedTables(cfg, s, &image), func(table string) bool {
-		return isLeft(&image, store.Key{Stream: s.Name, Shard: table})
-	})
+	tables, _ := matchedTables(cfg, s, &image)
 	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, append(tables, s.Tables...))
 	return copied, nil
 }

@@ -197,7 +197,11 @@ func (h health) Status() httpapi.Status {
 	for i := range status.Streams {
 		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}
-	addCopies(&status, h.copies)
+	if h.copies != nil {
+		for i, s := range h.copies.Status() {
+			status.Streams[i].Progress = &s
+		}
+	}
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), h.group()
 	status.Version = h.opts.Build.Version
 	if s := h.opts.Config.Share.Share; s.One() {

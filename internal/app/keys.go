@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/shard"
@@ -100,22 +100,15 @@ func (t *keyTable) begin(ctx context.Context) (end func(), err error) {
 	if !t.sources.isAdmitted(t.stream, t.of) {
 		return nil, fmt.Errorf("%s was not compared with the bus yet", t.of.Label())
 	}
-	var ends []func()
-	end = func() {
-		for _, one := range slices.Backward(ends) {
-			one()
+	read, err := backoff.Acquire(ctx, t.reading)
+	if err == nil {
+		var free func()
+		if free, err = backoff.Acquire(ctx, t.slots); err == nil {
+			return func() { free(); read() }, nil
 		}
+		read()
 	}
-	for _, lock := range []chan struct{}{t.reading, t.slots} {
-		select {
-		case lock <- struct{}{}:
-			ends = append(ends, func() { <-lock })
-		case <-ctx.Done():
-			end()
-			return nil, fmt.Errorf("wait for other reads by key: %w", context.Cause(ctx))
-		}
-	}
-	return end, nil
+	return nil, fmt.Errorf("wait for other reads by key: %w", err)
 }
 
 // of returns the table of a shard, all of them where none is named.

@@ -79,11 +79,12 @@ func (a *App) scanOnce() scanner {
 	}
 }
 
-// newLineage returns what compares a database with the bus before this process publishes.
-func (a *App) newLineage(d *database, scan scanner, retry retrySource) *lineage.Check {
+// newLineage returns what compares a database with the bus before this process publishes. once is as
+// in querySource.
+func (a *App) newLineage(d *database, scan scanner, once bool) *lineage.Check {
 	cfg := a.opts.Config
 	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf}
-	o.Retry = func(ctx context.Context, do func() error) error { return retry(ctx, d, do) }
+	o.Retry = func(ctx context.Context, do func() error) error { return a.querySource(ctx, d, once, do) }
 	o.Most = func(ctx context.Context, stream string) uint64 {
 		for _, table := range cfg.Stream(stream).Tables {
 			if !a.knowsTable(ctx, store.Key{Stream: stream, Shard: table}) {
@@ -144,30 +145,12 @@ func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, er
 	return since, err
 }
 
-// retrySource calls do until a database answers it. What does not heal by itself is left to the
-// shard of the table.
-type retrySource func(ctx context.Context, d *database, do func() error) error
-
 // errAway is returned where a database is not waited for.
 var errAway = errors.New("the database does not answer")
 
-// queryOnce is a retrySource that does not wait where there are other databases.
-func (a *App) queryOnce(ctx context.Context, d *database, do func() error) error {
-	if len(a.sources.all) == 1 {
-		return a.querySource(ctx, d, do)
-	}
-	tried := false
-	return a.querySource(ctx, d, func() error {
-		if tried {
-			return errAway
-		}
-		tried = true
-		return do()
-	})
-}
-
-// querySource is a retrySource that waits.
-func (a *App) querySource(ctx context.Context, d *database, do func() error) error {
+// querySource calls do until a database answers it: once, if there are other databases. What does not
+// heal by itself is left to the shard of the table.
+func (a *App) querySource(ctx context.Context, d *database, once bool, do func() error) error {
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for {
 		err := do()
@@ -178,8 +161,6 @@ func (a *App) querySource(ctx context.Context, d *database, do func() error) err
 		case err == nil:
 			a.faults.OK(d.Label())
 			return nil
-		case errors.Is(err, errAway):
-			return err
 		case errors.Is(err, errOneServer):
 			a.faults.Fail(d.Label(), err)
 			return err
@@ -189,6 +170,9 @@ func (a *App) querySource(ctx context.Context, d *database, do func() error) err
 		a.faults.Fail(d.Label(), err)
 		if err := pause.Wait(ctx); err != nil {
 			return err
+		}
+		if once && len(a.sources.all) > 1 {
+			return errAway
 		}
 	}
 }

@@ -68,30 +68,18 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// newBuildInfo returns a metric that is always 1 and whose labels say which build this is.
-func newBuildInfo(b Build) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "bridge_build_info",
-		Help:        "1; the labels say which version and commit of bridge this is, and which Go built it.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
-	}, func() float64 { return 1 })
-}
-
-// newDeliveryInfo returns a metric that is always 1 and whose label is the delivery mode.
-func newDeliveryInfo(mode string) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "bridge_delivery_info",
-		Help:        "1; the label says how often consumers may see an event.",
-		ConstLabels: prometheus.Labels{"delivery": mode},
-	}, func() float64 { return 1 })
-}
-
-// newGapsLimit returns a metric of how much memory the gaps of one of so many tables may take.
-func newGapsLimit(tables int) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "bridge_gaps_limit_bytes",
-		Help: "Memory that the gaps of a shard may take; the rest is read from the checkpoint when it is needed.",
-	}, func() float64 { return float64(ledgerBytes(tables)) })
+// newInfoCollector collects what does not change: the build, the delivery mode and a limit.
+func newInfoCollector(a *App) prometheus.Collector {
+	c := new(collector)
+	build := c.metric(gauge, "bridge_build_info", "1; the labels say which version and commit of bridge this is, and which Go built it.", "version", "revision", "goversion")
+	delivery := c.metric(gauge, "bridge_delivery_info", "1; the label says how often consumers may see an event.", "delivery")
+	gaps := c.metric(gauge, "bridge_gaps_limit_bytes", "Memory that the gaps of a shard may take; the rest is read from the checkpoint when it is needed.")
+	c.collect = func(send send) {
+		send(build, 1, a.opts.Build.Version, a.opts.Build.Revision, a.opts.Build.Go)
+		send(delivery, 1, a.opts.Config.Sink.Delivery())
+		send(gaps, float64(ledgerBytes(countTables(a.opts.Config))))
+	}
+	return c
 }
 
 // registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
@@ -99,8 +87,7 @@ func newGapsLimit(tables int) prometheus.Collector {
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	byShard := a.opts.Config.MetricsByShard
 	registry.MustRegister(shard.NewCollector(a.shards, a.sources.inFlight, byShard), newReconcileCollector(a.reconcilers, byShard),
-		newRecoveryCollector(a.streams, a.recovery), newOutageCollector(a), newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
-		newGapsLimit(countTables(a.opts.Config)))
+		newRecoveryCollector(a.streams, a.recovery), newOutageCollector(a), newInfoCollector(a))
 	if a.member != nil {
 		registry.MustRegister(newStandbyCollector(a.member, a.recovery))
 	}

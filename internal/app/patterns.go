@@ -53,18 +53,24 @@ var lookEvery, missedEvery = time.Minute, 5 * time.Second
 // isLeft reports whether the store says that a table is gone.
 func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Floor != 0 }
 
-// matchedTables returns the tables of an image that match patterns of a stream, in order.
-func matchedTables(cfg *config.Config, s *config.Stream, image *store.Image) (tables []string) {
+// matchedTables returns the tables of an image that match patterns of a stream, in order: those that
+// are there, and those that are gone.
+func matchedTables(cfg *config.Config, s *config.Stream, image *store.Image) (there, gone []string) {
 	if len(s.Patterns) == 0 {
-		return nil
+		return nil, nil
 	}
 	for key := range image.Shards {
-		if key.Stream == s.Name && !source.IsPattern(key.Shard) && !strings.HasPrefix(key.Shard, leftPrefix) && cfg.Matched(s, key.Shard) {
-			tables = append(tables, key.Shard)
+		switch {
+		case key.Stream != s.Name, source.IsPattern(key.Shard), strings.HasPrefix(key.Shard, leftPrefix), !cfg.Matched(s, key.Shard):
+		case isLeft(image, key):
+			gone = append(gone, key.Shard)
+		default:
+			there = append(there, key.Shard)
 		}
 	}
-	slices.Sort(tables)
-	return tables
+	slices.Sort(there)
+	slices.Sort(gone)
+	return there, gone
 }
 
 // withTables returns the configuration with the tables that are known to match its patterns. Where
@@ -108,9 +114,7 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 	matched := make(map[string][]string)
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
-		tables := slices.DeleteFunc(matchedTables(cfg, s, &image), func(table string) bool {
-			return isLeft(&image, store.Key{Stream: s.Name, Shard: table})
-		})
+		tables, _ := matchedTables(cfg, s, &image)
 		matched[s.Name] = tables[:min(len(tables), source.MaxTables)]
 	}
 	return cfg.WithTables(matched), nil
@@ -367,19 +371,18 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 			}
 		}
 	}
-	for _, table := range matchedTables(cfg, s, &l.image) {
-		key := store.Key{Stream: s.Name, Shard: table}
+	known, gone := matchedTables(cfg, s, &l.image)
+	for _, table := range gone {
+		if key := (store.Key{Stream: s.Name, Shard: table}); !there[table] && time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft {
+			errs = append(errs, l.forget(ctx, s, key))
+		}
+	}
+	for _, table := range known {
 		d, _ := l.sources.of(table)
-		switch list, listed := lists[d]; {
-		case there[table]:
-		case isLeft(&l.image, key):
-			if time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft {
-				errs = append(errs, l.forget(ctx, s, key))
-			}
-		case listed && list.Writer && l.isMissing(ctx, s, table):
+		if list, listed := lists[d]; !there[table] && listed && list.Writer && l.isMissing(ctx, s, table) {
 			// The bus may have told of one that the app does not have.
 			l.changed = l.changed || has(table)
-			l.save(leftKey(key), store.Progress{Floor: isGone})
+			l.save(leftKey(store.Key{Stream: s.Name, Shard: table}), store.Progress{Floor: isGone})
 			l.logger.Info("a table is gone, what was published of it stays", "stream", s.Name, "shard", table)
 		}
 	}
@@ -474,13 +477,6 @@ func (h health) noTables(s *stream) string {
 		return ""
 	}
 	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
-}
-
-// goneTables returns the tables of a stream that are gone, in order.
-func goneTables(cfg *config.Config, image *store.Image, s *config.Stream) []string {
-	return slices.DeleteFunc(matchedTables(cfg, s, image), func(table string) bool {
-		return !isLeft(image, store.Key{Stream: s.Name, Shard: table})
-	})
 }
 
 // goneStatus is the status of a table that is gone.

@@ -216,19 +216,17 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources, a.logger); return nil })
 		return nil
 	})
-	tables := make(chan reload, 1)
 	group.Go(func() error {
 		if a.awaitTables(working) {
-			tables <- reload{nil, make(chan error, 1), true}
+			select {
+			case p.reloads <- reload{nil, make(chan error, 1), true}:
+			case <-working.Done():
+			}
 		}
 		return nil
 	})
 	select {
 	case <-working.Done():
-	case one := <-tables:
-		next = &one
-		p.swap.begin(a)
-		end()
 	case one := <-p.reloads:
 		next = &one
 		p.swap.begin(a)
@@ -312,10 +310,12 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
 	}
+	reloaded := func() httpapi.Reloaded {
+		return httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(p.now.Load().opts.Config), Milliseconds: int(time.Since(began).Milliseconds())}
+	}
 	if p.limit(next) {
-		done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(now.opts.Config), Milliseconds: int(time.Since(began).Milliseconds())}
 		p.opts.Logger.Info("limits reloaded, the streams go on")
-		return done, nil
+		return reloaded(), nil
 	}
 	one := reload{next, make(chan error, 1), false}
 	select {
@@ -330,7 +330,7 @@ func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
 		p.opts.Logger.Error("the configuration was not reloaded, the former one goes on", "error", config.Text(err))
 		return httpapi.Reloaded{}, err
 	}
-	done := httpapi.Reloaded{Streams: next.StreamNames(), Shards: countTables(p.now.Load().opts.Config), Milliseconds: int(time.Since(began).Milliseconds())}
+	done := reloaded()
 	p.opts.Logger.Info("configuration reloaded", "streams", len(done.Streams), "shards", done.Shards, "took", time.Since(began).Round(time.Millisecond))
 	return done, nil
 }

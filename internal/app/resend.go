@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
-	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 )
 
@@ -121,7 +120,8 @@ func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpap
 
 // deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
 func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
-	deadLetters, err := h.openDeadLetters(ctx, stream.DeadLetter)
+	reading := driver.Reading{Destinations: []string{stream.DeadLetter}, Command: "resend", Running: h.sink}
+	deadLetters, err := OpenReading(ctx, h.opts.Config, nil, reading)
 	if err != nil {
 		return nil, false, err
 	}
@@ -141,9 +141,4 @@ func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found
 		return true
 	}, func(uint64, uint64) {})
 	return read.Messages, more, err
-}
-
-// openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
-func (h health) openDeadLetters(ctx context.Context, destination string) (*verify.Bus, error) {
-	return OpenReading(ctx, h.opts.Config, nil, driver.Reading{Destinations: []string{destination}, Command: "resend", Running: h.sink})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,39 +155,34 @@ func (a *App) busOutages() []outage.Outage {
 
 // nameWaits gives tables that were not read yet the outages as the reason, where there are any.
 func (h health) nameWaits(status *httpapi.Status) {
-	if len(status.Sources) == 0 {
-		nameWaits(status, status.Source, func(string) bool { return true })
-		return
-	}
-	for i := range status.Sources {
-		nameWaits(status, &status.Sources[i], func(table string) bool {
-			d, _ := h.sources.of(table)
-			return d.Name == status.Sources[i].Name
-		})
+	for i := range status.Streams {
+		shards := status.Streams[i].Shards
+		for j := range shards {
+			s := &shards[j]
+			if s.State != shard.Starting || s.LastError != "" {
+				continue
+			}
+			source := status.Source
+			if len(status.Sources) > 0 {
+				d, _ := h.sources.of(s.Shard)
+				source = &status.Sources[slices.Index(h.sources.all, d)]
+			}
+			if away := namesAway(status, source); len(away) > 0 {
+				s.Reason, s.Remedy = null.Text("the table was not read yet: it waits for "+strings.Join(away, "; and for ")), waitingRemedy
+			}
+		}
 	}
 }
 
-// nameWaits is that for the tables of a source.
-func nameWaits(status *httpapi.Status, source *httpapi.DependencyStatus, ofSource func(table string) bool) {
-	var away []string
+// namesAway names what does not answer of a source and what all tables depend on, with the errors.
+func namesAway(s *httpapi.Status, source *httpapi.DependencyStatus) (away []string) {
 	for _, one := range []struct {
 		name  string
 		state *httpapi.DependencyStatus
-	}{{"the source", source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}, {"the progress on the bus", status.Progress}} {
+	}{{"the source", source}, {"the bus", s.Bus}, {"the checkpoint", s.Checkpoint}, {"the progress on the bus", s.Progress}} {
 		if d := one.state; d != nil && d.Error != "" {
 			away = append(away, one.name+": "+string(d.Error))
 		}
 	}
-	if len(away) == 0 {
-		return
-	}
-	reason := null.Text("the table was not read yet: it waits for " + strings.Join(away, "; and for "))
-	for i := range status.Streams {
-		shards := status.Streams[i].Shards
-		for j := range shards {
-			if s := &shards[j]; s.State == shard.Starting && s.LastError == "" && ofSource(s.Shard) {
-				s.Reason, s.Remedy = reason, waitingRemedy
-			}
-		}
-	}
+	return away
 }

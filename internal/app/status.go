@@ -39,7 +39,7 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 			}
 			explain(&sh)
 			one.Shards = append(one.Shards, sh)
-			if severity(sh.State) > severity(one.State) {
+			if sh.State.Worse(one.State) {
 				one.State = sh.State
 			}
 		}
@@ -54,7 +54,7 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status)
 // explain sets the state of a shard to the worst of what tail and reconcile say, and says why it is
 // not running and what to do.
 func explain(s *shard.Status) {
-	if s.Reconcile != nil && s.Reconcile.Guard != "" && severity(shard.Degraded) > severity(s.State) {
+	if s.Reconcile != nil && s.Reconcile.Guard != "" && shard.Degraded.Worse(s.State) {
 		s.State = shard.Degraded
 	}
 	s.Reason, s.Remedy = s.LastError, null.Text(remedyOf(s))
@@ -69,23 +69,6 @@ func explain(s *shard.Status) {
 	case s.State == shard.Starting && s.LastError == "":
 		s.Reason = "the table was not read yet: bridge reads from the bus what its checkpoint lacks, or records the table as it is"
 	}
-}
-
-// severity orders states from good to bad.
-func severity(s shard.State) int {
-	switch s {
-	case shard.Stopped:
-		return 5
-	case shard.Degraded:
-		return 4
-	case shard.Waiting:
-		return 3
-	case shard.Starting:
-		return 2
-	case shard.Paused:
-		return 1
-	}
-	return 0
 }
 
 // addDependencies adds to a status whether source, bus and checkpoint answer, as far as the work of
@@ -185,17 +168,6 @@ func away(d *httpapi.DependencyStatus, fault outage.Outage) {
 	d.Answers, d.Error = &no, null.Text(config.Text(fault.Err))
 	if d.Since.IsZero() || fault.Since.Before(d.Since.Time) {
 		d.Since.Time = fault.Since
-	}
-}
-
-// addCopies adds to a status, which has the streams in the order of the keeper, when their progress
-// was written to the bus.
-func addCopies(status *httpapi.Status, k *buscopy.Keeper) {
-	if k == nil {
-		return
-	}
-	for i, s := range k.Status() {
-		status.Streams[i].Progress = &s
 	}
 }
 

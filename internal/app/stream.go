@@ -74,7 +74,8 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
 		}
-		s.feed, s.gone = s.newFeed(p, tables), goneTables(cfg, &p.image, s.Stream)
+		s.feed = s.newFeed(p, tables)
+		_, s.gone = matchedTables(cfg, s.Stream, &p.image)
 		streams = append(streams, s)
 	}
 	return streams, nil
@@ -228,7 +229,10 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 			s.topics[topic] = true
 		case mode == config.TombstonesAuto && asks:
 			s.topics[topic] = false
-			compacted = func(ctx context.Context) (bool, error) { return isCompacted(ctx, bus, topic) }
+			compacted = func(ctx context.Context) (bool, error) {
+				found, err := bus.Compaction(ctx, topic)
+				return found.On, err
+			}
 		default:
 			continue
 		}
@@ -249,11 +253,6 @@ func (s *stream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic str
 		found.On, err = hidden, nil
 	}
 	return found.Tombstones, found.On && found.Tombstones >= 0, err
-}
-
-func isCompacted(ctx context.Context, bus sink.Compactor, topic string) (bool, error) {
-	found, err := bus.Compaction(ctx, topic)
-	return found.On, err
 }
 
 // encoder returns an encoder of the events of a table.

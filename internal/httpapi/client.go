@@ -64,15 +64,13 @@ func (c *Client) readiness(ctx context.Context, path string) (answer Readiness, 
 
 // Status returns the status of all streams. The error is syscall.ECONNREFUSED if nothing listens
 // there.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return c.status(ctx, "/api/v1/status")
-}
+func (c *Client) Status(ctx context.Context) (Status, error) { return c.StatusOf(ctx, "", "") }
 
 // StatusOf is Status of the streams and tables that are selected: of one stream unless it is empty,
 // in one state unless that is.
 func (c *Client) StatusOf(ctx context.Context, stream, state string) (Status, error) {
 	if stream == "" && state == "" {
-		return c.Status(ctx)
+		return c.status(ctx, "/api/v1/status")
 	}
 	query := url.Values{"streams": {strconv.Itoa(maxListed)}}
 	for name, value := range map[string]string{"stream": stream, "state": state} {

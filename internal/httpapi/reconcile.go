@@ -89,33 +89,27 @@ func answered(within time.Duration, late error, otherwise int, ask func(http.Res
 func reconcileHandler(d func() Daemon) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mode, err := modeOf(r.URL.Query())
-		if err != nil {
-			answer(w, http.StatusBadRequest, refused{err.Error()})
-			return
+		var accepted Accepted
+		if err == nil {
+			accepted, err = d().Reconcile(r.PathValue("name"), mode)
 		}
-		asked, err := d().Reconcile(r.PathValue("name"), mode)
 		if err != nil {
 			refuse(w, err, http.StatusConflict)
 			return
 		}
-		answer(w, http.StatusAccepted, asked)
+		answer(w, http.StatusAccepted, accepted)
 	})
 }
 
 // modeOf parses the parameters dryRun and allowDeletes, and refuses misspelt ones.
 func modeOf(query url.Values) (mode reconcile.Mode, err error) {
-	for name, values := range query {
-		on, err := strconv.ParseBool(strings.ToLower(values[0]))
-		switch {
-		case name != "dryRun" && name != "allowDeletes":
-			return mode, fmt.Errorf("unknown parameter %.50q: there are dryRun=true and allowDeletes=true", name)
-		case err != nil || len(values) != 1:
-			return mode, fmt.Errorf("the parameter %s must be true or false, once", name)
-		case name == "dryRun":
-			mode.DryRun = on
-		default:
-			mode.AllowDeletes = on
+	parameters, err := parametersOf(query, "dryRun", "allowDeletes")
+	for name, to := range map[string]*bool{"dryRun": &mode.DryRun, "allowDeletes": &mode.AllowDeletes} {
+		if text, named := parameters[name]; named && err == nil {
+			if *to, err = strconv.ParseBool(strings.ToLower(text)); err != nil {
+				err = fmt.Errorf("%w: the parameter %s must be true or false", ErrBadQuery, name)
+			}
 		}
 	}
-	return mode, nil
+	return mode, err
 }

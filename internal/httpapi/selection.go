@@ -48,8 +48,8 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	delete(parameters, "working")
 	s.any = len(parameters) > 0
 	s.stream, s.state, s.contains = parameters["stream"], shard.State(parameters["state"]), strings.ToLower(parameters["contains"])
-	if s.state != "" && !slices.Contains(worstFirst, s.state) {
-		return s, false, fmt.Errorf("%w: state must be one of %s", ErrBadQuery, strings.ReplaceAll(strings.Trim(fmt.Sprint(worstFirst), "[]"), " ", ", "))
+	if s.state != "" && !slices.Contains(shard.WorstFirst, s.state) {
+		return s, false, fmt.Errorf("%w: state must be one of %s", ErrBadQuery, strings.ReplaceAll(strings.Trim(fmt.Sprint(shard.WorstFirst), "[]"), " ", ", "))
 	}
 	for name, to := range map[string]*int{
 		"limit": &s.limit, "offset": &s.offset, "streams": &s.streams, "streamOffset": &s.streamOffset, "examples": &s.examples,
@@ -70,9 +70,9 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 func (s *selection) apply(status *Status) {
 	status.Totals = totalsOf(status.Streams)
 	status.Streams = s.listStreams(status.Streams, status.Totals)
-	summarize(status)
 	for i := range status.Streams {
 		stream := &status.Streams[i]
+		stream.Summary = summaryOf(stream.Shards)
 		if s.any {
 			stream.Shards = s.list(stream)
 		}
@@ -97,7 +97,7 @@ func (s *selection) listStreams(all []StreamStatus, totals *Totals) []StreamStat
 		}
 	}
 	slices.SortStableFunc(matching, func(a, b StreamStatus) int {
-		return cmp.Compare(slices.Index(worstFirst, a.State), slices.Index(worstFirst, b.State))
+		return cmp.Compare(slices.Index(shard.WorstFirst, a.State), slices.Index(shard.WorstFirst, b.State))
 	})
 	first := min(s.streamOffset, len(matching))
 	totals.Matching, totals.Offset = len(matching), first
@@ -161,7 +161,7 @@ type ranked struct {
 
 // rankOf returns the rank of a shard; a lag that is not known is longer than others.
 func rankOf(one *shard.Status) ranked {
-	r := ranked{shard: one, state: slices.Index(worstFirst, one.State), lag: math.Inf(1)}
+	r := ranked{shard: one, state: slices.Index(shard.WorstFirst, one.State), lag: math.Inf(1)}
 	if one.LagSeconds != nil {
 		r.lag = *one.LagSeconds
 	}

@@ -10,9 +10,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// The states of a shard, the worst first.
-var worstFirst = []shard.State{shard.Stopped, shard.Degraded, shard.Waiting, shard.Starting, shard.Paused, shard.Gone, shard.Running}
-
 // Totals count all streams and tables, whatever the request selects.
 type Totals struct {
 	Streams int `json:"streams"`
@@ -26,8 +23,8 @@ type Totals struct {
 }
 
 func totalsOf(streams []StreamStatus) *Totals {
-	t := &Totals{Streams: len(streams), Matching: len(streams), States: make(map[shard.State]int, len(worstFirst))}
-	for _, state := range worstFirst {
+	t := &Totals{Streams: len(streams), Matching: len(streams), States: make(map[shard.State]int, len(shard.WorstFirst))}
+	for _, state := range shard.WorstFirst {
 		t.States[state] = 0
 	}
 	for i := range streams {
@@ -121,17 +118,9 @@ type ShardDifference struct {
 // maxExamples bounds the differences of a summary.
 const maxExamples = 20
 
-// summarize fills in the summaries of all streams.
-func summarize(status *Status) {
-	for i := range status.Streams {
-		stream := &status.Streams[i]
-		stream.Summary = summaryOf(stream.Shards)
-	}
-}
-
 func summaryOf(shards []shard.Status) *StreamSummary {
-	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[shard.State]int, len(worstFirst)), Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}}}
-	for _, state := range worstFirst {
+	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[shard.State]int, len(shard.WorstFirst)), Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}}}
+	for _, state := range shard.WorstFirst {
 		s.States[state] = 0
 	}
 	for i := range shards {
@@ -153,7 +142,7 @@ func (s *StreamSummary) add(one *shard.Status) {
 	if one.State == shard.Gone {
 		return
 	}
-	if one.State != shard.Running && (s.Worst == nil || slices.Index(worstFirst, one.State) < slices.Index(worstFirst, s.Worst.State)) {
+	if one.State != shard.Running && (s.Worst == nil || one.State.Worse(s.Worst.State)) {
 		s.Worst = &WorstShard{Shard: one.Shard, State: one.State, Reason: one.Reason, Remedy: one.Remedy, Cause: one.Cause}
 	}
 	if at := one.PausedAt; !at.IsZero() && (s.PausedAt.IsZero() || at.Before(s.PausedAt.Time)) {

@@ -35,14 +35,7 @@ type certificate struct {
 
 	mu     sync.Mutex
 	pair   *tls.Certificate
-	loaded [2]version
 	failed bool
-}
-
-// version tells a file from what it was before.
-type version struct {
-	at   time.Time
-	size int64
 }
 
 // config returns the configuration of a server with the certificate. The error is that of the first
@@ -57,19 +50,15 @@ func (c *certificate) config() (*tls.Config, error) {
 	}, nil
 }
 
-// get returns the certificate, which it reads again when a file has changed. While the files are no
-// pair, as between the replacement of one and of the other, the former one is good.
+// get returns the certificate, which it reads again at each connection. While the files are no pair,
+// as between the replacement of one and of the other, the former one is good.
 func (c *certificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := [2]version{versionOf(c.files.Cert), versionOf(c.files.Key)}
-	if c.pair != nil && now == c.loaded {
-		return c.pair, nil
-	}
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
 	switch {
 	case err == nil:
-		c.pair, c.loaded, c.failed = &pair, now, false
+		c.pair, c.failed = &pair, false
 	case c.pair == nil:
 		return nil, fmt.Errorf("read the certificate: %w", err)
 	case !c.failed:
@@ -77,14 +66,6 @@ func (c *certificate) get() (*tls.Certificate, error) {
 		c.log.Warn("the certificate of the HTTP server cannot be read again, the former one stays", "error", err)
 	}
 	return c.pair, nil
-}
-
-func versionOf(path string) version {
-	info, err := os.Stat(path)
-	if err != nil {
-		return version{}
-	}
-	return version{info.ModTime(), info.Size()}
 }
 
 // client returns the configuration of a client that asks host, nil where it does not speak TLS.

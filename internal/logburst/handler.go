@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
@@ -173,10 +174,7 @@ func (a *bursts) close(k key, b *burst) {
 
 func (a *bursts) flush() {
 	a.mu.Lock()
-	open := make(map[key]*burst, len(a.open))
-	for k, b := range a.open {
-		open[k] = b
-	}
+	open := maps.Clone(a.open)
 	a.mu.Unlock()
 	for k, b := range open {
 		a.close(k, b)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,14 @@ const (
 	// Gone: the table has matched a pattern, and its server has it no more. It has no Shard.
 	Gone State = "gone"
 )
+
+// WorstFirst has the states in the order in which they need a person.
+var WorstFirst = []State{Stopped, Degraded, Waiting, Starting, Paused, Gone, Running}
+
+// Worse reports whether a state comes before another one in WorstFirst.
+func (s State) Worse(other State) bool {
+	return slices.Index(WorstFirst, s) < slices.Index(WorstFirst, other)
+}
 
 var states = []State{Starting, Running, Paused, Waiting, Stopped}
 

@@ -15,6 +15,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"example.org/bridge/client/backoff"
 )
 
 // uploader posts spans to a collector (OTLP/HTTP 1.x, binary protobuf). What fails in a way that
@@ -74,22 +76,10 @@ func (u *uploader) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSp
 		if err == nil {
 			return nil
 		}
-		if _, refused := errors.AsType[*refusedError](err); refused || !wait(ctx, pause) {
+		if _, refused := errors.AsType[*refusedError](err); refused || backoff.Pause(ctx, pause) != nil {
 			u.lost(err)
 			return nil
 		}
-	}
-}
-
-// wait reports whether a pause passed before ctx was done.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
