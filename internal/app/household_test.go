@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,14 +29,8 @@ import (
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
-// tables is a database in memory.
+// tables are those of databases in memory: of several with the name of the server and a slash.
 type tables map[string]*sourcememory.Table
-
-func (d tables) Shard(spec source.Spec) source.Shard { return d[spec.Table].As(spec) }
-
-func (tables) Ready(context.Context) error { return nil }
-
-func (tables) Close() error { return nil }
 
 // keptSink and keptStore outlive an app.
 type (
@@ -69,6 +64,8 @@ type household struct {
 	bus    *sinkmemory.Sink
 	store  *storememory.Store
 	topics []string
+	// away has the servers that do not answer.
+	away sync.Map
 	// unreadable says that the bus cannot be read back.
 	unreadable bool
 	// slow is a topic whose messages are waited for.
@@ -84,31 +81,60 @@ type household struct {
 }
 
 // emptyHousehold returns one without tables and topics, with the variables of streams.
-func emptyHousehold(t *testing.T, env configtest.Env) (h *household) {
-	h = &household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
-	maps.Copy(env, configtest.Env{
-		"BRIDGE_SOURCE_URL": "toytables:none", "BRIDGE_SINK_URL": "toybus:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "none"),
-		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
-	})
-	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{h}}}
-	var err error
-	if h.cfg, err = drivers.Load(env.Environ(), &config.Redactor{}); err != nil {
-		t.Fatal(err)
-	}
+func emptyHousehold(t *testing.T, env configtest.Env) *household {
+	h := &household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
+	h.configure(env)
 	return h
+}
+
+// configure has the household have a configuration with these variables.
+func (h *household) configure(env configtest.Env) {
+	h.t.Helper()
+	all := configtest.Env{
+		"BRIDGE_SINK_URL": "toybus:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(h.t.TempDir(), "none"),
+		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
+	}
+	if env["BRIDGE_SOURCES"] == "" {
+		all["BRIDGE_SOURCE_URL"] = "toytables:" + alone
+	}
+	maps.Copy(all, env)
+	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{household: h}}}
+	var err error
+	if h.cfg, err = drivers.Load(all.Environ(), &config.Redactor{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// movesEnv has the stream moves, whose entities by name have a state, and further variables.
+func movesEnv(pairs ...string) configtest.Env {
+	env := configtest.Env{
+		"BRIDGE_STREAMS": "moves", "BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name",
+		"BRIDGE_STREAM_MOVES_MODIFIED": "modified", "BRIDGE_RECONCILE_MAX_DELETES": "100%",
+	}
+	for pair := range slices.Chunk(pairs, 2) {
+		env[pair[0]] = pair[1]
+	}
+	return env
+}
+
+// newTable makes an empty table of the first stream, in place of a former one.
+func (h *household) newTable(name string) *sourcememory.Table {
+	spec := h.cfg.Streams[0].Spec(name)
+	if _, in, several := strings.Cut(name, "/"); several {
+		spec.Table = in
+	}
+	h.tables[name] = sourcememory.NewTable(spec,
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+	return h.tables[name]
 }
 
 // newHousehold begins a life with a bridge that runs. topic may name the table.
 func newHousehold(t *testing.T, topic string) *household {
-	h := emptyHousehold(t, configtest.Env{
-		"BRIDGE_STREAMS": "moves", "BRIDGE_STREAM_MOVES_TABLE": "d_{0..1}", "BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name",
-		"BRIDGE_STREAM_MOVES_MODIFIED": "modified", "BRIDGE_STREAM_MOVES_DESTINATION": topic, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
-	})
+	h := emptyHousehold(t, movesEnv("BRIDGE_STREAM_MOVES_TABLE", "d_{0..1}", "BRIDGE_STREAM_MOVES_DESTINATION", topic))
 	s := &h.cfg.Streams[0]
 	for _, table := range s.Tables {
-		h.tables[table] = sourcememory.NewTable(s.Spec(table),
-			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-			source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+		h.newTable(table)
 	}
 	h.topics = h.cfg.Destinations(s)
 	for _, topic := range h.topics {

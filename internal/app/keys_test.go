@@ -19,7 +19,7 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 	for _, table := range s.Tables {
 		db[s.Spec(table).Table] = sourcememory.NewTable(s.Spec(table), list...)
 	}
-	cfg.Sources[0].Opener = toyDatabase{&household{tables: db}}
+	cfg.Sources[0].Opener = toyDatabase{household: &household{tables: db}}
 	from, err := OpenSources(cfg, nil)
 	if err != nil {
 		t.Fatal(err)

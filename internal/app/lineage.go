@@ -79,8 +79,8 @@ func (a *App) scanOnce() scanner {
 	}
 }
 
-// newLineage returns what compares a database with the bus before this process publishes. once is as
-// in querySource.
+// newLineage returns what compares a database with the bus before this process publishes. once is
+// that of querySource.
 func (a *App) newLineage(d *database, scan scanner, once bool) *lineage.Check {
 	cfg := a.opts.Config
 	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf}
@@ -148,8 +148,8 @@ func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, er
 // errAway is returned where a database is not waited for.
 var errAway = errors.New("the database does not answer")
 
-// querySource calls do until a database answers it: once, if there are other databases. What does not
-// heal by itself is left to the shard of the table.
+// querySource calls do until a database answers it: once, if there are other databases. What does
+// not heal by itself is left to the shard of the table.
 func (a *App) querySource(ctx context.Context, d *database, once bool, do func() error) error {
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for {

@@ -11,8 +11,6 @@ import (
 
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config/configtest"
-	"example.org/bridge/source"
-	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
 // TestOneSourceHasNoName: a bridge with BRIDGE_SOURCE_URL alone shows what it did before sources
@@ -27,10 +25,7 @@ func TestOneSourceHasNoName(t *testing.T) {
 		"BRIDGE_STANDBY": "g",
 	})
 	for _, name := range []string{"d_0", "d_1", "main.f"} {
-		h.tables[name] = sourcememory.NewTable(h.cfg.Streams[0].Spec(name),
-			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-			source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
-		h.tables[name].Insert("in "+name, "new", "2026-01-02 03:04:05.000000")
+		h.newTable(name).Insert("in "+name, "new", "2026-01-02 03:04:05.000000")
 	}
 	h.topics = []string{"x.states", "x.d_0", "x.f"}
 	for _, topic := range h.topics {

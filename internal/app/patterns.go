@@ -53,8 +53,8 @@ var lookEvery, missedEvery = time.Minute, 5 * time.Second
 // isLeft reports whether the store says that a table is gone.
 func isLeft(image *store.Image, key store.Key) bool { return image.Shards[leftKey(key)].Floor != 0 }
 
-// matchedTables returns the tables of an image that match patterns of a stream, in order: those that
-// are there, and those that are gone.
+// matchedTables returns the tables of an image that match patterns of a stream, in order: those
+// that are there, and those that are gone.
 func matchedTables(cfg *config.Config, s *config.Stream, image *store.Image) (there, gone []string) {
 	if len(s.Patterns) == 0 {
 		return nil, nil

@@ -305,23 +305,8 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 	until(t, "its entities are deleted", func() any { return r.log }, func() bool { return live() == 0 })
 }
 
-// TestPatternsOfSeveralSources: each pattern is of one source, whose tables have its name.
-func TestPatternsOfSeveralSources(t *testing.T) {
-	findOften(t)
-	a, b := apptest.NewTwoShops(t)
-	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)"
-	a.Exec(t, log)
-	r := newReloading(t, a)
-	r.shown(t, 0, "a/log_1 running 0")
-	b.Exec(t, log)
-	b.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
-	r.shown(t, 2, "a/log_1 running 0", "b/log_1 running 2")
-	a.Exec(t, "DROP TABLE log_1")
-	r.shown(t, 2, "a/log_1 gone 0", "b/log_1 running 2")
-}
-
-// TestATableThatMovesToAnotherSource is another table where patterns of both match it: it begins at
-// its first row.
+// TestATableThatMovesToAnotherSource is another table where patterns of both match it, whose tables
+// have the name of their source: it begins at its first row.
 func TestATableThatMovesToAnotherSource(t *testing.T) {
 	findOften(t)
 	a, b := apptest.NewTwoShops(t)

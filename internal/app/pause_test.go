@@ -13,7 +13,7 @@ import (
 )
 
 // pause pauses a table of the stream, or has it go on, empty for all.
-func (s toyServers) pause(table string, resume bool) httpapi.Paused {
+func (s *household) pause(table string, resume bool) httpapi.Paused {
 	s.t.Helper()
 	done, err := s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume})
 	if err != nil {
@@ -27,7 +27,7 @@ func (s toyServers) pause(table string, resume bool) httpapi.Paused {
 // not read.
 func TestAPausedTableOfSeveral(t *testing.T) {
 	s := newServers(t)
-	s.begun()
+	s.filled()
 	s.saved()
 	if done := s.pause("a/shop.t", false); done.Shards != 1 || done.Publishing != 0 || done.PausedAt.IsZero() || done.NotOnBus != "" {
 		t.Errorf("%+v", done)

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
-	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
@@ -179,19 +178,15 @@ func TestAReloadOfLimitsInAShare(t *testing.T) {
 	t.Parallel()
 	env := configtest.Env{
 		"BRIDGE_STREAMS": "b,a", "BRIDGE_STREAM_B_TABLE": "b", "BRIDGE_STREAM_B_KIND": "release", "BRIDGE_STREAM_B_RATE": "1",
-		"BRIDGE_STREAM_A_TABLE": "a", "BRIDGE_STREAM_A_KIND": "release", "BRIDGE_STREAM_A_RATE": "2",
+		"BRIDGE_STREAM_A_TABLE": "a", "BRIDGE_STREAM_A_KIND": "release", "BRIDGE_STREAM_A_RATE": "2", "BRIDGE_CHECKPOINT_URL": "file:" + t.TempDir(),
 	}
 	h := emptyHousehold(t, env)
-	load := func() *config.Config {
-		drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{h}}}
-		cfg, err := drivers.Load(env.Environ(), &config.Redactor{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.Share.Share, cfg.HTTPAddr = share.Share{Index: 1, Number: 2}, "127.0.0.1:0"
-		return cfg
+	load := func() {
+		h.configure(env)
+		h.cfg.Share.Share, h.cfg.HTTPAddr = share.Share{Index: 1, Number: 2}, "127.0.0.1:0"
 	}
-	h.cfg, h.stop = load(), func() {}
+	load()
+	h.stop = func() {}
 	for _, s := range h.cfg.Streams {
 		h.tables[s.Name] = sourcememory.NewTable(s.Spec(s.Name), source.Column{Name: "id", Kind: source.Int})
 		for range 200 {
@@ -209,7 +204,7 @@ func TestAReloadOfLimitsInAShare(t *testing.T) {
 	}
 	is("the rate holds a back", func(s *shard.Status) bool { return s.Position > 0 && s.Position < 200 })
 	delete(env, "BRIDGE_STREAM_A_RATE")
-	h.cfg = load()
+	load()
 	if done, err := p.Reload(t.Context()); err != nil {
 		t.Fatalf("%+v, %v", done, err)
 	}

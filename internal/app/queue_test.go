@@ -20,12 +20,12 @@ func TestAReloadWaitsForNoOtherServer(t *testing.T) {
 		names := "b/shop.t,b/shop.u"
 		for i := range 40 {
 			names = fmt.Sprintf("a/shop.t_%d,%s", i, names)
-			s.newTable("a")
+			s.newShop("a")
 			s.tables[fmt.Sprintf("a/shop.t_%d", i)] = s.tables["a/shop.t"]
 		}
 		s.tables["b/shop.u"] = s.tables["b/shop.t"]
-		s.newTable("b")
-		s.configure("BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", names)
+		s.newShop("b")
+		s.configure(serversEnv("BRIDGE_STREAM_MOVES_TABLE", names))
 		s.start()
 		s.insert("b/shop.t", "bertha", "one")
 		s.insert("a/shop.t_0", "anna", "one")

@@ -9,132 +9,46 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/event"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
-	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
-	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
-	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
-// toyServers is a driver of databases in memory. The tables of a household are theirs, by the names
-// of server and table.
-type toyServers struct {
-	*household
-	// away has those that do not answer.
-	away *sync.Map
-}
-
-// toyServer is one of toyServers.
-type toyServer struct {
-	toyServers
-	name string
-}
-
-var errRefused = errors.New("connection refused")
-
-func (toyServers) Scheme() string { return "toyserver" }
-
-func (s toyServers) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
-	_, name, _ := strings.Cut(in.URL, ":")
-	return toyServer{s, name}, driver.DatabaseTraits{Addr: name, Database: "shop"}
-}
-
-func (s toyServer) Open(source.Conns, *slog.Logger) (source.Source, error) { return s, nil }
-
-func (toyServer) Readers(most int) int { return most }
-
-func (s toyServer) Shard(spec source.Spec) source.Shard {
-	return toyTable{s.tables[s.name+"/"+spec.Table].As(spec), s}
-}
-
-func (s toyServer) Ready(context.Context) error {
-	if _, away := s.away.Load(s.name); away {
-		return errRefused
-	}
-	return nil
-}
-
-func (toyServer) Close() error { return nil }
-
-// toyTable is a table of a server.
-type toyTable struct {
-	source.Shard
-	of toyServer
-}
-
-func (t toyTable) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	if err := t.of.Ready(ctx); err != nil {
-		return err
-	}
-	return t.Shard.Read(ctx, q, p)
-}
-
-func (t toyTable) Traits(ctx context.Context) (source.Traits, error) {
-	if err := t.of.Ready(ctx); err != nil {
-		return source.Traits{}, err
-	}
-	return t.Shard.Traits(ctx)
-}
-
 // newServers has the table shop.t on the servers a and b, where entities by name have a state.
-func newServers(t *testing.T) toyServers {
-	s := toyServers{&household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}, new(sync.Map)}
-	s.configure("BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")
-	for _, name := range []string{"a", "b"} {
-		s.newTable(name)
-	}
-	s.topics = []string{"moves"}
-	s.bus.Create("moves")
-	return s
+func newServers(t *testing.T) *household {
+	h := emptyHousehold(t, serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t"))
+	h.newShop("a")
+	h.newShop("b")
+	h.topics = []string{"moves"}
+	h.bus.Create("moves")
+	return h
 }
 
-func (s toyServers) configure(pairs ...string) {
-	s.t.Helper()
-	env := configtest.Env{
-		"BRIDGE_SINK_URL": "toybus:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(s.t.TempDir(), "none"), "BRIDGE_STREAMS": "moves",
-		"BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name", "BRIDGE_STREAM_MOVES_MODIFIED": "modified",
-		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms", "BRIDGE_RECONCILE_MAX_DELETES": "100%",
-	}
-	for pair := range slices.Chunk(pairs, 2) {
-		env[pair[0]] = pair[1]
-	}
-	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{s.household}}, Databases: []driver.Database{s}}
-	var err error
-	if s.cfg, err = drivers.Load(env.Environ(), &config.Redactor{}); err != nil {
-		s.t.Fatal(err)
-	}
+// serversEnv is movesEnv with the servers a and b.
+func serversEnv(pairs ...string) configtest.Env {
+	return movesEnv(append([]string{"BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toytables:a", "BRIDGE_SOURCE_B_URL", "toytables:b"}, pairs...)...)
 }
 
-// newTable gives a server an empty table in place of its former one.
-func (s toyServers) newTable(server string) {
-	spec := s.cfg.Streams[0].Spec("shop.t")
-	table := sourcememory.NewTable(spec,
-		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
-	table.Move(server, false)
-	s.tables[server+"/shop.t"] = table
-}
+// newShop gives a server an empty table in place of its former one.
+func (h *household) newShop(server string) { h.newTable(server+"/shop.t").Move(server, false) }
 
 // shard returns the status of a table.
-func (s toyServers) shard(name string) *shard.Status {
+func (s *household) shard(name string) *shard.Status {
 	all := s.app.Daemon().Status().Streams[0].Shards
 	return &all[slices.IndexFunc(all, func(one shard.Status) bool { return one.Shard == name })]
 }
 
 // stops waits until a table is stopped, and returns why.
-func (s toyServers) stops(name string) (why string) {
+func (s *household) stops(name string) (why string) {
 	s.t.Helper()
 	s.eventually(name+" is stopped", func() bool {
 		one := s.shard(name)
@@ -146,8 +60,8 @@ func (s toyServers) stops(name string) (why string) {
 	return why
 }
 
-// begun has three rows of each server be published.
-func (s toyServers) begun() {
+// filled has three rows of each server be published.
+func (s *household) filled() {
 	s.t.Helper()
 	s.start()
 	s.t.Cleanup(func() { s.stop() })
@@ -163,7 +77,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 	for name, another := range map[string]bool{"it comes back": false, "another database comes back": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
-			s.begun()
+			s.filled()
 			s.away.Store("b", true)
 			s.insert("a/shop.t", "agnes", "while b is away")
 			s.published("agnes", "while b is away")
@@ -175,7 +89,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 				return strings.Contains(reason, "connection refused") && s.shard("a/shop.t").Reason == ""
 			})
 			if another {
-				s.newTable("b")
+				s.newShop("b")
 				s.tables["b/shop.t"].Move("c", false)
 				for _, name := range []string{"xaver", "xenia", "xerxes"} {
 					s.insert("b/shop.t", name, name+" is another")
@@ -208,7 +122,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	t.Parallel()
 	s := newServers(t)
-	s.begun()
+	s.filled()
 	for _, sh := range s.app.shards {
 		if sh.Status().Shard == "b/shop.t" {
 			sh.Stop(errors.New("a defect"))
@@ -241,12 +155,12 @@ func TestNoServerIsTheOne(t *testing.T) {
 	for name, another := range map[string]bool{"all are away": false, "all are others": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
-			s.begun()
+			s.filled()
 			for _, server := range []string{"a", "b"} {
 				s.away.Store(server, !another)
 				if another {
 					s.away.Delete(server)
-					s.newTable(server)
+					s.newShop(server)
 					s.tables[server+"/shop.t"].Move("other "+server, false)
 					for _, name := range []string{"xaver", "xenia", "xerxes"} {
 						s.insert(server+"/shop.t", server+name, "another")
@@ -297,7 +211,7 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 }
 
 // replicas is a source that finds that it is a replica.
-type replicas struct{ toyServer }
+type replicas struct{ toyDatabase }
 
 func (replicas) Inspect(context.Context, []source.Expected, int) (found source.Inspection) {
 	found.Server.Add(inspect.Warning, inspect.Replica, "server", "is a replica")
@@ -313,7 +227,7 @@ func TestReplicasWithOneDatabaseName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range sources.all {
-		d.from = replicas{d.from.(toyServer)}
+		d.from = replicas{d.from.(toyDatabase)}
 		findings := inspectSource(t.Context(), s.cfg, sources, d.Source, nil, slog.New(slog.DiscardHandler)).Server.Findings
 		i := slices.IndexFunc(findings, func(f inspect.Finding) bool { return f.Subject == d.Label() })
 		if i < 0 || !strings.Contains(findings[i].What, "where one of the two replicates the other") || !strings.Contains(findings[i].Do, "neither where their rows differ") {
@@ -348,9 +262,9 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 // whether the second one is the right one.
 func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
 	s := newServers(t)
-	s.begun()
+	s.filled()
 	s.stop()
-	s.newTable("b")
+	s.newShop("b")
 	s.tables["b/shop.t"].Move("a", false)
 	for _, name := range []string{"xaver", "xenia", "xerxes"} {
 		s.insert("b/shop.t", name, "another")
@@ -435,45 +349,8 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 	}
 }
 
-// TestATableOfAnotherName: a table that gets a source does not begin once more, whether the
-// checkpoint or the bus alone knows its former name.
-func TestATableOfAnotherName(t *testing.T) {
-	unnamed := []string{"BRIDGE_SOURCE_URL", "toyserver:a", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toyserver:b", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t"}
-	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {
-		t.Run(name, func(t *testing.T) {
-			s := newServers(t)
-			named := s.cfg
-			s.configure(unnamed...)
-			s.begun()
-			s.eventually("the rows are in the checkpoint", func() bool { return s.shard("shop.t").Position == 3 })
-			was := s.bus.Publishes()
-			s.cfg = named
-			s.restart(lost)
-			if why := s.stops("a/shop.t"); !strings.Contains(why, "was published as shop.t") || !strings.Contains(why, "BRIDGE_SOURCE_URL") ||
-				!strings.Contains(why, "bridge checkpoint set moves a/shop.t 0") {
-				t.Error(why)
-			}
-			s.insert("b/shop.t", "bruno", "b goes on")
-			s.published("bruno", "b goes on")
-			if n := s.bus.Publishes() - was; n != 1 {
-				t.Errorf("%d publishes, want that of bruno: %s", n, s.history())
-			}
-			s.command(func(epoch uint64) (*store.Batch, error) {
-				b, _, err := progress.Set{Key: store.Key{Stream: "moves", Shard: "a/shop.t"}, Kind: event.Capability, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
-				return b, err
-			})
-			s.insert("a/shop.t", "agnes", "a goes on")
-			s.published("agnes", "a goes on")
-			s.reconciled()
-			if n := s.bus.Publishes() - was; n != 2 {
-				t.Errorf("%d publishes, want those of bruno and agnes: %s", n, s.history())
-			}
-		})
-	}
-}
-
 // command stops the bridge, changes its store, and starts it.
-func (s toyServers) command(batch func(epoch uint64) (*store.Batch, error)) {
+func (s *household) command(batch func(epoch uint64) (*store.Batch, error)) {
 	s.t.Helper()
 	s.stop()
 	image, err := s.store.Load(s.t.Context())
@@ -496,13 +373,13 @@ func TestATableOfReleasesOfAnotherName(t *testing.T) {
 	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
-			releases := []string{"BRIDGE_STREAM_MOVES_KIND", "release", "BRIDGE_STREAM_MOVES_KEY", "", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toyserver:b"}
-			s.configure(append(releases, "BRIDGE_SOURCE_URL", "toyserver:a", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t")...)
+			releases := []string{"BRIDGE_STREAM_MOVES_KIND", "release", "BRIDGE_STREAM_MOVES_KEY", "", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toytables:b"}
+			s.configure(movesEnv(append(releases, "BRIDGE_SOURCE_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t")...))
 			unnamed := s.cfg
-			s.configure(append(releases, "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toyserver:a", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...)
+			s.configure(movesEnv(append(releases, "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...))
 			named := s.cfg
 			s.cfg = unnamed
-			s.begun()
+			s.filled()
 			now := time.Now().UTC().Format("2006-01-02 15:04:05.000000")
 			open := s.tables["a/shop.t"].Open("olga", "is late", now)
 			later := s.tables["a/shop.t"].Open("otto", "is later", now)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -19,24 +20,74 @@ import (
 // toyDatabase and toyBus are drivers of what a household has in memory. They show what a new
 // database and a new bus take: nothing outside this file knows them but the lists of drivers.
 type (
-	toyDatabase struct{ *household }
-	toyBus      struct{ *household }
+	toyDatabase struct {
+		*household
+		// name is that of the server, alone where there is one.
+		name string
+	}
+	toyBus struct{ *household }
 )
 
 var (
 	_ driver.Database = toyDatabase{}
+	_ source.Source   = toyDatabase{}
 	_ driver.Readable = toyBus{}
 	_ driver.Shared   = toyBus{}
 )
+
+// alone is the URL of the one server behind toytables:.
+const alone = "none"
+
+var errRefused = errors.New("connection refused")
 
 func (toyDatabase) Scheme() string { return "toytables" }
 
 func (d toyDatabase) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	_, name, _ := strings.Cut(in.URL, ":")
-	return d, driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
+	if name == alone {
+		return d, driver.DatabaseTraits{Addr: name, Database: name, Alone: true}
+	}
+	return toyDatabase{d.household, name}, driver.DatabaseTraits{Addr: name, Database: "shop"}
 }
 
-func (d toyDatabase) Open(source.Conns, *slog.Logger) (source.Source, error) { return d.tables, nil }
+func (d toyDatabase) Open(source.Conns, *slog.Logger) (source.Source, error) { return d, nil }
+
+func (d toyDatabase) Shard(spec source.Spec) source.Shard {
+	name := spec.Table
+	if d.name != "" {
+		name = d.name + "/" + name
+	}
+	return toyTable{d.tables[name].As(spec), d}
+}
+
+func (d toyDatabase) Ready(context.Context) error {
+	if _, away := d.away.Load(d.name); away {
+		return errRefused
+	}
+	return nil
+}
+
+func (toyDatabase) Close() error { return nil }
+
+// toyTable is a table of a server, which may be away.
+type toyTable struct {
+	source.Shard
+	of toyDatabase
+}
+
+func (t toyTable) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if err := t.of.Ready(ctx); err != nil {
+		return err
+	}
+	return t.Shard.Read(ctx, q, p)
+}
+
+func (t toyTable) Traits(ctx context.Context) (source.Traits, error) {
+	if err := t.of.Ready(ctx); err != nil {
+		return source.Traits{}, err
+	}
+	return t.Shard.Traits(ctx)
+}
 
 func (toyDatabase) Readers(most int) int { return most }
 

@@ -132,14 +132,22 @@ func (s *selection) list(stream *StreamStatus) []shard.Status {
 		stream.Summary.Matching = 0
 		return []shard.Status{}
 	}
-	var matching []ranked
+	var matching []*shard.Status
 	for i := range stream.Shards {
-		one := &stream.Shards[i]
-		if s.selects(stream.Name, one) {
-			matching = append(matching, rankOf(one))
+		if one := &stream.Shards[i]; s.selects(stream.Name, one) {
+			matching = append(matching, one)
 		}
 	}
-	slices.SortStableFunc(matching, worse)
+	// By state, then those with the longest lag first: one that is not known is longer than others.
+	lag := func(one *shard.Status) float64 {
+		if one.LagSeconds == nil {
+			return math.Inf(1)
+		}
+		return *one.LagSeconds
+	}
+	slices.SortStableFunc(matching, func(a, b *shard.Status) int {
+		return cmp.Or(cmp.Compare(slices.Index(shard.WorstFirst, a.State), slices.Index(shard.WorstFirst, b.State)), cmp.Compare(lag(b), lag(a)))
+	})
 	first, last := min(s.offset, len(matching)), len(matching)
 	if s.limit >= 0 {
 		last = min(first+s.limit, last)
@@ -147,29 +155,10 @@ func (s *selection) list(stream *StreamStatus) []shard.Status {
 	stream.Summary.Matching, stream.Summary.Offset = len(matching), first
 	list := make([]shard.Status, 0, last-first)
 	for _, one := range matching[first:last] {
-		list = append(list, *one.shard)
+		list = append(list, *one)
 	}
 	return list
 }
-
-// ranked is a shard with what it is ordered by: small, because thousands are ordered.
-type ranked struct {
-	shard *shard.Status
-	state int
-	lag   float64
-}
-
-// rankOf returns the rank of a shard; a lag that is not known is longer than others.
-func rankOf(one *shard.Status) ranked {
-	r := ranked{shard: one, state: slices.Index(shard.WorstFirst, one.State), lag: math.Inf(1)}
-	if one.LagSeconds != nil {
-		r.lag = *one.LagSeconds
-	}
-	return r
-}
-
-// worse orders shards: by state, then those with the longest lag first.
-func worse(a, b ranked) int { return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(b.lag, a.lag)) }
 
 // cut drops examples of the last dry run.
 func (s *selection) cut(r *reconcile.Status) {

@@ -50,8 +50,8 @@ func (c *certificate) config() (*tls.Config, error) {
 	}, nil
 }
 
-// get returns the certificate, which it reads again at each connection. While the files are no pair,
-// as between the replacement of one and of the other, the former one is good.
+// get returns the certificate, which it reads again at each connection. While the files are no
+// pair, as between the replacement of one and of the other, the former one is good.
 func (c *certificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
