@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"example.org/bridge/event"
 	"example.org/bridge/source"
 )
@@ -50,40 +48,6 @@ func TestIDsDifferWhereAnyPartDiffers(t *testing.T) {
 		}
 		ids[got] = name
 	}
-}
-
-// Two key columns whose texts join to the same bytes are the case that a careless encoding
-// confuses.
-func TestEntitiesAreEqualExactlyWhenTheirKeysAre(t *testing.T) {
-	value := rapid.OneOf(
-		rapid.Just([]byte(nil)),
-		rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', '+', 0xff}), 0, 4),
-		rapid.SliceOfN(rapid.Byte(), 126, 130),
-	)
-	rapid.Check(t, func(r *rapid.T) {
-		width := rapid.IntRange(1, 3).Draw(r, "width")
-		keys := [2][][]byte{rapid.SliceOfN(value, width, width).Draw(r, "one"), rapid.SliceOfN(value, width, width).Draw(r, "other")}
-		if rapid.Bool().Draw(r, "same") {
-			keys[1] = keys[0]
-		}
-		var events [2]event.Event
-		for i, key := range keys {
-			rows := newTable(cell{"id", source.Int, 0, "1"})
-			for n, v := range key {
-				rows.add(cell{string(rune('a' + n)), source.Binary, 0, v})
-				rows.columns.Key = append(rows.columns.Key, n+1)
-			}
-			rows.columns.Key = rows.columns.Key[1:]
-			events[i] = encode(t, options(), rows, rows.row(1))
-		}
-		same := true
-		for n := range keys[0] {
-			same = same && bytes.Equal(keys[0][n], keys[1][n]) && (keys[0][n] == nil) == (keys[1][n] == nil)
-		}
-		if bytes.Equal(events[0].Key, events[1].Key) != same || (events[0].ID == events[1].ID) != same {
-			r.Fatalf("%q: keys %q and %q", keys, events[0].Key, events[1].Key)
-		}
-	})
 }
 
 func TestTheSameFactHasTheSameEvent(t *testing.T) {

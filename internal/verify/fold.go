@@ -108,8 +108,8 @@ func (r *run) addUnnamed(m *Message, stream string) {
 		return
 	}
 	origin, name := originOf(m)
-	for _, s := range r.tablesOf(stream, origin, name) {
-		if !r.hadName(s, m) {
+	for _, s := range r.tables {
+		if s.Stream == stream && s.Encoder.Source() == origin && s.Encoder.Table() == name && !r.hadName(s, m) {
 			s.report.Events++
 			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.header[sink.HeaderShard]))
 			return
@@ -119,19 +119,6 @@ func (r *run) addUnnamed(m *Message, stream string) {
 	if at >= 0 {
 		r.noteFormer(m, r.tables[at])
 	}
-}
-
-// tablesOf returns the tables of a stream that events name as a source and a table. It is called
-// for each message of tables that were removed, of which there may be many.
-func (r *run) tablesOf(stream, origin, name string) []*table {
-	if r.bodies == nil {
-		r.bodies = make(map[[3]string][]*table)
-		for _, s := range r.tables {
-			key := [3]string{s.Stream, s.Encoder.Source(), s.Encoder.Table()}
-			r.bodies[key] = append(r.bodies[key], s)
-		}
-	}
-	return r.bodies[[3]string{stream, origin, name}]
 }
 
 // hadName reports whether a message whose body names the table may be its event, under the name of

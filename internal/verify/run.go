@@ -83,9 +83,7 @@ type run struct {
 	tables, all []*table
 
 	// named finds a table by stream and shard.
-	named map[[2]string]*table
-	// bodies finds tables by stream and what their events say, nil until it is asked.
-	bodies   map[[3]string][]*table
+	named    map[[2]string]*table
 	stamps   stamps
 	homes    homes
 	envelope envelope
@@ -194,7 +192,7 @@ func (r *run) each(do func(*table) error) error {
 			u.What = t.Text(unfit.error)
 		}
 		failed, r.report.Unfit = append(failed, err), append(r.report.Unfit, u)
-		r.tables, r.bodies = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.Stream) }), nil
+		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.Stream) })
 		r.entities = slices.DeleteFunc(r.entities, func(l *entities) bool { return r.isUnfit(l.tables[0].Stream) })
 	}
 	if len(r.tables) == 0 {
