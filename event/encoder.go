@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ type Encoder struct {
 }
 
 // NewEncoder returns an encoder of events under o; call Bind before Append. The error names every
-// fault of o at once, each with the setting and what would be right.
+// text of o that no event can carry.
 func NewEncoder(o Options) (*Encoder, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -212,34 +211,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns all faults of o, which has its defaults, as one error.
+// validate checks the texts that every event carries, without which it would be no JSON or would not
+// say whose it is. It returns all faults as one error. What else options may be is for the
+// configuration to check.
 func (o Options) validate() error {
-	faults := o.textFaults()
-	switch o.Kind {
-	case Capability, Release:
-		faults = append(faults, o.typeFaults()...)
-	default:
-		faults = append(faults, fmt.Errorf("KIND: unknown kind %q: use %q or %q", o.Kind, Capability, Release))
-	}
-	switch o.BadValue {
-	case NullBad, StopOnBad:
-	default:
-		faults = append(faults, fmt.Errorf("ON_BAD_VALUE: %q is not known: use %q or %q", o.BadValue, NullBad, StopOnBad))
-	}
-	if _, ok := ParseVersion(o.Version); !ok {
-		faults = append(faults, fmt.Errorf("EVENT_VERSION: invalid version %q: use three numbers with dots, such as 1.0.0", o.Version))
-	}
-	if o.Payload != nil && o.Kind != Release {
-		faults = append(faults, fmt.Errorf("PAYLOAD: a %s stream has no payload: use the kind %q", o.Kind, Release))
-	}
-	if o.Payload == nil && !slices.Contains([]Format{FormatEiffel, FormatCloudEvents, FormatRow}, o.Format) {
-		faults = append(faults, fmt.Errorf("EVENT_FORMAT: %q is not known: use %q, %q or %q", o.Format, FormatEiffel, FormatCloudEvents, FormatRow))
-	}
-	return errors.Join(append(faults, o.fieldFaults()...)...)
-}
-
-// textFaults checks the texts that every event carries.
-func (o Options) textFaults() []error {
 	var faults []error
 	for _, text := range []struct{ name, value string }{
 		{"the stream's name", o.Stream}, {"the shard's name", o.Shard}, {"the name of the source", o.Source},
@@ -252,48 +227,7 @@ func (o Options) textFaults() []error {
 			faults = append(faults, fmt.Errorf("%s %q is not valid UTF-8: spell it in UTF-8", text.name, text.value))
 		}
 	}
-	return faults
-}
-
-// typeFaults checks the event types. The Eiffel protocol keeps types that begin with "Eiffel" for
-// its own vocabulary.
-func (o Options) typeFaults() []error {
-	var faults []error
-	check := func(setting, name string) {
-		switch {
-		case strings.HasPrefix(strings.ToLower(name), "eiffel"):
-			faults = append(faults, fmt.Errorf("%s: %q begins with %q, which the Eiffel protocol keeps for its own events: choose another name", setting, name, "Eiffel"))
-		case !identifier.MatchString(name):
-			faults = append(faults, fmt.Errorf("%s: invalid event type %q: use letters, digits and underscores, a letter first", setting, name))
-		}
-	}
-	check("EVENT", o.Stem)
-	for _, op := range ops {
-		if name, ok := o.Names[op]; ok {
-			check("EVENT_NAMES "+string(op), name)
-		}
-	}
-	belongs := opsOf(o.Kind)
-	for _, op := range slices.Sorted(maps.Keys(o.Names)) {
-		if !slices.Contains(belongs, op) {
-			faults = append(faults, fmt.Errorf("EVENT_NAMES: a %s stream has no operation %q: use %v", o.Kind, op, belongs))
-		}
-	}
-	return faults
-}
-
-// fieldFaults checks the whitelist without knowing the table.
-func (o Options) fieldFaults() []error {
-	var faults []error
-	for _, field := range o.Fields {
-		switch {
-		case field.Column == "":
-			faults = append(faults, fmt.Errorf("FIELDS: member %q has no column: write column:member", field.Member))
-		case !utf8.ValidString(field.Member):
-			faults = append(faults, fmt.Errorf("FIELDS: member %q of column %q is not valid UTF-8: spell it in UTF-8", field.Member, field.Column))
-		}
-	}
-	return faults
+	return errors.Join(faults...)
 }
 
 // digest returns the first 16 bytes of the SHA-256 over name and value of the columns that the plan

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,9 +147,6 @@ type Row struct {
 	Predecessor string
 }
 
-// ops are all operations in the order in which they are documented.
-var ops = []Op{Added, Modified, Deleted, Published}
-
 // suffixes turn a stem into the types of the operations.
 var suffixes = map[Op]string{
 	Added:     "AddedEvent",
@@ -278,6 +274,3 @@ func beginsWord(runes []rune, i int) bool {
 	}
 	return !unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])
 }
-
-// identifier is what may be an event type.
-var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
