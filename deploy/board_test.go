@@ -90,19 +90,12 @@ func asked(expr string) []string {
 	return names
 }
 
-// width is that of a board in Grafana's units.
-const width = 24
-
 // decoded is the board as Grafana reads it.
 type decoded struct {
 	Panels []struct {
-		ID                       int
-		Type, Title, Description string
-		GridPos                  struct{ X, Y, W, H int }
-		FieldConfig              struct{ Defaults struct{ Unit string } }
-		Targets                  []struct{ Expr string }
+		Title, Description string
+		Targets            []struct{ Expr string }
 	}
-	Templating struct{ List []struct{ Name string } }
 }
 
 func board(t *testing.T) (b decoded) {
@@ -111,46 +104,6 @@ func board(t *testing.T) (b decoded) {
 		t.Fatal(err)
 	}
 	return b
-}
-
-func TestBoardIsLaidOut(t *testing.T) {
-	b := board(t)
-	ids, taken := make(map[int]bool), make(map[[2]int]string)
-	for _, p := range b.Panels {
-		if ids[p.ID] {
-			t.Errorf("two panels with the id %d", p.ID)
-		}
-		ids[p.ID] = true
-		if p.GridPos.W < 1 || p.GridPos.X+p.GridPos.W > width {
-			t.Errorf("%s is at %+v", p.Title, p.GridPos)
-		}
-		for x := range p.GridPos.W {
-			for y := range p.GridPos.H {
-				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
-				if other := taken[at]; other != "" {
-					t.Fatalf("%s lies on %s", p.Title, other)
-				}
-				taken[at] = p.Title
-			}
-		}
-		switch {
-		case p.Type == "row":
-			if !strings.HasSuffix(p.Title, "?") {
-				t.Errorf("%q: a section is a question", p.Title)
-			}
-		case p.Description == "" && !strings.Contains(p.Targets[0].Expr, "go_") && !strings.Contains(p.Targets[0].Expr, "process_"):
-			t.Errorf("%s says nothing about itself", p.Title)
-		case p.Type == "timeseries" && p.FieldConfig.Defaults.Unit == "":
-			t.Errorf("%s has no unit", p.Title)
-		}
-	}
-	var names []string
-	for _, v := range b.Templating.List {
-		names = append(names, v.Name)
-	}
-	if want := []string{"datasource", "job", "instance", "stream"}; !slices.Equal(names, want) {
-		t.Errorf("the variables %v, want %v", names, want)
-	}
 }
 
 // TestBoardAsksForLabelsThatThereAre compares panels and alerts with the table of metrics.

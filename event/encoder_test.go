@@ -3,13 +3,10 @@ package event_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
@@ -166,43 +163,6 @@ func TestStopOnBadRefusesTheRow(t *testing.T) {
 	})
 }
 
-// One encoder serves rows, absences and digests in any order: none of them leaves anything behind
-// for the next, and what is in the buffer stays as it was.
-func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
-	rows := appRevision("0")
-	encoder := bind(t, appRevisionOptions(), rows)
-	row := rows.row(4711)
-	want := encode(t, appRevisionOptions(), rows, row)
-	var buf []byte
-	var there, gone []event.Event
-	for range 50 {
-		seen, err := encoder.Digest(row.Row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ev event.Event
-		if buf, ev, err = encoder.Append(buf, row); err != nil {
-			t.Fatal(err)
-		}
-		if seen.Sum != ev.Digest {
-			t.Fatalf("the digest of %s is another one", ev.Body)
-		}
-		there = append(there, ev)
-		if buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: ev.Key, ID: 4711, Read: readAt}); err != nil {
-			t.Fatal(err)
-		}
-		gone = append(gone, ev)
-	}
-	for i, ev := range gone {
-		if !bytes.Equal(ev.Body, gone[0].Body) || !bytes.Equal(ev.Key, want.Key) {
-			t.Fatalf("an absence changed: %s", ev.Body)
-		}
-		if !bytes.Equal(there[i].Body, want.Body) || !bytes.Equal(there[i].Key, want.Key) {
-			t.Fatalf("got %s, want %s", there[i].Body, want.Body)
-		}
-	}
-}
-
 // TestBindFollowsTheShape also of plans that encoders of several tables share.
 func TestBindFollowsTheShape(t *testing.T) {
 	before := newTable(cell{"id", source.Int, 0, "1"}, cell{"a", source.Text, 0, "x"})
@@ -244,85 +204,5 @@ func TestTheVersionOfTheOptionsIsThatOfTheEvents(t *testing.T) {
 	}
 	if after.ID != before.ID || after.Digest != before.Digest {
 		t.Error("another version makes another fact")
-	}
-}
-
-func stateOf(t *testing.T, o event.Options, rows *table) [16]byte {
-	t.Helper()
-	return encode(t, o, rows, rows.row(1)).Digest
-}
-
-func TestTheStateDoesNotKnowTheOrderOfColumnsOrNULLs(t *testing.T) {
-	names := rapid.StringMatching(`[a-z]{1,3}_[0-9]`)
-	rapid.Check(t, func(r *rapid.T) {
-		cells := []cell{{"id", source.Int, 0, "1"}}
-		for _, name := range rapid.SliceOfNDistinct(names, 1, 8, rapid.ID).Draw(r, "names") {
-			c := cell{name, source.Text, 0, rapid.String().Draw(r, "value")}
-			if rapid.Bool().Draw(r, "null") {
-				c.value = nil
-			}
-			cells = append(cells, c)
-		}
-		want := stateOf(t, options(), newTable(cells...))
-
-		shuffled := append(cells[:1:1], rapid.Permutation(cells[1:]).Draw(r, "order")...)
-		at := rapid.IntRange(1, len(shuffled)).Draw(r, "at")
-		wider := append(append(shuffled[:at:at], cell{"zz_new", source.Int, 0, nil}), shuffled[at:]...)
-		if got := stateOf(t, options(), newTable(wider...)); got != want {
-			r.Fatalf("state of %v is not that of %v", wider, cells)
-		}
-		if got := stateOf(t, options(), newTable(append(cells, cell{"zz_new", source.Int, 0, "0"})...)); got == want {
-			r.Fatal("a new column with a value changes nothing")
-		}
-	})
-}
-
-func TestTheStateCoversWhatARowSaysAndNotThatItWasTouched(t *testing.T) {
-	rows := func(id, name, value, created, modified string) *table {
-		return newTable(
-			cell{"id", source.Int, 0, id}, cell{"name", source.Text, 0, name}, cell{"value", source.Text, 0, value},
-			cell{"created", source.Timestamp, 0, created}, cell{"modified", source.Timestamp, 0, modified},
-		).key("name").created("created").modified("modified")
-	}
-	const early, late = "2026-01-01 00:00:00", "2026-01-02 00:00:00"
-	base := stateOf(t, options(), rows("1", "n", "v", early, early))
-	for name, c := range map[string]struct {
-		rows *table
-		id   uint64
-		same bool
-	}{
-		"a heartbeat":                         {rows("1", "n", "v", late, late), 1, true},
-		"a REPLACE with the same values":      {rows("1", "n", "v", early, early), 2, true},
-		"another value":                       {rows("1", "n", "w", early, early), 1, false},
-		"another key":                         {rows("1", "m", "v", early, early), 1, false},
-		"a letter that moved between columns": {rows("1", "nv", "", early, early), 1, false},
-	} {
-		if got := encode(t, options(), c.rows, c.rows.row(c.id)).Digest; (got == base) != c.same {
-			t.Errorf("%s: the state is the same: %t", name, !c.same)
-		}
-	}
-	o := options()
-	o.Fields = []event.Field{{"name", "n"}}
-	if stateOf(t, o, rows("1", "n", "v", early, early)) != stateOf(t, o, rows("1", "n", "w", early, early)) {
-		t.Error("a column outside the whitelist changes the state")
-	}
-}
-
-func TestTheStateOfLongValuesCoversEveryByte(t *testing.T) {
-	seen := map[[16]byte]string{}
-	for _, length := range []int{0, 1, 127, 128, 4000, 4095, 4096, 4097, 5000, 100_000} {
-		for _, last := range []string{"", "x"} {
-			value := fmt.Sprintf("%0*d", length, 0) + last
-			rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"a", source.Text, 0, value}, cell{"b", source.Text, 0, "b"})
-			name := fmt.Sprintf("%d bytes", len(value))
-			state := stateOf(t, options(), rows)
-			if other, ok := seen[state]; ok && other != name {
-				t.Errorf("%s have the state of %s", name, other)
-			}
-			seen[state] = name
-			if want := referenceState(&rows.columns, rows.values); string(state[:]) != string(want) {
-				t.Errorf("state of %s is not that of the reference", name)
-			}
-		}
 	}
 }
