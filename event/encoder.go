@@ -211,8 +211,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks the texts that every event carries, without which it would be no JSON or would not
-// say whose it is. It returns all faults as one error. What else options may be is for the
+// validate checks the texts that every event carries, without which it would be no JSON or would
+// not say whose it is. It returns all faults as one error. What else options may be is for the
 // configuration to check.
 func (o Options) validate() error {
 	var faults []error

@@ -54,19 +54,18 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error)
 		version = highest.String()
 	}
 	all := object{
-		{"asyncapi", "3.0.0"},
-		{"info", object{
-			{"title", "Events of " + domain}, {"version", version},
-			{"description", "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
-				"; the events of an entity come in their order."},
-		}},
-		{"defaultContentType", sink.ContentType},
+		"asyncapi": "3.0.0",
+		"info": object{
+			"title": "Events of " + domain, "version": version,
+			"description": "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
+				"; the events of an entity come in their order.",
+		},
+		"defaultContentType": sink.ContentType, "channels": d.channels, "operations": d.operations, "components": object{"messages": d.messages},
 	}
 	for i, s := range servers {
-		all.set(object{{"host", s.Host}, {"protocol", s.Protocol}}, "servers", fmt.Sprintf("bus%d", i+1))
+		set(all, object{"host": s.Host, "protocol": s.Protocol}, "servers", fmt.Sprintf("bus%d", i+1))
 	}
-	all = append(all, member{"channels", d.channels}, member{"operations", d.operations}, member{"components", object{{"messages", d.messages}}})
-	return all.text()
+	return text(all)
 }
 
 // add describes a stream: its messages, and a channel for each destination.
@@ -82,17 +81,17 @@ func (d *document) add(s *Stream, binding string) error {
 		}
 		name, kind := s.Name+"."+string(op), s.encoder().Type(op)
 		one := object{
-			{"name", kind}, {"title", kind}, {"summary", schema.get("description")},
-			{"headers", headers(s, op)}, {"payload", schema.without("$schema", "$id")}, // names for schemas that stand alone
+			"name": kind, "title": kind, "summary": get(schema, "description"),
+			"headers": headers(s, op), "payload": without(schema, "$schema", "$id"), // names for schemas that stand alone
 		}
 		if content := s.contentType(); content != "" {
-			one.set(content, "contentType")
+			set(one, content, "contentType")
 		}
 		if binding != "" {
-			one.set(object{{"type", "string"}, {"description", keyOrID}}, "bindings", binding, "key")
+			set(one, object{"type": "string", "description": keyOrID}, "bindings", binding, "key")
 		}
-		one.set([]any{object{{"payload", body}}}, "examples")
-		d.messages.set(one, name)
+		set(one, []any{object{"payload": body}}, "examples")
+		set(d.messages, one, name)
 		for i := range s.Tables {
 			for _, to := range s.Tables[i].Destinations(kind) {
 				d.send(to, name)
@@ -109,32 +108,32 @@ var outsideID = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 func (d *document) send(destination, message string) {
 	plain := outsideID.ReplaceAllString(destination, "_")
 	id := plain
-	for n := 2; d.channels.get(id) != nil && d.channels.get(id, "address") != destination; n++ {
+	for n := 2; get(d.channels, id) != nil && get(d.channels, id, "address") != destination; n++ {
 		id = fmt.Sprintf("%s_%d", plain, n)
 	}
-	d.channels.set(destination, id, "address")
+	set(d.channels, destination, id, "address")
 	if strings.Contains(destination, "{key}") {
-		d.channels.set("The key of the entity, percent-encoded.", id, "parameters", "key", "description")
+		set(d.channels, "The key of the entity, percent-encoded.", id, "parameters", "key", "description")
 	}
-	d.channels.set("#/components/messages/"+message, id, "messages", message, "$ref")
+	set(d.channels, "#/components/messages/"+message, id, "messages", message, "$ref")
 	operation, channel := "send."+id, "#/channels/"+id
-	d.operations.set("send", operation, "action")
-	d.operations.set(channel, operation, "channel", "$ref")
+	set(d.operations, "send", operation, "action")
+	set(d.operations, channel, operation, "channel", "$ref")
 	to := channel + "/messages/" + message
-	list, _ := d.operations.get(operation, "messages").([]any)
-	if !slices.ContainsFunc(list, func(one any) bool { return one.(object).get("$ref") == to }) {
-		d.operations.set(append(list, object{{"$ref", to}}), operation, "messages")
+	list, _ := get(d.operations, operation, "messages").([]any)
+	if !slices.ContainsFunc(list, func(one any) bool { return get(one.(object), "$ref") == to }) {
+		set(d.operations, append(list, object{"$ref": to}), operation, "messages")
 	}
 }
 
 // headers returns the schema of the headers of a kind of message; docs/events.md explains them.
 func headers(of *Stream, op event.Op) object {
-	text := func(description string) object { return object{{"type", "string"}, {"description", description}} }
-	is := func(value string) object { return object{{"const", value}} }
+	text := func(description string) object { return object{"type": "string", "description": description} }
+	is := func(value string) object { return object{"const": value} }
 	properties, required := object{}, []string{}
 	add := func(isThere, isRequired bool, name string, schema object) {
 		if isThere {
-			properties = append(properties, member{name, schema})
+			properties[name] = schema
 		}
 		if isThere && isRequired {
 			required = append(required, name)
@@ -148,14 +147,14 @@ func headers(of *Stream, op event.Op) object {
 	add(row, true, sink.HeaderType, is(e.Type(op)))
 	// Of other messages the first one of a batch in a topic-partition alone has it.
 	add(true, row, sink.HeaderVersion, is(e.Version()))
-	add(true, false, sink.HeaderSchema, object{{"type", "string"},
-		{"description", "A hash of the members of data and their types. Another one comes with another form of the table."}, {"pattern", "^[0-9a-f]{12}$"}})
+	add(true, false, sink.HeaderSchema, object{"type": "string",
+		"description": "A hash of the members of data and their types. Another one comes with another form of the table.", "pattern": "^[0-9a-f]{12}$"})
 	add(true, true, sink.HeaderDomain, is(of.Domain))
 	add(true, true, sink.HeaderStream, is(of.Name))
 	add(true, true, sink.HeaderShard, text("The physical table."))
 	add(true, true, sink.HeaderRowID, text("The id of the row, in decimal digits."))
 	add(true, true, sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile."))
-	add(row, true, sink.HeaderPublishedAt, object{{"type", "string"}, {"format", "date-time"}, {"description", "When the message was made."}})
+	add(row, true, sink.HeaderPublishedAt, object{"type": "string", "format": "date-time", "description": "When the message was made."})
 	add(true, true, sink.HeaderState, text("What bridge reads back about its own messages; not for consumers."))
 	add(true, false, sink.HeaderForm, text("What tells rows apart; not for consumers."))
 	add(true, false, sink.HeaderServer, text("Where the rows of the batch were read."))
@@ -164,13 +163,13 @@ func headers(of *Stream, op event.Op) object {
 	add(row && op != event.Published, false, sink.HeaderPrevious,
 		text("meta.id of the event of the entity that this one follows, where it is known."))
 	add(row && op == event.Deleted, true, sink.HeaderReason,
-		object{{"description", "Why the entity is deleted."}, {"enum", []string{"TOMBSTONE", "FILTERED", "ABSENT_IN_SNAPSHOT", "STALE"}}})
+		object{"description": "Why the entity is deleted.", "enum": []string{"TOMBSTONE", "FILTERED", "ABSENT_IN_SNAPSHOT", "STALE"}})
 	if add(payload, true, sink.HeaderFormat, is(sink.PayloadFormat)); payload {
 		for _, h := range e.Payload().Headers {
 			add(true, false, h.Member, text("Column "+h.Column+"; left out for NULL."))
 		}
 	}
-	return object{{"type", "object"}, {"properties", properties}, {"required", required}}
+	return object{"type": "object", "properties": properties, "required": required}
 }
 
 // samples are values of each kind in their normal form, lives those of a DELETED column that says

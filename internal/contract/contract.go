@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -63,10 +64,10 @@ func Schemas(streams []Stream) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			all.set(schema, s.Name, string(op))
+			set(all, schema, s.Name, string(op))
 		}
 	}
-	return all.text()
+	return text(all)
 }
 
 // schema returns the schema of the events of an operation.
@@ -75,39 +76,38 @@ func (s *Stream) schema(op event.Op) (object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 	}
+	document, version := object{}, s.encoder().Version()
 	d := json.NewDecoder(bytes.NewReader(general))
 	d.UseNumber()
-	parsed, err := parse(d)
-	if err != nil {
+	if err := d.Decode(&document); err != nil {
 		return nil, fmt.Errorf("stream %s: read the schema of %s: %w", s.Name, op, err)
 	}
-	document, version := parsed.(object), s.encoder().Version()
 	for _, one := range []struct {
 		value any
 		path  string
 	}{
 		{"urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + version, "$id"},
 		{s.encoder().Type(op), "title"},
-		{object{{"const", s.encoder().Type(op)}}, "properties meta properties type"},
-		{object{{"const", version}}, "properties meta properties version"},
-		{object{{"const", s.Domain}}, "properties meta properties source properties domainId"},
-		{s.data(document.get("properties", "data").(object), op), "properties data"},
+		{object{"const": s.encoder().Type(op)}, "properties meta properties type"},
+		{object{"const": version}, "properties meta properties version"},
+		{object{"const": s.Domain}, "properties meta properties source properties domainId"},
+		{s.data(get(document, "properties", "data").(object), op), "properties data"},
 	} {
-		document.set(one.value, strings.Fields(one.path)...)
+		set(document, one.value, strings.Fields(one.path)...)
 	}
 	switch s.encoder().Format() {
 	case event.FormatPayload:
 		return object{
-			{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")},
-			{"description", "The column " + s.encoder().Payload().Column + " as it is."},
+			"$schema": get(document, "$schema"), "$id": get(document, "$id"), "title": get(document, "title"),
+			"description": "The column " + s.encoder().Payload().Column + " as it is.",
 		}, nil
 	case event.FormatCloudEvents:
 		return cloudEvent(document), nil
 	case event.FormatRow:
-		data := document.get("properties", "data").(object)
-		row := object{{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")}}
-		row = append(row, data...)
-		row.set(fmt.Sprint(document.get("description"), " ", data.get("description")), "description")
+		data := get(document, "properties", "data").(object)
+		row := object{"$schema": get(document, "$schema"), "$id": get(document, "$id"), "title": get(document, "title")}
+		maps.Copy(row, data)
+		set(row, fmt.Sprint(get(document, "description"), " ", get(data, "description")), "description")
 		return row, nil
 	default:
 		return document, nil
@@ -116,22 +116,22 @@ func (s *Stream) schema(op event.Op) (object, error) {
 
 // cloudEvent returns the schema of a CloudEvent 1.0 in structured mode with a document as its data.
 func cloudEvent(document object) object {
-	meta := document.get("properties", "meta", "properties").(object)
+	meta := get(document, "properties", "meta", "properties").(object)
 	return object{
-		{"$schema", document.get("$schema")}, {"$id", document.get("$id")}, {"title", document.get("title")},
-		{"description", document.get("description")}, {"type", "object"},
-		{"properties", object{
-			{"specversion", object{{"const", "1.0"}}},
-			{"id", meta.get("id")},
-			{"source", meta.get("source", "properties", "uri")},
-			{"type", meta.get("type")},
-			{"time", object{{"type", "string"}, {"format", "date-time"}, {"description", "meta.time."}}},
-			{"subject", object{{"type", "string"}, {"description", keyOrID}, {"minLength", 1}}},
-			{"datacontenttype", object{{"const", sink.ContentType}}},
-			{"data", document.without("$schema", "$id")},
-		}},
-		{"required", []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"}},
-		{"additionalProperties", false},
+		"$schema": get(document, "$schema"), "$id": get(document, "$id"), "title": get(document, "title"),
+		"description": get(document, "description"), "type": "object",
+		"properties": object{
+			"specversion":     object{"const": "1.0"},
+			"id":              get(meta, "id"),
+			"source":          get(meta, "source", "properties", "uri"),
+			"type":            get(meta, "type"),
+			"time":            object{"type": "string", "format": "date-time", "description": "meta.time."},
+			"subject":         object{"type": "string", "description": keyOrID, "minLength": 1},
+			"datacontenttype": object{"const": sink.ContentType},
+			"data":            without(document, "$schema", "$id"),
+		},
+		"required":             []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"},
+		"additionalProperties": false,
 	}
 }
 
@@ -154,16 +154,16 @@ func (s *Stream) data(general object, op event.Op) object {
 	}
 	anyOf := make([]any, len(shapes))
 	for i := range shapes {
-		shapes[i].set(sink.HeaderSchema+": "+strings.Join(hashes[i], ", "), "$comment")
+		set(shapes[i], sink.HeaderSchema+": "+strings.Join(hashes[i], ", "), "$comment")
 		if len(shapes) > 1 {
-			shapes[i].set("Of "+some(tables[i])+".", "description")
+			set(shapes[i], "Of "+some(tables[i])+".", "description")
 		}
 		anyOf[i] = shapes[i]
 	}
 	if len(shapes) == 1 {
 		return shapes[0]
 	}
-	return object{{"description", "The tables of the stream have different columns."}, {"anyOf", anyOf}}
+	return object{"description": "The tables of the stream have different columns.", "anyOf": anyOf}
 }
 
 // some names tables, the first few of them.
@@ -179,7 +179,7 @@ func some(tables []string) string {
 func (t *Table) shape(general object, op event.Op) object {
 	properties, required := object{}, []any{}
 	for _, m := range t.Encoder.Members(op == event.Deleted) {
-		properties, required = append(properties, member{m.Name, memberSchema(m, t.Columns.List[m.Column])}), append(required, m.Name)
+		properties[m.Name], required = memberSchema(m, t.Columns.List[m.Column]), append(required, m.Name)
 	}
 	what, rest := "The columns of the row", ", and row, which says where it came from."
 	if op == event.Deleted {
@@ -188,40 +188,40 @@ func (t *Table) shape(general object, op event.Op) object {
 	if t.Encoder.Format() == event.FormatRow {
 		rest = "."
 	} else {
-		properties = append(properties, general.get("properties").(object)...)
-		required = append(required, general.get("required").([]any)...)
+		maps.Copy(properties, get(general, "properties").(object))
+		required = append(required, get(general, "required").([]any)...)
 	}
-	return object{{"$comment", ""}, {"description", what + rest}, {"type", "object"}, {"properties", properties}, {"required", required}}
+	return object{"$comment": "", "description": what + rest, "type": "object", "properties": properties, "required": required}
 }
 
 // forms says what the values of a kind of column are in an event (docs/events.md, data).
 var forms = map[source.Kind]object{
-	source.Int:       {{"type", "integer"}},
-	source.Decimal:   {{"type", "string"}, {"description", "A decimal with all its digits."}},
-	source.Float:     {{"type", "number"}},
-	source.Text:      {{"type", "string"}},
-	source.Binary:    {{"type", "string"}, {"contentEncoding", "base64"}},
-	source.Bit:       {{"type", "integer"}, {"minimum", 0}, {"maximum", json.Number("18446744073709551615")}},
-	source.JSON:      {{"description", "The document itself."}},
-	source.Date:      {{"type", "string"}, {"format", "date"}},
-	source.Clock:     {{"type", "string"}, {"description", "A time of day or a span: hours, minutes and seconds."}},
-	source.DateTime:  {{"type", "string"}, {"format", "date-time"}},
-	source.Timestamp: {{"type", "string"}, {"format", "date-time"}},
+	source.Int:       {"type": "integer"},
+	source.Decimal:   {"type": "string", "description": "A decimal with all its digits."},
+	source.Float:     {"type": "number"},
+	source.Text:      {"type": "string"},
+	source.Binary:    {"type": "string", "contentEncoding": "base64"},
+	source.Bit:       {"type": "integer", "minimum": 0, "maximum": json.Number("18446744073709551615")},
+	source.JSON:      {"description": "The document itself."},
+	source.Date:      {"type": "string", "format": "date"},
+	source.Clock:     {"type": "string", "description": "A time of day or a span: hours, minutes and seconds."},
+	source.DateTime:  {"type": "string", "format": "date-time"},
+	source.Timestamp: {"type": "string", "format": "date-time"},
 }
 
 // memberSchema returns the schema of a member, which is that of a column.
 func memberSchema(m event.Member, column source.Column) object {
-	s := slices.Clone(forms[column.Kind])
+	s := maps.Clone(forms[column.Kind])
 	text := "Column " + column.Name + "."
-	if more := s.get("description"); more != nil {
+	if more := get(s, "description"); more != nil {
 		text += " " + more.(string)
 	}
 	if column.NotNull && m.Null {
 		text += " Null only where the value has no form in JSON."
 	}
-	s.set(text, "description")
-	if kind := s.get("type"); kind != nil && m.Null {
-		s.set([]any{kind, "null"}, "type")
+	set(s, text, "description")
+	if kind := get(s, "type"); kind != nil && m.Null {
+		set(s, []any{kind, "null"}, "type")
 	}
 	return s
 }
