@@ -34,13 +34,11 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	id, modified := s.shape.id(), quoteName(column.Name)
 	head, more, err := s.list(ctx, session, q.Ranges, q.Limit, listing{
 		columns: []string{modified, id},
-		from: func(b []byte, part []source.Range) []byte {
+		from: func(part []source.Range) string {
 			if q.Ranges != nil {
-				b = appendRanges(append(b, forceIndex(s.shape.index)+" WHERE "...), id, part)
-				return append(b, " AND "+modified+" IS NOT NULL ORDER BY "+id...)
+				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " AND " + modified + " IS NOT NULL ORDER BY " + id
 			}
-			b = appendBehind(append(b, forceIndex(s.shape.modified)+" WHERE "...), q, modified, id)
-			return append(b, " AND "+id+" > 0 ORDER BY "+modified+", "+id...)
+			return forceIndex(s.shape.modified) + " WHERE " + behind(q, modified, id) + " AND " + id + " > 0 ORDER BY " + modified + ", " + id
 		},
 		each: func(row []driver.Value) error {
 			id, err := rowID(row[1])
@@ -52,18 +50,15 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	return err
 }
 
-// appendBehind appends the condition that a row lies after q.After and not after q.Through.
-func appendBehind(b []byte, q source.ChangeQuery, modified, id string) []byte {
-	if after := q.After; after.Modified != "" {
+// behind returns the condition that a row lies after q.After and not after q.Through.
+func behind(q source.ChangeQuery, modified, id string) string {
+	condition := modified + " IS NOT NULL"
+	if at := q.After.Modified; at != "" {
 		// As two ranges of the index, the first of which begins after the id.
-		b = append(b, "(("+modified+" = '"+after.Modified+"' AND "+id+" > "...)
-		b = strconv.AppendUint(b, after.ID, 10)
-		b = append(b, ") OR "+modified+" > '"+after.Modified+"')"...)
-	} else {
-		b = append(b, modified+" IS NOT NULL"...)
+		condition = "((" + modified + " = '" + at + "' AND " + id + " > " + strconv.FormatUint(q.After.ID, 10) + ") OR " + modified + " > '" + at + "')"
 	}
 	if q.Through != "" {
-		b = append(b, " AND "+modified+" <= '"+q.Through+"'"...)
+		condition += " AND " + modified + " <= '" + q.Through + "'"
 	}
-	return b
+	return condition
 }

@@ -28,9 +28,8 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 		id := s.shape.id()
 		head, cut, err := s.list(ctx, c, ranges, limit, listing{
 			columns: []string{id},
-			from: func(b []byte, part []source.Range) []byte {
-				b = appendRanges(append(b, forceIndex(s.shape.index)+" WHERE "...), id, part)
-				return append(b, " ORDER BY "+id...)
+			from: func(part []source.Range) string {
+				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " ORDER BY " + id
 			},
 			each: func(row []driver.Value) error {
 				id, err := rowID(row[0])
@@ -54,11 +53,11 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 	})
 }
 
-// listing is a read of a few columns, without a page. From appends the SQL behind the table's name,
+// listing is a read of a few columns, without a page. From returns the SQL behind the table's name,
 // for a part of the ranges.
 type listing struct {
 	columns []string
-	from    func(b []byte, part []source.Range) []byte
+	from    func(part []source.Range) string
 	each    func(row []driver.Value) error
 }
 
@@ -66,11 +65,8 @@ type listing struct {
 // clock and the identity of the server, and whether limit ended the read.
 func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit int, l listing) (head source.Page, cut bool, err error) {
 	compose := func(part []source.Range) string {
-		b := make([]byte, 0, 512+len(part)*64)
-		b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "+s.source.connector.server.Load().identity+")"+strings.Repeat(", NULL", len(l.columns))+
-			") UNION ALL (SELECT NULL, "+strings.Join(l.columns, ", ")+" FROM "+s.quoted()...)
-		b = append(l.from(b, part), " LIMIT "...)
-		return string(append(strconv.AppendInt(b, int64(limit), 10), ')'))
+		return "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, " + s.source.connector.server.Load().identity + ")" + strings.Repeat(", NULL", len(l.columns)) +
+			") UNION ALL (SELECT NULL, " + strings.Join(l.columns, ", ") + " FROM " + s.quoted() + l.from(part) + " LIMIT " + strconv.Itoa(limit) + ")"
 	}
 	for _, part := range s.parts(ranges, len(compose(nil))) {
 		rows, err := c.QueryContext(ctx, compose(part), nil)

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
-	"example.org/bridge/source/internal/sqltable"
 )
 
 var _ source.Inspector = (*Source)(nil)
@@ -277,9 +276,6 @@ const (
 	offsetStep, offsetSlack = 15 * time.Minute, time.Minute
 )
 
-// rowTimes are the CREATED and MODIFIED of a row, zero where it has none.
-type rowTimes struct{ created, modified time.Time }
-
 // checkOffsets looks for a MODIFIED that is hours off, as sessions in another time zone write it
 // into a DATETIME: the second cursor sees a change of the future when its time comes, and one of
 // long ago not at all.
@@ -288,23 +284,28 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	if !ok || !t.Expected.Updates {
 		return nil
 	}
-	var now, newest time.Time
-	var rows []rowTimes
-	timeOf := func(column sqltable.Column, value string) time.Time {
+	timeOf := func(column source.Column, value string) time.Time {
 		at, _ := column.Time([]byte(value), t.Expected.Zone)
 		return at
 	}
-	clock := sqltable.Column{Column: source.Column{Kind: source.Timestamp}}
-	err := c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now", func(get func(string) string) { now = timeOf(clock, get("now")) })
-	if err == nil && t.Table.Modified(t.Spec) != nil {
-		query := "SELECT MAX(" + quoteName(modified.Name) + ") AS newest FROM " + t.quoted()
-		err = c.query(ctx, query, func(get func(string) string) { newest = timeOf(modified, get("newest")) })
+	var now, newest time.Time
+	last := "NULL"
+	if t.Table.Modified(t.Spec) != nil {
+		last = "(SELECT MAX(" + quoteName(modified.Name) + ") FROM " + t.quoted() + ")"
 	}
+	err := c.query(ctx, "SELECT UTC_TIMESTAMP(6) AS now, "+last+" AS newest", func(get func(string) string) {
+		now, newest = timeOf(source.Column{Kind: source.Timestamp}, get("now")), timeOf(modified.Column, get("newest"))
+	})
+	// By how much MODIFIED lies before CREATED in the newest rows that have both.
+	var behind []time.Duration
 	if created, ok := t.Table.Column(t.Spec.Created); err == nil && ok {
 		query := fmt.Sprintf("SELECT %s AS created, %s AS modified FROM %s ORDER BY %s DESC LIMIT %d",
 			quoteName(created.Name), quoteName(modified.Name), t.quoted(), quoteName(t.Spec.ID), offsetRows)
 		err = c.query(ctx, query, func(get func(string) string) {
-			rows = append(rows, rowTimes{timeOf(created, get("created")), timeOf(modified, get("modified"))})
+			born, changed := timeOf(created.Column, get("created")), timeOf(modified.Column, get("modified"))
+			if !born.IsZero() && !changed.IsZero() {
+				behind = append(behind, born.Sub(changed))
+			}
 		})
 	}
 	if err != nil {
@@ -313,8 +314,8 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	what := ""
 	if ahead := newest.Sub(now); ahead > offsetSlack {
 		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", modified.Name, ahead.Round(time.Minute))
-	} else if behind := behindCreated(rows); behind > 0 {
-		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", modified.Name, behind)
+	} else if offset := offsetOf(behind); offset > 0 {
+		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", modified.Name, offset)
 	}
 	if what != "" {
 		t.Found(inspect.Warning, inspect.TimeOffset, "%s", what).
@@ -323,25 +324,17 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	return nil
 }
 
-// behindCreated returns by how much MODIFIED lies before CREATED, where it does so by the same
-// multiple of 15 minutes in all rows that have both; 0 where it does not.
-func behindCreated(rows []rowTimes) time.Duration {
-	var behind time.Duration
-	n := 0
-	for _, r := range rows {
-		if r.created.IsZero() || r.modified.IsZero() {
-			continue
-		}
-		d := r.created.Sub(r.modified)
-		steps := d.Round(offsetStep)
-		if steps <= 0 || (d-steps).Abs() > offsetSlack || behind != 0 && behind != steps {
-			return 0
-		}
-		behind = steps
-		n++
-	}
-	if n < offsetLeast {
+// offsetOf returns the multiple of 15 minutes that all of at least offsetLeast differences are, 0
+// where there is none.
+func offsetOf(differences []time.Duration) time.Duration {
+	if len(differences) < offsetLeast {
 		return 0
 	}
-	return behind
+	offset := differences[0].Round(offsetStep)
+	for _, d := range differences {
+		if (d - offset).Abs() > offsetSlack {
+			return 0
+		}
+	}
+	return max(offset, 0)
 }

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"example.org/bridge/source"
@@ -141,7 +139,8 @@ func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 // these and no others hold ASCII as it is. In any other set nothing is sure. (Found by converting
 // all strings of one and two bytes there and back on MariaDB 10.11.)
 var (
-	unicodes = words("utf8mb4 utf8mb3 utf8 ucs2 utf16 utf16le utf32")
+	utf8s    = words("utf8mb4 utf8mb3 utf8")
+	wide     = words("ucs2 utf16 utf16le utf32")
 	lossless = words("latin1 latin2 latin5 latin7 cp850 cp852 cp866 koi8r koi8u keybcs2 macce macroman")
 	marked   = words("ascii dec8 hp8 hebrew euckr gb2312 gbk greek cp1250 cp1251 cp1256 cp1257 geostd8")
 	doubled  = words("big5 sjis cp932 ujis eucjpms tis620 gb18030")
@@ -175,7 +174,7 @@ func (k keyPart) fitText(v []byte) fit {
 		return odd
 	case charset == "utf8mb3" || charset == "utf8" || charset == "ucs2":
 		return when(!bytes.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }))
-	case unicodes[charset], lossless[charset]:
+	case utf8s[charset], wide[charset], lossless[charset]:
 		return sound
 	}
 	unsure := bytes.ContainsAny(v, "?\uFFFD")
@@ -209,32 +208,14 @@ func (k keyPart) appendText(b, v []byte, written encodings) []byte {
 	if k.needsCode(v) {
 		return append(append(append(b, "x'"...), written[foreign{charset, string(v)}]...), '\'')
 	}
-	switch charset {
-	case "ucs2", "utf16":
-		return appendHex(b, inUTF16(v, binary.BigEndian))
-	case "utf16le":
-		return appendHex(b, inUTF16(v, binary.LittleEndian))
-	case "utf32":
-		var wide []byte
-		for _, r := range string(v) {
-			wide = binary.BigEndian.AppendUint32(wide, uint32(r))
-		}
-		return appendHex(b, wide)
-	}
 	return appendHex(b, v)
-}
-
-func inUTF16(v []byte, order binary.AppendByteOrder) (wide []byte) {
-	for _, unit := range utf16.Encode([]rune(string(v))) {
-		wide = order.AppendUint16(wide, unit)
-	}
-	return wide
 }
 
 // needsCode reports whether only the server can write v in the character set of the column.
 func (k keyPart) needsCode(v []byte) bool {
 	textual := k.kind == source.Text || k.kind == source.JSON
-	return textual && k.collation != "" && !unicodes[k.charset()] && !isASCII(v)
+	charset := k.charset()
+	return textual && charset != "" && !utf8s[charset] && (wide[charset] || !isASCII(v))
 }
 
 // encode has the server write the sound texts of keys that nobody else can write, in statements of
