@@ -60,8 +60,7 @@ func (c *Columns) Changes(now *Columns) []any {
 type Cursor struct {
 	// Modified is the value of the MODIFIED column in its normal form.
 	Modified string
-	// ID is the id of the row.
-	ID uint64
+	ID       uint64
 }
 
 // ChangeQuery asks for the rows after After in the order of (MODIFIED, id) whose MODIFIED is at
@@ -80,7 +79,6 @@ type ChangeQuery struct {
 	Uncommitted bool
 }
 
-// Changes is the result of one ReadChanges.
 type Changes struct {
 	// List is in ascending order of (MODIFIED, id), or of the ids.
 	List []Cursor
@@ -128,7 +126,6 @@ func (c Column) IsTime(v []byte) bool {
 	return ok
 }
 
-// wall is what a calendar and a clock on the wall show.
 type wall struct{ year, month, day, hour, minute, second, nanos int }
 
 // wall reads v, a value of the column in its normal form.

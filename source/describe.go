@@ -6,7 +6,6 @@ import "context"
 // only.
 type Describer interface {
 	Lister
-	// Describe describes a table. The errors are those of a Shard.
 	Describe(ctx context.Context, table string) (Description, error)
 }
 

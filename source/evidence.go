@@ -18,9 +18,7 @@ type IDReader interface {
 	Traits(ctx context.Context) (Traits, error)
 }
 
-// IDs is the result of one ReadIDs.
 type IDs struct {
-	// List is ascending.
 	List []uint64
 	// Cut says that limit ended the read: there may be more ids after the last one.
 	Cut bool
@@ -61,7 +59,6 @@ type Traits struct {
 // IDOrder says how ids are allocated.
 type IDOrder string
 
-// The orders of ids.
 const (
 	// OrderStrict: one counter.
 	OrderStrict IDOrder = "strict"

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxFilter bounds a condition, in bytes.
 const maxFilter = 8 << 10
 
 // CheckFilter returns why a condition cannot be Spec.Filter, nil if it can: in parentheses it must
@@ -151,7 +150,6 @@ func ExpandTables(pattern string) ([]string, error) {
 	return tables, nil
 }
 
-// expandItem expands one item of the list to at most room tables.
 func expandItem(item string, room int) ([]string, error) {
 	if item == "" {
 		return nil, errors.New(`an empty table name: want "table", "database.table", "t_{0..63}" or several of them with commas between`)
@@ -186,7 +184,6 @@ func expandItem(item string, room int) ([]string, error) {
 
 var errTooMany = fmt.Errorf("more than %d tables: make the ranges smaller or split the stream", MaxTables)
 
-// each appends every suffix to every prefix.
 func each(prefixes, suffixes []string) []string {
 	joined := make([]string, 0, len(prefixes)*len(suffixes))
 	for _, prefix := range prefixes {

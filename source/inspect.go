@@ -37,7 +37,6 @@ type Expected struct {
 	Stream, Shard string
 }
 
-// Inspection is the result of Inspect.
 type Inspection struct {
 	// Server is about the server. Its summary names the product and what the login may see of it.
 	Server inspect.Report
@@ -45,7 +44,6 @@ type Inspection struct {
 	Tables []TableInspection
 }
 
-// TableInspection is the result for one table.
 type TableInspection struct {
 	Findings []inspect.Finding
 	// Order is how the tail takes ids to be handed out: as configured or, for auto, as the server

@@ -11,11 +11,10 @@ import (
 // Mask replaces the values of a column as they are read, before anything is made of them: no event,
 // digest, dead letter or log has the value itself. A masked value is a Text; NULL stays NULL.
 type Mask struct {
-	form maskForm
-	key  string
-	mac  hash.Hash
-	sum  []byte
-	// hidden is what Masks.Hide returned last.
+	form   maskForm
+	key    string
+	mac    hash.Hash
+	sum    []byte
 	hidden []byte
 }
 
@@ -40,7 +39,6 @@ const (
 	maskLast4
 )
 
-// redacted stands for what a mask hides.
 const redacted = "****"
 
 // Redact returns a mask that hides the whole value behind four asterisks.
@@ -68,7 +66,6 @@ func (m Mask) String() string {
 	return map[maskForm]string{maskRedact: "redact", maskSHA256: "sha256", maskLast4: "last4"}[m.form]
 }
 
-// GoString is String.
 func (m Mask) GoString() string { return m.String() }
 
 // Name tells the mask from every other one, by what it makes of a value: it holds no key.

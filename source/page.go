@@ -11,7 +11,6 @@ import (
 // form, so the same row makes the same event with every driver. A nil value is NULL.
 type Kind uint8
 
-// The kinds of columns.
 const (
 	// Int is an integer of any size and sign (YEAR and BOOL too): its decimal digits.
 	Int Kind = iota + 1
@@ -40,11 +39,8 @@ const (
 	Timestamp
 )
 
-// Column is one column of a shard.
 type Column struct {
-	// Name is the column's name as the server spells it.
 	Name string
-	// Kind says which normal form the values have.
 	Kind Kind
 	// Precision is the number of digits of the fraction: of a second, 0 to 6, for DateTime,
 	// Timestamp and Clock; that of a Decimal, where the database tells it.
@@ -104,9 +100,7 @@ func (n NameCase) Same(a, b string) bool {
 type Columns struct {
 	// List holds the columns in the order of Row.Values.
 	List []Column
-	// How the database compares the names.
 	NameCase
-	// ID is the index of the id column.
 	ID int
 	// Key holds the indexes of the key columns, in the order of Spec.Key. It is the id's index if
 	// the spec names none.
@@ -130,9 +124,7 @@ func (c *Columns) Keyless(values [][]byte) int {
 	return -1
 }
 
-// Row is one row as read.
 type Row struct {
-	// ID is the row's id.
 	ID uint64
 	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is
 	// NULL. They belong to the page and are valid until its next Reset.
@@ -140,13 +132,11 @@ type Row struct {
 	// Filtered says that the row does not match Spec.Filter, Stale that it was not touched for
 	// Spec.StaleAfter.
 	Filtered, Stale bool
-	// StaleFor is for how long a stale row has been stale.
-	StaleFor time.Duration
+	StaleFor        time.Duration
 }
 
 // Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.
 type Page struct {
-	// Columns is the shape of the rows.
 	Columns *Columns
 	// Rows are in ascending order of their ids.
 	Rows []Row
@@ -160,8 +150,7 @@ type Page struct {
 	// Server identifies the server that answered. A different text means a different server.
 	Server string
 	// More says that Limit or MaxBytes ended the page: there may be more rows to read at once.
-	More bool
-	// Bytes is the size of all values.
+	More  bool
 	Bytes int
 
 	// arena holds the values, cells the slices of them.

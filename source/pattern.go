@@ -13,7 +13,6 @@ type Lister interface {
 	Tables(ctx context.Context) (TableList, error)
 }
 
-// TableList is what a Lister returns.
 type TableList struct {
 	Names []TableName
 	// Own is the database whose tables need not be named with it, empty for none.
@@ -36,7 +35,6 @@ func (l TableList) Settings() (names []string) {
 	return names
 }
 
-// TableName names a table of a server.
 type TableName struct{ Database, Table string }
 
 // IsPattern reports whether an item of ExpandTables stands for the tables that match it.

@@ -146,10 +146,8 @@ func (s *Spec) Reads(column string, names NameCase) bool {
 // Range is a closed range of ids. It is empty if First is above Last.
 type Range struct{ First, Last uint64 }
 
-// Empty reports whether r has no id.
 func (r Range) Empty() bool { return r.First > r.Last }
 
-// Has reports whether id is in r.
 func (r Range) Has(id uint64) bool { return r.First <= id && id <= r.Last }
 
 // Overlaps reports whether r and o have an id in common. Neither may be empty.

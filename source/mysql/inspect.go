@@ -104,7 +104,6 @@ func (f *serverFacts) queryClock(ctx context.Context, c conn) error {
 	return nil
 }
 
-// inspectTable looks at one table.
 func (s *Source) inspectTable(ctx context.Context, expected source.Expected, server *serverFacts) (found source.TableInspection) {
 	t := s.newShard(expected.Spec).inspection(expected)
 	t.server = server

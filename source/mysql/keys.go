@@ -22,9 +22,7 @@ type lookup struct {
 	index string
 }
 
-// keyPart is one column of a lookup.
 type keyPart struct {
-	// at is the index of its value in a tuple.
 	at int
 	// name is the column as SQL.
 	name string
@@ -33,7 +31,6 @@ type keyPart struct {
 	collation string
 }
 
-// findByKey returns how rows of the shape are found by their keys.
 func findByKey(sh *shape, table *sqltable.Table) (l lookup) {
 	key := make([]string, len(sh.columns.Key))
 	for i, at := range sh.columns.Key {

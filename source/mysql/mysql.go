@@ -114,7 +114,6 @@ func (s *Source) pool(uncommitted bool) *sqltable.Pool {
 	return s.db
 }
 
-// Shard returns the reader of one table.
 func (s *Source) Shard(spec source.Spec) source.Shard {
 	return s.newShard(spec)
 }
@@ -180,7 +179,6 @@ func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) err
 // seconds formats d for a statement.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// rawConn is what the driver's connections implement.
 type rawConn interface {
 	driver.Conn
 	driver.QueryerContext

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// quoted returns the name of the table as SQL.
 func (s tableSpec) quoted() string { return s.table.SQL("`") }
 
 func quoteName(name string) string { return sqltable.Quote("`", name) }

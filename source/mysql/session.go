@@ -35,7 +35,6 @@ type connector struct {
 
 // server is what a session learned about its server and login.
 type server struct {
-	// version is what VERSION() says.
 	version string
 	// account is the login as the server's grants name it.
 	account string
@@ -101,7 +100,6 @@ var (
 	errNoVersion = errors.New("the server does not say which version it is")
 )
 
-// Connect opens a connection and sets up its session.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*c.options.DialTimeout, errLogin)
 	defer cancel()

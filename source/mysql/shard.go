@@ -21,7 +21,6 @@ type tableSpec struct {
 	table sqltable.Name
 }
 
-// shard reads one table.
 type shard struct {
 	tableSpec
 	source *Source
@@ -30,8 +29,7 @@ type shard struct {
 	shape    *shape
 	identity string
 	// masks are the masks of the columns; nil where none has one.
-	masks source.Masks
-	// refreshed is when the columns were read.
+	masks     source.Masks
 	refreshed time.Time
 	// narrow says that the login may read single columns only.
 	narrow bool
@@ -48,7 +46,6 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := s.run(ctx, s.source.db, "read "+s.spec.Table+" after "+strconv.FormatUint(q.After, 10), func(ctx context.Context, c conn) error {
 		p.Reset()
@@ -144,7 +141,6 @@ func (s *shard) NextID(ctx context.Context) (next uint64, err error) {
 	return next, err
 }
 
-// listed is what the server lists of a table.
 type listed struct {
 	engine string
 	isView bool
@@ -224,7 +220,6 @@ var (
 		source.ErrMissing, option.Table, option.SourceURL)
 )
 
-// number returns the server's error number, 0 when err is not an error of the server.
 func number(err error) uint16 {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {

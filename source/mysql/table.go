@@ -25,20 +25,17 @@ type shape struct {
 	selected, empty string
 	// documents are the columns that may hold JSON though the type does not say so.
 	documents documents
-	// index is the unique index of the id.
-	index string
+	index     string
 	// filter is the condition on rows, which the server accepts; "" for none.
 	filter string
-	// key is how rows are found by their keys.
-	key lookup
+	key    lookup
 	// modified is the index that MODIFIED leads, "" when there is none.
 	modified string
 	// whole says that the columns are `SELECT *`, so that one more or less shows at once.
 	whole bool
 	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
 	starred int
-	// idType is the type of the id.
-	idType string
+	idType  string
 	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
 	// keeps an id from coming twice.
 	counted, unproved bool
@@ -342,7 +339,6 @@ func (t *inspection) checkID() *sqltable.Index {
 	return index
 }
 
-// checkKey looks whether every entity is a single row, and what makes it one.
 func (t *inspection) checkKey() {
 	f := t.CheckKey()
 	if f == nil {

@@ -22,7 +22,6 @@ func queryVariables(ctx context.Context, c conn) (*serverFacts, error) {
 	return f, c.query(ctx, serverVariables, func(get func(string) string) { f.variables[get("Variable_name")] = get("Value") })
 }
 
-// Traits asks the server.
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	var create string
 	var of *serverTraits
@@ -237,7 +236,6 @@ const (
 	channelStopped
 	// channelConfigured: there is one; whether it runs does not show.
 	channelConfigured
-	// channelRuns: one runs.
 	channelRuns
 )
 

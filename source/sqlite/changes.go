@@ -97,7 +97,6 @@ func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
 	return false, nil
 }
 
-// cut keeps the lowest changes.
 func (r *changesReader) cut() {
 	slices.SortFunc(r.list, compare)
 	r.list = r.list[:min(len(r.list), r.query.Limit)]

@@ -23,15 +23,12 @@ type lookup struct {
 	parts []keyPart
 }
 
-// keyPart is one column of a lookup.
 type keyPart struct {
-	// at is the index of its value in a tuple.
 	at int
 	// column is its name as SQL, with the collation of the index.
 	column string
 }
 
-// findByKey returns how rows of the shape are found by their keys.
 func (t *inspection) findByKey(sh *shape) (l lookup) {
 	key := t.Spec.Key
 	if len(key) == 0 {
@@ -125,7 +122,6 @@ func appendPart(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
 }
 
-// tupleOf returns the encoding of a row's key.
 func (s *shard) tupleOf(row []driver.Value) (name []byte, err error) {
 	for _, at := range s.shape.columns.Key {
 		var v []byte

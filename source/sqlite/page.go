@@ -114,12 +114,10 @@ func (s *shard) emptied() []byte {
 	return s.scratch[:0]
 }
 
-// quoted returns the name of the table as SQL.
 func (s *shard) quoted() string { return s.table.SQL(`"`) }
 
 func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 
-// queries are the statements of a shard.
 type queries struct {
 	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
 	page, ranges, ids string

@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// connector opens connections to one file.
 type connector struct {
 	path, dsn string
 	// driver is our own: what other code registers for all of the process does not reach it.
@@ -41,7 +40,6 @@ func newConnector(o Options) *connector {
 
 var errReplaced = errors.New("the database file was replaced while it was opened")
 
-// Connect opens a connection.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -69,7 +67,6 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return s, nil
 }
 
-// Driver returns the driver of the connections.
 func (c *connector) Driver() driver.Driver { return c.driver }
 
 // stat looks at the file and says whether it can be read now. It does not open it: to close it

@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// shard reads one table.
 type shard struct {
 	source *Source
 	spec   source.Spec
@@ -33,7 +32,6 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := s.run(ctx, "read "+s.spec.Table+" after "+strconv.FormatUint(q.After, 10), func(ctx context.Context, c *session) error {
 		p.Reset()

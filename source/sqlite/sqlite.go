@@ -52,7 +52,6 @@ var _ source.Resizer = (*Source)(nil)
 // Resize implements source.Resizer.
 func (s *Source) Resize(c source.Conns) { s.db.Resize(c.Readers, 1) }
 
-// Shard returns the reader of one table.
 func (s *Source) Shard(spec source.Spec) source.Shard { return s.newShard(spec) }
 
 // mainDatabase is the only database that a name may have.
@@ -107,7 +106,6 @@ func (s *Source) retryLocked(ctx context.Context, fn func(*session) error) error
 	}
 }
 
-// rawConn is what the driver's connections implement.
 type rawConn interface {
 	driver.Conn
 	driver.QueryerContext

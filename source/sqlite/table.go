@@ -18,13 +18,11 @@ import (
 // shape is what the statements of a shard depend on. It is immutable.
 type shape struct {
 	columns *source.Columns
-	// values are the forms of the columns.
-	values []valueForm
+	values  []valueForm
 	// filter is the condition on rows, which SQLite accepts; "" for none.
 	filter string
 	// by is the clause that keeps the planner to the index of the id.
-	by string
-	// key is how rows are found by their keys.
+	by  string
 	key lookup
 	// modified is how changes are found; its by is "" when no index begins with MODIFIED.
 	modified modifiedOrder
