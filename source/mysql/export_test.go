@@ -2,7 +2,9 @@ package mysql
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 
 	"example.org/bridge/source"
 )
@@ -19,8 +21,11 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 	return values, err
 }
 
-// cost runs something in a session and returns what the server counted for it: rows read, temporary
-// tables, sorts.
+// costs are the counters of what the server did for a statement: rows read, temporary tables, sorts.
+var costs = strings.Fields("Handler_read_key Handler_read_next Handler_read_first Handler_read_last Handler_read_prev Handler_read_rnd Handler_read_rnd_next " +
+	"Handler_tmp_write Sort_rows Sort_scan Sort_range Select_scan Select_full_join")
+
+// cost runs something in a session and returns those of costs that are not 0.
 func cost(ctx context.Context, s *shard, run func(ctx context.Context, c conn) error) (map[string]int, error) {
 	counters := make(map[string]int)
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
@@ -38,7 +43,7 @@ func cost(ctx context.Context, s *shard, run func(ctx context.Context, c conn) e
 			return err
 		}
 		err := c.query(ctx, "SHOW SESSION STATUS", func(get func(string) string) {
-			if n, err := strconv.Atoi(get("Value")); err == nil {
+			if n, err := strconv.Atoi(get("Value")); err == nil && n != 0 && slices.Contains(costs, get("Variable_name")) {
 				counters[get("Variable_name")] = n
 			}
 		})
