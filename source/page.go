@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -207,18 +208,7 @@ func (p *Page) Filter() { p.Rows[len(p.Rows)-1].Filtered = true }
 
 // Sort sorts the rows by id, for a server that does not.
 func (p *Page) Sort() {
-	byID := func(a, b Row) int {
-		switch {
-		case a.ID < b.ID:
-			return -1
-		case a.ID > b.ID:
-			return 1
-		}
-		return 0
-	}
-	if !slices.IsSortedFunc(p.Rows, byID) {
-		slices.SortFunc(p.Rows, byID)
-	}
+	slices.SortFunc(p.Rows, func(a, b Row) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // slab allocates slices that do not move, and frees all of them at once. The zero value is ready

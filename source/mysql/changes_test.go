@@ -61,7 +61,7 @@ func testChangesReadTheirIndexEntriesOnly(t *testing.T, product testenv.Product)
 				if cost["Handler_read_key"]+cost["Handler_read_first"] == 0 {
 					t.Errorf("%+v: the counters do not count: %v", q, cost)
 				}
-				expectCost(t, q, cost, map[string]int{"read_key": keys, "read_next": len(c.List) + 1, "read_first": 1})
+				expectCost(t, q, cost, map[string]int{"read_key": keys, "read_next": len(c.List) + 1, "read_first": 1, "Select_scan": 1})
 			}
 		})
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -42,6 +45,60 @@ type shard struct {
 	// answered is the server of the last page; until pagesUntil the shard reads no heads.
 	answered   string
 	pagesUntil time.Time
+}
+
+// shape is what the statements of a shard depend on. It is immutable.
+type shape struct {
+	columns *source.Columns
+	// single tells which columns hold single-precision numbers.
+	single []bool
+	// selected is the list of columns as SQL, with a comma in front; empty is a list of NULLs with
+	// which a UNION keeps their types.
+	selected, empty string
+	// documents are the columns that may hold JSON though the type does not say so.
+	documents documents
+	index     string
+	// filter is the condition on rows, which the server accepts; "" for none.
+	filter string
+	key    lookup
+	// modified is the index that MODIFIED leads, "" when there is none.
+	modified string
+	// whole says that the columns are `SELECT *`, so that one more or less shows at once.
+	whole bool
+	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
+	starred int
+	idType  string
+	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
+	// keeps an id from coming twice.
+	counted, unproved bool
+}
+
+// watched says that pages name `SELECT *`, which a login with grants on single columns may not say.
+func (sh *shape) watched() bool { return sh.whole || sh.starred > 0 }
+
+func (sh *shape) equal(other *shape) bool { return reflect.DeepEqual(sh, other) }
+
+// shapes are the shapes that were read last: tables that are alike share one, and with it what is
+// made of its columns. It is safe for concurrent use.
+type shapes struct {
+	mu   sync.Mutex
+	last []*shape
+}
+
+// sharedShapes is how many are kept: more than most sources have streams.
+const sharedShapes = 16
+
+// share returns sh, or the shape that is its equal and was there before.
+func (s *shapes) share(sh *shape) *shape {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.IndexFunc(s.last, sh.equal); at >= 0 {
+		sh = s.last[at]
+		s.last = slices.Delete(s.last, at, at+1)
+	}
+	s.last = slices.Insert(s.last, 0, sh)
+	s.last = s.last[:min(len(s.last), sharedShapes)]
+	return sh
 }
 
 var _ source.Shard = (*shard)(nil)

@@ -3,71 +3,15 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
 )
-
-// shape is what the statements of a shard depend on. It is immutable.
-type shape struct {
-	columns *source.Columns
-	// single tells which columns hold single-precision numbers.
-	single []bool
-	// selected is the list of columns as SQL, with a comma in front; empty is a list of NULLs with
-	// which a UNION keeps their types.
-	selected, empty string
-	// documents are the columns that may hold JSON though the type does not say so.
-	documents documents
-	index     string
-	// filter is the condition on rows, which the server accepts; "" for none.
-	filter string
-	key    lookup
-	// modified is the index that MODIFIED leads, "" when there is none.
-	modified string
-	// whole says that the columns are `SELECT *`, so that one more or less shows at once.
-	whole bool
-	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
-	starred int
-	idType  string
-	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
-	// keeps an id from coming twice.
-	counted, unproved bool
-}
-
-// watched says that pages name `SELECT *`, which a login with grants on single columns may not say.
-func (sh *shape) watched() bool { return sh.whole || sh.starred > 0 }
-
-func (sh *shape) equal(other *shape) bool { return reflect.DeepEqual(sh, other) }
-
-// shapes are the shapes that were read last: tables that are alike share one, and with it what is
-// made of its columns. It is safe for concurrent use.
-type shapes struct {
-	mu   sync.Mutex
-	last []*shape
-}
-
-// sharedShapes is how many are kept: more than most sources have streams.
-const sharedShapes = 16
-
-// share returns sh, or the shape that is its equal and was there before.
-func (s *shapes) share(sh *shape) *shape {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := slices.IndexFunc(s.last, sh.equal); at >= 0 {
-		sh = s.last[at]
-		s.last = slices.Delete(s.last, at, at+1)
-	}
-	s.last = slices.Insert(s.last, 0, sh)
-	s.last = s.last[:min(len(s.last), sharedShapes)]
-	return sh
-}
 
 // readShape asks the server for the columns of the table and checks them against the spec. It
 // returns the masks of the columns, too.
@@ -258,13 +202,10 @@ func (t *inspection) readIndexes(ctx context.Context, c conn) error {
 }
 
 // No index proves that an id comes once where the primary key has another column besides: PRIMARY
-// KEY (id, day) takes (7, Monday) and (7, Tuesday). A partitioned table cannot have a better one if
-// its partitions do not go by the id: every unique index of it holds their columns. AUTO_INCREMENT
-// hands out each id once, but does not keep anybody from writing one of his own choice. Such a
-// table is read on the word of its counter, and whatever reads it looks whether an id comes twice:
-// within a page, across the end of a page, and by key. What comes twice stops the reader with an
-// error. An id that is written again below the position is found by the next reconcile, which reads
-// all pages.
+// KEY (id, day) takes (7, Monday) and (7, Tuesday), and a partitioned table cannot have a better
+// one. Such a table is read on the word of AUTO_INCREMENT, and whatever reads it looks whether an id
+// comes twice: within a page, across the end of a page, and by key. That stops the reader. An id
+// that is written again below the position is found by the next reconcile, which reads all pages.
 
 // cutPrimary cuts the primary key to the id where that is the first of its columns, and the id is
 // unique by another index or counted. unproved says that nothing but the counter keeps it unique.

@@ -276,16 +276,11 @@ func (f *serverFacts) removeChannels() string {
 	return "RESET REPLICA ALL;"
 }
 
-// Absence must be read where everything is that has been committed. On the one server that takes
-// the writes it is. A member of a cluster whose members all take writes shows what the others have
-// committed only some time later, so there a read by keys waits for that: by wsrep_sync_wait on
-// Galera, by group_replication_consistency in a group; where the server refuses the setting absence
-// is not judged. A replica may lag for hours, and so may the server to which a proxy sends reads.
-//
-// What a login with SELECT on the tables cannot see is the replication of MySQL: a replica that is
-// not read-only looks like the server it copies from. SELECT on a table of performance_schema shows
-// it (replicaChannels). MariaDB shows it to everyone. A server that takes writes and also copies
-// from another counts as a replica.
+// Absence must be read where everything is that has been committed: on the one server that takes
+// the writes. A member of a cluster whose members all take writes shows what the others have
+// committed only some time later, so there a read by keys waits for that. What a login with SELECT
+// on the tables cannot see is the replication of MySQL: a replica that is not read-only looks like
+// the server it copies from, unless the login may read replicaChannels. MariaDB shows it to all.
 
 // waiting is a pair of statements around a read that must show what other members have committed.
 type waiting struct{ begin, end string }

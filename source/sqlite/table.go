@@ -322,17 +322,10 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 }
 
 // namedKinds are the types that go by their name, whatever their affinity.
-var namedKinds = map[string]source.Kind{
-	"BOOL": source.Int, "BOOLEAN": source.Int, "BIT": source.Int, "YEAR": source.Int, "LONG": source.Int, "SERIAL": source.Int,
-	"DEC": source.Decimal, "DECIMAL": source.Decimal, "FIXED": source.Decimal, "NUM": source.Decimal, "NUMBER": source.Decimal,
-	"NUMERIC": source.Decimal, "MONEY": source.Decimal, "SMALLMONEY": source.Decimal, "CURRENCY": source.Decimal,
-	"INTERVAL": source.Text, "POINT": source.Text,
-	"BINARY": source.Binary, "VARBINARY": source.Binary, "BYTEA": source.Binary, "IMAGE": source.Binary,
-	"JSON": source.JSON, "JSONB": source.JSON,
-	"DATE": source.Date,
-	"TIME": source.Clock, "TIMETZ": source.Clock,
-	"DATETIME": source.Timestamp, "DATETIME2": source.Timestamp, "SMALLDATETIME": source.Timestamp, "DATETIMEOFFSET": source.Timestamp,
-	"TIMESTAMP": source.Timestamp, "TIMESTAMPTZ": source.Timestamp,
+var namedKinds = map[source.Kind]string{
+	source.Int: "BOOL BOOLEAN BIT YEAR LONG SERIAL", source.Decimal: "DEC DECIMAL FIXED NUM NUMBER NUMERIC MONEY SMALLMONEY CURRENCY",
+	source.Text: "INTERVAL POINT", source.Binary: "BINARY VARBINARY BYTEA IMAGE", source.JSON: "JSON JSONB", source.Date: "DATE", source.Clock: "TIME TIMETZ",
+	source.Timestamp: "DATETIME DATETIME2 SMALLDATETIME DATETIMEOFFSET TIMESTAMP TIMESTAMPTZ",
 }
 
 // affinities are the kinds of SQLite's rule of affinity, in its order.
@@ -358,8 +351,10 @@ func typeName(declared string) string {
 // parseType returns the kind of a declared type. A type that is not known is text: it holds a value
 // of any class.
 func parseType(declared string) source.Kind {
-	if kind, ok := namedKinds[typeName(declared)]; ok {
-		return kind
+	for kind, names := range namedKinds {
+		if slices.Contains(strings.Fields(names), typeName(declared)) {
+			return kind
+		}
 	}
 	name := upper(declared)
 	for _, affinity := range affinities {
