@@ -21,7 +21,8 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 	return values, err
 }
 
-// costs are the counters of what the server did for a statement: rows read, temporary tables, sorts.
+// costs are the counters of what the server did for a statement: rows read, temporary tables,
+// sorts.
 var costs = strings.Fields("Handler_read_key Handler_read_next Handler_read_first Handler_read_last Handler_read_prev Handler_read_rnd Handler_read_rnd_next " +
 	"Handler_tmp_write Sort_rows Sort_scan Sort_range Select_scan Select_full_join")
 

@@ -203,8 +203,8 @@ func (t *inspection) readIndexes(ctx context.Context, c conn) error {
 
 // No index proves that an id comes once where the primary key has another column besides: PRIMARY
 // KEY (id, day) takes (7, Monday) and (7, Tuesday), and a partitioned table cannot have a better
-// one. Such a table is read on the word of AUTO_INCREMENT, and whatever reads it looks whether an id
-// comes twice: within a page, across the end of a page, and by key. That stops the reader. An id
+// one. Such a table is read on the word of AUTO_INCREMENT, and whatever reads it looks whether an
+// id comes twice: within a page, across the end of a page, and by key. That stops the reader. An id
 // that is written again below the position is found by the next reconcile, which reads all pages.
 
 // cutPrimary cuts the primary key to the id where that is the first of its columns, and the id is
