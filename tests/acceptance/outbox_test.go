@@ -206,20 +206,13 @@ func (o *outbox) caughtUp() {
 
 // TestAnOutbox kills a bridge at random moments while writers fill an outbox, and takes its
 // checkpoint away: each row is on the topic that it names, under its key, in the order of its key,
-// byte for byte and with its headers, or a dead letter.
+// byte for byte and with its headers, or a dead letter. With exactly-once none is there twice.
 func TestAnOutbox(t *testing.T) {
-	t.Parallel()
-	kills := testall.Pick(4, 10)
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { outboxUnderKills(t, b, kills, true) })
-}
-
-// TestAnOutboxExactlyOnce is TestAnOutbox with DELIVERY=exactly-once: no row is there twice.
-func TestAnOutboxExactlyOnce(t *testing.T) {
 	testall.Beside(t)
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { outboxUnderKills(t, b.ExactlyOnce(t.Name()), 10, false) })
+	eachDelivery(t, outboxUnderKills)
 }
 
-func outboxUnderKills(t *testing.T, b *world.Bus, kills int, repeats bool) {
+func outboxUnderKills(t *testing.T, b *world.Bus) {
 	o := newOutbox(t, b)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -228,7 +221,7 @@ func outboxUnderKills(t *testing.T, b *world.Bus, kills int, repeats bool) {
 	if found := answered(t, o.Env).find("unfit-rows"); len(found) != 1 || found[0].Severity != "warning" || !strings.Contains(found[0].Do, "BRIDGE_STREAM_OUTBOX_DESTINATIONS") {
 		t.Errorf("check finds %+v", found)
 	}
-	for n := range kills {
+	for n := range 10 {
 		o.Start()
 		world.Pause(world.Between(0, 1500*time.Millisecond))
 		o.Kill()
@@ -240,7 +233,7 @@ func outboxUnderKills(t *testing.T, b *world.Bus, kills int, repeats bool) {
 	stop()
 	wait()
 	o.caughtUp()
-	o.compare(repeats)
+	o.compare(!b.Once())
 	// The oversized row is the only one that counts towards the limit.
 	mustVerify(t, o.Env, fmt.Sprint("missing ", len(o.dead)))
 

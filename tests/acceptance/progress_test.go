@@ -94,7 +94,7 @@ func (v *volatile) expect(p *world.Publisher, stream string, n int) {
 // TestAStartThatNoMessageTells kills a bridge that has begun at the latest row and has published
 // nothing, and removes its folder: what comes meanwhile is published, what was there is not.
 func TestAStartThatNoMessageTells(t *testing.T) {
-	t.Parallel()
+	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
 		p := v.publish("latest")
