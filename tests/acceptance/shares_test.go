@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -66,11 +67,13 @@ func newShared(t *testing.T, b *world.Bus) *shared {
 	s.worlds[0].Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", second, reader))
 	both := func(tables string) string { return first + "." + tables + "," + second + "." + tables }
 	s.Publisher = s.worlds[0].Publish(b, world.Publishing{
-		Path: world.Binary(t, world.RaceDetector),
+		Path: world.Faulty(t),
 		Env: progressOnBus(t, b).With(world.Env{
 			"BRIDGE_CHECKPOINT_URL": "bus://" + s.folder, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
 			"BRIDGE_DOMAIN_ID":  strings.ReplaceAll(first, "_", "-"),
 			"BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "50ms",
+			// Else a process that is killed is waited for for 45 s when the number changes.
+			failpoint.SilenceVariable: "12s",
 		}),
 		Streams: []world.Stream{
 			{Name: "logs", Table: first + ".log_{0.." + strconv.Itoa(logsEach-1) + "}," + second + ".log_*", Kind: "release"},

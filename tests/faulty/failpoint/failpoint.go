@@ -158,11 +158,13 @@ func Shift(point Point) time.Duration {
 	return by
 }
 
-// Environment variables with times that make a test wait: how often the store is made durable, and
-// after how long Kafka aborts a transaction that was left.
+// Environment variables with times that make a test wait: how often the store is made durable,
+// after how long Kafka aborts a transaction that was left, and for how long a process of a former
+// number of shares is waited for that gives no sign.
 const (
 	SyncVariable        = "BRIDGE_TEST_SYNC_EVERY"
 	TransactionVariable = "BRIDGE_TEST_TRANSACTION_TIMEOUT"
+	SilenceVariable     = "BRIDGE_TEST_SILENCE"
 )
 
 // Time returns what a variable says, otherwise without it.
