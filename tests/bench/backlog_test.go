@@ -1,14 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io/fs"
-	"maps"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -221,109 +217,14 @@ func (r *rig) deliver(t testing.TB, l load) figures {
 	return f
 }
 
-// homes say to which part of the work a function belongs, by how its name begins. The innermost
-// function of a stack that belongs to one decides: memory that encoding allocates is encoding.
-var homes = []struct{ part, prefix string }{
-	{"reading", "example.org/bridge/source"},
-	{"reading", "github.com/go-sql-driver/mysql."},
-	{"encoding", "example.org/bridge/event."},
-	{"saving", "example.org/bridge/checkpoint"},
-	{"saving", "github.com/cockroachdb/pebble"},
-	{"compressing", "github.com/pierrec/lz4"},
-	{"publishing", "example.org/bridge/sink"},
-	{"publishing", "github.com/segmentio/kafka-go"},
-	{"publishing", "github.com/nats-io/nats%2ego."},
-	{"collecting", "runtime.gcBgMarkWorker"},
-	{"collecting", "runtime.bgsweep"},
-	{"collecting", "runtime.bgscavenge"},
-	{"rest", "example.org/bridge/"},
-}
-
 // profile runs the program over a backlog with a profile of its CPU, which stays in
-// bin/bench/profiles, and sums it by the parts of the work.
+// bin/bench/profiles for go tool pprof.
 func (r *rig) profile(t testing.TB, l load) figures {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(), "bin", "bench", "profiles", fmt.Sprintf("%s-%s", l.kind, l.bus.name))
 	d, target := r.start(t, l, r.profiler(t), r.tableOf(t, l), world.Env{"BRIDGE_TEST_PROFILE": folder})
 	r.published(t, d, l, target)
+	f := d.cost(t, time.Since(d.began).Seconds(), l.rows)
 	d.Term()
-	text, err := exec.Command("go", "tool", "pprof", "-traces", "-unit=us", filepath.Join(folder, "cpu.pprof")).Output()
-	check(t, err)
-	spent, err := partsOf(text)
-	check(t, err)
-	f := make(figures)
-	for part, seconds := range spent {
-		f[part+"-s/Mrow"] = seconds / float64(l.rows) * 1e6
-	}
 	return f
-}
-
-// partsOf sums what pprof prints with -traces: after a line of dashes a stack, one function a line
-// from the inside out, before the first of which the time stands.
-func partsOf(traces []byte) (map[string]float64, error) {
-	seconds := make(map[string]float64)
-	var stack []string
-	var took time.Duration
-	count := func() {
-		if len(stack) > 0 {
-			seconds[partOf(stack)] += took.Seconds()
-		}
-		stack, took = nil, 0
-	}
-	lines, begun := bufio.NewScanner(bytes.NewReader(traces)), false
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		switch {
-		case strings.HasPrefix(lines.Text(), "-----------"):
-			count()
-			begun = true
-		case !begun || len(fields) == 0 || strings.HasSuffix(fields[0], ":"):
-			// A line that ends so names a label of the goroutine.
-		case took == 0 && len(fields) >= 2:
-			var err error
-			if took, err = time.ParseDuration(fields[0]); err != nil {
-				return nil, fmt.Errorf("a stack without its time: %q", lines.Text())
-			}
-			stack = append(stack, fields[1])
-		default:
-			stack = append(stack, fields[0])
-		}
-	}
-	count()
-	return seconds, lines.Err()
-}
-
-// partOf returns the part of the work that a stack belongs to, given from the inside out.
-func partOf(stack []string) string {
-	for _, function := range stack {
-		for _, h := range homes {
-			if strings.HasPrefix(function, h.prefix) {
-				return h.part
-			}
-		}
-	}
-	return "scheduling"
-}
-
-func TestAStackBelongsToItsInnermostPart(t *testing.T) {
-	found, err := partsOf([]byte(`File: bridge
-Type: cpu
-Duration: 1s, Total samples = 60ms
------------+-------------------------------------------------------
-     20000us   runtime.memmove
-             example.org/bridge/event.appendString (inline)
-             example.org/bridge/internal/pipeline.(*Shard).own
------------+-------------------------------------------------------
-     10000us   runtime.futex
-             runtime.schedule
------------+-------------------------------------------------------
-     30000us   runtime.scanobject
-             runtime.gcBgMarkWorker
------------+-------------------------------------------------------
-`))
-	want := map[string]float64{"encoding": 0.02, "scheduling": 0.01, "collecting": 0.03}
-	if err != nil || !maps.Equal(found, want) {
-		t.Errorf("%v, %v, want %v", found, err, want)
-	}
 }
