@@ -33,7 +33,7 @@ func StartKafkaCluster(t testing.TB) (cluster *KafkaServer, members []*KafkaServ
 	})
 	cluster = &KafkaServer{Version: members[0].Version}
 	for _, member := range members {
-		cluster.brokers = append(cluster.brokers, member.plain)
+		cluster.brokers = append(cluster.brokers, member.brokers...)
 	}
 	return cluster, members
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -80,13 +81,12 @@ type KafkaServer struct {
 	// Version of the broker.
 	Version string
 
-	brokers             []string
-	plain, sasl, secure string
-	oauth               string
-	// both wants TLS and a login; keys is the file with the server's certificate.
-	both, keys string
-	proxy      *Proxy
-	strays     []string
+	brokers []string
+	// at are the addresses of the listeners of KafkaOptions by their names, keys the file with the
+	// server's certificate.
+	at    map[string]string
+	keys  string
+	proxy *Proxy
 	// Process is nil for a whole cluster.
 	*Process
 
@@ -123,7 +123,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	}
 	run := []string{java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*"}
 	return tryPorts("kafka", func(dir string) (*KafkaServer, *Process, error) {
-		s := &KafkaServer{Version: kafkaVersion(libs)}
+		s := &KafkaServer{Version: kafkaVersion(libs), at: make(map[string]string)}
 		s.Process = &Process{
 			name: "kafka", log: filepath.Join(dir, "log"), ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
@@ -169,12 +169,12 @@ func formatKafka(run []string, kept, dir string, opts KafkaOptions) error {
 
 // The addresses of the listeners: a plain one, and those of KafkaOptions.
 func (s *KafkaServer) Brokers() []string           { return s.brokers }
-func (s *KafkaServer) SASLBrokers() []string       { return []string{s.sasl} }
-func (s *KafkaServer) OAuthBrokers() []string      { return []string{s.oauth} }
-func (s *KafkaServer) TLSBrokers() []string        { return []string{s.secure} }
-func (s *KafkaServer) SASLTLSBrokers() []string    { return []string{s.both} }
+func (s *KafkaServer) SASLBrokers() []string       { return []string{s.at["SASL"]} }
+func (s *KafkaServer) OAuthBrokers() []string      { return []string{s.at["OAUTH"]} }
+func (s *KafkaServer) TLSBrokers() []string        { return []string{s.at["TLS"]} }
+func (s *KafkaServer) SASLTLSBrokers() []string    { return []string{s.at["BOTH"]} }
 func (s *KafkaServer) ProxiedBrokers() []string    { return []string{s.proxy.Addr()} }
-func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.strays[i]} }
+func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.at[fmt.Sprint("STRAY", i)]} }
 
 // Proxy returns the proxy of KafkaOptions.Proxied.
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
@@ -217,9 +217,9 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	for i, at := range opts.controllers {
 		voters = append(voters, fmt.Sprintf("%d@%s", i+1, at))
 	}
-	s.plain = address(FreePort(t))
-	s.brokers = []string{s.plain}
-	listeners := []string{"PLAIN://" + s.plain}
+	plain := address(FreePort(t))
+	s.brokers = []string{plain}
+	listeners := []string{"PLAIN://" + plain}
 	protocols := []string{"PLAIN:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
 	config := map[string]string{
 		"process.roles":                            "broker,controller",
@@ -249,43 +249,39 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	if opts.Lasting {
 		config["broker.session.timeout.ms"] = "60000"
 	}
-	// add adds a listener at an address, where clients are told to go on at another.
+	// add adds a listener, whose clients are told to go on at another address where one is given.
 	advertised := slices.Clone(listeners)
-	add := func(name, protocol, at, elsewhere string, of ...map[string]string) {
-		listeners, advertised = append(listeners, name+"://"+at), append(advertised, name+"://"+elsewhere)
+	add := func(name, protocol, elsewhere string, more map[string]string) (at string) {
+		at = address(FreePort(t))
+		s.at[name] = at
+		listeners, advertised = append(listeners, name+"://"+at), append(advertised, name+"://"+cmp.Or(elsewhere, at))
 		protocols = append(protocols, name+":"+protocol)
-		for _, more := range of {
-			maps.Copy(config, more)
-		}
+		maps.Copy(config, more)
+		return at
 	}
 	if opts.SASL {
-		s.sasl = address(FreePort(t))
-		add("SASL", "SASL_PLAINTEXT", s.sasl, s.sasl, saslConfig("sasl"))
+		add("SASL", "SASL_PLAINTEXT", "", saslConfig("sasl"))
 	}
 	if opts.OAuth {
-		s.oauth = address(FreePort(t))
-		add("OAUTH", "SASL_PLAINTEXT", s.oauth, s.oauth, oauthConfig("oauth"))
+		add("OAUTH", "SASL_PLAINTEXT", "", oauthConfig("oauth"))
 	}
 	if opts.TLS != nil {
-		s.secure, s.keys = address(FreePort(t)), filepath.Join(dir, "broker.pem")
+		s.keys = filepath.Join(dir, "broker.pem")
 		s.Certify(t, opts.TLS.ServerCert, opts.TLS.ServerKey)
-		add("TLS", "SSL", s.secure, s.secure, map[string]string{
+		add("TLS", "SSL", "", map[string]string{
 			"ssl.keystore.type": "PEM", "ssl.keystore.location": s.keys, "ssl.truststore.type": "PEM", "ssl.truststore.location": opts.TLS.CA,
 			"ssl.client.auth": "requested",
 		})
 	}
 	if opts.SASL && opts.TLS != nil {
-		s.both = address(FreePort(t))
-		add("BOTH", "SASL_SSL", s.both, s.both, saslConfig("both"))
+		add("BOTH", "SASL_SSL", "", saslConfig("both"))
 	}
 	if opts.Proxied {
-		behind := address(FreePort(t))
-		s.proxy = StartProxy(t, behind)
-		add("PROXIED", "PLAINTEXT", behind, s.proxy.Addr())
+		s.proxy = StartProxy(t, "")
+		s.proxy.Forward(add("PROXIED", "PLAINTEXT", s.proxy.Addr(), nil))
 	}
 	for i, elsewhere := range opts.Strays {
-		s.strays = append(s.strays, address(FreePort(t)))
-		add(fmt.Sprint("STRAY", i), "PLAINTEXT", s.strays[i], elsewhere)
+		add(fmt.Sprint("STRAY", i), "PLAINTEXT", elsewhere, nil)
 	}
 	config["listeners"] = strings.Join(append(listeners, "CONTROLLER://"+controller), ",")
 	config["advertised.listeners"] = strings.Join(advertised, ",")
