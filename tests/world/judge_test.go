@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,156 +140,142 @@ func asState(m Message) Message {
 	return m
 }
 
+// planting changes a tape.
+type planting func(p []Message) []Message
+
+// with adds messages, cut does so behind the first n, instead replaces one.
+func with(more ...Message) planting { return func(p []Message) []Message { return append(p, more...) } }
+
+func cut(n int, more ...Message) planting {
+	return func(p []Message) []Message { return append(p[:n:n], more...) }
+}
+
+func instead(i int, m Message) planting { return func(p []Message) []Message { p[i] = m; return p } }
+
+// edited changes message i, added adds it once more, changed.
+func edited(i int, change func(m *Message)) planting {
+	return func(p []Message) []Message { change(&p[i]); return p }
+}
+
+func added(i int, change func(m *Message)) planting {
+	return func(p []Message) []Message {
+		m := p[i]
+		m.Headers = maps.Clone(m.Headers)
+		change(&m)
+		return append(p, m)
+	}
+}
+
+// says replaces a text of the value.
+func says(was, is string) func(*Message) {
+	return func(m *Message) { m.Value = []byte(strings.Replace(string(m.Value), was, is, 1)) }
+}
+
 func TestTheJudgeFindsInRows(t *testing.T) {
 	steady := Expect{Steady: true}
+	strictly := Expect{Steady: true, Ascending: true}
 	for what, c := range map[string]struct {
-		plant func(rows []workload.Row, tape []Message) []Message
+		plant planting
 		want  Expect
 		found string
 	}{
-		"nothing in what is right":   {func(_ []workload.Row, p []Message) []Message { return p }, Expect{Steady: true, Ascending: true}, ""},
-		"nothing in an exact repeat": {func(_ []workload.Row, p []Message) []Message { return append(p, p[1]) }, Expect{Steady: true, Ascending: true}, ""},
-		"nothing in a doubtful row":  {func(_ []workload.Row, p []Message) []Message { return append(p, message(4, "e-4", "late")) }, steady, ""},
-		"a lost row":                 {func(_ []workload.Row, p []Message) []Message { return append(p[:1], p[2]) }, steady, "lost: t-2"},
-		"a row that was rolled back": {func(_ []workload.Row, p []Message) []Message { return append(p, message(3, "e-3", "late")) }, steady, "rolled back: row 3"},
-		"a row before its commit":    {func(rows []workload.Row, p []Message) []Message { p[1].At = rows[1].CommitBegun.Add(-1); return p }, steady, "before its commit: row 2"},
-		"an event of no row":         {func(_ []workload.Row, p []Message) []Message { return append(p, message(9, "e-9", "tail")) }, steady, "of no row"},
-		"an event of another row":    {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-1", "tail"); return p }, steady, "not the row: row 2"},
-		"what is not JSON":           {func(_ []workload.Row, p []Message) []Message { return append(p, Message{Value: []byte("{")}) }, steady, "no event"},
-		"nothing in what a process that stood still stores late": {func(_ []workload.Row, p []Message) []Message {
-			return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])}
-		}, Expect{Frozen: true}, ""},
-		"the order of one process":               {func(_ []workload.Row, p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(2, p[0])} }, Expect{Frozen: true}, "order of an entity"},
-		"the order where no process stood still": {func(_ []workload.Row, p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])} }, Expect{}, "order of an entity"},
-		"a late row that is not marked":          {func(_ []workload.Row, p []Message) []Message { p[1], p[2] = p[2], p[1]; return p }, steady, "not marked as late: row 2"},
-		"nothing in the tail behind a row of an entity that was read by its key": {func(_ []workload.Row, p []Message) []Message {
-			return []Message{p[0], asState(message(5, "e-1", "reconcile")), asState(message(2, "e-2", "tail"))}
-		}, steady, ""},
-		"a row ahead of the tail that is marked as late": {func(_ []workload.Row, p []Message) []Message {
-			return []Message{p[0], asState(message(5, "e-1", "late")), asState(message(2, "e-2", "tail"))}
-		}, steady, "not marked as late: row 2"},
-		"a row that the tail has passed and an entity's key brings": {func(_ []workload.Row, p []Message) []Message {
-			return []Message{p[0], p[2], asState(message(2, "e-2", "reconcile"))}
-		}, steady, "origin: row 2"},
-		"a fact that only a reconcile brings": {func(_ []workload.Row, p []Message) []Message {
-			return []Message{p[0], message(2, "e-2", "reconcile"), p[2]}
-		}, steady, "origin: row 2"},
-		"ids that do not ascend": {func(_ []workload.Row, p []Message) []Message {
-			p[1], p[2] = p[2], message(2, "e-2", "late")
-			return p
-		}, Expect{Ascending: true}, "not ascending: row 2"},
-		"an entity in the wrong order": {func(_ []workload.Row, p []Message) []Message {
-			p[0], p[2] = p[2], p[0]
-			return p
-		}, Expect{}, "order of an entity: version 1"},
-		"a repeat with other bytes": {func(_ []workload.Row, p []Message) []Message {
-			other := p[1]
-			other.Value = append([]byte(" "), other.Value...)
-			return append(p, other)
-		}, steady, "one id for two events"},
-		"a repeat with another id": {func(_ []workload.Row, p []Message) []Message {
-			other := p[1]
-			other.Value = []byte(strings.Replace(string(other.Value), plantedID(2), plantedID(7), 1))
-			return append(p, other)
-		}, steady, "repeated otherwise: row 2"},
-		"a header of another": {func(_ []workload.Row, p []Message) []Message { p[1].Headers = p[0].Headers; return p }, steady, "header:"},
-		"another key":         {func(_ []workload.Row, p []Message) []Message { p[1].Key = "e-9"; return p }, steady, "key:"},
-		"what has no schema": {func(_ []workload.Row, p []Message) []Message {
-			p[1].Value = []byte(strings.Replace(string(p[1].Value), `"time":1`, `"at":1`, 1))
-			return p
-		}, steady, "schema:"},
-		"an unknown origin": {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-2", ""); return p }, steady, "origin: row 2"},
+		"nothing in what is right":   {with(), strictly, ""},
+		"nothing in an exact repeat": {added(1, func(*Message) {}), strictly, ""},
+		"nothing in a doubtful row":  {with(message(4, "e-4", "late")), steady, ""},
+		"a lost row":                 {func(p []Message) []Message { return append(p[:1], p[2]) }, steady, "lost: t-2"},
+		"a row that was rolled back": {with(message(3, "e-3", "late")), steady, "rolled back: row 3"},
+		"a row before its commit":    {edited(1, func(m *Message) { m.At = m.At.Add(-2500 * time.Millisecond) }), steady, "before its commit: row 2"},
+		"an event of no row":         {with(message(9, "e-9", "tail")), steady, "of no row"},
+		"an event of another row":    {instead(1, message(2, "e-1", "tail")), steady, "not the row: row 2"},
+		"what is not JSON":           {with(Message{Value: []byte("{")}), steady, "no event"},
+		"nothing in what a process that stood still stores late": {
+			func(p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])} }, Expect{Frozen: true}, "",
+		},
+		"the order of one process": {
+			func(p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(2, p[0])} }, Expect{Frozen: true}, "order of an entity",
+		},
+		"the order where no process stood still": {
+			func(p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])} }, Expect{}, "order of an entity",
+		},
+		"a late row that is not marked": {func(p []Message) []Message { return []Message{p[0], p[2], p[1]} }, steady, "not marked as late: row 2"},
+		"nothing in the tail behind a row of an entity that was read by its key": {
+			cut(1, asState(message(5, "e-1", "reconcile")), asState(message(2, "e-2", "tail"))), steady, "",
+		},
+		"a row ahead of the tail that is marked as late": {
+			cut(1, asState(message(5, "e-1", "late")), asState(message(2, "e-2", "tail"))), steady, "not marked as late: row 2",
+		},
+		"a row that the tail has passed and an entity's key brings": {
+			func(p []Message) []Message { return []Message{p[0], p[2], asState(message(2, "e-2", "reconcile"))} }, steady, "origin: row 2",
+		},
+		"a fact that only a reconcile brings": {instead(1, message(2, "e-2", "reconcile")), steady, "origin: row 2"},
+		"ids that do not ascend": {
+			func(p []Message) []Message { return []Message{p[0], p[2], message(2, "e-2", "late")} }, Expect{Ascending: true}, "not ascending: row 2",
+		},
+		"an entity in the wrong order": {func(p []Message) []Message { return []Message{p[2], p[1], p[0]} }, Expect{}, "order of an entity: version 1"},
+		"a repeat with other bytes":    {added(1, func(m *Message) { m.Value = append([]byte(" "), m.Value...) }), steady, "one id for two events"},
+		"a repeat with another id":     {added(1, says(plantedID(2), plantedID(7))), steady, "repeated otherwise: row 2"},
+		"a header of another":          {func(p []Message) []Message { p[1].Headers = p[0].Headers; return p }, steady, "header:"},
+		"another key":                  {edited(1, func(m *Message) { m.Key = "e-9" }), steady, "key:"},
+		"what has no schema":           {edited(1, says(`"time":1`, `"at":1`)), steady, "schema:"},
+		"an unknown origin":            {instead(1, message(2, "e-2", "")), steady, "origin: row 2"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			rows, tape := planted()
-			finds(t, NewRowJudge(t, rows, c.want).Messages(c.plant(rows, tape)), c.found)
+			finds(t, NewRowJudge(t, rows, c.want).Messages(c.plant(tape)), c.found)
 		})
 	}
 }
 
 func TestTheJudgeFindsInStates(t *testing.T) {
+	at := func(m Message, seconds float64) Message { m.At = plantedAt(seconds); return m }
+	modified := func(seconds int) func(*Message) {
+		return func(m *Message) { *m = modifiedAt(*m, seconds) }
+	}
 	for what, c := range map[string]struct {
-		plant  func(p []Message) []Message
+		plant  planting
 		found  string
 		expect Expect
 	}{
-		"nothing in what is right":           {func(p []Message) []Message { return p }, "", Expect{}},
-		"nothing in a run that is repeated":  {func(p []Message) []Message { return append(p[:5:5], append(p[2:5:5], p[5:]...)...) }, "", Expect{}},
-		"nothing in a state that was missed": {func(p []Message) []Message { return append(p[:5:5], stateMessage(7, 0, "Added", "X", 5)) }, "", Expect{}},
-		"nothing in a proved absence": {func(p []Message) []Message {
-			p[3] = stateMessage(4, 3, "ABSENT_IN_SNAPSHOT", "x", 0)
-			p[3].At = plantedAt(4.3)
-			return p
-		}, "", Expect{}},
-		"nothing in a state that did not last": {func(p []Message) []Message {
-			return append(p[:6:6], stateMessage(7, 6, "Modified", "X", 6), stateMessage(8, 7, "Modified", "X", 4), stateMessage(9, 8, "Modified", "X", 5))
-		}, "", Expect{}},
-		"a state that did not last before its time": {func(p []Message) []Message {
-			p[6] = stateMessage(7, 6, "Modified", "X", 6)
-			p[6].At = plantedAt(1.1)
-			return p
-		}, "of no state: a \"X\"", Expect{}},
-		"an entity that no table had": {func(p []Message) []Message { return append(p, stateMessage(9, 0, "Added", "z", 1)) }, "of no entity: a \"z\"", Expect{}},
-		"a state that no table had":   {func(p []Message) []Message { p[6] = stateMessage(7, 6, "Modified", "X", 9); return p }, "of no state: a \"X\"", Expect{}},
-		"states in the wrong order": {func(p []Message) []Message {
-			p[5], p[6] = stateMessage(6, 0, "Added", "X", 5), stateMessage(7, 6, "Modified", "X", 4)
-			return p
-		}, "out of order: a \"X\"", Expect{}},
-		"a delete of what existed all the while": {func(p []Message) []Message {
-			return append(p, stateMessage(8, 7, "ABSENT_IN_SNAPSHOT", "X", 0))
-		}, "deleted though it existed all the while: a \"X\"", Expect{}},
-		"a delete before its time": {func(p []Message) []Message {
-			p[3].At = plantedAt(3.2)
-			return p
-		}, "before its commit: a \"x\"", Expect{}},
-		"an entity that is added twice": {func(p []Message) []Message { p[1] = stateMessage(2, 1, "Added", "x", 2); return p }, "operation: a \"x\" added", Expect{}},
-		"a change of what is not there": {func(p []Message) []Message { p[4] = stateMessage(5, 4, "Modified", "x", 3); return p }, "operation: a \"x\" modified", Expect{}},
-		"a change that changes nothing": {func(p []Message) []Message {
-			return append(p, stateMessage(8, 7, "Modified", "X", 5))
-		}, "nothing new: a \"X\"", Expect{}},
-		"a link to another event":   {func(p []Message) []Message { p[6] = stateMessage(7, 1, "Modified", "X", 5); return p }, "link: a \"X\"", Expect{}},
-		"a first event with a link": {func(p []Message) []Message { p[5] = stateMessage(6, 1, "Added", "X", 4); return p }, "link: a \"X\"", Expect{}},
-		"one id for two events": {func(p []Message) []Message {
-			other := p[1]
-			other.Value = []byte(strings.Replace(string(other.Value), `"time":1`, `"time":2`, 1))
-			return append(p, other, p[4])
-		}, "one id for two events", Expect{}},
-		"nothing in a row that has another MODIFIED when it is read again": {func(p []Message) []Message {
-			again := modifiedAt(p[6], 2)
-			p[6] = modifiedAt(p[6], 1)
-			return append(p, again)
-		}, "", Expect{}},
-		"one id for two states of one MODIFIED": {func(p []Message) []Message {
-			p[6] = modifiedAt(p[6], 1)
-			other := p[6]
-			other.Value = []byte(strings.Replace(string(other.Value), `"s5"`, `"s4"`, 1))
-			return append(p, other, p[6])
-		}, "one id for two events", Expect{}},
-		"another origin": {func(p []Message) []Message { p[0].Headers["bridge-origin"] = "hearsay"; return p }, "origin: a \"x\"", Expect{}},
-		"another key":    {func(p []Message) []Message { p[0].Key = "a+X"; return p }, "key: a \"x\"", Expect{}},
-		"no state":       {func(p []Message) []Message { delete(p[0].Headers, sink.HeaderState); return p }, "stamp: ", Expect{}},
-		"a key in the state": {func(p []Message) []Message {
-			p[0].Key = ""
-			p[0].Headers[sink.HeaderState] += " k=a+X."
-			return p
-		}, "key: a \"x\"", Expect{}},
-		"a stamp that is used twice": {func(p []Message) []Message {
-			p[1].Headers[sink.HeaderState] = p[0].Headers[sink.HeaderState]
-			return p
-		}, "one stamp for two events: ", Expect{}},
-		"a delete that the state does not tell": {func(p []Message) []Message {
-			for _, m := range p {
-				if strings.Contains(string(m.Value), "TOMBSTONE") {
-					m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: 77}))
-				}
-			}
-			return p
-		}, "stamp: ", Expect{}},
+		"nothing in what is right":           {with(), "", Expect{}},
+		"nothing in a run that is repeated":  {func(p []Message) []Message { return slices.Concat(p[:5], p[2:]) }, "", Expect{}},
+		"nothing in a state that was missed": {cut(5, stateMessage(7, 0, "Added", "X", 5)), "", Expect{}},
+		"nothing in a proved absence":        {instead(3, at(stateMessage(4, 3, "ABSENT_IN_SNAPSHOT", "x", 0), 4.3)), "", Expect{}},
+		"nothing in a state that did not last": {
+			cut(6, stateMessage(7, 6, "Modified", "X", 6), stateMessage(8, 7, "Modified", "X", 4), stateMessage(9, 8, "Modified", "X", 5)), "", Expect{},
+		},
+		"a state that did not last before its time": {instead(6, at(stateMessage(7, 6, "Modified", "X", 6), 1.1)), `of no state: a "X"`, Expect{}},
+		"an entity that no table had":               {with(stateMessage(9, 0, "Added", "z", 1)), `of no entity: a "z"`, Expect{}},
+		"a state that no table had":                 {instead(6, stateMessage(7, 6, "Modified", "X", 9)), `of no state: a "X"`, Expect{}},
+		"states in the wrong order":                 {cut(5, stateMessage(6, 0, "Added", "X", 5), stateMessage(7, 6, "Modified", "X", 4)), `out of order: a "X"`, Expect{}},
+		"a delete of what existed all the while":    {with(stateMessage(8, 7, "ABSENT_IN_SNAPSHOT", "X", 0)), `deleted though it existed all the while: a "X"`, Expect{}},
+		"a delete before its time":                  {edited(3, func(m *Message) { m.At = plantedAt(3.2) }), `before its commit: a "x"`, Expect{}},
+		"an entity that is added twice":             {instead(1, stateMessage(2, 1, "Added", "x", 2)), `operation: a "x" added`, Expect{}},
+		"a change of what is not there":             {instead(4, stateMessage(5, 4, "Modified", "x", 3)), `operation: a "x" modified`, Expect{}},
+		"a change that changes nothing":             {with(stateMessage(8, 7, "Modified", "X", 5)), `nothing new: a "X"`, Expect{}},
+		"a link to another event":                   {instead(6, stateMessage(7, 1, "Modified", "X", 5)), `link: a "X"`, Expect{}},
+		"a first event with a link":                 {instead(5, stateMessage(6, 1, "Added", "X", 4)), `link: a "X"`, Expect{}},
+		"one id for two events":                     {added(1, says(`"time":1`, `"time":2`)), "one id for two events", Expect{}},
+		"nothing in a row that has another MODIFIED when it is read again": {
+			func(p []Message) []Message {
+				return append(edited(6, modified(1))(slices.Clone(p)), modifiedAt(p[6], 2))
+			}, "", Expect{},
+		},
+		"one id for two states of one MODIFIED": {
+			func(p []Message) []Message { return added(6, says(`"s5"`, `"s4"`))(edited(6, modified(1))(p)) }, "one id for two events", Expect{},
+		},
+		"another origin":             {edited(0, func(m *Message) { m.Headers["bridge-origin"] = "hearsay" }), `origin: a "x"`, Expect{}},
+		"another key":                {edited(0, func(m *Message) { m.Key = "a+X" }), `key: a "x"`, Expect{}},
+		"no state":                   {edited(0, func(m *Message) { delete(m.Headers, sink.HeaderState) }), "stamp: ", Expect{}},
+		"a key in the state":         {edited(0, func(m *Message) { m.Key = ""; m.Headers[sink.HeaderState] += " k=a+X." }), `key: a "x"`, Expect{}},
+		"a stamp that is used twice": {func(p []Message) []Message { p[1].Headers = stampOf(1, p[1]); return p }, "one stamp for two events: ", Expect{}},
+		"a delete that the state does not tell": {edited(3, func(m *Message) {
+			m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: 77}))
+		}), "stamp: ", Expect{}},
 		"nothing in what one that stood still stores late":          {stoodStill, "", Expect{Frozen: true}},
-		"what says it again where the bus does not store that":      {stoodStill, "nothing new: a \"X\"", Expect{}},
+		"what says it again where the bus does not store that":      {stoodStill, `nothing new: a "X"`, Expect{}},
 		"nothing in the first of an entity behind one that is lost": {func(p []Message) []Message { return append(p[:5:5], p[6]) }, "", Expect{Lossy: true}},
 		"nothing in one behind an older event than that":            {func(p []Message) []Message { return append(p[:1:1], p[2:]...) }, "", Expect{Lossy: true}},
-		"a link to what is not lost":                                {func(p []Message) []Message { p[6] = stateMessage(7, 1, "Modified", "X", 5); return p }, "link: a \"X\"", Expect{Lossy: true}},
+		"a link to what is not lost":                                {instead(6, stateMessage(7, 1, "Modified", "X", 5)), `link: a "X"`, Expect{Lossy: true}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
@@ -325,107 +312,6 @@ func TestTheJudgeFindsInATable(t *testing.T) {
 			v := newVerdict()
 			c.bus.Compare(table, &v)
 			finds(t, &v, c.found)
-		})
-	}
-}
-
-// TestTheJudgeFindsRowsOfEarlierSections plants a tape in a first section and more in a second one,
-// whose record has a sixth row, another version of the second.
-func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
-	for what, c := range map[string]struct {
-		first, second func(p []Message) []Message
-		found         string
-		repeated      int
-	}{
-		"nothing in an exact repeat": {second: func(p []Message) []Message { return append(p, message(2, "e-2", "tail")) }, repeated: 1},
-		"a row that comes again with another id": {second: func(p []Message) []Message {
-			other := message(2, "e-2", "late")
-			other.Value = []byte(strings.Replace(string(other.Value), plantedID(2), plantedID(7), 1))
-			return append(p, other)
-		}, found: "repeated otherwise: row 2"},
-		"a row that is lost, once":   {first: func(p []Message) []Message { return p[:2] }, found: "lost: t-5"},
-		"nothing in a doubtful row":  {second: func(p []Message) []Message { return append(p, message(4, "e-4", "late")) }},
-		"a stamp that is used again": {second: func(p []Message) []Message { p[0].Headers = stampOf(2, p[0]); return p }, found: "one stamp for two events"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			rows, tape := planted()
-			j := NewRowJudge(t, rows, Expect{Steady: true})
-			next := rows[1]
-			next.Token, next.Version = "t-6", 2
-			more := []Message{message(6, "e-2", "tail")}
-			if c.first != nil {
-				tape = c.first(tape)
-			}
-			if c.second != nil {
-				more = c.second(more)
-			}
-			inSection(j, tape)
-			j.record.(*rowRecord).add(&next)
-			inSection(j, more)
-			finds(t, &j.Verdict, c.found)
-			if j.Repeated != c.repeated || len(j.Lost) > 1 {
-				t.Errorf("%d repeated, want %d; %d lost", j.Repeated, c.repeated, len(j.Lost))
-			}
-			// Two rows may still come: the one that was rolled back and the doubtful one.
-			if kept := j.record.(*rowRecord); len(kept.rows) > 2 || len(kept.newest) > 0 {
-				t.Errorf("%d rows and %d entities are kept", len(kept.rows), len(kept.newest))
-			}
-		})
-	}
-}
-
-func inSection(j *Judge, tape []Message) {
-	for _, m := range tape {
-		j.Message(m)
-	}
-	j.endSection()
-}
-
-// stampOf returns the headers of a message with the stamp of the planted event n.
-func stampOf(n int, m Message) map[string]string {
-	headers := maps.Clone(m.Headers)
-	headers["bridge-state"] = stateMessage(n, 0, "Added", "x", 1).Headers["bridge-state"]
-	return headers
-}
-
-// TestTheJudgeFindsStatesOfEarlierSections plants the states up to one that stayed in a first
-// section.
-func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
-	for what, c := range map[string]struct {
-		second   func(p []Message) []Message
-		found    string
-		repeated int
-	}{
-		"nothing in an exact repeat of the last event": {second: func(p []Message) []Message {
-			return append([]Message{stateMessage(3, 2, "Modified", "x", 1)}, p...)
-		}, repeated: 1},
-		"nothing in a row that has another MODIFIED when it is read again": {second: func(p []Message) []Message {
-			return append([]Message{modifiedAt(stateMessage(8, 0, "Added", "X", 4), 2)}, p...)
-		}, repeated: 1},
-		"what says it again": {second: func(p []Message) []Message {
-			return append([]Message{stateMessage(9, 3, "Modified", "x", 1)}, p...)
-		}, found: `nothing new: a "x"`},
-		"a link to another event": {second: func(p []Message) []Message { p[0] = stateMessage(4, 2, "TOMBSTONE", "x", 0); return p }, found: `link: a "x"`},
-	} {
-		t.Run(what, func(t *testing.T) {
-			histories, tape := plantedStates()
-			j := newEntityJudge(t, []workload.History{
-				{App: "a", Name: "x", Versions: histories[0].Versions[:3]}, {App: "a", Name: "X", Versions: histories[1].Versions[:1]},
-			}, Expect{})
-			first := append(tape[:3:3], modifiedAt(stateMessage(8, 0, "Added", "X", 4), 1))
-			inSection(j, first)
-			if wrong := j.Wrong(); wrong != "" {
-				t.Fatal(wrong)
-			}
-			if value := j.record.(*entityRecord).chains[EntityKey{"a", "x"}].last.Value; value != nil {
-				t.Errorf("%s is kept", value)
-			}
-			j.record.(*entityRecord).histories = historiesByEntity(histories)
-			inSection(j, c.second(append(tape[3:5:5], stateMessage(7, 8, "Modified", "X", 5))))
-			finds(t, &j.Verdict, c.found)
-			if j.Repeated != c.repeated {
-				t.Errorf("%d repeated, want %d", j.Repeated, c.repeated)
-			}
 		})
 	}
 }
