@@ -11,7 +11,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/option"
@@ -28,8 +27,7 @@ const (
 // entities shows the entities of capability streams: of those that were published, what their rows
 // say now. It is safe for concurrent use.
 type entities struct {
-	streams  map[string]*shown
-	recovery *catchup.CatchUp
+	streams map[string]*shown
 	// waiting bounds how many ask at a time.
 	waiting chan struct{}
 }
@@ -45,7 +43,7 @@ func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, er
 	if !cfg.Serve {
 		return nil, nil
 	}
-	e := &entities{streams: make(map[string]*shown), recovery: p.recovery, waiting: make(chan struct{}, mostWaiting)}
+	e := &entities{streams: make(map[string]*shown), waiting: make(chan struct{}, mostWaiting)}
 	for _, s := range streams {
 		if s.view == nil {
 			continue
@@ -112,8 +110,10 @@ func (h health) show(ctx context.Context, name string, do func(*shown) error) er
 	if s == nil {
 		return fmt.Errorf("%w by stream %s: its rows are facts and have no entities", httpapi.ErrNotServed, name)
 	}
-	if err := h.entities.caughtUp(name); err != nil {
-		return err
+	for _, p := range h.recovery.Progress().Streams {
+		if p.Stream == name && !p.Ready {
+			return fmt.Errorf("stream %s has not caught up from the bus: ask again later", name)
+		}
 	}
 	select {
 	case h.entities.waiting <- struct{}{}:
@@ -129,16 +129,6 @@ func (h health) show(ctx context.Context, name string, do func(*shown) error) er
 		return errors.New(config.StreamText(name)(err))
 	}
 	return err
-}
-
-// caughtUp returns an error until a stream has read what the bus holds.
-func (e *entities) caughtUp(name string) error {
-	for _, p := range e.recovery.Progress().Streams {
-		if p.Stream == name && !p.Ready {
-			return fmt.Errorf("stream %s has not caught up from the bus: ask again later", name)
-		}
-	}
-	return nil
 }
 
 // table returns the table in which an entity is looked up: any one where the tables share their

@@ -22,7 +22,6 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
@@ -46,12 +45,8 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 			}
 			return inspectSource(ctx, cfg, sources, of, tables, logger)
 		},
-		Schemas: func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema {
-			return schemasOf(ctx, cfg, shards)
-		},
-		Lineage: func(ctx context.Context, of *config.Source, since map[store.Key]uint64) inspect.Report {
-			return inspectLineage(ctx, cfg, of, since)
-		},
+		Schemas: schemasOf,
+		Lineage: inspectLineage,
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
 			unreached := func(f inspect.Finding) bool { return f.Code == inspect.SinkUnreachable || f.Code == inspect.SinkLogin }
@@ -71,7 +66,7 @@ func Examine(ctx context.Context, cfg *config.Config) []check.Group {
 			}
 			return pebble.Inspect(ctx, path)
 		},
-		HTTP: func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
+		HTTP: inspectHTTP,
 	})
 }
 
@@ -94,19 +89,6 @@ func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of
 				" has: where one of the two replicates the other, they have the same rows, and each is published twice").
 				Says("unset %s or %s where one replicates the other, and neither where their rows differ", of.Setting(), rival.Setting())
 		}
-	}
-	return found
-}
-
-// inspectGuarded inspects a source. A panic outside its tables becomes a finding about the server.
-func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []source.Expected, atOnce int, logger *slog.Logger) (found source.Inspection) {
-	err := panics.Guard(func() error {
-		found = inspector.Inspect(ctx, tables, atOnce)
-		return nil
-	})
-	if err != nil {
-		logger.Error("the source could not be looked at", panics.LogArgs(err)...)
-		found.Server.Findings = append(found.Server.Findings, inspect.Panicked("source", err))
 	}
 	return found
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 )
 
 // brokenInspector is a source that panics when it is looked at.
-type brokenInspector struct{}
+type brokenInspector struct{ source.Source }
 
 func (brokenInspector) Inspect(context.Context, []source.Expected, int) source.Inspection {
 	panic("a defect")
@@ -20,7 +21,7 @@ func (brokenInspector) Inspect(context.Context, []source.Expected, int) source.I
 
 func TestAPanicOfAnInspectionIsAFinding(t *testing.T) {
 	var log bytes.Buffer
-	found := inspectGuarded(t.Context(), brokenInspector{}, nil, 1, slog.New(slog.NewTextHandler(&log, nil)))
+	found := (&database{Source: new(config.Source), from: brokenInspector{}}).inspect(t.Context(), new(config.Config), nil, 1, slog.New(slog.NewTextHandler(&log, nil)))
 	if f := found.Server.Findings; len(f) != 1 || f[0].Code != inspect.NotInspected || f[0].Severity != inspect.Unsafe || !strings.Contains(f[0].What, "a defect") {
 		t.Errorf("found %+v", f)
 	}

@@ -145,14 +145,6 @@ func (a *App) note(dependency string, err error) {
 	a.faults.Fail(dependency, err)
 }
 
-// busOutages returns what the sink reports itself.
-func (a *App) busOutages() []outage.Outage {
-	if bus, ok := a.sink.(interface{ Outages() []outage.Outage }); ok {
-		return bus.Outages()
-	}
-	return nil
-}
-
 // nameWaits gives tables that were not read yet the outages as the reason, where there are any.
 func (h health) nameWaits(status *httpapi.Status) {
 	for i := range status.Streams {

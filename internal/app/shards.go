@@ -85,8 +85,10 @@ const (
 
 // ledgerBytes returns the share of one shard of so many.
 func ledgerBytes(shards int) int {
-	return max(leastLedgerBytes, min(ledgersBytes/max(1, shards), mostLedgerBytes))
+	return portion(ledgersBytes, shards, leastLedgerBytes, mostLedgerBytes)
 }
+
+func portion(all, shards, least, most int) int { return max(least, min(all/max(1, shards), most)) }
 
 // allPublishedRows is how many of the rows published last all shards share, 24 bytes each. One
 // keeps at most mostPublishedRows, and at least leastPublishedRows, because a failover would hardly
@@ -99,7 +101,7 @@ const (
 
 // publishedRows returns the share of one shard of so many.
 func publishedRows(shards int) int {
-	return max(leastPublishedRows, min(allPublishedRows/max(1, shards), mostPublishedRows))
+	return portion(allPublishedRows, shards, leastPublishedRows, mostPublishedRows)
 }
 
 // announcer returns a function that logs how a server hands out ids, once and after each change.

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/source"
 )
@@ -275,7 +276,10 @@ func (d *database) inspect(
 		_, name := cfg.SourceOf(*table)
 		names[name], *table = *table, name
 	}
-	found = inspectGuarded(ctx, inspector, tables, atOnce, logger)
+	if err := panics.Guard(func() error { found = inspector.Inspect(ctx, tables, atOnce); return nil }); err != nil {
+		logger.Error("the source could not be looked at", panics.LogArgs(err)...)
+		found.Server.Findings = append(found.Server.Findings, inspect.Panicked("source", err))
+	}
 	rename := func(findings []inspect.Finding) {
 		for i := range findings {
 			f := findings[i].Renamed(d.OwnName)

@@ -103,8 +103,10 @@ func (h health) addDependencies(status *httpapi.Status) {
 			away(status.Bus, fault)
 		}
 	}
-	for _, fault := range h.busOutages() {
-		away(status.Bus, fault)
+	if bus, ok := h.sink.(interface{ Outages() []outage.Outage }); ok {
+		for _, fault := range bus.Outages() {
+			away(status.Bus, fault)
+		}
 	}
 	if status.Source = &sources[0]; len(sources) > 1 {
 		status.Source, status.Sources = allOf(sources), sources

@@ -42,14 +42,14 @@ type Subjects struct {
 	Sink   func(ctx context.Context) inspect.Report
 	// Schemas returns what the events of shards would look like now; it leaves out those whose
 	// tables cannot be read.
-	Schemas func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema
+	Schemas func(ctx context.Context, cfg *config.Config, shards []store.Key) map[store.Key]*store.Schema
 	// Lineage tells whether a source is the one that the bus has rows of. since has for each shard
 	// the epoch below which messages do not count.
-	Lineage func(ctx context.Context, of *config.Source, since map[store.Key]uint64) inspect.Report
+	Lineage func(ctx context.Context, cfg *config.Config, of *config.Source, since map[store.Key]uint64) inspect.Report
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
 	// summary is not shown.
 	Store func(ctx context.Context) store.Inspection
-	HTTP  func(ctx context.Context) inspect.Report
+	HTTP  func(ctx context.Context, cfg *config.Config) inspect.Report
 }
 
 // Examine inspects everything that cfg names, source and sink at the same time.
@@ -70,10 +70,10 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	for i := range cfg.Sources {
 		one := &cfg.Sources[i]
 		asked.Go(func() { from[i] = subjects.Source(ctx, one, Expectations(cfg, one, positions)) })
-		asked.Go(func() { lineage[i] = subjects.Lineage(ctx, one, since) })
+		asked.Go(func() { lineage[i] = subjects.Lineage(ctx, cfg, one, since) })
 	}
 	asked.Go(func() { to = subjects.Sink(ctx) })
-	asked.Go(func() { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)) })
+	asked.Go(func() { now = subjects.Schemas(ctx, cfg, schemasOf(cfg, kept.Shards)) })
 	asked.Wait()
 
 	var groups []Group
@@ -98,7 +98,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	addSchemaFindings(groups, cfg, kept.Shards, now)
 	resolveUnreadable(&to, cfg)
 	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: kept.Report})
-	if pages := subjects.HTTP(ctx); pages.Summary != "" {
+	if pages := subjects.HTTP(ctx, cfg); pages.Summary != "" {
 		groups = append(groups, Group{Kind: "http", Report: pages})
 	}
 	for i := range groups {

@@ -142,16 +142,18 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 				Source: func(context.Context, *config.Source, []source.Expected) source.Inspection {
 					return source.Inspection{Tables: make([]source.TableInspection, 2)}
 				},
-				Schemas: func(_ context.Context, shards []store.Key) map[store.Key]*store.Schema {
+				Schemas: func(_ context.Context, _ *config.Config, shards []store.Key) map[store.Key]*store.Schema {
 					asked = shards
 					return map[store.Key]*store.Schema{key: now}
 				},
-				Lineage: func(context.Context, *config.Source, map[store.Key]uint64) inspect.Report { return inspect.Report{} },
-				Sink:    func(context.Context) inspect.Report { return inspect.Report{} },
+				Lineage: func(context.Context, *config.Config, *config.Source, map[store.Key]uint64) inspect.Report {
+					return inspect.Report{}
+				},
+				Sink: func(context.Context) inspect.Report { return inspect.Report{} },
 				Store: func(context.Context) store.Inspection {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}
 				},
-				HTTP: func(context.Context) inspect.Report { return inspect.Report{} },
+				HTTP: func(context.Context, *config.Config) inspect.Report { return inspect.Report{} },
 			})
 			if len(asked) != 1 || asked[0] != key {
 				t.Errorf("asked for %v", asked)

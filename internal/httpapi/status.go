@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/tap"
 	"example.org/bridge/reconcile"
 )
 
@@ -42,7 +43,9 @@ type Daemon interface {
 	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
 	Entity(ctx context.Context, q EntityQuery) (Entity, error)
 	EntityPage(ctx context.Context, q PageQuery) (EntityPage, error)
-	Tailer
+	// Tail returns a listener to the events of a stream, or of all where the name is empty. The
+	// error is ErrNoStream or tap.ErrTooMany.
+	Tail(stream string) (*tap.Listener, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty if it concerns all streams.

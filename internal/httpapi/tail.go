@@ -28,13 +28,6 @@ const (
 	tailEnd = "end"
 )
 
-// Tailer has the events that are published.
-type Tailer interface {
-	// Tail returns a listener to the events of a stream, or of all where the name is empty. The
-	// error is ErrNoStream or tap.ErrTooMany.
-	Tail(stream string) (*tap.Listener, error)
-}
-
 // TailEvent is an event that the bus has acknowledged.
 type TailEvent struct {
 	Stream string `json:"stream"`
