@@ -44,31 +44,19 @@ func (a *App) newAdmissions() (
 		a.sources.gated = false
 		return renamed, nil
 	}
-	phase := func() (map[*database]*lineage.Check, *entitlement) {
-		all, scan := make(map[*database]*lineage.Check), a.scanOnce()
-		for _, d := range a.sources.all {
-			all[d] = a.newLineage(d, scan, true)
-		}
-		return all, &entitlement{app: a, scan: scan, checking: make(chan struct{}, 1)}
-	}
-	first, entitled := phase()
-	atTurn, entitledAtTurn := phase()
+	phases := map[bool]*entitlement{false: a.newEntitlement(), true: a.newEntitlement()}
 	confirm = func(ctx context.Context, stream string, turn bool) error {
-		checks, entitled := first, entitled
-		if turn {
-			checks, entitled = atTurn, entitledAtTurn
-		}
-		dbs := a.sources.ofStream(a.opts.Config.Stream(stream))
-		errs := make([]error, len(dbs))
-		var all sync.WaitGroup
-		for i, d := range dbs {
-			all.Go(func() { errs[i] = a.confirm(ctx, stream, d, checks[d]) })
-		}
-		all.Wait()
+		entitled, dbs := phases[turn], a.sources.ofStream(a.opts.Config.Stream(stream))
+		errs := a.sources.each(func(d *database) error {
+			if !slices.Contains(dbs, d) {
+				return nil
+			}
+			return a.confirm(ctx, stream, d, entitled.checks[d])
+		})
 		if err := errors.Join(errs...); err != nil || !a.sources.gated {
 			return err
 		}
-		return entitled.wait(ctx, checks)
+		return entitled.wait(ctx)
 	}
 	admit = func(ctx context.Context, stream, table string) error {
 		d, _ := a.sources.of(table)
@@ -107,16 +95,25 @@ func (a *App) confirm(ctx context.Context, stream string, d *database, check *li
 type entitlement struct {
 	app  *App
 	scan scanner
+	// checks are those of the streams, which may have seen it already.
+	checks map[*database]*lineage.Check
 	// checking is held by who compares. ended and err are the result.
 	checking chan struct{}
 	ended    bool
 	err      error
 }
 
+func (a *App) newEntitlement() *entitlement {
+	e := &entitlement{app: a, scan: a.scanOnce(), checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
+	for _, d := range a.sources.all {
+		e.checks[d] = a.newLineage(d, e.scan, true)
+	}
+	return e
+}
+
 // wait returns nil when this process may take over, else an error that wraps ErrOtherDatabase.
-// checks are those of the streams, which may have seen that already.
-func (e *entitlement) wait(ctx context.Context, checks map[*database]*lineage.Check) error {
-	for _, check := range checks {
+func (e *entitlement) wait(ctx context.Context) error {
+	for _, check := range e.checks {
 		if survived, _ := check.Evidence(); survived {
 			return nil
 		}

@@ -41,6 +41,25 @@ func serversEnv(pairs ...string) configtest.Env {
 // newShop gives a server an empty table in place of its former one.
 func (h *household) newShop(server string) { h.newTable(server+"/shop.t").Move(server, false) }
 
+// exchange gives a server the rows of another database, which is on a server of a name.
+func (s *household) exchange(server, name string) {
+	s.newShop(server)
+	s.tables[server+"/shop.t"].Move(name, false)
+	for _, one := range []string{"xaver", "xenia", "xerxes"} {
+		s.insert(server+"/shop.t", one+" of "+server, "another")
+	}
+}
+
+// nothingOfAnother shows that no such row is published.
+func (s *household) nothingOfAnother() {
+	s.t.Helper()
+	for name := range s.folded() {
+		if strings.HasPrefix(name, "x") {
+			s.t.Errorf("%s is published", name)
+		}
+	}
+}
+
 // shard returns the status of a table.
 func (s *household) shard(name string) *shard.Status {
 	all := s.app.Daemon().Status().Streams[0].Shards
@@ -89,11 +108,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 				return strings.Contains(reason, "connection refused") && s.shard("a/shop.t").Reason == ""
 			})
 			if another {
-				s.newShop("b")
-				s.tables["b/shop.t"].Move("c", false)
-				for _, name := range []string{"xaver", "xenia", "xerxes"} {
-					s.insert("b/shop.t", name, name+" is another")
-				}
+				s.exchange("b", "c")
 				// An open source has the former one.
 				s.restart(true)
 			}
@@ -108,11 +123,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 			}
 			s.insert("a/shop.t", "aaron", "last")
 			s.published("aaron", "last")
-			for name := range s.folded() {
-				if strings.HasPrefix(name, "x") {
-					t.Errorf("%s is published", name)
-				}
-			}
+			s.nothingOfAnother()
 		})
 	}
 }
@@ -160,11 +171,7 @@ func TestNoServerIsTheOne(t *testing.T) {
 				s.away.Store(server, !another)
 				if another {
 					s.away.Delete(server)
-					s.newShop(server)
-					s.tables[server+"/shop.t"].Move("other "+server, false)
-					for _, name := range []string{"xaver", "xenia", "xerxes"} {
-						s.insert(server+"/shop.t", server+name, "another")
-					}
+					s.exchange(server, "other "+server)
 				}
 			}
 			s.restart(true)
@@ -264,11 +271,7 @@ func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
 	s := newServers(t)
 	s.filled()
 	s.stop()
-	s.newShop("b")
-	s.tables["b/shop.t"].Move("a", false)
-	for _, name := range []string{"xaver", "xenia", "xerxes"} {
-		s.insert("b/shop.t", name, "another")
-	}
+	s.exchange("b", "a")
 	s.store = storememory.New()
 	s.start()
 	says := func(table, what string) bool {
@@ -282,11 +285,7 @@ func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
 	s.eventually("b is compared", func() bool { return says("b/shop.t", "another database") })
 	s.insert("a/shop.t", "agnes", "a goes on")
 	s.published("agnes", "a goes on")
-	for name := range s.folded() {
-		if strings.HasPrefix(name, "x") {
-			t.Errorf("%s is published", name)
-		}
-	}
+	s.nothingOfAnother()
 }
 
 // TestOneFileUnderTwoNames is refused as one server is, also by way of a link.

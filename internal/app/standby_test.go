@@ -78,6 +78,16 @@ func (g *group) works(p *process) {
 	g.app = p.App
 }
 
+// begunGroup returns a group whose first process works, and has published a row.
+func begunGroup(t *testing.T) (*group, *process) {
+	g := newGroup(t)
+	a := g.join(nil)
+	g.works(a)
+	g.insert("d_0", "M", "one")
+	g.published("M", "one")
+	return g, a
+}
+
 // waits waits until a process is ready to take over.
 func (g *group) waits(p *process) {
 	g.t.Helper()
@@ -91,11 +101,7 @@ func (g *group) waits(p *process) {
 // handed out since. It reads no table before it works.
 func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		a := g.join(nil)
-		g.works(a)
-		g.insert("d_0", "M", "one")
-		g.published("M", "one")
+		g, a := begunGroup(t)
 		b := g.join(nil)
 		g.waits(b)
 		table := g.tables["d_0"]
@@ -130,11 +136,7 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 // publishes the same streams.
 func TestASupersededProcessGivesTheWorkUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		a := g.join(nil)
-		g.works(a)
-		g.insert("d_0", "M", "one")
-		g.published("M", "one")
+		g, a := begunGroup(t)
 		foreign := g.join(func(c *config.Config) { c.Standby = config.Standby{} })
 		g.eventually("the foreign one has an epoch", func() bool { return foreign.Daemon().Status().Epoch > 0 })
 		row := g.insert("d_1", "N", "two")

@@ -38,6 +38,16 @@ func ofManyTables() *httpapitest.Daemon {
 	}}}
 }
 
+// selected returns the status that a query selects.
+func selected(t *testing.T, d *httpapitest.Daemon, query string) (status httpapi.Status, body string) {
+	t.Helper()
+	code, body := httpapitest.Request(t, d, "GET", "/api/v1/status"+query)
+	if err := json.Unmarshal([]byte(body), &status); err != nil || code != 200 {
+		t.Fatalf("%d, %v", code, err)
+	}
+	return status, body
+}
+
 func TestSelectionOfShards(t *testing.T) {
 	d := ofManyTables()
 	for _, c := range []struct {
@@ -54,11 +64,7 @@ func TestSelectionOfShards(t *testing.T) {
 		{"?stream=none", "|", 0},
 	} {
 		t.Run(c.query, func(t *testing.T) {
-			code, body := httpapitest.Request(t, d, "GET", "/api/v1/status"+c.query)
-			var status httpapi.Status
-			if err := json.Unmarshal([]byte(body), &status); err != nil || code != 200 {
-				t.Fatalf("%d, %v", code, err)
-			}
+			status, body := selected(t, d, c.query)
 			var names []string
 			for _, stream := range status.Streams {
 				var list []string
@@ -88,11 +94,7 @@ func TestSelectionOfShards(t *testing.T) {
 		}
 	})
 	t.Run("examples are bounded, deletes first", func(t *testing.T) {
-		_, body := httpapitest.Request(t, d, "GET", "/api/v1/status?state=waiting&examples=3")
-		var status httpapi.Status
-		if err := json.Unmarshal([]byte(body), &status); err != nil {
-			t.Fatal(err)
-		}
+		status, _ := selected(t, d, "?state=waiting&examples=3")
 		dry, sum := status.Streams[0].Shards[0].Reconcile.LastDryRun, status.Streams[0].Summary.Reconcile.DryRun
 		if len(dry.Differences) != 3 || len(sum.Differences) != 3 || sum.Absent != 30 || sum.Differences[0].What != "deleted" || sum.Differences[0].Shard != "Orders_0007" {
 			t.Errorf("%+v, %+v", dry, sum)
@@ -128,11 +130,7 @@ func TestSelectionOfStreams(t *testing.T) {
 		{"state=waiting", "Sa Sb Sc Sd Se without", 6, 0},
 	} {
 		t.Run(c.query, func(t *testing.T) {
-			code, body := httpapitest.Request(t, d, "GET", "/api/v1/status?"+c.query)
-			var status httpapi.Status
-			if err := json.Unmarshal([]byte(body), &status); err != nil || code != 200 {
-				t.Fatalf("%d, %v", code, err)
-			}
+			status, _ := selected(t, d, "?"+c.query)
 			var names []string
 			for _, one := range status.Streams {
 				names = append(names, one.Name)
@@ -156,11 +154,7 @@ func TestSummaryHasTheWorstTable(t *testing.T) {
 	d := ofManyTables()
 	shard := &d.State.Streams[0].Shards[1204]
 	shard.Reason, shard.Remedy = "no such table", "create it"
-	_, body := httpapitest.Request(t, d, "GET", "/api/v1/status?limit=0")
-	var status httpapi.Status
-	if err := json.Unmarshal([]byte(body), &status); err != nil {
-		t.Fatal(err)
-	}
+	status, _ := selected(t, d, "?limit=0")
 	worst := status.Streams[0].Summary.Worst
 	if worst == nil || worst.Shard != "Orders_1204" || worst.State != "stopped" || worst.Reason != "no such table" || worst.Remedy != "create it" || worst.Cause != "" {
 		t.Errorf("%+v", worst)
