@@ -63,8 +63,8 @@ func (p *pass) begin(ctx context.Context) error {
 		return err
 	}
 	p.demand = demandOf(p.opts.Owner)
-	if _, running := p.opts.Owner.Reach(); !running {
-		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+	if _, err := p.reach(); err != nil {
+		return err
 	}
 	if err := p.readServer(ctx); err != nil {
 		return err
@@ -77,10 +77,9 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	// The highest id that is judged is the saved position.
-	reach, running := p.opts.Owner.Reach()
-	if !running {
-		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+	reach, err := p.reach()
+	if err != nil {
+		return err
 	}
 	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
@@ -117,6 +116,15 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
+}
+
+// reach returns the saved position of the shard, up to which a run judges.
+func (p *pass) reach() (uint64, error) {
+	reach, running := p.opts.Owner.Reach()
+	if !running {
+		return 0, fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+	}
+	return reach, nil
 }
 
 // readServer reads one row for the clock, the server and the highest id, and finds out whether

@@ -32,9 +32,9 @@ func (p *pass) scan(ctx context.Context) error {
 func (p *pass) beyondBound(ctx context.Context) error {
 	from := p.run.Bound
 	if !p.run.Allowed {
-		reach, running := p.opts.Owner.Reach()
-		if !running {
-			return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+		reach, err := p.reach()
+		if err != nil {
+			return err
 		}
 		from = max(from, reach)
 	}

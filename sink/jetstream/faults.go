@@ -27,7 +27,7 @@ type faults struct {
 // one TP apart.
 func (f *faults) Fail(what, tp string, err error) {
 	f.log.Fail(what, err)
-	f.hook(tp, err)
+	f.hook.Fail(what, tp, err)
 }
 
 // OK implements [bus.Faults].

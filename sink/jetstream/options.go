@@ -86,9 +86,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Readable == nil {
 		o.Readable = o.Published
 	}
-	if o.Fault == nil {
-		o.Fault = func(string, error) {}
-	}
 	if o.Session == nil {
 		o.Session = func(string) {}
 	}

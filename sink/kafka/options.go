@@ -98,9 +98,6 @@ func (o *Options) fill() error {
 	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, transactionTimeout)
 	o.StalledAfter = cmp.Or(o.StalledAfter, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	if o.Fault == nil {
-		o.Fault = func(string, error) {}
-	}
 	if o.Session == nil {
 		o.Session = func(string) {}
 	}

@@ -307,7 +307,7 @@ type faults struct {
 
 // Fail implements [bus.Faults]: who is held up by a fault of scope, and by no other any more.
 func (f *faults) Fail(who, scope string, err error) {
-	f.hook(scope, err)
+	f.hook.Fail(who, scope, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.scopeOf[who] != scope {

@@ -60,7 +60,7 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 		t.Errorf("the batch behind the request ends with %v", err)
 	}
 	sinktest.Deliver(t, s, []string{topic}, batch)
-	once(t, k, topic, append(sent, batch...))
+	once(t, topic, k.Brokers(), append(sent, batch...))
 	initialise(t, k, opts.TransactionalID, 60_002)
 	if _, err := s.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the batch behind a takeover ends with %v", err)
@@ -148,7 +148,7 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	once(t, k, topic, append(sent, next...))
+	once(t, topic, k.Brokers(), append(sent, next...))
 }
 
 // TestATopicThatIsDeletedUnderWay: a batch for it waits until it is there again, and those for
@@ -183,6 +183,6 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	once(t, k, gone, waits[:5])
-	once(t, k, there, append(sent, waits[5:]...))
+	once(t, gone, k.Brokers(), waits[:5])
+	once(t, there, k.Brokers(), append(sent, waits[5:]...))
 }

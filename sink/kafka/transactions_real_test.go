@@ -42,9 +42,9 @@ func readBack(t testing.TB, s *kafka.Sink, topic string) map[string]bool {
 }
 
 // once fails the test unless a read_committed consumer sees each message once and in order.
-func once(t testing.TB, k *testenv.KafkaServer, topic string, sent []sink.Message) {
+func once(t testing.TB, topic string, brokers []string, sent []sink.Message) {
 	t.Helper()
-	if n := compare(t, sent, committed(t, topic, k.Brokers())); n > 0 {
+	if n := compare(t, sent, committed(t, topic, brokers)); n > 0 {
 		t.Errorf("%d messages are there twice", n)
 	}
 }
@@ -98,7 +98,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 				t.Errorf("%d of %d are left", len(left), len(batch))
 			}
 			sinktest.Deliver(t, s, []string{topic}, left)
-			once(t, k, topic, batch)
+			once(t, topic, k.Brokers(), batch)
 		})
 	}
 }
@@ -162,7 +162,7 @@ func TestAForeignTransaction(t *testing.T) {
 	if got := <-found; len(got) != len(sent) {
 		t.Errorf("%d of %d messages were found", len(got), len(sent))
 	}
-	once(t, k, topic, sent)
+	once(t, topic, k.Brokers(), sent)
 }
 
 // TestARefusedRecord has a batch with many rows that the bus refuses, which are replaced as a shard
@@ -219,7 +219,7 @@ func TestARefusedRecord(t *testing.T) {
 			if n := len(others) / 10; n < rows/5 {
 				t.Errorf("%d other batches, while one had %d refused rows", n, rows)
 			}
-			once(t, k, topic, append(bad, others...))
+			once(t, topic, k.Brokers(), append(bad, others...))
 		})
 	}
 }

@@ -58,9 +58,6 @@ func Open(options Options) (*Sink, error) {
 		return nil, errors.New("stdout: no writer")
 	}
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
-	if options.Fault == nil {
-		options.Fault = func(string, error) {}
-	}
 	s := &Sink{writer: options.Writer, faults: outage.New(options.Logger), hook: options.Fault, turn: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -168,7 +165,7 @@ func (s *Sink) write(text []byte) int {
 			return len(text) - len(rest)
 		}
 		s.faults.Fail(tp, err)
-		s.hook(tp, err)
+		s.hook.Fail("", tp, err)
 		if pause.Wait(s.life) != nil {
 			return 0
 		}
