@@ -173,3 +173,5 @@ func FuzzStateText(f *testing.F) {
 		}
 	})
 }
+
+func TestFaultIsOptional(*testing.T) { bus.Fault(nil).Fail("who", "topic/0", errors.New("away")) }

@@ -91,12 +91,7 @@
 // sink.Transactional (batcher.go, batch.go). A claim is a message on a subject of the stream that
 // says which process may publish; each batch is conditional on the claim of its process being the
 // last one there. Batches have no message ids: repeats are stored. docs/decisions/021 has what the
-// server checks where, and what is refused.
-//
-// Calls share batches of up to 1,000 messages and 8 MiB, and larger ones go in parts. What the
-// server refuses before it stores anything is tried again. A lost connection, a missing answer or
-// another claim ends the calls of the batch with sink.ErrUnknownOutcome; the next claim comes
-// before the next batch.
+// server checks where, what is refused, and what is an unknown outcome.
 //
 // # Faults
 //
