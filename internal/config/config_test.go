@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,35 +10,6 @@ import (
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/sink/kafka"
 )
-
-// faultsOf returns the faults of a configuration.
-func faultsOf(t *testing.T, env settingsOf) []Fault {
-	t.Helper()
-	_, err := Load(env.Environ(), &Redactor{})
-	if err == nil {
-		return nil
-	}
-	wrong, ok := errors.AsType[*Error](err)
-	if !ok {
-		t.Fatalf("%T: %v", err, err)
-	}
-	return wrong.Faults
-}
-
-// wantFault holds that one variable, and only that one, is wrong, and that the text has all of
-// parts.
-func wantFault(t *testing.T, env settingsOf, variable string, parts ...string) {
-	t.Helper()
-	faults := faultsOf(t, env)
-	if len(faults) != 1 || faults[0].Variable != variable {
-		t.Fatalf("faults %v, want one of %s", faults, variable)
-	}
-	for _, part := range parts {
-		if !strings.Contains(faults[0].Text, part) {
-			t.Errorf("%s: %q does not say %q", variable, faults[0].Text, part)
-		}
-	}
-}
 
 func TestConfig(t *testing.T) {
 	t.Run("has the defaults of the reference", func(t *testing.T) {
@@ -145,22 +115,6 @@ func TestStreamPrefixes(t *testing.T) {
 			t.Errorf("tables %v and %v", streams[0].Tables, streams[1].Tables)
 		}
 	})
-	t.Run("a variable of a stream that is not there is unknown", func(t *testing.T) {
-		wantFault(t, two("BRIDGE_STREAMS", "a", "BRIDGE_STREAM_A_B_KIND", "-"), "BRIDGE_STREAM_A_B_TABLE", "unknown", "BRIDGE_STREAM_A_TABLE")
-		wantFault(t, with("BRIDGE_STREAM_BILLS_TABLE", "b"), "BRIDGE_STREAM_BILLS_TABLE", "unknown", "BRIDGE_STREAMS")
-	})
-	t.Run("RATE of a stream is not RECONCILE_RATE of another one", func(t *testing.T) {
-		names := func(rate string) settingsOf {
-			return with(
-				"BRIDGE_STREAMS", "a_reconcile,a", "BRIDGE_STREAM_ORDERS_TABLE", "-", "BRIDGE_STREAM_ORDERS_KIND", "-", "BRIDGE_STREAM_A_TABLE", "ta", "BRIDGE_STREAM_A_KIND", "release",
-				"BRIDGE_STREAM_A_RECONCILE_TABLE", "tab", "BRIDGE_STREAM_A_RECONCILE_KIND", "release", "BRIDGE_STREAM_A_RECONCILE_RATE", rate,
-			)
-		}
-		wantFault(t, names("5"), "BRIDGE_STREAM_A_RECONCILE_RATE", "RECONCILE_RATE of one stream and RATE of another")
-		if streams := load(t, names("-")).Streams; len(streams) != 2 {
-			t.Errorf("streams %v", streams)
-		}
-	})
 	t.Run("no two settings could be taken for one another", func(t *testing.T) {
 		all := streamVariables("")
 		for _, long := range all {
@@ -169,33 +123,6 @@ func TestStreamPrefixes(t *testing.T) {
 					t.Errorf("%s ends as %s does: a stream name could hide it", long.Name, short.Name)
 				}
 			}
-		}
-	})
-}
-
-func TestWarnings(t *testing.T) {
-	for _, c := range []struct {
-		name, variable string
-		env            settingsOf
-	}{
-		{"a setting of another bus", "BRIDGE_NATS_STREAM", with("BRIDGE_NATS_STREAM", "EVENTS")},
-		{"a password in the clear", "BRIDGE_KAFKA_SASL_MECHANISM", with("BRIDGE_KAFKA_SASL_MECHANISM", "plain", "BRIDGE_KAFKA_SASL_USERNAME", "u", "BRIDGE_KAFKA_SASL_PASSWORD", "p")},
-		{"a limit of no stream", "BRIDGE_NATS_STREAM_MAX_AGE", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_STREAM_MAX_AGE", "24h")},
-		{"messages in memory", "BRIDGE_NATS_STREAM_STORAGE", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_STREAM", "E", "BRIDGE_NATS_STREAM_STORAGE", "memory")},
-		{"a token in the clear", "BRIDGE_KAFKA_SASL_MECHANISM", with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN", "a.b.c")},
-		{"a user for IAM", "BRIDGE_KAFKA_SASL_USERNAME", with("BRIDGE_KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "BRIDGE_KAFKA_TLS", "true", "AWS_REGION", "eu-west-1", "BRIDGE_KAFKA_SASL_USERNAME", "u")},
-		{"DELETED on a release stream", "BRIDGE_STREAM_ORDERS_DELETED", with("BRIDGE_STREAM_ORDERS_KIND", "release", "BRIDGE_STREAM_ORDERS_DELETED", "gone")},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			warnings := load(t, c.env).Warnings
-			if len(warnings) != 1 || warnings[0].Variable != c.variable {
-				t.Errorf("warnings %v, want one of %s", warnings, c.variable)
-			}
-		})
-	}
-	t.Run("a default that is written out is none", func(t *testing.T) {
-		if warnings := load(t, with("BRIDGE_GAP_POLICY", "late", "BRIDGE_GAP_TTL", "24h")).Warnings; len(warnings) != 0 {
-			t.Errorf("warnings %v", warnings)
 		}
 	})
 }

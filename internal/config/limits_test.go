@@ -6,43 +6,21 @@ import (
 	"time"
 )
 
+// TestConnections: a source can have its own bound, none too.
 func TestConnections(t *testing.T) {
-	t.Run("too few for reads that must not wait for one another are refused", func(t *testing.T) {
-		wantFault(t, with("BRIDGE_SOURCE_CONNECTIONS", "6"), "BRIDGE_SOURCE_CONNECTIONS", "7 or more")
-		wantFault(t, with("BRIDGE_SOURCE_CONNECTIONS", "7", "BRIDGE_SERVE", "true"), "BRIDGE_SOURCE_CONNECTIONS", "8 or more", "BRIDGE_SERVE")
-		load(t, with("BRIDGE_SOURCE_CONNECTIONS", "7"))
-	})
-	t.Run("a source can have its own", func(t *testing.T) {
-		two := func(pairs ...string) settingsOf {
-			return with(append([]string{
-				"BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "mysql://u@h/a", "BRIDGE_SOURCE_B_URL", "mysql://u@h/b",
-				"BRIDGE_STREAM_ORDERS_TABLE", "a/t,b/t", "BRIDGE_SOURCE_CONNECTIONS", "9",
-			}, pairs...)...)
+	for own, want := range map[string]int{"-": 9, "12": 12, "0": 0} {
+		all := load(t, several("BRIDGE_SOURCE_CONNECTIONS", "9", "BRIDGE_SOURCE_B_CONNECTIONS", own)).Sources
+		if all[0].Connections != 9 || all[1].Connections != want {
+			t.Errorf("%s: %d and %d connections", own, all[0].Connections, all[1].Connections)
 		}
-		all := load(t, two("BRIDGE_SOURCE_B_CONNECTIONS", "12")).Sources
-		if all[0].Connections != 9 || all[1].Connections != 12 {
-			t.Errorf("%d and %d connections", all[0].Connections, all[1].Connections)
-		}
-		if all := load(t, two("BRIDGE_SOURCE_B_CONNECTIONS", "0")).Sources; all[1].Connections != 0 {
-			t.Errorf("%d connections, want no limit", all[1].Connections)
-		}
-		wantFault(t, two("BRIDGE_SOURCE_B_CONNECTIONS", "3"), "BRIDGE_SOURCE_B_CONNECTIONS", "7 or more")
-	})
+	}
+	load(t, with("BRIDGE_SOURCE_CONNECTIONS", "7"))
 }
 
 func TestStaleAfter(t *testing.T) {
-	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m"), "BRIDGE_STREAM_ORDERS_STALE_AFTER", "BRIDGE_STREAM_ORDERS_MODIFIED")
-	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_KIND", "release"),
-		"BRIDGE_STREAM_ORDERS_STALE_AFTER", "capability")
-	wantFault(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "1s", "BRIDGE_STREAM_ORDERS_MODIFIED", "m"), "BRIDGE_STREAM_ORDERS_STALE_AFTER", "out of range")
-	fit := with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL", "1m")
-	cfg := load(t, fit)
+	cfg := load(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL", "1m"))
 	if spec := cfg.Streams[0].Spec("t"); spec.StaleAfter != 10*time.Minute || spec.Zone == nil || len(cfg.Warnings) != 0 {
 		t.Errorf("%+v, warned of %v", spec, cfg.Warnings)
-	}
-	delete(fit, "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL")
-	if w := load(t, fit).Warnings; len(w) != 1 || w[0].Variable != "BRIDGE_STREAM_ORDERS_STALE_AFTER" {
-		t.Errorf("warned of %v", w)
 	}
 }
 

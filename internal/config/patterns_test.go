@@ -5,36 +5,6 @@ import (
 	"testing"
 )
 
-// TestPatternsInTables: a pattern is of one source, and what it may match is of one stream.
-func TestPatternsInTables(t *testing.T) {
-	for _, c := range []struct {
-		orders, bills, refused string
-	}{
-		{"orders_*", "bills_*", ""},
-		{"orders_*", "bills", ""},
-		{"shop_?.orders_*", "shop_??.orders_*", ""},
-		{"shop_{0..3}.orders_*,shop_0.orders_1", "shop_4.orders_*", ""},
-		{"orders_*", "*_eu", "BRIDGE_STREAM_BILLS_TABLE: has item 1, which may match a table that item 1 of BRIDGE_STREAM_ORDERS_TABLE has too"},
-		{"orders_*", "bills,orders_7", "item 2"},
-		{"*.orders_*", "bills_*,shop.orders_7", "item 2"},
-		{"orders", "*", "item 1"},
-	} {
-		env := with("BRIDGE_STREAMS", "orders,bills", "BRIDGE_STREAM_ORDERS_TABLE", c.orders, "BRIDGE_STREAM_BILLS_TABLE", c.bills, "BRIDGE_STREAM_BILLS_KIND", "release")
-		_, err := Load(env.Environ(), &Redactor{})
-		switch {
-		case c.refused == "" && err != nil:
-			t.Errorf("%s and %s: %v", c.orders, c.bills, err)
-		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
-			t.Errorf("%s and %s: %v", c.orders, c.bills, err)
-		}
-	}
-	several := with("BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "mysql://u:p@a/shop", "BRIDGE_SOURCE_B_URL", "mysql://u:p@b/shop",
-		"BRIDGE_STREAM_ORDERS_TABLE", "*/orders,b/orders", "BRIDGE_SOURCE_URL", "")
-	if _, err := Load(several.Environ(), &Redactor{}); err == nil || !strings.Contains(err.Error(), "a pattern is of one source") {
-		t.Errorf("a pattern of two sources: %v", err)
-	}
-}
-
 // TestTablesOfAPatternGoWhereTheirRowsSay: DESTINATIONS bounds what a column of the rows may name.
 func TestTablesOfAPatternGoWhereTheirRowsSay(t *testing.T) {
 	const stream = "BRIDGE_STREAM_ORDERS_"

@@ -144,28 +144,6 @@ func TestSecretFiles(t *testing.T) {
 			}
 		}
 	})
-
-	for _, c := range []struct {
-		name     string
-		env      settingsOf
-		variable string
-		says     string
-	}{
-		{"both ways at once", scram("BRIDGE_KAFKA_SASL_PASSWORD", "p", "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "/dev/null"), "BRIDGE_KAFKA_SASL_PASSWORD", "unset one"},
-		{"a file that is not there", with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", "/not/there"), "BRIDGE_SOURCE_URL_FILE", "no such file"},
-		{"a folder", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", t.TempDir()), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "no regular file"},
-		{"an empty file", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", secretFile(t, "\n")), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "empty"},
-		{"a creds file that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", secretFile(t, "x")), "BRIDGE_NATS_CREDS", ".creds"},
-		{"a creds file that is not there", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", "/not/there"), "BRIDGE_NATS_CREDS", "no such file"},
-		{"two ways to log in", with("BRIDGE_SINK_URL", "nats://u:p@n1", "BRIDGE_NATS_NKEY", seed), "BRIDGE_NATS_NKEY", "one way"},
-		{"a certificate of the HTTP server without key", with("BRIDGE_HTTP_TLS_CERT", secretFile(t, "x")), "BRIDGE_HTTP_TLS_KEY", "set both or none"},
-		{"a file of authorities that holds none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CA", secretFile(t, "x")), "BRIDGE_NATS_TLS_CA", "PEM"},
-		{"a certificate without key", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x")), "BRIDGE_NATS_TLS_KEY", "set both"},
-		{"a pair that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x"), "BRIDGE_NATS_TLS_KEY", secretFile(t, "x")), "BRIDGE_NATS_TLS_CERT", "no pair"},
-		{"authorities without TLS", with("BRIDGE_KAFKA_TLS_KEY", secretFile(t, "x"), "BRIDGE_KAFKA_TLS_CERT", "/not/there", "BRIDGE_KAFKA_TLS", "true"), "BRIDGE_KAFKA_TLS_CERT", "no such file"},
-	} {
-		t.Run(c.name+" is a fault", func(t *testing.T) { wantFault(t, c.env, c.variable, c.says) })
-	}
 }
 
 // canary is a secret that somebody wrote into a variable, alone or where a password belongs.

@@ -20,15 +20,6 @@ func TestShare(t *testing.T) {
 			t.Errorf("the folder is %s", folder)
 		}
 	})
-	t.Run("it needs progress on the bus, which names it", func(t *testing.T) {
-		wantFault(t, with("BRIDGE_SHARE", "1/3"), "BRIDGE_SHARE", "BRIDGE_CHECKPOINT_URL is not bus:")
-		wantFault(t, shared("BRIDGE_SINK_URL", "stdout:"), "BRIDGE_CHECKPOINT_URL", "Kafka or NATS")
-	})
-	t.Run("an index beyond the number, and other texts, are refused", func(t *testing.T) {
-		wantFault(t, shared("BRIDGE_SHARE", "3/3"), "BRIDGE_SHARE", "from 0 to 2")
-		wantFault(t, shared("BRIDGE_SHARE", "0/0"), "BRIDGE_SHARE", "from 1 to 1000")
-		wantFault(t, shared("BRIDGE_SHARE", "one"), "BRIDGE_SHARE", "0/3, 1/3 and 2/3")
-	})
 	t.Run("a reload cannot change it", func(t *testing.T) {
 		if _, err := load(t, shared()).Reloaded(load(t, shared("BRIDGE_SHARE", "2/3"))); err == nil || !strings.Contains(err.Error(), "BRIDGE_SHARE") {
 			t.Errorf("the error is %v", err)

@@ -20,55 +20,11 @@ func several(pairs ...string) settingsOf {
 	}, pairs...)...)
 }
 
-func TestFaultsOfSources(t *testing.T) {
-	const table = "BRIDGE_STREAM_ORDERS_TABLE"
-	for name, c := range map[string]struct {
-		env      settingsOf
-		variable string
-		says     []string
-	}{
-		"a name with a capital letter":            {several("BRIDGE_SOURCES", "a,B"), "BRIDGE_SOURCES", []string{"item 2", "a-z, 0-9, _ and -"}},
-		"a name twice":                            {several("BRIDGE_SOURCES", "a,b,a"), "BRIDGE_SOURCES", []string{"item 3", "the name of another source"}},
-		"two names with one variable":             {several("BRIDGE_SOURCES", "a,b,a-1,a_1", "BRIDGE_SOURCE_A_1_URL", "mysql://u:p@h/d", table, twoTables+",a-1/shop.orders"), "BRIDGE_SOURCES", []string{"item 4", "BRIDGE_SOURCE_A_1_URL"}},
-		"a list of commas":                        {several("BRIDGE_SOURCES", ","), "BRIDGE_SOURCES", []string{"without an item"}},
-		"no URL":                                  {several("BRIDGE_SOURCE_B_URL", "-"), "BRIDGE_SOURCE_B_URL", []string{"not set", "BRIDGE_SOURCES", "mysql://"}},
-		"an unknown scheme":                       {several("BRIDGE_SOURCE_B_URL", "postgres://h/d"), "BRIDGE_SOURCE_B_URL", []string{"mysql:"}},
-		"a wrong URL":                             {several("BRIDGE_SOURCE_B_URL", "mysql://h/d"), "BRIDGE_SOURCE_B_URL", []string{"user"}},
-		"an unknown source of a table":            {several(table, twoTables+",c/shop.orders"), table, []string{"table 3", "BRIDGE_SOURCES does not name"}},
-		"a table without a source":                {several(table, twoTables+",shop.orders"), table, []string{"table 3", "BRIDGE_SOURCE_URL is not set"}},
-		"a source without tables":                 {several(table, "a/shop_00.orders"), "BRIDGE_SOURCES", []string{"the source b", "b/table"}},
-		"a source without a name and tables":      {several("BRIDGE_SOURCE_URL", "mysql://u:p@h/d"), "BRIDGE_SOURCE_URL", []string{"no table"}},
-		"no database for a table without one":     {several(table, "a/orders,b/orders"), "BRIDGE_SOURCE_B_URL", []string{"names no database", table}},
-		"a table twice":                           {several(table, twoTables+",a/shop.t,a/t"), table, []string{"twice"}},
-		"a variable of no source":                 {several("BRIDGE_SOURCE_C_URL", "mysql://u:p@h/d"), "BRIDGE_SOURCE_C_URL", []string{"no source of BRIDGE_SOURCES"}},
-		"a variable of a source, mistyped":        {several("BRIDGE_SOURCE_A_ULR", "mysql://u:p@h/d"), "BRIDGE_SOURCE_A_ULR", []string{"did you mean BRIDGE_SOURCE_A_URL?"}},
-		"a URL and a file of it":                  {several("BRIDGE_SOURCE_A_URL_FILE", "/x"), "BRIDGE_SOURCE_A_URL", []string{"BRIDGE_SOURCE_A_URL_FILE"}},
-		"no source at all":                        {with("BRIDGE_SOURCE_URL", "-"), "BRIDGE_SOURCE_URL", []string{"not set"}},
-		"a topic by source, of the one unnamed":   {with("BRIDGE_STREAM_ORDERS_DESTINATION", "{source}.x"), "BRIDGE_STREAM_ORDERS_DESTINATION", []string{"{source}", "table 1", "BRIDGE_SOURCES"}},
-		"a subject by source, of the one unnamed": {with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_STREAM_ORDERS_DESTINATION", "{source}.x"), "BRIDGE_STREAM_ORDERS_DESTINATION", []string{"{source}"}},
-	} {
-		t.Run(name, func(t *testing.T) { wantFault(t, c.env, c.variable, c.says...) })
+// TestASlashWithoutSources is a part of the name.
+func TestASlashWithoutSources(t *testing.T) {
+	if database, name := load(t, with("BRIDGE_STREAM_ORDERS_TABLE", "a/orders")).physical("a/orders"); database != "shop" || name != "a/orders" {
+		t.Errorf("%s, %s", database, name)
 	}
-	t.Run("all at once", func(t *testing.T) {
-		var names []string
-		for _, f := range faultsOf(t, several("BRIDGE_SOURCES", "a,b,c,d", "BRIDGE_SOURCE_B_URL", "x", table, "a/t,e/s.t")) {
-			names = append(names, strings.TrimPrefix(f.Variable, "BRIDGE_"))
-		}
-		// Those of b, c and d have no table.
-		want := []string{"SOURCES", "SOURCES", "SOURCES", "SOURCE_B_URL", "SOURCE_C_URL", "SOURCE_D_URL", "STREAM_ORDERS_TABLE"}
-		if !slices.Equal(names, want) {
-			t.Errorf("faults of %v, want %v", names, want)
-		}
-	})
-	t.Run("a / without BRIDGE_SOURCES is a part of the name", func(t *testing.T) {
-		cfg := load(t, with(table, "a/orders"))
-		if len(cfg.Warnings) != 1 || cfg.Warnings[0].Variable != table || !strings.Contains(cfg.Warnings[0].Text, "BRIDGE_SOURCES") {
-			t.Errorf("%+v", cfg.Warnings)
-		}
-		if database, name := cfg.physical("a/orders"); database != "shop" || name != "a/orders" {
-			t.Errorf("%s, %s", database, name)
-		}
-	})
 }
 
 // TestTablesOfSources: what tables are called that have a source with a name, and others beside.

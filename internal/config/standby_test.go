@@ -20,20 +20,7 @@ func TestStandby(t *testing.T) {
 			}
 		}
 	})
-	t.Run("without one nothing has to agree", func(t *testing.T) {
-		cfg := load(t, with("BRIDGE_STANDBY_TIMEOUT", "20s"))
-		if cfg.Standby.Settings != nil || len(cfg.Warnings) != 1 || cfg.Warnings[0].Variable != "BRIDGE_STANDBY_TIMEOUT" {
-			t.Errorf("got %+v, warned of %v", cfg.Standby, cfg.Warnings)
-		}
-	})
-	t.Run("other buses, and names that buses do not take, are refused", func(t *testing.T) {
-		for _, url := range []string{"embedded:", "stdout:"} {
-			wantFault(t, with("BRIDGE_SINK_URL", url, "BRIDGE_STANDBY", "a"), "BRIDGE_STANDBY", "Kafka or NATS")
-		}
-		wantFault(t, with("BRIDGE_STANDBY", "a.b"), "BRIDGE_STANDBY", "invalid name")
-	})
-	t.Run("a start that one process alone knows is refused", func(t *testing.T) {
-		wantFault(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "latest"), "BRIDGE_STREAM_ORDERS_START", "use an id, or beginning")
+	t.Run("a start that all processes know is fine", func(t *testing.T) {
 		load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "latest", "BRIDGE_CHECKPOINT_URL", "bus:"))
 		load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "100"))
 	})
