@@ -75,67 +75,29 @@ func commandNames() (all []string) {
 	return all
 }
 
+// TestCommands has command lines, behind the variables that are set, with what they print, on
+// stderr behind "!", and their exit status.
 func TestCommands(t *testing.T) {
+	configtest.Recorded(t, "testdata/commands.txt", *update, func(_ *testing.T, input []string) string {
+		env := settingsOf{}
+		for _, line := range input[:len(input)-1] {
+			name, value, _ := strings.Cut(line, "=")
+			env[name] = value
+		}
+		got := outcome{}.call(env, strings.Fields(input[len(input)-1])[1:]...)
+		text := got.out
+		for line := range strings.Lines(got.err) {
+			text += "! " + line
+		}
+		return fmt.Sprintf("%s= %d\n", text, got.status)
+	})
 	defer func(before string) { version = before }(version)
 	version = "1.2.3"
-	for _, c := range []struct {
-		line   string
-		status int
-		// out and err are parts of what is printed; nothing else may be where one is empty.
-		out, err string
-	}{
-		{"help", 0, "  reconcile   compare tables with what was published, publish the rest", ""},
-		{"-h", 0, "Exit status", ""},
-		{"help run", 0, "BRIDGE_KAFKA_SASL_PASSWORD_FILE", ""},
-		{"checkpoint --help", 0, "  reset       forget a stream", ""},
-		{"help checkpoint", 0, "bridge checkpoint [command]", ""},
-		{"help rnu", 2, "", `unknown command "rnu": did you mean bridge run? The commands are run, demo`},
-		{"help checkpoint shw", 2, "", `unknown command "checkpoint shw": did you mean bridge checkpoint show? There are show, set`},
-		{"checkpoint set a -h", 0, "bridge checkpoint set <stream> <shard> <id>", ""},
-		{"demo --for 20s -h", 0, "bridge demo [flags]", ""},
-		{"demo --for 20s -help", 0, "bridge demo [flags]", ""},
-		{"version -json", 0, `"version": "1.2.3"`, ""},
-		{"version --json", 0, `"version": "1.2.3"`, ""},
-		{"--version", 0, "bridge ", ""},
-		{"--json run", 2, "", `unknown flag "--json": flags follow a command; see bridge help`},
-		{"demo -x", 2, "", `unknown flag "-x" of bridge demo. It takes --for, --keep, --env-file`},
-		{"run --json", 2, "", `unknown flag "--json" of bridge run. It takes --env-file`},
-		{"demo --keep=2", 2, "", `invalid argument "2" for "--keep" flag`},
-		{"tail a b", 2, "", "bridge tail takes at most 1 argument, not 2: bridge tail [<stream>] [flags]"},
-		{"checkpoint set a -1", 2, "", `unknown flag "-1" of bridge checkpoint set`},
-		{"completion tcsh", 2, "", `unknown shell "tcsh": use one of bash, zsh, fish`},
-		{"run extra", 2, "", "takes no arguments, not 1"},
-		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, init, check, reload, reconcile, pause, resume, verify, schema, deadletter, checkpoint, status, tail, health, version"},
-		{"demo --help", 0, "      --for 20s   how long to write, such as 20s or 5m; Ctrl-C ends it earlier", ""},
-		{"demo --for", 2, "", "needs a value, as in --for 20s"},
-		{"demo --for 20", 2, "", "a duration above 0 with its unit"},
-		{"check", 2, "", "the configuration is wrong"},
-		{"run", 2, "", "No variable of bridge is set, so there is nothing to publish.\n\n  bridge demo "},
-		{"", 2, "", "  bridge init <url> <table>  asks your database"},
-		{"help variables", 0, "bridge help variables kafka", ""},
-		{"help variables kafka", 0, "  BRIDGE_KAFKA_SASL_PASSWORD_FILE (none)\n      File that holds", ""},
-		{"help variables batch_rows", 0, "Defaults for all streams\n\n  BRIDGE_BATCH_ROWS (", ""},
-		{"help variables nothing", 2, "", `no variable and no group has "nothing" in its name`},
-		{"verify --examples", 2, "", "needs a value, as in --examples 10"},
-		{"verify --examples=-1", 2, "", "invalid number of examples"},
-		{"check --help", 0, "Usage:\n  bridge check [flags]\n\nFlags:\n      --json   print the findings as JSON", ""},
-		{"reconcile --help", 0, "Usage:\n  bridge reconcile [<stream> ...] [flags]\n", ""},
-		{"reconcile --dryrun", 2, "", "did you mean --dry-run? It takes --dry-run, --allow-deletes, --json"},
-		{"checkpoint", 2, "", "needs one of: show, set, move, reset"},
-		{"checkpoint set a b x", 2, "", "invalid ID"},
-		{"checkpoint reset", 2, "", "takes 1 argument, not 0"},
+	for line, words := range map[string]string{
+		"version --json": `"version": "1.2.3"`, "version -json": `"version": "1.2.3"`, "--version": "bridge 1.2.3 (commit ", "help run": "BRIDGE_KAFKA_SASL_PASSWORD_FILE",
+		"help variables kafka": "BRIDGE_KAFKA_SASL_PASSWORD_FILE (none) File that holds",
 	} {
-		t.Run("bridge "+c.line, func(t *testing.T) {
-			got := outcome{}.call(settingsOf{}, strings.Fields(c.line)...)
-			if got.status != c.status {
-				t.Errorf("status %d, want %d: %s", got.status, c.status, got.err)
-			}
-			for _, one := range []struct{ got, want string }{{got.out, c.out}, {got.err, c.err}} {
-				if !strings.Contains(one.got, one.want) || one.want == "" && one.got != "" {
-					t.Errorf("printed %q, want %q", one.got, one.want)
-				}
-			}
-		})
+		mustCall(t, settingsOf{}, exitFine, words, line)
 	}
 }
 

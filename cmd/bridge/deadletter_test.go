@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,33 +10,6 @@ import (
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/shard"
 )
-
-func TestDeadLetterCommandLines(t *testing.T) {
-	base := settingsOf{
-		"BRIDGE_SOURCE_URL": "mysql://a:b@127.0.0.1:1/shop", "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders",
-		"BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
-	}
-	dead := maps.Clone(base)
-	dead["BRIDGE_STREAM_ORDERS_DEAD_LETTER"] = "dead"
-	for _, c := range []struct {
-		line   string
-		env    settingsOf
-		status int
-		words  string
-	}{
-		{"help deadletter resend", nil, exitFine, "the bridge that runs at BRIDGE_HTTP_ADDR"},
-		{"deadletter", base, exitUsage, "bridge deadletter needs one of: list, resend"},
-		{"deadletter list", base, exitFine, "there are no dead letters"},
-		{"deadletter list --json", base, exitFine, "no stream has a destination for dead letters (BRIDGE_DEAD_LETTER is not set)"},
-		{"deadletter resend", base, exitUsage, "BRIDGE_DEAD_LETTER: is not set"},
-		{"deadletter list", dead, exitFailed, "bridge deadletter list needs a sink that keeps"},
-		{"deadletter resend", dead, exitFailed, "bridge deadletter resend needs a sink that keeps"},
-		{"deadletter list --stream order", dead, exitUsage, "there are orders"},
-		{"deadletter resend --row -1", dead, exitUsage, "invalid row ID"},
-	} {
-		mustCall(t, c.env, c.status, c.words, c.line)
-	}
-}
 
 // TestDeadLettersOfAShop has rows that are larger than any message of the server inside the
 // process.

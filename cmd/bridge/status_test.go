@@ -15,54 +15,27 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/app"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
-	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
-	"example.org/bridge/reconcile"
 )
 
+// TestStatusText has statuses with what a person sees of them.
+func TestStatusText(t *testing.T) {
+	configtest.Recorded(t, "testdata/status.txt", *update, func(t *testing.T, input []string) string {
+		var status httpapi.Status
+		if err := json.Unmarshal([]byte(input[0]), &status); err != nil {
+			t.Fatal(err)
+		}
+		return statusText(&status, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	})
+}
+
 func TestStatusCommand(t *testing.T) {
-	lag, left, since := 1.25, 7.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	state := httpapi.Status{
-		Started: since, Delivery: "at-least-once",
-		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []shard.Status{
-			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Traffic: shard.Traffic{Published: shard.Published{RowsPerSecond: 12.3}}, Backlog: &shard.Backlog{IDs: 3, Percent: 85, SecondsLeft: &left}, Gaps: shard.Gaps{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &reconcile.Status{}}, {Shard: "t_1", State: "waiting", Gaps: shard.Gaps{Hot: 914360389402118191}, Reason: "no such\ntable", Remedy: "create it"},
-		}}},
-	}
-	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
-	got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status")
-	want := `runs since 2026-01-02T03:04:05Z, at-least-once
-2 tables: 1 running, 1 waiting
-
-STREAM  TABLE  STATE    POSITION  LAG      ROWS/S  MISSING     RECONCILED
-orders  t_0    running  17        1.2 s    12      12          not yet
-orders  t_1    waiting  0         unknown  0       over 10^17  -
-
-orders t_1, waiting
-  no such table
-  create it
-
-orders t_0, backlog
-  3 ids up to 20, 85 % done, 7.0 s left
-
-orders t_0, missing ids
-  2 looked for at every poll; 1 pending: a transaction that is open has
-  inserted them; 9 looked for every minute; the oldest for 2 min
-
-orders t_1, missing ids
-  over 10^17 looked for at every poll
-`
-	if got.status != exitFine || got.out != want {
-		t.Errorf("%+v", got)
-	}
-	if text := gapsText(&shard.Status{Gaps: shard.Gaps{Hot: 1, InFlight: 1}}); text != "1 pending: a transaction that is open has inserted them" {
-		t.Errorf("one id that is pending shows as %q", text)
-	}
-	state.Standby = &standby.Status{Group: "g"}
+	state := httpapi.Status{Started: time.Now(), Standby: &standby.Status{Group: "g"}}
 	var read httpapi.Status
 	asJSON := mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}, exitFine, "", "status --json")
 	if err := json.Unmarshal([]byte(asJSON.out), &read); err != nil || read.Standby.Group != "g" {
@@ -111,73 +84,6 @@ func TestStatusOfSome(t *testing.T) {
 	}
 	if got := mustCall(t, env, exitFine, "", "status --json --stream stock"); strings.Contains(got.out, "t_17") {
 		t.Error("as JSON it shows another stream")
-	}
-}
-
-// TestStatusTextOfAStandby says which process works, and why one that waits does not.
-func TestStatusTextOfAStandby(t *testing.T) {
-	since, differing := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"A", "B"}
-	for want, s := range map[string]standby.Status{
-		"this process, m1 on h1, works since 2026-01-02T03:04:05Z\n":                 {Works: true, Since: null.At(since)},
-		"this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n": {Working: "m2", WorkingHost: "h2", Since: null.At(since)},
-		"waits; who works is not known now\n  no answer\n":                           {Error: "no answer"},
-		"it is refused, because these differ: A, B\n":                                {Working: "m2", Differing: differing},
-		"works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n": {
-			Works: true, Waiting: []standby.Waiting{{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: differing}},
-		},
-		"works\n  m4 on h4 waits, not ready: it has not read the bus to its end\n": {Works: true, Waiting: []standby.Waiting{{Member: "m4", Host: "h4"}}},
-	} {
-		s.Group, s.Member, s.Host = "g", "m1", "h1"
-		if got := statusText(&httpapi.Status{Standby: &s}, since); !strings.Contains(got, "standby group g: ") || !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
-	}
-}
-
-// TestStatusText says why something does not run, and when it was compared last.
-func TestStatusText(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ended := null.At(now.Add(-90 * time.Second))
-	shardIs := func(s shard.Status) httpapi.StreamStatus {
-		s.Shard = "t_0"
-		return httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{s}}
-	}
-	for name, c := range map[string]struct {
-		stream httpapi.StreamStatus
-		want   string
-	}{
-		"a table that has stopped": {shardIs(shard.Status{State: "stopped", Reason: "ids are used again", Remedy: "bridge checkpoint\nreset orders"}),
-			"\norders t_0, stopped\n  ids are used again\n  bridge checkpoint reset orders\n"},
-		"a fault that is over":         {shardIs(shard.Status{State: "running", LastError: "a deadlock"}), "it runs; the last fault was: a deadlock\n"},
-		"a reconcile under way":        {shardIs(shard.Status{Reconcile: &reconcile.Status{Running: true, Progress: reconcile.Progress{Percent: 41.7}}}), "42 % done\n"},
-		"one that was cut short":       {shardIs(shard.Status{Reconcile: &reconcile.Status{LastRun: &reconcile.Report{}}}), "cut short\n"},
-		"one before this process":      {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{Result: reconcile.Result{EndedAt: ended}}}}), "90.0 s ago\n"},
-		"one that has found something": {shardIs(shard.Status{Reconcile: &reconcile.Status{Progress: reconcile.Progress{Result: reconcile.Result{EndedAt: ended, Verdict: reconcile.Verdict{Added: 1, Deleted: 2}}}, LastRun: &reconcile.Report{}}}), "90.0 s ago, 3 differed\n"},
-		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Messages: 7, Left: 100, SecondsLeft: 12}},
-			"\norders\n  catches up from the bus: 7 messages read, 100 offsets left, about 12.0 s\n"},
-		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: catchup.StreamProgress{Error: "no grant"}}, "\norders\n  does not catch up from the bus: no grant\n"},
-	} {
-		if got := statusText(&httpapi.Status{Streams: []httpapi.StreamStatus{c.stream}}, now); !strings.HasSuffix(got, c.want) {
-			t.Errorf("%s: got\n%s\nwant at its end\n%s", name, got, c.want)
-		}
-	}
-}
-
-// TestStatusTextNamesOutages says since when and why a dependency does not answer.
-func TestStatusTextNamesOutages(t *testing.T) {
-	since, yes, no := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), true, false
-	got := statusText(&httpapi.Status{
-		Source: &httpapi.DependencyStatus{Answers: &yes},
-		Bus:    &httpapi.DependencyStatus{Answers: &no, Since: null.At(since), Error: "refused\nthere"},
-		// It was not saved yet.
-		Checkpoint: &httpapi.DependencyStatus{},
-		Progress:   &httpapi.DependencyStatus{Answers: &no},
-	}, since)
-	const remedy = "  bridge retries until the outage ends; bridge check says what to do\n"
-	want := "\nthe bus does not answer, since 2026-01-02T03:04:05Z\n  refused there\n" + remedy +
-		"\nthe progress cannot be saved on the bus\n  no error is known\n" + remedy
-	if !strings.HasSuffix(got, "RECONCILED\n"+want) {
-		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 }
 

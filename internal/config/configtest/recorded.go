@@ -7,7 +7,7 @@ import (
 )
 
 // Recorded compares what do makes of the input of each block of a file with what the block has
-// recorded, and with update records it anew. A block is a name behind "#", lines of input, and the
+// recorded; with update it writes the file. A block is a name behind "#", lines of input, and the
 // recorded ones behind "|"; an empty line ends it.
 func Recorded(t *testing.T, path string, update bool, do func(t *testing.T, input []string) string) {
 	t.Helper()
