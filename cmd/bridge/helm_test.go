@@ -7,13 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -244,22 +245,6 @@ func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
 	}
 }
 
-// TestHelmRefusesValues names the value in each refusal.
-func TestHelmRefusesValues(t *testing.T) {
-	for set, want := range map[string]string{
-		"replicas=2":                  "set standby.group",
-		"workload=daemonset":          "workload",
-		"env.ORDERS=1":                "ORDERS",
-		"secrets.variables.A=b":       "secrets",
-		"probes.readiness.enable=yes": "enable",
-		"networkPolicy.enabled=true,containers[0].name=a,containers[0].image=b": "networkPolicy.ingress",
-	} {
-		if _, err := helmTemplate(t, chart, "bridge", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s named", set, err, want)
-		}
-	}
-}
-
 // TestHelmSidecarOfAnotherChart renders a chart that has this one as a dependency.
 func TestHelmSidecarOfAnotherChart(t *testing.T) {
 	snippet := regexp.MustCompile("(?s)```yaml\n# templates/deployment.yaml\n(.*?)```").FindStringSubmatch(page(t, "deploy/helm/bridge/README.md"))
@@ -307,64 +292,29 @@ func parse(t *testing.T, text string) (all []tree) {
 	}
 }
 
-func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
-	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(values, []byte("env: {BRIDGE_A: 32000000, BRIDGE_B: 0.5, BRIDGE_C: true, BRIDGE_D: '007', BRIDGE_E: null}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text := render(t, "-f", values, "--show-only", "templates/workload.yaml")
-	for _, want := range []string{`BRIDGE_A, value: "32000000"`, `BRIDGE_B, value: "0.5"`, `BRIDGE_C, value: "true"`, `BRIDGE_D, value: "007"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "BRIDGE_E") {
-		t.Error("a variable without a value is set")
-	}
-}
-
-// TestHelmStrategyIsOneThatKubernetesTakes covers a rule that is in no schema: Kubernetes refuses
-// rollingUpdate beside Recreate.
-func TestHelmStrategyIsOneThatKubernetesTakes(t *testing.T) {
-	rolling := tree{"type": "RollingUpdate", "rollingUpdate": tree{"maxSurge": 1, "maxUnavailable": 0}}
-	for set, want := range map[string]tree{
-		"replicas=1":                                  {"type": "Recreate"},
-		"replicas=1,strategy.type=RollingUpdate":      rolling,
-		"standby.group=orders":                        rolling,
-		"standby.group=orders,strategy.type=Recreate": {"type": "Recreate"},
-	} {
-		text := render(t, "--set", set, "--show-only", "templates/workload.yaml")
-		if got := parse(t, text)[0].get("spec", "strategy"); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: strategy %v, want %v", set, got, want)
-		}
-	}
-}
-
-// TestHelmNotesNameWhatThereIs renders what a person reads behind an install.
-func TestHelmNotesNameWhatThereIs(t *testing.T) {
+// TestHelmValues has arguments for helm, a template and words of it, with the rendered lines that
+// have one of the words, or the refusal. What a person reads behind an install is a template, too.
+func TestHelmValues(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bridge")
-	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: {{ tpl (.Files.Get \"NOTES\") . | quote }}\n"
+	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: |\n    {{- tpl (.Files.Get \"NOTES\") . | nindent 4 }}\n"
 	if err := errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
 		os.WriteFile(filepath.Join(dir, "templates/notes.yaml"), []byte(shown), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for set, want := range map[string]string{
-		"workload=deployment":                             "set standby.group",
-		"standby.group=orders,networkPolicy.enabled=true": "exec deploy/shop-bridge -c bridge -- /bridge status",
-		"workload=statefulset":                            "exec statefulset/shop-bridge -c bridge -- /bridge check",
-		"workload=none":                                   "No workload",
-		"standby.group=orders":                            "http.token names a Secret",
-	} {
-		text, err := helmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
+	configtest.Recorded(t, "testdata/helm.txt", *update, func(t *testing.T, input []string) (said string) {
+		template, words, _ := strings.Cut(input[1], ": ")
+		text, err := helmTemplate(t, dir, "shop", append(strings.Fields(input[0]), "--show-only", "templates/"+template)...)
 		if err != nil {
-			t.Fatal(err)
+			text = []byte(err.Error())
 		}
-		notes := parse(t, string(text))[0].get("data").text("notes")
-		if !strings.Contains(notes, want) {
-			t.Errorf("%s: no %q in\n%s", set, want, notes)
+		for line := range strings.Lines(string(text)) {
+			if slices.ContainsFunc(strings.Split(words, " | "), func(word string) bool { return strings.Contains(line, word) }) {
+				said += strings.TrimSpace(line) + "\n"
+			}
 		}
-		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(notes, -1) {
+		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(string(text), -1) {
 			mustCall(t, nil, exitFine, "", "help "+command[1])
 		}
-	}
+		return said
+	})
 }
