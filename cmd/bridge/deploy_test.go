@@ -256,11 +256,7 @@ func subjectOf(t *testing.T, body string) string {
 		t.Fatal(err)
 	}
 	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_DOMAIN_ID", e.Meta.Source.DomainID))
-	route, err := cfg.Route(&cfg.Streams[0], cfg.Streams[0].Tables[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return route(&event.Event{Type: e.Meta.Type})
+	return cfg.Route(&cfg.Streams[0], cfg.Streams[0].Tables[0])(&event.Event{Type: e.Meta.Type})
 }
 
 func TestEventsPageListsTheHeaders(t *testing.T) {

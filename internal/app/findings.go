@@ -184,11 +184,8 @@ func (r *rowInspection) checkRate(highest uint64) {
 const sampleRows = 500
 
 // inspectPayload looks for rows that make no message among the newest, up to the id last.
-func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encoder, last uint64) error {
-	route, err := r.cfg.Route(r.stream, r.table)
-	if err != nil {
-		return err
-	}
+func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encoder, last uint64) (err error) {
+	route := r.cfg.Route(r.stream, r.table)
 	var page source.Page
 	q := source.Query{After: last - min(last, sampleRows), Limit: sampleRows, MaxBytes: pageBytes}
 	if err := r.source.Shard(r.stream.Spec(r.table)).Read(ctx, q, &page); err != nil {

@@ -138,10 +138,6 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 	if err != nil {
 		return nil, err
 	}
-	route, err := cfg.Route(s.Stream, table)
-	if err != nil {
-		return nil, err
-	}
 	db, _ := p.sources.of(table)
 	var decided func(context.Context, uint64) error
 	var deciding func(context.Context) error
@@ -156,7 +152,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		SourceName:      db.Label(),
 		Encoder:         encoder,
 		Format:          formats[encoder.Format()],
-		Route:           route,
+		Route:           cfg.Route(s.Stream, table),
 		Domain:          cfg.DomainID,
 		Hash:            meaningHash(s.Stream),
 		Sink:            p.sink,

@@ -219,10 +219,7 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]bool)
 	bus, asks := p.sink.(sink.Compactor)
 	for _, table := range s.Tables {
-		topic, err := cfg.Destination(s.Stream, table)
-		if err != nil {
-			return fmt.Errorf("stream %s: %w", s.Name, err)
-		}
+		topic := cfg.Destination(s.Stream, table)
 		var compacted func(context.Context) (bool, error)
 		switch mode := modeOf(s.Stream, topic); {
 		case mode == config.TombstonesOn:

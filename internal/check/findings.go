@@ -97,9 +97,7 @@ func carriesCapability(cfg *config.Config, subject string) bool {
 			return true
 		}
 		return slices.ContainsFunc(s.Tables, func(table string) bool {
-			// The configuration has checked it.
-			destination, _ := cfg.Destination(&s, table)
-			return destination == topic
+			return cfg.Destination(&s, table) == topic
 		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -87,9 +88,11 @@ type Stream struct {
 	EventNames map[event.Op]string
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
-	// headers are the columns of HEADERS with their names there, routed those of DESTINATION.
-	headers []event.Field
-	routed  []string
+	// headers are the columns of HEADERS with their names there, routed those of DESTINATION, which
+	// is the template.
+	headers  []event.Field
+	routed   []string
+	template *sink.Template
 	// Masks are the columns whose values are replaced.
 	Masks map[string]source.Mask
 	// Deleted is a column, empty where there is none. Deletion says which of its values say that a

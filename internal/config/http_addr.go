@@ -15,11 +15,10 @@ import (
 // HTTPVariable is the variable with the address of the HTTP server.
 const HTTPVariable = prefix + "HTTP_ADDR"
 
-// Variables of the HTTP server beside its address. Those of its TLS begin with httpTLS.
+// HTTPTokenVariable is that with its token; httpTLS begins the names of those of its TLS.
 const (
 	HTTPTokenVariable = prefix + "HTTP_TOKEN"
 	httpTLS           = "HTTP_TLS_"
-	HTTPTLSCAVariable = prefix + httpTLS + "CA"
 )
 
 // HTTP says how a command reaches the bridge that runs.
@@ -59,11 +58,10 @@ func httpToken(l *loader) driver.Secret {
 		return nil
 	}
 	token := httpSecret(l)
-	if token == nil {
-		return nil
-	}
-	if _, err := token(); err != nil {
-		l.add(HTTPTokenVariable, "%s", strings.TrimPrefix(err.Error(), HTTPTokenVariable+" "))
+	if token != nil {
+		if _, err := token(); err != nil {
+			l.add(HTTPTokenVariable, "%s", strings.TrimPrefix(err.Error(), HTTPTokenVariable+" "))
+		}
 	}
 	return token
 }
@@ -91,24 +89,17 @@ func httpSecret(l *loader) driver.Secret {
 }
 
 // Reachable returns where a server that listens on addr, which is host:port, is asked from the same
-// host.
+// host. It names addresses, because an empty image knows no localhost.
 func Reachable(addr string) string {
 	// Loading has split it.
 	host, port, _ := net.SplitHostPort(addr)
-	return net.JoinHostPort(reachable(host), port)
-}
-
-// reachable returns where a server that listens on host is asked from the same host. It names
-// addresses, because an empty image knows no localhost.
-func reachable(host string) string {
-	ip := net.ParseIP(host)
-	switch {
+	switch ip := net.ParseIP(host); {
 	case host == "" || ip.Equal(net.IPv4zero):
-		return "127.0.0.1"
+		host = "127.0.0.1"
 	case ip.Equal(net.IPv6unspecified):
-		return "::1"
+		host = "::1"
 	}
-	return host
+	return net.JoinHostPort(host, port)
 }
 
 // Trace says where spans go (OTLP over HTTP).

@@ -155,12 +155,7 @@ func (l *loader) streamNames() (names []string, all bool) {
 }
 
 func isStreamName(name string) bool {
-	for _, r := range name {
-		if !isAlpha(r) && r != '_' && (r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !isAlpha(r) && r != '_' && (r < '0' || r > '9') })
 }
 
 func isAlpha(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
@@ -266,7 +261,7 @@ func Suggestion(name, before string, candidates []string) string {
 func nearest(name string, candidates []string) string {
 	// Longer names are no typing mistakes, and the work grows with the length.
 	name = strings.ToUpper(name[:min(len(name), 128)])
-	best, bestEdits := "", 0
+	best, bestEdits, shared := "", 0, 0
 	for _, candidate := range candidates {
 		upper := strings.ToUpper(candidate)
 		n := edits(name, upper)
@@ -275,22 +270,16 @@ func nearest(name string, candidates []string) string {
 			n = min(n, 2)
 		}
 		if best == "" || n < bestEdits {
-			best, bestEdits = candidate, n
+			best, bestEdits, shared = candidate, n, 0
+			for shared < min(len(name), len(upper)) && name[shared] == upper[shared] {
+				shared++
+			}
 		}
 	}
-	if bestEdits > max(2, (len(name)-sharedPrefix(name, strings.ToUpper(best)))/3) {
+	if bestEdits > max(2, (len(name)-strings.LastIndex(name[:shared], "_")-1)/3) {
 		return ""
 	}
 	return best
-}
-
-// sharedPrefix returns how long the prefix is that a and b share, up to an underscore.
-func sharedPrefix(a, b string) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return strings.LastIndex(a[:n], "_") + 1
 }
 
 // edits counts the bytes to insert, remove, replace or swap with their neighbour to turn a into b.

@@ -128,12 +128,11 @@ func (c *Config) CanPublish(s *Stream, table string) error {
 	if items, err := source.ExpandTables(table); err != nil || len(items) != 1 || items[0] != table || source.IsPattern(table) || !c.Matched(s, table) {
 		return errors.New("TABLE cannot name it")
 	}
-	template, escape, err := c.template(s)
-	if err != nil || !c.Sink.Destinations.Topics || len(s.routed) > 0 {
+	if !c.Sink.Destinations.Topics || len(s.routed) > 0 {
 		// DESTINATIONS has been checked, and bounds every row.
-		return err
+		return nil
 	}
-	switch topic := string(template.Append(nil, c.vars(s, table), escape)); {
+	switch topic := c.Destination(s, table); {
 	case bus.CheckTopic(topic) != nil:
 		return fmt.Errorf("DESTINATION makes a name of it that no Kafka topic can have: %w", bus.CheckTopic(topic))
 	case topic == s.DeadLetter, topic == c.CheckpointTopic:

@@ -89,9 +89,9 @@ func (l *loader) headers(variable string, items list, cfg *Config) (headers []ev
 }
 
 // destinations checks DESTINATIONS, which bounds where the rows of a stream may go.
-func (l *loader) destinations(begin string, s *Stream, template *sink.Template, cfg *Config) {
+func (l *loader) destinations(begin string, s *Stream, cfg *Config) {
 	variable := begin + "DESTINATIONS"
-	s.routed = template.Columns()
+	s.routed = s.template.Columns()
 	switch {
 	case len(s.routed) == 0 && s.Bounds != nil:
 		l.add(variable, "is for a DESTINATION with a column, as orders.{column:type}: write one, or unset this")
@@ -116,7 +116,7 @@ func (l *loader) destinations(begin string, s *Stream, template *sink.Template, 
 			l.add(variable, "item %d is an invalid subject: write tokens with dots between, the first of them without a wildcard, as in orders.*", i+1)
 		case bus.Covers(to, s.DeadLetter):
 			l.add(variable, "item %d covers DEAD_LETTER: use different topics or subjects", i+1)
-		case !l.makes(template, s, cfg, to):
+		case !makes(cfg, s, to):
 			l.add(variable, "item %d is none that DESTINATION makes: correct one of them", i+1)
 		}
 	}
@@ -154,7 +154,7 @@ func isPattern(text string) bool {
 
 // makes reports whether some table of s can have to as the destination of a row: its ends are those
 // of the template, up to what depends on the event, or on the table of a pattern.
-func (l *loader) makes(template *sink.Template, s *Stream, cfg *Config, to string) bool {
+func makes(cfg *Config, s *Stream, to string) bool {
 	return slices.ContainsFunc(s.items, func(item string) bool {
 		vars := cfg.vars(s, sample(item))
 		vars.Type, vars.Key = open, []byte(open)
@@ -164,7 +164,7 @@ func (l *loader) makes(template *sink.Template, s *Stream, cfg *Config, to strin
 		for range s.routed {
 			vars.Columns = append(vars.Columns, []byte(open))
 		}
-		made := string(template.Append(nil, vars, func(dst []byte, value string) []byte {
+		made := string(s.template.Append(nil, vars, func(dst []byte, value string) []byte {
 			if value == open {
 				return append(dst, open...)
 			}

@@ -12,13 +12,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// template returns the template of a stream's destination and how values are written into it. The
-// configuration has checked it.
-func (c *Config) template(s *Stream) (*sink.Template, sink.Escape, error) {
-	t, err := c.Sink.Destinations.Parse(s.Destination)
-	return t, c.Sink.Destinations.Escape, err
-}
-
 // vars are the values that are the same for all events of a shard.
 func (c *Config) vars(s *Stream, table string) sink.Vars {
 	src, _ := c.SourceOf(table)
@@ -28,26 +21,18 @@ func (c *Config) vars(s *Stream, table string) sink.Vars {
 
 // Destination returns where events of a shard go, with the parts that depend on an event left
 // empty.
-func (c *Config) Destination(s *Stream, table string) (string, error) {
-	template, escape, err := c.template(s)
-	if err != nil {
-		return "", err
-	}
-	return string(template.Append(nil, c.vars(s, table), escape)), nil
+func (c *Config) Destination(s *Stream, table string) string {
+	return string(s.template.Append(nil, c.vars(s, table), c.Sink.Destinations.Escape))
 }
 
 // Route returns the function that tells the destination of each event of a shard. It serves one
 // goroutine.
-func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, error) {
-	template, escape, err := c.template(s)
-	if err != nil {
-		return nil, err
-	}
+func (c *Config) Route(s *Stream, table string) func(*event.Event) string {
 	vars := c.vars(s, table)
 	var buf []byte
 	fill := func(e *event.Event) string {
 		vars.Type, vars.Key = e.Type, e.Key
-		buf = template.Append(buf[:0], vars, escape)
+		buf = s.template.Append(buf[:0], vars, c.Sink.Destinations.Escape)
 		return string(buf)
 	}
 	if len(s.routed) > 0 {
@@ -56,10 +41,10 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 			to := fill(e)
 			e.Unfit = cmp.Or(e.Unfit, s.bounded(e, to))
 			return to
-		}, nil
+		}
 	}
-	if !template.ConstantPerType() {
-		return fill, nil
+	if !s.template.ConstantPerType() {
+		return fill
 	}
 	known := make(map[string]string)
 	return func(e *event.Event) string {
@@ -69,7 +54,7 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 			known[e.Type] = destination
 		}
 		return destination
-	}, nil
+	}
 }
 
 // Addresses returns where the events of a shard with a type go; "{key}" stands for the key of an
@@ -82,14 +67,14 @@ func (c *Config) Addresses(s *Stream, table, eventType string) []string {
 // stands for the key, and may be the type; former has the form of versions for which a domain was
 // one token.
 func (c *Config) fill(all []string, s *Stream, table, unknown, eventType string, former bool) []string {
-	template, escape, err := c.template(s)
-	if err != nil {
+	template := s.template
+	switch {
+	case template == nil:
+		// It is at fault.
 		return all
-	}
-	if len(s.routed) > 0 {
+	case len(s.routed) > 0:
 		return append(all, s.Bounds...)
-	}
-	if former {
+	case former:
 		template = template.OneTokenDomain()
 	}
 	vars := c.vars(s, table)
@@ -98,7 +83,7 @@ func (c *Config) fill(all []string, s *Stream, table, unknown, eventType string,
 		if value == unknown {
 			return append(dst, unknown...)
 		}
-		return escape(dst, value)
+		return c.Sink.Destinations.Escape(dst, value)
 	})))
 }
 
@@ -321,7 +306,7 @@ func (c *Config) AskedTopics() []string {
 	for i := range c.Streams {
 		s := &c.Streams[i]
 		for _, table := range s.Tables {
-			if topic, err := c.Destination(s, table); err == nil && modeOf(s, topic) == TombstonesAuto {
+			if topic := c.Destination(s, table); modeOf(s, topic) == TombstonesAuto {
 				asked[topic] = true
 			}
 		}

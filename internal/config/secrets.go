@@ -88,12 +88,9 @@ func (r *Redactor) add(secret string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.secrets {
-		if one == secret {
-			return
-		}
+	if !slices.Contains(r.secrets, secret) {
+		r.secrets = append(r.secrets, secret)
 	}
-	r.secrets = append(r.secrets, secret)
 }
 
 // replace makes a secret known in place of a former one that is of no use any more.

@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -89,7 +88,7 @@ func unquoted(err error, value string) string {
 // fields parses FIELDS: column:member or column.
 func (l *loader) fields(variable string, items list, kind event.Kind) []event.Field {
 	var fields []event.Field
-	members, columns := map[string]bool{}, map[string]bool{}
+	has := func(same func(event.Field) bool) bool { return slices.ContainsFunc(fields, same) }
 	for i, item := range items {
 		column, member, named := strings.Cut(item, ":")
 		column, member = strings.TrimSpace(column), strings.TrimSpace(member)
@@ -100,12 +99,11 @@ func (l *loader) fields(variable string, items list, kind event.Kind) []event.Fi
 			l.add(variable, "item %d is not valid UTF-8: write it in UTF-8", i+1)
 		case member == "row" || member == "reason" && kind != event.Release:
 			l.add(variable, "item %d has the member row or reason, which bridge adds to events itself: choose another name", i+1)
-		case members[member] && named:
+		case named && has(func(f event.Field) bool { return f.Member == member }):
 			l.add(variable, "item %d has the member of an earlier item: give each column a member of its own", i+1)
-		case columns[strings.ToLower(column)]:
+		case has(func(f event.Field) bool { return strings.EqualFold(f.Column, column) }):
 			l.add(variable, "item %d has the column of an earlier item: name each column once", i+1)
 		}
-		members[member], columns[strings.ToLower(column)] = true, true
 		fields = append(fields, event.Field{Column: column, Member: member})
 	}
 	return fields
@@ -191,21 +189,22 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 		l.add(variable, "%s", unquoted(err, s.Destination))
 		return
 	}
-	l.destinations(begin, s, template, cfg)
+	s.template = template
+	l.destinations(begin, s, cfg)
 	unnamed := func(table string) bool { src, _ := cfg.SourceOf(table); return src.Name == "" }
 	if i := slices.IndexFunc(s.items, unnamed); i >= 0 && template.Uses("source") {
 		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, begin, sourcesVariable)
 		return
 	}
 	if to.Topics && len(template.Columns()) == 0 {
-		l.topics(variable, template, s, cfg)
+		l.topics(variable, s, cfg)
 	}
 }
 
 // topics checks the topics that a template makes: all they depend on is known.
-func (l *loader) topics(variable string, template *sink.Template, s *Stream, cfg *Config) {
+func (l *loader) topics(variable string, s *Stream, cfg *Config) {
 	for _, item := range s.items {
-		topic := string(template.Append(nil, cfg.vars(s, sample(item)), sink.EscapeNone))
+		topic := cfg.Destination(s, sample(item))
 		if bus.CheckTopic(topic) != nil {
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return
@@ -248,11 +247,12 @@ func (l *loader) checkTables(cfg *Config) {
 
 // Stream returns the stream with this name, nil where there is none.
 func (c *Config) Stream(name string) *Stream {
-	at := slices.IndexFunc(c.Streams, func(s Stream) bool { return s.Name == name })
-	if at < 0 {
-		return nil
+	for i := range c.Streams {
+		if c.Streams[i].Name == name {
+			return &c.Streams[i]
+		}
 	}
-	return &c.Streams[at]
+	return nil
 }
 
 // StreamNames returns the names of all streams in their order.
@@ -347,16 +347,11 @@ func deletionText(s *Stream) string {
 
 // eventTypes checks EVENT and EVENT_NAMES and puts the names into s.
 func (l *loader) eventTypes(begin string, s *Stream) {
-	variable := begin + "EVENT"
-	switch stem := s.Event; {
-	case stem != "":
-		l.eventType(variable, "", stem)
-	default:
-		// The default is made of the words of the stream's name.
-		words := strings.ReplaceAll(s.Name, "_", "")
-		if words == "" || !isAlpha(rune(words[0])) || isEiffel(words) {
-			l.add(variable, "is not set, and the stream's name makes no event type: set a stem that begins with a letter and not with Eiffel")
-		}
+	// The default is made of the words of the stream's name.
+	if words := strings.ReplaceAll(s.Name, "_", ""); s.Event != "" {
+		l.eventType(begin+"EVENT", "", s.Event)
+	} else if words == "" || !isAlpha(rune(words[0])) || isEiffel(words) {
+		l.add(begin+"EVENT", "is not set, and the stream's name makes no event type: set a stem that begins with a letter and not with Eiffel")
 	}
 	if l.has(begin + "KIND") {
 		return
@@ -401,12 +396,10 @@ func (l *loader) eventName(variable, item string, number int, s *Stream) {
 func (l *loader) eventType(variable, where, name string) {
 	if isEiffel(name) {
 		l.add(variable, "%sbegins with Eiffel, which the Eiffel protocol keeps for its own events: choose another name", where)
-	} else if !isEventType(name) {
+	} else if !isStreamName(name) || !isAlpha(rune(name[0])) {
 		l.add(variable, "%sis no event type: use letters, digits and _, a letter first", where)
 	}
 }
-
-func isEventType(name string) bool { return isStreamName(name) && isAlpha(rune(name[0])) }
 
 func isEiffel(name string) bool {
 	return len(name) >= len("eiffel") && strings.EqualFold(name[:len("eiffel")], "eiffel")
