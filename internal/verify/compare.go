@@ -191,7 +191,7 @@ func (s *table) compareFact(f *fact, ev *event.Event, l *comparison) {
 	case same && !f.usual:
 		// Its members are not those of the row: it is judged by itself.
 	case same && f.body == s.bodyOf(s.row.members):
-		s.confirm(&f.proof, ev.ID)
+		s.confirm(&f.proof, func(e Example) bool { return e.Event == ev.ID })
 	case f.proof == doubted:
 		// That is reported in the end.
 	case same && later:
@@ -231,96 +231,62 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 		n.double, n.shared = true, true
 	}
 	l.double, l.entity, l.sum = n.double, n, l.sum^n.last
-	s.compareLast(row, ev.Op == event.Deleted, n, l)
+	s.compareLast(row.Row, ev, n, l)
 	if l.fault == stale && n.overtaken {
 		l.what += "; it came behind one with a higher stamp"
 	}
 	n.fits = n.fits || l.fault == ""
 }
 
-// compareLast compares a row with the last event of its entity, which may be of another table.
-func (s *table) compareLast(row event.Row, deleted bool, n *entity, l *comparison) {
-	of := s
-	if n.shard != s.number {
-		of = s.tables[n.shard]
-		var ok bool
-		if row, ok = of.convert(&s.schema, row); !ok {
-			l.fault, l.what = stale, "the row has a column that the table of the last event lacks, "+of.Name
-			return
-		}
-	}
+// compareLast compares a row with the last event of its entity, which may be of another table, by
+// their digests, as bridge does. Where the members of the event do not make its digest, they are
+// compared with those of the row.
+func (s *table) compareLast(row source.Row, ev *event.Event, n *entity, l *comparison) {
+	of, deleted := s.tables[n.shard], ev.Op == event.Deleted
+	stale := func(what string) { l.fault, l.what = stale, what }
 	switch {
 	case n.proof == refuted && deleted == n.dead:
 		// That was reported already.
 	case deleted && n.dead:
-		if id, fits := of.makes(row.Row, n); fits {
-			of.confirm(&n.proof, id)
-		}
+		s.proveTombstone(row, ev, n)
 	case deleted && row.Filtered:
-		l.fault, l.what = stale, "the row does not match the condition of the stream, the last event says that it lives"
+		stale("the row does not match the condition of the stream, the last event says that it lives")
 	case deleted:
-		l.fault, l.what = stale, "the row is marked as deleted, the last event says that it lives"
+		stale("the row is marked as deleted, the last event says that it lives")
 	case n.dead:
-		l.fault, l.what = stale, "the row is there, the last event says that it is gone"
-	default:
-		of.compareState(row.Row, n, l)
+		stale("the row is there, the last event says that it is gone")
+	case ev.Digest != n.digest:
+		stale("the last event says another state")
+	case n.proof == proven || of != s || !n.usual:
+		// Its members are not those that the row makes now.
+	case s.stateOf(&s.row) == n.state:
+		s.confirm(&n.proof, n.isExample)
+	case n.proof == unproven:
+		l.fault, l.what = altered, "its meta.id is that of the row's state, but it says another"
 	}
 	if of != s && l.fault != "" {
 		l.what += ", and is of the table " + of.Name
 	}
 }
 
-// compareState compares the states of a row and of an event that both live.
-func (s *table) compareState(row source.Row, n *entity, l *comparison) {
-	same := s.stateOf(&s.row) == n.state
-	if same && n.proof == proven {
-		return
-	}
-	switch id, fits := s.makes(row, n); {
-	case same && fits:
-		s.confirm(&n.proof, id)
-	case n.proof == doubted && (same || fits):
-		// That is reported in the end.
-	case fits && (n.proof == proven || n.strange):
-		// A column has changed its type or its member, which is no news: the digest is the same.
-	case same:
-		l.fault, l.what = altered, "its meta.id is not that of the state it has"
-	case fits:
-		l.fault, l.what = altered, "its meta.id is that of the row's state, but it says another"
-	default:
-		l.fault, l.what = stale, "the last event says another state"
-	}
-}
-
-// confirm notes that the row that was encoded last proves an event.
-func (s *table) confirm(p *proof, id string) {
+// confirm notes that the row that was encoded last proves an event, which is in these examples.
+func (s *table) confirm(p *proof, is func(Example) bool) {
 	switch *p {
 	case unproven:
 		s.unproven--
 	case doubted:
-		s.clearDoubt(id)
+		s.clearDoubt(is)
 	}
 	*p = proven
 }
 
-// makes reports whether the row's state, with the last event's predecessor, has that event's
-// meta.id, and returns that.
-func (s *schema) makes(row source.Row, n *entity) (id string, fits bool) {
-	digest, err := s.Encoder.Digest(row)
-	if err != nil {
-		return "", false
-	}
-	said := event.Said{Row: n.row, Predecessor: event.FormatID(n.link)}
-	for i, op := range [...]event.Op{event.Added, event.Modified, event.Deleted, event.Deleted} {
-		said.Op, said.Reason = op, [...]string{"", "", tombstone, filtered}[i]
-		// A type that several operations share does not tell which one it was.
-		certain := len(s.operations[s.Encoder.Type(said.Op)]) < 2
-		if (said.Op == event.Deleted) != n.dead || certain && (said.Op == event.Modified) != n.modified {
-			continue
-		}
-		if uuid := s.Encoder.IDOf(&said, row.Values, digest.Sum); short(uuid) == n.last {
-			return event.FormatID(uuid), true
+// proveTombstone compares a row that is deleted with the last event, which says so, too, and has
+// the state of the row in its meta.id alone.
+func (s *table) proveTombstone(row source.Row, ev *event.Event, n *entity) {
+	said := event.Said{Row: n.row, Op: event.Deleted, Predecessor: event.FormatID(n.link)}
+	for _, said.Reason = range [...]string{tombstone, filtered} {
+		if n.shard == s.number && short(s.Encoder.IDOf(&said, row.Values, ev.Digest)) == n.last {
+			s.confirm(&n.proof, n.isExample)
 		}
 	}
-	return "", false
 }

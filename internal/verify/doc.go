@@ -16,7 +16,7 @@
 // A bridge that runs while the check does is waited for: what does not fit is looked at again, on
 // the bus and in the table, before it is reported.
 //
-// It holds digests: 155 to 185 bytes an entity of a capability stream, 56 to 110 bytes a row of a
+// It holds digests: 170 to 200 bytes an entity of a capability stream, 56 to 110 bytes a row of a
 // release stream and 20 to 40 a key of it, whatever the number and size of the messages, and 16
 // bytes more for each of an entity's latest 16 events but the last. The numbers of messages take up
 // to a bit each, of a memory that is bounded.

@@ -43,11 +43,12 @@ func keyOf(text []byte) (k key) {
 
 // entity is what an entity's events say.
 type entity struct {
-	// row, state, last, link and at are of the last message: the row, what is compared of it, the
-	// beginning of its meta.id, the link, and its offset.
-	row, state, last uint64
-	link             [16]byte
-	at               uint64
+	// row, digest, state, last, link and at are of the last message: the row, its digest, what its
+	// members say, the beginning of its meta.id, the link, and its offset.
+	row          uint64
+	digest, link [16]byte
+	state, last  uint64
+	at           uint64
 	// stamp is the highest that was met.
 	stamp order
 	// tip is the newest first occurrence. past are those before, the latest of them.
@@ -60,10 +61,10 @@ type entity struct {
 	seenRow       uint64
 	// proof is that of the last message.
 	proof proof
-	// dead: the last message is a deleted event; modified: it is a modified event; strange: it has
-	// members of no column, and is not proven; overtaken: it has a lower stamp than one before it
-	// in its partition. tipDead: the tip is a deleted event.
-	dead, modified, strange, overtaken, tipDead bool
+	// dead: the last message is a deleted event; usual: it has the members that the table makes
+	// now; overtaken: it has a lower stamp than one before it in its partition. tipDead: the tip is
+	// a deleted event.
+	dead, usual, overtaken, tipDead bool
 	// several: its events lie in several partitions.
 	several bool
 	// seen: a table has a row of the entity; double: several tables have; fits: one of these rows
@@ -156,7 +157,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 		if link != 0 {
 			s.await(m, e, n, stamp)
 		}
-		s.setLast(n, m, e, v)
+		s.setLast(n, m, e, v, stamp)
 		return n, true
 	}
 	n.several = n.several || int(n.partition) != m.partition
@@ -186,7 +187,7 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 		delete(s.late, n)
 	}
 	if isLast {
-		s.setLast(n, m, e, v)
+		s.setLast(n, m, e, v, stamp)
 	}
 	return n, isLast
 }
@@ -270,15 +271,20 @@ func (a *await) example(what string) Example {
 }
 
 // setLast makes a message the last one of its entity.
-func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict) {
-	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, 0
-	n.partition, n.shard, n.proof = uint16(m.partition), s.number, v.proof
-	n.strange = v.strange && v.proof != refuted && v.proof != proven
-	n.dead, n.modified = v.op == event.Deleted, v.op == event.Modified
-	if !n.dead {
-		n.state = s.stateOf(&v.body)
+func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *stamp) {
+	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, s.stateOf(&v.body)
+	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s.number, v.proof, this.Digest
+	n.dead, n.usual = v.op == event.Deleted, v.usual
+	if this.Epoch == 0 {
+		// That was reported, and nothing else tells the digest of what its members do not prove.
+		if n.digest = v.digest; n.proof != proven {
+			n.proof = refuted
+		}
 	}
 }
+
+// isExample reports whether an example is about the last message.
+func (e *entity) isExample(x Example) bool { return x.At == e.at && x.partition == int(e.partition) }
 
 // countLive counts the entities that live by the bus.
 func (l *entities) countLive() (n uint64) {

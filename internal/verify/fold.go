@@ -281,10 +281,10 @@ func (s *table) doubt(m *Message, e *envelope, v *verdict, of *unknownMembers) {
 }
 
 // clearDoubt withdraws the doubt about an event, which the row that was encoded last has proven.
-func (s *table) clearDoubt(id string) {
+func (s *table) clearDoubt(is func(Example) bool) {
 	if found := s.doubts[doubt{s.present(&s.row), nil}]; found != nil && found.Count > 0 {
 		found.Count--
-		found.Examples = slices.DeleteFunc(found.Examples, func(e Example) bool { return e.Event == id })
+		found.Examples = slices.DeleteFunc(found.Examples, is)
 	}
 }
 

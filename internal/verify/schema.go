@@ -325,20 +325,12 @@ func (s *schema) present(b *body) (of columns) {
 	return of
 }
 
-// stateOf digests what is compared of an event: neither the id nor CREATED and MODIFIED, and no
-// nulls. A member of no column is part of the state.
+// stateOf digests the members of an event that are compared with a row's: neither the id nor
+// CREATED and MODIFIED.
 func (s *schema) stateOf(b *body) uint64 {
 	d := s.scratch[:0]
-	for c := range s.columns.List {
-		v := b.member(c)
-		if v == nil || string(v) == "null" || c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified {
-			continue
-		}
-		d = strconv.AppendInt(d, int64(c), 10)
-		d = append(append(append(d, ':'), v...), 0)
-	}
 	for i, m := range b.members {
-		if b.at[i] >= len(s.columns.List) && string(m.Value) != "null" {
+		if c := b.at[i]; c != s.columns.ID && c != s.columns.Created && c != s.columns.Modified {
 			d = append(append(append(d, m.Name...), m.Value...), 0)
 		}
 	}
@@ -354,22 +346,4 @@ func (s *schema) bodyOf(members []event.RawMember) uint64 {
 	}
 	s.scratch = d
 	return maphash.Bytes(seed, d)
-}
-
-// convert returns a row of another table of the stream as it would stand in this one, its members
-// in s.row. ok is false where the row says something that this table has no column for.
-func (s *schema) convert(from *schema, row event.Row) (adopted event.Row, ok bool) {
-	adopted = row
-	adopted.Values = make([][]byte, len(s.columns.List))
-	for c, v := range row.Values {
-		to := slices.IndexFunc(s.columns.List, func(own source.Column) bool { return strings.EqualFold(own.Name, from.columns.List[c].Name) })
-		switch {
-		case to >= 0:
-			adopted.Values[to] = v
-		case v != nil && slices.Contains(from.live, c) && c != from.columns.ID && c != from.columns.Created && c != from.columns.Modified:
-			return adopted, false
-		}
-	}
-	_, err := s.encode(adopted)
-	return adopted, err == nil
 }
