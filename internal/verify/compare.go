@@ -29,9 +29,8 @@ type fact struct {
 	// identity tells the row from another one under its id, see schema.identityOf.
 	identity uint64
 	proof    proof
-	// usual: it has the members that the table makes now. stated: the digest in bridge-state fits
-	// its meta.id. hasRow: a row with its id was read.
-	usual, stated, hasRow bool
+	// usual: it has the members that the table makes now. hasRow: a row with its id was read.
+	usual, hasRow bool
 }
 
 // byKey is the bit of an identity that comes from the key, not from CREATED.
@@ -43,8 +42,9 @@ func newFacts() *facts {
 
 // foldFact takes in an event of a release stream.
 func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
-	// A state that cannot be read was refuted.
-	this := fact{id: short(e.uuid), body: s.bodyOf(e.members), millis: e.time, identity: s.identityOf(&v.body, v.key), proof: v.proof, usual: v.usual, stated: stamp.Epoch != 0}
+	this := fact{
+		id: short(e.uuid), body: s.bodyOf(e.members), millis: e.time, identity: s.identityOf(&v.body, v.key), proof: v.known(stamp), usual: v.usual,
+	}
 	before, known := s.byRow[e.row]
 	repeat := known && before.id == this.id
 	s.noteRepeat(m, e, v, stamp, repeat, stamp.Since != 0)
@@ -200,14 +200,10 @@ func (s *table) compareFact(f *fact, ev *event.Event, l *comparison) {
 		l.fault, l.what = altered, "its meta.id is that of the row, but its bytes are not"
 	case isAnother(f.identity, s.identityOf(&s.row, ev.Key)):
 		l.fault, l.what = altered, "its id belongs to another row now: ids are used again, and this row has no event"
-	case !f.usual && f.proof == proven:
-		l.reason, l.what = changed, "its event has other columns or types than the table now"
-	case f.proof == proven || later || f.stated && f.usual:
+	case f.usual || later:
 		l.reason, l.what = changed, "the row was changed after its event"
-	case !f.usual:
-		// It counts as unproven.
-	default:
-		l.fault, l.what = altered, "its meta.id is not that of the row"
+	case f.proof == proven:
+		l.reason, l.what = changed, "its event has other columns or types than the table now"
 	}
 }
 

@@ -273,13 +273,10 @@ func (a *await) example(what string) Example {
 // setLast makes a message the last one of its entity.
 func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *stamp) {
 	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, s.stateOf(&v.body)
-	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s.number, v.proof, this.Digest
+	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s.number, v.known(this), this.Digest
 	n.dead, n.usual = v.op == event.Deleted, v.usual
 	if this.Epoch == 0 {
-		// That was reported, and nothing else tells the digest of what its members do not prove.
-		if n.digest = v.digest; n.proof != proven {
-			n.proof = refuted
-		}
+		n.digest = v.digest
 	}
 }
 
