@@ -36,10 +36,6 @@ type fact struct {
 // byKey is the bit of an identity that comes from the key, not from CREATED.
 const byKey = 1
 
-func newFacts() *facts {
-	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64)}
-}
-
 // foldFact takes in an event of a release stream.
 func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	this := fact{

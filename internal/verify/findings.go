@@ -188,10 +188,6 @@ type tally struct {
 	past map[Code]*Finding
 }
 
-func newTally(most int) tally {
-	return tally{most: most, found: make(map[Code]*Finding), past: make(map[Code]*Finding)}
-}
-
 func (t *tally) add(c Code, n uint64, examples ...Example) { t.addTo(t.found, c, n, examples...) }
 
 func (t *tally) addTo(to map[Code]*Finding, c Code, n uint64, examples ...Example) {

@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report:  &Report{Unfit: []Unfit{}, OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
 		named:   make(map[[2]string]*table), domains: make(map[string]uint64), formers: make(map[formerShard]map[uint64]uint64),
 		formersLeft: o.Numbers,
-		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*numbers)}, homes: newHomes(o.Bus.Partitions),
+		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*term)}, homes: newHomes(o.Bus.Partitions),
 		deletions: make(map[int]deletion), orphans: make(map[orphan]*Finding),
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -146,7 +146,7 @@ func (r *run) prepare(ctx context.Context) error {
 	for _, o := range r.Options.Shards {
 		if of[o.Stream] == nil {
 			of[o.Stream] = &stream{
-				report: Stream{Stream: o.Stream, Kind: o.Kind}, tally: newTally(r.Examples),
+				report: Stream{Stream: o.Stream, Kind: o.Kind}, tally: tally{most: r.Examples, found: make(map[Code]*Finding), past: make(map[Code]*Finding)},
 				deliveries: deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)},
 			}
 			r.streams = append(r.streams, of[o.Stream])

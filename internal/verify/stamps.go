@@ -44,7 +44,7 @@ type stamps struct {
 	full bool
 	// terms have the numbers of messages, runs the seqs of an epoch.
 	terms map[termID]*term
-	runs  map[uint64]*numbers
+	runs  map[uint64]*term
 }
 
 // termID names a term: a time in which each number stands for one message of the shard.
@@ -99,28 +99,25 @@ func (l *stamps) read(s *table, m *Message) stamp {
 	if l.full {
 		return this
 	}
-	t := l.terms[termID{s, during}]
-	if t == nil {
-		t = &term{numbers: newNumbers()}
-		l.terms[termID{s, during}] = t
-		l.left -= blockBytes
-	}
+	t := setOf(l.terms, termID{s, during}, &l.left)
 	t.acked = max(t.acked, uint64(state.Acked))
 	t.add(uint64(state.Acked)+uint64(state.Index), &l.left)
 	if m.header[sink.HeaderType] != sink.DeadLetterType {
-		run := l.runs[state.Epoch]
-		if run == nil {
-			made := newNumbers()
-			run = &made
-			l.runs[state.Epoch] = run
-			l.left -= blockBytes
-		}
-		this.again = run.add(state.Seq, &l.left)
+		this.again = setOf(l.runs, state.Epoch, &l.left).add(state.Seq, &l.left)
 	}
 	if l.left < 0 {
 		l.full, l.terms, l.runs = true, nil, nil
 	}
 	return this
+}
+
+// setOf returns a set of numbers, which it makes where it is missing.
+func setOf[K comparable](sets map[K]*term, key K, left *int) *term {
+	if sets[key] == nil {
+		sets[key] = &term{numbers: newNumbers()}
+		*left -= blockBytes
+	}
+	return sets[key]
 }
 
 // suspected reports whether numbers are missing, of which some may have come since.

@@ -77,7 +77,7 @@ func (r *run) newTable(o Shard, of *stream) *table {
 		doubts: make(map[doubt]*Finding), unknownMembers: make(map[uint64]*unknownMembers), usual: make(map[int]bool),
 	}
 	if o.Kind == event.Release {
-		s.facts = newFacts()
+		s.facts = &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64)}
 	}
 	return s
 }
