@@ -217,9 +217,9 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 		return
 	}
 	if !n.seen {
-		n.seen, n.fits, n.seenBy, n.seenRow = true, false, s.number, row.ID
+		n.seen, n.fits, n.seenBy, n.seenRow = true, false, s, row.ID
 	}
-	if n.seenBy != s.number {
+	if n.seenBy != s {
 		n.double, n.shared = true, true
 	}
 	l.double, l.entity, l.sum = n.double, n, l.sum^n.last
@@ -234,7 +234,7 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 // their digests, as bridge does. Where the members of the event do not make its digest, they are
 // compared with those of the row.
 func (s *table) compareLast(row source.Row, ev *event.Event, n *entity, l *comparison) {
-	of, deleted := s.tables[n.shard], ev.Op == event.Deleted
+	of, deleted := n.shard, ev.Op == event.Deleted
 	stale := func(what string) { l.fault, l.what = stale, what }
 	switch {
 	case n.proof == refuted && deleted == n.dead:
@@ -277,7 +277,7 @@ func (s *table) confirm(p *proof, is func(Example) bool) {
 func (s *table) proveTombstone(row source.Row, ev *event.Event, n *entity) {
 	said := event.Said{Row: n.row, Op: event.Deleted, Predecessor: event.FormatID(n.link)}
 	for _, said.Reason = range [...]string{tombstone, filtered} {
-		if n.shard == s.number && short(s.Encoder.IDOf(&said, row.Values, ev.Digest)) == n.last {
+		if n.shard == s && short(s.Encoder.IDOf(&said, row.Values, ev.Digest)) == n.last {
 			s.confirm(&n.proof, n.isExample)
 		}
 	}

@@ -52,13 +52,13 @@ type entity struct {
 	// stamp is the highest that was met.
 	stamp order
 	// tip is the newest first occurrence. past are those before, the latest of them.
-	tip       occurrence
-	past      *[]occurrence
-	partition uint16
+	tip  occurrence
+	past *[]occurrence
 	// shard is the table of the last message, seenBy that of the row that was seen first, seenRow
-	// its id. Tables are numbers in entities.tables.
-	shard, seenBy uint16
+	// its id.
+	shard, seenBy *table
 	seenRow       uint64
+	partition     uint16
 	// proof is that of the last message.
 	proof proof
 	// dead: the last message is a deleted event; usual: it has the members that the table makes
@@ -73,10 +73,10 @@ type entity struct {
 	seen, double, fits, shared, reported bool
 }
 
-// occurrence is an event of an entity: the beginning of its meta.id and the number of its table.
+// occurrence is an event of an entity: the beginning of its meta.id, and its table.
 type occurrence struct {
 	id    uint64
-	shard uint16
+	shard *table
 }
 
 // disorder is an event in the wrong order.
@@ -140,7 +140,7 @@ func (e *entity) advance(o occurrence, op event.Op) {
 // last one of that.
 func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n *entity, isLast bool) {
 	id, link := short(e.uuid), short(e.link)
-	this := occurrence{id, s.number}
+	this := occurrence{id, s}
 	k := keyOf(v.key)
 	n, known := s.index[k]
 	if !known {
@@ -210,7 +210,7 @@ func (e *entity) follows(m *Message, this order) bool {
 
 // chain judges the position of a first occurrence among the events of its entity.
 func (s *table) chain(m *Message, e *envelope, v *verdict, n *entity, stamp *stamp) {
-	link, this := short(e.link), occurrence{short(e.uuid), s.number}
+	link, this := short(e.link), occurrence{short(e.uuid), s}
 	awaited, isAwaited := s.awaited[n]
 	wrong := func(x Example) {
 		if len(s.disorders) >= mostDisorders {
@@ -230,8 +230,8 @@ func (s *table) chain(m *Message, e *envelope, v *verdict, n *entity, stamp *sta
 	case link != 0 && n.tip.id == link:
 	case link == 0 && n.tipDead:
 		// What is known of an entity that is gone is forgotten after a while.
-	case n.tip.shard != s.number && s.followsOwn(n, link):
-		s.add(moved, 1, s.example(m, e, v, "it does not follow the event before it, of the table "+s.tables[n.tip.shard].Name))
+	case n.tip.shard != s && s.followsOwn(n, link):
+		s.add(moved, 1, s.example(m, e, v, "it does not follow the event before it, of the table "+n.tip.shard.Name))
 	case link == 0 && e.row < n.row:
 		wrong(s.example(m, e, v, "it follows nothing, and comes after an event of a later row"))
 	case link == 0:
@@ -254,7 +254,7 @@ func (s *table) followsOwn(n *entity, link uint64) bool {
 		return link == 0
 	}
 	for _, o := range slices.Backward(*n.past) {
-		if o.shard == s.number {
+		if o.shard == s {
 			return o.id == link
 		}
 	}
@@ -273,7 +273,7 @@ func (a *await) example(what string) Example {
 // setLast makes a message the last one of its entity.
 func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *stamp) {
 	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, s.stateOf(&v.body)
-	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s.number, v.known(this), this.Digest
+	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s, v.known(this), this.Digest
 	n.dead, n.usual = v.op == event.Deleted, v.usual
 	if this.Epoch == 0 {
 		n.digest = v.digest

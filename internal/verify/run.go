@@ -162,9 +162,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, t := range r.tables {
-		if err := r.join(t); err != nil {
-			return err
-		}
+		r.join(t)
 		r.named[[2]string{t.Stream, t.Name}] = t
 	}
 	r.all = slices.Clone(r.tables)

@@ -31,10 +31,8 @@ type table struct {
 	run *run
 	*stream
 
-	// entities are the entities of a capability shard, which is table number number there, facts
-	// the events of a release shard.
+	// entities are the entities of a capability shard, facts the events of a release shard.
 	*entities
-	number uint16
 	*facts
 	// rows counts the rows read, unproven the events whose meta.id proves nothing.
 	rows, unproven uint64
@@ -93,22 +91,17 @@ type suspect struct {
 
 // join adds a table to the tables that share its entities. A release stream has facts and no
 // entities.
-func (r *run) join(t *table) error {
+func (r *run) join(t *table) {
 	if t.Kind == event.Release {
-		return nil
+		return
 	}
 	at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].Stream == t.Stream && !t.Apart })
 	if at < 0 {
 		at = len(r.entities)
 		r.entities = append(r.entities, newEntities())
 	}
-	l := r.entities[at]
-	if len(l.tables) == 1<<16-1 {
-		return fmt.Errorf("stream %s has more than %d tables", t.Stream, len(l.tables))
-	}
-	t.entities, t.number = l, uint16(len(l.tables))
-	l.tables = append(l.tables, t)
-	return nil
+	t.entities = r.entities[at]
+	t.tables = append(t.tables, t)
 }
 
 // unfitError says that a table cannot be judged, whatever becomes of others.
@@ -194,8 +187,8 @@ func (t *table) accept(l *comparison) bool {
 // suspect has a row looked at again, and the first one of another table with its key.
 func (t *table) suspect(l *comparison) {
 	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity})
-	if l.double && l.entity.seenBy != t.number {
-		first := t.tables[l.entity.seenBy]
+	if l.double && l.entity.seenBy != t {
+		first := l.entity.seenBy
 		first.suspects = append(first.suspects, suspect{row: l.entity.seenRow, entity: l.entity})
 	}
 }
@@ -282,12 +275,12 @@ func (t *table) concludeDoubles() {
 			}
 			continue
 		}
-		if n.seenBy == t.number || n.reported {
+		if n.seenBy == t || n.reported {
 			continue
 		}
 		n.reported = true
 		e := t.rowExample(&l)
-		e.What = fmt.Sprintf("the table %s has its key, too, in row %d", t.tables[n.seenBy].Name, n.seenRow)
+		e.What = fmt.Sprintf("the table %s has its key, too, in row %d", n.seenBy.Name, n.seenRow)
 		t.add(twoRows, 1, e)
 		if l.fault != "" && !n.fits {
 			l.what += "; no table with its key has what the last event says"
@@ -364,7 +357,7 @@ func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 	for _, t := range l.tables {
 		var ids []source.Range
 		for n := range l.extra {
-			if n.shard == t.number && !n.seen {
+			if n.shard == t && !n.seen {
 				ids = append(ids, source.Range{First: n.row, Last: n.row})
 			}
 		}
@@ -380,9 +373,9 @@ func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 		return nil
 	}
 	for _, n := range slices.SortedFunc(maps.Keys(l.extra), func(a, b *entity) int {
-		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.row, b.row))
+		return cmp.Or(cmp.Compare(a.shard.Name, b.shard.Name), cmp.Compare(a.row, b.row))
 	}) {
-		t := l.tables[n.shard]
+		t := n.shard
 		e := Example{Shard: t.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", partition: int(n.partition)}
 		t.hint(&e)
 		t.add(extra, 1, e)
