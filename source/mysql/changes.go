@@ -10,10 +10,7 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it
-// holds the id. Where the id is the primary key of InnoDB every index does, in the order of
-// (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any other index the server sorts
-// what lies after the cursor. Rows of ranges are read by the index of the id.
+// ReadChanges implements [source.ChangeReader], by the index that the package's documentation says.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	return s.run(ctx, s.source.pool(q.Uncommitted), "read what changed in "+s.spec.Table, func(ctx context.Context, session conn) error {
 		return s.readChanges(ctx, session, q, c)

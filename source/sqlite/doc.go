@@ -60,18 +60,9 @@
 // # Columns
 //
 // The columns of a table are read again when the schema version of a page is not the one they were
-// read at. The names of declared types decide the Kind, else SQLite's rule of affinity
-// (https://www.sqlite.org/datatype3.html, section 3.1):
-//
-//	Int        BOOLEAN, BIT, YEAR, LONG, SERIAL; whatever has INT in its name
-//	Decimal    DECIMAL, NUMERIC, NUMBER, MONEY
-//	Float      REAL, FLOAT, DOUBLE
-//	Text       CHAR, VARCHAR, TEXT, CLOB; no type, ANY, UUID and all that is not named here
-//	Binary     BLOB, BINARY, VARBINARY, BYTEA
-//	JSON       JSON, JSONB
-//	Date       DATE
-//	Clock      TIME
-//	Timestamp  DATETIME, TIMESTAMP; a text or number column that is CREATED or MODIFIED of the stream
+// read at. The names of declared types decide the Kind (namedKinds), else SQLite's rule of affinity
+// (https://www.sqlite.org/datatype3.html, section 3.1). A text or number column that is CREATED or
+// MODIFIED of the stream is a Timestamp.
 //
 // SQLite lets a row hold a value of any class in any column. Numbers in a Text, Decimal, Clock or
 // Binary column come as their shortest decimal text, texts in a Binary column as their bytes, blobs
