@@ -4,7 +4,7 @@ import "testing"
 
 // kept is how many values the arrays of s have room for.
 func (s *slab[T]) kept() (n int) {
-	for _, array := range s.free {
+	for _, array := range s.arrays {
 		n += cap(array)
 	}
 	return n

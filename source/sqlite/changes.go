@@ -15,8 +15,8 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. Rows whose
-// MODIFIED is stored otherwise than the greatest value, or is not a time, are left out.
+// ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. Rows
+// whose MODIFIED is stored otherwise than the greatest value, or is not a time, are left out.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	return s.run(ctx, "read what changed in "+s.spec.Table, func(ctx context.Context, session *session) error {
 		*c = source.Changes{List: c.List[:0]}
