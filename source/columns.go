@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -61,6 +62,11 @@ type Cursor struct {
 	// Modified is the value of the MODIFIED column in its normal form.
 	Modified string
 	ID       uint64
+}
+
+// Compare compares two cursors by their order.
+func (c Cursor) Compare(other Cursor) int {
+	return cmp.Or(cmp.Compare(c.Modified, other.Modified), cmp.Compare(c.ID, other.ID))
 }
 
 // ChangeQuery asks for the rows after After in the order of (MODIFIED, id) whose MODIFIED is at

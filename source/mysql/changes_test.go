@@ -77,17 +77,8 @@ func testChangesOfAnIndexWithoutTheID(t *testing.T, product testenv.Product) {
 	b.exec(t, "INSERT INTO t SELECT UUID_SHORT() % 1000000 * 10000 + seq, seq, '2026-01-01' + INTERVAL seq DIV 700 SECOND FROM "+testenv.Sequence(2000))
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
 	var ids []uint64
-	for q := (source.ChangeQuery{Limit: 300}); ; {
-		var c source.Changes
-		if err := s.ReadChanges(t.Context(), q, &c); err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range c.List {
-			ids, q.After = append(ids, at.ID), at
-		}
-		if !c.More {
-			break
-		}
+	for _, at := range sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: 300}) {
+		ids = append(ids, at.ID)
 	}
 	if len(ids) != 2000 || !slices.IsSorted(ids) {
 		t.Errorf("%d changes, in order %t", len(ids), slices.IsSorted(ids))

@@ -1,7 +1,6 @@
 package sourcetest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,7 +19,7 @@ func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) []source.Cu
 	if err := s.ReadChanges(ctx, q, &c); err != nil {
 		t.Fatal(err)
 	}
-	inOrder := slices.IsSortedFunc(append([]source.Cursor{q.After}, c.List...), compareCursors) || q.Ranges != nil
+	inOrder := slices.IsSortedFunc(append([]source.Cursor{q.After}, c.List...), source.Cursor.Compare) || q.Ranges != nil
 	if !inOrder || slices.Contains(c.List, q.After) || q.Through != "" && slices.ContainsFunc(c.List, func(at source.Cursor) bool { return at.Modified > q.Through }) {
 		t.Fatalf("%v after %v, through %q", c.List, q.After, q.Through)
 	}
@@ -30,12 +29,8 @@ func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) []source.Cu
 	return c.List
 }
 
-func compareCursors(a, b source.Cursor) int {
-	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
-}
-
-// allChanges follows the cursor to the end.
-func allChanges(t *testing.T, s source.Shard, q source.ChangeQuery) (all []source.Cursor) {
+// AllChanges follows the cursor to the end.
+func AllChanges(t *testing.T, s source.Shard, q source.ChangeQuery) (all []source.Cursor) {
 	t.Helper()
 	for {
 		list := readChanges(t, s, q)
@@ -52,14 +47,14 @@ const second = "2026-03-01 10:00:0"
 func testChanges(t *testing.T, f Fixture) {
 	table := f.NewKeyed(t)
 	s := f.Source.Shard(keyed(table))
-	if got := allChanges(t, s, source.ChangeQuery{Limit: 5}); len(got) != 0 {
+	if got := AllChanges(t, s, source.ChangeQuery{Limit: 5}); len(got) != 0 {
 		t.Fatalf("an empty table has the changes %v", got)
 	}
 	f.InsertKeyed(t, table,
 		KeyedRow{ID: 1, Name: "a", Modified: second + "2.000"}, KeyedRow{ID: 2, Name: "b", Modified: second + "1.000"},
 		KeyedRow{ID: 3, Name: "c"}, KeyedRow{ID: 4, Name: "d", Modified: second + "2.000"}, KeyedRow{ID: 5, Name: "e", Modified: second + "2.001"},
 		KeyedRow{ID: 6, Name: "f", Modified: second + "2.000"}, KeyedRow{ID: 7, Name: "g", Modified: second + "3.500"}, KeyedRow{ID: 8, Name: "h", Modified: second + "1.999"})
-	whole := allChanges(t, s, source.ChangeQuery{Limit: 100})
+	whole := AllChanges(t, s, source.ChangeQuery{Limit: 100})
 	var ids []uint64
 	for _, at := range whole {
 		ids = append(ids, at.ID)
@@ -68,7 +63,7 @@ func testChanges(t *testing.T, f Fixture) {
 		t.Fatalf("changes of %d, want %d", ids, want)
 	}
 	for limit := 1; limit < 9; limit++ {
-		if got := allChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, whole) {
+		if got := AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, whole) {
 			t.Errorf("%d at a time: %v, want %v", limit, got, whole)
 		}
 	}
@@ -80,7 +75,7 @@ func testChanges(t *testing.T, f Fixture) {
 				end++
 			}
 			q := source.ChangeQuery{After: from, Through: last.Modified, Limit: 2}
-			if got := allChanges(t, s, q); !slices.Equal(got, whole[i+1:end]) {
+			if got := AllChanges(t, s, q); !slices.Equal(got, whole[i+1:end]) {
 				t.Errorf("after %v through %s: %v, want %v", from, last.Modified, got, whole[i+1:end])
 			}
 		}
@@ -93,16 +88,16 @@ func testChanges(t *testing.T, f Fixture) {
 		}
 	}
 	// A moment without an id, as a look-back makes it, is a cursor like any other.
-	if got := allChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: whole[2].Modified}, Limit: 2}); !slices.Equal(got, whole[2:]) {
+	if got := AllChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: whole[2].Modified}, Limit: 2}); !slices.Equal(got, whole[2:]) {
 		t.Errorf("from %s: %v, want %v", whole[2].Modified, got, whole[2:])
 	}
 	q := source.ChangeQuery{After: whole[6], Limit: 9}
 	f.Touch(t, table, 1, second+"4.000")
-	if got := allChanges(t, s, q); len(got) != 1 || got[0].ID != 1 {
+	if got := AllChanges(t, s, q); len(got) != 1 || got[0].ID != 1 {
 		t.Errorf("after an update: %v", got)
 	}
 	f.Touch(t, table, 1, "")
-	if got := allChanges(t, s, q); len(got) != 0 {
+	if got := AllChanges(t, s, q); len(got) != 0 {
 		t.Errorf("after an update to NULL: %v", got)
 	}
 }
@@ -153,7 +148,7 @@ func testChangesInFlight(t *testing.T, f Fixture) {
 		t.Helper()
 		byTime := readChanges(t, s, source.ChangeQuery{Uncommitted: uncommitted, Limit: 9})
 		byID := readChanges(t, s, source.ChangeQuery{Uncommitted: uncommitted, Limit: 9, Ranges: []source.Range{{First: 1, Last: 9}}})
-		sorted := slices.SortedFunc(slices.Values(want), compareCursors)
+		sorted := slices.SortedFunc(slices.Values(want), source.Cursor.Compare)
 		if !slices.Equal(byID, want) || !slices.Equal(byTime, sorted) {
 			t.Errorf("%s, uncommitted %t: by id %v, by MODIFIED %v, want %v", when, uncommitted, byID, byTime, want)
 		}

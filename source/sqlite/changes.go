@@ -82,7 +82,7 @@ func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
 		return true, nil
 	}
 	at := source.Cursor{Modified: string(modified), ID: uint64(id)}
-	if compare(at, r.query.After) <= 0 || r.query.Through != "" && at.Modified > r.query.Through {
+	if at.Compare(r.query.After) <= 0 || r.query.Through != "" && at.Modified > r.query.Through {
 		return false, nil
 	}
 	r.list = append(r.list, at)
@@ -96,12 +96,8 @@ func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
 }
 
 func (r *changesReader) cut() {
-	slices.SortFunc(r.list, compare)
+	slices.SortFunc(r.list, source.Cursor.Compare)
 	r.list = r.list[:min(len(r.list), r.query.Limit)]
-}
-
-func compare(a, b source.Cursor) int {
-	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
 // bounds returns, by the greatest value of the column and its class, what is stored for the second

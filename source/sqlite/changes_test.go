@@ -57,19 +57,14 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 					want = append(want, source.Cursor{Modified: string(v), ID: r.ID})
 				}
 			}
-			slices.SortFunc(want, func(a, b source.Cursor) int {
-				if c := strings.Compare(a.Modified, b.Modified); c != 0 {
-					return c
-				}
-				return int(a.ID) - int(b.ID)
-			})
+			slices.SortFunc(want, source.Cursor.Compare)
 			for _, limit := range []int{1, 7, 1000} {
-				if got := follow(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
+				if got := sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
 					t.Fatalf("%d at a time: %d changes, want %d", limit, len(got), len(want))
 				}
 			}
 			from, to := want[100], want[200].Modified
-			got := follow(t, s, source.ChangeQuery{After: from, Through: to, Limit: 9})
+			got := sourcetest.AllChanges(t, s, source.ChangeQuery{After: from, Through: to, Limit: 9})
 			end := slices.IndexFunc(want, func(at source.Cursor) bool { return at.Modified > to })
 			if end < 0 {
 				end = len(want)
@@ -78,21 +73,6 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 				t.Errorf("from %v through %s: %d changes, want %d", from, to, len(got), end-101)
 			}
 		})
-	}
-}
-
-func follow(t *testing.T, s source.Shard, q source.ChangeQuery) (all []source.Cursor) {
-	t.Helper()
-	for {
-		var c source.Changes
-		if err := s.ReadChanges(t.Context(), q, &c); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, c.List...)
-		if !c.More {
-			return all
-		}
-		q.After = c.List[len(c.List)-1]
 	}
 }
 
@@ -118,7 +98,7 @@ func TestChangesCostTheirIndexEntries(t *testing.T) {
 			if len(steps) != 2 || strings.Contains(plan, "B-TREE") || strings.Count(plan, "SEARCH main.t USING COVERING INDEX i") != 2 {
 				t.Errorf("changes are not read along the index:\n%s", plan)
 			}
-			if got := fmt.Sprint(follow(t, s, source.ChangeQuery{Limit: 1})); got != "[{2026-01-02 03:04:04.000000 2} {2026-01-02 03:04:05.000000 1}]" {
+			if got := fmt.Sprint(sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: 1})); got != "[{2026-01-02 03:04:04.000000 2} {2026-01-02 03:04:05.000000 1}]" {
 				t.Errorf("changes %s", got)
 			}
 		})
@@ -130,7 +110,7 @@ func TestChangesSkipInvalidTimes(t *testing.T) {
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT); CREATE INDEX i ON t (at)")
 	b.exec(t, "INSERT INTO t VALUES (-1, '2026-01-01 00:00:00'), (1, ''), (2, '2026-01-01 00:00:00'), (3, '2026-01-01 00:00:00 or so'), (4, '2026-01-02 00:00:00')")
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
-	if got := fmt.Sprint(follow(t, s, source.ChangeQuery{Limit: 10})); got != "[{2026-01-01 00:00:00.000000 2} {2026-01-02 00:00:00.000000 4}]" {
+	if got := fmt.Sprint(sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: 10})); got != "[{2026-01-01 00:00:00.000000 2} {2026-01-02 00:00:00.000000 4}]" {
 		t.Errorf("changes %s", got)
 	}
 	if err := s.ReadChanges(t.Context(), source.ChangeQuery{After: source.Cursor{Modified: "soon"}, Limit: 1}, new(source.Changes)); err == nil {

@@ -198,21 +198,17 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 		}
 		value := values[v.pick[v.columns.Modified]]
 		at := source.Cursor{Modified: string(value), ID: r.id}
-		asked := q.Ranges != nil || compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
+		asked := q.Ranges != nil || at.Compare(q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
 		if asked && value != nil && (uncommitted || !r.open) {
 			c.List = append(c.List, at)
 		}
 	}
 	if q.Ranges == nil {
-		slices.SortFunc(c.List, compare)
+		slices.SortFunc(c.List, source.Cursor.Compare)
 	}
 	c.More = len(c.List) >= q.Limit
 	c.List = c.List[:min(len(c.List), q.Limit)]
 	return nil
-}
-
-func compare(a, b source.Cursor) int {
-	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
 // indexed reports whether an index begins with MODIFIED.
