@@ -1,12 +1,16 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -127,4 +131,165 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 			compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs()))
 		})
 	}
+}
+
+// answerLogins has a cluster without logins take those of a mechanism: answer gets what a client
+// sends, one step of an exchange after the other.
+func answerLogins(c *kfake.Cluster, mechanism string, answer func(sent []byte, r *kmsg.SASLAuthenticateResponse)) {
+	c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		res := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		res.SupportedMechanisms = []string{mechanism}
+		if r.(*kmsg.SASLHandshakeRequest).Mechanism != mechanism {
+			res.ErrorCode = int16(kafkago.UnsupportedSASLMechanism)
+		}
+		return res, nil, true
+	})
+	c.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		res := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		answer(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, res)
+		return res, nil, true
+	})
+}
+
+func TestATokenIsReadAtEachConnect(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	const lifetime = time.Hour
+	var acknowledged atomic.Bool
+	answerLogins(c, kafka.OAuthBearer, func(sent []byte, r *kmsg.SASLAuthenticateResponse) {
+		switch string(sent) {
+		case "n,,\x01auth=Bearer good\x01\x01":
+			r.SessionLifetimeMillis = lifetime.Milliseconds()
+		case "\x01":
+			// Not every server fails here: the client has its reason.
+			acknowledged.Store(true)
+		default:
+			r.SASLAuthBytes = []byte(`{"status":"invalid_token","scope":"publish"}`)
+		}
+	})
+	var held tokens
+	var log faultLog
+	held.put("bad")
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}, Fault: func(tp string, err error) {
+		log.add(tp, err)
+		held.put("good")
+	}})
+	publish(t, s, series("t", "k", 0, 10, 2))
+	err := log.at("kafka")
+	if err == nil || !strings.Contains(err.Error(), "login is refused") || !strings.Contains(err.Error(), `status "invalid_token", the token needs the scope "publish"`) {
+		t.Errorf("the fault is %v", err)
+	}
+	if !acknowledged.Load() {
+		t.Error("the server's reason was not acknowledged")
+	}
+	t.Run("and before the session ends", func(t *testing.T) {
+		if in := kafka.Renewal(s); in < lifetime*3/4 || in > lifetime*4/5 {
+			t.Errorf("the sink will connect again in %v", in)
+		}
+		before := log.count()
+		held.put("bad")
+		kafka.EndSessions(s)
+		publish(t, s, series("t", "k", 10, 10, 2))
+		if log.count() == before {
+			t.Error("the session goes on")
+		}
+	})
+}
+
+// loginTo returns a sink that never connects by itself, and an address that it may.
+func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfake.Cluster, *kafka.Sink, string) {
+	c := fake(t)
+	answerLogins(c, kafka.OAuthBearer, func(_ []byte, r *kmsg.SASLAuthenticateResponse) { answer(r) })
+	var held tokens
+	held.put("good")
+	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}}), c.ListenAddrs()[0]
+}
+
+func TestALoginTellsHowLongItLasts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		code         int16
+		ms           int64
+		least, wants time.Duration
+	}{
+		{"a minute", 0, 60_000, 47 * time.Second, 48 * time.Second},
+		{"for ever", 0, 0, 0, 0},
+		{"a negative time", 0, -1, 0, 0},
+		{"longer than a lifetime", 0, math.MaxInt64, 291 * 24 * time.Hour, 292 * 24 * time.Hour},
+		{"a refusal", int16(kafkago.SASLAuthenticationFailed), 60_000, 0, 0},
+	} {
+		_, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) { r.ErrorCode, r.SessionLifetimeMillis = c.code, c.ms })
+		if err := kafka.Dial(deadline(t), s, address); (err != nil) != (c.code != 0) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := kafka.Renewal(s); got < c.least || got > c.wants {
+			t.Errorf("%s: the sink will connect again in %v", c.name, got)
+		}
+	}
+}
+
+// TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
+func TestALoginWithoutAnAnswer(t *testing.T) {
+	end, asked := make(chan struct{}), make(chan struct{}, 2)
+	c := fake(t)
+	t.Cleanup(func() { close(end) })
+	answerLogins(c, kafka.OAuthBearer, func([]byte, *kmsg.SASLAuthenticateResponse) {
+		asked <- struct{}{}
+		c.SleepControl(func() { <-end })
+	})
+	var held tokens
+	held.put("good")
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}})
+	ctx, cancel := context.WithCancel(deadline(t))
+	go func() { <-asked; cancel() }()
+	if err := kafka.Dial(ctx, s, c.ListenAddrs()[0]); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(deadline(t), 300*time.Millisecond)
+	defer cancel()
+	if err := kafka.Dial(ctx, s, c.ListenAddrs()[1]); err == nil || !strings.Contains(err.Error(), "see its log") {
+		t.Errorf("at the limit: %v", err)
+	}
+}
+
+// TestWhatIsNoWrongPassword is not taken for one: a connection that closes, a mechanism that an
+// advertised broker does not have, and a broker of another version.
+func TestWhatIsNoWrongPassword(t *testing.T) {
+	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.Plain, "user", "right"))
+	login := &kafka.SASL{Mechanism: kafka.Plain, Username: "user", Password: func() (string, error) { return "closes", nil }}
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}})
+	if err := kafka.Dial(deadline(t), s, c.ListenAddrs()[0]); err == nil || errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "during the login") {
+		t.Errorf("a connection that closes: %v", err)
+	}
+	bearer, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) {
+		if r.Version != 0 {
+			t.Errorf("version %d", r.Version)
+		}
+	})
+	bearer.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		res := r.ResponseKind().(*kmsg.ApiVersionsResponse)
+		for _, key := range []kmsg.Key{kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.Metadata} {
+			res.ApiKeys = append(res.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: int16(key)})
+		}
+		return res, nil, true
+	})
+	if err := kafka.Dial(deadline(t), s, address); err != nil {
+		t.Errorf("an old broker: %v", err)
+	}
+	other := fake(t)
+	answerLogins(other, kafka.Plain, func([]byte, *kmsg.SASLAuthenticateResponse) {})
+	kafka.Advertised(s)
+	if err := kafka.Dial(deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
+		t.Errorf("another mechanism: %v", err)
+	}
+}
+
+// tokens are what a file has, one after the other.
+type tokens struct{ now atomic.Value }
+
+func (k *tokens) put(token string) { k.now.Store(token) }
+
+func (k *tokens) login() *kafka.SASL {
+	return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) { return k.now.Load().(string), nil }}
 }
