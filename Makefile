@@ -20,7 +20,7 @@ BENCH ?= .
 COUNT ?= 6
 MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard
 # The tests that have a long form.
-SOAK ?= TransactionsOfAnyLength|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
+SOAK ?= TransactionsOfAnyLength|TransactionThatStaysOpen|WhereIDsComeFrom|StatementThatStalls
 
 .PHONY: help
 help: ## List the targets

@@ -119,29 +119,6 @@ func TestAStartAtTheLatestRow(t *testing.T) {
 	}
 }
 
-// TestAFileOfSQLite has one writer at a time, so that ids commit in their order, save where the
-// application chooses them.
-func TestAFileOfSQLite(t *testing.T) {
-	testall.Beside(t)
-	for order, ids := range map[string]workload.IDs{"auto": workload.AutoIncrement{}, "segmented": workload.Segments{Block: 500}} {
-		t.Run("with ID_ORDER="+order, func(t *testing.T) {
-			t.Parallel()
-			l := newRows(t, nil, workload.Options{
-				IDs: ids, Writers: 4, Commits: 2000, Rate: 200,
-				Mix: workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05, Delete: 0.01},
-			})
-			d := plainTail(l, world.NATSBus(testenv.NATS(t)), "file", world.Env{"BRIDGE_ID_ORDER": order, "BRIDGE_STABILITY_WINDOW": "0s"})
-			l.Run()
-			d.complete(time.Minute)
-			a := d.mustMatch(world.Expect{Steady: true})
-			d.bounded("all", a.Delay(), 0.99, slack)
-			if (a.Late() > 0) != (order == "segmented") {
-				t.Errorf("%d late rows", a.Late())
-			}
-		})
-	}
-}
-
 // statements counts what one login has asked a table.
 type statements struct {
 	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids

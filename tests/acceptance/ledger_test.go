@@ -218,48 +218,89 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	})
 }
 
-// TestTheStrictlyOrderedIssuer tails its 64 tables as one stream.
-func TestTheStrictlyOrderedIssuer(t *testing.T) {
-	testall.Beside(t)
-	l := newRows(t, testenv.MariaDB(t), workload.Options{
-		IDs: workload.Ordered{}, Writers: 16, Commits: 1500, Rate: 150, Seed: 3,
-		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 5 * time.Second, LongShare: 0.02},
-		Mix:  workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05},
-	})
-	d := plainTail(l, world.NATSBus(testenv.NATS(t)), "ordered", world.Env{"BRIDGE_STABILITY_WINDOW": "100ms"})
-	l.Run()
-	d.complete(time.Minute)
-	if a := d.mustMatch(world.Expect{}); a.Late() == 0 {
-		t.Error("no row was late: the test shows nothing")
-	}
+// issuer is where ids come from, and what has to come of it.
+type issuer struct {
+	// server is where the table is, nil for a file of SQLite.
+	server        func(testing.TB) *testenv.DatabaseServer
+	bus           *world.Bus
+	order, window string
+	opts          workload.Options
+	expect        world.Expect
+	// part of all rows comes within bound and the noise, where that is set. briefly has the program
+	// run with hotTime and sweepTime.
+	part    float64
+	bound   time.Duration
+	briefly bool
+	// inOrder says that no row is late; else some are, or the test shows nothing.
+	inOrder bool
 }
 
-// TestSegmentWriters draws ids from blocks of 5,000 that several containers hold.
-func TestSegmentWriters(t *testing.T) {
+// TestWhereIDsComeFrom: several nodes interleave their ids, one of which is silent at first, for
+// longer than the hot time; containers hold blocks of ids; the strictly ordered issuer of 64 tables
+// commits out of order; and a file of SQLite has one writer at a time, so that ids commit in their
+// order, save where the application chooses them.
+func TestWhereIDsComeFrom(t *testing.T) {
 	testall.Beside(t)
+	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))
+	steady := world.Expect{Steady: true}
+	everyThird := func(t testing.TB) *testenv.DatabaseServer {
+		return testenv.StartMariaDB(t, "--auto-increment-increment=3") // the server tells
+	}
 	length := 15 * time.Second
 	if world.Soak {
 		length = 10 * time.Minute
 	}
-	const rate = 200
-	for i, containers := range []int{3, 10} {
-		t.Run(fmt.Sprintf("of %d containers", containers), func(t *testing.T) {
+	segments := func(containers int) workload.Options {
+		const rate = 200
+		return workload.Options{
+			IDs: workload.Segments{Containers: containers}, Writers: 8, Rate: rate, Commits: int(rate * length.Seconds()), Seed: uint64(containers),
+			Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 2 * time.Second, LongShare: 0.001},
+			// An entity that is written again has the lower id as often as not.
+			Mix: workload.Mix{Rollback: 0.01, Replace: 0.25},
+		}
+	}
+	strides := func(nodes int) workload.Options {
+		opts := steadily(past() + 15*time.Second)
+		opts.IDs, opts.Writers, opts.Seed = workload.Strides{Nodes: nodes, Silence: past()}, 2*nodes, uint64(nodes)
+		return opts
+	}
+	file := func(ids workload.IDs) workload.Options {
+		return workload.Options{
+			IDs: ids, Writers: 4, Commits: 2000, Rate: 200, Mix: workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05, Delete: 0.01},
+		}
+	}
+	for name, c := range map[string]issuer{
+		"64 tables in strict order": {testenv.MariaDB, nats, "auto", "100ms", workload.Options{
+			IDs: workload.Ordered{}, Writers: 16, Commits: 1500, Rate: 150, Seed: 3,
+			Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 5 * time.Second, LongShare: 0.02},
+			Mix:  workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05},
+		}, world.Expect{}, 0, 0, false, false},
+		"blocks of 3 containers":  {testenv.MariaDB, kafka, "segmented", "0s", segments(3), steady, 0.99, slack, false, false},
+		"blocks of 10 containers": {testenv.MariaDB, nats, "segmented", "1s", segments(10), steady, 0.99, time.Second + slack, false, false},
+		"3 nodes":                 {everyThird, nats, "auto", "1s", strides(3), steady, 1, sweepTime + time.Second + slack, true, false},
+		"7 nodes":                 {testenv.MariaDB, nats, "strided", "1s", strides(7), steady, 1, sweepTime + time.Second + slack, true, false},
+		"a file":                  {nil, nats, "auto", "0s", file(workload.AutoIncrement{}), steady, 0.99, slack, false, true},
+		"blocks in a file":        {nil, nats, "segmented", "0s", file(workload.Segments{Block: 500}), steady, 0.99, slack, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newRows(t, testenv.MariaDB(t), workload.Options{
-				IDs: workload.Segments{Containers: containers}, Writers: 8, Rate: rate, Commits: int(rate * length.Seconds()),
-				Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 2 * time.Second, LongShare: 0.001},
-				// An entity that is written again has the lower id as often as not.
-				Mix: workload.Mix{Rollback: 0.01, Replace: 0.25}, Seed: uint64(10 + i),
-			})
-			b := []*world.Bus{world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))}[i]
-			window := time.Duration(i) * time.Second
-			d := plainTail(l, b, "segments", world.Env{"BRIDGE_ID_ORDER": "segmented", "BRIDGE_STABILITY_WINDOW": window.String()})
+			var server *testenv.DatabaseServer
+			if c.server != nil {
+				server = c.server(t)
+			}
+			l, run := newRows(t, server, c.opts), plainTail
+			if c.briefly {
+				run = tailBriefly
+			}
+			d := run(l, c.bus, "ids", world.Env{"BRIDGE_ID_ORDER": c.order, "BRIDGE_STABILITY_WINDOW": c.window})
 			l.Run()
-			d.complete(time.Minute)
-			a := d.mustMatch(world.Expect{Steady: true})
-			d.bounded("all", a.Delay(), 0.99, window+slack)
-			if a.Late() == 0 {
-				t.Error("no row was late: the test shows nothing")
+			d.complete(sweepTime + time.Minute)
+			a := d.mustMatch(c.expect)
+			if c.bound > 0 {
+				d.bounded("all", a.Delay(), c.part, c.bound)
+			}
+			if (a.Late() == 0) != c.inOrder {
+				t.Errorf("%d late rows", a.Late())
 			}
 		})
 	}

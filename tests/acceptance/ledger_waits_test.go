@@ -67,34 +67,6 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 	})
 }
 
-// TestStrides has several nodes interleave their ids; one of them is silent at first, for longer
-// than the hot time.
-func TestStrides(t *testing.T) {
-	testall.Beside(t)
-	silence := past()
-	for _, nodes := range []int{3, 7} {
-		t.Run(fmt.Sprintf("of %d", nodes), func(t *testing.T) {
-			t.Parallel()
-			server, order := testenv.MariaDB(t), "strided"
-			if nodes == 3 {
-				// The server tells.
-				server, order = testenv.StartMariaDB(t, "--auto-increment-increment=3"), "auto"
-			}
-			opts := steadily(silence + 15*time.Second)
-			opts.IDs, opts.Writers, opts.Seed = workload.Strides{Nodes: nodes, Silence: silence}, 2*nodes, uint64(nodes)
-			l := newRows(t, server, opts)
-			d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "strides", world.Env{"BRIDGE_ID_ORDER": order})
-			l.Run()
-			d.complete(sweepTime + time.Minute)
-			a := d.mustMatch(world.Expect{Steady: true})
-			d.bounded("all", a.Delay(), 1, sweepTime+time.Second+slack)
-			if a.Late() == 0 {
-				t.Error("no row was late: the test shows nothing")
-			}
-		})
-	}
-}
-
 // TestAStatementThatStalls reserves ids and waits for a lock before it inserts them, for longer
 // than the hot time.
 func TestAStatementThatStalls(t *testing.T) {
