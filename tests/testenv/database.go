@@ -272,7 +272,6 @@ func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.
 	check(t, do(ctx, db))
 }
 
-// column returns the one column of a query.
 func column(ctx context.Context, db *sql.DB, query string, args ...any) ([]string, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -290,7 +289,6 @@ func column(ctx context.Context, db *sql.DB, query string, args ...any) ([]strin
 	return all, rows.Err()
 }
 
-// quote makes a string of SQL.
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s) + "'"
 }

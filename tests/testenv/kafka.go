@@ -34,7 +34,6 @@ func KafkaLibs() string {
 	return filepath.Join(cacheDir(), "kafka-libs")
 }
 
-// kafkaVersion is that of the jars in a folder.
 func kafkaVersion(libs string) string {
 	jars, err := filepath.Glob(filepath.Join(libs, "kafka-clients-*.jar"))
 	if err != nil || len(jars) != 1 {
@@ -102,7 +101,6 @@ func Kafka(t testing.TB) *KafkaServer {
 	return sharedKafka.get(t, "Apache Kafka", func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
 }
 
-// StartKafka starts a broker that belongs to the test.
 func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	t.Helper()
 	return own(t, "Apache Kafka", func() (*KafkaServer, func(), error) { return newKafka(t, opts) })
@@ -176,7 +174,6 @@ func (s *KafkaServer) SASLTLSBrokers() []string    { return []string{s.at["BOTH"
 func (s *KafkaServer) ProxiedBrokers() []string    { return []string{s.proxy.Addr()} }
 func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.at[fmt.Sprint("STRAY", i)]} }
 
-// Proxy returns the proxy of KafkaOptions.Proxied.
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
 
 var reportKafka sync.Once

@@ -46,7 +46,6 @@ func NATS(t testing.TB) *NATSServer {
 	return sharedNATS.get(t, "NATS", func() (*NATSServer, func(), error) { return newNATS(t, nil) })
 }
 
-// StartNATS starts a server that belongs to the test.
 func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	t.Helper()
 	return own(t, "NATS", func() (*NATSServer, func(), error) { return newNATS(t, options) })
@@ -290,7 +289,6 @@ func (s *NATSServer) As(user, password string) *NATSServer {
 	return &other
 }
 
-// JetStream is Connect with the JetStream interface.
 func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
 	return must(jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute)))(t)

@@ -135,7 +135,6 @@ func (p *Process) untilReady() error {
 	}
 }
 
-// Pid is the id of the process, which runs.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // signal sends sig to the process, if it runs.
@@ -226,7 +225,6 @@ func (p *Process) Restart(t testing.TB) {
 // Log returns the end of what the process wrote to its log.
 func (p *Process) Log() string { return string(p.tail()) }
 
-// tail returns the end of the process's log.
 func (p *Process) tail() []byte {
 	b, err := os.ReadFile(p.log)
 	if err != nil {

@@ -43,7 +43,6 @@ var (
 
 func (p Product) String() string { return p.name }
 
-// IsMySQL reports whether the product is a MySQL.
 func (p Product) IsMySQL() bool { return p.family == mySQL }
 
 // AnyMySQL returns the MySQL that `make test` runs on: 9.7, which is the lighter one to fetch, or
@@ -127,7 +126,6 @@ func MariaDB(t testing.TB) *DatabaseServer {
 	return InstalledMariaDB.Shared(t)
 }
 
-// StartMariaDB starts a server of InstalledMariaDB that belongs to the test.
 func StartMariaDB(t testing.TB, args ...string) *DatabaseServer {
 	t.Helper()
 	return InstalledMariaDB.Start(t, args...)
@@ -139,7 +137,6 @@ func MySQL(t testing.TB) *DatabaseServer {
 	return AnyMySQL().Shared(t)
 }
 
-// StartMySQL starts a server of AnyMySQL that belongs to the test.
 func StartMySQL(t testing.TB, args ...string) *DatabaseServer {
 	t.Helper()
 	return AnyMySQL().Start(t, args...)

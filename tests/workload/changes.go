@@ -12,7 +12,6 @@ import (
 // Change is what happens to entities in one commit.
 type Change string
 
-// The changes.
 const (
 	// Insert brings one entity, InsertMany several in a statement, InsertOld one under an id below
 	// those that the table hands out, InsertDead one that is soft-deleted from the first.

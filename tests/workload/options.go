@@ -15,7 +15,6 @@ import (
 // Dialect is the SQL of the database.
 type Dialect int
 
-// The dialects.
 const (
 	MySQL Dialect = iota
 	SQLite

@@ -38,10 +38,8 @@ func New(opts Options) *Workload {
 	return w
 }
 
-// Record returns the record, which grows while Run runs.
 func (w *Workload) Record() *Record { return &w.record }
 
-// Tables returns the names of the tables that rows go to.
 func (w *Workload) Tables() []string { return w.opts.IDs.tables() }
 
 // Create makes the tables that are not there yet.
@@ -100,10 +98,8 @@ func (w *Workload) Forget() (rows []*Row) {
 	return rows
 }
 
-// Outcome is what became of the transaction that inserted a row.
 type Outcome string
 
-// The outcomes.
 const (
 	// Open is not finished yet.
 	Open Outcome = "open"
@@ -166,7 +162,6 @@ func (r *Record) Rows() []Row {
 	return rows
 }
 
-// Sums returns the counts so far.
 func (r *Record) Sums() Sums {
 	r.mu.Lock()
 	defer r.mu.Unlock()

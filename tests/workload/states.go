@@ -109,7 +109,6 @@ func (w *Capabilities) Run(ctx context.Context) error {
 // Condition says whether an entity has a row.
 type Condition string
 
-// The conditions.
 const (
 	// Live: its row is there.
 	Live Condition = "live"
@@ -181,7 +180,6 @@ func (w *Capabilities) Sums() map[Change]int {
 	return maps.Clone(w.sums)
 }
 
-// Lookups returns the counts so far.
 func (w *Capabilities) Lookups() Lookups {
 	w.mu.Lock()
 	defer w.mu.Unlock()

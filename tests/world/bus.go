@@ -94,10 +94,8 @@ type Server interface {
 	Restore(t testing.TB, snapshot string)
 }
 
-// KafkaBus returns the bus that is a Kafka.
 func KafkaBus(server *testenv.KafkaServer) *Bus { return (&Bus{Kafka: server}).bound() }
 
-// NATSBus returns the bus that is a NATS.
 func NATSBus(server *testenv.NATSServer) *Bus { return (&Bus{NATS: server}).bound() }
 
 func (b *Bus) bound() *Bus {
@@ -196,7 +194,6 @@ func (b *Bus) ReadFrom(t testing.TB, name string, from Offsets, each func(Messag
 	return ends
 }
 
-// ReadAll returns what Read hands out.
 func (b *Bus) ReadAll(t testing.TB, name string) (all []Message) {
 	t.Helper()
 	b.Read(t, name, func(m Message) { all = append(all, m) })
@@ -241,7 +238,6 @@ func (p *Tape) Add(m Message) {
 	p.messages = append(p.messages, m)
 }
 
-// All returns the messages so far.
 func (p *Tape) All() []Message { return p.From(0) }
 
 // From returns the messages so far but for the first n.

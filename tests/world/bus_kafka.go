@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// onKafka is a bus that is a Kafka.
 type onKafka struct{ *Bus }
 
 func (onKafka) String() string   { return "kafka" }

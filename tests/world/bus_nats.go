@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// onNATS is a bus that is a NATS JetStream.
 type onNATS struct{ *Bus }
 
 func (onNATS) String() string   { return "nats" }
@@ -112,7 +111,6 @@ func (b onNATS) ends(t testing.TB, name string) Offsets {
 	return Offsets{0: int64(b.found(t, name).CachedInfo().State.LastSeq)}
 }
 
-// consume reads with an ordered consumer.
 func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, ends Offsets, each func(Message)) error {
 	stream, err := b.js(t).Stream(ctx, b.stream(name))
 	if err != nil {

@@ -26,10 +26,8 @@ import (
 // transactions.
 var Soak = os.Getenv("BRIDGE_TEST_SOAK") != ""
 
-// Env is an environment of the program.
 type Env map[string]string
 
-// With returns a copy of e with more variables.
 func (e Env) With(more Env) Env {
 	e = maps.Clone(e)
 	maps.Copy(e, more)
@@ -93,7 +91,6 @@ func (d *Daemon) Start() {
 	}
 }
 
-// Checkpoint returns the folder of the checkpoint.
 func (d *Daemon) Checkpoint() string {
 	folder := d.Env["BRIDGE_CHECKPOINT_URL"]
 	return strings.TrimPrefix(strings.TrimPrefix(folder, "file:"), "bus://")
@@ -121,7 +118,6 @@ func (d *Daemon) PutCheckpoint(copied string) {
 	check(d.T, os.CopyFS(d.Checkpoint(), os.DirFS(copied)))
 }
 
-// Kill ends the daemon with SIGKILL.
 func (d *Daemon) Kill() {
 	if d.Cmd == nil {
 		return
@@ -130,7 +126,6 @@ func (d *Daemon) Kill() {
 	<-d.Done
 }
 
-// Ended reports whether the process has ended.
 func (d *Daemon) Ended() bool {
 	select {
 	case <-d.Done:
@@ -268,10 +263,8 @@ func (d *Daemon) Shard(stream string) (s shardStatus) {
 	return s
 }
 
-// Position returns the position of a stream with one shard.
 func (d *Daemon) Position(stream string) uint64 { return d.Shard(stream).Position }
 
-// RSSAnon returns the daemon's anonymous memory in bytes.
 func (d *Daemon) RSSAnon() (int64, error) { return testenv.RSSAnon(d.Cmd.Process.Pid) }
 
 // Log is a log that is written and read at the same time.
@@ -292,10 +285,8 @@ func (b *Log) String() string {
 	return b.b.String()
 }
 
-// Lines counts the lines.
 func (b *Log) Lines() int { return strings.Count(b.String(), "\n") }
 
-// Tail returns the last lines.
 func (b *Log) Tail(lines int) string {
 	all := strings.SplitAfter(b.String(), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "")

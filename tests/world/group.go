@@ -68,7 +68,6 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	return g
 }
 
-// revive starts a member that has ended by itself.
 func (m *Member) revive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +93,6 @@ func (m *Member) Kill() {
 	m.Daemon.Kill()
 }
 
-// Restart starts a member that was ended.
 func (m *Member) Restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +100,6 @@ func (m *Member) Restart() {
 	m.Daemon.Start()
 }
 
-// terminate ends a member by SIGTERM and returns its exit status.
 func (m *Member) terminate() (status int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,7 +178,6 @@ func (g *Group) Published(limit time.Duration, what string, still ...*Member) *M
 	return w
 }
 
-// Ready waits until all members say that they are ready.
 func (g *Group) Ready() {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "all members are ready, and one works", func() bool {

@@ -263,7 +263,6 @@ type Event struct {
 	behind bool
 }
 
-// DecodeEvent reads an event.
 func DecodeEvent(m Message) (Event, error) {
 	var read struct {
 		Meta struct {

@@ -51,13 +51,11 @@ func (r *rowRecord) add(rows ...*workload.Row) {
 
 func (r *rowRecord) message(*Event) {}
 
-// isPublished reports whether the row with a token was published.
 func (r *rowRecord) isPublished(token string) bool {
 	_, published := r.published[digestOf(token)]
 	return published
 }
 
-// due reports whether a row has to be published.
 func due(row *workload.Row) bool {
 	return row.Outcome == workload.Committed && row.GoneFrom.IsZero()
 }

@@ -125,7 +125,6 @@ type Failpoints struct {
 	path string
 }
 
-// NewFailpoints makes an empty list.
 func NewFailpoints(t testing.TB) *Failpoints {
 	t.Helper()
 	f := &Failpoints{t: t, path: filepath.Join(t.TempDir(), "failpoints")}
@@ -146,7 +145,6 @@ func (f *Failpoints) Set(actions ...failpoint.Action) {
 	check(f.t, err)
 }
 
-// Env returns the variable that names the list.
 func (f *Failpoints) Env() Env { return Env{failpoint.Variable: f.path} }
 
 // Command runs a command to its end and returns what it printed.

@@ -55,7 +55,6 @@ func (v *Verdict) Add(kind, format string, args ...any) {
 	}
 }
 
-// Late counts the rows that were published as late.
 func (v *Verdict) Late() int { return v.Origins["late"] }
 
 // Delay returns the delays of all events, ascending.
@@ -148,7 +147,6 @@ func (f *Figures) Find(format string, args ...any) {
 	f.Wrongs = append(f.Wrongs, fmt.Sprintf(format, args...))
 }
 
-// count adds a verdict.
 func (f *Figures) count(stream string, v *Verdict) {
 	f.Events += v.Published
 	f.Repeated += v.Repeated

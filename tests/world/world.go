@@ -61,7 +61,6 @@ type World struct {
 	own []workload.Row
 }
 
-// New makes the database and the tables.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
 	w := &World{T: t, Server: o.Database, caughtUp: o.CaughtUp}
@@ -95,7 +94,6 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// Empty makes a database without tables.
 func Empty(t testing.TB, server *testenv.DatabaseServer) *World {
 	t.Helper()
 	return New(t, Options{Database: server})
@@ -132,7 +130,6 @@ func (w *World) Exec(statement string, args ...any) {
 	}
 }
 
-// Scan reads the one row of a query.
 func (w *World) Scan(query string, into ...any) {
 	w.T.Helper()
 	if err := w.DB.QueryRow(query).Scan(into...); err != nil {
@@ -140,7 +137,6 @@ func (w *World) Scan(query string, into ...any) {
 	}
 }
 
-// Highest returns the highest id of a table.
 func (w *World) Highest(table string) (id uint64) {
 	w.T.Helper()
 	w.Scan("SELECT coalesce(max(id), 0) FROM "+table, &id)
@@ -179,7 +175,6 @@ func (w *World) Write() (wait, stop func()) {
 	}, stop
 }
 
-// Run sets the writers going and waits until they are done.
 func (w *World) Run() {
 	w.T.Helper()
 	wait, _ := w.Write()
@@ -263,7 +258,6 @@ func (t *Transaction) FirstID() (id uint64) {
 	return id
 }
 
-// InsertStatement returns an INSERT of rows into Orders.
 func InsertStatement(rows []workload.Row) string {
 	b := []byte("INSERT INTO orders (entity, token, body) VALUES ")
 	for i, row := range rows {
@@ -292,7 +286,6 @@ func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
 	w.Record(rows...)
 }
 
-// Pairs returns the rows of a query of two columns.
 func (w *World) Pairs(query string) map[string]string {
 	w.T.Helper()
 	var key, value string

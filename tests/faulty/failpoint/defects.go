@@ -8,7 +8,6 @@ const MutantVariable = "BRIDGE_TEST_MUTANT"
 // Defect is a deliberate defect. A program with one is a mutant: tests show that they find it.
 type Defect string
 
-// The defects.
 const (
 	// DropOne drops one message of a thousand and counts it as published.
 	DropOne Defect = "drop-one"
@@ -72,7 +71,6 @@ const (
 	NoReserve Defect = "no-reserve"
 )
 
-// Defects lists all defects.
 var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
 	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck,
 	NoFence, FenceAgain, AbortInEpoch, NoLookBack, NoClaim, ByStore, KeepsClaims, AnyOrder, NoRepeat, NoReserve}

@@ -53,7 +53,6 @@ const (
 	AfterCatchUp  Point = "AfterCatchUp"
 )
 
-// Points lists all points.
 var Points = []Point{OwnerLoop, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
 	TransactionAdded, TransactionSent, TransactionEnds, TransactionEnded, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync,
 	BeforeCatchUp, AfterCatchUp}
