@@ -64,24 +64,18 @@ type carried struct {
 	stopped map[string]error
 }
 
-// carries returns what is carried of an app that has ended.
-func (a *App) carries() carried {
-	c := carried{make(map[store.Key]shard.Left), make(map[string]*shard.DeadLetterLimit), make(map[string]error)}
-	for _, sh := range a.shards {
-		c.shards[keyOf(sh)] = sh.Leave()
-	}
-	for i, one := range a.recovery.Progress().Streams {
-		c.limits[one.Stream], c.stopped[one.Stream] = a.streams[i].deadLetterLimit, one.Err
-	}
-	return c
-}
-
-// legacy returns what the app leaves.
+// legacy returns what the app leaves, which has ended.
 func (a *App) legacy() *legacy {
 	caught := a.recovery.Progress()
-	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string), carried: a.carries()}
+	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string)}
+	l.carried = carried{make(map[store.Key]shard.Left), make(map[string]*shard.DeadLetterLimit), make(map[string]error)}
+	for _, sh := range a.shards {
+		l.shards[keyOf(sh)] = sh.Leave()
+	}
 	for i, s := range a.streams {
-		if one := &caught.Streams[i]; one.Ready && one.Err == nil {
+		one := &caught.Streams[i]
+		l.limits[s.Name], l.stopped[s.Name] = s.deadLetterLimit, one.Err
+		if one.Ready && one.Err == nil {
 			l.published[s.Name] = a.opts.Config.Destinations(s.Stream)
 		}
 	}

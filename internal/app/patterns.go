@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -16,11 +15,9 @@ import (
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/source"
-	"example.org/bridge/source/ledger"
 )
 
 // What patterns have matched is kept as the progress of the stream's tables: each table that has
@@ -118,95 +115,6 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 		matched[s.Name] = tables[:min(len(tables), source.MaxTables)]
 	}
 	return cfg.WithTables(matched), nil
-}
-
-// WithTables returns the configuration with the tables that match patterns of these streams now, of
-// all where none is named. The databases of others are not asked.
-func WithTables(ctx context.Context, cfg *config.Config, streams ...string) (*config.Config, error) {
-	asked := Keep(cfg, func(s *config.Stream) bool { return len(streams) == 0 || slices.Contains(streams, s.Name) })
-	if !asked.HasPatterns() {
-		return cfg, nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listWithin, fmt.Errorf("the databases did not list their tables within %v", listWithin))
-	defer cancel()
-	found, err := matchedNow(ctx, asked)
-	matched := make(map[string][]string)
-	for _, one := range found {
-		matched[one.stream] = append(matched[one.stream], one.tables...)
-	}
-	return cfg.WithTables(matched), err
-}
-
-// matches are the tables that match a pattern, and none before it in its stream.
-type matches struct {
-	stream, pattern string
-	tables          []string
-}
-
-// matchedNow returns what matches patterns of the databases that answer.
-func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err error) {
-	all, err := OpenSources(cfg, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, all.Close()) }()
-	lists, err := all.listTables(ctx, listWithin, func(*database, error) {})
-	for i := range cfg.Streams {
-		s := &cfg.Streams[i]
-		by, n := make(map[string][]string), len(s.Tables)
-		all.eachMatch(s, lists, func(name, pattern string) {
-			if cfg.CanPublish(s, name) == nil && n < source.MaxTables {
-				by[pattern] = append(by[pattern], name)
-				n++
-			}
-		})
-		for d := range lists {
-			for _, pattern := range cfg.PatternsOf(s, d.Source) {
-				found = append(found, matches{s.Name, pattern, by[pattern]})
-			}
-		}
-	}
-	return found, err
-}
-
-// listTables lists the tables of each database that a pattern is of, as far as they answer in time,
-// and calls note with what each one says.
-func (s *Sources) listTables(ctx context.Context, within time.Duration, note func(*database, error)) (map[*database]source.TableList, error) {
-	var mu sync.Mutex
-	lists := make(map[*database]source.TableList)
-	errs := s.each(func(d *database) error {
-		lister, able := d.from.(source.Lister)
-		asked := slices.ContainsFunc(s.cfg.Streams, func(one config.Stream) bool { return len(s.cfg.PatternsOf(&one, d.Source)) > 0 })
-		if !able || !asked {
-			return nil
-		}
-		listing, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the database did not list its tables within %v", within))
-		defer cancel()
-		list, err := lister.Tables(listing)
-		if ctx.Err() == nil {
-			note(d, err)
-		}
-		if err != nil {
-			return d.named(fmt.Errorf("%s: %w", d.Label(), err))
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		lists[d] = list
-		return nil
-	})
-	return lists, errors.Join(errs...)
-}
-
-// eachMatch calls do with the tables of lists that match patterns of a stream.
-func (s *Sources) eachMatch(stream *config.Stream, lists map[*database]source.TableList, do func(name, pattern string)) {
-	for _, d := range s.all {
-		match := s.cfg.Matcher(stream, d.Source)
-		for _, t := range lists[d].Names {
-			if name, pattern, ok := match(t); ok && s.cfg.Share.Owns(stream, name) {
-				do(name, pattern)
-			}
-		}
-	}
 }
 
 // changes bounds how often tables that come and go have an app be opened: the pause after the one
@@ -465,30 +373,4 @@ func (l *lookAt) forget(ctx context.Context, s *config.Stream, key store.Key) er
 	l.remove(leftKey(key))
 	l.remove(key)
 	return nil
-}
-
-// noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
-// has them.
-func (h health) noTables(s *stream) string {
-	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
-		return (*left)[s.Name]
-	}
-	if len(s.Tables)+len(s.gone) > 0 || s.divided {
-		return ""
-	}
-	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
-}
-
-// goneStatus is the status of a table that is gone.
-func goneStatus(s *stream, table string) shard.Status {
-	one := shard.Status{
-		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
-		Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}},
-		Reason:  "the server that takes the writes has no such table: what was published of it stays",
-		Remedy:  "Nothing: if it comes back, bridge goes on with it.",
-	}
-	if s.Kind == event.Capability {
-		one.Remedy = null.Text("Nothing, if its entities are to stay. To have them deleted, create it again without rows, then bridge reconcile --allow-deletes " + s.Name)
-	}
-	return one
 }

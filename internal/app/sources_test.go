@@ -23,24 +23,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// newServers has the table shop.t on the servers a and b, where entities by name have a state.
-func newServers(t *testing.T) *household {
-	h := emptyHousehold(t, serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t"))
-	h.newShop("a")
-	h.newShop("b")
-	h.topics = []string{"moves"}
-	h.bus.Create("moves")
-	return h
-}
-
-// serversEnv is movesEnv with the servers a and b.
-func serversEnv(pairs ...string) configtest.Env {
-	return movesEnv(append([]string{"BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toytables:a", "BRIDGE_SOURCE_B_URL", "toytables:b"}, pairs...)...)
-}
-
-// newShop gives a server an empty table in place of its former one.
-func (h *household) newShop(server string) { h.newTable(server+"/shop.t").Move(server, false) }
-
 // exchange gives a server the rows of another database, which is on a server of a name.
 func (s *household) exchange(server, name string) {
 	s.newShop(server)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
@@ -17,6 +18,7 @@ import (
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/source/ledger"
 )
 
 // statusOf groups shards by stream. caught has the streams in the same order.
@@ -116,25 +118,21 @@ func (h health) addDependencies(status *httpapi.Status) {
 // allOf sums several sources up as one: it answers if all of them do.
 func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
 	var kinds, addrs, errs []string
-	answers := true
-	all := &httpapi.DependencyStatus{Answers: &answers}
+	all, known := new(httpapi.DependencyStatus), true
 	for i := range sources {
 		d := &sources[i]
 		if addrs = append(addrs, d.Address); !slices.Contains(kinds, d.Kind) {
 			kinds = append(kinds, d.Kind)
 		}
-		switch {
-		case d.Error != "":
-			answers = false
-			errs = append(errs, strings.TrimSpace("source "+d.Name)+": "+string(d.Error))
-			if all.Since.IsZero() || d.Since.Before(all.Since.Time) {
-				all.Since = d.Since
-			}
-		case d.Answers == nil:
-			all.Answers = nil
+		if known = known && d.Answers != nil; d.Error == "" {
+			continue
+		}
+		errs = append(errs, strings.TrimSpace("source "+d.Name)+": "+string(d.Error))
+		if all.Since.IsZero() || d.Since.Before(all.Since.Time) {
+			all.Since = d.Since
 		}
 	}
-	if len(errs) > 0 {
+	if answers := len(errs) == 0; known || !answers {
 		all.Answers = &answers
 	}
 	all.Kind, all.Address, all.Error = strings.Join(kinds, ","), strings.Join(addrs, ","), null.Text(strings.Join(errs, "; "))
@@ -239,4 +237,30 @@ func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prom
 		send(differing, float64(len(s.Differing)), s.Group)
 	}
 	return c
+}
+
+// noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
+// has them.
+func (h health) noTables(s *stream) string {
+	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
+		return (*left)[s.Name]
+	}
+	if len(s.Tables)+len(s.gone) > 0 || s.divided {
+		return ""
+	}
+	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
+}
+
+// goneStatus is the status of a table that is gone.
+func goneStatus(s *stream, table string) shard.Status {
+	one := shard.Status{
+		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
+		Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}},
+		Reason:  "the server that takes the writes has no such table: what was published of it stays",
+		Remedy:  "Nothing: if it comes back, bridge goes on with it.",
+	}
+	if s.Kind == event.Capability {
+		one.Remedy = null.Text("Nothing, if its entities are to stay. To have them deleted, create it again without rows, then bridge reconcile --allow-deletes " + s.Name)
+	}
+	return one
 }
