@@ -246,30 +246,6 @@ func TestBehindTheBarrier(t *testing.T) {
 	}
 }
 
-// TestTwoNumbersAtOnce: one of them is in force, and the processes by the other one wait.
-func TestTwoNumbersAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		all := []*ship{f.ship(0, 2).begins(), f.ship(0, 3).begins(), f.ship(1, 2).begins(), f.ship(1, 3).begins(), f.ship(2, 3).begins()}
-		for range 10 {
-			time.Sleep(time.Minute)
-			working := make(map[int]int)
-			for _, s := range all {
-				if s.works() {
-					working[s.share.Number]++
-				}
-			}
-			if len(working) != 1 || working[2] != 2 && working[3] != 3 {
-				t.Fatalf("those that work are of %v", working)
-			}
-		}
-		for _, s := range all {
-			s.ends()
-		}
-	})
-}
-
 // TestAStandbyChangesNothing until it works.
 func TestAStandbyChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -126,17 +126,6 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestFirstNumbers holds that a copy of a store goes on behind its highest number.
-func TestFirstNumbers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, []store.Batch{{Registrations: []store.Registration{{Number: 8, Stream: "gone", TP: "x"}}}}, nil, "s").start()
-		if g := r.registration("s", "d"); g.Number != 9 {
-			t.Errorf("registration %+v", g)
-		}
-	})
-}
-
 // fencing makes a process whose bus calls fence.
 func fencing(t *testing.T, b *bus, fence func() error, release bool) *rig {
 	t.Helper()

@@ -1,13 +1,9 @@
 package catchup_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/catchup"
@@ -154,61 +150,5 @@ func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
 		if got := p.c.Next; len(p.flying) > 0 || got != p.end {
 			t.Fatalf("covered up to %d of %d", got, p.end)
 		}
-	}
-}
-
-func TestTheNumberOfAnEpoch(t *testing.T) {
-	now := time.UnixMilli(1_760_000_000_123)
-	for _, c := range []struct {
-		above uint64
-		now   time.Time
-		want  uint64
-	}{
-		{0, now, 1_760_000_000_123},
-		{1_760_000_000_122, now, 1_760_000_000_123},
-		{1_760_000_000_123, now, 1_760_000_000_124},
-		{1_900_000_000_000, now, 1_900_000_000_001},
-		{0, time.Time{}, 1},
-		{7, time.Unix(-1, 0), 8},
-	} {
-		if got := catchup.NewEpoch(c.above, c.now).Number(); got != c.want {
-			t.Errorf("above %d at %v: %d, want %d", c.above, c.now, got, c.want)
-		}
-	}
-}
-
-func TestSeqsOfAnEpochAreHandedOutOnce(t *testing.T) {
-	e := catchup.NewEpoch(0, time.Now())
-	const goroutines, batches = 8, 1000
-	var handed sync.Map
-	var wg sync.WaitGroup
-	for g := range goroutines {
-		wg.Go(func() {
-			for range batches {
-				first := e.Next(g + 1)
-				for i := range uint64(g + 1) {
-					if _, twice := handed.LoadOrStore(first+i, true); twice || first == 0 {
-						t.Errorf("seq %d is handed out twice, or is none", first+i)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if last := e.Next(1); last != batches*goroutines*(goroutines+1)/2+1 {
-		t.Errorf("the last seq is %d", last)
-	}
-}
-
-func TestAHigherEpochSupersedes(t *testing.T) {
-	e := catchup.NewEpoch(99, time.Time{})
-	for _, met := range []uint64{0, 99, 100} {
-		if err := e.Met(met); err != nil {
-			t.Errorf("epoch 100 met %d: %v", met, err)
-		}
-	}
-	err := e.Met(101)
-	if !errors.Is(err, catchup.ErrSuperseded) || !strings.Contains(err.Error(), "101") || !strings.Contains(err.Error(), "100") {
-		t.Errorf("epoch 100 met 101: %v", err)
 	}
 }

@@ -100,19 +100,6 @@ func TestRun(t *testing.T) {
 			t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
 		}
 	})
-	bubble(t, "a topic with another message at its anchor is read again when a hole is read", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
-		r.run()
-		b.lose("d", 2)
-		for range 4 {
-			b.other("x")
-		}
-		r.pass(2 * time.Minute)
-		if g := r.registration("s", "d"); g.Number != 2 || g.Next != 6 {
-			t.Errorf("registration %+v", g)
-		}
-	})
 }
 
 func TestResolve(t *testing.T) {

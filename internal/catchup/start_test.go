@@ -3,7 +3,6 @@ package catchup_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -355,26 +354,5 @@ func TestReleaseStreams(t *testing.T) {
 		b.says(ours("a", 5, 1))
 		b.says(ours("b", 4, 1))
 		newRig(t, b, nil, release, "s").start().wantNext("s", "d", 2)
-	})
-}
-
-// TestManyOlderMessages: a process that had read one stream was killed while it read another, so
-// what is left of that is of older epochs. It is read in chunks like any other.
-func TestManyOlderMessages(t *testing.T) {
-	bubble(t, "of a former process", func(t *testing.T) {
-		b := newBus("d")
-		const messages = 50_000
-		for i := range uint64(messages) {
-			b.says(ours(fmt.Sprint(i%100), 5, i+1))
-		}
-		before := []store.Batch{{Epoch: 1000, Registrations: []store.Registration{{Number: 1, Stream: "s", TP: "d", Incarnation: "1"}}}}
-		r := newRig(t, b, before, nil, "s").start()
-		if n := len(r.feeds["s"].seen); n != messages {
-			t.Errorf("the feed was given %d messages", n)
-		}
-		batches, _ := r.disk.applied()
-		if n := len(batches); n > 100 {
-			t.Errorf("%d messages are applied in %d batches", messages, n)
-		}
 	})
 }
