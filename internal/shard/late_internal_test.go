@@ -104,7 +104,7 @@ func TestNamesAreForgottenBesideBusyStreams(t *testing.T) {
 		f.ready()
 		f.late("a", 0, 3)
 		for f.opts.Movers.Waiting() > 0 {
-			if _, err := f.opts.Movers.Pass(t.Context()); err != nil {
+			if _, _, err := f.opts.Movers.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -136,7 +136,7 @@ func (f *lateFeed) ready() {
 func (f *lateFeed) decide() {
 	f.t.Helper()
 	for f.opts.Movers.Waiting() > 0 {
-		if _, err := f.opts.Movers.Pass(f.t.Context()); err != nil {
+		if _, _, err := f.opts.Movers.Pass(f.t.Context()); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
 	f.late("a", 5, 6)
 	f.want(6, false)
 	for f.opts.Movers.Waiting() > 0 {
-		if _, err := f.opts.Movers.Pass(t.Context()); err != nil {
+		if _, _, err := f.opts.Movers.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -303,7 +303,8 @@ func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]by
 			return dst, err
 		}
 		for _, known := range list {
-			if row := rowWith(rows, known.Entry.Row); row != nil && !bytes.Equal(row.Entity, known.Entity) {
+			i, found := slices.BinarySearchFunc(rows, known.Entry.Row, compareID)
+			if found && !bytes.Equal(rows[i].Entity, known.Entity) {
 				dst = append(dst, known.Entity)
 			}
 		}
@@ -319,13 +320,5 @@ func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]by
 
 // formersAtOnce bounds the entries of one read.
 const formersAtOnce = 256
-
-// rowWith returns the row with an id, nil for none.
-func rowWith(rows []Row, id uint64) *Row {
-	if i, found := slices.BinarySearchFunc(rows, id, compareID); found {
-		return &rows[i]
-	}
-	return nil
-}
 
 func compareID(row Row, id uint64) int { return cmp.Compare(row.ID, id) }

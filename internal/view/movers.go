@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,11 +35,8 @@ type MoversOptions struct {
 	// Bound is how many entities wait at most; further ones make a reconcile due. Defaults to
 	// 10,000 (rule 7).
 	Bound int
-	// AtOnce is how many entities are read at once. Defaults to 200.
-	AtOnce int
-	// Pause is that before an entity is read again; it doubles up to PauseMax. Default to 20 ms
-	// and 5 s.
-	Pause, PauseMax time.Duration
+	// Pause is that before an entity is read again; it doubles up to 5 s. Defaults to 20 ms.
+	Pause time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -56,11 +54,17 @@ type Movers struct {
 	// paused those that wait for a moment.
 	queue         map[string]*mover
 	ready, paused []*mover
-	// onDrop is called when a nomination is dropped, duplicates counts the decisions about two rows
-	// of one key.
-	onDrop     func()
-	duplicates uint64
+	// onDrop is called when a nomination is dropped.
+	onDrop func()
+	// duplicates counts the decisions about two rows of one key.
+	duplicates atomic.Uint64
 }
+
+const (
+	// moversAtOnce is how many entities are read at once.
+	moversAtOnce = 200
+	longestPause = 5 * time.Second
+)
 
 // mover is an entity in the queue.
 type mover struct {
@@ -94,9 +98,7 @@ const (
 // NewMovers returns the queue of a view, which has no other one.
 func NewMovers(v *View, opts MoversOptions) *Movers {
 	opts.Bound = cmp.Or(opts.Bound, 10_000)
-	opts.AtOnce = cmp.Or(opts.AtOnce, 200)
 	opts.Pause = cmp.Or(opts.Pause, 20*time.Millisecond)
-	opts.PauseMax = cmp.Or(opts.PauseMax, 5*time.Second)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -122,7 +124,8 @@ func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one := m.queue[string(name)]; one != nil {
-		one.repeat = one.repeat || one.state == isMoving
+		// Also before it moves: it may have been looked up already.
+		one.repeat = one.repeat || one.state == isMoving || one.state == isClaimed
 		return one.done
 	}
 	if len(m.queue) >= m.opts.Bound {
@@ -160,11 +163,7 @@ func (m *Movers) Waiting() int {
 func (m *Movers) OnDrop(f func()) { m.onDrop = f }
 
 // Duplicates returns how often a key was found to have two rows.
-func (m *Movers) Duplicates() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.duplicates
-}
+func (m *Movers) Duplicates() uint64 { return m.duplicates.Load() }
 
 // release queues an entity that is free; where its move has ended, t says whether to read it
 // again.
@@ -193,7 +192,7 @@ func (m *Movers) release(t released) {
 // pause has an entity read later, so that what fails again and again does not spin. Its caller
 // holds mu.
 func (m *Movers) pause(one *mover) {
-	d := min(m.opts.Pause<<min(one.attempts, 20), m.opts.PauseMax)
+	d := min(m.opts.Pause<<min(one.attempts, 20), longestPause)
 	one.attempts++
 	one.repeat, one.state, one.until = false, isPaused, m.opts.Now().Add(d)
 	m.paused = append(m.paused, one)
@@ -210,7 +209,8 @@ func (m *Movers) Return(moves []Move) {
 	}
 }
 
-// next returns the entities to be read at once, and when the next pause ends; zero for none.
+// next returns the entities to be read at once, and when the next pause ends; zero for none. Until
+// they are reserved, release queues those again that are free.
 func (m *Movers) next() (list []*mover, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,11 +226,11 @@ func (m *Movers) next() (list []*mover, until time.Time) {
 		return true
 	})
 	n := 0
-	for n < len(m.ready) && n < m.opts.AtOnce && m.ready[n].shard == m.ready[0].shard {
+	for n < len(m.ready) && n < moversAtOnce && m.ready[n].shard == m.ready[0].shard {
 		n++
 	}
 	for _, one := range m.ready[:n] {
-		one.state, one.repeat = isMoving, false
+		one.state, one.repeat = isClaimed, false
 		list = append(list, one)
 	}
 	m.ready = slices.Delete(m.ready, 0, n)
@@ -241,7 +241,7 @@ func (m *Movers) next() (list []*mover, until time.Time) {
 // error of Read, Publish or the store is passed to retried, and what it is about is tried again.
 func (m *Movers) Run(ctx context.Context, retried func(error)) error {
 	for {
-		worked, until, err := m.pass(ctx)
+		worked, until, err := m.Pass(ctx)
 		if err != nil && ctx.Err() == nil && retried != nil {
 			retried(err)
 		}
@@ -256,39 +256,42 @@ func (m *Movers) Run(ctx context.Context, retried func(error)) error {
 
 // sleep waits until there may be something to do, at the latest until a pause ends.
 func (m *Movers) sleep(ctx context.Context, until time.Time) error {
-	var pause <-chan time.Time
+	pause := time.Hour
 	if !until.IsZero() {
-		timer := time.NewTimer(until.Sub(m.opts.Now()))
-		defer timer.Stop()
-		pause = timer.C
+		pause = until.Sub(m.opts.Now())
 	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-m.wake:
-	case <-pause:
+	case <-timer.C:
 	}
 	return nil
 }
 
 // Pass reads entities that wait, once, and hands on what follows. It reports whether there were
-// any.
-func (m *Movers) Pass(ctx context.Context) (worked bool, err error) {
-	worked, _, err = m.pass(ctx)
-	return worked, err
-}
-
-func (m *Movers) pass(ctx context.Context) (worked bool, until time.Time, err error) {
+// any, and when the next pause ends; zero for none.
+func (m *Movers) Pass(ctx context.Context) (worked bool, until time.Time, err error) {
 	list, until := m.next()
 	if len(list) == 0 {
 		return false, until, nil
 	}
-	held, err := m.view.reserve(ctx, list, nil)
+	held, err := m.view.reserve(ctx, list)
+	m.mu.Lock()
+	for _, one := range held {
+		one.state = isMoving
+	}
 	if err != nil {
-		m.put(list)
+		for _, one := range list {
+			m.pause(one)
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
 		return true, until, err
 	}
-	m.wait(list, held)
 	moves, err := m.decide(ctx, held)
 	for _, shard := range slices.Sorted(maps.Keys(moves)) {
 		if failed := m.opts.Publish(ctx, shard, moves[shard]); failed != nil {
@@ -297,39 +300,6 @@ func (m *Movers) pass(ctx context.Context) (worked bool, until time.Time, err er
 		}
 	}
 	return true, until, err
-}
-
-// put puts entities back that were not reserved.
-func (m *Movers) put(list []*mover) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, one := range list {
-		m.pause(one)
-	}
-}
-
-// wait has those of list that are not reserved wait until they are free. They may be so by now:
-// the view tells it only of those that wait.
-func (m *Movers) wait(list []*mover, held []reserved) {
-	if len(list) == len(held) {
-		return
-	}
-	m.view.mu.Lock()
-	defer m.view.unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for _, one := range list {
-		if n < len(held) && held[n].mover == one {
-			n++
-			continue
-		}
-		if r := m.view.records[one.name]; r != nil {
-			r.waited, one.state = true, isClaimed
-			continue
-		}
-		m.enqueue(one)
-	}
 }
 
 // decide reads reserved entities and returns the moves that follow, by shard. The others are free
@@ -350,7 +320,7 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 			one, found := &held[i], reading.Rows[i]
 			what, row := choose(&one.entry, found, reading.Snapshot || round > 0)
 			if len(found) > 1 {
-				m.count()
+				m.duplicates.Add(1)
 				m.view.handle(one, found, row)
 			}
 			switch {
@@ -389,10 +359,4 @@ func (m *Movers) owner(one *reserved) string {
 		return m.opts.Shards[0]
 	}
 	return one.entry.Shard
-}
-
-func (m *Movers) count() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.duplicates++
 }

@@ -111,6 +111,35 @@ func TestMoversIsBounded(t *testing.T) {
 	<-m.Nominate("a", []byte("one too many"))
 }
 
+// TestANominationBetweenTheLookAndTheMove: the entity was looked up before what is nominated, so it
+// is read again.
+func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
+	var m *Movers
+	v := New("s", memory.New(), func(tp uint32) uint32 {
+		m.Nominate("a", []byte("x"))
+		return tp
+	})
+	reads := 0
+	now := noon
+	m = NewMovers(v, MoversOptions{Now: func() time.Time { return now }, Read: func(context.Context, string, [][]byte) (Reading, error) {
+		reads++
+		v.inForce = func(tp uint32) uint32 { return tp }
+		return Reading{Rows: [][]Found{{{Shard: "a", Row: 7, Digest: stateA}}}, Snapshot: true}, nil
+	}})
+	changes := []store.Change{{Entity: []byte("x"), Entry: in("a", 7, store.Live, stateA)}}
+	if err := v.store.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "s", Changes: changes}}}); err != nil {
+		t.Fatal(err)
+	}
+	for m.Nominate("a", []byte("x")); m.Waiting() > 0; now = now.Add(time.Minute) {
+		if _, _, err := m.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads != 2 {
+		t.Errorf("it is read %d times, want twice", reads)
+	}
+}
+
 // brokenStore is a store that cannot be read.
 type brokenStore struct {
 	store.Store
@@ -193,7 +222,7 @@ func (k *desk) absenceMovers(unproved *bool, publish func(moves []Move)) *Movers
 func nominate(t *testing.T, m *Movers) (done <-chan struct{}) {
 	t.Helper()
 	done = m.Nominate("a", []byte("x"))
-	if _, err := m.Pass(t.Context()); err != nil {
+	if _, _, err := m.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return done
@@ -227,7 +256,7 @@ func TestAnAbsenceOfAShardThatIsGoneBelongsToTheFirst(t *testing.T) {
 	default:
 	}
 	m.opts.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	if _, err := m.Pass(t.Context()); err != nil {
+	if _, _, err := m.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-done
@@ -267,7 +296,7 @@ func TestMoversReadsATableAtATimeWhereEntitiesBelongToTheirTable(t *testing.T) {
 	m.Nominate("a", []byte("x"))
 	m.Nominate("b", []byte("x"))
 	for m.Waiting() > 0 {
-		if _, err := m.Pass(t.Context()); err != nil {
+		if _, _, err := m.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,9 +52,9 @@ type reserved struct {
 	number uint64
 }
 
-// reserve appends to dst those of list that nothing claims: until endMove, rows of them nominate.
-// Movers is told when the others are free.
-func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]reserved, error) {
+// reserve returns those of list that nothing claims: until endMove, rows of them nominate. Movers is
+// told when the others are free.
+func (v *View) reserve(ctx context.Context, list []*mover) (held []reserved, err error) {
 	l := prepared.Get().(*Prepared)
 	defer prepared.Put(l)
 	l.begin(len(list))
@@ -62,12 +62,12 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 		l.asks = append(l.asks, store.Ask{Entity: []byte(m.name)})
 	}
 	if err := l.run(ctx, v); err != nil {
-		return dst, err
+		return nil, err
 	}
 	v.mu.Lock()
 	defer v.unlock()
 	if err := l.repeat(ctx, v); err != nil {
-		return dst, err
+		return nil, err
 	}
 	for i, m := range list {
 		r := v.records[m.name]
@@ -79,9 +79,9 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 		e := v.renewed(l.entries[i])
 		r = v.newRecord(l.key(i), l.entries[i])
 		r.move = v.numbers
-		dst = append(dst, reserved{m, e, v.numbers})
+		held = append(held, reserved{m, e, v.numbers})
 	}
-	return dst, nil
+	return held, nil
 }
 
 // unreserve ends the reservation of a move. repeat says that the entity is to be read again.

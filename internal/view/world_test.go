@@ -400,7 +400,7 @@ func (w *toyWorld) deliverOne() {
 }
 
 func (w *toyWorld) pass(ctx context.Context) {
-	if _, err := w.movers.Pass(ctx); err != nil {
+	if _, _, err := w.movers.Pass(ctx); err != nil {
 		w.fault("%v", err)
 	}
 }
