@@ -1,7 +1,6 @@
 package buscopy
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,10 +50,11 @@ type GenerationsOptions struct {
 	ShutOut func(context.Context, share.Share) error
 	// Waits is called with the reason for which the process waits, nil once it does not. Optional.
 	Waits func(error)
-	// Silence is how long a process of another generation is waited for that gives no sign; each
-	// gives one every third of it. Defaults to 45 s.
-	Silence time.Duration
 }
+
+// silence is how long a process of another generation is waited for that gives no sign; each gives
+// one every third of it.
+const silence = 45 * time.Second
 
 // ErrFormer is returned to a process that works by a former number of shares.
 var ErrFormer = errors.New("the number of shares has changed")
@@ -67,7 +67,6 @@ func NewGenerations(o GenerationsOptions) *Generations {
 	if o.Waits == nil {
 		o.Waits = func(error) {}
 	}
-	o.Silence = cmp.Or(o.Silence, 45*time.Second)
 	// No stream has this name.
 	begin := streamKey(o.Domain, "-shares")
 	return &Generations{opts: o, begin: begin, token: newToken(), follow: o.Bucket.Follow(begin)}
@@ -230,7 +229,7 @@ func (g *Generations) step(ctx context.Context, s *state, seen map[string]sign) 
 	}
 	if alive := g.alive(s, seen); alive != "" {
 		return false, fmt.Errorf("this process has %s, and %s in force: it waits until the processes by that number have ended, and has heard of %s in the last %s: end it, or set the number back",
-			number(own.Number), isInForce(s.number), alive, g.opts.Silence)
+			number(own.Number), isInForce(s.number), alive, silence)
 	}
 	// Each attempt has a key of its own. One that fails may be set later, and a key that is set
 	// again moves behind the others: then another proposal would be the first one.
@@ -290,7 +289,7 @@ func (g *Generations) alive(s *state, seen map[string]sign) (name string) {
 			was = sign{value, time.Now()}
 			seen[key] = was
 		}
-		if time.Since(was.at) < g.opts.Silence {
+		if time.Since(was.at) < silence {
 			host, _, _ := strings.Cut(value, " ")
 			name = fmt.Sprintf("share %s on %s", key[strings.LastIndex(key, ".")+1:], host)
 		}
@@ -338,7 +337,7 @@ func (g *Generations) Permit(ctx context.Context) error {
 // Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has
 // changed.
 func (g *Generations) Run(ctx context.Context) error {
-	for looked := time.Now(); backoff.Pause(ctx, g.opts.Silence/3) == nil; {
+	for looked := time.Now(); backoff.Pause(ctx, silence/3) == nil; {
 		g.mu.Lock()
 		works := g.works
 		g.mu.Unlock()
@@ -347,7 +346,7 @@ func (g *Generations) Run(ctx context.Context) error {
 		}
 		// An error shows at the next copy of the progress.
 		_ = g.Sign(ctx)
-		if time.Since(looked) < g.opts.Silence {
+		if time.Since(looked) < silence {
 			continue
 		}
 		looked = time.Now()

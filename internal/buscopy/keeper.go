@@ -33,8 +33,6 @@ type Options struct {
 	// Permit, where it is not nil, returns an error where this process must not decide about START
 	// any more. It is called when such a decision was written. It waits for the bus.
 	Permit func(context.Context) error
-	// Every is the time between two copies of a stream. Defaults to 5 s.
-	Every time.Duration
 	// Fault is called with each error that is tried again, and with nil when that has ended.
 	// Optional.
 	Fault func(error)
@@ -53,6 +51,8 @@ type Stream struct {
 }
 
 const (
+	// copyEvery is the time between two copies of a stream.
+	copyEvery = 5 * time.Second
 	// slowAfter is how long the bus may take for one call until that is a fault.
 	slowAfter = 3 * time.Second
 	// endWithin bounds the last copies of a process.
@@ -96,7 +96,6 @@ type stream struct {
 
 // NewKeeper returns a Keeper.
 func NewKeeper(o Options) *Keeper {
-	o.Every = cmp.Or(o.Every, 5*time.Second)
 	if o.Fault == nil {
 		o.Fault = func(error) {}
 	}
@@ -183,7 +182,7 @@ func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) 
 
 // Run writes copies of what has changed until ctx ends, and then once more.
 func (k *Keeper) Run(ctx context.Context) error {
-	for backoff.Pause(ctx, k.opts.Every) == nil {
+	for backoff.Pause(ctx, copyEvery) == nil {
 		// A fault was told; it is tried again at the next turn.
 		_ = k.each(ctx, func(s *stream) bool { return !time.Now().Before(s.due) })
 	}
@@ -388,13 +387,9 @@ func read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool
 		c.Shards = append(c.Shards, shard)
 	}
 	if s.Release {
-		c.Registrations = inForce(&image, s.Name)
+		c.Registrations = slices.DeleteFunc(image.Registrations, func(r store.Registration) bool { return r.Stream != s.Name || r.Retired })
 	}
 	return c, false, nil
-}
-
-func inForce(image *store.Image, stream string) []store.Registration {
-	return slices.DeleteFunc(slices.Clone(image.Registrations), func(r store.Registration) bool { return r.Stream != stream || r.Retired })
 }
 
 // decisions returns a copy with the decisions alone.

@@ -112,30 +112,21 @@ type Options struct {
 	Over error
 	// Workers bounds how many TPs are read side by side. Defaults to 8.
 	Workers int
-	// ShortRound is how long the last round of Start takes at most. Defaults to 2 s.
-	ShortRound time.Duration
 	// Tick is the time between two looks for holes, IdleEvery that between two of the ends, and
 	// AnchorsEvery that between two comparisons of the anchors of a TP with holes. They default to
 	// 1 s, 1 min and 10 s.
 	Tick, IdleEvery, AnchorsEvery time.Duration
-	// FollowEvery is the time between two rounds of Start before Turn. Defaults to 5 s.
-	FollowEvery time.Duration
-	// HoleRate bounds how many messages a second are read of a TP in Run. Defaults to 20,000.
-	HoleRate int
 	// Recheck is the pause before a TP that seems to have lost messages is looked up once more.
 	// Defaults to 1 s.
 	Recheck time.Duration
 }
 
 func (o *Options) setDefaults() {
-	o.ShortRound = cmp.Or(o.ShortRound, 2*time.Second)
 	o.Tick = cmp.Or(o.Tick, time.Second)
 	o.IdleEvery = cmp.Or(o.IdleEvery, time.Minute)
 	o.AnchorsEvery = cmp.Or(o.AnchorsEvery, 10*time.Second)
 	o.Recheck = cmp.Or(o.Recheck, time.Second)
-	o.FollowEvery = cmp.Or(o.FollowEvery, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, 8)
-	o.HoleRate = cmp.Or(o.HoleRate, 20_000)
 	if o.Confirm == nil {
 		o.Confirm = func(context.Context, string, bool) error { return nil }
 	}

@@ -150,13 +150,17 @@ func (c *CatchUp) left(s *stream, t *topicPartition) bool {
 	return found || t.compared.Load() == nil
 }
 
-// readCost is what each reading costs of the budget, in messages: it is a request or two.
-const readCost = 50
+const (
+	// holeRate bounds how many messages a second are read of a TP.
+	holeRate = 20_000
+	// readCost is what each reading costs of that, in messages: it is a request or two.
+	readCost = 50
+)
 
 // readHole reads what is left of a TP, in the order of offsets, until nothing is left or a message
 // of ours is in flight.
 func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) error {
-	budget, begun := c.opts.HoleRate, time.Now()
+	budget, begun := holeRate, time.Now()
 	for {
 		if t.isDue(c.opts.AnchorsEvery) {
 			// Rule 20: before a hole is read.
@@ -181,6 +185,6 @@ func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) er
 		if backoff.Pause(ctx, time.Second-time.Since(begun)) != nil {
 			return nil
 		}
-		budget, begun = c.opts.HoleRate, time.Now()
+		budget, begun = holeRate, time.Now()
 	}
 }

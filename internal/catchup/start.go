@@ -14,6 +14,13 @@ import (
 	"example.org/bridge/sink"
 )
 
+const (
+	// shortRound is how long the last round of Start takes at most.
+	shortRound = 2 * time.Second
+	// followEvery is the time between two rounds before Options.Turn.
+	followEvery = 5 * time.Second
+)
+
 // Start reads what the bus holds and the store lacks, for all streams side by side: to the ends
 // that were seen first, then to the new ends, until one round is short. The first stream that has
 // come so far has the epoch synced, with the registrations; each stream is ready by itself (rules
@@ -134,7 +141,7 @@ func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
 			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
 			return nil
 		}
-		if time.Since(began) <= c.opts.ShortRound {
+		if time.Since(began) <= shortRound {
 			return nil
 		}
 	}
@@ -297,7 +304,7 @@ func (c *CatchUp) follow(ctx context.Context, s *stream) error {
 		return err
 	}
 	defer s.setFollowed(time.Time{})
-	ticker := time.NewTicker(c.opts.FollowEvery)
+	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
 	for {
 		s.setFollowed(time.Now())

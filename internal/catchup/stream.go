@@ -247,7 +247,7 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= c.opts.FollowEvery+c.opts.IdleEvery
+	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= followEvery+c.opts.IdleEvery
 	var read uint64
 	for i, t := range tps {
 		at, begun := s.positions[t.name]
