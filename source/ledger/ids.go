@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"example.org/bridge/source"
 )
@@ -49,32 +51,24 @@ func (s *IDs) Add(ranges []source.Range) {
 		if i == 0 {
 			key = min(key, ranges[0].First)
 		}
-		list := m.spare[:0]
-		add := func(r source.Range) {
+		all := slices.AppendSeq(m.spare[:0], m.gaps(i))
+		for len(ranges) > 0 && ranges[0].First <= end {
+			all = append(all, gap{Range: ranges[0].Intersect(source.Range{First: next, Last: end})})
+			if ranges[0].Last > end {
+				break
+			}
+			ranges = ranges[1:]
+		}
+		slices.SortFunc(all, func(a, b gap) int { return cmp.Compare(a.First, b.First) })
+		list := all[:1]
+		for _, r := range all[1:] {
 			if n := len(list) - 1; n >= 0 && r.First <= list[n].Last+1 {
 				list[n].Last = max(list[n].Last, r.Last)
-				return
+				continue
 			}
-			list = append(list, gap{Range: r})
+			list = append(list, r)
 		}
-		// addThrough adds the part of ranges in block i of which the first id is at most id.
-		addThrough := func(id uint64) {
-			for len(ranges) > 0 && ranges[0].First <= id {
-				add(ranges[0].Intersect(source.Range{First: next, Last: end}))
-				if ranges[0].Last > end {
-					return
-				}
-				ranges = ranges[1:]
-			}
-		}
-		for g := range m.gaps(i) {
-			if len(ranges) > 0 && ranges[0].First <= g.First {
-				addThrough(g.First)
-			}
-			add(g.Range)
-		}
-		addThrough(end)
-		m.spare = list
+		m.spare = all
 		m.write(i, key, list)
 		if next = end + 1; next == 0 {
 			return
@@ -88,28 +82,16 @@ func (s *IDs) PopThrough(id uint64) (popped []source.Range) {
 	if !s.AnyThrough(id) {
 		return nil
 	}
-	kept := s.set.spare[:0]
-	for g := range s.set.gaps(0) {
-		if g.First <= id {
-			popped = append(popped, g.Intersect(source.Range{Last: id}))
-		}
-		if g.Last > id {
-			g.First = max(g.First, id+1)
-			kept = append(kept, g)
-		}
+	id = min(id, s.set.list[0].Last)
+	for g := range s.set.ascend(source.Range{Last: id}) {
+		popped = append(popped, g.Range)
 	}
-	s.set.spare = kept
-	s.set.write(0, s.set.list[0].key, kept)
+	s.DropThrough(id)
 	return popped
 }
 
 // DropThrough removes the ids at or below id. It reads no part but one.
-func (s *IDs) DropThrough(id uint64) {
-	for len(s.set.list) > 0 && s.set.list[0].Last <= id {
-		s.set.remove(0)
-	}
-	s.PopThrough(id)
-}
+func (s *IDs) DropThrough(id uint64) { s.set.removeAll([]source.Range{{First: 1, Last: id}}, 0) }
 
 // Changed returns the parts that differ from those that the last Changed returned, or that the set
 // was restored from, in the order of their keys. No part has the key 0. Save them before the next

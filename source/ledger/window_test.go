@@ -49,11 +49,11 @@ const none = time.Hour
 func TestWindowAgainstModel(t *testing.T) {
 	const size = 800 * time.Millisecond
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 200 {
-		w, pause := ledger.NewWindow(size), int(size)/[]int{3, 100}[i%2]
+	for i := range 100 {
+		w, pause := ledger.NewWindow(size), int(size)/[]int{3, 400}[i%2]
 		firstSeen := map[uint64]time.Time{}
 		now, top := base, uint64(0)
-		for range 300 {
+		for range max(300, 6*int(size)/pause) {
 			now = now.Add(time.Duration(rng.IntN(pause)))
 			grown := top + uint64(rng.IntN(4))
 			for id := top + 1; id <= grown; id++ {
