@@ -77,8 +77,7 @@ func (v *View) compute(facts []catchup.Message, p *Prepared, c *Claims) []store.
 		v.free(r)
 	}
 	if c != nil {
-		for i := range c.items.n {
-			one := c.items.at(i)
+		for _, one := range c.items {
 			if next, moved := one.move(v.latest(one.record)); moved {
 				v.change(one.record, next)
 			}

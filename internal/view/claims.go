@@ -20,8 +20,9 @@ type Claims struct {
 
 	view  *View
 	shard string
-	// items are the claims in the order of the decisions.
-	items items
+	// items are the claims in the order of the decisions; room is memory for further ones.
+	items []*item
+	room  []item
 	// moves are the records of the moves that the batch has the permission for.
 	moves  []*record
 	lookup lookup
@@ -61,33 +62,6 @@ type record struct {
 	winner version
 }
 
-// items is a list whose elements stay where they are.
-type items struct {
-	parts [][]item
-	n     int
-}
-
-const itemsAtOnce = 256
-
-func (l *items) add() *item {
-	part := l.n / itemsAtOnce
-	if part == len(l.parts) {
-		l.parts = append(l.parts, make([]item, itemsAtOnce))
-	}
-	l.n++
-	return &l.parts[part][(l.n-1)%itemsAtOnce]
-}
-
-func (l *items) at(i int) *item { return &l.parts[i/itemsAtOnce][i%itemsAtOnce] }
-
-func (l *items) reset() {
-	const keep = 16
-	for i := range l.n {
-		*l.at(i) = item{}
-	}
-	l.parts, l.n = l.parts[:min(len(l.parts), keep)], 0
-}
-
 // Begin begins the claims of a batch of a shard. It panics where those of another one have not
 // ended.
 func (v *View) Begin(shard string) *Claims {
@@ -108,10 +82,10 @@ func (v *View) Begin(shard string) *Claims {
 }
 
 // Empty reports whether nothing would change if the batch were acknowledged.
-func (c *Claims) Empty() bool { return c.items.n == 0 }
+func (c *Claims) Empty() bool { return len(c.items) == 0 }
 
 // Len returns how many claims there are, about 200 bytes each.
-func (c *Claims) Len() int { return c.items.n }
+func (c *Claims) Len() int { return len(c.items) }
 
 // Publish says that the batch has a message about d, which must be news, with this event id.
 func (d *Decision) Publish(event [16]byte) {
@@ -177,7 +151,11 @@ func (v *View) newRecord(stored []byte, base store.Entry) *record {
 
 // claim claims the entity of r for a decision.
 func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
-	one := c.items.add()
+	if len(c.room) == 0 {
+		c.room = make([]item, min(2*len(c.items)+1, 64))
+	}
+	one := &c.room[0]
+	c.items, c.room = append(c.items, one), c.room[1:]
 	*one = item{record: r, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
 	r.top, r.shard = one, c.shard
 	d.item = one
@@ -185,8 +163,8 @@ func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 
 // end ends claims. acknowledged says that they were.
 func (v *View) end(c *Claims, acknowledged bool) {
-	for i := range c.items.n {
-		r := c.items.at(i).record
+	for _, one := range c.items {
+		r := one.record
 		r.top = nil
 		v.free(r)
 	}
@@ -203,8 +181,8 @@ func (v *View) end(c *Claims, acknowledged bool) {
 
 // finished reports whether nothing is left to be published of an entity.
 func (c *Claims) finished(r *record, acknowledged bool) bool {
-	for i := range c.items.n {
-		if one := c.items.at(i); one.record == r && (!acknowledged || !one.quiet && !one.published) {
+	for _, one := range c.items {
+		if one.record == r && (!acknowledged || !one.quiet && !one.published) {
 			return false
 		}
 	}
@@ -212,10 +190,10 @@ func (c *Claims) finished(r *record, acknowledged bool) bool {
 }
 
 func (c *Claims) recycle() {
-	c.items.reset()
+	clear(c.items)
 	clear(c.moves)
 	c.lookup.clear()
-	*c = Claims{items: c.items, moves: c.moves[:0], lookup: c.lookup}
+	*c = Claims{items: c.items[:0], room: c.room, moves: c.moves[:0], lookup: c.lookup}
 }
 
 // free forgets a record that nothing needs any more.

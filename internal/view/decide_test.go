@@ -85,8 +85,7 @@ func (k *desk) acknowledge(c *Claims) {
 
 // facts returns the messages of a batch, which lie one behind the other.
 func (k *desk) facts(c *Claims) (facts []catchup.Message) {
-	for i := range c.items.n {
-		one := c.items.at(i)
+	for _, one := range c.items {
 		if !one.published {
 			continue
 		}

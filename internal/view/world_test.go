@@ -234,9 +234,9 @@ func (w *toyWorld) check(o *toyOwner, b *toyBatch, d *Decision) {
 	if w.between == nil {
 		return
 	}
-	for i := range b.claims.items.n {
+	for _, one := range b.claims.items {
 		// Behind a row before it in the batch.
-		if one := b.claims.items.at(i); d.item != nil && one != d.item && one.record == d.item.record {
+		if d.item != nil && one != d.item && one.record == d.item.record {
 			return
 		}
 	}
