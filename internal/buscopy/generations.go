@@ -97,25 +97,18 @@ type state struct {
 
 // read reads the state with the signs.
 func (g *Generations) read(ctx context.Context) (state, error) {
-	entries, err := g.opts.Bucket.Entries(ctx, g.begin)
-	if err != nil {
-		return state{}, err
-	}
-	return g.stateOf(entries)
+	return g.stateOf(g.opts.Bucket.Entries(ctx, g.begin))
 }
 
 // readNew is read of what is new. Signs that were taken back may be there; nobody deletes the rest.
-func (g *Generations) readNew(ctx context.Context) (state, error) {
-	entries, err := g.follow(ctx)
-	if err != nil {
-		return state{}, err
-	}
-	return g.stateOf(entries)
-}
+func (g *Generations) readNew(ctx context.Context) (state, error) { return g.stateOf(g.follow(ctx)) }
 
 // stateOf returns the state that entries have. Keys are n<generation>.<number>.<token>, of
 // proposals; o<generation>, of those that are open; and s<generation>.<index>, of signs.
-func (g *Generations) stateOf(entries []Entry) (s state, err error) {
+func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error) {
+	if failed != nil {
+		return state{}, failed
+	}
 	proposed, opened, signs := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]map[string]string)
 	for _, e := range entries {
 		key := strings.TrimPrefix(e.Key, g.begin)

@@ -47,9 +47,9 @@ type registrar struct {
 
 	mu  sync.Mutex
 	tps map[string]*topicPartition
-	// wrong are the registrations before whose holes another message was read than the one that is
-	// covered there.
-	wrong numbers
+	// wrong are the numbers of registrations before whose holes another message was read than the one
+	// that is covered there.
+	wrong sync.Map
 	// lost is called where a TP has lost messages.
 	lost func()
 }
@@ -140,7 +140,7 @@ func late(tp *sink.TP) bool { return tp.First > 1 || tp.First == 1 && tp.Expired
 // compareAnchors compares the messages at the anchors of a TP (rule 20). One that is missing proves
 // nothing: it may have expired, or be compacted away.
 func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) error {
-	if g.wrong.has(f.was.Number) {
+	if g.isWrong(f.was.Number) {
 		f.finding = another
 	}
 	if !all && !f.t.isDue(g.opts.AnchorsEvery) {
@@ -196,11 +196,7 @@ func (g *registrar) newSession(tp string) {
 	}
 }
 
-// numbers is a set of numbers of registrations, safe for concurrent use.
-type numbers struct{ m sync.Map }
-
-func (s *numbers) add(n uint32)      { s.m.Store(n, true) }
-func (s *numbers) has(n uint32) bool { _, is := s.m.Load(n); return is }
+func (g *registrar) isWrong(number uint32) bool { _, is := g.wrong.Load(number); return is }
 
 func (f finding) String() string {
 	if f == beginsLate {
@@ -233,11 +229,10 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []found) err
 		// This process has looked them up about once a minute, and may have failed to.
 		least = 2 * g.opts.IdleEvery
 	}
-	type answer struct {
-		after time.Duration
-		does  bool
-	}
-	asked := make(map[string]answer)
+	// The answer about a topic, whose TPs come one after the other.
+	var topic *string
+	var after time.Duration
+	var does bool
 	for i := range list {
 		f := &list[i]
 		// A wall clock: it goes on while a machine sleeps.
@@ -245,15 +240,14 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []found) err
 		if f.was.Number == 0 || f.End < f.was.Next+pair || s.isReread(f) || away >= 0 && away < least {
 			continue
 		}
-		a, found := asked[f.Destination]
-		if !found {
+		if topic == nil || *topic != f.Destination {
 			var err error
-			if a.after, a.does, err = s.Forgets(ctx, f.Destination); err != nil {
+			if after, does, err = s.Forgets(ctx, f.Destination); err != nil {
 				return err
 			}
-			asked[f.Destination] = a
+			topic = &f.Destination
 		}
-		if a.does && (away > a.after/2 || away < -min(setBack, a.after/2)) {
+		if does && (away > after/2 || away < -min(setBack, after/2)) {
 			outdate(list)
 			return nil
 		}

@@ -111,7 +111,7 @@ func (r *reading) read(ctx context.Context, span sink.Span) error {
 func (r *reading) differs(m *sink.Stored) (differs bool) {
 	for _, f := range r.feeds {
 		if hash := f.covered.hashAt(m.Offset); hash != 0 && hash != hashStored(m) {
-			r.c.registrar.wrong.add(f.number)
+			r.c.registrar.wrong.Store(f.number, true)
 			differs = true
 		}
 	}

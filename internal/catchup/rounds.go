@@ -141,7 +141,7 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 		}
 		// One that has something to read below would get its messages in another order.
 		f, other, first := c.feedOf(o, t, end)
-		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.wrong.has(f.number) {
+		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.isWrong(f.number) {
 			r.feeds, r.before = append(r.feeds, f), min(r.before, f.before(t, first))
 		}
 	}

@@ -113,7 +113,10 @@ func (l *Lease) read(ctx context.Context, self Claim, after uint64) (Claim, erro
 		return working, nil
 	}
 	if time.Since(l.seen) < l.wait(&working, &self) {
-		return l.alive(working), nil
+		if working.Left || time.Since(l.seen) >= l.timeout {
+			working = Claim{} // it works no more, as far as is known
+		}
+		return working, nil
 	}
 	self.Since = time.Now().UTC().Truncate(time.Millisecond)
 	l.sent = time.Now()
@@ -127,14 +130,6 @@ func (l *Lease) read(ctx context.Context, self Claim, after uint64) (Claim, erro
 	}
 	l.held, l.revision = true, revision
 	return self, nil
-}
-
-// alive returns the claim of a member that works as far as is known, else the zero Claim.
-func (l *Lease) alive(c Claim) Claim {
-	if c.Left || time.Since(l.seen) >= l.timeout {
-		return Claim{}
-	}
-	return c
 }
 
 // wait returns how long an entry must not change until a member replaces it: one that is not ready
