@@ -18,9 +18,7 @@ import (
 // the lost messages is read before anchors are compared the next time (rule 20).
 func TestALossThatIsReadOver(t *testing.T) {
 	for name, single := range map[string]bool{"several messages": false, "one message": true} {
-		bubble(t, name, func(t *testing.T) {
-			b, batches := filled(t, nil)
-			r := newRig(t, b, batches, nil, "s").start()
+		goesOn(t, name, func(t *testing.T, b *bus, r *rig) {
 			r.run()
 			r.pass(time.Second)
 			b.lose("d", 2)
@@ -31,9 +29,7 @@ func TestALossThatIsReadOver(t *testing.T) {
 			}
 			r.publishes("d")
 			r.pass(5 * time.Minute)
-			if g := r.registration("s", "d"); g.Number != 2 || g.Next != b.end("d") || !r.feeds["s"].due {
-				t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
-			}
+			r.wantRead(2, true)
 		})
 	}
 	bubble(t, "another stream reads the TP from its beginning, and over that loss", func(t *testing.T) {
@@ -89,9 +85,7 @@ func TestALossThatIsReadOver(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "nothing was lost, and the message at the anchor has expired", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
+	goesOn(t, "nothing was lost, and the message at the anchor has expired", func(t *testing.T, b *bus, r *rig) {
 		r.run()
 		for range 5 {
 			b.other("x")

@@ -236,9 +236,7 @@ func TestReadingsThatStandStill(t *testing.T) {
 			<-done
 		}
 	})
-	bubble(t, "the end is lost while a hole is read", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "the end is lost while a hole is read", func(t *testing.T, b *bus, r *rig) {
 		for range 10 {
 			b.other("x")
 		}

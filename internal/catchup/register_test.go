@@ -120,9 +120,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("number %d, %v, want %d", n, err, want)
 		}
 	}
-	bubble(t, "one that was made again is registered at once, so that its loss is noticed", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
+	goesOn(t, "one that was made again is registered at once, so that its loss is noticed", func(t *testing.T, b *bus, r *rig) {
 		r.run()
 		b.make("d")
 		m := r.sends("d")
@@ -137,9 +135,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("what the bus has lost is not disputed: %+v, %v", e, err)
 		}
 	})
-	bubble(t, "of one that was made again meanwhile the outcome is unknown", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
+	goesOn(t, "of one that was made again meanwhile the outcome is unknown", func(t *testing.T, b *bus, r *rig) {
 		b.make("d")
 		b.make("d")
 		if n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); n != 0 || !errors.Is(err, catchup.ErrReadBack) {
@@ -163,9 +159,7 @@ func TestRegister(t *testing.T) {
 		b.looks(unreadable)
 		register(t, r, "d", "2", 0)
 	})
-	bubble(t, "of a capability stream that cannot be read the outcome is unknown", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
+	goesOn(t, "of a capability stream that cannot be read the outcome is unknown", func(t *testing.T, b *bus, r *rig) {
 		b.make("d")
 		b.looks(unreadable)
 		if _, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); !errors.Is(err, catchup.ErrReadBack) {

@@ -68,11 +68,25 @@ func (r *rig) starting() <-chan error {
 	return done
 }
 
-// running is a test of a process that has started on an empty topic d, and runs.
-func running(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
+// started is a test of a process that has started on an empty topic d, goesOn of one with a store
+// that has read three messages of it.
+func started(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
 	bubble(t, name, func(t *testing.T) {
 		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+		test(t, b, newRig(t, b, nil, nil, "s").start())
+	})
+}
+
+func goesOn(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
+	bubble(t, name, func(t *testing.T) {
+		b, batches := filled(t, nil)
+		test(t, b, newRig(t, b, batches, nil, "s").start())
+	})
+}
+
+// running is a test of a process that has started on an empty topic d, and runs.
+func running(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
+	started(t, name, func(t *testing.T, b *bus, r *rig) {
 		r.run()
 		test(t, b, r)
 	})
@@ -113,6 +127,15 @@ func (r *rig) registration(stream, tp string) store.Registration {
 	}
 	r.t.Fatalf("%s of %s is not registered: %+v", tp, stream, image.Registrations)
 	return store.Registration{}
+}
+
+// wantRead fails the test unless d has a registration with this number, was read to its end, and a
+// reconcile of stream s is due or not.
+func (r *rig) wantRead(number uint32, due bool) {
+	r.t.Helper()
+	if g := r.registration("s", "d"); g.Number != number || g.Next != r.bus.end("d") || r.feeds["s"].due != due {
+		r.t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
+	}
 }
 
 // seen returns the keys of the messages that a feed was given, late ones with an asterisk.

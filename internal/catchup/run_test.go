@@ -86,9 +86,7 @@ func TestRun(t *testing.T) {
 		r.wantSeen("s", "a")
 		r.wantNext("s", "d/2", 1)
 	})
-	bubble(t, "a topic that is made again is read again at a new session", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
+	goesOn(t, "a topic that is made again is read again at a new session", func(t *testing.T, b *bus, r *rig) {
 		r.run()
 		b.make("d")
 		b.says(ours("a", 5, 1))
@@ -96,16 +94,12 @@ func TestRun(t *testing.T) {
 		r.c.NewSession("d")
 		r.pass(3 * time.Second)
 		r.wantSeen("s", "a")
-		if g := r.registration("s", "d"); g.Number != 2 || g.Next != 1 || !r.feeds["s"].due {
-			t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
-		}
+		r.wantRead(2, true)
 	})
 }
 
 func TestResolve(t *testing.T) {
-	bubble(t, "it reads what a publish of unknown outcome has stored", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "it reads what a publish of unknown outcome has stored", func(t *testing.T, b *bus, r *rig) {
 		m := r.sends("a")
 		b.says(m)
 		r.committer.Unknown(m.seq)
@@ -114,9 +108,7 @@ func TestResolve(t *testing.T) {
 		}
 		r.wantSeen("s", "a*")
 	})
-	bubble(t, "it waits for the outcome of another shard's batch, and reads on behind it", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "it waits for the outcome of another shard's batch, and reads on behind it", func(t *testing.T, b *bus, r *rig) {
 		mine, other := r.sends("a"), r.sends("b")
 		at := b.says(other)
 		b.says(mine)
@@ -138,9 +130,7 @@ func TestResolve(t *testing.T) {
 		}
 		r.wantSeen("s", "a*")
 	})
-	bubble(t, "two that wait for one another's batch both end once it is unknown", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "two that wait for one another's batch both end once it is unknown", func(t *testing.T, b *bus, r *rig) {
 		one, two := r.sends("a"), r.sends("b")
 		b.says(two)
 		b.says(one)
@@ -194,9 +184,7 @@ func TestAcknowledged(t *testing.T) {
 		}
 		r.wantNext("s", "d", 3)
 	})
-	bubble(t, "what the store does not take is not covered", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "what the store does not take is not covered", func(t *testing.T, b *bus, r *rig) {
 		m := r.sends("a")
 		at := b.says(m)
 		r.disk.kill(0)
@@ -216,9 +204,7 @@ func TestAcknowledged(t *testing.T) {
 		r.wantNext("s", "d", 1)
 		r.wantNext("o", "d", 1)
 	})
-	bubble(t, "it is still in flight while the disk takes no writes, and is called again", func(t *testing.T) {
-		b := newBus("d")
-		r := newRig(t, b, nil, nil, "s").start()
+	started(t, "it is still in flight while the disk takes no writes, and is called again", func(t *testing.T, b *bus, r *rig) {
 		m := r.sends("a")
 		at := b.says(m)
 		r.disk.fault = store.ErrOutage
