@@ -47,8 +47,8 @@ type registrar struct {
 
 	mu  sync.Mutex
 	tps map[string]*topicPartition
-	// wrong are the numbers of registrations before whose holes another message was read than the one
-	// that is covered there.
+	// wrong are the numbers of registrations before whose holes another message was read than the
+	// one that is covered there.
 	wrong sync.Map
 	// lost is called where a TP has lost messages.
 	lost func()

@@ -52,8 +52,8 @@ type reserved struct {
 	number uint64
 }
 
-// reserve returns those of list that nothing claims: until endMove, rows of them nominate. Movers is
-// told when the others are free.
+// reserve returns those of list that nothing claims: until endMove, rows of them nominate. Movers
+// is told when the others are free.
 func (v *View) reserve(ctx context.Context, list []*mover) (held []reserved, err error) {
 	l := prepared.Get().(*Prepared)
 	defer prepared.Put(l)
