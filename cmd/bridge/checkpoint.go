@@ -74,9 +74,21 @@ func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
 	return onBus.CheckpointPath, onBus, nil
 }
 
-// withStore calls do with the store of BRIDGE_CHECKPOINT_URL, which changes it about one stream.
-// Unless create is set, one that is not there is an error. What do has changed is durable when
-// withStore returns nil, also on the bus.
+// change calls do with the store of BRIDGE_CHECKPOINT_URL, which changes it about one stream, and
+// prints what do says once that is durable, also on the bus. Unless create is set, a store that is
+// not there is an error.
+func (p *process) change(ctx context.Context, create bool, stream string, do func(*kept) (said string, err error)) error {
+	said := ""
+	err := p.withStore(ctx, create, stream, func(k *kept) (err error) {
+		said, err = do(k)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.print(said + "\n")
+}
+
 func (p *process) withStore(ctx context.Context, create bool, stream string, do func(*kept) error) (err error) {
 	path, onBus, err := p.checkpoint()
 	if err != nil {

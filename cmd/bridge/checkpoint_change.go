@@ -34,30 +34,26 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 		if key.Stream == "" || key.Shard == "" {
 			return usageErrorf("the names of stream and shard must not be empty")
 		}
-		var said string
-		err = p.withStore(ctx, true, key.Stream, func(k *kept) error {
+		return p.change(ctx, true, key.Stream, func(k *kept) (string, error) {
 			kind, err := p.kindOf(ctx, k, key.Stream)
 			if err = errors.Join(err, k.isMine(key)); err != nil {
-				return err
+				return "", err
 			}
 			now := time.Now()
 			set := progress.Set{Key: key, Kind: kind, ID: id, Epoch: progress.NextEpoch(&k.image, now), Now: now}
 			batch, moved, err := set.Batch(ctx, k)
 			if err != nil {
-				return err
+				return "", err
 			}
 			if err := k.Apply(ctx, batch); err != nil {
-				return err
+				return "", err
 			}
-			if said = fmt.Sprintf("had no checkpoint, is now at id %d", id); k.image.Shards[key].Started {
+			said := fmt.Sprintf("had no checkpoint, is now at id %d", id)
+			if k.image.Shards[key].Started {
 				said = fmt.Sprintf("id %d is now id %d, %s", moved.From, id, missing(moved))
 			}
-			return progress.Dispute(ctx, k, key, id, set.Epoch)
+			return key.Stream + " " + key.Shard + ": " + said, progress.Dispute(ctx, k, key, id, set.Epoch)
 		})
-		if err != nil {
-			return err
-		}
-		return p.print(fmt.Sprintf("%s %s: %s\n", key.Stream, key.Shard, said))
 	}
 	return c
 }
@@ -85,27 +81,21 @@ back.
 `)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stream, from, to := c.Context(), args[0], args[1], args[2]
-		var position uint64
-		err := p.withStore(ctx, false, stream, func(k *kept) error {
+		return p.change(ctx, false, stream, func(k *kept) (string, error) {
 			kind, err := p.kindOf(ctx, k, stream)
 			if err = errors.Join(err, k.isMine(store.Key{Stream: stream, Shard: from}), k.isMine(store.Key{Stream: stream, Shard: to})); err != nil {
-				return err
+				return "", err
 			}
 			if kind != event.Release {
-				return fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", stream, stream, to)
+				return "", fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", stream, stream, to)
 			}
 			now := time.Now()
-			batch, at, err := progress.Move{Stream: stream, From: from, To: to, Epoch: progress.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
+			batch, position, err := progress.Move{Stream: stream, From: from, To: to, Epoch: progress.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
 			if err != nil {
-				return err
+				return "", err
 			}
-			position = at
-			return k.Apply(ctx, batch)
+			return fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps", stream, from, to, position), k.Apply(ctx, batch)
 		})
-		if err != nil {
-			return err
-		}
-		return p.print(fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps\n", stream, from, to, position))
 	}
 	return c
 }
@@ -122,31 +112,27 @@ any more.
 		if one := p.configured(stream); one != nil {
 			reset.Shards = one.Tables
 		}
-		removed := 0
-		err := p.withStore(ctx, false, stream, func(k *kept) error {
+		return p.change(ctx, false, stream, func(k *kept) (string, error) {
 			shards, err := k.shardsOf(stream)
 			switch {
 			case len(shards) > 0 || len(reset.Shards) > 0:
 			case err != nil:
-				return err
+				return "", err
 			default:
-				return fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
+				return "", fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
 			}
+			removed := 0
 			for _, key := range shards {
 				if k.image.Shards[key].Started {
 					removed++
 				}
 			}
 			if _, err := p.kindOf(ctx, k, stream); err != nil {
-				return err
+				return "", err
 			}
 			reset.Epoch = progress.NextEpoch(&k.image, reset.Now)
-			return k.Apply(ctx, reset.Batch(&k.image))
+			return fmt.Sprintf("%s: removed the checkpoint of %s", stream, terminal.Count(removed, "shard")), k.Apply(ctx, reset.Batch(&k.image))
 		})
-		if err != nil {
-			return err
-		}
-		return p.print(fmt.Sprintf("%s: removed the checkpoint of %s\n", stream, terminal.Count(removed, "shard")))
 	}
 	return c
 }
@@ -162,17 +148,14 @@ and former set and reset commands hold. A reconcile follows at once.
 		if cfg, err := p.load(); err == nil && !cfg.Sink.Readable() {
 			return fmt.Errorf("stream %q cannot be rebuilt: events that went to %s: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, cfg.Sink.Scheme, stream)
 		}
-		var shards []store.Key
-		err := p.withStore(c.Context(), false, stream, func(k *kept) (err error) {
-			if shards, err = k.shardsOf(stream); err != nil {
-				return err
+		return p.change(c.Context(), false, stream, func(k *kept) (string, error) {
+			shards, err := k.shardsOf(stream)
+			if err != nil {
+				return "", err
 			}
-			return k.Apply(c.Context(), progress.Rebuild(&k.image, stream, time.Now()))
+			return fmt.Sprintf("%s: the next start reads the bus from the beginning for %s", stream, terminal.Count(len(shards), "shard")),
+				k.Apply(c.Context(), progress.Rebuild(&k.image, stream, time.Now()))
 		})
-		if err != nil {
-			return err
-		}
-		return p.print(fmt.Sprintf("%s: the next start reads the bus from the beginning for %s\n", stream, terminal.Count(len(shards), "shard")))
 	}
 	return c
 }

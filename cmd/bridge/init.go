@@ -42,19 +42,21 @@ the URL is wrong.
 `)
 	out := c.Flags().String("out", "bridge.env", "the `FILE` to write")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		var url, table string
+		url, command := "", "bridge init <table>"
 		if len(args) > 0 && urlStart.MatchString(args[0]) {
-			url, args = args[0], args[1:]
+			url, args, command = args[0], args[1:], "bridge init <url> <table>"
 		}
-		switch len(args) {
-		case 0:
-			return p.listTables(c.Context(), url)
-		case 1:
-			table = args[0]
-		default:
+		if len(args) > 1 {
 			return usageErrorf("%s is not a URL: %s", terminal.Visible(args[0]), c.UseLine())
 		}
-		return p.writeInit(c.Context(), url, table, *out)
+		variable, err := p.database(url)
+		switch {
+		case err != nil:
+			return err
+		case len(args) == 0:
+			return p.listTables(c.Context(), variable, command)
+		}
+		return p.writeInit(c.Context(), variable, args[0], *out)
 	}
 	return c
 }
@@ -82,67 +84,51 @@ func (p *process) database(url string) (string, error) {
 
 const sourceURL = "BRIDGE_SOURCE_URL"
 
-// describer opens a database; the variable is that of p.database.
-func (p *process) describer(variable string) (source.Source, source.Describer, error) {
+// describe calls do with a database, which may be closed then. The variable is that of p.database.
+func (p *process) describe(variable string, do func(source.Describer) error) (err error) {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool { return strings.HasPrefix(entry, "BRIDGE_") })
 	cfg, err := config.Load(append(environ, variable, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), p.secrets)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	from, err := cfg.Sources[0].Open(source.Conns{Readers: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	defer func() { err = errors.Join(err, from.Close()) }()
 	asked, ok := from.(source.Describer)
 	if !ok {
-		return nil, nil, errors.Join(fmt.Errorf("bridge cannot ask %s: about its tables: copy config.example.env", cfg.Sources[0].Scheme), from.Close())
+		return fmt.Errorf("bridge cannot ask %s: about its tables: copy config.example.env", cfg.Sources[0].Scheme)
 	}
-	return from, asked, nil
+	return do(asked)
 }
 
-func (p *process) listTables(ctx context.Context, url string) error {
-	variable, err := p.database(url)
-	if err != nil {
-		return err
-	}
-	from, asked, err := p.describer(variable)
-	if err != nil {
-		return err
-	}
-	list, err := asked.Tables(ctx)
-	if err = errors.Join(err, from.Close()); err != nil {
-		return err
-	}
-	if len(list.Names) == 0 {
-		return errors.New("the database has no table that this login may see")
-	}
-	command := "bridge init <url> <table>"
-	if url == "" {
-		command = "bridge init <table>"
-	}
-	return p.print(strings.Join(visible(list.Settings()), "\n") + "\n\nName one of them: " + command + "\n")
+// listTables prints the tables of a database, to name one of them to command.
+func (p *process) listTables(ctx context.Context, variable, command string) error {
+	return p.describe(variable, func(asked source.Describer) error {
+		list, err := asked.Tables(ctx)
+		if err != nil {
+			return err
+		}
+		if len(list.Names) == 0 {
+			return errors.New("the database has no table that this login may see")
+		}
+		text := ""
+		for _, name := range list.Settings() {
+			text += terminal.Visible(name) + "\n"
+		}
+		return p.print(text + "\nName one of them: " + command + "\n")
+	})
 }
 
-func visible(names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = terminal.Visible(name)
-	}
-	return all
-}
-
-// writeInit writes a file of variables for a table.
-func (p *process) writeInit(ctx context.Context, url, table, path string) error {
-	variable, err := p.database(url)
-	if err != nil {
+// writeInit writes a file of variables for a table, and removes it if it does not say what the
+// database does.
+func (p *process) writeInit(ctx context.Context, variable, table, path string) error {
+	var d source.Description
+	if err := p.describe(variable, func(asked source.Describer) (err error) {
+		d, err = asked.Describe(ctx, table)
 		return err
-	}
-	from, asked, err := p.describer(variable)
-	if err != nil {
-		return err
-	}
-	d, err := asked.Describe(ctx, table)
-	if err = errors.Join(err, from.Close()); err != nil {
+	}); err != nil {
 		return err
 	}
 	if d.ID == "" {
@@ -152,15 +138,6 @@ func (p *process) writeInit(ctx context.Context, url, table, path string) error 
 	if draft.err != nil {
 		return draft.err
 	}
-	if err := p.createInit(path, draft); err != nil {
-		return err
-	}
-	about := terminal.Wrap(fmt.Sprintf("%s has a capability stream %s of the table %s. Look it through, then type:", path, draft.stream, terminal.Visible(table)), 0)
-	return p.print(fmt.Sprintf("%s\n\n  bridge check --env-file %s\n  bridge run --env-file %[2]s\n", about, path))
-}
-
-// createInit writes the file of a draft, and removes it if it does not say what the draft does.
-func (p *process) createInit(path string, d *draft) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there and is left alone: remove it, or name another file with --out", path)
@@ -168,14 +145,15 @@ func (p *process) createInit(path string, d *draft) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(d.text.String())
+	_, err = file.WriteString(draft.text.String())
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = d.check(path, p.secrets)
+		err = draft.check(path, p.secrets)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	return nil
+	about := terminal.Wrap(fmt.Sprintf("%s has a capability stream %s of the table %s. Look it through, then type:", path, draft.stream, terminal.Visible(table)), 0)
+	return p.print(fmt.Sprintf("%s\n\n  bridge check --env-file %s\n  bridge run --env-file %[2]s\n", about, path))
 }
 
 // draft is a file of variables for one stream.
