@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
 )
 
@@ -51,44 +53,37 @@ func TestProgressOnTheBus(t *testing.T) {
 	})
 }
 
-func TestWhereCompactionLosesEvents(t *testing.T) {
-	for name, c := range map[string]struct {
-		set  []string
-		want map[string]string
-	}{
-		"a capability stream of one table": {[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders", "BRIDGE_STREAM_ORDERS_KEY", "a,b"}, nil},
-		"a release stream by id":           {[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders", "BRIDGE_STREAM_ORDERS_KIND", "release"}, nil},
-		"a release stream with a key": {
-			[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders", "BRIDGE_STREAM_ORDERS_KIND", "release", "BRIDGE_STREAM_ORDERS_KEY", "a"},
-			map[string]string{"orders": "facts of their own"},
-		},
-		"several tables by id": {[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders_0,orders_1"}, map[string]string{"orders": "the id is the key"}},
-		"several tables by id, with a topic each": {
-			[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders_0,orders_1", "BRIDGE_STREAM_ORDERS_DESTINATION", "{table}"}, nil,
-		},
-		"several tables with a key": {
-			[]string{"BRIDGE_STREAM_ORDERS_TABLE", "orders_0,orders_1", "BRIDGE_STREAM_ORDERS_KEY", "a"}, map[string]string{"orders": "moves from one to another"},
-		},
-		"two streams": {
-			[]string{
-				"BRIDGE_STREAMS", "orders,bills", "BRIDGE_STREAM_ORDERS_TABLE", "orders", "BRIDGE_STREAM_BILLS_TABLE", "bills",
-				"BRIDGE_STREAM_BILLS_KIND", "capability", "BRIDGE_STREAM_ORDERS_DESTINATION", "all", "BRIDGE_STREAM_BILLS_DESTINATION", "all",
-			},
-			map[string]string{"all": "the streams orders, bills publish to it"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := load(t, with(append([]string{"BRIDGE_SINK_URL", "kafka://k", "BRIDGE_STREAM_ORDERS_KIND", "capability"}, c.set...)...)).Uncompactable()
-			if len(got) != len(c.want) {
-				t.Fatalf("%q, want %q", got, c.want)
-			}
-			for topic, want := range c.want {
-				if !strings.Contains(got[topic], want) {
-					t.Errorf("%s: %q, want %q", topic, got[topic], want)
+// TestWhereEventsGo has configurations with their topics or subjects, and with where compaction
+// would lose events, or a tombstone other entities.
+func TestWhereEventsGo(t *testing.T) {
+	configtest.Recorded(t, "testdata/destinations.txt", *update, func(t *testing.T, input []string) string {
+		cfg := load(t, changed(input))
+		var said strings.Builder
+		say := func(what string, list []string) { fmt.Fprintln(&said, what+":", strings.Join(list, " ")) }
+		for i := range cfg.Streams {
+			s := &cfg.Streams[i]
+			say(s.Name, cfg.Destinations(s))
+			for _, topic := range cfg.Destinations(s) {
+				if mode := cfg.Tombstones()(s, topic); mode != tombstonesOff {
+					say("tombstones of "+s.Name+" on "+topic, []string{mode})
 				}
 			}
-		})
-	}
+		}
+		if !cfg.Sink.Destinations.Topics {
+			say("published", cfg.Published())
+			say("a stream is created with", cfg.Subjects())
+			say("read", cfg.Readable())
+			return said.String()
+		}
+		if asked := cfg.AskedTopics(); asked != nil {
+			say("asked", asked)
+		}
+		reasons := cfg.Uncompactable()
+		for _, topic := range slices.Sorted(maps.Keys(reasons)) {
+			say("compaction of "+topic, []string{reasons[topic]})
+		}
+		return said.String()
+	})
 }
 
 func TestDelivery(t *testing.T) {
@@ -114,79 +109,6 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("got %q", claim)
 		}
 	})
-}
-
-func TestPublishedSubjects(t *testing.T) {
-	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_STREAM_ORDERS_DESTINATION", "x.{type}.{key}", "BRIDGE_DEAD_LETTER", "dead",
-		"BRIDGE_STREAM_ORDERS_EVENT_NAMES", "added:OrderAddedMessage"))
-	want := []string{"dead", "x.OrderAddedMessage.*", "x.OrdersDeletedEvent.*", "x.OrdersModifiedEvent.*"}
-	if got := cfg.Published(); !slices.Equal(got, want) {
-		t.Errorf("published to %q, want %q", got, want)
-	}
-	if got := cfg.Subjects(); !slices.Equal(got, []string{"dead", "x.*.*"}) {
-		t.Errorf("a stream is created with %q", got)
-	}
-}
-
-func TestSubjectsOfADottedDomain(t *testing.T) {
-	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_DOMAIN_ID", "hangzhou.tgf", "BRIDGE_STREAM_ORDERS_KIND", "release"))
-	if got, want := cfg.Published(), []string{"eiffel._.OrdersPublishedEvent._.hangzhou.tgf"}; !slices.Equal(got, want) {
-		t.Errorf("published to %q, want %q", got, want)
-	}
-	if got, want := cfg.Subjects(), []string{"eiffel._.*._.hangzhou.tgf"}; !slices.Equal(got, want) {
-		t.Errorf("a stream is created with %q, want %q", got, want)
-	}
-	want := []string{"eiffel._.OrdersPublishedEvent._.hangzhou%2Etgf", "eiffel._.OrdersPublishedEvent._.hangzhou.tgf"}
-	if got := cfg.Readable(); !slices.Equal(got, want) {
-		t.Errorf("read are %q, want %q", got, want)
-	}
-	plain := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_STREAM_ORDERS_KIND", "release"))
-	if got := plain.Readable(); !slices.Equal(got, plain.Published()) {
-		t.Errorf("read are %q, published to %q", got, plain.Published())
-	}
-}
-
-func TestDestinationsOfAStream(t *testing.T) {
-	for _, c := range []struct {
-		sink, destination string
-		want              []string
-	}{
-		{"kafka://k", "x.{stream}", []string{"dead", "x.orders"}},
-		{"kafka://k", "x.{table}", []string{"dead", "x.orders_0", "x.orders_1"}},
-		{"nats://n", "x.{type}.{key}", []string{"dead", "x.OrdersAddedEvent.*", "x.OrdersDeletedEvent.*", "x.OrdersModifiedEvent.*"}},
-	} {
-		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, "BRIDGE_STREAMS", "orders,bills", "BRIDGE_STREAM_BILLS_TABLE", "bills", "BRIDGE_STREAM_BILLS_KIND", "release",
-			"BRIDGE_STREAM_ORDERS_DESTINATION", c.destination, "BRIDGE_STREAM_ORDERS_DEAD_LETTER", "dead"))
-		if got := cfg.Destinations(&cfg.Streams[0]); !slices.Equal(got, c.want) {
-			t.Errorf("%s at %s leads to %q, want %q", c.destination, c.sink, got, c.want)
-		}
-	}
-}
-
-func TestTombstones(t *testing.T) {
-	const stream = "BRIDGE_STREAM_ORDERS_"
-	for name, c := range map[string]struct {
-		env   settingsOf
-		want  string
-		asked []string
-	}{
-		"the topic decides":                   {with(stream+"TABLE", "orders"), "auto", []string{"t"}},
-		"on":                                  {with("BRIDGE_KAFKA_TOMBSTONES", "ON"), "on", nil},
-		"a stream's own":                      {with("BRIDGE_KAFKA_TOMBSTONES", "on", stream+"KAFKA_TOMBSTONES", "off"), "off", nil},
-		"a release stream has none":           {with(stream+"KIND", "release", stream+"KAFKA_TOMBSTONES", "on"), "off", nil},
-		"NATS has none":                       {with("BRIDGE_SINK_URL", "nats://n1:4222", stream+"KAFKA_TOMBSTONES", "on"), "off", nil},
-		"tables whose rows have the same ids": {with(), "off", nil},
-		"the same, where a person says that it may": {with(stream+"KAFKA_TOMBSTONES", "on"), "on", nil},
-	} {
-		c.env[stream+"DESTINATION"] = "t"
-		cfg := load(t, c.env)
-		if got := cfg.Tombstones()(&cfg.Streams[0], "t"); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-		if got := cfg.AskedTopics(); !slices.Equal(got, c.asked) {
-			t.Errorf("%s: asked are %q, want %q", name, got, c.asked)
-		}
-	}
 }
 
 // traced loads a configuration with variables of OpenTelemetry.

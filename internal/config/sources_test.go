@@ -72,10 +72,6 @@ func TestTablesOfSources(t *testing.T) {
 	if text := Text(option.Errorf("see %s", cfg.Sources[1].Setting())); text != "see BRIDGE_SOURCE_A_URL" {
 		t.Error(text)
 	}
-	named := load(t, several("BRIDGE_STREAM_ORDERS_DESTINATION", "{source}.{table}"))
-	if got := named.Destinations(&named.Streams[0]); !slices.Equal(got, []string{"a.orders", "b.orders"}) {
-		t.Errorf("destinations %q", got)
-	}
 }
 
 func TestSameTable(t *testing.T) {
