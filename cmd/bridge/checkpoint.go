@@ -77,19 +77,7 @@ func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
 // change calls do with the store of BRIDGE_CHECKPOINT_URL, which changes it about one stream, and
 // prints what do says once that is durable, also on the bus. Unless create is set, a store that is
 // not there is an error.
-func (p *process) change(ctx context.Context, create bool, stream string, do func(*kept) (said string, err error)) error {
-	said := ""
-	err := p.withStore(ctx, create, stream, func(k *kept) (err error) {
-		said, err = do(k)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return p.print(said + "\n")
-}
-
-func (p *process) withStore(ctx context.Context, create bool, stream string, do func(*kept) error) (err error) {
+func (p *process) change(ctx context.Context, create bool, stream string, do func(*kept) (said string, err error)) (err error) {
 	path, onBus, err := p.checkpoint()
 	if err != nil {
 		return err
@@ -124,13 +112,17 @@ func (p *process) withStore(ctx context.Context, create bool, stream string, do 
 	if k.image, err = s.Load(ctx); err != nil {
 		return err
 	}
-	if err := do(k); err != nil {
+	said, err := do(k)
+	if err == nil {
+		err = s.Sync(ctx)
+	}
+	if err == nil && k.copies != nil {
+		err = k.copies.Write(ctx, stream)
+	}
+	if err != nil {
 		return err
 	}
-	if err := s.Sync(ctx); err != nil || k.copies == nil {
-		return err
-	}
-	return k.copies.Write(ctx, stream)
+	return p.print(said + "\n")
 }
 
 func noCheckpoint(path string) error {

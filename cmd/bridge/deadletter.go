@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,16 +41,6 @@ type deadLetterJob struct {
 // flags adds the flags that both commands have.
 func (j *deadLetterJob) flags(c *cobra.Command) {
 	c.Flags().StringVar(&j.stream, "stream", "", "only the dead letters of this stream, such as `orders`")
-}
-
-// setRow sets the row that is meant.
-func (j *deadLetterJob) setRow(text string) error {
-	row, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("invalid row ID %q: use a whole number", text)
-	}
-	j.row = &row
-	return nil
 }
 
 func (j *deadLetterJob) wants(l *sink.DeadLetterDocument) bool {

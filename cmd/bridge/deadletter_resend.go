@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -44,7 +45,14 @@ is, 2 wrong usage or configuration.
 	job := &deadLetterJob{}
 	job.flags(c)
 	c.Flags().StringVar(&job.shard, "shard", "", "only those of this table, such as `orders_07`")
-	c.Flags().Func("row", "only those of this row, such as `17`", job.setRow)
+	c.Flags().Func("row", "only those of this row, such as `17`", func(text string) error {
+		row, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("invalid row ID %q: use a whole number", text)
+		}
+		job.row = &row
+		return nil
+	})
 	c.Flags().BoolVar(&job.dryRun, "dry-run", false, "print what would be published")
 	c.Flags().BoolVar(&job.json, "json", false, "print what became of each dead letter as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
