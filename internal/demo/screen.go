@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
+	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
 )
 
@@ -192,12 +192,7 @@ func colourOf(kind string) string {
 }
 
 // fit returns text in exactly width columns. The demo has no wide characters.
-func fit(text string, width int) string {
-	if n := utf8.RuneCountInString(text); n <= width {
-		return text + strings.Repeat(" ", width-n)
-	}
-	return string([]rune(text)[:width-1]) + "…"
-}
+func fit(text string, width int) string { return fmt.Sprintf("%-*s", width, terminal.Cut(text, width)) }
 
 // millis returns a duration in seven columns at most.
 func millis(d time.Duration) string {

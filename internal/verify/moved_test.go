@@ -200,15 +200,6 @@ func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 			}
 		}
 	})
-	t.Run("more of them than one look takes", func(t *testing.T) {
-		w := newTables(t, false)
-		for i := range 1200 {
-			name := fmt.Sprint("n", i)
-			w.put(0, name, "x")
-			w.silently(1, name, "y")
-		}
-		want(t, w.compare(), " | twoRows 1200")
-	})
 }
 
 func TestTablesOfOneStreamThatDiffer(t *testing.T) {
