@@ -88,21 +88,6 @@ func TestScreen(t *testing.T) {
 			}
 		}
 	})
-	t.Run("repeats the header before it scrolls away", func(t *testing.T) {
-		var all []receipt
-		for id := range int64(headerEvery + 1) {
-			all = append(all, receipt{order(t, "tail", id), noon})
-		}
-		lines := shown(t, new(screen), all...)
-		for i, line := range lines {
-			if got, want := strings.HasPrefix(line, "time"), i%(headerEvery+1) == 0; got != want {
-				t.Errorf("line %d: %q", i, line)
-			}
-		}
-		if want := headerEvery + 3; len(lines) != want {
-			t.Errorf("%d lines, want %d", len(lines), want)
-		}
-	})
 	t.Run("sums up", func(t *testing.T) {
 		s := new(screen)
 		shown(t, s, receipt{order(t, "tail", 1), noon.Add(10 * time.Millisecond)}, receipt{order(t, "late", 2), noon.Add(30 * time.Millisecond)}, receipt{gone(t, "reconcile"), noon.Add(time.Hour)})

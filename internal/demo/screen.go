@@ -60,16 +60,14 @@ func parse(m *nats.Msg) (event, error) {
 // money returns cents as people write an amount.
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
-// screen prints events, one a line of at most 79 columns. The header is repeated before it scrolls
-// away, and the first late order is explained. It is used by one goroutine.
+// screen prints events, one a line of at most 79 columns, under a header. The first late order is
+// explained. It is used by one goroutine.
 type screen struct {
 	w      io.Writer
 	colour bool
 	// when returns when a row was committed last.
 	when func(row) (time.Time, bool)
 
-	// lines counts those since the header.
-	lines int
 	// origins counts events by what noticed them. latencies leave out those of a reconcile.
 	origins   map[string]int
 	latencies []time.Duration
@@ -79,8 +77,6 @@ type screen struct {
 }
 
 const (
-	// headerEvery is how many lines follow a header: a terminal of 24 lines always shows one.
-	headerEvery = 20
 	kindWidth   = 21
 	stateWidth  = 35
 	originWidth = 4
@@ -102,8 +98,11 @@ const (
 
 // show prints one event, received now. The error is that of the writer.
 func (s *screen) show(e event, now time.Time) error {
+	text := ""
 	if s.origins == nil {
 		s.origins, s.shown = make(map[string]int), make(map[int64]time.Time)
+		header := strings.Join([]string{fit("time", len(time.TimeOnly)), fit("event", kindWidth), fit("entity and state", stateWidth+originWidth+1), "latency"}, " ")
+		text = s.paint(dim, header) + "\n"
 	}
 	s.origins[e.origin]++
 	latency, committed := "", now
@@ -115,7 +114,7 @@ func (s *screen) show(e event, now time.Time) error {
 			s.latencies = append(s.latencies, took)
 		}
 	}
-	text := strings.Join([]string{
+	text += strings.Join([]string{
 		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(e.kind), fit(e.kind, kindWidth)), fit(e.key+"  "+e.state, stateWidth),
 		s.paint(magenta, fit(originWords[e.origin], originWidth)), fmt.Sprintf("%7s", latency),
 	}, " ")
@@ -125,7 +124,8 @@ func (s *screen) show(e event, now time.Time) error {
 		}
 		s.shown[e.row.id] = now
 	}
-	return s.print(text)
+	_, err := fmt.Fprintln(s.w, text)
+	return err
 }
 
 // explain returns a line about the first late order: the lowest id above it was published so long
@@ -144,20 +144,6 @@ func (s *screen) explain(e event, committed time.Time) string {
 	s.explained = true
 	return fmt.Sprintf("         └ id %d was committed %.1f s after id %d was published:\n"+
 		"           a reader of `id > %d` never sees it", e.row.id, waited.Seconds(), next, next)
-}
-
-// print writes a line, or one with what explains it, and the header before it where that is due.
-func (s *screen) print(line string) error {
-	if s.lines == 0 || s.lines >= headerEvery {
-		s.lines = 0
-		header := strings.Join([]string{fit("time", len(time.TimeOnly)), fit("event", kindWidth), fit("entity and state", stateWidth+originWidth+1), "latency"}, " ")
-		if _, err := fmt.Fprintln(s.w, s.paint(dim, header)); err != nil {
-			return err
-		}
-	}
-	s.lines += 1 + strings.Count(line, "\n")
-	_, err := fmt.Fprintln(s.w, line)
-	return err
 }
 
 // sum returns how many events were shown, by what noticed them, and how long they took.
