@@ -235,20 +235,20 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 // compared with those of the row.
 func (s *table) compareLast(row source.Row, ev *event.Event, n *entity, l *comparison) {
 	of, deleted := n.shard, ev.Op == event.Deleted
-	stale := func(what string) { l.fault, l.what = stale, what }
+	differs := func(what string) { l.fault, l.what = stale, what }
 	switch {
 	case n.proof == refuted && deleted == n.dead:
 		// That was reported already.
 	case deleted && n.dead:
 		s.proveTombstone(row, ev, n)
 	case deleted && row.Filtered:
-		stale("the row does not match the condition of the stream, the last event says that it lives")
+		differs("the row does not match the condition of the stream, the last event says that it lives")
 	case deleted:
-		stale("the row is marked as deleted, the last event says that it lives")
+		differs("the row is marked as deleted, the last event says that it lives")
 	case n.dead:
-		stale("the row is there, the last event says that it is gone")
+		differs("the row is there, the last event says that it is gone")
 	case ev.Digest != n.digest:
-		stale("the last event says another state")
+		differs("the last event says another state")
 	case n.proof == proven || of != s || !n.usual:
 		// Its members are not those that the row makes now.
 	case s.stateOf(&s.row) == n.state:
