@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
 )
 
@@ -30,4 +31,18 @@ func FuzzAppendFloat(f *testing.F) {
 			t.Fatalf("%v is written as %s and read as %v, %v", single, got, back, err)
 		}
 	})
+}
+
+func TestNamesAreQuoted(t *testing.T) {
+	for _, c := range []struct{ name, database, want string }{
+		{"t", "shop", "`shop`.`t`"}, {"crm.a`b", "shop", "`crm`.`a``b`"}, {"t", "", "`t`"},
+	} {
+		if got := sqltable.ParseName(c.name, c.database).SQL("`"); got != c.want {
+			t.Errorf("%s is %s, want %s", c.name, got, c.want)
+		}
+	}
+	table := sqltable.Table{Columns: []sqltable.Column{{Column: source.Column{Name: "a"}}, {Column: source.Column{Name: "B"}}}}
+	if _, ok := table.Column("b"); !ok || table.Names() != "a, B" || (&sqltable.Index{Name: "i", Ignored: true}).Usable() != "" {
+		t.Errorf("the columns are %s", table.Names())
+	}
 }

@@ -121,3 +121,19 @@ func TestTable(t *testing.T) {
 		}
 	})
 }
+
+func TestIDsThatAreLost(t *testing.T) {
+	table := memory.NewTable(source.Spec{ID: "id"}, source.Column{Name: "id", Kind: source.Int})
+	table.Skip(3)
+	table.Insert()
+	if id := table.Insert(); id != 5 {
+		t.Errorf("behind three ids that were skipped comes %d", id)
+	}
+	table.Lose(4)
+	if id := table.Insert(); id != 5 {
+		t.Errorf("a lost id comes again as %d", id)
+	}
+	if table.Truncate(); table.Insert() != 1 {
+		t.Error("a truncated table does not begin again")
+	}
+}
