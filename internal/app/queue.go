@@ -16,15 +16,10 @@ import (
 // source a few at a time: so rows of a busy table wait for no more than a moment, however many
 // tables there are. The zero value has all begin at once.
 type queue struct {
-	busy  map[store.Key]bool
-	lines map[*database]*line
-}
-
-// line has the shards of one source: others do not wait for one that is away.
-type line struct {
-	first []store.Key
-	// turns takes the others, each once its stream has caught up and its source was compared.
-	turns chan store.Key
+	busy map[store.Key]bool
+	// turns take the others of each source, each once its stream has caught up and its source was
+	// compared: those of one source do not wait for one that is away.
+	turns map[*database]chan store.Key
 }
 
 const (
@@ -34,7 +29,7 @@ const (
 	beginsAtOnce = maxReads / 2
 )
 
-func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[*database]*line)} }
+func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[*database]chan store.Key)} }
 
 // busyShards returns the shards that have published rows in this minute or the one before.
 func busyShards(shards []*shard.Shard) map[store.Key]bool {
@@ -50,45 +45,40 @@ func busyShards(shards []*shard.Shard) map[store.Key]bool {
 
 // queued returns the recovery of a shard, which has it begin when it may.
 func (q *queue) queued(recovery shard.Recovery, key store.Key, d *database) shard.Recovery {
-	if len(q.busy) == 0 {
+	if len(q.busy) == 0 || q.busy[key] {
 		return recovery
 	}
-	if q.lines[d] == nil {
-		q.lines[d] = &line{turns: make(chan store.Key)}
+	if q.turns[d] == nil {
+		q.turns[d] = make(chan store.Key)
 	}
-	if q.busy[key] {
-		q.lines[d].first = append(q.lines[d].first, key)
-		return recovery
-	}
-	return &queued{Recovery: recovery, key: key, turns: q.lines[d].turns}
+	return &queued{Recovery: recovery, key: key, turns: q.turns[d]}
 }
 
 // begin lets the shards begin that wait for their turn, until ctx ends.
-func (q *queue) begin(ctx context.Context, shards []*shard.Shard) {
-	all := make(map[store.Key]*shard.Shard, len(shards))
+func (q *queue) begin(ctx context.Context, shards []*shard.Shard, from *Sources) {
+	all, first := make(map[store.Key]*shard.Shard, len(shards)), make(map[*database][]*shard.Shard)
 	for _, sh := range shards {
-		all[keyOf(sh)] = sh
-	}
-	var lines sync.WaitGroup
-	for _, l := range q.lines {
-		lines.Go(func() { l.begin(ctx, all) })
-	}
-	lines.Wait()
-}
-
-func (l *line) begin(ctx context.Context, all map[store.Key]*shard.Shard) {
-	var begins []*shard.Shard
-	for _, key := range l.first {
-		begins = append(begins, all[key])
-	}
-	for most := 1; awaitFewer(ctx, &begins, most) == nil; most = beginsAtOnce {
-		select {
-		case key := <-l.turns:
-			begins = append(begins, all[key])
-		case <-ctx.Done():
-			return
+		key := keyOf(sh)
+		if all[key] = sh; q.busy[key] {
+			d, _ := from.of(key.Shard)
+			first[d] = append(first[d], sh)
 		}
 	}
+	var lines sync.WaitGroup
+	for d, turns := range q.turns {
+		lines.Go(func() {
+			begins := first[d]
+			for most := 1; awaitFewer(ctx, &begins, most) == nil; most = beginsAtOnce {
+				select {
+				case key := <-turns:
+					begins = append(begins, all[key])
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	lines.Wait()
 }
 
 // awaitFewer waits until fewer than so many shards of a list begin, for a while at most, and drops

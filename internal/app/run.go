@@ -68,7 +68,7 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 	start(running, &tailing, a.watch)
 	start(running, &tailing, func(ctx context.Context) error { return compareAway(ctx, a) })
 	start(running, &tailing, func(ctx context.Context) error {
-		a.begin(ctx, a.shards)
+		a.begin(ctx, a.shards, a.sources)
 		return nil
 	})
 	start(running, &tailing, beside)
