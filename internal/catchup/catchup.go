@@ -112,6 +112,8 @@ type Options struct {
 	Over error
 	// Workers bounds how many TPs are read side by side. Defaults to 8.
 	Workers int
+	// ShortRound is how long the last round of Start takes at most. Defaults to 2 s.
+	ShortRound time.Duration
 	// Tick is the time between two looks for holes, IdleEvery that between two of the ends, and
 	// AnchorsEvery that between two comparisons of the anchors of a TP with holes. They default to
 	// 1 s, 1 min and 10 s.
@@ -122,6 +124,7 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
+	o.ShortRound = cmp.Or(o.ShortRound, 2*time.Second)
 	o.Tick = cmp.Or(o.Tick, time.Second)
 	o.IdleEvery = cmp.Or(o.IdleEvery, time.Minute)
 	o.AnchorsEvery = cmp.Or(o.AnchorsEvery, 10*time.Second)

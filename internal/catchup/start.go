@@ -14,12 +14,8 @@ import (
 	"example.org/bridge/sink"
 )
 
-const (
-	// shortRound is how long the last round of Start takes at most.
-	shortRound = 2 * time.Second
-	// followEvery is the time between two rounds before Options.Turn.
-	followEvery = 5 * time.Second
-)
+// followEvery is the time between two rounds before Options.Turn.
+const followEvery = 5 * time.Second
 
 // Start reads what the bus holds and the store lacks, for all streams side by side: to the ends
 // that were seen first, then to the new ends, until one round is short. The first stream that has
@@ -141,7 +137,7 @@ func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
 			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
 			return nil
 		}
-		if time.Since(began) <= shortRound {
+		if time.Since(began) <= c.opts.ShortRound {
 			return nil
 		}
 	}
