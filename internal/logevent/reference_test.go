@@ -59,8 +59,8 @@ var explained = map[string]string{
 
 // logged is one event with all that its calls say.
 type logged struct {
-	message              string
-	levels, keys, folder []string
+	message, folder string
+	levels          []string
 }
 
 // events returns the events by name, and what is wrong with the calls.
@@ -70,24 +70,17 @@ func events(s *scanner) (map[string]*logged, []string) {
 		name := Name(one.message)
 		e := all[name]
 		if e == nil {
-			e = &logged{message: one.message}
+			e = &logged{message: one.message, folder: one.folder}
 			all[name] = e
 		}
 		if e.message != one.message {
 			faults = append(faults, fmt.Sprintf("%s: the event %s has another message elsewhere: %q, %q", one.at, name, one.message, e.message))
 		}
-		if slices.Contains(one.keys, Key) {
-			faults = append(faults, fmt.Sprintf("%s: the key %s is that of the line's name", one.at, Key))
-		}
 		if len(name) < 4 || len(name) > 100 {
 			faults = append(faults, fmt.Sprintf("%s: %q makes a poor name: begin the message with a few words and a comma or colon", one.at, one.message))
 		}
-		for list, add := range map[*[]string][]string{&e.levels: {one.level}, &e.keys: one.keys, &e.folder: {one.folder}} {
-			for _, text := range add {
-				if !slices.Contains(*list, text) {
-					*list = append(*list, text)
-				}
-			}
+		if !slices.Contains(e.levels, one.level) {
+			e.levels = append(e.levels, one.level)
 		}
 	}
 	return all, faults
@@ -151,29 +144,24 @@ func logsPage(t *testing.T, all map[string]*logged) string {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e := all[name]
 		slices.SortFunc(e.levels, func(a, b string) int { return strings.Index(levels, a) - strings.Index(levels, b) })
-		section := cmp.Or(explained[name], explainedIn[e.folder[0]])
+		section := cmp.Or(explained[name], explainedIn[e.folder])
 		if section == "" {
-			t.Errorf("%s of %s: name the section that explains it in explainedIn", name, e.folder[0])
-		}
-		keys := ""
-		if len(e.keys) > 0 {
-			keys = "`" + strings.Join(e.keys, "`, `") + "`"
+			t.Errorf("%s of %s: name the section that explains it in explainedIn", name, e.folder)
 		}
 		rest := ""
 		if at := strings.IndexAny(e.message, Ends); at >= 0 {
 			rest = strings.TrimLeft(e.message[at:], ",:;. ")
 		}
-		sections[section] = append(sections[section], fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, strings.Join(e.levels, ", "), escape(rest), keys))
+		sections[section] = append(sections[section], fmt.Sprintf("| `%s` | %s | %s |\n", name, strings.Join(e.levels, ", "), escape(rest)))
 	}
 	var page strings.Builder
 	page.WriteString("# Log events\n\n" +
 		"Each line of the log has an `event`, by which programs find it: the first words of `msg`. The tables show how `msg`\n" +
-		"goes on. Lines of a stream have the key `stream`, lines of a table `shard`, too; keys that are not always there are\n" +
-		"listed as well. Where the level varies, it is the level of the finding. Alerts rely on these names;\n" +
-		"[Logs](reference.md#logs) says more.\n\n" +
+		"goes on. Where the level varies, it is the level of the finding. Lines of a stream have the key `stream`, lines of a\n" +
+		"table `shard`, too. Alerts rely on these names; [Logs](reference.md#logs) says more.\n\n" +
 		"The page is written by `" + updateCommand + "`.\n")
 	for _, section := range slices.Sorted(maps.Keys(sections)) {
-		fmt.Fprintf(&page, "\n## [%s](%s#%s)\n\n| event | level | goes on | keys |\n|---|---|---|---|\n%s",
+		fmt.Fprintf(&page, "\n## [%s](%s#%s)\n\n| event | level | goes on |\n|---|---|---|\n%s",
 			section, guideWith(t, section), anchor(section), strings.Join(sections[section], ""))
 	}
 	return page.String()

@@ -32,7 +32,6 @@ type site struct {
 	at             token.Position
 	folder         string
 	message, level string
-	keys           []string
 }
 
 // scanner reads the Go files of the daemon.
@@ -154,16 +153,12 @@ func (s *scanner) calls(folder string, d ast.Decl) {
 			s.faults = append(s.faults, fmt.Sprintf("%s: the message is not constant: what varies goes into attributes", where))
 			return true
 		}
-		one := site{at: where, folder: folder, message: message, level: level(method.Sel.Name, call.Args[:at])}
-		for i, arg := range call.Args[at+1:] {
-			switch {
-			case call.Ellipsis.IsValid() && i == len(call.Args[at+1:])-1:
-				one.keys = append(one.keys, s.keys(arg, d, 0)...)
-			case i%2 == 0:
-				one.keys = append(one.keys, s.key(arg)...)
+		for _, arg := range call.Args[at+1:] {
+			if text, ok := s.text(arg); ok && text == Key {
+				s.faults = append(s.faults, fmt.Sprintf("%s: the key %s is that of the line's name", where, Key))
 			}
 		}
-		s.sites = append(s.sites, one)
+		s.sites = append(s.sites, site{at: where, folder: folder, message: message, level: level(method.Sel.Name, call.Args[:at])})
 		return true
 	})
 }
@@ -189,55 +184,4 @@ func level(method string, before []ast.Expr) string {
 		return strings.ToLower(strings.TrimPrefix(chosen, "Level"))
 	}
 	return "varies"
-}
-
-// key returns the key that an expression is.
-func (s *scanner) key(e ast.Expr) []string {
-	if text, ok := s.text(e); ok {
-		return []string{text}
-	}
-	if call, ok := e.(*ast.CallExpr); ok && lastName(call.Fun) != "" && len(call.Args) > 0 { // slog.String and the like
-		return s.key(call.Args[0])
-	}
-	return []string{"?"}
-}
-
-// keys returns the keys of arguments that are handed on as a slice, made in the declaration d.
-func (s *scanner) keys(e ast.Expr, d ast.Decl, depth int) (keys []string) {
-	if depth > 4 {
-		return []string{"?"}
-	}
-	switch e := e.(type) {
-	case *ast.CompositeLit:
-		for i := 0; i < len(e.Elts); i += 2 {
-			keys = append(keys, s.key(e.Elts[i])...)
-		}
-	case *ast.CallExpr:
-		if lastName(e.Fun) == "LogArgs" {
-			return []string{"error", "stack"}
-		}
-		if lastName(e.Fun) != "append" {
-			return nil
-		}
-		// args = append(args, …) is found where args is first set.
-		if _, again := e.Args[0].(*ast.Ident); !again || depth == 0 {
-			keys = s.keys(e.Args[0], d, depth+1)
-		}
-		for i, arg := range e.Args[1:] {
-			switch {
-			case e.Ellipsis.IsValid() && i == len(e.Args)-2:
-				keys = append(keys, s.keys(arg, d, depth+1)...)
-			case i%2 == 0:
-				keys = append(keys, s.key(arg)...)
-			}
-		}
-	case *ast.Ident:
-		ast.Inspect(d, func(n ast.Node) bool {
-			if set, ok := n.(*ast.AssignStmt); ok && len(set.Lhs) == 1 && len(set.Rhs) == 1 && lastName(set.Lhs[0]) == e.Name {
-				keys = append(keys, s.keys(set.Rhs[0], d, depth+1)...)
-			}
-			return true
-		})
-	}
-	return keys
 }
