@@ -27,7 +27,7 @@ const updateCommand = "go test ./internal/config -run Reference -update"
 
 // groupNotes stand below the titles of the groups.
 var groupNotes = map[string]string{
-	"Defaults for all streams": "Every stream can override them, see below.",
+	"Defaults for all streams": "A stream overrides them by a variable of its own: BRIDGE_STREAM_ORDERS_POLL_INTERVAL for the stream orders.",
 	"Kafka":                    "For the sink kafka: only. With another sink they are checked, and a warning says that they have no effect.",
 	"NATS JetStream":           "For the sink nats: only, but for the first two, which also hold for embedded:. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
 	sourceGroup:                "The name is that in BRIDGE_SOURCES, in upper case and with _ for -.",
@@ -87,8 +87,8 @@ func referencePage() string {
 		"is a fault, in the file as in the environment, except `BRIDGE_TEST_*`, and\n" +
 		"`BRIDGE_SERVICE_*` and `BRIDGE_PORT*`, which Kubernetes sets for a Service named bridge. Durations and sizes\n" +
 		"have a unit: `200ms`, `10s`, `30m`, `24h`; `64KiB`, `32MiB`, `1GiB`.\n\n" +
-		"No secret is written to a log or an error. Each can also be given as a file, by the variable's name with\n" +
-		"`_FILE` at its end. The file is read again at each connect, without a line end after the secret. In a URL,\n" +
+		"No secret is written to a log or an error. Where `…_FILE` stands beside a variable, set it to the path of a\n" +
+		"file with the secret instead, which is read again at each connect, without a line end after it. In a URL,\n" +
 		"user and password are percent-encoded: `%` as `%25`, `@` as `%40`, `:` as `%3A`, `/` as `%2F`, `?` as `%3F`,\n" +
 		"`#` as `%23`, `,` as `%2C`, a space as `%20`.\n\n" +
 		"The page is written by `" + updateCommand + "`.\n\n" +
@@ -99,16 +99,16 @@ func referencePage() string {
 		"    # The database.\n" +
 		"    BRIDGE_SOURCE_URL=mysql://bridge:secret@127.0.0.1:3306/shop?tls=true\n" +
 		"    BRIDGE_STREAM_ORDERS_FILTER=\"state <> 'draft'\"\n\n" +
-		"The value is all that follows, up to the end of the line: without the blanks around it, and without one pair of\n" +
-		"single or double quotes around all of it. Nothing else is special: there is no comment behind a value, no\n" +
-		"`$NAME`, no `export`, and no second line. systemd (`EnvironmentFile=`) reads such a file the same way, and so does\n" +
-		"`docker run --env-file` where no value has quotes around it, which Docker would keep. What they would read\n" +
-		"otherwise is a fault that names file and line: a backslash outside of single quotes, a quote that is not\n" +
-		"closed, a name without a value.\n\n" +
-		"Variables of other programs may stand there, such as `AWS_PROFILE`; those of the Go runtime, such as\n" +
-		"`GOMEMLIMIT`, have no effect there. `demo`, `version`, `completion`, `man` and `help` read no variables, so no file.\n")
-	group := ""
-	for _, v := range Variables() {
+		"The value is all that follows, up to the end of the line, without the blanks and one pair of quotes around it.\n" +
+		"There is no comment behind a value, no `$NAME`, no `export`, and no second line. systemd (`EnvironmentFile=`)\n" +
+		"reads such a file the same way, and so does `docker run --env-file` where no value has quotes around it. What they\n" +
+		"would read otherwise is a fault that names file and line.\n\n" +
+		"Variables of other programs may stand there, such as `AWS_PROFILE`; those of the Go runtime have no effect.\n")
+	group, all := "", Variables()
+	for i, v := range all {
+		if v.group == overrideGroup || v.isFile() {
+			continue
+		}
 		if v.group != group {
 			group = v.group
 			fmt.Fprintf(&b, "\n## %s\n\n", group)
@@ -121,10 +121,17 @@ func referencePage() string {
 		if v.example != "" {
 			meaning += " Example: `" + v.example + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Name, code(v), strings.ReplaceAll(meaning, "<", "&lt;"))
+		name := "`" + v.Name + "`"
+		if i+1 < len(all) && all[i+1].isFile() {
+			name += ", `…" + fileSuffix + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, code(v), strings.ReplaceAll(meaning, "<", "&lt;"))
 	}
 	return b.String()
 }
+
+// isFile reports whether a variable names the file of a secret that has a variable, too.
+func (v *Variable) isFile() bool { return strings.HasPrefix(v.doc, "File that holds ") }
 
 // code puts a default that is a value into backticks.
 func code(v Variable) string {
