@@ -122,7 +122,11 @@ func rows(trials []score) (rows [][]score) {
 func cells(row []score) []string {
 	var columns [4][]string
 	for _, s := range row {
-		for i, text := range [4]string{strconv.Itoa(s.Events), s.Errors(), cell(s.Repeated, s.Bound, "of ≤ %d"), fmt.Sprintf("%.1f s", s.Recovery)} {
+		repeated := "0"
+		if s.Repeated > 0 {
+			repeated = cell(s.Repeated, s.Bound, "of ≤ %d")
+		}
+		for i, text := range [4]string{strconv.Itoa(s.Events), s.Errors(), repeated, fmt.Sprintf("%.1f s", s.Recovery)} {
 			columns[i] = append(columns[i], text)
 		}
 	}
