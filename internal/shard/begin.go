@@ -90,7 +90,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	}
 	position := s.gaps.position()
 	s.status.saved(position)
-	s.startLog.begin(s.opts.Logger, position, found)
+	s.tailLog.begin(position, found)
 	rows := newPublished(s.server, entities, list)
 	if reason := list.Stopped(); reason != "" {
 		return nil, &reusedError{reason: reason, remedy: rows.remedyNow(ctx), saved: true}
@@ -98,9 +98,12 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	return s.newOwner(entities, rows), nil
 }
 
-// commitMeaning checks what is saved of the shard against its configuration, and saves what that
-// means where nothing says so.
+// commitMeaning stops the shard where what is saved of it means something else than its
+// configuration. Where nothing says what that means, it saves it.
 func (s *Shard) commitMeaning(ctx context.Context) error {
+	if s.opts.Meaning == nil {
+		return nil
+	}
 	var saved *store.Meaning
 	err := s.retrier.readStore(ctx, func() (err error) {
 		saved, err = store.LoadMeaning(ctx, s.opts.Store, s.opts.key())
@@ -109,13 +112,22 @@ func (s *Shard) commitMeaning(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts, err := checkMeaning(&s.opts, saved, s.gaps.position())
-	if err != nil || len(parts) == 0 {
-		return err
+	if saved == nil {
+		part := store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, s.opts.Meaning)}
+		return s.retrier.wait(owning, forEver, func() error {
+			return s.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: s.opts.key(), Parts: []store.Part{part}}}})
+		})
 	}
-	return s.retrier.wait(owning, forEver, func() error {
-		return s.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: s.opts.key(), Parts: parts}}})
-	})
+	differences := saved.Differences(s.opts.Meaning)
+	if len(differences) == 0 {
+		return nil
+	}
+	reset, goOn := progress.MeaningCommands(s.opts.key(), saved, s.gaps.position(), differences)
+	remedy := "put the setting back, or stop bridge, then to have the stream begin at its START again: " + reset
+	if goOn != "" {
+		remedy += "; to go on behind the rows that were published: " + goOn
+	}
+	return fmt.Errorf("%w: %s: %s", ErrOtherMeaning, differences, remedy)
 }
 
 // everyID is how far a shard without a tail reaches: every row may be judged.
@@ -266,25 +278,3 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 // ErrOtherMeaning is returned when the progress of a shard was made with a configuration that gives
 // its ids or entities another meaning.
 var ErrOtherMeaning = errors.New("the checkpoint was made with another configuration")
-
-// checkMeaning stops the shard where what is saved of it means something else than its
-// configuration. It returns the part that says what the configuration means, none where that is
-// saved.
-func checkMeaning(opts *Options, saved *store.Meaning, position uint64) ([]store.Part, error) {
-	switch {
-	case opts.Meaning == nil:
-		return nil, nil
-	case saved == nil:
-		return []store.Part{{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, opts.Meaning)}}, nil
-	}
-	differences := saved.Differences(opts.Meaning)
-	if len(differences) == 0 {
-		return nil, nil
-	}
-	reset, goOn := progress.MeaningCommands(opts.key(), saved, position, differences)
-	remedy := "put the setting back, or stop bridge, then to have the stream begin at its START again: " + reset
-	if goOn != "" {
-		remedy += "; to go on behind the rows that were published: " + goOn
-	}
-	return nil, fmt.Errorf("%w: %s: %s", ErrOtherMeaning, differences, remedy)
-}

@@ -72,7 +72,7 @@ func TestAPanicHasCommittedNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.fault = nil
-			f.Feed.dropped.Store(true)
+			f.Feed.dropped.Add(1)
 			if err := f.ForgetDecided(t.Context()); err != nil {
 				t.Fatal(err)
 			}

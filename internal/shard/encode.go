@@ -98,7 +98,7 @@ func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, rows []sour
 func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 	if late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		o.tail.delayLate(late, 0)
+		o.tail.delayRest(late, late.rows(), 0)
 		return nil
 	}
 	// The late page may have been read long after the other, when the source was away in between:

@@ -27,8 +27,9 @@ type Feed struct {
 	// shards are the states of the shards of the configuration.
 	shards map[string]*shardState
 
-	// dropped says that entities were not nominated, and that the store does not know it.
-	dropped atomic.Bool
+	// dropped counts the entities that were not nominated, demanded those of which the store knows.
+	dropped  atomic.Uint64
+	demanded uint64
 
 	// states has those of other shards, too, of which the bus has messages.
 	states map[string]*shardState
@@ -339,8 +340,11 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer release()
-	if err := f.demandForDropped(ctx); err != nil {
-		return err
+	if n := f.dropped.Load(); n != f.demanded {
+		if err := f.reconcile(ctx, &store.Batch{}, catchup.Cover{}); err != nil {
+			return err
+		}
+		f.demanded = n
 	}
 	b, decided := &store.Batch{}, f.late.decided()
 	if len(decided) == 0 {
@@ -352,23 +356,6 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	}
 	f.late.remove(decided)
 	return nil
-}
-
-// demandForDropped has a reconcile be due where entities were dropped. Where that fails, or panics,
-// they are still dropped.
-func (f *Feed) demandForDropped(ctx context.Context) (err error) {
-	if !f.dropped.Swap(false) {
-		return nil
-	}
-	stored := false
-	defer func() {
-		if !stored {
-			f.dropped.Store(true)
-		}
-	}()
-	err = f.reconcile(ctx, &store.Batch{}, catchup.Cover{})
-	stored = err == nil
-	return err
 }
 
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
@@ -585,7 +572,7 @@ func (f *Feed) acquire() (release func()) {
 // overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
 // wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
 func (f *Feed) overflowed() {
-	f.dropped.Store(true)
+	f.dropped.Add(1)
 	for _, s := range f.shards {
 		s.demands.Add(1)
 	}

@@ -36,7 +36,11 @@ type server struct {
 
 // refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so.
 func (s *server) refresh(ctx context.Context) error {
-	traits, err := s.reader.traits(ctx)
+	var traits source.Traits
+	err := s.reader.retrier.readSource(ctx, func() (err error) {
+		traits, err = s.opts.Source.Traits(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}

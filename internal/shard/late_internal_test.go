@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -95,34 +94,6 @@ func (f *lateFeed) want(waiting int, due bool) {
 	if got := f.opts.Movers.Waiting(); got != waiting || p.ReconcileDue != due {
 		f.t.Errorf("%d entities wait, want %d; a reconcile is due: %v, want %v", got, waiting, p.ReconcileDue, due)
 	}
-}
-
-// TestNamesAreForgottenBesideBusyStreams: the committer goes from one that waits to the next.
-func TestNamesAreForgottenBesideBusyStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newLateFeed(t, memory.New(), 0)
-		f.ready()
-		f.late("a", 0, 3)
-		for f.opts.Movers.Waiting() > 0 {
-			if _, _, err := f.opts.Movers.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		release, err := f.opts.Committer.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		forgotten := make(chan error, 1)
-		go func() { forgotten <- f.ForgetDecided(t.Context()) }()
-		synctest.Wait()
-		release()
-		if err := <-forgotten; err != nil {
-			t.Fatal(err)
-		}
-		if n := len(f.Feed.late.named); n > 0 {
-			t.Errorf("%d names are kept", n)
-		}
-	})
 }
 
 func (f *lateFeed) ready() {

@@ -116,7 +116,7 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	if err := o.nominations.rows(ctx, source.RangesOf(again), sink.FromReconcile, nil); err != nil {
 		return false, err
 	}
-	o.tailLog.note(o.tail.position, more)
+	o.tailLog.note(o.tail.position, o.gaps.position(), more)
 	err = o.follow(ctx)
 	if err == nil {
 		o.status.looked(began)
@@ -272,10 +272,10 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	// again drops what was made of p, which is read again.
 	again := func() {
 		drop()
-		o.tail.returnUnused()
+		o.tail.returnRows(o.tail.granted)
 		o.entities.forget()
 		o.tail.delayRest(p, rows, 0)
-		o.tail.delayLate(late, 0)
+		o.tail.delayRest(late, late.rows(), 0)
 		o.tail.leave(time.Time{})
 		free()
 	}
@@ -284,7 +284,10 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		return nil, at, false, nil, err
 	}
 	if !ready {
-		o.tail.postpone(p)
+		// The lag counts from the first row of a page that is read again.
+		o.tail.oldestLeft = time.Time{}
+		o.tail.delayRest(p, p.Rows, 0)
+		o.tail.leave(time.Time{})
 		return nil, at, p.More, nil, nil
 	}
 	if err := o.server.meet(ctx, p.Server); err != nil {
@@ -303,7 +306,12 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		}
 	}
 	if looks || o.entities != nil && len(rows) > 0 {
-		o.tail.leaveMore(oldestOf(p, rows))
+		// Those that the poll before has left wait still. Rows behind the first are hardly older.
+		waits := o.tail.left
+		if len(rows) > 0 {
+			waits = earlier(waits, p.bornAt(rows[0]))
+		}
+		o.status.leave(findTail, waits)
 		stored, err := o.pipe.waitFor(ctx, pageAge-time.Since(p.got))
 		if err != nil {
 			return b, at, false, nil, err
@@ -333,9 +341,9 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	}
 	o.gaps.show(at)
 	if b == nil {
-		b, bad = o.encode(ctx, p, rows, late.len() > 0)
+		b, bad = o.encode(ctx, p, rows, len(late.rows()) > 0)
 	}
-	if bad == nil && late.len() > 0 {
+	if bad == nil && len(late.rows()) > 0 {
 		bad = o.encodeLate(ctx, b, p, late)
 	}
 	if !o.opts.Limits.resize(held, b.size()) {
@@ -369,12 +377,12 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 	}
 	if cut {
 		o.tail.delayRest(p, rows, len(b.passed))
-		o.tail.delayLate(late, len(b.filled))
+		o.tail.delayRest(late, late.rows(), len(b.filled))
 	}
 	if o.tail.moreLate(len(b.filled) > 0, late) {
 		more = true
 		// What comes next is hardly older.
-		o.tail.delayLate(late, len(late.Rows)-1)
+		o.tail.delayRest(late, late.rows(), len(late.Rows)-1)
 	}
 	return more || o.tail.limited
 }
@@ -406,10 +414,8 @@ type pipe struct {
 	busy   bool
 	sent   uint64
 	// at is when the last one was sent.
-	at time.Time
-	// alive is called every so often while the owner waits.
-	alive func()
-	every time.Duration
+	at      time.Time
+	retrier *retrier
 }
 
 // open begins to lead batches, none of which is on its way.
@@ -447,20 +453,17 @@ func (p *pipe) waitFor(ctx context.Context, limit time.Duration) (stored bool, e
 	if p == nil || !p.busy {
 		return true, nil
 	}
-	tick, end := time.NewTicker(p.every), time.NewTimer(limit)
-	defer tick.Stop()
+	end := time.NewTimer(limit)
 	defer end.Stop()
-	for {
+	err = p.retrier.wait(owning, forEver, func() error {
 		select {
 		case <-p.stored:
-			p.busy = false
-			return true, nil
+			p.busy, stored = false, true
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-end.C:
-			return false, nil
-		case <-tick.C:
-			p.alive()
 		}
-	}
+		return nil
+	})
+	return stored, err
 }

@@ -104,13 +104,18 @@ func (p *publishedRows) movedFrom(list, now published.Origin) bool {
 	return !now.SameServer(list)
 }
 
-// refuse returns an error when the next id of the table is not above the position. Deleting the
+// refuse returns an error when the next id that the table gives is known, and not above the
+// position. Deleting the
 // newest rows leaves the counter where it is and is no such case.
 func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
 	}
-	next, err := p.reader.nextID(ctx)
+	var next uint64
+	err := p.reader.retrier.readSource(ctx, func() (err error) {
+		next, err = p.opts.Source.NextID(ctx)
+		return err
+	})
 	if err != nil || next == 0 || next > position {
 		return err
 	}
@@ -147,7 +152,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 	if p.server.tailless() {
 		return true, nil
 	}
-	p.due = p.reader.hasFailed() || p.due
+	p.due, p.reader.failed = p.due || p.reader.failed, false
 	now := p.origin(page)
 	if !p.log.Origin().Fits(now) || p.log.Len() == 0 {
 		// Nothing can be compared.

@@ -20,13 +20,12 @@ import (
 // publisher publishes the batches of a shard one after the other, and commits each once the bus has
 // acknowledged all of it.
 type publisher struct {
-	opts     *Options
-	status   *tracker
-	retrier  *retrier
-	sender   *sender
-	stamper  *stamper
-	startLog *startLog
-	epoch    *catchup.Epoch
+	opts    *Options
+	status  *tracker
+	retrier *retrier
+	sender  *sender
+	stamper *stamper
+	epoch   *catchup.Epoch
 	// facts, acked and order are used again and again: what a batch has put on the bus, and where.
 	facts []catchup.Message
 	acked []catchup.Span
@@ -45,7 +44,6 @@ func (p *publisher) run(ctx context.Context, b *batch) error {
 		b.discard(p.opts)
 		return err
 	}
-	p.startLog.acknowledge(p.opts.Logger, len(b.messages), b.last)
 	b.recycle()
 	p.status.dequeue()
 	return nil

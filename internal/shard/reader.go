@@ -26,7 +26,7 @@ type reader struct {
 	schemas *schemas
 	// now is what the database's clock said last, at the host's time when that answer came.
 	now, at time.Time
-	// failed says that a page could not be read since hasFailed was called last.
+	// failed says that a page could not be read since the rows published last were compared.
 	failed bool
 	// oversize is what the next page may use that did not fit into a share.
 	oversize hold
@@ -80,18 +80,12 @@ func (r *reader) answered(p *page) error {
 		return err
 	}
 	r.now, r.at = p.Now, p.got
-	r.retrier.sourceAnswered()
+	r.opts.Faults.OK(r.retrier.source)
+	r.opts.Faults.OK(r.retrier.table)
 	if stopped := r.status.polled(p.MaxID, p.got); stopped > 0 {
 		r.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
 	}
 	return nil
-}
-
-// hasFailed reports whether a page could not be read since it was called last.
-func (r *reader) hasFailed() bool {
-	failed := r.failed
-	r.failed = false
-	return failed
 }
 
 // bind prepares for rows of this shape.
@@ -216,24 +210,6 @@ func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source
 	})
 }
 
-// nextID returns the lowest id that the server may give to the next row, 0 when it is unknown.
-func (r *reader) nextID(ctx context.Context) (next uint64, err error) {
-	err = r.retrier.readSource(ctx, func() error {
-		next, err = r.opts.Source.NextID(ctx)
-		return err
-	})
-	return next, err
-}
-
-// traits asks the server how it hands out ids.
-func (r *reader) traits(ctx context.Context) (traits source.Traits, err error) {
-	err = r.retrier.readSource(ctx, func() error {
-		traits, err = r.opts.Source.Traits(ctx)
-		return err
-	})
-	return traits, err
-}
-
 // age returns the moment at which p was read.
 func (r *reader) age(p *page) ledger.Age {
 	return ledger.Age{Now: p.Now, Steady: r.clock.Tick(p.Now, p.asked, p.got)}
@@ -305,12 +281,12 @@ func (p *page) free() {
 	pages.Put(p)
 }
 
-// len returns how many rows the page has, which may be nil.
-func (p *page) len() int {
+// rows returns those of the page, which may be nil.
+func (p *page) rows() []source.Row {
 	if p == nil {
-		return 0
+		return nil
 	}
-	return len(p.Rows)
+	return p.Rows
 }
 
 // created returns the time in the row's CREATED column and that column's resolution; zero when it

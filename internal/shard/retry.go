@@ -161,12 +161,6 @@ func (r *retrier) unreadable(ctx context.Context) string {
 	return r.table
 }
 
-// sourceAnswered ends the outages of the source and of the table.
-func (r *retrier) sourceAnswered() {
-	r.outages.OK(r.source)
-	r.outages.OK(r.table)
-}
-
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
 	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrClosed, store.ErrDamaged, store.ErrClosed} {

@@ -39,10 +39,8 @@ type Shard struct {
 	gaps    *gaps
 	tail    *tail
 	builder *builder
-	// startLog tells the log of the start.
-	startLog startLog
-	tailLog  *tailLog
-	pace     pace
+	tailLog *tailLog
+	pace    pace
 	// live is the attempt that runs or is idle, nil between two.
 	live *live
 
@@ -82,7 +80,7 @@ func New(opts Options) *Shard {
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
 	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
-	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server, startLog: &s.startLog}
+	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server}
 	s.builder = &builder{opts: &s.opts}
 	s.stamper = &stamper{opts: &s.opts}
 	s.status.text = opts.Text
@@ -222,7 +220,7 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 	defer endPublishing(nil)
 
 	publisher := &publisher{
-		opts: &s.opts, status: &s.status, retrier: s.retrier, startLog: &s.startLog, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
+		opts: &s.opts, status: &s.status, retrier: s.retrier, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
 		sender: &sender{opts: &s.opts, retrier: s.retrier},
 	}
 	owner.pipe.open(func(b *batch) error { return publisher.run(publishing, b) }, stopReading)
@@ -284,7 +282,7 @@ func (s *Shard) endLive() {
 
 // newOwner returns an owner that goes on from the progress that is open.
 func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owner {
-	s.gaps.pipe = &pipe{every: s.opts.HeartbeatEvery, alive: func() { s.status.heartbeat(owning) }}
+	s.gaps.pipe = &pipe{retrier: s.retrier}
 	o := &owner{
 		pipe: s.gaps.pipe,
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -242,7 +241,7 @@ func (t *tracker) fault(at stage, err error) {
 }
 
 // unread notes a read of the source that failed and is tried again.
-func (t *tracker) unread() { t.update(func(*Status) { t.lag.fail() }) }
+func (t *tracker) unread() { t.update(func(*Status) { t.lag.unreadable = true }) }
 
 // healed ends a fault.
 func (t *tracker) healed(at stage) {
@@ -256,7 +255,7 @@ func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 		s.Highest = highest
 		s.LastPoll.Time = at
 		t.faults[reading] = ""
-		t.lag.answer()
+		t.lag.unreadable, t.lag.stopped = false, false
 		if t.stopped {
 			s.LastError, s.Cause, t.stopped, t.err = "", "", false, nil
 			stopped = time.Since(t.since)
@@ -325,6 +324,16 @@ func (t *tracker) countPublished(rows int) {
 	t.update(func(s *Status) { t.traffic.publish(rows, s.Position, time.Now()) })
 }
 
+// rows returns how many rows were published.
+func (t *tracker) rows() (n uint64) {
+	t.update(func(*Status) {
+		if t.traffic.recent != nil {
+			n = t.traffic.recent.rows
+		}
+	})
+	return n
+}
+
 // late counts rows that appeared inside a gap.
 func (t *tracker) late(rows int) { t.update(func(*Status) { t.traffic.late += uint64(rows) }) }
 
@@ -337,12 +346,13 @@ func (t *tracker) beginSave() { t.update(func(*Status) { t.saves = time.Now() })
 func (t *tracker) endSave() { t.update(func(*Status) { t.saves = time.Time{} }) }
 
 // leave notes since when the oldest row has existed that a finder leaves for later.
-func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
+func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.left[f] = since }) }
 
 // looked notes a look for all that may wait, that began at a time.
 func (t *tracker) looked(at time.Time) {
 	t.update(func(s *Status) {
-		t.lag.polled(at)
+		// What waited at a stop is found again by then.
+		t.lag.looked, t.lag.left[findStopped] = at, time.Time{}
 		if lag, known := t.lag.at(time.Now()); known && lag <= t.short {
 			t.traffic.save(s.Position, true)
 		}
@@ -439,73 +449,3 @@ func (t *tracker) at(now time.Time) (status Status, lag time.Duration) {
 	}
 	return status, lag
 }
-
-// startLog logs two lines at each start: where the shard begins or resumes, and that it has caught
-// up. It has once all rows that the table had when it was first read to its end are acknowledged.
-// It is safe for concurrent use.
-type startLog struct {
-	mu    sync.Mutex
-	since time.Time
-	// events counts the messages that were acknowledged, position is how far they reach.
-	events   int
-	position uint64
-	// end is the highest id of the table when it was read to its end first; known says that it was.
-	end   uint64
-	known bool
-	// reached says that the tail has come to end, which position is yet to do.
-	reached, done bool
-}
-
-// begin notes the first attempt that begins. resumes says that something was known of the shard.
-func (a *startLog) begin(log *slog.Logger, position uint64, resumes bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.position = position
-	if !a.since.IsZero() {
-		return
-	}
-	a.since = time.Now()
-	if !resumes {
-		log.Info("stream begins", "position", position)
-		return
-	}
-	log.Info("stream resumes", "position", position)
-}
-
-// acknowledge notes messages that reach to a position.
-func (a *startLog) acknowledge(log *slog.Logger, messages int, position uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.events += messages
-	a.position = max(a.position, position)
-	a.report(log)
-}
-
-// read notes that the table was read to its end, at position. highest is its highest id: rows that
-// are too young stay behind. It reports whether the shard had caught up before.
-func (a *startLog) read(log *slog.Logger, position, highest uint64) (before bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before = a.reached; before {
-		return true
-	}
-	if !a.known {
-		a.known, a.end = true, highest
-	}
-	if position >= min(a.end, highest) {
-		a.reached, a.end = true, position
-		a.report(log)
-	}
-	return false
-}
-
-func (a *startLog) report(log *slog.Logger) {
-	if a.done || !a.reached || a.position < a.end {
-		return
-	}
-	a.done = true
-	log.Info("caught up", "published", a.events, "position", a.position, "after", time.Since(a.since).Round(startPrecision))
-}
-
-// startPrecision is that of how long a start took.
-const startPrecision = 10 * time.Millisecond

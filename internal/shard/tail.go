@@ -67,13 +67,7 @@ func (t *tail) grant(n int, late bool) int {
 	return granted
 }
 
-// returnUnused takes back what the rate has let pass, which is read again.
-func (t *tail) returnUnused() {
-	t.opts.Rate.put(t.granted)
-	t.granted = 0
-}
-
-// returnRows takes back what the rate has let pass of the page, and the late rows come before.
+// returnRows takes back so many rows that the rate has let pass, which are read again.
 func (t *tail) returnRows(n int) {
 	n = min(n, t.granted)
 	t.opts.Rate.put(n)
@@ -92,18 +86,6 @@ func (t *tail) advance(b *batch) {
 func (t *tail) leave(batch time.Time) {
 	t.left = earlier(t.oldestLeft, batch)
 	t.status.leave(findTail, t.left)
-}
-
-// leaveMore shows the same before a poll has looked for late rows: those that the one before has
-// left wait still.
-func (t *tail) leaveMore(oldest time.Time) { t.status.leave(findTail, earlier(t.left, oldest)) }
-
-// postpone leaves all of p for the next poll.
-func (t *tail) postpone(p *page) {
-	// The lag counts from the first row of a page that is read again.
-	t.oldestLeft = time.Time{}
-	t.delayRest(p, p.Rows, 0)
-	t.leave(time.Time{})
 }
 
 // see takes note of what the page says about the table, and begins to count what stays behind.
@@ -125,7 +107,7 @@ func (t *tail) inOrder() bool { return t.opts.Format == sink.FormatPayload }
 
 // blocks reports whether the rows of p have to wait, as late rows do that come before them.
 func (t *tail) blocks(p, late *page) bool {
-	return t.inOrder() && (t.lateLeft || t.lateBacklog.cut || late.len() > 0 && late.Columns != p.Columns)
+	return t.inOrder() && (t.lateLeft || t.lateBacklog.cut || len(late.rows()) > 0 && late.Columns != p.Columns)
 }
 
 // looks reports whether a poll looks for gaps: also for those of the batch before, so that a late
@@ -260,27 +242,11 @@ func (t *tail) delay(page *page, row source.Row) {
 	t.oldestLeft = earlier(t.oldestLeft, page.bornAt(row))
 }
 
-// oldestOf returns the host's time at which the first row had the age zero: those behind it are
-// hardly older.
-func oldestOf(p *page, rows []source.Row) (oldest time.Time) {
-	if len(rows) > 0 {
-		oldest = p.bornAt(rows[0])
-	}
-	return oldest
-}
-
 // delayRest notes those rows that stay behind of which the first done are taken care of: the first
 // of them, as the others are hardly older.
 func (t *tail) delayRest(page *page, rows []source.Row, done int) {
 	if done < len(rows) {
 		t.delay(page, rows[done])
-	}
-}
-
-// delayLate notes those late rows that stay behind of which the first done are taken care of.
-func (t *tail) delayLate(late *page, done int) {
-	if late != nil {
-		t.delayRest(late, late.Rows, done)
 	}
 }
 
@@ -290,11 +256,11 @@ func (t *tail) moreLate(published bool, late *page) (more bool) {
 	if published {
 		t.gaps.with(func(l *ledger.Ledger) { more = t.lateBacklog.cut || l.Arriving() })
 	}
-	var at time.Time
-	if late != nil {
-		at = late.got
+	if b := &t.lateBacklog; !more {
+		b.first = time.Time{}
+	} else if b.first.IsZero() && late != nil {
+		b.first = late.got
 	}
-	t.lateBacklog.goOn(more, at)
 	return more
 }
 
@@ -331,37 +297,47 @@ func (l *lateBacklog) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(a
 // since is page.seen of late rows: they have been there since the first of them was read.
 func (l *lateBacklog) since(uint64) time.Time { return l.first }
 
-// goOn notes at the end of a poll whether there are more to read at once; at is when the present
-// ones were read.
-func (l *lateBacklog) goOn(more bool, at time.Time) {
-	switch {
-	case !more:
-		l.first = time.Time{}
-	case l.first.IsZero():
-		l.first = at
-	}
-}
-
 // tellEvery is how often a long piece of work says in the log how far it has come.
 const tellEvery = 10 * time.Second
 
-// tailLog tells the log how far a tail that lags has come.
+// tailLog tells the log where a shard begins or resumes, that it has caught up, and how far a tail
+// that lags has come. It has caught up first once all rows that the table had when it was first read
+// to its end are saved. It belongs to the owner.
 type tailLog struct {
-	opts     *Options
-	status   *tracker
-	server   *server
-	startLog *startLog
+	opts   *Options
+	status *tracker
+	server *server
+	// begun is when the first attempt began, rows how many were published before.
+	begun time.Time
+	rows  uint64
+	// last is the highest id when the table was first read to its end, known says that it was;
+	// reached that the tail has come to it, done that this is saved.
+	last                 uint64
+	known, reached, done bool
 	// since is when the tail fell behind, logged when the log was logged last, id its position
 	// then.
 	since, logged time.Time
 	id            uint64
 }
 
-// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the
-// table.
-func (p *tailLog) note(position uint64, behind bool) {
+// begin notes an attempt that begins. resumes says that something was known of the shard.
+func (p *tailLog) begin(position uint64, resumes bool) {
+	if !p.begun.IsZero() {
+		return
+	}
+	p.begun, p.rows = time.Now(), p.status.rows()
+	if !resumes {
+		p.opts.Logger.Info("stream begins", "position", position)
+		return
+	}
+	p.opts.Logger.Info("stream resumes", "position", position)
+}
+
+// note notes a position and how far the store has it, and whether the tail is behind. Ids, unlike
+// rows, need no count of the table.
+func (p *tailLog) note(position, saved uint64, behind bool) {
 	if !behind {
-		p.end(position)
+		p.end(position, saved)
 		return
 	}
 	now := time.Now()
@@ -380,15 +356,24 @@ func (p *tailLog) note(position uint64, behind bool) {
 	p.logged, p.id = now, position
 }
 
-// end notes that the tail is not behind.
-func (p *tailLog) end(position uint64) {
+// end notes that the tail is not behind: rows that are too young stay behind.
+func (p *tailLog) end(position, saved uint64) {
 	highest := p.status.highest()
 	if p.server.tailless() {
 		highest = position
 	}
-	before := p.startLog.read(p.opts.Logger, position, highest)
-	if before && !p.logged.IsZero() && p.logged != p.since {
+	if !p.known {
+		p.known, p.last = true, highest
+	}
+	if p.reached && !p.logged.IsZero() && p.logged != p.since {
 		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
+	}
+	if !p.reached && position >= min(p.last, highest) {
+		p.reached, p.last = true, position
+	}
+	if p.reached && !p.done && saved >= p.last {
+		p.done = true
+		p.opts.Logger.Info("caught up", "published", p.status.rows()-p.rows, "position", saved, "after", time.Since(p.begun).Round(10*time.Millisecond))
 	}
 	p.since, p.logged, p.id = time.Time{}, time.Time{}, 0
 }

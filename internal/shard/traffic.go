@@ -276,21 +276,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// leave notes since when the oldest row has existed that a finder leaves for later, zero for none.
-func (l *lag) leave(f finder, since time.Time) { l.left[f] = since }
-
-// polled notes that all finders were gone through at a time: what waited at a stop is found again
-// by then.
-func (l *lag) polled(at time.Time) {
-	l.looked = at
-	l.left[findStopped] = time.Time{}
-}
-
-// fail notes that the source could not be read, answer that it was.
-func (l *lag) fail() { l.unreadable = true }
-
-func (l *lag) answer() { l.unreadable, l.stopped = false, false }
-
 // stop notes that the shard reads no more: what is known to wait goes on to wait, and the rest is
 // unknown. A table that is gone cannot be read.
 func (l *lag) stop(gone bool) {
