@@ -192,7 +192,9 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 	if err != nil || read != nil {
 		return err
 	}
-	f.late.add(named)
+	for e, name := range named {
+		f.late.named[e], f.late.last = name, max(f.late.last, name.number)
+	}
 	for i := range facts {
 		m := &facts[i]
 		if f.state(m.Shard).keep(m); f.late.ready && m.Late {
@@ -310,19 +312,16 @@ func (f *Feed) Ready(ctx context.Context) error {
 	if f.opts.Movers == nil {
 		return nil
 	}
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := f.loadLate(ctx); err != nil {
-		return f.newChange(nil).unread(err)
-	}
-	f.late.ready = true
-	for e := range f.late.named {
-		f.nominate(e)
-	}
-	return nil
+	return f.alone(ctx, func() error {
+		if err := f.loadLate(ctx); err != nil {
+			return f.newChange(nil).unread(err)
+		}
+		f.late.ready = true
+		for e := range f.late.named {
+			f.nominate(e)
+		}
+		return nil
+	})
 }
 
 // forgetWithin is how long ForgetDecided waits to acquire the committer, which is handed from one
@@ -354,18 +353,15 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	if err := f.opts.Committer.Commit(ctx, b, catchup.Cover{}); err != nil {
 		return err
 	}
-	f.late.remove(decided)
+	for e := range decided {
+		delete(f.late.named, e)
+	}
 	return nil
 }
 
 // Reconcile implements catchup.Feed. Entities that wait are published all the same.
 func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return f.reconcile(ctx, b, cover)
+	return f.alone(ctx, func() error { return f.reconcile(ctx, b, cover) })
 }
 
 // reconcile commits b, and has a reconcile of all shards be due.
@@ -432,32 +428,26 @@ func (c *change) demandAll(ctx context.Context) error {
 
 // Follow implements catchup.Feed.
 func (f *Feed) Follow(ctx context.Context) error {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	f.follows = true
-	for _, s := range f.states {
-		if s.progress != nil {
-			s.progress.Follow()
+	return f.alone(ctx, func() error {
+		f.follows = true
+		for _, s := range f.states {
+			if s.progress != nil {
+				s.progress.Follow()
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Restore implements catchup.Feed. What was opened of the shards is opened again from the store.
 // No shard of the stream runs.
 func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	for _, s := range f.states {
-		s.stale = true
-	}
-	return f.opts.Committer.Commit(ctx, b, catchup.Cover{})
+	return f.alone(ctx, func() error {
+		for _, s := range f.states {
+			s.stale = true
+		}
+		return f.opts.Committer.Commit(ctx, b, catchup.Cover{})
+	})
 }
 
 // Reopen has the progress of the shards of the stream in b be opened again from the store, before
@@ -511,27 +501,24 @@ func (f *Feed) end(name string) {
 // update commits what do changes of the progress of a shard that runs, before its first batch.
 // After store.ErrOutage it may be called again.
 func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progress) (store.ShardChange, error)) error {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	c := f.newChange(nil)
-	c.attempt = true
-	s, err := c.touch(ctx, name)
-	if err != nil {
-		return err
-	}
-	one, err := func() (store.ShardChange, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return do(s.progress)
-	}()
-	if err != nil {
-		return c.unread(err)
-	}
-	c.Shards = append(c.Shards, one)
-	return c.commit(ctx, catchup.Cover{})
+	return f.alone(ctx, func() error {
+		c := f.newChange(nil)
+		c.attempt = true
+		s, err := c.touch(ctx, name)
+		if err != nil {
+			return err
+		}
+		one, err := func() (store.ShardChange, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return do(s.progress)
+		}()
+		if err != nil {
+			return c.unread(err)
+		}
+		c.Shards = append(c.Shards, one)
+		return c.commit(ctx, catchup.Cover{})
+	})
 }
 
 // loadPublishedRows returns the rows of a shard that were published last, as the store has them.
@@ -560,6 +547,16 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 func (f *Feed) due(name string) (demand uint64, due bool) {
 	s := f.shards[name]
 	return s.demands.Load(), s.isDue()
+}
+
+// alone acquires the committer for do.
+func (f *Feed) alone(ctx context.Context, do func() error) error {
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return do()
 }
 
 // acquire acquires the committer for a moment.

@@ -96,13 +96,6 @@ func (l *lateEntities) change(b *store.Batch, stream string, entities map[lateEn
 	}
 }
 
-// add notes that the store names entities.
-func (l *lateEntities) add(entities map[lateEntity]*lateName) {
-	for e, name := range entities {
-		l.named[e], l.last = name, max(l.last, name.number)
-	}
-}
-
 // decided returns the entities whose owners have decided.
 func (l *lateEntities) decided() (decided map[lateEntity]*lateName) {
 	for e, name := range l.named {
@@ -116,11 +109,4 @@ func (l *lateEntities) decided() (decided map[lateEntity]*lateName) {
 		}
 	}
 	return decided
-}
-
-// remove notes that the store does not name entities any more.
-func (l *lateEntities) remove(entities map[lateEntity]*lateName) {
-	for e := range entities {
-		delete(l.named, e)
-	}
 }

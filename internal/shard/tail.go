@@ -174,7 +174,8 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		late.free()
 		return nil, err
 	}
-	t.lateBacklog.measure(t.gaps.ids.span)
+	asked, got := t.gaps.ids.asked, t.gaps.ids.got
+	t.lateBacklog.judged, t.lateBacklog.cost = got, got.Sub(asked)
 	t.gaps.with(func(l *ledger.Ledger) { t.gaps.unpolled(l.Observe(evidence)) })
 	return late, nil
 }
@@ -290,9 +291,6 @@ const (
 func (l *lateBacklog) skipsEvidence(now time.Time, interval time.Duration) bool {
 	return !l.first.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
 }
-
-// measure notes when evidence was read.
-func (l *lateBacklog) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
 
 // since is page.seen of late rows: they have been there since the first of them was read.
 func (l *lateBacklog) since(uint64) time.Time { return l.first }

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -163,23 +164,14 @@ func (t *traffic) putAside(reason string) {
 	t.reasons[reason]++
 }
 
-// withoutNumbers returns a reason with N for each number, so that those that differ in sizes are
-// counted together.
+// digits are what reasons that differ in sizes alone do not have in common.
+var digits = regexp.MustCompile("[0-9]+")
+
+// withoutNumbers returns a reason, shortened, with N for each number.
 func withoutNumbers(reason string) string {
-	var shape []rune
-	digits := false
-	for _, r := range reason {
-		isDigit := r >= '0' && r <= '9'
-		switch {
-		case isDigit && digits:
-		case isDigit:
-			shape = append(shape, 'N')
-		default:
-			shape = append(shape, r)
-		}
-		if digits = isDigit; len(shape) == mostReason {
-			return string(append(shape, '…'))
-		}
+	shape := []rune(digits.ReplaceAllString(reason, "N"))
+	if len(shape) > mostReason {
+		shape = append(shape[:mostReason], '…')
 	}
 	return string(shape)
 }
