@@ -481,7 +481,6 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	}
 	s.since = max(s.since, s.progress.State().Since)
 	s.restore(list)
-	list.Add(s.recent(list))
 	// What counts as published.
 	s.progress.Learn()
 	s.running = true

@@ -192,33 +192,3 @@ func TestRowsOfALogThatDoNotMatch(t *testing.T) {
 		t.Errorf("without a store the bus has the rows %v, want %v", got, want)
 	}
 }
-
-func TestRowsOfEntitiesThatDoNotMatch(t *testing.T) {
-	b := newViewBench(t, false)
-	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Deleted: "deleted", Filter: "value <> '9'"},
-		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Text},
-		source.Column{Name: "deleted", Kind: source.Int})
-	s, _ := b.run(t)
-	replace := func(name, value, deleted string) {
-		t.Helper()
-		last := b.table.Replace(name, value, deleted)
-		b.saved(t, last)
-	}
-	replace("a", "9", "0")
-	replace("a", "9", "1")
-	replace("a", "1", "0")
-	replace("a", "9", "0")
-	replace("a", "9", "0")
-	replace("b", "9", "0")
-	replace("a", "2", "0")
-	replace("a", "9", "1")
-	all := b.expectSaid(t, "Added a=1", "Deleted a", "Added a=2", "Deleted a")
-	for i, reason := range []string{"", "FILTERED", "", "TOMBSTONE"} {
-		if all[i].reason != reason || i > 0 && all[i].predecessor != all[i-1].id {
-			t.Errorf("event %d: %+v, want the reason %q", i, all[i], reason)
-		}
-	}
-	if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 100}}, Entities: [][]byte{entity("a"), entity("b")}}); v != (reconcile.Verdict{}) {
-		t.Errorf("a reconcile publishes %+v", v)
-	}
-}

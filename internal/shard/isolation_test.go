@@ -224,17 +224,6 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	})
 }
 
-func TestStartLatestOnAnEmptyTable(t *testing.T) {
-	b := newBench(t)
-	b.opts.Start = shard.Start{Latest: true}
-	_, stop := b.run(t)
-	b.polls(t, 3)
-	stop()
-	b.insert(50)
-	b.runTo(t, 50)
-	expectRun(t, b.ids(topic), 1, 50)
-}
-
 func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
 	b := newBench(t)
 	b.opts.Start = shard.Start{After: 10}

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -69,10 +68,7 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 		return nil
 	}
 	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
-	switch {
-	case errors.Is(err, source.ErrAltered):
-		return nil
-	case err != nil:
+	if err != nil || c == nil {
 		return err
 	}
 	now, origin := p.log.Origin(), p.log.Origin()
@@ -196,14 +192,11 @@ func (p *publishedRows) heldBack(server string) bool {
 // compare compares the rows published last with the table, as it is on the server that now names.
 func (p *publishedRows) compare(ctx context.Context, now published.Origin) error {
 	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
-	switch {
-	case errors.Is(err, source.ErrAltered):
+	if err == nil && c == nil && p.apart > 0 {
 		// The next page has the columns that the rows have now, unless servers differ about them.
-		if p.apart > 0 {
-			p.apart++
-		}
-		return nil
-	case err != nil:
+		p.apart++
+	}
+	if err != nil || c == nil {
 		return err
 	}
 	// Where another server has answered than for the page, the next page is compared again.
@@ -260,9 +253,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 	}
 	c, server, err := p.read(ctx, published.Check{Release: p.release(), Moved: true, Floor: lost.Survivor}, lost)
 	switch {
-	case errors.Is(err, source.ErrAltered):
-		return nil
-	case err != nil:
+	case err != nil || c == nil:
 		return err
 	case server != p.seen.Server:
 		// A server that still has the rows shows nothing about the one that pages come from.
@@ -317,7 +308,7 @@ func (p *publishedRows) reused(c *published.Check) error {
 
 // remedyNow is the remedy by the rows as they are now.
 func (p *publishedRows) remedyNow(ctx context.Context) string {
-	if c, _, err := p.read(ctx, published.Check{Release: p.release()}, p.log); err == nil {
+	if c, _, err := p.read(ctx, published.Check{Release: p.release()}, p.log); err == nil && c != nil {
 		return p.remedy(c.Survivor())
 	}
 	return p.remedy(0)

@@ -21,7 +21,7 @@ type rowList interface {
 }
 
 // read reads the rows of a list, newest first, as far as is needed to tell whether ids are used
-// again. server answered last.
+// again; nil where their columns are others by now. server answered last.
 func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
 	if bound := p.reader.columns; bound != nil {
 		// The page that is about to be published may have other columns than these rows.
@@ -34,7 +34,9 @@ func (p *publishedRows) read(ctx context.Context, c published.Check, list rowLis
 			return &c, server, nil
 		}
 		found, from, err := p.readRows(ctx, logged)
-		if err != nil {
+		if errors.Is(err, source.ErrAltered) {
+			return nil, "", nil
+		} else if err != nil {
 			return nil, "", err
 		}
 		server = from

@@ -118,15 +118,6 @@ func TestAMemberThatIsGone(t *testing.T) {
 			t.Errorf("published with the version %q", got)
 		}
 	})
-	t.Run("stops the shard until the table is as it was", func(t *testing.T) {
-		b := newSchemaBench(t, true)
-		b.drop("name")
-		b.table.Insert()
-		s, _ := b.run(t)
-		stopped(t, s)
-		b.add("name", source.Text)
-		b.saved(t, 4)
-	})
 }
 
 func TestAnAddedMemberIsNoBreak(t *testing.T) {
@@ -183,15 +174,6 @@ func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
 		b.store = copied
 		b.drop("extra")
 		b.stops()
-	})
-	t.Run("an older store that lacks nothing of it goes on", func(t *testing.T) {
-		b := newSchemaBench(t, true)
-		copied := copyStore(t, b.store)
-		b.add("extra", source.Int)
-		b.goesOn()
-		b.store = copied
-		b.goesOn()
-		b.expect("1.0.0 created extra id name", 0)
 	})
 }
 

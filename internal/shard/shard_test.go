@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -55,23 +54,6 @@ func TestRejectedMessages(t *testing.T) {
 }
 
 func TestStabilityWindow(t *testing.T) {
-	t.Run("a young row stalls nothing: what is older goes out, it stays behind as a gap", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.Window = time.Hour
-		b.insert(3)
-		b.table.Insert("young", time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
-		b.insert(3)
-		s, stop := b.run(t)
-		b.saved(t, 7)
-		b.polls(t, 5)
-		if lag := lagOf(s.Status()); lag <= 0 || lag > time.Minute {
-			t.Errorf("lag %s of a row written just now", lag)
-		}
-		stop()
-		if got, want := b.ids(topic), []uint64{1, 2, 3, 5, 6, 7}; !slices.Equal(got, want) {
-			t.Errorf("got rows %v, want %v", got, want)
-		}
-	})
 	instantly(t, "a young row is published when the window has passed", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Window = 200 * time.Millisecond

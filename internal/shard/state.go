@@ -161,8 +161,10 @@ func (s *shardState) trim() {
 	s.rows = slices.Delete(s.rows, 0, max(0, len(s.rows)-s.most))
 }
 
-// restore fills a list that the store does not have, and adds to another one newer rows that
-// compare with its own. What the newest message says of a row counts, not what was read.
+// restore fills a list of the rows published last that the store does not have, and adds to another
+// one newer rows that compare with its own, and those that it lacks. What the newest message says
+// of a row counts, not what was read; what the list has of a row that says the same stays: it tells
+// the row from another one.
 func (s *shardState) restore(list *published.Log) {
 	if list.Len() == 0 {
 		list.SetOrigin(s.origin)
@@ -174,12 +176,6 @@ func (s *shardState) restore(list *published.Log) {
 			return known
 		})
 	}
-	s.newest = nil
-}
-
-// recent returns the rows that a list of those published last lacks. What it has of a row that says
-// the same stays: it tells the row from another one.
-func (s *shardState) recent(list *published.Log) []published.Row {
 	s.trim()
 	var rows []published.Row
 	for _, r := range s.rows {
@@ -187,8 +183,8 @@ func (s *shardState) recent(list *published.Log) []published.Row {
 			rows = append(rows, r.Row)
 		}
 	}
-	s.rows = nil
-	return rows
+	s.newest, s.rows = nil, nil
+	list.Add(rows)
 }
 
 // isDue reports whether a reconcile has to follow.
