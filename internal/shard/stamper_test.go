@@ -8,8 +8,8 @@ import (
 )
 
 // TestStampsNameWhatIsLost sends a part of a batch again, as a dead letter is in it, and has the
-// outcome of the next one be unknown. No seq is used twice, and the numbers of what was acknowledged
-// have no gap in a term: a reader finds by them exactly what the bus has lost.
+// outcome of the next one be unknown. No seq is used twice, and the numbers of what was
+// acknowledged have no gap in a term: a reader finds by them exactly what the bus has lost.
 func TestStampsNameWhatIsLost(t *testing.T) {
 	b := newBench(t)
 	b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 10

@@ -299,8 +299,8 @@ func (l *lateBacklog) since(uint64) time.Time { return l.first }
 const tellEvery = 10 * time.Second
 
 // tailLog tells the log where a shard begins or resumes, that it has caught up, and how far a tail
-// that lags has come. It has caught up first once all rows that the table had when it was first read
-// to its end are saved. It belongs to the owner.
+// that lags has come. It has caught up first once all rows that the table had when it was first
+// read to its end are saved. It belongs to the owner.
 type tailLog struct {
 	opts   *Options
 	status *tracker
