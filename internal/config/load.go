@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caarlos0/env/v11"
+
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 )
@@ -99,20 +101,36 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 }
 
 // parse fills a settings struct, which settings points to, from the variables that begin with
-// prefix. What settings holds already is the default of a variable whose tags have none, and of all
-// with over.
+// prefix, and checks each value on its own. With over, what settings holds already is the default.
 func (l *loader) parse(settings any, prefix string, over bool) {
-	for _, v := range variablesOf(settings, prefix, "") {
-		text, set := l.env[v.Name]
-		if !set && !over {
-			text = v.def
+	variables, defaults := variablesOf(settings, prefix, ""), "envDefault"
+	if over {
+		defaults = "none" // a tag that no field has
+	}
+	err := env.ParseWithOptions(settings, env.Options{Prefix: prefix, Environment: l.env, FuncMap: parsers, DefaultValueTagName: defaults})
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
+		for _, err := range all.Errors {
+			l.parseFault(err, variables)
 		}
-		switch {
-		case text != "":
-			if err := v.set(text); err != nil && !l.has(v.Name) {
+	}
+	for _, v := range variables {
+		if _, set := l.env[v.Name]; set && !l.has(v.Name) {
+			if err := v.check(); err != nil {
 				l.add(v.Name, "%v", err)
 			}
-		case !v.required || l.has(v.Name, v.Name+fileSuffix):
+		}
+	}
+}
+
+// parseFault turns an error of the env package into a fault, without the text of that package.
+func (l *loader) parseFault(err error, variables []Variable) {
+	parse, isParse := errors.AsType[env.ParseError](err)
+	missing, _ := errors.AsType[env.VarIsNotSetError](err)
+	for _, v := range variables {
+		switch {
+		case isParse && v.field == parse.Name:
+			l.add(v.Name, "%v", parse.Err)
+		case isParse || v.Name != missing.Key || l.has(v.Name, v.Name+fileSuffix):
 		case v.Name == sourceVariable && l.env[sourcesVariable] != "":
 			// The others are enough.
 		case v.oneOf != nil:

@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caarlos0/env/v11"
 
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/driver/mysql"
@@ -193,6 +196,46 @@ func readExample(t *testing.T) (set, defaults, examples map[string]string) {
 
 func TestReferenceExample(t *testing.T) {
 	set, defaults, examples := readExample(t)
+	t.Run("has every variable that the code reads, and no other", func(t *testing.T) {
+		var read []string
+		type settingsIn struct {
+			prefix string
+			in     any
+		}
+		all := []settingsIn{
+			{prefix, &endSettings{}}, {prefix, &Process{}}, {prefix, &Tuning{}},
+			{"BRIDGE_SOURCE_A_", &sourceSettings{}}, {"BRIDGE_STREAM_ORDERS_", &streamSettings{}}, {"BRIDGE_STREAM_ORDERS_", &Tuning{}},
+		}
+		for _, ofBus := range NewDrivers().settings() {
+			all = append(all, settingsIn{prefix, ofBus.Fields})
+		}
+		for _, settings := range all {
+			params, err := env.GetFieldParamsWithOptions(settings.in, env.Options{Prefix: settings.prefix})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range params {
+				read = append(read, p.Key)
+				if got := defaults[p.Key]; got != p.DefaultValue && settings.prefix == prefix {
+					t.Errorf("%s has the default %q in the file, %q in the code", p.Key, got, p.DefaultValue)
+				}
+			}
+		}
+		for _, secret := range []string{"SOURCE_URL", "SOURCE_A_URL", "SINK_URL", "HTTP_TOKEN", "MASK_KEY", "KAFKA_SASL_PASSWORD", "KAFKA_SASL_TOKEN", "NATS_CREDS", "NATS_NKEY"} {
+			read = append(read, prefix+secret+fileSuffix)
+		}
+		var written []string
+		for _, some := range []map[string]string{set, defaults, examples} {
+			for name := range some {
+				written = append(written, name)
+			}
+		}
+		slices.Sort(read)
+		slices.Sort(written)
+		if !slices.Equal(read, written) {
+			t.Errorf("the file has\n%v, the code reads\n%v", written, read)
+		}
+	})
 	t.Run("is a right configuration as it stands, and the same with its defaults written out", func(t *testing.T) {
 		as := load(t, set)
 		written := settingsOf{}

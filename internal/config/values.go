@@ -11,7 +11,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caarlos0/env/v11"
 )
+
+// parsers replace those of the env package, whose errors quote the value.
+var parsers = map[reflect.Type]env.ParserFunc{
+	reflect.TypeFor[time.Duration](): parserOf[time.Duration], reflect.TypeFor[bool](): parserOf[bool],
+	reflect.TypeFor[int](): parserOf[int], reflect.TypeFor[int64](): parserOf[int64],
+}
+
+func parserOf[T any](text string) (any, error) {
+	var value T
+	err := parse(reflect.ValueOf(&value).Elem(), text)
+	return value, err
+}
 
 // parse sets a field to what text says. No error of a parser quotes the text: a password that was
 // pasted into the wrong variable must not reach a log.

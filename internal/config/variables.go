@@ -18,8 +18,9 @@ const (
 
 // Variable is one variable as the tags of settings.go describe it.
 type Variable struct {
-	// Name is the full name.
+	// Name is the full name, field that of the Go field.
 	Name     string
+	field    string
 	group    string
 	def      string
 	doc      string
@@ -29,7 +30,7 @@ type Variable struct {
 	required bool
 	secret   bool
 	spaces   bool
-	// value is the field that a value is parsed into.
+	// value is the field.
 	value reflect.Value
 }
 
@@ -37,10 +38,11 @@ type Variable struct {
 func variablesOf(settings any, prefix, group string) (all []Variable) {
 	fields := reflect.ValueOf(settings).Elem()
 	for i := range fields.NumField() {
-		tag := fields.Type().Field(i).Tag
+		field := fields.Type().Field(i)
+		tag := field.Tag
 		name, option, _ := strings.Cut(tag.Get("env"), ",")
 		v := Variable{
-			Name: prefix + name, group: group, value: fields.Field(i),
+			Name: prefix + name, field: field.Name, group: group, value: fields.Field(i),
 			def: tag.Get("envDefault"), doc: tag.Get("doc"), example: tag.Get("example"), min: tag.Get("min"), max: tag.Get("max"),
 			required: option == "required", secret: tag.Get("secret") == "true", spaces: tag.Get("spaces") == "kept",
 		}
@@ -52,18 +54,18 @@ func variablesOf(settings any, prefix, group string) (all []Variable) {
 	return all
 }
 
-// set parses a value into the field and checks it against oneof, min and max. It brings one of the
-// values allowed into its proper letter case.
-func (v *Variable) set(text string) error {
+// check checks the value against oneof, min and max. It brings one of the values allowed into its
+// proper letter case.
+func (v *Variable) check() error {
 	if v.oneOf != nil {
-		at := slices.IndexFunc(v.oneOf, func(allowed string) bool { return strings.EqualFold(text, allowed) })
+		at := slices.IndexFunc(v.oneOf, func(allowed string) bool { return strings.EqualFold(v.value.String(), allowed) })
 		if at < 0 {
 			return fmt.Errorf("is not allowed: write one of %s", strings.Join(v.oneOf, ", "))
 		}
-		text = v.oneOf[at]
+		v.value.SetString(v.oneOf[at])
 	}
-	if err := parse(v.value, text); err != nil || v.min == "" {
-		return err
+	if v.min == "" {
+		return nil
 	}
 	if n := v.value.Int(); n < v.bound(v.min) || n > v.bound(v.max) {
 		return fmt.Errorf("is out of range: write a value from %s to %s", v.min, v.max)
