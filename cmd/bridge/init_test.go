@@ -132,7 +132,7 @@ func TestInitOfMariaDB(t *testing.T) {
 	url := server.URL(user, "p:w@1", database)
 	plays(t, "testdata/init.mariadb.txt", url, database, exec)
 	got := mustCall(t, settingsOf{}, exitFine, "Name one of them", "init "+url)
-	if !strings.HasPrefix(got.out, "$(x)`; #\"\nfx\nLog\norders\nstock\n") {
+	if !strings.HasPrefix(got.out, "$(x)`; #\"\nLog\nfx\norders\nstock\n") {
 		t.Errorf("lists %s", got.out)
 	}
 	wrong := outcome{}.call(settingsOf{}, "init", strings.Replace(url, "@", "hunter2@", 1), "stock")

@@ -86,7 +86,8 @@ func TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack(t *testing.T) {
 	s, stop = killed.run(t)
 	named := reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 3}}}
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
-	go func() { _, _ = s.Nominate(t.Context(), named) }() // it is killed
+	nominating := s
+	go func() { _, _ = nominating.Nominate(t.Context(), named) }() // it is killed
 	eventually(t, "published", func() bool { return b.count(topic) == 3 })
 	stop()
 	s, stop = b.run(t)
