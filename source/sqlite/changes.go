@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"example.org/bridge/source"
@@ -149,12 +148,13 @@ func (f valueForm) moment(normal string, open int64) (time.Time, error) {
 // storedLayout returns how a text like the given one writes a moment, in which steps, and in which
 // zone.
 func (f valueForm) storedLayout(stored string) (layout string, step time.Duration, zone *time.Location) {
-	layout, named := strings.CutSuffix(layoutOf(stored), zoneLayout)
-	if at, ok := f.textTime(stored); named && ok {
-		_, offset := at.Zone()
-		return layout, stepOf(layout), time.FixedZone("", offset)
+	if f.kind == source.Date {
+		// A day may be stored with the time of day or without.
+		return time.DateOnly, 24 * time.Hour, f.zone
 	}
-	return cmp.Or(layout, time.DateTime), stepOf(layout), f.zone
+	wall, zone, _ := f.cutZone(stored)
+	layout = layoutOf(wall)
+	return cmp.Or(layout, time.DateTime), stepOf(layout), zone
 }
 
 // stepOf returns the smallest difference of times of a layout that is more than a second, else 0.

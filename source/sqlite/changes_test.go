@@ -16,7 +16,7 @@ import (
 // However times are stored, as long as they are all stored alike, changes come in the order of the
 // moments.
 func TestChangesOfEveryFormOfTimes(t *testing.T) {
-	berlin := time.FixedZone("", 2*3600)
+	berlin := time.FixedZone("CEST", 2*3600)
 	for _, test := range []struct {
 		name, definition string
 		stored           func(at time.Time) any
@@ -26,9 +26,15 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 		{"texts with a T and a Z", "TEXT", func(at time.Time) any { return at.Format("2006-01-02T15:04:05.000Z") }},
 		{"texts with a Z and as many digits as it takes", "TEXT", func(at time.Time) any { return at.Format(time.RFC3339Nano) }},
 		{"texts with an offset", "DATETIME", func(at time.Time) any { return at.In(berlin).Format("2006-01-02 15:04:05.000-07:00") }},
+		{"texts as Go writes them", "DATETIME", func(at time.Time) any { return at.String() }},
+		{"texts as Go writes them in a zone", "TEXT", func(at time.Time) any { return at.In(berlin).String() + " m=+0.1" }},
+		{"texts with a blank before the zone", "DATETIME", func(at time.Time) any { return at.In(berlin).Format("2006-01-02 15:04:05.999 -07:00") }},
 		{"whole seconds in texts", "DATETIME", func(at time.Time) any { return at.Format(time.DateTime) }},
 		{"minutes in texts", "DATETIME", func(at time.Time) any { return at.Format("2006-01-02 15:04") }},
 		{"days", "DATE", func(at time.Time) any { return at.Format(time.DateOnly) }},
+		{"days in two forms", "DATE", func(at time.Time) any {
+			return at.Format([]string{time.DateOnly, "2006-01-02 00:00:00"}[at.Second()%2])
+		}},
 		{"Unix time", "INTEGER", func(at time.Time) any { return at.Unix() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

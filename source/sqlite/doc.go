@@ -73,8 +73,9 @@
 // number into one in a column of numeric affinity: '1.50' in a DECIMAL is 1.5.
 //
 // Times are ISO texts, "YYYY-MM-DD" and "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or
-// a zone ("Z", "+02:00") at the end; those without a zone are in UTC, as CURRENT_TIMESTAMP is, or
-// for DATETIME columns in [Options.TimeZone]. An integer is Unix time in [Options.Epoch], a REAL
-// comes as the number that it is. Digits beyond the sixth of a second are cut. A DATE comes from a
-// text or integer whose time of day is midnight.
+// a zone ("Z", "UTC", "+02:00", "+0200", "+02") at the end, and what Go's time.Time.String writes;
+// those without a zone are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in
+// [Options.TimeZone]. An integer is Unix time in [Options.Epoch], a REAL comes as the number that
+// it is. Digits beyond the sixth of a second are cut. A DATE comes from a text or integer whose
+// time of day is midnight.
 package sqlite

@@ -101,39 +101,59 @@ func isMidnight(at time.Time) bool { return at.Hour()|at.Minute()|at.Second()|at
 // inRange reports whether the normal form can hold a moment in UTC.
 func inRange(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-// layoutOf returns the layout of an ISO text: a day, or a day and a time of day behind a T or a
-// blank, with seconds or without, with a zone or without. It is "" for any other text. Go reads the
-// digits of a fraction where the layout has none.
-func layoutOf(v string) string {
-	const day = len(time.DateOnly)
-	switch {
-	case len(v) == day:
+// layoutOf returns the layout of an ISO text without its zone: a day, or a day and a time of day
+// behind a T or a blank, with seconds or without. It is "" for any other text. Go reads the digits
+// of a fraction where the layout has none.
+func layoutOf(wall string) string {
+	const day, minutes = len(time.DateOnly), len("2006-01-02 15:04")
+	if len(wall) == day {
 		return time.DateOnly
-	case len(v) < len("2006-01-02 15:04") || v[day] != ' ' && v[day] != 'T':
+	}
+	if len(wall) < minutes || wall[len("2006-01-02 15")] != ':' {
 		return ""
 	}
-	long, short := "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00"
-	if v[day] == 'T' {
-		long, short = time.RFC3339, "2006-01-02T15:04Z07:00"
+	separator := strings.IndexByte(" Tt", wall[day])
+	if separator < 0 {
+		return ""
 	}
-	layout, rest := short, v[len("2006-01-02 15:04"):]
-	if rest != "" && rest[0] == ':' {
-		layout = long
-	}
-	if !strings.ContainsAny(rest, "Z+-") {
-		layout = layout[:len(layout)-len(zoneLayout)]
+	layout := [...]string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02t15:04:05"}[separator]
+	if len(wall) == minutes {
+		return layout[:minutes]
 	}
 	return layout
 }
 
-const zoneLayout = "Z07:00"
+// cutZone parts a text from its zone, which is that of the column where the text has none: "Z",
+// "UTC", "+02:00", "+0200" or "+02", with or without a blank before it. Behind an offset come the
+// name of the zone and the monotonic clock that time.Time.String of Go writes.
+func (f valueForm) cutZone(v string) (wall string, zone *time.Location, ok bool) {
+	v = strings.TrimRight(v, " ")
+	end := min(len(v), len("2006-01-02 15:04"))
+	i := strings.IndexAny(v[end:], " +-UZuz")
+	if i < 0 {
+		return v, f.zone, true
+	}
+	end += i
+	offset, tail, _ := strings.Cut(upper(strings.TrimLeft(v[end:], " ")), " ")
+	if offset == "UTC" && tail == "" {
+		offset = "Z"
+	}
+	for _, layout := range []string{"Z07:00", "Z0700", "Z07"} {
+		at, err := time.ParseInLocation(layout, offset, time.UTC)
+		if err == nil && strings.Trim(tail, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.=+- ") == "" {
+			return v[:end], at.Location(), true
+		}
+	}
+	return v[:end], f.zone, false
+}
 
 // textTime reads the text of a column of times, as a wall clock of its zone.
 func (f valueForm) textTime(v string) (time.Time, bool) {
-	layout := layoutOf(v)
-	if layout == "" {
+	wall, zone, ok := f.cutZone(v)
+	layout := layoutOf(wall)
+	if !ok || layout == "" {
 		return time.Time{}, false
 	}
-	at, err := time.ParseInLocation(layout, v, f.zone)
+	at, err := time.ParseInLocation(layout, wall, zone)
 	return at, err == nil
 }
