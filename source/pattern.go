@@ -15,6 +15,9 @@ type Lister interface {
 
 type TableList struct {
 	Names []TableName
+	// Inner are those of Names that the database makes beside others, as for a full-text index:
+	// patterns match them, and nobody is told to choose one.
+	Inner []TableName
 	// Own is the database whose tables need not be named with it, empty for none.
 	Own string
 	// Writer says that the server takes writes: a table that it lacks is not there.
@@ -24,6 +27,9 @@ type TableList struct {
 // Settings returns the tables as TABLE names them, sorted: those of Own alone where there is one.
 func (l TableList) Settings() (names []string) {
 	for _, t := range l.Names {
+		if slices.Contains(l.Inner, t) {
+			continue
+		}
 		switch l.Own {
 		case t.Database:
 			names = append(names, t.Table)

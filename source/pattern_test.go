@@ -51,7 +51,8 @@ func TestPatternsThatMayShareATable(t *testing.T) {
 }
 
 func TestTablesAsSettingsNameThem(t *testing.T) {
-	list := source.TableList{Names: []source.TableName{{Database: "shop", Table: "b"}, {Database: "shop", Table: "a"}, {Database: "crm", Table: "c"}}}
+	list := source.TableList{Names: []source.TableName{{Database: "shop", Table: "b"}, {Database: "shop", Table: "a"}, {Database: "crm", Table: "c"}, {Database: "crm", Table: "d"}},
+		Inner: []source.TableName{{Database: "crm", Table: "d"}}}
 	for own, want := range map[string]string{"shop": "[a b]", "": "[crm.c shop.a shop.b]", "none": "[]"} {
 		if list.Own = own; fmt.Sprint(list.Settings()) != want {
 			t.Errorf("of %q: %q, want %s", own, list.Settings(), want)

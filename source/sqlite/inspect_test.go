@@ -217,3 +217,16 @@ func TestAlteredTable(t *testing.T) {
 		}
 	})
 }
+
+func TestTables(t *testing.T) {
+	b := newBase(t, wal)
+	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT); CREATE VIEW v AS SELECT id FROM t; CREATE VIRTUAL TABLE words USING fts5(a)")
+	list, err := b.source.Tables(t.Context())
+	names := fmt.Sprint(list.Names)
+	if err != nil || !strings.Contains(names, "{main words}") || !strings.Contains(names, "{main words_content}") || strings.Contains(names, "sqlite_") || strings.Contains(names, "main v}") {
+		t.Errorf("tables to patterns: %s, %v", names, err)
+	}
+	if got := list.Settings(); !slices.Equal(got, []string{"t"}) {
+		t.Errorf("tables to choose from: %q", got)
+	}
+}

@@ -196,9 +196,12 @@ var _ source.Lister = (*Source)(nil)
 func (s *Source) Tables(ctx context.Context) (list source.TableList, err error) {
 	err = s.do(ctx, func(ctx context.Context, c *session) error {
 		list = source.TableList{Writer: true, Own: mainDatabase}
-		const tables = `SELECT name AS t FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`
+		const tables = `SELECT name AS t, type FROM pragma_table_list WHERE schema = 'main' AND type <> 'view' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`
 		return c.query(ctx, tables, func(get func(string) string) {
 			list.Names = append(list.Names, source.TableName{Database: mainDatabase, Table: get("t")})
+			if get("type") != "table" {
+				list.Inner = append(list.Inner, list.Names[len(list.Names)-1])
+			}
 		})
 	})
 	if err != nil {
