@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 
 	"example.org/bridge/event"
@@ -39,7 +40,7 @@ const byKey = 1
 // foldFact takes in an event of a release stream.
 func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	this := fact{
-		id: short(e.uuid), body: s.bodyOf(e.members), millis: e.time, identity: s.identityOf(&v.body, v.key), proof: v.known(stamp), usual: v.usual,
+		id: short(e.uuid), body: s.bodyOf(e.members), millis: e.time, identity: s.identityOf(&v.body, v.key), proof: v.proof, usual: v.usual,
 	}
 	before, known := s.byRow[e.row]
 	repeat := known && before.id == this.id
@@ -223,7 +224,7 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 		n.double, n.shared = true, true
 	}
 	l.double, l.entity, l.sum = n.double, n, l.sum^n.last
-	s.compareLast(row.Row, ev, n, l)
+	s.compareLast(row, ev, n, l)
 	if l.fault == stale && n.overtaken {
 		l.what += "; it came behind one with a higher stamp"
 	}
@@ -232,27 +233,32 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 
 // compareLast compares a row with the last event of its entity, which may be of another table, by
 // their digests, as bridge does. Where the members of the event do not make its digest, they are
-// compared with those of the row.
-func (s *table) compareLast(row source.Row, ev *event.Event, n *entity, l *comparison) {
-	of, deleted := n.shard, ev.Op == event.Deleted
+// compared with those that its table makes of the row.
+func (s *table) compareLast(row event.Row, ev *event.Event, n *entity, l *comparison) {
+	of, deleted, err := n.shard, ev.Op == event.Deleted, error(nil)
+	if of != s {
+		row, err = of.adopt(&s.schema, row)
+	}
 	differs := func(what string) { l.fault, l.what = stale, what }
 	switch {
 	case n.proof == refuted && deleted == n.dead:
 		// That was reported already.
 	case deleted && n.dead:
-		s.proveTombstone(row, ev, n)
+		if of.makes(row.Values, ev, n, event.Said{Op: event.Deleted, Reason: tombstone}, event.Said{Op: event.Deleted, Reason: filtered}) {
+			of.confirm(&n.proof, n.isExample)
+		}
 	case deleted && row.Filtered:
 		differs("the row does not match the condition of the stream, the last event says that it lives")
 	case deleted:
 		differs("the row is marked as deleted, the last event says that it lives")
 	case n.dead:
 		differs("the row is there, the last event says that it is gone")
-	case ev.Digest != n.digest:
+	case ev.Digest != n.digest && !of.makes(row.Values, ev, n, event.Said{Op: event.Added}, event.Said{Op: event.Modified}):
 		differs("the last event says another state")
-	case n.proof == proven || of != s || !n.usual:
+	case n.proof == proven || !n.comparable || err != nil:
 		// Its members are not those that the row makes now.
-	case s.stateOf(&s.row) == n.state:
-		s.confirm(&n.proof, n.isExample)
+	case of.stateOf(&of.row) == n.state:
+		of.confirm(&n.proof, n.isExample)
 	case n.proof == unproven:
 		l.fault, l.what = altered, "its meta.id is that of the row's state, but it says another"
 	}
@@ -272,13 +278,12 @@ func (s *table) confirm(p *proof, is func(Example) bool) {
 	*p = proven
 }
 
-// proveTombstone compares a row that is deleted with the last event, which says so, too, and has
-// the state of the row in its meta.id alone.
-func (s *table) proveTombstone(row source.Row, ev *event.Event, n *entity) {
-	said := event.Said{Row: n.row, Op: event.Deleted, Predecessor: event.FormatID(n.link)}
-	for _, said.Reason = range [...]string{tombstone, filtered} {
-		if n.shard == s && short(s.Encoder.IDOf(&said, row.Values, ev.Digest)) == n.last {
-			s.confirm(&n.proof, n.isExample)
-		}
-	}
+// makes reports whether the digest of a row makes the meta.id of the last event, as one that says
+// one of these things of it. Nothing else tells that of a tombstone, or of an event whose
+// bridge-state cannot be read.
+func (s *schema) makes(values [][]byte, ev *event.Event, n *entity, as ...event.Said) bool {
+	return slices.ContainsFunc(as, func(said event.Said) bool {
+		said.Row, said.Predecessor = n.row, event.FormatID(n.link)
+		return short(s.Encoder.IDOf(&said, values, ev.Digest)) == n.last
+	})
 }

@@ -43,8 +43,8 @@ func keyOf(text []byte) (k key) {
 
 // entity is what an entity's events say.
 type entity struct {
-	// row, digest, state, last, link and at are of the last message: the row, its digest, what its
-	// members say, the beginning of its meta.id, the link, and its offset.
+	// row, digest, state, last, link and at are of the last message: the row, its digest by
+	// bridge-state, what its members say, the beginning of its meta.id, the link, and its offset.
 	row          uint64
 	digest, link [16]byte
 	state, last  uint64
@@ -61,10 +61,10 @@ type entity struct {
 	partition     uint16
 	// proof is that of the last message.
 	proof proof
-	// dead: the last message is a deleted event; usual: it has the members that the table makes
-	// now; overtaken: it has a lower stamp than one before it in its partition. tipDead: the tip is
-	// a deleted event.
-	dead, usual, overtaken, tipDead bool
+	// dead: the last message is a deleted event; comparable: its members are what the table makes
+	// of its columns now, though some may have come or been renamed since; overtaken: it has a
+	// lower stamp than one before it in its partition. tipDead: the tip is a deleted event.
+	dead, comparable, overtaken, tipDead bool
 	// several: its events lie in several partitions.
 	several bool
 	// seen: a table has a row of the entity; double: several tables have; fits: one of these rows
@@ -273,11 +273,8 @@ func (a *await) example(what string) Example {
 // setLast makes a message the last one of its entity.
 func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *stamp) {
 	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, s.stateOf(&v.body)
-	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s, v.known(this), this.Digest
-	n.dead, n.usual = v.op == event.Deleted, v.usual
-	if this.Epoch == 0 {
-		n.digest = v.digest
-	}
+	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s, v.proof, this.Digest
+	n.dead, n.comparable = v.op == event.Deleted, v.usual || v.proof == unproven && !v.strange && !v.retyped
 }
 
 // isExample reports whether an example is about the last message.

@@ -76,6 +76,10 @@ var found = map[event.Kind][]struct{ name, script string }{
 		{"a tombstone is proven by its row", "columns gone:int; row a|0; delete 1; row a|1; finds nothing; delete 2; " +
 			"finds  | unproven 1"},
 		{"a state that its event does not tell", document + `delete 1; row a|{ "b": 2 }; finds  | unproven 1`},
+		{"a state that an event from before a column came does not tell", document + `addcolumn more:text; finds nothing; edit 0 1}>2}; ` +
+			"finds altered 1 | unproven 1"},
+		{"a newer form of the state, where the event does not tell its row", document + "header 0 bridge-state>2 a new form; finds  | newerForm 1; " +
+			`update 1 a|{ "b": 2 }; finds stale 1 | unproven 1, newerForm 1`},
 		{"a null for a value that cannot be encoded", "columns value:text; row a|\xff; row b|x; finds nothing; delete 1; row a|\xfe; " +
 			"finds  | unproven 1; edit 1 \"x\">\"y\"; finds altered 1 | unproven 1"},
 		{"keys that are no text", "columns value:text; row \xff|x; row \xfe|x; row \xfd|x; remove \xfd; finds nothing"},
@@ -134,6 +138,8 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"value 3 {}; finds foreign 1; header 3 bridge-stream>other; finds nothing"},
 		{"states that cannot be read", "stamped; rows 3; header 1 bridge-state>2 a new form; header 2 bridge-state>1 1f 3 0.2; " +
 			"finds altered 1 | newerForm 1; says altered thing row 3; says altered bridge-state"},
+		{"a newer form of the state, where the event does not tell its row", document + "header 0 bridge-state>2 a new form; finds  | newerForm 1; " +
+			`update 1 a|{ "b": 2 }; finds  | changed 1, unproven 1, newerForm 1`},
 		{"a column came and left the rest", "columns value:text; row a|x; addcolumn more:text; update 1 a|x|all; finds  | changed 1; " +
 			"says changed thing row 1 a at  0 stamp : its event has other columns or types than the table now"},
 		{"the same, where events do not tell the row", document + `addcolumn more:text; update 1 a|{ "b": 1 }|all; ` +

@@ -44,15 +44,6 @@ type verdict struct {
 	key []byte
 }
 
-// known returns the proof of an event. A state that cannot be read was reported, and nothing else
-// tells the digest of what the members do not prove.
-func (v *verdict) known(this *stamp) proof {
-	if this.Epoch == 0 && v.proof != proven {
-		return refuted
-	}
-	return v.proof
-}
-
 // The reasons of deleted events.
 const (
 	absent    = "ABSENT_IN_SNAPSHOT"

@@ -325,17 +325,30 @@ func (s *schema) present(b *body) (of columns) {
 	return of
 }
 
-// stateOf digests the members of an event that are compared with a row's: neither the id nor
-// CREATED and MODIFIED.
-func (s *schema) stateOf(b *body) uint64 {
-	d := s.scratch[:0]
+// stateOf digests what is compared of an event, in whatever order and under whatever names: the
+// members that are not null, but for the id, CREATED and MODIFIED.
+func (s *schema) stateOf(b *body) (sum uint64) {
 	for i, m := range b.members {
-		if c := b.at[i]; c != s.columns.ID && c != s.columns.Created && c != s.columns.Modified {
-			d = append(append(append(d, m.Name...), m.Value...), 0)
+		if c := b.at[i]; c != s.columns.ID && c != s.columns.Created && c != s.columns.Modified && string(m.Value) != "null" {
+			s.scratch = append(binary.AppendUvarint(s.scratch[:0], uint64(c)), m.Value...)
+			sum += maphash.Bytes(seed, s.scratch)
 		}
 	}
-	s.scratch = d
-	return maphash.Bytes(seed, d)
+	return sum
+}
+
+// adopt encodes a row of another table of the stream as one of this, and returns it so. Columns are
+// the same where digests take them for that: by their names as they are written.
+func (s *schema) adopt(from *schema, row event.Row) (event.Row, error) {
+	values := make([][]byte, len(s.columns.List))
+	for to, own := range s.columns.List {
+		if c := slices.IndexFunc(from.columns.List, func(c source.Column) bool { return c.Name == own.Name }); c >= 0 {
+			values[to] = row.Values[c]
+		}
+	}
+	row.Values = values
+	_, err := s.encode(row)
+	return row, err
 }
 
 // bodyOf digests members.
