@@ -229,6 +229,24 @@ func TestALoginTellsHowLongItLasts(t *testing.T) {
 	}
 }
 
+// TestARefusedLoginIsNotTriedAtAllBrokers of a list, one after the other.
+func TestARefusedLoginIsNotTriedAtAllBrokers(t *testing.T) {
+	var logins atomic.Int64
+	c, s, _ := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) {
+		logins.Add(1)
+		r.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
+	})
+	for _, address := range c.ListenAddrs() {
+		if err := kafka.Dial(deadline(t), s, address); !errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			t.Error(err)
+		}
+	}
+	if n := logins.Load(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+	until(t, "it logs in again", func() bool { return kafka.Dial(deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1 })
+}
+
 // TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
 func TestALoginWithoutAnAnswer(t *testing.T) {
 	end, asked := make(chan struct{}), make(chan struct{}, 2)

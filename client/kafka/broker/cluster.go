@@ -44,6 +44,9 @@ type Cluster struct {
 	renewed    time.Time
 	// renewAt is when the first of the sessions is about to end, zero where none does.
 	renewAt time.Time
+	// refusal is how the last refused login was answered, at refusedAt.
+	refusal   error
+	refusedAt time.Time
 
 	topics []string
 	conns  map[*conn]struct{}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -25,10 +26,16 @@ const (
 	// loginWithin bounds a login. With connectWithin it is less than answerWithin, whose end would
 	// hide the cause.
 	loginWithin = 10 * time.Second
+	// refusedFor is how long a refused login counts for all brokers: kafka-go walks over all
+	// addresses until a dial succeeds, and each refusal brings the user closer to a lockout.
+	refusedFor = 250 * time.Millisecond
 )
 
 // Dial connects to a broker, with TLS and a login where these are configured.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := c.refused(); err != nil {
+		return nil, err
+	}
 	connecting, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(connecting, network, address)
@@ -62,6 +69,16 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, errors.Join(err, held.Close())
 	}
 	return ready, nil
+}
+
+// refused returns why a login was refused a moment ago, nil where none was.
+func (c *Cluster) refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.refusedAt) >= refusedFor {
+		return nil
+	}
+	return c.refusal
 }
 
 // advertised adds to an error about a broker where its address comes from, unless that was
@@ -156,7 +173,7 @@ const (
 	maxSession      = 365 * 24 * time.Hour
 )
 
-// logInWithin is logIn within loginWithin and ctx.
+// logInWithin is logIn within loginWithin and ctx. It notes that the broker refuses the login.
 func (c *Cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, address string) error {
 	limited, cancel := context.WithTimeout(ctx, loginWithin)
 	defer cancel()
@@ -172,6 +189,10 @@ func (c *Cluster) logInWithin(ctx context.Context, w *wire, ready net.Conn, addr
 		return context.Cause(ctx)
 	case err == nil:
 		return ready.SetDeadline(time.Time{})
+	case errors.Is(err, kafkago.SASLAuthenticationFailed):
+		c.mu.Lock()
+		c.refusal, c.refusedAt = err, time.Now()
+		c.mu.Unlock()
 	}
 	return err
 }
