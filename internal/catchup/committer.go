@@ -327,10 +327,12 @@ func (d *disk) untilRead(ctx context.Context, s *stream, part string, do func() 
 	return pause.Retry(ctx, func() error { return d.note(s, part, do()) }, func(err error) bool { return errors.Is(err, ErrUnread) })
 }
 
-// allParts is the stream as a whole to note, partTP and a name a TP of it.
+// allParts is the stream as a whole to note, partTP and a name a TP of it, partLate its late
+// messages, which no reading of the bus needs.
 const (
 	allParts = ""
 	partTP   = "/tp/"
+	partLate = "/late"
 )
 
 // note tells the outage log if err says that the store was not read for a part of a stream, and
@@ -340,7 +342,9 @@ func (d *disk) note(s *stream, part string, err error) error {
 	if err == nil {
 		d.faults.OK(name)
 	} else if errors.Is(err, ErrUnread) {
-		s.waitsFrom.Store(time.Now().UnixNano())
+		if part != partLate {
+			s.waitsFrom.Store(time.Now().UnixNano())
+		}
 		d.faults.Fail(name, err)
 	}
 	return err

@@ -118,7 +118,7 @@ func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
 		return nil
 	}
 	disk := &c.committer.disk
-	err := disk.note(s, "/late", disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }))
+	err := disk.note(s, partLate, disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }))
 	return c.inBackground(ctx, s, err)
 }
 

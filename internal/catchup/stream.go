@@ -36,7 +36,7 @@ type stream struct {
 	looking chan struct{}
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
-	// waitsFrom is when a part of the store was last not read for the stream.
+	// waitsFrom is when a part of the store that readings need was last not read for the stream.
 	waitsFrom atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool

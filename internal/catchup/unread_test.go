@@ -25,6 +25,24 @@ func (f *unreadOf) Apply(ctx context.Context, messages []catchup.Message, cover 
 	return f.toy.Apply(ctx, messages, cover)
 }
 
+// undecided is a feed that cannot read the store for late messages.
+type undecided struct{ *toy }
+
+func (undecided) ForgetDecided(context.Context) error { return catchup.ErrUnread }
+
+func TestLateMessagesThatCannotBeRead(t *testing.T) {
+	bubble(t, "the bus is read on, so another bridge is seen", func(t *testing.T) {
+		b := newBus("d")
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Streams[0].Feed = undecided{o.Streams[0].Feed.(*toy)} }, "s").start()
+		r.run()
+		b.says(ours("new", r.c.Epoch().Number()+1, 1))
+		r.pass(2 * time.Minute)
+		if len(r.faults.Outages()) != 1 || !errors.Is(r.over, catchup.ErrSuperseded) {
+			t.Errorf("the outages are %+v, superseded by %v", r.faults.Outages(), r.over)
+		}
+	})
+}
+
 func TestAnOutageOfTheStoreOfOneTP(t *testing.T) {
 	bubble(t, "it lasts though other TPs are read meanwhile", func(t *testing.T) {
 		b := newBus("d", "e")
