@@ -233,20 +233,28 @@ func (p *pass) finish(ctx context.Context) error {
 	return nil
 }
 
-// forget drops entities from the view that are absent for long.
+// forget drops entities from the view that are absent for long. Rows may have expired until lately:
+// a run that has read all of its own table has found those that are still there, and of no other.
 func (p *pass) forget(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		return nil
 	}
-	kept := keptGone
-	if p.opts.StaleAfter > 0 {
-		kept = keptStale
+	if p.opts.StaleAfter == 0 && !p.resumed {
+		if err := p.forgetAfter(ctx, p.opts.Shard, keptGone); err != nil {
+			return err
+		}
 	}
-	before := p.run.Clock.Add(-kept)
+	return p.forgetAfter(ctx, "", keptStale)
+}
+
+// forgetAfter drops the entities of a shard, of all without one, that are absent for longer than
+// kept.
+func (p *pass) forgetAfter(ctx context.Context, shard string, kept time.Duration) error {
+	of, before := store.Key{Stream: p.opts.Stream, Shard: shard}, p.run.Clock.Add(-kept)
 	for {
 		var n int
 		err := p.retry(ctx, "forget entities that are absent", func() (err error) {
-			n, err = p.opts.Store.ForgetAbsent(ctx, p.opts.Stream, before, forgetSlice)
+			n, err = p.opts.Store.ForgetAbsent(ctx, of, before, forgetSlice)
 			return err
 		})
 		if err != nil || n < forgetSlice {

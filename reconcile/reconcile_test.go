@@ -164,15 +164,33 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 	}
 }
 
-// TestARunForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six.
+// TestARunForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six, "other" of
+// another table, whose rows it has not read, for a year less a day, and "oldest" for more.
 func TestARunForgetsWhatIsGoneForLong(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)
-	for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
-		w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
+	for name, e := range map[string]struct {
+		shard string
+		days  time.Duration
+	}{"old": {key.Shard, 8}, "new": {key.Shard, 6}, "other": {"other", 364}, "oldest": {"other", 366}} {
+		w.enter([]byte(name), store.Entry{Shard: e.shard, Row: 1, State: store.Absent, Since: time.Now().Add(-e.days * 24 * time.Hour).UTC().Truncate(time.Second)})
 	}
+	want := func(left string) {
+		t.Helper()
+		var names []string
+		for _, name := range []string{"old", "new", "other", "oldest"} {
+			if w.known([]byte(name)).State == store.Absent {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != left {
+			t.Errorf("%q are known, want %q", got, left)
+		}
+	}
+	// What a run that was cut short has read the one that resumes it does not read.
+	w.record(reconcile.Run{Started: time.Now(), Clock: time.Now(), After: 5, Bound: 10})
 	w.run(reconcile.Mode{})
-	if old, kept := w.known([]byte("old")), w.known([]byte("new")); old.State != store.Unknown || kept.State != store.Absent {
-		t.Errorf("old %v, new %v", old, kept)
-	}
+	want("old new other")
+	w.run(reconcile.Mode{})
+	want("new other")
 }

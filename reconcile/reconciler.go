@@ -124,7 +124,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 type Store interface {
 	Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error]
 	Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error)
-	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
+	ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error)
 }
 
 // View has the last published state of each entity. A [view.View] is one.
@@ -205,8 +205,9 @@ const (
 	// keptGone is how long the entry of an absent entity is kept, so that its next event links to
 	// the last one if it comes back.
 	keptGone = 7 * 24 * time.Hour
-	// keptStale is keptGone of a stream whose rows expire: the row of such an entity may still be
-	// there, and without the link its next Added would have the id of its first one.
+	// keptStale is keptGone of a stream whose rows expire, and of other tables: the row of such an
+	// entity may still be there, and without the link its next Added would have the id of its
+	// first one.
 	keptStale = 365 * 24 * time.Hour
 	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
 	allowedFor = time.Hour

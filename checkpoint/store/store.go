@@ -70,10 +70,10 @@ type Store interface {
 	// to the batch. It may block until the disk has taken what was applied before. The changes are
 	// not durable until Sync. Of many changes, batches of about 2,000 cost least, in any order.
 	Apply(ctx context.Context, batch *Batch) error
-	// ForgetAbsent removes up to limit entities of a stream's view that were found absent before
-	// the given time, oldest first, and returns how many: below limit when no more are left. It is
-	// applied like a batch.
-	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
+	// ForgetAbsent removes up to limit entities of a shard, or without one of a stream's view, that
+	// were found absent before the given time, oldest first, and returns how many: below limit when
+	// no more are left. It is applied like a batch.
+	ForgetAbsent(ctx context.Context, of Key, before time.Time, limit int) (int, error)
 	// Sync makes the applied batches durable. When ctx ends first it returns the cause; what was
 	// applied becomes durable all the same, later. While the disk takes no writes it returns
 	// ErrOutage.

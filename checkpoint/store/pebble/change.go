@@ -43,20 +43,26 @@ func (s *Store) apply(batch *store.Batch) error {
 }
 
 // ForgetAbsent removes entities that were found absent before the given time.
-func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error) {
-	number, ok := s.names.find(streamOf(stream))
+func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error) {
+	number, ok := s.names.find(streamOf(of.Stream))
 	if err := s.writable(ctx); err != nil || !ok {
 		return 0, err
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	gone, prefix := store.ViewChange{Stream: stream}, numbered(absentTag, number)
-	err := each(s.db, prefix, binary.BigEndian.AppendUint64(prefix[:5:5], second(before)), func(key, _ []byte) error {
+	gone, prefix := store.ViewChange{Stream: of.Stream}, numbered(absentTag, number)
+	err := each(s.db, prefix, binary.BigEndian.AppendUint64(prefix[:5:5], second(before)), func(key, value []byte) error {
 		if len(gone.Changes) >= limit {
 			return errEnough
 		}
-		_, entity, err := split(key)
-		gone.Changes = append(gone.Changes, store.Change{Entity: bytes.Clone(entity)})
+		at, entity, err := split(key)
+		if err != nil {
+			return err
+		}
+		e, err := s.unpack(at, value)
+		if of.Shard == "" || of.Shard == e.Shard {
+			gone.Changes = append(gone.Changes, store.Change{Entity: bytes.Clone(entity)})
+		}
 		return err
 	})
 	if err == nil {

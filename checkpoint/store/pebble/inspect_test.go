@@ -184,7 +184,7 @@ func TestReadOnly(t *testing.T) {
 	if n, err := storetest.Prefix(second, 20<<10); n != 3 || err != nil {
 		t.Errorf("%d batches, %v", n, err)
 	}
-	_, forgotten := first.ForgetAbsent(t.Context(), "orders", time.Now(), 1)
+	_, forgotten := first.ForgetAbsent(t.Context(), storetest.Orders, time.Now(), 1)
 	for name, err := range map[string]error{
 		"Apply":        first.Apply(t.Context(), storetest.CrashBatch(4, 20<<10)),
 		"Sync":         first.Sync(t.Context()),

@@ -62,7 +62,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, lookup := s.Lookup(ctx, "orders", store.Asks(entity(1)), nil)
 	_, _, progress := s.Progress(ctx, Orders)
 	_, byRow := s.ByRow(ctx, Orders, 0, 1, nil)
-	_, forget := s.ForgetAbsent(ctx, "orders", day, 1)
+	_, forget := s.ForgetAbsent(ctx, Orders, day, 1)
 	errs := map[string]error{"Load": load, "Progress": progress, "Lookup": lookup, "ByRow": byRow, "ForgetAbsent": forget, "Apply": s.Apply(ctx, view("orders", 1, 1)), "Sync": s.Sync(ctx)}
 	for _, err := range s.Parts(ctx, Orders, store.Gaps, 0) {
 		errs["Parts"] = err

@@ -271,9 +271,10 @@ func testPages(t *testing.T, f Fixture) {
 func testForgetAbsent(t *testing.T, f Fixture) {
 	apply(t, f, view(Orders.Stream, 1, 24))
 	apply(t, f, view(Items.Stream, 1, 24))
+	of := Orders
 	forget := func(before time.Time, limit, want int, left ...uint64) {
 		t.Helper()
-		n, err := f.ForgetAbsent(ctx, Orders.Stream, before, limit)
+		n, err := f.ForgetAbsent(ctx, of, before, limit)
 		equal(t, "forgotten", []any{n, err}, []any{want, error(nil)})
 		var absent []uint64
 		for _, c := range scan(t, f, Orders.Stream) {
@@ -283,20 +284,25 @@ func testForgetAbsent(t *testing.T, f Fixture) {
 		}
 		equal(t, "absent", absent, left)
 	}
-	// One comes back, one was found absent later than its number says.
+	// One comes back, one was found absent later than its number says, and one in another shard.
 	back, later := in(Orders.Shard, 6, 6), store.Change{Entity: entity(10), Entry: Entry(10)}
 	later.Entry.Since = Entry(18).Since.Add(time.Minute)
-	apply(t, f, changes(back, later))
+	other := store.Change{Entity: entity(14), Entry: Entry(14)}
+	other.Entry.Shard = "other"
+	apply(t, f, changes(back, later, other))
 	forget(Entry(2).Since, 9, 0, 2, 10, 14, 18, 22)
 	forget(Entry(2).Since.Add(time.Nanosecond), 9, 1, 10, 14, 18, 22)
 	forget(Entry(22).Since, 0, 0, 10, 14, 18, 22)
-	forget(Entry(22).Since, 2, 2, 10, 22)
+	forget(Entry(22).Since, 1, 1, 10, 14, 22)
+	forget(Entry(22).Since, 2, 1, 14, 22)
+	forget(Entry(22).Since, 2, 0, 14, 22)
+	of.Shard = ""
 	forget(Entry(22).Since, 2, 1, 22)
 	forget(Entry(22).Since, 2, 0, 22)
 	equal(t, "entries", len(scan(t, f, Orders.Stream)), 24-4)
 	equal(t, "entries of another stream", len(scan(t, f, Items.Stream)), 24)
 	apply(t, f, changes(in(Orders.Shard, 2, 2)))
-	if n, err := f.ForgetAbsent(ctx, "unknown", day.AddDate(9, 0, 0), 9); n != 0 || err != nil {
+	if n, err := f.ForgetAbsent(ctx, store.Key{Stream: "unknown"}, day.AddDate(9, 0, 0), 9); n != 0 || err != nil {
 		t.Errorf("of an unknown stream %d are forgotten, %v", n, err)
 	}
 	forget(day.AddDate(9, 0, 0), 9, 1)

@@ -209,16 +209,16 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 }
 
 // ForgetAbsent removes entities that were found absent before the given time.
-func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error) {
+func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
-	view := s.views[stream]
+	view := s.views[of.Stream]
 	var absent []string
 	for entity, e := range view {
-		if e.State == store.Absent && e.Since.Before(before) {
+		if e.State == store.Absent && e.Since.Before(before) && (of.Shard == "" || of.Shard == e.Shard) {
 			absent = append(absent, entity)
 		}
 	}
