@@ -204,6 +204,19 @@ func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 			}
 		}
 	})
+	t.Run("one gets the key of another at the last look", func(t *testing.T) {
+		w := newTables(t, false)
+		w.put(0, "a", "x")
+		w.silently(1, "b", "x")
+		reads := 0
+		w.bus.before = func() {
+			if reads++; reads == 4 {
+				w.list[0].Delete(1)
+				w.list[1].Update(1, "a", "x", "1.50", "2026-03-01 10:20:30.123")
+			}
+		}
+		want(t, w.compare(), "")
+	})
 }
 
 func TestTablesOfOneStreamThatDiffer(t *testing.T) {

@@ -265,11 +265,12 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 }
 
 // concludeDoubles reports the rows of which another table had the key, once for both, or alone
-// where none has it any more. All tables have been read.
+// where none has it any more. All tables have been read, but for the other row of one that has got
+// its key since the look before.
 func (t *table) concludeDoubles() {
 	for _, l := range t.doubles {
 		n := l.entity
-		if !n.double {
+		if !n.double || l.moved {
 			if l.double = false; !t.accept(&l) {
 				t.conclude(&l)
 			}
