@@ -97,28 +97,30 @@ func (r *run) add(m *Message) error {
 
 // addUnnamed takes in a message whose headers name no table that is configured. One of a configured
 // stream is an event of a table that was removed or renamed, or was altered.
-func (r *run) addUnnamed(m *Message, stream string) {
-	at := slices.IndexFunc(r.tables, func(t *table) bool { return t.Stream == stream })
-	if at < 0 && stream != "" {
+func (r *run) addUnnamed(m *Message, name string) {
+	at := slices.IndexFunc(r.streams, func(of *stream) bool { return of.report.Stream == name })
+	if at < 0 && name != "" {
 		r.report.Others++
 		return
 	}
-	if why := notAnEvent(m, stream); why != "" {
+	if why := notAnEvent(m, name); why != "" {
 		r.report.Foreign.add(r.Examples, 1, Example{What: why, At: m.Offset, partition: m.partition})
 		return
 	}
-	origin, name := originOf(m)
-	for _, s := range r.tables {
-		if s.Stream == stream && s.Encoder.Source() == origin && s.Encoder.Table() == name && !r.hadName(s, m) {
+	if at < 0 {
+		r.report.Others++
+		return
+	}
+	of := r.streams[at]
+	for _, s := range of.origins[originOf(m)] {
+		if !r.hadName(s, m) {
 			s.report.Events++
 			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.header[sink.HeaderShard]))
 			return
 		}
 	}
 	r.report.Others++
-	if at >= 0 {
-		r.noteFormer(m, r.tables[at])
-	}
+	r.noteFormer(m, of)
 }
 
 // hadName reports whether a message whose body names the table may be its event, under the name of
@@ -133,17 +135,17 @@ func (r *run) hadName(s *table, m *Message) bool {
 	return proof == proven || proof == unproven
 }
 
-// noteFormer takes in an event of the release stream of s under the name of a shard that is not
+// noteFormer takes in an event of a release stream under the name of a shard that is not
 // configured.
-func (r *run) noteFormer(m *Message, s *table) {
+func (r *run) noteFormer(m *Message, of *stream) {
 	row, err := strconv.ParseUint(m.header[sink.HeaderRowID], 10, 64)
 	id, err2 := event.ParseID(m.header[sink.HeaderID])
-	shard := formerShard{s.Stream, m.header[sink.HeaderShard]}
-	if s.Kind != event.Release || err != nil || err2 != nil || shard.name == "" {
+	shard := formerShard{of.report.Stream, m.header[sink.HeaderShard]}
+	if of.report.Kind != event.Release || err != nil || err2 != nil || shard.name == "" {
 		return
 	}
 	if r.formersLeft < formerBytes {
-		s.add(uncounted, 1)
+		of.add(uncounted, 1)
 		return
 	}
 	r.formersLeft -= formerBytes

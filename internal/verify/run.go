@@ -146,7 +146,8 @@ func (r *run) prepare(ctx context.Context) error {
 	for _, o := range r.Options.Shards {
 		if of[o.Stream] == nil {
 			of[o.Stream] = &stream{
-				report: Stream{Stream: o.Stream, Kind: o.Kind}, tally: tally{most: r.Examples, found: make(map[Code]*Finding), past: make(map[Code]*Finding)},
+				report: Stream{Stream: o.Stream, Kind: o.Kind}, origins: make(map[origin][]*table),
+				tally:      tally{most: r.Examples, found: make(map[Code]*Finding), past: make(map[Code]*Finding)},
 				deliveries: deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)},
 			}
 			r.streams = append(r.streams, of[o.Stream])
@@ -164,6 +165,8 @@ func (r *run) prepare(ctx context.Context) error {
 	for _, t := range r.tables {
 		r.join(t)
 		r.named[[2]string{t.Stream, t.Name}] = t
+		at := origin{t.Encoder.Source(), t.Encoder.Table()}
+		t.origins[at] = append(t.origins[at], t)
 	}
 	r.all = slices.Clone(r.tables)
 	return nil

@@ -62,6 +62,9 @@ type table struct {
 type stream struct {
 	report Stream
 	tally
+	// origins are the tables by what their events name: of a table that was removed, there may be
+	// many events.
+	origins    map[origin][]*table
 	deliveries deliveries
 	// head is the newest message, stamped counts those with a stamp.
 	head    newest
