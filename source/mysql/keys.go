@@ -119,7 +119,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), min(s.source.connector.server.Load().room(0), maxCondition))
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), s.source.connector.server.Load())
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 	return s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
 		condition, taken := s.shape.key.condition(keys, of.written, room)
 		if taken == 0 && len(keys) > 0 {
-			return "", false, s.shape.key.errLong(keys[0], server.packet, server.packet-room)
+			return "", false, s.shape.key.errLong(keys[0], of.written, server.packet, server.packet-room)
 		}
 		keys = keys[taken:]
 		return query.keysText(condition, asked), len(keys) > 0, nil
@@ -161,8 +161,8 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 
 // errLong is the error of a key of which no statement can ask: packet is what the server takes,
 // base what the statement has besides.
-func (l lookup) errLong(key [][]byte, packet, base int) error {
-	condition, _ := l.condition([][][]byte{key}, nil, math.MaxInt)
+func (l lookup) errLong(key [][]byte, written encodings, packet, base int) error {
+	condition, _ := l.condition([][][]byte{key}, written, math.MaxInt)
 	return fmt.Errorf("%w: the KEY of the row with %s = %.40q takes %d bytes in a statement, and max_allowed_packet of the server is %d: let an administrator run: "+
 		"SET GLOBAL max_allowed_packet = %d", source.ErrUnfit, l.parts[0].name, key[l.parts[0].at], len(condition), packet,
 		(base+len(condition))/1024*1024+2048)

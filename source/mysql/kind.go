@@ -218,12 +218,13 @@ func (k keyPart) needsCode(v []byte) bool {
 	return textual && charset != "" && !utf8s[charset] && (wide[charset] || !isASCII(v))
 }
 
-// encode has the server write the sound texts of keys that nobody else can write, in statements of
-// at most room bytes.
-func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, room int) (encodings, error) {
-	written := make(encodings)
+// encode has the server write the sound texts of keys that nobody else can write, in statements and
+// answers that it takes.
+func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, server *server) (encodings, error) {
+	written, room := make(encodings), min(server.room(0), maxCondition)
 	var asked []foreign
 	var query []byte
+	var last [][]byte
 	ask := func() error {
 		if len(asked) == 0 {
 			return nil
@@ -234,7 +235,12 @@ func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, room int) (
 			return err
 		}
 		list := strings.Split(answer, " ")
-		if len(list) != len(asked) {
+		switch {
+		case answer == "" && len(asked) == 1 && asked[0].text != "":
+			// An answer that is too long is NULL. A character has 8 digits at most.
+			written[asked[0]] = strings.Repeat("0", 8*len(asked[0].text))
+			return l.errLong(last, written, server.packet, server.packet-room)
+		case len(list) != len(asked):
 			return fmt.Errorf("the server wrote %d of %d texts of keys", len(list), len(asked))
 		}
 		for i, digits := range list {
@@ -247,7 +253,8 @@ func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, room int) (
 		for _, part := range l.parts {
 			if v := tuple[part.at]; part.needsCode(v) && part.fit(v) == sound {
 				text := append(appendHex([]byte(", HEX(CONVERT(_utf8mb4 "), v), " USING "+part.charset()+"))"...)
-				if len(query)+len(text) > room {
+				// The answer may have 8 digits where the question has 2.
+				if 4*(len(query)+len(text)) > room {
 					if err := ask(); err != nil {
 						return nil, err
 					}
@@ -255,7 +262,7 @@ func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, room int) (
 				if len(asked) == 0 {
 					query = append(query[:0], "SELECT CONCAT_WS(' '"...)
 				}
-				asked, query = append(asked, foreign{part.charset(), string(v)}), append(query, text...)
+				asked, query, last = append(asked, foreign{part.charset(), string(v)}), append(query, text...), tuple
 			}
 		}
 	}
