@@ -42,7 +42,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 	b.exec(t, "INSERT INTO t (name, doc) VALUES ('a', '{}')")
 	b.exec(t, "CREATE TABLE other (id INT PRIMARY KEY)")
 	spec := source.Spec{Table: "t", ID: "id", Created: "at"}
-	t.Run("SELECT on the table is all that is needed", func(t *testing.T) {
+	t.Run("SELECT on the table is all that is needed, and is needed while running", func(t *testing.T) {
 		s := b.login(t, "SELECT ON t").Shard(spec)
 		p := sourcetest.Read(t, s, source.Query{Limit: 9})
 		if len(p.Rows) != 1 || len(p.Columns.List) != 4 || p.Columns.List[2].Kind != source.JSON || p.MaxID != 1 {
@@ -50,6 +50,11 @@ func testGrants(t *testing.T, product testenv.Product) {
 		}
 		if next, err := s.NextID(t.Context()); err != nil || next != 2 {
 			t.Fatalf("next id %d, %v", next, err)
+		}
+		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
+		sourcetest.Refused(t, s, source.ErrDenied)
+		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrDenied) {
+			t.Fatalf("next id without the grant: error %v", err)
 		}
 	})
 	t.Run("a column that EXCLUDE names need not be granted", func(t *testing.T) {

@@ -49,6 +49,20 @@ func expectIDs(t *testing.T, got []uint64, want ...uint64) {
 	}
 }
 
+// Tables whose names differ in case only are two. One that was truncated begins with 1 again.
+func TestNextID(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		b.exec(t, "CREATE TABLE twin (id INT AUTO_INCREMENT PRIMARY KEY); CREATE TABLE TWIN (id INT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 50")
+		b.exec(t, "CREATE TABLE reset (id INT AUTO_INCREMENT PRIMARY KEY); INSERT INTO reset VALUES (100); TRUNCATE TABLE reset")
+		for table, want := range map[string]uint64{"twin": 1, "TWIN": 50, "reset": 1} {
+			if next, err := b.source.Shard(source.Spec{Table: table, ID: "id"}).NextID(t.Context()); err != nil || next != want {
+				t.Errorf("next id of %s: %d, %v; want %d", table, next, err, want)
+			}
+		}
+	})
+}
+
 func TestNextIDAtTheEndOfItsType(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t))

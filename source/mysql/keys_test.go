@@ -237,6 +237,9 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 				if got := idsOf(&p); !slices.Equal(got, want) {
 					t.Errorf("%d keys find %d rows, want %d", len(keys), len(got), len(want))
 				}
+				if cost["Handler_read_key"] == 0 {
+					t.Errorf("%d keys: the counters do not count: %v", n, cost)
+				}
 				expectCost(t, n, cost, map[string]int{"read_key": len(keys) + 10, "read_next": len(keys), "read_last": 10})
 			}
 		})

@@ -70,6 +70,11 @@ func TestFile(t *testing.T) {
 		if after.Rows[0].ID != 5 || after.Server == before.Server || after.Columns.List[1].Name != "b" || string(after.Rows[0].Values[1]) != "b" {
 			t.Fatalf("row %d of %q, columns %v", after.Rows[0].ID, after.Server, after.Columns.List)
 		}
+		// One that is deleted is not read on.
+		if err := os.Remove(b.path); err != nil {
+			t.Fatal(err)
+		}
+		sourcetest.Refused(t, s, nil, b.path)
 	})
 	t.Run("of another user in WAL mode is read only while the application has it open", func(t *testing.T) {
 		b := newBase(t, wal)
