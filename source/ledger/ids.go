@@ -86,12 +86,19 @@ func (s *IDs) PopThrough(id uint64) (popped []source.Range) {
 	for g := range s.set.ascend(source.Range{Last: id}) {
 		popped = append(popped, g.Range)
 	}
+	if s.set.err != nil {
+		return nil
+	}
 	s.DropThrough(id)
 	return popped
 }
 
-// DropThrough removes the ids at or below id. It reads no part but one.
-func (s *IDs) DropThrough(id uint64) { s.set.removeAll([]source.Range{{First: 1, Last: id}}, 0) }
+// DropThrough removes the ids at or below id. It reads no part but one, and none without such ids.
+func (s *IDs) DropThrough(id uint64) {
+	if s.AnyThrough(id) {
+		s.set.removeAll([]source.Range{{First: 1, Last: id}}, 0)
+	}
+}
 
 // Changed returns the parts that differ from those that the last Changed returned, or that the set
 // was restored from, in the order of their keys. No part has the key 0. Save them before the next

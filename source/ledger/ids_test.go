@@ -111,6 +111,28 @@ func TestIDsAgreeWithAPlainSet(t *testing.T) {
 	})
 }
 
+func TestIDsBelowTheLowestNeedNoPart(t *testing.T) {
+	d := disk{}
+	s := ledger.NewIDs(1000, d.load)
+	s.Add([]source.Range{{First: 5, Last: 9}})
+	d.save(s.Changed())
+	s, err := ledger.RestoreIDs(0, func(uint64) ([]byte, error) { return nil, errors.New("unreadable") }, inOrder(d.chunks()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.DropThrough(4)
+	if s.Err() != nil || !s.AnyThrough(5) {
+		t.Errorf("a part is read: %v", s.Err())
+	}
+	// What a part has that cannot be read is not taken from the set.
+	if popped := s.PopThrough(7); popped != nil || s.Err() == nil || !s.AnyThrough(5) {
+		t.Errorf("popped %v, %v", popped, s.Err())
+	}
+	if popped := s.PopThrough(9); popped != nil || !s.AnyThrough(5) {
+		t.Errorf("popped %v", popped)
+	}
+}
+
 func TestPartsOfIDsThatDoNotFit(t *testing.T) {
 	d := disk{}
 	s := ledger.NewIDs(1000, d.load)
