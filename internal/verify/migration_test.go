@@ -148,3 +148,24 @@ func TestATimeThatIsNoMember(t *testing.T) {
 	w.publish(w.table.Insert("a", "2026-03-01 02:20:30", "2026-03-02 02:20:30"))
 	want(t, w.check(), "")
 }
+
+// TestMigrationsOfATableWithJSON has the event of an entity that only its row proves.
+func TestMigrationsOfATableWithJSON(t *testing.T) {
+	for _, c := range []struct{ name, member, found, altered string }{
+		{"FIELDS renames", "number", "", "altered 1 | unproven 1"},
+		// A member of another type is not compared.
+		{"INT to VARCHAR", "code", " | unproven 1", " | unproven 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := withColumns(t, event.Capability, source.Column{Name: "doc", Kind: source.JSON}, source.Column{Name: "code", Kind: source.Int})
+			w.publish(w.table.Insert("a", `{"b": 1}`, "7"))
+			if w.options.Fields = []event.Field{{Column: "name"}, {Column: "code", Member: c.member}, {Column: "doc"}}; c.member == "code" {
+				w.table = withColumns(t, event.Capability, source.Column{Name: "doc", Kind: source.JSON}, source.Column{Name: "code", Kind: source.Text}).table
+				w.table.Insert("a", `{"b": 1}`, "7")
+			}
+			want(t, w.check(), c.found)
+			w.bus.edit(t, 0, `"code":7`, `"code":8`)
+			want(t, w.check(), c.altered)
+		})
+	}
+}
