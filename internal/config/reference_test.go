@@ -32,7 +32,7 @@ const updateCommand = "go test ./internal/config -run Reference -update"
 var groupNotes = map[string]string{
 	"Defaults for all streams": "A stream overrides them by a variable of its own: BRIDGE_STREAM_ORDERS_POLL_INTERVAL for the stream orders.",
 	"Kafka":                    "For the sink kafka: only. With another sink they are checked, and a warning says that they have no effect.",
-	"NATS JetStream":           "For the sink nats: only, but for the first two, which also hold for embedded:. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
+	"NATS JetStream":           "For the sink nats: only, the first two also for embedded:. Log in by BRIDGE_SINK_URL, NATS_CREDS or NATS_NKEY.",
 	sourceGroup:                "The name is that in BRIDGE_SOURCES, in upper case and with _ for -.",
 	streamGroup:                "The name is that in BRIDGE_STREAMS, in upper case. If several stream names fit a variable, the longest one wins.",
 	overrideGroup:              "They override the variables for all streams.",
@@ -95,6 +95,21 @@ func referencePage() string {
 		"user and password are percent-encoded: `%` as `%25`, `@` as `%40`, `:` as `%3A`, `/` as `%2F`, `?` as `%3F`,\n" +
 		"`#` as `%23`, `,` as `%2C`, a space as `%20`.\n\n" +
 		"The page is written by `" + updateCommand + "`.\n\n" +
+		"## The six you need\n\n" +
+		"    BRIDGE_SOURCE_URL=mysql://bridge:secret@db.example.com:3306/shop  # what to read\n" +
+		"    BRIDGE_SINK_URL=kafka://kafka-1.example.com:9092                  # where to publish\n" +
+		"    BRIDGE_STREAMS=stock                                              # names of streams\n" +
+		"    BRIDGE_STREAM_STOCK_TABLE=stock                                   # its table, or several\n" +
+		"    BRIDGE_STREAM_STOCK_KIND=capability                               # or release: a row is a fact\n" +
+		"    BRIDGE_STREAM_STOCK_KEY=sku                                       # what names the entity\n\n" +
+		"Values that decide what is published:\n\n" +
+		"| setting | for example |\n|---|---|\n" +
+		"| `GAP_POLICY` | `late` publishes 6 and 8, and 7 when it commits; `hold` has 8 wait until 7 has committed or no transaction can hold it |\n" +
+		"| `ID_ORDER` | `strict` for AUTO_INCREMENT, `segmented` for blocks of ids: [all values](how-to.md#how-ids-are-handed-out) |\n" +
+		"| `START` | `beginning`, `latest` or `4711`: [where a stream begins](how-to.md#where-a-stream-begins) |\n" +
+		"| `DELETED` | `is_deleted`, `status=DELETED`: [deleted rows](events.md#deleted-rows) |\n" +
+		"| `ON_BAD_VALUE` | for `0000-00-00`, `null` publishes null and counts it; `stop` stops the stream at the row |\n" +
+		"| `ON_SCHEMA_CHANGE` | after `DROP COLUMN note`, `warn` goes on with a line in the log; `stop` stops the table until the column or another `EVENT_VERSION` is there |\n\n" +
 		"## A file of variables\n\n" +
 		"Every command has `--env-file FILE`; without it, `BRIDGE_ENV_FILE` names the file. What the environment sets\n" +
 		"wins over the file. A line is empty, a comment that begins with `#`, or `NAME=value`, where the last one of a\n" +

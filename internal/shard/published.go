@@ -240,7 +240,7 @@ func (p *publishedRows) conclude(ctx context.Context, c *published.Check) error 
 func (p *publishedRows) lose(c *published.Check) {
 	added := p.log.Lose(c, time.Now().Add(lostFor))
 	if added > 0 && c.Survivor() > 0 {
-		p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: their events are on the bus, and it is watched whether their ids are used again",
+		p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: watching for reused ids",
 			"rows", added, "last_row_there", c.Survivor())
 	}
 }

@@ -19,5 +19,5 @@
 // Open returns an error for a folder that is in use, that cannot be written or whose disk is full,
 // and for an address that is taken. When the disk is full later on the server gives up the stream,
 // or switches JetStream off; [Sink] looks every two seconds whether there is room again and then
-// restarts JetStream. Meanwhile what is to be published waits, and Ready tells.
+// restarts JetStream. Meanwhile publishing waits, and Ready says so.
 package embedded

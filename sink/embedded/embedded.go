@@ -295,7 +295,7 @@ func (s *Sink) watch(ctx context.Context) {
 			})
 		}
 		if err != nil {
-			s.log.logger.Warn("the NATS server inside the process cannot store messages, what is to be published waits", "error", err)
+			s.log.logger.Warn("the NATS server inside the process cannot store messages, publishing waits", "error", err)
 			continue
 		}
 		s.log.logger.Info("the NATS server inside the process stores messages again")
