@@ -200,4 +200,16 @@ func TestAFolderOfAFormerNumberOfShares(t *testing.T) {
 	if n := len(h.bus.Messages("x.b")); n != 11 {
 		t.Errorf("%d messages, want 11", n)
 	}
+	// A command works whether or not others hear of it.
+	h.bucket.Fail(func(key string) error {
+		if strings.HasSuffix(key, "s2.0") {
+			return errors.New("no sign of life is taken")
+		}
+		return nil
+	})
+	h.inside = true
+	h.restart(false)
+	h.isRead("b")
+	insert(1)
+	count(12)
 }

@@ -70,6 +70,8 @@ type household struct {
 	unreadable bool
 	// slow is a topic whose messages are waited for.
 	slow string
+	// inside says that a command runs the bridge.
+	inside bool
 	// bucket has the progress on the bus, where cfg says so.
 	bucket buckettest.Memory
 	// entries are those of the standby group, where cfg has one.
@@ -166,7 +168,7 @@ func (h *household) newShop(server string) { h.newTable(server+"/shop.t").Move(s
 func (h *household) start() {
 	h.t.Helper()
 	a, err := Open(h.t.Context(), Options{
-		Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)),
+		inside: h.inside, Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)),
 		openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
 	})
 	if err != nil {

@@ -88,7 +88,8 @@ func (a *App) catchUp(ctx context.Context) error {
 		if err = a.generations.Last(ctx); err != nil {
 			err = option.Errorf("%w: see %s", err, option.Share)
 		} else {
-			err = a.generations.Sign(ctx)
+			// It gives further signs.
+			_ = a.generations.Sign(ctx)
 		}
 	default:
 		err = a.generations.Join(ctx)
