@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,9 +55,6 @@ func (p *process) commands() *cobra.Command {
 			checkpointShow(p), checkpointSet(p), checkpointMove(p), checkpointReset(p), checkpointRebuild(p)),
 		statusCommand(p), tailCommand(p), healthCommand(p), versionCommand(p), completionCommand(p), manCommand(p), variablesTopic(),
 	)
-	root.InitDefaultHelpCmd()
-	help, _, _ := root.Find([]string{"help"})
-	help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error { return helpOf(root, args) }
 	return root
 }
 
@@ -155,12 +153,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 
 // run runs a command line and returns the exit status.
 func (p *process) run(ctx context.Context, args []string) int {
-	root := p.commands()
-	if args = withTwoHyphens(args); len(args) > 0 && args[0] == "--version" {
-		args[0] = "version"
-	}
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := p.dispatch(ctx, args)
 	if err == nil {
 		return exitFine
 	}
@@ -173,6 +166,25 @@ func (p *process) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// dispatch runs the command that args name, or prints the help that they ask for.
+func (p *process) dispatch(ctx context.Context, args []string) error {
+	args, root := withTwoHyphens(args), p.commands()
+	switch completing := len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd); {
+	case !completing && slices.ContainsFunc(args, isHelp):
+		text, err := helpOf(root, args)
+		if err != nil {
+			return err
+		}
+		return p.print(text)
+	case len(args) > 0 && args[0] == "--version":
+		args[0] = "version"
+	case len(args) > 0 && args[0] == "--":
+		return usageErrorf("unknown flag %q: flags follow a command; see bridge help", args[0])
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
 }
 
 // withTwoHyphens returns args with --flag for -flag, as scripts may have it.
@@ -189,25 +201,31 @@ func withTwoHyphens(args []string) []string {
 	return args
 }
 
-// helpOf has the help command print the help of the command, or the variables, that its arguments
-// name.
-func helpOf(root *cobra.Command, args []string) error {
-	found, rest, err := root.Find(args)
-	switch {
-	case err != nil:
-		return err
-	case len(rest) == 0:
-		return found.Help()
-	case found.HasSubCommands():
-		return refuseUnknown(found, rest)
-	case len(rest) > 1 || found.Name() != variablesName:
-		return usageErrorf("bridge help takes the name of a command, or variables: see bridge help")
+// isHelp reports whether a word asks for help, wherever it stands.
+func isHelp(arg string) bool { return arg == "help" || arg == "--help" || arg == "-h" }
+
+// helpOf returns the help of the command that args name beside what asks for it.
+func helpOf(root *cobra.Command, args []string) (string, error) {
+	root.InitDefaultHelpCmd()
+	found, rest, err := root.Find(slices.DeleteFunc(slices.Clone(args), isHelp))
+	if err != nil {
+		return "", err
 	}
-	text, err := variablesText(rest[0])
-	if err == nil {
-		_, err = io.WriteString(root.OutOrStdout(), text)
+	if err := found.ParseFlags(rest); err != nil && found == root {
+		return "", wrongFlag(root, err)
 	}
-	return err
+	switch rest := found.Flags().Args(); {
+	case len(rest) > 0 && found.HasSubCommands():
+		return "", refuseUnknown(found, rest)
+	case len(rest) == 1 && found.Name() == variablesName:
+		return variablesText(rest[0])
+	case len(rest) > 0 && isHelp(args[0]):
+		return "", usageErrorf("bridge help takes the name of a command, or variables: see bridge help")
+	}
+	var text strings.Builder
+	root.SetOut(&text)
+	err = found.Help()
+	return text.String(), err
 }
 
 // variablesName is a topic of the help.

@@ -66,7 +66,7 @@ func commandNames() (all []string) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, one := range c.Commands() {
-			if walk(one); !one.HasSubCommands() && one.Runnable() && one.Name() != "help" {
+			if walk(one); !one.HasSubCommands() && one.Runnable() {
 				all = append(all, strings.TrimPrefix(one.CommandPath(), "bridge "))
 			}
 		}
@@ -98,6 +98,21 @@ func TestCommands(t *testing.T) {
 		"help variables kafka": "BRIDGE_KAFKA_SASL_PASSWORD_FILE (none) File that holds",
 	} {
 		mustCall(t, settingsOf{}, exitFine, words, line)
+	}
+}
+
+// full is a stdout that has no room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestHelpThatCannotBePrinted ends with a status that says so.
+func TestHelpThatCannotBePrinted(t *testing.T) {
+	for _, line := range []string{"help", "-h", "run --help", "help variables", "help variables kafka"} {
+		var errs bytes.Buffer
+		if status := newProcess(nil, full{}, &errs).run(t.Context(), strings.Fields(line)); status != exitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("bridge %s: status %d, %s", line, status, errs.String())
+		}
 	}
 }
 
