@@ -75,9 +75,9 @@ func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
 }
 
 // change calls do with the store of BRIDGE_CHECKPOINT_URL, which changes it about one stream, and
-// prints what do says once that is durable, also on the bus. Unless create is set, a store that is
-// not there is an error.
-func (p *process) change(ctx context.Context, create bool, stream string, do func(*kept) (said string, err error)) (err error) {
+// prints what do says once that is durable, also on the bus, and all is closed. Unless create is
+// set, a store that is not there is an error.
+func (p *process) change(ctx context.Context, create bool, stream string, do func(*kept) (said string, err error)) error {
 	path, onBus, err := p.checkpoint()
 	if err != nil {
 		return err
@@ -90,39 +90,44 @@ func (p *process) change(ctx context.Context, create bool, stream string, do fun
 			return err
 		}
 	}
-	log := p.newLogger(slog.LevelWarn, "console")
+	said, err := changeAt(ctx, p.newLogger(slog.LevelWarn, "console"), path, onBus, stream, do)
+	if err != nil {
+		return err
+	}
+	return p.print(said + "\n")
+}
+
+// changeAt calls do with the store at path, and returns what it says.
+func changeAt(ctx context.Context, log *slog.Logger, path string, onBus *config.Config, stream string, do func(*kept) (string, error)) (said string, err error) {
 	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
 	if err != nil {
-		return unopened(err)
+		return "", unopened(err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	k := &kept{Store: s, path: path}
 	if onBus != nil {
 		if onBus.Stream(stream) == nil {
-			return fmt.Errorf("stream %q is not configured: with bus: these commands need the variables of bridge", stream)
+			return "", fmt.Errorf("stream %q is not configured: with bus: these commands need the variables of bridge", stream)
 		}
 		if k.onBus = config.OfShare(onBus); k.onBus.Stream(stream) == nil {
-			return fmt.Errorf("stream %q has no tables in share %s: type the command where another share is", stream, onBus.Share)
+			return "", fmt.Errorf("stream %q has no tables in share %s: type the command where another share is", stream, onBus.Share)
 		}
 		if k.copies, err = app.OpenCopies(ctx, onBus, s, log); err != nil {
-			return err
+			return "", err
 		}
 		defer func() { err = errors.Join(err, k.copies.Close()) }()
 	}
 	if k.image, err = s.Load(ctx); err != nil {
-		return err
+		return "", err
 	}
-	said, err := do(k)
+	said, err = do(k)
 	if err == nil {
 		err = s.Sync(ctx)
 	}
 	if err == nil && k.copies != nil {
 		err = k.copies.Write(ctx, stream)
 	}
-	if err != nil {
-		return err
-	}
-	return p.print(said + "\n")
+	return said, err
 }
 
 func noCheckpoint(path string) error {

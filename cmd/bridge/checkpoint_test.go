@@ -102,6 +102,25 @@ func filled(t *testing.T) (settingsOf, string) {
 	return settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, path
 }
 
+// writerFunc is a function that is written to.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestSuccessIsPrintedWhenAllIsClosed has a command print while the store can be opened.
+func TestSuccessIsPrintedWhenAllIsClosed(t *testing.T) {
+	env, path := filled(t)
+	printed := false
+	stdout := writerFunc(func(b []byte) (int, error) {
+		printed = true
+		inStore(t, path, func(store.Store) {})
+		return len(b), nil
+	})
+	if status := newProcess(env.Environ(), stdout, t.Output()).run(t.Context(), []string{"checkpoint", "reset", "orders"}); status != exitFine || !printed {
+		t.Errorf("status %d, printed %t", status, printed)
+	}
+}
+
 // shown returns what checkpoint show --json prints.
 func shown(t *testing.T, env settingsOf) []checkpointView {
 	t.Helper()
