@@ -60,7 +60,7 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 	}
 	b.step("TransactionSent")
 	b.step("TransactionEnds")
-	if err := b.wire.NC.PublishMsg(t.commit); err != nil {
+	if err := b.wire.publish(t.commit); err != nil {
 		t.unknown(err)
 		return true
 	}
@@ -147,7 +147,7 @@ func (t *atomicBatch) send(m *sink.Message, number int) error {
 		}
 	}
 	if !last {
-		return t.wire.NC.PublishMsg(out)
+		return t.wire.publish(out)
 	}
 	t.commit = &nats.Msg{Subject: out.Subject, Reply: out.Reply, Header: make(nats.Header, len(out.Header)), Data: bytes.Clone(out.Data)}
 	for name, values := range out.Header {

@@ -288,7 +288,7 @@ func (b *batcher) refresh(ctx context.Context, age time.Duration) error {
 // one that was claimed: another process may have a claim there with the same sequence.
 func (b *batcher) describe(info *jetstream.StreamInfo) {
 	b.config, b.asked = info.Config, time.Now()
-	b.limits = limits{payload: b.wire.NC.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim))}
+	b.limits = limits{payload: b.wire.NC.MaxPayload(), message: int64(b.config.MaxMsgSize), condition: int64(len(b.options.Claim)), tooLong: b.wire.TooLong}
 	// A batch alone must not push the claim out.
 	b.limit = eighth(b.config.MaxMsgs, b.taken)
 	b.most = min(b.most, b.limit)

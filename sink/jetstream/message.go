@@ -178,6 +178,8 @@ type limits struct {
 	payload, message int64
 	// condition is the length of the subject of the claim, where there is one.
 	condition int64
+	// tooLong is [server.Session.TooLong].
+	tooLong int
 }
 
 // maxHeaders is how long the headers of a message on a stream may be, and maxSubject its subject.
@@ -194,6 +196,9 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
 	case lineOf(m) > maxLine:
 		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", lineOf(m), maxLine)
+	case l.tooLong > 0 && lineOf(m) >= l.tooLong:
+		return fmt.Sprintf("its subject makes a line of %d bytes, and the NATS server has closed the connection for one of %d (max_control_line): "+
+			"shorten the subject, or increase that and restart bridge", lineOf(m), l.tooLong)
 	}
 	lowest := int64(math.MaxInt64)
 	for _, limit := range []int64{l.payload, l.message} {
@@ -260,13 +265,15 @@ func validSubject(s string) bool {
 }
 
 // maxLine is max_control_line of a server by default. A server does not tell its own, and closes a
-// connection with a longer line, which all streams share.
+// connection with a longer line, which all streams share: see [server.Session.TooLong].
 const maxLine = 4096
 
 // lineOf returns the length of the line with which m is published, at most.
-func lineOf(m *sink.Message) int {
+func lineOf(m *sink.Message) int { return lineTo(m.Destination) }
+
+func lineTo(subject string) int {
 	const inbox, token, headers, all = 7 + 22 + 1, 20, 5, 8
-	return len(m.Destination) + inbox + token + headers + all + len("   ")
+	return len(subject) + inbox + token + headers + all + len("   ")
 }
 
 // wire is what a publisher uses of a [server.Session]: an inbox for the answers to what it
@@ -296,6 +303,12 @@ func openWire(s *server.Session, room int) (*wire, error) {
 		}
 	})
 	return w, nil
+}
+
+// publish sends m.
+func (w *wire) publish(m *nats.Msg) error {
+	w.Sends(lineTo(m.Subject))
+	return w.NC.PublishMsg(m)
 }
 
 func (w *wire) close() {

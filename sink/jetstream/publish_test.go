@@ -2,13 +2,16 @@ package jetstream_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -152,6 +155,62 @@ func TestLongSubjects(t *testing.T) {
 				t.Errorf("exactly once %t, a subject of %d bytes: %+v", once, n, out)
 			}
 		}
+	}
+}
+
+// TestLongSubjectsForAServerWithLess has subjects that a server closes the connection for: they are
+// refused by name after that, while others go on.
+func TestLongSubjectsForAServerWithLess(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t, func(o *natsserver.Options) { o.MaxControlLine = 1024 })
+	for _, once := range []bool{false, true} {
+		t.Run(fmt.Sprintf("exactly once %t", once), func(t *testing.T) {
+			t.Parallel()
+			_, o := claimed(t, server, natsjs.StreamConfig{})
+			if !once {
+				o.Claim = ""
+			}
+			var lost atomic.Int64
+			o.Fault = func(_ string, err error) {
+				if strings.Contains(err.Error(), "ontrol") {
+					lost.Add(1)
+				}
+			}
+			s := open(t, o)
+			publish := func(batch ...sink.Message) sink.Outcome {
+				for {
+					out, err := s.Publish(deadline(t, time.Minute), batch)
+					if !errors.Is(err, sink.ErrUnknownOutcome) {
+						if err != nil {
+							t.Error(err)
+						}
+						return out
+					}
+				}
+			}
+			long := func(n int, id string) sink.Message {
+				return sink.Message{Destination: o.Stream + "." + strings.Repeat("x", n), ID: id}
+			}
+			var others sync.WaitGroup
+			others.Go(func() {
+				for i := range 100 {
+					if out := publish(sink.Message{Destination: o.Stream + ".b", ID: fmt.Sprint("other", i)}); !out.AllAcked() {
+						t.Errorf("another stream: %+v", out)
+					}
+				}
+			})
+			for i, n := range []int{1200, 900, 1100, 1300} {
+				out := publish(sink.Message{Destination: o.Stream + ".a", ID: fmt.Sprint("before", i)}, long(n, fmt.Sprint("long", i)))
+				refused := len(out.Rejected) == 1 && out.Rejected[0].Index == 1 && strings.Contains(out.Rejected[0].Reason, "max_control_line")
+				if fits := n < 1000; fits != out.AllAcked() || fits == refused {
+					t.Errorf("%d bytes: %+v", n, out)
+				}
+			}
+			others.Wait()
+			if n := lost.Load(); n == 0 || n > 4 {
+				t.Errorf("%d connections were lost", n)
+			}
+		})
 	}
 }
 

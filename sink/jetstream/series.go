@@ -250,7 +250,7 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 	r.tail++
 	r.bytes += f.size
 	r.last, r.lastID = r.last+1, f.id
-	if err := r.wire.NC.PublishMsg(m); err != nil {
+	if err := r.wire.publish(m); err != nil {
 		// Nothing of it will be heard; what comes before it may still be answered.
 		r.refuse(token, ack{err: err, unsure: true})
 	}

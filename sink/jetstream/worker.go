@@ -163,7 +163,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	}
 	r := &series{
 		worker: w, wire: wire, fenced: !w.unfenced && !w.replicated, flights: w.ring, head: w.token, tail: w.token, window: 1, busy: make(map[string]struct{}),
-		last: w.base, limits: limits{payload: wire.NC.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, begun: time.Now(),
+		last: w.base, limits: limits{payload: wire.NC.MaxPayload(), message: int64(info.Config.MaxMsgSize), tooLong: wire.TooLong}, begun: time.Now(),
 	}
 	w.following = 0
 	for _, c := range w.calls {

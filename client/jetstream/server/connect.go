@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +30,9 @@ const (
 	flapping = 20 * time.Millisecond
 	// firstConnect is how long Ready waits for the first connection.
 	firstConnect = 2 * time.Second
+	// safeLine is how long a line of the protocol may be for any server. Those of requests to
+	// JetStream are shorter: they hold names, no subjects of messages.
+	safeLine = 256
 	// Everywhere stands for a TP in faults of the connection.
 	Everywhere = "nats"
 )
@@ -160,6 +165,8 @@ type Connector struct {
 	faults  bus.Faults
 	// connected is called when there is a new session.
 	connected func()
+	// tooLong is [Session.TooLong] of the next session. It belongs to Run.
+	tooLong int
 
 	mu      sync.Mutex
 	current *Session
@@ -205,6 +212,9 @@ func (c *Connector) Run(ctx context.Context) {
 		select {
 		case <-s.Gone:
 			err := s.Why()
+			if n := int(s.longest.Load()); n > safeLine && strings.Contains(strings.ToLower(err.Error()), "maximum control line") {
+				c.tooLong = min(n, cmp.Or(c.tooLong, n))
+			}
 			c.set(nil, err)
 			c.faults.Fail(Everywhere, Everywhere, err)
 			if time.Since(begun) > flapping {
@@ -221,7 +231,7 @@ func (c *Connector) Run(ctx context.Context) {
 }
 
 func (c *Connector) connect(ctx context.Context, servers []string) (*Session, error) {
-	s := &Session{options: c.options, Gone: make(chan struct{}), listeners: make(map[*func(error)]struct{}), denials: make(map[string]error)}
+	s := &Session{options: c.options, TooLong: c.tooLong, Gone: make(chan struct{}), listeners: make(map[*func(error)]struct{}), denials: make(map[string]error)}
 	var err error
 	if s.NC, err = c.options.Dial(ctx, servers,
 		nats.ClosedHandler(func(*nats.Conn) { close(s.Gone) }),
@@ -289,8 +299,13 @@ type Session struct {
 	NC *nats.Conn
 	JS jetstream.JetStream
 	// Gone is closed when the connection is lost or closed.
-	Gone    chan struct{}
+	Gone chan struct{}
+	// TooLong is a length of lines of the protocol for which a server has closed a connection, 0
+	// while none has: a server does not tell its limit (max_control_line).
+	TooLong int
 	options *Options
+	// longest is how long the longest line is that was sent.
+	longest atomic.Int64
 
 	mu sync.Mutex
 	// listeners are called with each refused publication.
@@ -316,6 +331,16 @@ func (s *Session) Alive() bool {
 		return false
 	default:
 		return s.NC.IsConnected()
+	}
+}
+
+// Sends notes that a line of at most n bytes is sent next.
+func (s *Session) Sends(n int) {
+	for {
+		longest := s.longest.Load()
+		if int64(n) <= longest || s.longest.CompareAndSwap(longest, int64(n)) {
+			return
+		}
 	}
 }
 
