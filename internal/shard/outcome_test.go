@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -64,6 +65,54 @@ func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 			return r.Number == list[0].At.TP && r.TP == topic && !r.Retired
 		}) {
 			t.Errorf("the entry is %+v, the registrations are %+v", list[0], image.Registrations)
+		}
+	})
+}
+
+// lateReader does not tell of a topic before its time.
+type lateReader struct {
+	sink.Reader
+	topic string
+	from  time.Time
+}
+
+func (r lateReader) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	tps, err := r.Reader.TPs(ctx, destinations)
+	return slices.DeleteFunc(tps, func(tp sink.TP) bool { return tp.Name == r.topic && time.Now().Before(r.from) }), err
+}
+
+// TestATopicThatIsNotRegisteredInTime keeps what it has acknowledged: the entries name no topic
+// until its messages are read (rule 6).
+func TestATopicThatIsNotRegisteredInTime(t *testing.T) {
+	instantly(t, "of a capability stream", func(t *testing.T) {
+		const later = "later"
+		b := newViewBench(t, false)
+		b.tick = 30 * time.Second
+		b.reader = lateReader{b.bus, later, time.Now().Add(10 * time.Second)}
+		b.destinations = append(b.destinations, later)
+		b.bus.Create(later)
+		b.opts.Route = func(*event.Event) string { return later }
+		b.insertRows(3, true)
+		b.run(t)
+		b.saved(t, 3)
+		lookup := func() []store.Entry {
+			list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity(entityName(0)), entity(entityName(2))), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		for _, e := range lookup() {
+			if e.State != store.Live || e.At != (store.At{}) {
+				t.Errorf("before the topic is registered an entry is %+v", e)
+			}
+		}
+		eventually(t, "the entries name the topic", func() bool {
+			list := lookup()
+			return list[0].At.TP != 0 && list[1].At == store.At{TP: list[0].At.TP, Offset: list[0].At.Offset + 2} && !list[1].Disputed
+		})
+		if n := b.count(later); n != 3 {
+			t.Errorf("%d messages of 3 rows", n)
 		}
 	})
 }

@@ -228,6 +228,10 @@ func (p *publisher) factsOf(b *batch, s *sent) []catchup.Message {
 		fact := catchup.Message{
 			State: m.State, Stream: m.Stream, Shard: m.Shard, Row: m.RowID, Origin: m.Origin, Key: m.Key, Time: m.Time, At: at.at, Dead: at.dead != nil,
 		}
+		if fact.At.TP == 0 {
+			// Not registered yet: an offset of no TP says nothing (rule 6).
+			fact.At = store.At{}
+		}
 		fact.State.Epoch, fact.State.Seq = at.epoch, at.seq
 		// The encoder has made it.
 		fact.Event, _ = event.ParseID(m.ID)
