@@ -34,13 +34,15 @@ type server struct {
 	noTail atomic.Bool
 }
 
-// refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so.
+// refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so, until
+// it answers.
 func (s *server) refresh(ctx context.Context) error {
-	var traits source.Traits
-	err := s.reader.retrier.readSource(ctx, func() (err error) {
-		traits, err = s.opts.Source.Traits(ctx)
-		return err
-	})
+	return s.reader.retrier.readSource(ctx, func() error { return s.readTraits(ctx) })
+}
+
+// readTraits is refresh, but asks once.
+func (s *server) readTraits(ctx context.Context) error {
+	traits, err := s.opts.Source.Traits(ctx)
 	if err != nil {
 		return err
 	}

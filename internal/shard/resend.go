@@ -161,7 +161,7 @@ func (s *Shard) ServeDryRun(ctx context.Context) {
 		err = option.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %s says", option.Start)
 	}
 	if err == nil {
-		if err = s.server.refresh(ctx); err != nil {
+		if err = s.server.readTraits(ctx); err != nil {
 			err = fmt.Errorf("ask how ids are handed out: %w", err)
 		}
 	}
@@ -176,7 +176,8 @@ func (s *Shard) ServeDryRun(ctx context.Context) {
 // Preview is a dry Resend for a shard that does not run, from what is saved and from its table
 // alone. What the bus has and the store lacks is not known.
 func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]ResendOutcome, error) {
-	if err := errors.Join(s.server.refresh(ctx), s.server.refuseTailless()); err != nil {
+	// A command does not wait for a source that is away.
+	if err := errors.Join(s.server.readTraits(ctx), s.server.refuseTailless()); err != nil {
 		return nil, err
 	}
 	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)

@@ -99,6 +99,13 @@ func newRefusedRows(t *testing.T, as event.Format, row ...string) (*bench, *shar
 // sinkFormats are the formats of messages by those of events.
 var sinkFormats = map[event.Format]sink.Format{"": 0, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow}
 
+var errAway = errors.New("the server does not answer")
+
+// awaySource is a source that is away.
+type awaySource struct{ source.Shard }
+
+func (awaySource) Traits(context.Context) (source.Traits, error) { return source.Traits{}, errAway }
+
 func TestResendOfAReleaseRow(t *testing.T) {
 	for format, of := range sinkFormats {
 		for name, row := range map[string][]string{"with a time of its own": {"name", old}, "whose time is the clock of the read": {"name"}} {
@@ -186,6 +193,18 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		if _, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t)); !errors.Is(err, source.ErrUnfit) {
 			t.Errorf("Preview returns %v", err)
 		}
+	})
+	t.Run("and nothing that does not run waits for a source that is away", func(t *testing.T) {
+		b, _ := newRefusedRows(t, "", "name", old)
+		b.source = awaySource{b.table}
+		sh := b.process(t).shard
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := sh.Preview(ctx, b.deadLetters(t)); !errors.Is(err, errAway) {
+			t.Errorf("Preview returns %v", err)
+		}
+		sh.ServeDryRun(ctx)
+		expectText(t, stopped(t, sh), "ask how ids are handed out: "+errAway.Error())
 	})
 	t.Run("a row that cannot be read holds up the tail only while somebody waits for it", func(t *testing.T) {
 		b := newBench(t)
