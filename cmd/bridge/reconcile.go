@@ -160,13 +160,14 @@ type asked interface {
 	Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
 }
 
-// tablesOf goes through the tables of a status, with their streams.
+// tablesOf goes through the tables of a status, with their streams. Of one that is gone nothing can
+// be asked.
 func tablesOf(status *httpapi.Status) iter.Seq2[*httpapi.StreamStatus, *shard.Status] {
 	return func(yield func(*httpapi.StreamStatus, *shard.Status) bool) {
 		for i := range status.Streams {
 			stream := &status.Streams[i]
 			for j := range stream.Shards {
-				if !yield(stream, &stream.Shards[j]) {
+				if one := &stream.Shards[j]; one.State != shard.Gone && !yield(stream, one) {
 					return
 				}
 			}

@@ -65,7 +65,7 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 	for i := range stream.Shards {
 		one, name := &stream.Shards[i], tableName{stream.Name, stream.Shards[i].Shard}
 		switch {
-		case w.still[name] != "":
+		case w.still[name] != "", one.State == shard.Gone:
 		case !stays(stream, one, w.mode):
 			return true
 		default:
@@ -79,7 +79,7 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 // observe adds the ended runs to done. The line says how far the rest is; it is empty once
 // everything has ended.
 func (w *watch) observe(status httpapi.Status) (line string) {
-	tables, name, running := 0, "", (*reconcile.Status)(nil)
+	tables, left, name, running := 0, 0, "", (*reconcile.Status)(nil)
 	for stream, one := range tablesOf(&status) {
 		if !slices.Contains(w.streams, stream.Name) {
 			continue
@@ -90,24 +90,25 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 		case slices.ContainsFunc(w.done, func(o outcomeOf) bool { return o.Stream == stream.Name && o.Shard == one.Shard }):
 		case w.still[table] != "":
 			w.end(stream, one, reconcile.Report{Error: null.Text(notCompared + w.still[table])})
-		case r == nil:
-		case stays(stream, one, w.mode):
+		case r != nil && stays(stream, one, w.mode):
 			w.end(stream, one, reconcile.Report{Error: notCompared + cmp.Or(one.Reason, "it is stopped")})
-		case r.Waiting == 0:
+		case r != nil && r.Waiting == 0:
 			w.end(stream, one, w.report(table, r))
-		case r.Running && running == nil:
-			name, running = stream.Name+" "+one.Shard, r
+		default:
+			if left++; r != nil && r.Running && running == nil {
+				name, running = stream.Name+" "+one.Shard, r
+			}
 		}
 	}
 	switch waits := waitsFor(status); {
-	case len(w.done) == tables:
+	case left == 0:
 		return ""
 	case running != nil:
-		return progressLine(name, running, len(w.done), tables)
+		return progressLine(name, running, tables-left, tables)
 	case waits != "":
 		return "waiting for " + waits
 	case tables > 1:
-		return fmt.Sprintf("waiting, %d of %d tables done", len(w.done), tables)
+		return fmt.Sprintf("waiting, %d of %d tables done", tables-left, tables)
 	}
 	return "waiting"
 }

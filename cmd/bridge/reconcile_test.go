@@ -171,6 +171,31 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// TestATableThatIsGoneIsNotWaitedFor, whether it is gone before the request or goes behind its run.
+func TestATableThatIsGoneIsNotWaitedFor(t *testing.T) {
+	done := null.At(time.Now())
+	ran := &reconcile.Status{LastRun: &reconcile.Report{Result: reconcile.Result{StartedAt: done, EndedAt: done}}}
+	gone := shard.Status{Shard: "gone", State: shard.Gone}
+	status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{gone}}}}
+	stream := &status.Streams[0]
+	w := newWatch([]string{"s"}, reconcile.Mode{}, make(stillTables), status)
+	if line := w.observe(status); w.runs(stream) || line != "" || len(w.outcomes()) != 0 {
+		t.Errorf("of a stream without another table: %q, %+v", line, w.outcomes())
+	}
+	stream.Shards = []shard.Status{{Shard: "goes", Reconcile: ran}, {Shard: "stays", Reconcile: &reconcile.Status{Waiting: 1}}, gone}
+	if line := w.observe(status); line != "waiting, 1 of 2 tables done" {
+		t.Errorf("it says %q", line)
+	}
+	stream.Shards[0] = shard.Status{Shard: "goes", State: shard.Gone}
+	if line := w.observe(status); line != "waiting" {
+		t.Errorf("it does not wait for the other table: %q", line)
+	}
+	stream.Shards[1].Reconcile = ran
+	if line := w.observe(status); line != "" || len(w.outcomes()) != 2 {
+		t.Errorf("%q, %+v", line, w.outcomes())
+	}
+}
+
 // TestOnlyARunAfterTheRequestCounts where a table heals before the first look.
 func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
 	before := null.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
