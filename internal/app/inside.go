@@ -112,11 +112,11 @@ func (b *inside) Working(context.Context) (httpapi.Status, error) {
 		if !b.opts.dry {
 			break
 		}
-		// It waits for no bus, and for one run of each table.
+		// It waits for no bus, and for one run of each table that is there.
 		stream := &status.Streams[i]
 		stream.CatchUp.Ready = true
 		for j := range stream.Shards {
-			if r := stream.Shards[j].Reconcile; r.LastDryRun == nil {
+			if r := stream.Shards[j].Reconcile; r != nil && r.LastDryRun == nil {
 				r.Waiting = 1
 			}
 		}
