@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -165,6 +166,37 @@ func TestCommandsOfReleaseStreams(t *testing.T) {
 
 // rebuildOf is what `bridge checkpoint rebuild` does.
 func rebuildOf(image *store.Image) *store.Batch { return progress.Rebuild(image, "items", time.Now()) }
+
+// TestTheReconcileBehindALostTail (rule 21): the bus loses one message of a shard that runs, and
+// the reconcile that is due publishes that one and none that the bus has.
+func TestTheReconcileBehindALostTail(t *testing.T) {
+	b := newViewBench(t, false)
+	b.tick = 10 * time.Millisecond
+	const entities = 3 * reconcile.MaxNominated
+	for i := range entities {
+		b.table.Insert(fmt.Sprintf("e%d", i), "1", "0")
+	}
+	s, _ := b.run(t)
+	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == entities })
+	// That which is due behind a start without a store is another one.
+	eventually(t, "no reconcile is due", func() bool {
+		demand, due := s.ReconcileDue()
+		if due {
+			if err := s.Reconciled(t.Context(), demand); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return !due
+	})
+	b.bus.Lose(topic, 1)
+	eventually(t, "a reconcile is due", func() bool { _, due := s.ReconcileDue(); return due })
+	for from := uint64(1); from <= entities; from += reconcile.MaxNominated {
+		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: from, Last: from + reconcile.MaxNominated - 1}}})
+	}
+	if n := b.count(topic); n != entities {
+		t.Errorf("the bus has %d messages of %d entities", n, entities)
+	}
+}
 
 // A page of the snapshot takes back in the store that a reconcile is due.
 func TestSnapshotTakesADemandBack(t *testing.T) {
