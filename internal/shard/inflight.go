@@ -54,6 +54,11 @@ func newFar(c *changes) *far {
 	return &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
 }
 
+// readFrom begins a pass anew, from a MODIFIED on at the latest.
+func (f *far) readFrom(modified string) {
+	f.running, f.watch.low = false, older(f.watch.low, modified)
+}
+
 // begin returns the MODIFIED behind which a pass begins.
 func (f *far) begin() string {
 	now, column, zone := f.changes.poll.now, f.changes.column, f.changes.opts.Zone

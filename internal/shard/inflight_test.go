@@ -170,28 +170,44 @@ func TestUpdatesInFlightOverARestart(t *testing.T) {
 }
 
 func TestUpdatesWhereEvidenceDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newChangesBench(t, 3)
-		b.table.Move("replica", true)
-		b.run(t)
-		after(t, 30*time.Second)
-		b.table.OpenUpdate(1, "e1", "2", "0", now())
-		after(t, 500*time.Millisecond)
-		b.table.CommitUpdate(1)
-		b.table.OpenUpdate(2, "e2", "2", "0", now())
-		after(t, 15*time.Second)
-		b.table.CommitUpdate(2)
-		after(t, time.Minute)
-		if got := b.news(t, 3); !slices.Equal(got, []string{"Modified e1=2"}) {
-			t.Errorf("said %q: only what is committed within the look-back is seen there", got)
+	for name, perSecond := range map[string]int{"a quiet table": 0, "a busy table": 100} {
+		instantly(t, name, func(t *testing.T) {
+			b := newChangesBench(t, 3)
+			b.opts.CursorRows = 4000
+			updates := func() []string {
+				return slices.DeleteFunc(b.news(t, 3), func(text string) bool { return strings.HasPrefix(text, "Added") })
+			}
+			b.table.Move("replica", true)
+			b.run(t)
+			after(t, 30*time.Second)
+			b.table.OpenUpdate(1, "e1", "2", "0", now())
+			after(t, 500*time.Millisecond)
+			b.table.CommitUpdate(1)
+			b.table.OpenUpdate(2, "e2", "2", "0", now())
+			after(t, 15*time.Second)
+			b.table.CommitUpdate(2)
+			b.keepInserting(t, time.Minute, perSecond)
+			if got := updates(); !slices.Equal(got, []string{"Modified e1=2"}) {
+				t.Errorf("said %q: only what is committed within the look-back is seen there", got)
+			}
+			// Once evidence counts, what is within the reach is found.
+			b.table.Move("memory", false)
+			after(t, 5*time.Second)
+			if got := updates(); !slices.Equal(got, []string{"Modified e1=2", "Modified e2=2"}) {
+				t.Errorf("said %q once the writer answers", got)
+			}
+		})
+	}
+}
+
+// keepInserting lets time pass and inserts rows meanwhile.
+func (b *bench) keepInserting(t *testing.T, d time.Duration, perSecond int) {
+	for tenths := range int(d / (100 * time.Millisecond)) {
+		for i := range perSecond / 10 {
+			b.table.Insert(fmt.Sprint("n", tenths, "-", i), "1", "0", now())
 		}
-		// Once evidence counts, what is within the reach is found.
-		b.table.Move("memory", false)
-		after(t, 5*time.Second)
-		if got := b.news(t, 4); !slices.Equal(got, []string{"Modified e2=2"}) {
-			t.Errorf("said %q once the writer answers", got)
-		}
-	})
+		after(t, 100*time.Millisecond)
+	}
 }
 
 // countedChanges counts the reads of changes and what they brought.

@@ -79,12 +79,16 @@ type publish func(ctx context.Context, rows []source.Range) error
 // follow looks for rows that were modified in place, by their MODIFIED, and publishes what has
 // changed.
 func (c *changes) follow(ctx context.Context, column source.Column, publish publish) error {
-	now := c.reader.databaseNow()
+	now, looked := c.reader.databaseNow(), c.poll.inFlight
 	c.poll = changesPoll{
 		began: time.Now(), now: now, inFlight: c.server.seesInFlight(), over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
 	}
 	through := column.Text(now, c.opts.Zone)
 	c.begin(column, through)
+	if c.poll.inFlight && !looked {
+		// The cursor has seen changes meanwhile, and none in flight.
+		c.far.readFrom(column.Text(now.Add(-c.opts.Reach), c.opts.Zone))
+	}
 	if err := c.readNew(ctx, through, publish); err != nil {
 		return err
 	}
