@@ -13,7 +13,7 @@ import (
 
 func TestRecent(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
-	r := newRecent(100, 10*time.Minute)
+	r := newRecent(100, 0, 10*time.Minute)
 	if !r.from(start).Equal(start.Add(-10 * time.Minute)) {
 		t.Errorf("before the first change it reaches to %s", r.from(start))
 	}

@@ -54,7 +54,7 @@ func newFar(c *changes) *far {
 	return &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
 }
 
-// readFrom begins a pass anew, from a MODIFIED on at the latest.
+// readFrom has a new pass begin, from a MODIFIED on at the latest.
 func (f *far) readFrom(modified string) {
 	f.running, f.watch.low = false, older(f.watch.low, modified)
 }

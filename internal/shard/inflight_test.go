@@ -210,6 +210,28 @@ func (b *bench) keepInserting(t *testing.T, d time.Duration, perSecond int) {
 	}
 }
 
+// TestWhatABusyLookBackCosts: what a cursor remembers is more than one look-back, so that its rows
+// are not read again and again.
+func TestWhatABusyLookBackCosts(t *testing.T) {
+	reads := make(map[int]int64)
+	for _, remember := range []int{4000, 1 << 18} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newChangesBench(t, 1)
+			b.opts.CursorRows, b.opts.LookBack = remember, 10*time.Second
+			counted := &countedChanges{Shard: b.table}
+			b.source = counted
+			_, stop := b.run(t)
+			after(t, time.Second)
+			b.keepInserting(t, 15*time.Second, 500)
+			stop()
+			reads[remember] = counted.rowReads.Load()
+		})
+	}
+	if few, many := reads[4000], reads[1<<18]; few > many {
+		t.Errorf("rows are read %d times by id where 4000 changes are remembered, %d times where 262144 are", few, many)
+	}
+}
+
 // countedChanges counts the reads of changes and what they brought.
 type countedChanges struct {
 	source.Shard

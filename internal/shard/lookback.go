@@ -102,13 +102,15 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 
 // recent remembers which changes the second cursor has seen to: pairs of an id and its MODIFIED. It
 // is bounded: of each row only the last change is kept, and the older half of all goes when the
-// younger half is full or old enough. A change whose hash is that of another one of its row is left
-// to reconcile.
+// younger half is full or old enough. Full it is beyond maxLookBack, and before that only where it
+// holds a look-back, since that is read again and again. A change whose hash is that of another one
+// of its row is left to reconcile.
 type recent struct {
-	// most bounds the changes of one half, reach is how old a half may become.
-	most  int
-	reach time.Duration
-	seed  maphash.Seed
+	// most bounds the changes of one half that are older than lookBack, reach is how old a half may
+	// become.
+	most            int
+	lookBack, reach time.Duration
+	seed            maphash.Seed
 	// young and old hold hashes of MODIFIED by id; a change is added to the young half.
 	young, old map[uint64]uint64
 	// youngFrom and oldFrom are when the halves were begun, by the database's clock.
@@ -116,13 +118,14 @@ type recent struct {
 }
 
 // newRecent returns one that knows nothing.
-func newRecent(most int, reach time.Duration) *recent {
-	return &recent{most: max(1, most/2), reach: reach, seed: maphash.MakeSeed(), young: make(map[uint64]uint64)}
+func newRecent(most int, lookBack, reach time.Duration) *recent {
+	return &recent{most: max(1, most/2), lookBack: lookBack, reach: reach, seed: maphash.MakeSeed(), young: make(map[uint64]uint64)}
 }
 
 // add notes a change.
 func (r *recent) add(id uint64, modified string, now time.Time) {
-	if len(r.young) >= r.most || now.Sub(r.youngFrom) > r.reach {
+	n, age := len(r.young), now.Sub(r.youngFrom)
+	if n >= r.most && (age > r.lookBack || n >= maxLookBack) || age > r.reach {
 		r.old, r.oldFrom = r.young, r.youngFrom
 		r.young, r.youngFrom = make(map[uint64]uint64, len(r.old)/4), now
 	}

@@ -16,8 +16,9 @@ const (
 	lookBackEvery = time.Second
 	// changesAtOnce bounds the changes of one read.
 	changesAtOnce = 2000
-	// maxWhole bounds the rows that are read again for their MODIFIED to the second.
-	maxWhole = 100_000
+	// maxLookBack bounds the changes within the look-back that are remembered beyond CursorRows,
+	// and the rows that are read again for their MODIFIED to the second.
+	maxLookBack = 100_000
 	// saveCursorEvery is how often the cursor is saved while nothing is published.
 	saveCursorEvery = 30 * time.Second
 )
@@ -133,7 +134,7 @@ func (c *changes) begin(column source.Column, through string) {
 
 // forget has nothing be known of changes.
 func (c *changes) forget() {
-	c.recent, c.whole, c.far = newRecent(c.opts.CursorRows, c.opts.Reach), make(map[uint64]string), newFar(c)
+	c.recent, c.whole, c.far = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[uint64]string), newFar(c)
 }
 
 // read reads the changes behind a cursor, which it moves to the last one of them.
@@ -215,7 +216,7 @@ func (c *changes) see(id uint64, modified string) {
 	}
 	c.recent.add(id, modified, c.poll.now)
 	if _, fraction, _ := strings.Cut(modified, "."); strings.Trim(fraction, "0") == "" {
-		if len(c.whole) >= maxWhole {
+		if len(c.whole) >= maxLookBack {
 			clear(c.whole)
 		}
 		c.whole[id] = modified

@@ -130,8 +130,9 @@ type Options struct {
 	// Reach is how old the MODIFIED of a change may be that shows for the first time, if the source
 	// shows uncommitted rows. Defaults to 10 min.
 	Reach time.Duration
-	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in
-	// flight and watched one by one. A change needs some 40 bytes. Defaults to 262,144.
+	// CursorRows bounds the changes that the second cursor remembers, but for up to 200,000 of the
+	// last two look-backs; an eighth as many may be in flight and watched one by one. A change
+	// needs some 40 bytes. Defaults to 262,144.
 	CursorRows int
 	// StopOnSchemaChange stops the shard where its events would lack members that those published
 	// under their version had, or have them with other types. Else it logs that.
