@@ -115,3 +115,23 @@ func TestEvidenceThatNeverFits(t *testing.T) {
 		}
 	})
 }
+
+// TestServersThatTakeTurns: behind a proxy that alternates, traits are asked about ever less.
+func TestServersThatTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, _ := holding(t)
+		asked := 0
+		b.opts.Announce = func(source.Traits) { asked++ }
+		_, stop := b.run(t)
+		for range 10 * 60 * 5 {
+			b.table.Move("a", false)
+			after(t, 100*time.Millisecond)
+			b.table.Move("b", false)
+			after(t, 100*time.Millisecond)
+		}
+		stop()
+		if asked < 5 || asked > 20 {
+			t.Errorf("traits are asked about %d times in ten minutes", asked)
+		}
+	})
+}

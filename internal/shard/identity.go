@@ -13,10 +13,11 @@ import (
 	"example.org/bridge/source"
 )
 
-// askEvery is the shortest time between two questions for the traits of a server, and between two
-// warnings that servers differ: several may answer in turns.
+// askAfter and askEvery bound the pause between two questions for the traits of a server: where
+// several servers answer in turns it doubles. warnEvery is that between two warnings that they do.
 const (
-	askEvery  = 5 * time.Second
+	askAfter  = 5 * time.Second
+	askEvery  = time.Minute
 	warnEvery = time.Minute
 )
 
@@ -26,10 +27,11 @@ type server struct {
 	opts   *Options
 	reader *reader
 	// traits are those of the server that they name; agreement watches whether that is the one that
-	// answers. asked is when another one was met last.
+	// answers. asked is when another one was met last, pause how long none is asked for since then.
 	traits    source.Traits
 	agreement agreement
 	asked     time.Time
+	pause     time.Duration
 	// noTail says that the ids have no order, for those who are not the owner.
 	noTail atomic.Bool
 }
@@ -74,10 +76,16 @@ func (s *server) refuseTailless() error {
 // it with every page before anything is concluded from what it does not hold; afterwards knows
 // tells whether the traits hold for that server.
 func (s *server) meet(ctx context.Context, name string) error {
-	if s.knows(name) || time.Since(s.asked) < askEvery {
+	since := time.Since(s.asked)
+	if s.knows(name) || since < s.pause {
 		return nil
 	}
 	s.asked = time.Now()
+	if since >= 2*s.pause {
+		s.pause = askAfter
+	} else {
+		s.pause = min(2*s.pause, askEvery)
+	}
 	return s.refresh(ctx)
 }
 
