@@ -84,10 +84,19 @@ func (w *Window) Stable(id uint64, created time.Time, resolution time.Duration, 
 
 // FirstSeen tells since when a table has been known to hold ids, for the lag: where it forgets,
 // they count as younger. The zero value is ready; it serves one goroutine.
-type FirstSeen struct{ highs highs }
+type FirstSeen struct {
+	// begun is the first time; others count from it, so that they are as steady as what See gets.
+	begun time.Time
+	highs highs
+}
 
 // See notes that the table has ids up to maxID at a time.
-func (f *FirstSeen) See(maxID uint64, at time.Time) { f.highs = f.highs.add(maxID, at.UnixMicro()) }
+func (f *FirstSeen) See(maxID uint64, at time.Time) {
+	if f.begun.IsZero() {
+		f.begun = at
+	}
+	f.highs = f.highs.add(maxID, at.Sub(f.begun).Microseconds())
+}
 
 // Pass forgets the ids up to a position.
 func (f *FirstSeen) Pass(position uint64) { f.highs = append(f.highs[:0], f.highs.above(position)...) }
@@ -95,7 +104,7 @@ func (f *FirstSeen) Pass(position uint64) { f.highs = append(f.highs[:0], f.high
 // Since returns when an id at least as high as id was first seen, zero where none was.
 func (f *FirstSeen) Since(id uint64) time.Time {
 	if above := f.highs.above(id - 1); len(above) > 0 {
-		return time.UnixMicro(above[0].at)
+		return f.begun.Add(time.Duration(above[0].at) * time.Microsecond)
 	}
 	return time.Time{}
 }

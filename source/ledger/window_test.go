@@ -94,3 +94,15 @@ func TestSteady(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstSeenIsSteady: a host's clock that is set changes no age.
+func TestFirstSeenIsSteady(t *testing.T) {
+	var seen ledger.FirstSeen
+	at := time.Now()
+	seen.See(5, at)
+	seen.See(9, at.Add(time.Hour))
+	since := seen.Since(7)
+	if !since.Equal(at.Add(time.Hour)) || since == since.Round(0) {
+		t.Errorf("first seen at %s, want the steady time %s", since, at.Add(time.Hour))
+	}
+}
