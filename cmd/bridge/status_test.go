@@ -240,10 +240,14 @@ func TestTailCommand(t *testing.T) {
 func TestTailLine(t *testing.T) {
 	delay := 0.25
 	e := httpapi.TailEvent{Shard: "t_0", Type: "OrderAddedEvent", Key: "a\x1b", Origin: "late", ID: "id-1", DelaySeconds: &delay, DeadLetter: true}
-	if got := strings.Join(strings.Fields(tailLine(&httpapi.TailItem{Event: &e})), " "); !strings.HasSuffix(got, "t_0 OrderAddedEvent a late 0.2 s id-1 refused by the bus, a dead letter") {
+	if got := strings.Join(strings.Fields(tailLine(&httpapi.TailItem{Event: &e}, false)), " "); !strings.HasSuffix(got, "t_0 OrderAddedEvent a late 0.2 s id-1 refused by the bus, a dead letter") {
 		t.Errorf("got %q", got)
 	}
-	if got := tailLine(&httpapi.TailItem{LeftOut: 120}); got != "… 120 events left out\n" {
+	e.Type, e.Key = "OrderCapabilityModifiedEvent", "a+rather+long+key"
+	if got := tailLine(&httpapi.TailItem{Event: &e}, true); !strings.HasSuffix(got, "  t_0             OrderCapabilityModifi…  a+rather+…  refused     0.2 s\n") || len([]rune(got)) != 80 {
+		t.Errorf("narrow %q", got)
+	}
+	if got := tailLine(&httpapi.TailItem{LeftOut: 120}, false); got != "… 120 events left out\n" {
 		t.Errorf("got %q", got)
 	}
 	for s, want := range map[float64]string{0: "0.0 s", 99.94: "99.9 s", 150: "2 min", 5400: "90 min", 200000: "56 h", 1e6: "12 d"} {

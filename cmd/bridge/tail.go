@@ -13,8 +13,13 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// tailFormat is a line of a tail.
-const tailFormat = "%-12s  %-18s  %-28s  %-18s  %-9s  %8s  %s\n"
+// tailFormat is a line of a tail, of tailColumns with an id. narrowTail is one of 79 columns, for a
+// terminal that has fewer.
+const (
+	tailFormat  = "%-12s  %-18s  %-28s  %-18s  %-9s  %8s  %s\n"
+	narrowTail  = "%-8s  %-14s  %-22s  %-10s  %-9s  %6s\n"
+	tailColumns = 141
+)
 
 func tailCommand(p *process) *cobra.Command {
 	c := newCommand("tail [<stream>]", "show the events of the running bridge as they go by", `
@@ -25,8 +30,9 @@ BRIDGE_HTTP_TOKEN where it asks another host, because it shows rows.
 
 Each line has the time, the table, the type, the key, the origin (tail, late,
 modified, reconcile, snapshot), the delay since the row's CREATED or MODIFIED,
-and the id of the event. Where events come faster than they are shown, some are
-left out, and their number is shown. It holds nothing up.
+and the id of the event, but on a terminal of less than 141 columns. Where
+events come faster than they are shown, some are left out, and their number is
+shown. It holds nothing up.
 
 Exit status: 0 when it was interrupted, 1 no answer, or the bridge has ended, 2
 wrong usage or configuration.
@@ -34,16 +40,18 @@ wrong usage or configuration.
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a line, with the published event as\nits value")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		var failed error
+		columns, ok := terminal.Columns(p.stdout)
+		narrow := ok && columns < tailColumns
 		begin := func() {
 			if !*asJSON {
-				_, failed = fmt.Fprintf(p.stdout, tailFormat, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID")
+				_, failed = io.WriteString(p.stdout, tailRow(narrow, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID"))
 			}
 		}
 		err := bridge.Tail(ctx, strings.Join(args, ""), begin, func(one httpapi.TailItem) error {
 			if failed != nil {
 				return failed
 			}
-			text := tailLine(&one)
+			text := tailLine(&one, narrow)
 			if *asJSON {
 				text = string(one.Text) + "\n"
 			}
@@ -59,7 +67,7 @@ wrong usage or configuration.
 }
 
 // tailLine is an event for people.
-func tailLine(one *httpapi.TailItem) string {
+func tailLine(one *httpapi.TailItem, narrow bool) string {
 	e := one.Event
 	if e == nil {
 		return fmt.Sprintf("… %s left out\n", terminal.Count(one.LeftOut, "event"))
@@ -68,11 +76,23 @@ func tailLine(one *httpapi.TailItem) string {
 	if e.DelaySeconds != nil {
 		delay = seconds(*e.DelaySeconds)
 	}
-	id := e.ID
+	at, origin, id := e.AcknowledgedAt.Local().Format("15:04:05.000"), e.Origin, e.ID
 	if e.DeadLetter {
 		id += " refused by the bus, a dead letter"
 	}
-	return fmt.Sprintf(tailFormat, e.AcknowledgedAt.Local().Format("15:04:05.000"), terminal.Visible(e.Shard), e.Type, terminal.Visible(e.Key), e.Origin, delay, id)
+	if e.DeadLetter && narrow {
+		origin = "refused"
+	}
+	return tailRow(narrow, at, terminal.Visible(e.Shard), e.Type, terminal.Visible(e.Key), origin, delay, id)
+}
+
+// tailRow is a line of a tail. A narrow one cuts long names.
+func tailRow(narrow bool, at, shard, kind, key, origin, delay, id string) string {
+	if !narrow {
+		return fmt.Sprintf(tailFormat, at, shard, kind, key, origin, delay, id)
+	}
+	at = strings.SplitN(at, ".", 2)[0]
+	return fmt.Sprintf(narrowTail, at, terminal.Cut(shard, 14), terminal.Cut(kind, 22), terminal.Cut(key, 10), origin, delay)
 }
 
 // seconds is a number of seconds in a few characters.

@@ -74,3 +74,10 @@ func size(w io.Writer) (columns, rows int, ok bool) {
 	}
 	return int(size.Col), int(size.Row), true
 }
+
+// Columns returns how many columns the terminal has that w is; ok is false where it is none, or
+// does not say.
+func Columns(w io.Writer) (columns int, ok bool) {
+	columns, _, ok = size(w)
+	return columns, ok
+}
