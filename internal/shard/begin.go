@@ -89,7 +89,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		return nil, err
 	}
 	position := s.gaps.position()
-	s.status.saved(position)
+	s.status.saved(position, 0)
 	s.tailLog.begin(position, found)
 	rows := newPublished(s.server, entities, list)
 	if reason := list.Stopped(); reason != "" {

@@ -86,7 +86,6 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if p.opts.Tap.Listened() {
 		p.show(b, sent)
 	}
-	p.status.countPublished(sent.rows)
 	return nil
 }
 
@@ -203,7 +202,11 @@ func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *se
 	}
 	p.status.healed(saving)
 	b.claims = nil
-	p.status.saved(b.last)
+	rows := 0
+	if sent != nil {
+		rows = sent.rows
+	}
+	p.status.saved(b.last, rows)
 	if n := b.brings.Found - b.skipped; n > 0 {
 		p.opts.Metrics.late.WithLabelValues(p.opts.Stream).Add(float64(n))
 		p.status.late(n)

@@ -312,16 +312,13 @@ func (t *tracker) accept() (stopped bool) {
 	return stopped
 }
 
-func (t *tracker) saved(position uint64) {
+// saved notes the position that is saved, and counts rows that the bus has acknowledged.
+func (t *tracker) saved(position uint64, rows int) {
 	t.update(func(s *Status) {
 		s.Position, t.faults[saving] = position, ""
 		t.traffic.save(position, false)
+		t.traffic.publish(rows, position, time.Now())
 	})
-}
-
-// countPublished counts rows that the bus has acknowledged.
-func (t *tracker) countPublished(rows int) {
-	t.update(func(s *Status) { t.traffic.publish(rows, s.Position, time.Now()) })
 }
 
 // rows returns how many rows were published.
