@@ -9,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/internal/inspect"
@@ -267,11 +266,7 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 // allowTransactions lets testenv.KafkaUser use a transactional id.
 func allowTransactions(t *testing.T, k *testenv.KafkaServer, id string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrCreateACLsRequest()
 	for _, operation := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe} {
 		acl := kmsg.NewCreateACLsRequestCreation()

@@ -25,11 +25,7 @@ import (
 // says that it is confirmed.
 func initialise(t testing.TB, k *testenv.KafkaServer, id string, limit int32) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &id, limit
 	until(t, "the coordinator initialises", func() bool {
@@ -71,42 +67,48 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestCloseEndsATransaction that is open, so that nobody waits for its time limit.
-func TestCloseEndsATransaction(t *testing.T) {
+// atFirstSteps runs a test at each of the first steps of a transaction, with a sink, a topic of two
+// partitions and a transactional id of its own.
+func atFirstSteps(t *testing.T, test func(t *testing.T, k *testenv.KafkaServer, s *kafka.Sink, topic, id string, step failpoint.Point)) {
 	t.Parallel()
 	k := testenv.Kafka(t)
 	for _, step := range sinktest.Steps[:3] {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
-			topic := newTopic()
+			topic, opts := newTopic(), transactional(t, k.Brokers())
 			k.CreateTopic(t, topic, 2, nil)
-			opts := transactional(t, k.Brokers())
-			s := open(t, opts)
-			kafka.SetAbortWithin(s, time.Minute)
-			mustFence(t, s)
-			before := series(topic, "before", 0, 10, 3)
-			publish(t, s, before)
-			closed := make(chan error, 1)
-			var once sync.Once
-			kafka.OnStep(s, func(at failpoint.Point) {
-				if at == step {
-					once.Do(func() {
-						go func() { closed <- s.Close() }()
-						<-kafka.Closing(s)
-					})
-				}
-			})
-			if _, err := s.Publish(deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
-				t.Errorf("the batch ends with %v", err)
-			}
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
-			if state := stateOf(t, k, opts.TransactionalID); state != "Empty" && state != "CompleteAbort" && state != "CompleteCommit" {
-				t.Errorf("the transaction is %s", state)
-			}
+			test(t, k, open(t, opts), topic, opts.TransactionalID, step)
 		})
 	}
+}
+
+// TestCloseEndsATransaction that is open, so that nobody waits for its time limit.
+func TestCloseEndsATransaction(t *testing.T) {
+	atFirstSteps(t, func(t *testing.T, k *testenv.KafkaServer, s *kafka.Sink, topic, id string, step failpoint.Point) {
+		kafka.SetAbortWithin(s, time.Minute)
+		mustFence(t, s)
+		before := series(topic, "before", 0, 10, 3)
+		publish(t, s, before)
+		closed := make(chan error, 1)
+		var once sync.Once
+		kafka.OnStep(s, func(at failpoint.Point) {
+			if at == step {
+				once.Do(func() {
+					go func() { closed <- s.Close() }()
+					<-kafka.Closing(s)
+				})
+			}
+		})
+		if _, err := s.Publish(deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
+			t.Errorf("the batch ends with %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if state := stateOf(t, k, id); state != "Empty" && state != "CompleteAbort" && state != "CompleteCommit" {
+			t.Errorf("the transaction is %s", state)
+		}
+	})
 }
 
 // TestALateBatchBehindAnAbort: a batch without an answer, whose transaction was aborted, arrives in
@@ -225,61 +227,48 @@ func hangAt(s *kafka.Sink, step failpoint.Point) (reached <-chan struct{}, resum
 
 // TestATransactionOverItsTime is aborted by the coordinator; its process goes on.
 func TestATransactionOverItsTime(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	for _, step := range sinktest.Steps[:3] {
-		t.Run(string(step), func(t *testing.T) {
-			t.Parallel()
-			topic := newTopic()
-			k.CreateTopic(t, topic, 2, nil)
-			opts := transactional(t, k.Brokers())
-			s := open(t, opts)
-			kafka.SetTransactionTimeout(s, 3_000)
-			batch, result := series(topic, "k", 0, 20, 5), make(chan error, 1)
-			var resume func()
-			for tries := 0; ; tries++ {
-				mustFence(t, s)
-				var reached <-chan struct{}
-				reached, resume = hangAt(s, step)
-				go func() {
-					_, err := s.Publish(deadline(t), batch)
-					result <- err
-				}()
-				select {
-				case <-reached:
-				case err := <-result:
-					// On a slow machine the time is over before the step.
-					if !errors.Is(err, sink.ErrUnknownOutcome) || tries == 20 {
-						t.Fatalf("the batch ends with %v", err)
-					}
-					continue
-				}
-				break
-			}
-			until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, opts.TransactionalID) == "CompleteAbort" })
-			resume()
-			if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
-				t.Fatalf("the batch ends with %v", err)
-			}
+	atFirstSteps(t, func(t *testing.T, k *testenv.KafkaServer, s *kafka.Sink, topic, id string, step failpoint.Point) {
+		kafka.SetTransactionTimeout(s, 3_000)
+		batch, result := series(topic, "k", 0, 20, 5), make(chan error, 1)
+		var resume func()
+		for tries := 0; ; tries++ {
 			mustFence(t, s)
-			left := sinktest.Without(batch, readBack(t, s, topic))
-			if len(left) != len(batch) {
-				t.Errorf("%d of %d are left", len(left), len(batch))
+			var reached <-chan struct{}
+			reached, resume = hangAt(s, step)
+			go func() {
+				_, err := s.Publish(deadline(t), batch)
+				result <- err
+			}()
+			select {
+			case <-reached:
+			case err := <-result:
+				// On a slow machine the time is over before the step.
+				if !errors.Is(err, sink.ErrUnknownOutcome) || tries == 20 {
+					t.Fatalf("the batch ends with %v", err)
+				}
+				continue
 			}
-			sinktest.Deliver(t, s, []string{topic}, left)
-			once(t, topic, k.Brokers(), batch)
-		})
-	}
+			break
+		}
+		until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, id) == "CompleteAbort" })
+		resume()
+		if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
+			t.Fatalf("the batch ends with %v", err)
+		}
+		mustFence(t, s)
+		left := sinktest.Without(batch, readBack(t, s, topic))
+		if len(left) != len(batch) {
+			t.Errorf("%d of %d are left", len(left), len(batch))
+		}
+		sinktest.Deliver(t, s, []string{topic}, left)
+		once(t, topic, k.Brokers(), batch)
+	})
 }
 
 // stateOf returns the state of a transactional id.
 func stateOf(t testing.TB, k *testenv.KafkaServer, id string) string {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
 	res, err := req.RequestWith(deadline(t), client)
@@ -295,12 +284,7 @@ func TestAForeignTransaction(t *testing.T) {
 	k := testenv.Kafka(t)
 	topic := newTopic()
 	k.CreateTopic(t, topic, 1, nil)
-	foreign, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...), kgo.TransactionalID("somebody"),
-		kgo.TransactionTimeout(5*time.Minute), kgo.DefaultProduceTopic(topic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer foreign.Close()
+	foreign := newClient(t, k.Brokers(), kgo.TransactionalID("somebody"), kgo.TransactionTimeout(5*time.Minute), kgo.DefaultProduceTopic(topic))
 	if err := foreign.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
