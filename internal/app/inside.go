@@ -108,11 +108,11 @@ func (b *inside) Working(context.Context) (httpapi.Status, error) {
 			worker(s), option.Standby, config.HTTPVariable)
 	}
 	status := b.Status()
+	if !b.opts.dry {
+		return status, nil
+	}
+	// A dry run waits for no bus, and for one run of each table that is there.
 	for i := range status.Streams {
-		if !b.opts.dry {
-			break
-		}
-		// It waits for no bus, and for one run of each table that is there.
 		stream := &status.Streams[i]
 		stream.CatchUp.Ready = true
 		for j := range stream.Shards {
