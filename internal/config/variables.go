@@ -97,8 +97,8 @@ const (
 // Variables lists all variables, those of a stream with <NAME> in their names.
 func Variables() []Variable { return allVariables(referenceStream, referenceStream) }
 
-// allVariables lists all variables with those of one source and one stream, grouped. Behind a secret
-// comes the variable that names its file.
+// allVariables lists all variables with those of one source and one stream, grouped. The variable
+// that names the file of a secret comes behind it.
 func allVariables(source, stream string) (all []Variable) {
 	for _, v := range slices.Concat(globalVariables(), sourceVariables(source), streamVariables(stream)) {
 		if v.group == overrideGroup {
