@@ -11,7 +11,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 )
 
@@ -64,7 +64,7 @@ func TestRunJudges(t *testing.T) {
 	})
 	t.Run("no absence where another table was read from a server that does not take the writes", func(t *testing.T) {
 		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
-		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (view.Reading, error) {
+		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
 			reading, err := other.readKeys(ctx, shard, keys)
 			reading.Unproved = true
 			return reading, err

@@ -17,7 +17,7 @@ import (
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -127,13 +127,13 @@ type Store interface {
 	ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error)
 }
 
-// View has the last published state of each entity. A [view.View] is one.
+// View has the last published state of each entity. A [stream.View] is one.
 type View interface {
 	ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error)
 	Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error)
 }
 
-// Committer writes the checkpoint. A [example.org/bridge/internal/catchup.Committer] is one.
+// Committer writes the checkpoint. A [example.org/bridge/internal/stream.Committer] is one.
 type Committer interface {
 	Apply(ctx context.Context, b *store.Batch) error
 }
@@ -157,9 +157,9 @@ type Options struct {
 	Owner Owner
 
 	// ReadKeys reads at most keysAtOnce keys in all tables of the stream, as that of
-	// [view.MoversOptions] does, with an empty shard: an entity with a row in another table is not
-	// gone. Nil where the tables of the stream share no entities.
-	ReadKeys func(ctx context.Context, shard string, entities [][]byte) (view.Reading, error)
+	// [stream.MoversOptions] does, with an empty shard: an entity with a row in another table is
+	// not gone. Nil where the tables of the stream share no entities.
+	ReadKeys func(ctx context.Context, shard string, entities [][]byte) (stream.FoundRows, error)
 	// Window is the stability window. A row whose CREATED is younger is not judged, unless the view
 	// has an entry for it.
 	Window time.Duration

@@ -11,7 +11,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -343,7 +343,7 @@ func (p *pass) withoutRows(ctx context.Context, entities []store.Change) ([]stor
 		for i := range part {
 			keys[i] = part[i].Entity
 		}
-		var reading view.Reading
+		var reading stream.FoundRows
 		err := p.retry(ctx, "read the tables of the stream by key", func() (err error) {
 			reading, err = p.opts.ReadKeys(ctx, "", keys)
 			return err

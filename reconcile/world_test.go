@@ -16,7 +16,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	stored "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -101,7 +101,7 @@ func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 	}
 	w.table.Loose = true
 	w.encoder = newEncoder(t, kind)
-	v := view.New(key.Stream, w.store, func(tp uint32) uint32 { return w.inForce(tp) })
+	v := stream.NewView(key.Stream, w.store, func(tp uint32) uint32 { return w.inForce(tp) })
 	w.options = reconcile.Options{
 		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, NewEncoder: encoders(t, kind), Owner: w,
 		Store: w.store, Committer: w.store, View: v,
@@ -322,13 +322,13 @@ func (w *world) apply(b *store.Batch) {
 }
 
 // readKeys is what the other tables of the stream are read by.
-func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (view.Reading, error) {
+func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
 	if shard != "" || len(keys) > 200 {
 		w.t.Errorf("%d keys are read of the shard %q", len(keys), shard)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	reading := view.Reading{Rows: make([][]view.Found, len(keys))}
+	reading := stream.FoundRows{Rows: make([][]stream.Found, len(keys))}
 	if err := w.table.Read(ctx, source.Query{Limit: 1}, &w.page); err != nil {
 		return reading, err
 	}
@@ -345,7 +345,7 @@ func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (view
 		}
 		for i := range keys {
 			if bytes.Equal(keys[i], seen.Key) {
-				reading.Rows[i] = append(reading.Rows[i], view.Found{Shard: key.Shard, Row: row.ID, Digest: seen.Sum, Deleted: seen.Deleted})
+				reading.Rows[i] = append(reading.Rows[i], stream.Found{Shard: key.Shard, Row: row.ID, Digest: seen.Sum, Deleted: seen.Deleted})
 			}
 		}
 	}

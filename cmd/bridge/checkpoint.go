@@ -17,8 +17,8 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/stream"
 )
 
 const checkpointDetails = `
@@ -181,22 +181,22 @@ func (p *process) configured(stream string) *config.Stream {
 
 // shardsOf returns the shards that the store has of a stream; it may know the stream and none of
 // them. It is an error where it does not know the stream.
-func (k *kept) shardsOf(stream string) ([]store.Key, error) {
+func (k *kept) shardsOf(name string) ([]store.Key, error) {
 	known := make(map[string][]store.Key)
 	for _, r := range k.image.Registrations {
 		known[r.Stream] = nil
 	}
 	for key := range k.image.Shards {
-		if !progress.IsPause(key.Shard) {
+		if !stream.IsPause(key.Shard) {
 			known[key.Stream] = append(known[key.Stream], key)
 		}
 	}
-	shards, found := known[stream]
+	shards, found := known[name]
 	switch {
 	case found:
 		return shards, nil
 	case len(known) == 0:
-		return nil, fmt.Errorf("stream %q has no checkpoint, nor has any other: a stream begins at its START, behind what the bus has of it", stream)
+		return nil, fmt.Errorf("stream %q has no checkpoint, nor has any other: a stream begins at its START, behind what the bus has of it", name)
 	}
-	return nil, fmt.Errorf("stream %q has no checkpoint: those that have one are %s", stream, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	return nil, fmt.Errorf("stream %q has no checkpoint: those that have one are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }

@@ -10,7 +10,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
 )
 
@@ -40,7 +40,7 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 				return "", err
 			}
 			now := time.Now()
-			set := progress.Set{Key: key, Kind: kind, ID: id, Epoch: progress.NextEpoch(&k.image, now), Now: now}
+			set := stream.SetPosition{Key: key, Kind: kind, ID: id, Epoch: stream.NextEpoch(&k.image, now), Now: now}
 			batch, moved, err := set.Batch(ctx, k)
 			if err != nil {
 				return "", err
@@ -52,14 +52,14 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 			if k.image.Shards[key].Started {
 				said = fmt.Sprintf("id %d is now id %d, %s", moved.From, id, missing(moved))
 			}
-			return key.Stream + " " + key.Shard + ": " + said, progress.Dispute(ctx, k, key, id, set.Epoch)
+			return key.Stream + " " + key.Shard + ": " + said, stream.DisputeAbove(ctx, k, key, id, set.Epoch)
 		})
 	}
 	return c
 }
 
 // missing says what stays missing of a shard that was put at an id.
-func missing(moved progress.Moved) string {
+func missing(moved stream.PositionSet) string {
 	switch {
 	case moved.Damaged != nil:
 		return fmt.Sprintf("its gaps are dropped: %v", moved.Damaged)
@@ -80,21 +80,21 @@ SIGTERM before. The former name has no checkpoint then; to go back, move it
 back.
 `)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		ctx, stream, from, to := c.Context(), args[0], args[1], args[2]
-		return p.change(ctx, false, stream, func(k *kept) (string, error) {
-			kind, err := p.kindOf(ctx, k, stream)
-			if err = errors.Join(err, k.isMine(store.Key{Stream: stream, Shard: from}), k.isMine(store.Key{Stream: stream, Shard: to})); err != nil {
+		ctx, name, from, to := c.Context(), args[0], args[1], args[2]
+		return p.change(ctx, false, name, func(k *kept) (string, error) {
+			kind, err := p.kindOf(ctx, k, name)
+			if err = errors.Join(err, k.isMine(store.Key{Stream: name, Shard: from}), k.isMine(store.Key{Stream: name, Shard: to})); err != nil {
 				return "", err
 			}
 			if kind != event.Release {
-				return "", fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", stream, stream, to)
+				return "", fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", name, name, to)
 			}
 			now := time.Now()
-			batch, position, err := progress.Move{Stream: stream, From: from, To: to, Epoch: progress.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
+			batch, position, err := stream.Rename{Stream: name, From: from, To: to, Epoch: stream.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps", stream, from, to, position), k.Apply(ctx, batch)
+			return fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps", name, from, to, position), k.Apply(ctx, batch)
 		})
 	}
 	return c
@@ -107,19 +107,19 @@ BRIDGE_STREAM_<NAME>_START says. What the bus has of the stream does not count
 any more.
 `)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		ctx, stream := c.Context(), args[0]
-		reset := progress.Reset{Stream: stream, Now: time.Now()}
-		if one := p.configured(stream); one != nil {
+		ctx, name := c.Context(), args[0]
+		reset := stream.Reset{Stream: name, Now: time.Now()}
+		if one := p.configured(name); one != nil {
 			reset.Shards = one.Tables
 		}
-		return p.change(ctx, false, stream, func(k *kept) (string, error) {
-			shards, err := k.shardsOf(stream)
+		return p.change(ctx, false, name, func(k *kept) (string, error) {
+			shards, err := k.shardsOf(name)
 			switch {
 			case len(shards) > 0 || len(reset.Shards) > 0:
 			case err != nil:
 				return "", err
 			default:
-				return "", fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
+				return "", fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", name)
 			}
 			removed := 0
 			for _, key := range shards {
@@ -127,11 +127,11 @@ any more.
 					removed++
 				}
 			}
-			if _, err := p.kindOf(ctx, k, stream); err != nil {
+			if _, err := p.kindOf(ctx, k, name); err != nil {
 				return "", err
 			}
-			reset.Epoch = progress.NextEpoch(&k.image, reset.Now)
-			return fmt.Sprintf("%s: removed the checkpoint of %s", stream, terminal.Count(removed, "shard")), k.Apply(ctx, reset.Batch(&k.image))
+			reset.Epoch = stream.NextEpoch(&k.image, reset.Now)
+			return fmt.Sprintf("%s: removed the checkpoint of %s", name, terminal.Count(removed, "shard")), k.Apply(ctx, reset.Batch(&k.image))
 		})
 	}
 	return c
@@ -144,17 +144,17 @@ all that the bus has. Rows that are on the bus are not published again; START
 and former set and reset commands hold. A reconcile follows at once.
 `)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		stream := args[0]
+		name := args[0]
 		if cfg, err := p.load(); err == nil && !cfg.Sink.Readable() {
-			return fmt.Errorf("stream %q cannot be rebuilt: events that went to %s: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, cfg.Sink.Scheme, stream)
+			return fmt.Errorf("stream %q cannot be rebuilt: events that went to %s: cannot be read back; to publish from START again: bridge checkpoint reset %s", name, cfg.Sink.Scheme, name)
 		}
-		return p.change(c.Context(), false, stream, func(k *kept) (string, error) {
-			shards, err := k.shardsOf(stream)
+		return p.change(c.Context(), false, name, func(k *kept) (string, error) {
+			shards, err := k.shardsOf(name)
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("%s: the next start reads the bus from the beginning for %s", stream, terminal.Count(len(shards), "shard")),
-				k.Apply(c.Context(), progress.Rebuild(&k.image, stream, time.Now()))
+			return fmt.Sprintf("%s: the next start reads the bus from the beginning for %s", name, terminal.Count(len(shards), "shard")),
+				k.Apply(c.Context(), stream.Rebuild(&k.image, name, time.Now()))
 		})
 	}
 	return c

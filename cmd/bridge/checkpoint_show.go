@@ -16,7 +16,7 @@ import (
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/null"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
@@ -60,7 +60,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 		Stream: key.Stream, Shard: key.Shard, ID: state.Position,
 		Gaps: []ledger.Gap{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
 	}
-	gaps, err := progress.Gaps(ctx, s, key, state.Position)
+	gaps, err := stream.LoadGaps(ctx, s, key, state.Position)
 	if errors.Is(err, ledger.ErrDamaged) {
 		return view, fmt.Errorf("read the gaps of %s %s: %w: bridge checkpoint set %s %s %d goes on without them",
 			key.Stream, key.Shard, err, key.Stream, key.Shard, state.Position)

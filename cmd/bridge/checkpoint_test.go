@@ -14,7 +14,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -249,7 +249,7 @@ func TestCheckpointSet(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				opened, err := progress.Open(t.Context(), s, other, p, ledger.Options{})
+				opened, err := stream.OpenProgress(t.Context(), s, other, p, ledger.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -318,7 +318,7 @@ func TestCheckpointReset(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 		image := after(t, path)
-		below := progress.IgnoreBelow(&image, "orders", []string{"t_0", "t_1", "t_2"})
+		below := stream.IgnoreBelow(&image, "orders", []string{"t_0", "t_1", "t_2"})
 		if below != image.Epoch || below <= 5 || len(image.Registrations) != 3 {
 			t.Errorf("%+v", image)
 		}
@@ -330,7 +330,7 @@ func TestCheckpointReset(t *testing.T) {
 		env := with("BRIDGE_CHECKPOINT_URL", "file:"+path)
 		mustCall(t, env, exitFine, "", "checkpoint reset orders")
 		image := after(t, path)
-		if progress.IgnoreBelow(&image, "orders", load(t, env).Streams[0].Tables) != image.Epoch || image.Epoch == 0 {
+		if stream.IgnoreBelow(&image, "orders", load(t, env).Streams[0].Tables) != image.Epoch || image.Epoch == 0 {
 			t.Errorf("%+v", image)
 		}
 	})

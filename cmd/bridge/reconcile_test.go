@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 )
 
@@ -149,7 +149,7 @@ type moving struct {
 func (m *moving) Working(context.Context) (httpapi.Status, error) {
 	now := time.Now()
 	m.looks++
-	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{
+	return httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{
 		{Shard: "busy", Position: m.looks, Highest: 2000, LastPoll: null.At(now)}, {Shard: "locked", Reason: "no answer"},
 	}}}}, nil
 }
@@ -176,7 +176,7 @@ func TestATableThatIsGoneIsNotWaitedFor(t *testing.T) {
 	done := null.At(time.Now())
 	ran := &reconcile.Status{LastRun: &reconcile.Report{Result: reconcile.Result{StartedAt: done, EndedAt: done}}}
 	gone := shard.Status{Shard: "gone", State: shard.Gone}
-	status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{gone}}}}
+	status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{gone}}}}
 	stream := &status.Streams[0]
 	w := newWatch([]string{"s"}, reconcile.Mode{}, make(stillTables), status)
 	if line := w.observe(status); w.runs(stream) || line != "" || len(w.outcomes()) != 0 {

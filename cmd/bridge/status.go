@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
@@ -22,6 +21,7 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/reconcile"
 )
@@ -245,7 +245,7 @@ func writeOutages(text *strings.Builder, process string, s *httpapi.Status) {
 }
 
 // catchUpReason returns why a stream does not read on from the bus, or how far it is.
-func catchUpReason(c *catchup.StreamProgress) null.Text {
+func catchUpReason(c *stream.StreamProgress) null.Text {
 	switch {
 	case c.Error != "":
 		return "does not catch up from the bus: " + c.Error

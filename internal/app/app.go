@@ -16,11 +16,11 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
 	"example.org/bridge/reconcile"
@@ -90,7 +90,7 @@ type App struct {
 	parts
 	*kept
 	opts    Options
-	streams []*stream
+	streams []*appStream
 	shards  []*shard.Shard
 	// reconcilers has one for each of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
@@ -241,7 +241,7 @@ func (a *App) openEnds(ctx context.Context) error {
 	if a.image, err = a.disk.Load(ctx); err != nil {
 		return err
 	}
-	a.committer = catchup.NewCommitter(a.disk, a.image, a.faults)
+	a.committer = stream.NewCommitter(a.disk, a.image, a.faults)
 	if a.opts.dry {
 		return nil
 	}

@@ -12,10 +12,9 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -37,7 +36,7 @@ func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logge
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		o.Streams = append(o.Streams, buscopy.Stream{Name: s.Name, Release: s.Kind == "release", Placed: func(shard string) buscopy.Placed {
-			paused, isPause := progress.PausedTable(shard)
+			paused, isPause := stream.PausedTable(shard)
 			if table := s.Placed(paused); isPause {
 				return buscopy.Placed{Table: table, Any: paused == "" && s.Placed("t") != ""}
 			}
@@ -82,14 +81,14 @@ func (a *App) openCopies() error {
 }
 
 // copyOf returns what the bus has of the progress of a stream.
-func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (catchup.Copy, error) {
+func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (stream.Copy, error) {
 	c, found, err := k.Load(ctx, s.Name)
 	if err != nil || !found {
-		return catchup.Copy{}, err
+		return stream.Copy{}, err
 	}
-	copied := catchup.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
+	copied := stream.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
 		name, left := strings.CutPrefix(shard, leftPrefix)
-		may = !source.IsPattern(name) && !progress.IsPause(shard) && cfg.Matched(s, name) && (c.Lacks == nil || c.Lacks(shard))
+		may = !source.IsPattern(name) && !stream.IsPause(shard) && cfg.Matched(s, name) && (c.Lacks == nil || c.Lacks(shard))
 		return may, may && !left
 	}}
 	image := store.Image{Shards: make(map[store.Key]store.Progress)}
@@ -101,7 +100,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 	}
 	// A process without a folder has no table of a pattern yet.
 	tables, _ := matchedTables(cfg, s, &image)
-	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, append(tables, s.Tables...))
+	copied.IgnoreBelow = stream.IgnoreBelow(&image, s.Name, append(tables, s.Tables...))
 	return copied, nil
 }
 
@@ -125,7 +124,7 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	defer cancel()
 	o := keeperOptions(cfg, bucket, logger)
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
-	o.Epoch = func(string) uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
+	o.Epoch = func(string) uint64 { return stream.NewEpoch(0, time.Now()).Number() }
 	o.Fault = func(err error) { last = errors.Join(err) }
 	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share})
 	o.Slot = slotOf(cfg, generations)
@@ -175,8 +174,8 @@ func LoadCopies(ctx context.Context, cfg *config.Config, logger *slog.Logger) (s
 }
 
 // restore puts into a store what it lacks of a stream.
-func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stream) error {
-	copied, err := copyOf(ctx, c.keeper, c.cfg, stream)
+func (c *Copies) restore(ctx context.Context, s store.Store, name *config.Stream) error {
+	copied, err := copyOf(ctx, c.keeper, c.cfg, name)
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stre
 	for i := range image.Registrations {
 		last = max(last, image.Registrations[i].Number)
 	}
-	b := catchup.Lacking(&image, stream.Name, &copied, func() uint32 { last++; return last })
+	b := stream.Lacking(&image, name.Name, &copied, func() uint32 { last++; return last })
 	// The epoch of a command is above this one.
 	b.Epoch = max(image.Epoch, copied.Epoch)
 	return s.Apply(ctx, b)

@@ -15,7 +15,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/contract"
 	"example.org/bridge/internal/driver"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -113,7 +113,7 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 	tables, faults, _ := describeAll(ctx, cfg, shards)
 	for i := range tables {
 		if faults[i] == nil {
-			schemas[shards[i]] = progress.SchemaOf(tables[i].Encoder)
+			schemas[shards[i]] = stream.SchemaOf(tables[i].Encoder)
 		}
 	}
 	return schemas

@@ -34,12 +34,12 @@ type entities struct {
 
 // shown is a stream whose entities are shown.
 type shown struct {
-	*stream
+	*appStream
 	keys *keys
 }
 
 // newEntities returns what shows the entities of streams, nil where they are not to be shown.
-func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, error) {
+func newEntities(cfg *config.Config, p *parts, streams []*appStream) (*entities, error) {
 	if !cfg.Serve {
 		return nil, nil
 	}

@@ -96,12 +96,12 @@ func TestWhatIsNotShown(t *testing.T) {
 // TestEachTableShowsItsEntities where the id is the key: one is named with its table.
 func TestEachTableShowsItsEntities(t *testing.T) {
 	t.Parallel()
-	one := &shown{stream: &stream{}}
+	one := &shown{appStream: &appStream{}}
 	h := newServed(t)
-	one.stream.Stream = h.app.streams[0].Stream
+	one.appStream.Stream = h.app.streams[0].Stream
 	byTable := *one.Stream
 	byTable.Key = nil
-	one.stream.Stream = &byTable
+	one.appStream.Stream = &byTable
 	if _, err := one.table(""); !errors.Is(err, httpapi.ErrBadQuery) || !strings.Contains(err.Error(), "shard=d_0") {
 		t.Errorf("without a table: %v", err)
 	}

@@ -9,8 +9,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 )
 
 // TestAForgottenTableComesBackOnce: a table that was dropped for long and made again is published
@@ -51,7 +50,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 	r.shown(t, 9, "log_2 running 9")
 	// A standby has the store of before, and takes what it lacks of the copy.
 	image := load()
-	copied := &catchup.Copy{Epoch: image.Epoch, Forgets: func(shard string) (may, table bool) { return true, shard == key.Shard }}
+	copied := &stream.Copy{Epoch: image.Epoch, Forgets: func(shard string) (may, table bool) { return true, shard == key.Shard }}
 	for one, p := range image.Shards {
 		if one.Stream == "logs" {
 			copied.Shards = append(copied.Shards, store.ShardChange{Key: one, Progress: &p})
@@ -61,7 +60,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 		if marked {
 			former.Shards[leftKey(key)] = store.Progress{Floor: isGone}
 		}
-		b := catchup.Lacking(&former, "logs", copied, func() uint32 { return 0 })
+		b := stream.Lacking(&former, "logs", copied, func() uint32 { return 0 })
 		taken, removed := false, false
 		for _, change := range b.Shards {
 			taken = taken || change.Key == key && change.Progress.Position == 9
@@ -99,7 +98,7 @@ func TestAResetOfAPattern(t *testing.T) {
 		}
 		image, err := kept.Load(t.Context())
 		if err == nil {
-			c := progress.Reset{Stream: "logs", Shards: []string{"log_1"}, Epoch: progress.NextEpoch(&image, time.Now()), Now: time.Now()}
+			c := stream.Reset{Stream: "logs", Shards: []string{"log_1"}, Epoch: stream.NextEpoch(&image, time.Now()), Now: time.Now()}
 			err = kept.Apply(t.Context(), c.Batch(&image))
 		}
 		if err := errors.Join(err, kept.Close()); err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
@@ -17,6 +16,7 @@ import (
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/reconcile"
 )
@@ -134,7 +134,7 @@ func (h health) reasons(fromSources []error, fromSink error, starting bool) []ht
 
 // behind returns the reasons why streams have not caught up; starting leaves out those that catch
 // up.
-func behind(streams []catchup.StreamProgress, starting bool) []httpapi.Reason {
+func behind(streams []stream.StreamProgress, starting bool) []httpapi.Reason {
 	var reasons []httpapi.Reason
 	for i := range streams {
 		s := &streams[i]

@@ -14,10 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 )
 
@@ -31,7 +31,7 @@ func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
 			<-answers
 			return nil
 		}
-		h := health{&App{kept: new(kept), parts: parts{recovery: catchup.New(catchup.Options{}), faults: outage.New(slog.New(slog.DiscardHandler)), sources: probed(&httpapi.Probe{Ready: hangs})}, sinkProbe: &httpapi.Probe{Ready: hangs}}}
+		h := health{&App{kept: new(kept), parts: parts{recovery: stream.New(stream.Options{}), faults: outage.New(slog.New(slog.DiscardHandler)), sources: probed(&httpapi.Probe{Ready: hangs})}, sinkProbe: &httpapi.Probe{Ready: hangs}}}
 		pages := httpapi.Handler(h, prometheus.NewRegistry(), httpapi.Access{})
 		probe := func() (int, string) {
 			w := httptest.NewRecorder()

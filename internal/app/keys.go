@@ -10,7 +10,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -48,7 +48,7 @@ const (
 	traitsEvery = time.Second
 )
 
-func newKeys(cfg *config.Config, s *stream, from *Sources, slots func(*database) chan struct{}) (*keys, error) {
+func newKeys(cfg *config.Config, s *appStream, from *Sources, slots func(*database) chan struct{}) (*keys, error) {
 	k, reading := &keys{stream: s.Name}, make(map[*database]chan struct{})
 	for _, d := range from.all {
 		reading[d] = make(chan struct{}, 1)
@@ -68,11 +68,11 @@ func newKeys(cfg *config.Config, s *stream, from *Sources, slots func(*database)
 }
 
 // Read reads entities in all tables of the stream or, where a shard is named, in that one. It is
-// the Read of view.MoversOptions. Where the columns were altered it reads again at once.
-func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
+// the Read of stream.MoversOptions. Where the columns were altered it reads again at once.
+func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (stream.FoundRows, error) {
 	tables := k.of(shard)
 	// Of a table that the stream does not have any more nothing is concluded.
-	reading := view.Reading{Rows: make([][]view.Found, len(entities)), Snapshot: len(tables) == 1, Unproved: len(tables) == 0}
+	reading := stream.FoundRows{Rows: make([][]stream.Found, len(entities)), Snapshot: len(tables) == 1, Unproved: len(tables) == 0}
 	at := make(map[string]int, len(entities))
 	for i, entity := range entities {
 		at[string(entity)] = i
@@ -87,7 +87,7 @@ func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.
 			return err
 		})
 		if err != nil {
-			return view.Reading{}, fmt.Errorf("read %s by key: %w", t.name, err)
+			return stream.FoundRows{}, fmt.Errorf("read %s by key: %w", t.name, err)
 		}
 		reading.Unproved = reading.Unproved || !proved
 	}
@@ -161,8 +161,8 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 }
 
 // found returns what a row of the page says.
-func (t *keyTable) found(row source.Row, digest event.Digest) view.Found {
-	found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
+func (t *keyTable) found(row source.Row, digest event.Digest) stream.Found {
+	found := stream.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
 	if i := t.columns.Modified; i >= 0 {
 		// Without a moment in it, which of two rows is younger is not known.
 		found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)

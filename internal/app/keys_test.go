@@ -24,7 +24,7 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newKeys(cfg, &stream{Stream: s}, from, func(d *database) chan struct{} { return d.keys })
+	k, err := newKeys(cfg, &appStream{Stream: s}, from, func(d *database) chan struct{} { return d.keys })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -153,7 +153,7 @@ func (a *App) savesHang() bool {
 }
 
 // newRecoveryCollector collects how far streams have caught up, and their nominated entities.
-func newRecoveryCollector(streams []*stream, recovery *catchup.CatchUp) prometheus.Collector {
+func newRecoveryCollector(streams []*appStream, recovery *stream.CatchUp) prometheus.Collector {
 	c := new(collector)
 	caughtUp := c.metric(gauge, "bridge_caught_up", "1 once the stream has read from the bus what the checkpoint lacked, 0 before.", "stream")
 	read := c.metric(counter, "bridge_catch_up_messages_total", "Messages of the stream that were read back from the bus.", "stream")

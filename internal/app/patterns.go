@@ -12,11 +12,10 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -217,7 +216,7 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 		ready[s.Stream] = s.Ready && s.Err == nil
 		whole = whole && (s.Ready || s.Err != nil)
 	}
-	if !slices.ContainsFunc(a.streams, func(s *stream) bool { return ready[s.Name] && len(s.Patterns) > 0 }) {
+	if !slices.ContainsFunc(a.streams, func(s *appStream) bool { return ready[s.Name] && len(s.Patterns) > 0 }) {
 		return whole, false, nil
 	}
 	l := &lookAt{App: a, leftOut: make(map[string]string), added: make(map[string]int)}
@@ -254,7 +253,7 @@ func (a *App) applyShards(ctx context.Context, b *store.Batch) error {
 	for _, s := range a.streams {
 		s.feed.Reopen(b)
 	}
-	return a.committer.Commit(ctx, b, catchup.Cover{})
+	return a.committer.Commit(ctx, b, stream.Cover{})
 }
 
 // stream compares the tables that match with those of a stream.
@@ -340,7 +339,7 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	case first:
 		// As a person would: bridge checkpoint set, to 0. No message of a former table of this name
 		// counts.
-		set := progress.Set{Key: key, Kind: s.Kind, Epoch: progress.NextEpoch(&l.image, time.Now()), Now: time.Now()}
+		set := stream.SetPosition{Key: key, Kind: s.Kind, Epoch: stream.NextEpoch(&l.image, time.Now()), Now: time.Now()}
 		batch, _, err := set.Batch(ctx, l.store)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 )
 
@@ -209,7 +209,7 @@ func TestATableThatIsGoneAtALoss(t *testing.T) {
 		}
 		image, err := kept.Load(t.Context())
 		if err == nil {
-			err = kept.Apply(t.Context(), progress.Rebuild(&image, "logs", time.Now()))
+			err = kept.Apply(t.Context(), stream.Rebuild(&image, "logs", time.Now()))
 		}
 		if err := errors.Join(err, kept.Close()); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 )
 
 // pauseSave bounds how long a pause is written to the disk, pauseWrite that of the progress to the
@@ -87,7 +87,7 @@ func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (s
 	if err != nil {
 		return nil, err
 	}
-	b, err := progress.SetPause{Stream: request.Stream, Table: request.Table, On: !request.Resume, Now: time.Now()}.Batch(&image)
+	b, err := stream.SetPause{Stream: request.Stream, Table: request.Table, On: !request.Resume, Now: time.Now()}.Batch(&image)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +107,13 @@ func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (s
 }
 
 // setPaused has the shards of a stream do as the store says.
-func (h health) setPaused(ctx context.Context, stream string) (since map[string]time.Time, err error) {
-	all, err := progress.LoadPause(ctx, h.store, store.Key{Stream: stream})
+func (h health) setPaused(ctx context.Context, name string) (since map[string]time.Time, err error) {
+	all, err := stream.LoadPause(ctx, h.store, store.Key{Stream: name})
 	since = map[string]time.Time{"": all.Since}
 	for _, sh := range h.shards {
-		if key := keyOf(sh); key.Stream == stream && err == nil {
-			var pause progress.Pause
-			if pause, err = progress.LoadPause(ctx, h.store, key); err == nil {
+		if key := keyOf(sh); key.Stream == name && err == nil {
+			var pause stream.Pause
+			if pause, err = stream.LoadPause(ctx, h.store, key); err == nil {
 				since[key.Shard] = pause.Since
 				sh.SetPaused(pause.Since)
 			}

@@ -13,13 +13,13 @@ import (
 
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
@@ -311,10 +311,10 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 		h.update("d_1", row, "N", time.Now().String())
 		return superseded()
 	})
-	if _, err := p.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves"}); !errors.Is(err, catchup.ErrSuperseded) {
+	if _, err := p.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves"}); !errors.Is(err, stream.ErrSuperseded) {
 		t.Errorf("a pause: %v", err)
 	}
-	if _, err := p.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "does not take over") || !errors.Is(err, catchup.ErrSuperseded) {
+	if _, err := p.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "does not take over") || !errors.Is(err, stream.ErrSuperseded) {
 		t.Errorf("a reload is answered %v", err)
 	}
 	one := reload{h.cfg, make(chan error, 1), false}

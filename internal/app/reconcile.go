@@ -14,7 +14,7 @@ import (
 
 // newReconcilers makes a reconciler for each of shards, which are those of all streams as newShards
 // returns them.
-func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*shard.Shard) []reconcile.Scheduled {
+func newReconcilers(cfg *config.Config, p *parts, streams []*appStream, shards []*shard.Shard) []reconcile.Scheduled {
 	var all []reconcile.Scheduled
 	for _, s := range streams {
 		for _, table := range s.Tables {
@@ -27,7 +27,7 @@ func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*s
 	return all
 }
 
-func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner reconcile.Owner) *reconcile.Reconciler {
+func newReconciler(cfg *config.Config, s *appStream, table string, p *parts, owner reconcile.Owner) *reconcile.Reconciler {
 	o := reconcile.Options{
 		Text:   config.StreamText(s.Name),
 		Stream: s.Name, Shard: table, Kind: s.Kind,

@@ -6,18 +6,18 @@ import (
 	"slices"
 	"strings"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
 // newRecovery returns what reads the bus, where that can be read back (rule 24), and stops the
 // shards of streams that must not publish any more.
-func (a *App) newRecovery() *catchup.CatchUp {
+func (a *App) newRecovery() *stream.CatchUp {
 	cfg, p, streams := a.opts.Config, &a.parts, a.streams
-	o := catchup.Options{
+	o := stream.Options{
 		Reader: p.reader, Committer: p.committer, Image: p.image, Domain: cfg.DomainID, Log: p.logger, Turn: a.turn(), Over: a.opts.former.superseded,
 		Share: cfg.Share.Share,
 		Superseded: func(err error) {
@@ -46,7 +46,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 		if fence := o.Fence; fence != nil {
 			o.Fence = permitted(o.Permit, fence)
 		}
-		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
+		o.Copy = func(ctx context.Context, stream string) (stream.Copy, error) {
 			return copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 		}
 	}
@@ -57,7 +57,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 		one.Ours = published && slices.Equal(before, one.Destinations)
 		o.Streams = append(o.Streams, one)
 	}
-	return catchup.New(o)
+	return stream.New(o)
 }
 
 // permitted is fence, of a process that may still work by its number of shares: else one that stood
@@ -65,7 +65,7 @@ func (a *App) newRecovery() *catchup.CatchUp {
 func permitted(permit, fence func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := permit(ctx); err != nil {
-			return fmt.Errorf("%w: %w", catchup.ErrStartAgain, err)
+			return fmt.Errorf("%w: %w", stream.ErrStartAgain, err)
 		}
 		return fence(ctx)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/stream"
 )
 
 // TestAFormerNumberTakesNothingOver: a process that is not permitted ends before it fences another.
@@ -17,7 +17,7 @@ func TestAFormerNumberTakesNothingOver(t *testing.T) {
 	fence := func(context.Context) error { fences++; return nil }
 	for _, answer := range []error{refused, nil} {
 		err := permitted(func(context.Context) error { return answer }, fence)(t.Context())
-		if errors.Is(err, refused) != (answer != nil) || errors.Is(err, catchup.ErrStartAgain) != (answer != nil) {
+		if errors.Is(err, refused) != (answer != nil) || errors.Is(err, stream.ErrStartAgain) != (answer != nil) {
 			t.Errorf("it returns %v", err)
 		}
 	}

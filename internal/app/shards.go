@@ -11,10 +11,10 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
 	"example.org/bridge/sink"
@@ -31,8 +31,8 @@ type parts struct {
 	// store is read; committer writes it. image is what the store held when it was opened.
 	store     store.Store
 	image     store.Image
-	committer *catchup.Committer
-	recovery  *catchup.CatchUp
+	committer *stream.Committer
+	recovery  *stream.CatchUp
 	// copies is nil unless progress is kept on the bus.
 	copies *buscopy.Keeper
 	// generations are those of the number of shares, nil where copies is.
@@ -58,7 +58,7 @@ func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.L
 }
 
 // newShards makes the shard of every physical table.
-func newShards(cfg *config.Config, p *parts, streams []*stream) ([]*shard.Shard, error) {
+func newShards(cfg *config.Config, p *parts, streams []*appStream) ([]*shard.Shard, error) {
 	var shards []*shard.Shard
 	tables := countTables(cfg)
 	for _, s := range streams {
@@ -133,7 +133,7 @@ var formats = map[event.Format]sink.Format{
 	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow, event.FormatPayload: sink.FormatPayload,
 }
 
-func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {
+func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables int) (*shard.Shard, error) {
 	encoder, err := s.encoder(cfg, table)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -338,7 +338,7 @@ func (s *household) command(batch func(epoch uint64) (*store.Batch, error)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := batch(progress.NextEpoch(&image, time.Now()))
+	b, err := batch(stream.NextEpoch(&image, time.Now()))
 	if err == nil {
 		err = s.store.Apply(s.t.Context(), b)
 	}
@@ -374,7 +374,7 @@ func TestATableOfReleasesOfAnotherName(t *testing.T) {
 					t.Error(why)
 				}
 				s.command(func(epoch uint64) (*store.Batch, error) {
-					b, _, err := progress.Move{Stream: "moves", From: from, To: to, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
+					b, _, err := stream.Rename{Stream: "moves", From: from, To: to, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
 					return b, err
 				})
 			}

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 )
 
 // standbyDependency is what outages of the election are named.
@@ -67,7 +67,7 @@ func (k *kept) openStandby(cfg *config.Config, logger *slog.Logger) error {
 
 // followed reports whether all streams have read what the bus holds: another process is to work
 // rather than one with a stream that has stopped.
-func followed(p catchup.Progress) bool {
+func followed(p stream.CatchUpProgress) bool {
 	for i := range p.Streams {
 		if s := &p.Streams[i]; !s.Ready && !s.Following {
 			return false

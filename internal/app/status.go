@@ -11,18 +11,18 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source/ledger"
 )
 
 // statusOf groups shards by stream. caught has the streams in the same order.
-func statusOf(streams []*stream, caught catchup.Progress, shards []shard.Status) httpapi.Status {
+func statusOf(streams []*appStream, caught stream.CatchUpProgress, shards []shard.Status) httpapi.Status {
 	status := httpapi.Status{Epoch: caught.Epoch, Streams: make([]httpapi.StreamStatus, 0, len(streams))}
 	for i, stream := range streams {
 		one := httpapi.StreamStatus{Name: stream.Name, Kind: stream.Kind, State: shard.Running, CatchUp: caught.Streams[i], Shards: []shard.Status{}}
@@ -223,7 +223,7 @@ func worker(s *standby.Status) string {
 }
 
 // newStandbyCollector collects whether this process works, or could take over.
-func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prometheus.Collector {
+func newStandbyCollector(member *standby.Member, recovery *stream.CatchUp) prometheus.Collector {
 	c := new(collector)
 	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")
 	ready := c.metric(gauge, "bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", "group")
@@ -241,7 +241,7 @@ func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prom
 
 // noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
 // has them.
-func (h health) noTables(s *stream) string {
+func (h health) noTables(s *appStream) string {
 	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
 		return (*left)[s.Name]
 	}
@@ -252,7 +252,7 @@ func (h health) noTables(s *stream) string {
 }
 
 // goneStatus is the status of a table that is gone.
-func goneStatus(s *stream, table string) shard.Status {
+func goneStatus(s *appStream, table string) shard.Status {
 	one := shard.Status{
 		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
 		Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}},

@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
@@ -23,6 +22,7 @@ import (
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 )
@@ -38,7 +38,7 @@ func TestStates(t *testing.T) {
 		for i := range shards {
 			shards[i].Stream = "orders"
 		}
-		status := statusOf([]*stream{{Stream: &config.Stream{Name: "orders"}}}, catchup.Progress{Epoch: 9, Streams: []catchup.StreamProgress{
+		status := statusOf([]*appStream{{Stream: &config.Stream{Name: "orders"}}}, stream.CatchUpProgress{Epoch: 9, Streams: []stream.StreamProgress{
 			{Left: 8, OffsetsPerSecond: 0.5, SecondsLeft: 16, Seconds: 2, Err: errors.New("another KEY")},
 		}}, shards)
 		one := status.Streams[0]
@@ -62,9 +62,9 @@ func TestWhatAShardNeeds(t *testing.T) {
 		},
 	}
 	denied := shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "access denied", Cause: shard.CauseDenied}
-	streams := []*stream{{Stream: &config.Stream{Name: "orders"}}}
+	streams := []*appStream{{Stream: &config.Stream{Name: "orders"}}}
 	streams[0].Kind = event.Capability
-	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []shard.Status{
+	h := &httpapitest.Daemon{State: statusOf(streams, stream.CatchUpProgress{Streams: make([]stream.StreamProgress, 1)}, []shard.Status{
 		lost, denied, {Stream: "orders", Shard: "t_2", State: shard.Running, Traffic: lost.Traffic, Reconcile: &reconcile.Status{Guard: "40 of 60 are gone"}},
 	})}
 	_, body := httpapitest.Request(t, h, "GET", "/api/v1/status")
@@ -126,13 +126,13 @@ func (b waitingBus) Outages() []outage.Outage { return b.log.Outages() }
 // TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
-	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
+	committer := stream.NewCommitter(storememory.New(), store.Image{}, faults)
 	sources := probed(nil)
 	sources.cfg.Sources[0].Addr = "db:3306"
 	h := health{&App{kept: new(kept), opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
 	polled := time.Now()
 	shown := func() httpapi.Status {
-		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: catchup.StreamProgress{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
+		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
 		h.addDependencies(&s)
 		return s
 	}

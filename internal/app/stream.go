@@ -7,19 +7,17 @@ import (
 	"time"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
 
 // stream is what the shards of one stream share.
-type stream struct {
+type appStream struct {
 	*config.Stream
 	// limits and announce are those of each database.
 	limits          map[*database]*shard.StreamLimits
@@ -27,8 +25,8 @@ type stream struct {
 	deadLetterLimit *shard.DeadLetterLimit
 	rate            *shard.Rate
 	// view, movers and keys are nil for a release stream.
-	view   *view.View
-	movers *view.Movers
+	view   *stream.View
+	movers *stream.Movers
 	keys   *keys
 	feed   *shard.Feed
 	// tombstones has those of tables that may have them.
@@ -46,12 +44,12 @@ type stream struct {
 }
 
 // newStreams makes what the shards of each stream share.
-func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
-	var streams []*stream
+func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
+	var streams []*appStream
 	tables := countTables(cfg)
 	modeOf := cfg.Tombstones()
 	for i := range cfg.Streams {
-		s := &stream{
+		s := &appStream{
 			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
 			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard), divided: cfg.Share.One(),
 			rate: shard.NewRate(cfg.Streams[i].Rate),
@@ -90,19 +88,19 @@ func countTables(cfg *config.Config) int {
 }
 
 // openView makes the view of a stream with what it needs for entities that move.
-func (s *stream) openView(cfg *config.Config, p *parts) (err error) {
+func (s *appStream) openView(cfg *config.Config, p *parts) (err error) {
 	if s.keys, err = newKeys(cfg, s, p.sources, func(d *database) chan struct{} { return d.keys }); err != nil {
 		return err
 	}
-	newView := view.New
-	if scopeOf(s.Stream) == catchup.ScopeTable {
-		newView = view.NewByTable
+	newView := stream.NewView
+	if scopeOf(s.Stream) == stream.ScopeTable {
+		newView = stream.NewViewByTable
 	}
 	s.view = newView(s.Name, p.store, p.committer.InForce)
 	outage := "keys of stream/" + s.Name
-	s.movers = view.NewMovers(s.view, view.MoversOptions{
+	s.movers = stream.NewMovers(s.view, stream.MoversOptions{
 		Shards: s.Tables,
-		Read: func(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
+		Read: func(ctx context.Context, shard string, entities [][]byte) (stream.FoundRows, error) {
 			reading, err := s.keys.Read(ctx, shard, entities)
 			if err == nil {
 				p.faults.OK(outage)
@@ -115,15 +113,17 @@ func (s *stream) openView(cfg *config.Config, p *parts) (err error) {
 }
 
 // shared reports whether the tables of a stream, which has several, share their entities.
-func (s *stream) shared() bool { return len(s.Tables) > 1 && scopeOf(s.Stream) == catchup.ScopeStream }
+func (s *appStream) shared() bool {
+	return len(s.Tables) > 1 && scopeOf(s.Stream) == stream.ScopeStream
+}
 
 // scopeOf returns which rows with one key are one entity. Where the id is the key, a table has
 // entities of its own.
-func scopeOf(s *config.Stream) catchup.Scope {
+func scopeOf(s *config.Stream) stream.Scope {
 	if len(s.Key) == 0 {
-		return catchup.ScopeTable
+		return stream.ScopeTable
 	}
-	return catchup.ScopeStream
+	return stream.ScopeStream
 }
 
 // meaningHash returns what messages of a stream say of the meaning of its keys.
@@ -132,11 +132,11 @@ func meaningHash(s *config.Stream) uint32 {
 	if len(key) == 0 {
 		key = []string{s.ID}
 	}
-	return catchup.MeaningHash(string(s.Kind), key, scopeOf(s))
+	return stream.MeaningHash(string(s.Kind), key, scopeOf(s))
 }
 
 // newFeed returns what takes in the messages of the stream.
-func (s *stream) newFeed(p *parts, tables int) *shard.Feed {
+func (s *appStream) newFeed(p *parts, tables int) *shard.Feed {
 	o := shard.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer, Logger: p.logger}
 	for key := range p.image.Shards {
 		if key.Stream == s.Name {
@@ -156,7 +156,7 @@ func (s *stream) newFeed(p *parts, tables int) *shard.Feed {
 var errNotPublished = errors.New("the shard does not run")
 
 // publish hands moves to the owner of a shard.
-func (s *stream) publish(ctx context.Context, table string, moves []view.Move) error {
+func (s *appStream) publish(ctx context.Context, table string, moves []stream.Move) error {
 	sh := s.shards[table]
 	if sh == nil {
 		return fmt.Errorf("%w: stream %s has no table %s", errNotPublished, s.Name, table)
@@ -168,14 +168,14 @@ func (s *stream) publish(ctx context.Context, table string, moves []view.Move) e
 }
 
 // stop has all shards publish nothing any more.
-func (s *stream) stop(err error) {
+func (s *appStream) stop(err error) {
 	for _, sh := range s.shards {
 		sh.Stop(err)
 	}
 }
 
 // move publishes nominated entities from when the stream has caught up until ctx ends.
-func (s *stream) move(ctx context.Context, p *parts) error {
+func (s *appStream) move(ctx context.Context, p *parts) error {
 	if p.recovery.Wait(ctx, s.Name) != nil {
 		// The shards say why the stream has stopped.
 		return nil
@@ -198,10 +198,10 @@ func (s *stream) move(ctx context.Context, p *parts) error {
 }
 
 // catchUp describes the stream to catch-up.
-func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
-	c := catchup.Stream{
+func (s *appStream) catchUp(cfg *config.Config, p *parts) stream.Stream {
+	c := stream.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
-		IgnoreBelow: progress.IgnoreBelow(&p.image, s.Name, s.Tables), Feed: s.feed, Stopped: p.stopped[s.Name],
+		IgnoreBelow: stream.IgnoreBelow(&p.image, s.Name, s.Tables), Feed: s.feed, Stopped: p.stopped[s.Name],
 	}
 	if cfg.Share.One() {
 		c.Mine = func(shard string) bool { return cfg.Share.Owns(s.Stream, shard) }
@@ -215,7 +215,7 @@ func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
 }
 
 // openTombstones finds out which tables of a stream have tombstones.
-func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
+func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
 	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]bool)
 	bus, asks := p.sink.(sink.Compactor)
 	for _, table := range s.Tables {
@@ -240,7 +240,7 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 
 // forgetsAfter returns after what time a topic of the stream removes tombstones, false where it has
 // none (rule 30).
-func (s *stream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic string) (after time.Duration, does bool, err error) {
+func (s *appStream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic string) (after time.Duration, does bool, err error) {
 	hidden, has := s.topics[topic]
 	if !has {
 		return 0, false, nil
@@ -253,7 +253,7 @@ func (s *stream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic str
 }
 
 // encoder returns an encoder of the events of a table.
-func (s *stream) encoder(cfg *config.Config, table string) (*event.Encoder, error) {
+func (s *appStream) encoder(cfg *config.Config, table string) (*event.Encoder, error) {
 	e, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
 		return nil, err

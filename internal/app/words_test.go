@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/internal/app/apptest"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/stream"
 )
 
 // TestWarningsAtTheStart: those about the process come first, by name, then those of each stream in
@@ -62,7 +62,7 @@ func TestReadinessNamesVariables(t *testing.T) {
 	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
 	h := &App{
 		kept: new(kept),
-		parts: parts{faults: faults, recovery: catchup.New(catchup.Options{}), sources: probed(&httpapi.Probe{
+		parts: parts{faults: faults, recovery: stream.New(stream.Options{}), sources: probed(&httpapi.Probe{
 			Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) },
 		})},
 		sinkProbe: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},

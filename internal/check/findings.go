@@ -9,7 +9,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 )
 
 // meaningFindings returns a finding for each table of a stream whose checkpoint was made with
@@ -24,7 +24,7 @@ func meaningFindings(cfg *config.Config, s *config.Stream, shards []store.ShardS
 		if len(differences) == 0 {
 			continue
 		}
-		reset, goOn := progress.MeaningCommands(one.Key, one.Meaning, one.Progress.Position, differences)
+		reset, goOn := stream.MeaningCommands(one.Key, one.Meaning, one.Progress.Position, differences)
 		says := "put the setting back, or stop bridge, then to have the stream begin at its START again"
 		if goOn != "" {
 			says, reset = says+", or to go on after the rows that were published", reset+"\n"+goOn
@@ -54,7 +54,7 @@ func addSchemaFindings(groups []Group, cfg *config.Config, shards []store.ShardS
 		if schema == nil {
 			continue
 		}
-		b := progress.BreakOf(one.Schema, schema)
+		b := stream.BreakOf(one.Schema, schema)
 		at := slices.IndexFunc(groups, func(g Group) bool { return g.Kind == "stream" && g.Name == one.Key.Stream })
 		if b == nil || at < 0 {
 			continue

@@ -11,7 +11,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -50,7 +50,7 @@ func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
 		return encoder.Bind(columns)
 	}
 	_, hold := ledger.New(ledger.Options{Policy: ledger.GapHold, Order: source.OrderSegmented}, 0)
-	_, start := progress.First(event.Release, progress.Start{After: 10}, 5)
+	_, start := stream.StartProgress(event.Release, stream.StartSetting{After: 10}, 5)
 	if !errors.Is(start, source.ErrUnfit) {
 		t.Errorf("%v does not wrap source.ErrUnfit", start)
 	}

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
 )
@@ -46,7 +46,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &schemas{t: t, comments: comments(t, map[string]string{
-		".": "example.org/bridge/internal/httpapi", "../catchup": "example.org/bridge/internal/catchup", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
+		".": "example.org/bridge/internal/httpapi", "../stream": "example.org/bridge/internal/stream", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
 		"../../source/ledger": "example.org/bridge/source/ledger", "../standby": "example.org/bridge/internal/standby", "../share": "example.org/bridge/internal/share", "../buscopy": "example.org/bridge/internal/buscopy",
 	}), made: object{}}
 	for _, one := range documented {
@@ -95,7 +95,7 @@ var (
 
 // named are types of other packages that have another name in the document.
 var named = map[reflect.Type]string{
-	reflect.TypeFor[catchup.StreamProgress](): "CatchUpStatus", reflect.TypeFor[shard.Status](): "ShardStatus", reflect.TypeFor[shard.Gaps](): "GapsStatus", reflect.TypeFor[ledger.Gap](): "GapStatus",
+	reflect.TypeFor[stream.StreamProgress](): "CatchUpStatus", reflect.TypeFor[shard.Status](): "ShardStatus", reflect.TypeFor[shard.Gaps](): "GapsStatus", reflect.TypeFor[ledger.Gap](): "GapStatus",
 	reflect.TypeFor[shard.Published](): "PublishedStatus", reflect.TypeFor[shard.DeadLetters](): "DeadLettersStatus", reflect.TypeFor[shard.Backlog](): "BacklogStatus",
 	reflect.TypeFor[standby.Status](): "StandbyStatus", reflect.TypeFor[standby.Waiting](): "WaitingMember", reflect.TypeFor[share.Share](): "ShareStatus", reflect.TypeFor[buscopy.Status](): "ProgressStatus",
 	reflect.TypeFor[reconcile.Status](): "ReconcileStatus", reflect.TypeFor[reconcile.Report](): "ReconcileReport", reflect.TypeFor[reconcile.Difference](): "DifferenceStatus",

@@ -6,11 +6,11 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/reconcile"
 )
@@ -99,10 +99,10 @@ type DependencyStatus struct {
 
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
-	Name    string                 `json:"name"`
-	Kind    event.Kind             `json:"kind"`
-	State   shard.State            `json:"state"`
-	CatchUp catchup.StreamProgress `json:"catchUp"`
+	Name    string                `json:"name"`
+	Kind    event.Kind            `json:"kind"`
+	State   shard.State           `json:"state"`
+	CatchUp stream.StreamProgress `json:"catchUp"`
 	// Resendable says that rows which the bus refuses go to a destination that can be read, and so
 	// can be sent again.
 	Resendable bool `json:"resendable"`

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -17,7 +17,7 @@ import (
 type Stream struct {
 	Name, Domain string
 	Kind         event.Kind
-	// Destinations and Hash are as in catchup.Stream. KeyIsID says that the id is the key.
+	// Destinations and Hash are as in stream.Stream. KeyIsID says that the id is the key.
 	Destinations []string
 	Hash         uint32
 	KeyIsID      bool
@@ -205,7 +205,7 @@ func (r *scan) accept(m *sink.Stored) {
 	if string(f.Stream) != r.Name || string(f.Domain) != r.Domain {
 		return
 	}
-	message, err := catchup.ParseMessage(m)
+	message, err := stream.ParseMessage(m)
 	if err != nil || message.Dead || message.State.Hash != r.Hash {
 		return
 	}

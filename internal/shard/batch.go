@@ -11,7 +11,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -31,7 +31,7 @@ type batch struct {
 	// repairs are the indices of messages that need an id of their own on the bus (rule 23).
 	repairs []int
 	// claims are the entities of a capability shard that the batch changes, else nil.
-	claims *view.Claims
+	claims *stream.Claims
 	// through is the highest row that the tail has read for the batch; passed and filled are the
 	// ids of the rows that it takes care of, from the tail and from elsewhere.
 	through        uint64
@@ -259,7 +259,7 @@ func fromReconcile(uint64) sink.Origin { return sink.FromReconcile }
 
 // addStates adds to b the events of those rows of p that say something new of their entities. It
 // returns how many rows were taken care of: with an error fewer than there are.
-func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []view.Decision, origin originOf) (n int, err error) {
+func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []stream.Decision, origin originOf) (n int, err error) {
 	events := 0
 	for i := range decisions {
 		if decisions[i].News {
@@ -277,7 +277,7 @@ func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []vi
 	return len(rows), nil
 }
 
-func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision, origin sink.Origin) error {
+func (m *builder) addState(b *batch, p *page, row source.Row, one *stream.Decision, origin sink.Origin) error {
 	if origin == sink.FromTail || origin == sink.FromLate || one.Op == event.Added {
 		b.born(p, row)
 	} else {
@@ -301,8 +301,8 @@ func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision
 }
 
 // addAbsences adds the events of entities that have no row in p, where that is news.
-func (m *builder) addAbsences(b *batch, absences []view.Decision, p *page) error {
-	if !slices.ContainsFunc(absences, func(one view.Decision) bool { return one.News }) {
+func (m *builder) addAbsences(b *batch, absences []stream.Decision, p *page) error {
+	if !slices.ContainsFunc(absences, func(one stream.Decision) bool { return one.News }) {
 		return nil
 	}
 	stale := make(map[string]bool, len(p.Expired))
@@ -326,7 +326,7 @@ func (m *builder) addAbsences(b *batch, absences []view.Decision, p *page) error
 }
 
 // addAbsence adds the event of an entity that is gone, which is news.
-func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time, stale bool) error {
+func (m *builder) addAbsence(b *batch, one *stream.Decision, now time.Time, stale bool) error {
 	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous()), Stale: stale}
 	var e event.Event
 	var err error
@@ -342,7 +342,7 @@ func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time, stale 
 }
 
 // publish notes that the last event of b is about a decision.
-func (m *builder) publish(b *batch, one *view.Decision, e *event.Event) {
+func (m *builder) publish(b *batch, one *stream.Decision, e *event.Event) {
 	if one.Known.Disputed {
 		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
 		b.repairs = append(b.repairs, len(b.messages)-1)

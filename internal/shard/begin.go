@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
-// Recovery reads from the bus what the store lacks. A catchup.CatchUp is one.
+// Recovery reads from the bus what the store lacks. A stream.CatchUp is one.
 type Recovery interface {
 	// Wait returns nil when a stream has caught up; the error is that which stopped the stream.
 	Wait(ctx context.Context, stream string) error
@@ -29,7 +28,7 @@ type Recovery interface {
 	// Rereading reports whether what is read again of a stream is not read yet (rule 21).
 	Rereading(stream string) bool
 	// Epoch is that of the process. It is there once Wait has returned nil.
-	Epoch() *catchup.Epoch
+	Epoch() *stream.Epoch
 }
 
 func (o *Options) key() store.Key { return store.Key{Stream: o.Stream, Shard: o.Name} }
@@ -122,7 +121,7 @@ func (s *Shard) commitMeaning(ctx context.Context) error {
 	if len(differences) == 0 {
 		return nil
 	}
-	reset, goOn := progress.MeaningCommands(s.opts.key(), saved, s.gaps.position(), differences)
+	reset, goOn := stream.MeaningCommands(s.opts.key(), saved, s.gaps.position(), differences)
 	remedy := "put the setting back, or stop bridge, then to have the stream begin at its START again: " + reset
 	if goOn != "" {
 		remedy += "; to go on behind the rows that were published: " + goOn
@@ -136,7 +135,7 @@ const everyID = math.MaxUint64
 // first decides where a shard begins of which neither the store nor the bus has anything. That is
 // durable before its first row is published, so that it is decided once (rules 11 and 16).
 func (s *Shard) first(ctx context.Context) error {
-	start := progress.Start(s.opts.Start)
+	start := stream.StartSetting(s.opts.Start)
 	highest := start.After
 	var cursor source.Cursor
 	if start.Latest || start.After > 0 {
@@ -148,7 +147,7 @@ func (s *Shard) first(ctx context.Context) error {
 		cursor = cursorAt(&s.opts, p.Columns, p.Now)
 		p.free()
 	}
-	first, err := progress.First(s.opts.Kind, start, highest)
+	first, err := stream.StartProgress(s.opts.Kind, start, highest)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.opts.Name, err)
 	}
@@ -157,7 +156,7 @@ func (s *Shard) first(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, func(p *progress.Progress) (store.ShardChange, error) {
+	return s.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
 		if p.State().Started {
 			// By a message that was read meanwhile.
 			return p.Fill(time.Now())
@@ -168,7 +167,7 @@ func (s *Shard) first(ctx context.Context) error {
 
 // restart has the shard go on from its first row with the view as it is.
 func (s *Shard) restart(ctx context.Context, list *published.Log) error {
-	err := s.update(ctx, func(p *progress.Progress) (store.ShardChange, error) {
+	err := s.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
 		return p.Restart(s.opts.Recovery.Epoch().Number(), time.Now())
 	})
 	if err != nil {
@@ -182,12 +181,12 @@ func (s *Shard) restart(ctx context.Context, list *published.Log) error {
 }
 
 // update makes what do changes of the progress durable.
-func (s *Shard) update(ctx context.Context, do func(*progress.Progress) (store.ShardChange, error)) error {
+func (s *Shard) update(ctx context.Context, do func(*stream.Progress) (store.ShardChange, error)) error {
 	err := s.retrier.writeStore(ctx, owning, func() error { return s.opts.Feed.update(ctx, s.opts.Name, do) })
 	switch {
 	case err == nil:
 		return s.sync(ctx)
-	case isDamage(err), errors.Is(err, catchup.ErrReadBack), ctx.Err() != nil:
+	case isDamage(err), errors.Is(err, stream.ErrReadBack), ctx.Err() != nil:
 		return s.opts.damaged(err)
 	}
 	return &storeError{err}
@@ -264,10 +263,10 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 	}
 	read := &Read{
 		Shard: s.opts.Name, Since: s.gaps.since, Claims: b.claims,
-		Read: progress.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
+		Read: stream.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
 	}
 	err = s.retrier.writeStore(ctx, owning, func() error {
-		return s.opts.Feed.apply(ctx, nil, read, catchup.Cover{})
+		return s.opts.Feed.apply(ctx, nil, read, stream.Cover{})
 	})
 	if err == nil {
 		entities.nominate(decisions)

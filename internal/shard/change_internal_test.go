@@ -12,9 +12,8 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -30,7 +29,7 @@ func (f *lateFeed) runs(shard string) {
 
 // through returns what a batch brings that has read all rows through one, but for those without.
 func through(shard string, last uint64, without ...uint64) *Read {
-	r := &Read{Shard: shard, Read: progress.Read{Through: last, At: time.Now(), Now: time.Now()}}
+	r := &Read{Shard: shard, Read: stream.Read{Through: last, At: time.Now(), Now: time.Now()}}
 	for id := uint64(1); id <= last; id++ {
 		if !slices.Contains(without, id) {
 			r.Passed = append(r.Passed, id)
@@ -40,8 +39,8 @@ func through(shard string, last uint64, without ...uint64) *Read {
 }
 
 // facts returns a message of a row that was read.
-func facts(shard string, row uint64) []catchup.Message {
-	return []catchup.Message{{
+func facts(shard string, row uint64) []stream.Message {
+	return []stream.Message{{
 		Stream: "s", Shard: shard, Row: row, Key: []byte("a"), Event: [16]byte{1}, Origin: sink.FromTail,
 		State: sink.State{Epoch: 5, Seq: 1, Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: 1}, Time: time.Now(),
 	}}
@@ -49,7 +48,7 @@ func facts(shard string, row uint64) []catchup.Message {
 
 // acknowledged takes in a batch.
 func (f *lateFeed) acknowledged(r *Read) error {
-	return f.apply(f.t.Context(), nil, r, catchup.Cover{})
+	return f.apply(f.t.Context(), nil, r, stream.Cover{})
 }
 
 func crash(*store.Batch) error { panic("a defect") }
@@ -172,7 +171,7 @@ func (s *unreadStore) Lookup(ctx context.Context, stream string, asks []store.As
 func TestAnEntryThatIsUnreadOnce(t *testing.T) {
 	kept := &unreadStore{Store: memory.New(), entries: 1}
 	f := newLateFeed(t, kept, 0)
-	if err := f.read(facts("a", 50)); !errors.Is(err, catchup.ErrUnread) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, stream.ErrUnread) {
 		t.Errorf("the error is %v", err)
 	}
 	if err := f.read(facts("a", 50)); err != nil || kept.entries > 0 {
@@ -195,7 +194,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	f := newLateFeed(t, kept, 0)
 	f.runs("a")
 	f.runs("b")
-	r := &Read{Shard: "a", Read: progress.Read{At: time.Now(), Now: time.Now()}}
+	r := &Read{Shard: "a", Read: stream.Read{At: time.Now(), Now: time.Now()}}
 	for r.Through = 0; r.Through < 3_000_000; r.Through += 3 {
 		r.Passed = append(r.Passed, r.Through+3)
 	}
@@ -203,7 +202,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.faults = 1
-	if err := f.read(facts("a", 50)); !errors.Is(err, catchup.ErrUnread) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, stream.ErrUnread) {
 		t.Fatalf("the error is %v", err)
 	}
 	if err := f.read(facts("a", 50)); err != nil || kept.faults > 0 {
@@ -212,11 +211,11 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	if err := f.acknowledged(through("b", 100)); err != nil {
 		t.Error(err)
 	}
-	if err := f.acknowledged(through("a", 1)); !errors.Is(err, catchup.ErrReadBack) {
+	if err := f.acknowledged(through("a", 1)); !errors.Is(err, stream.ErrReadBack) {
 		t.Errorf("the error of the batch is %v", err)
 	}
 	g := gaps{opts: &Options{}, state: f.state("a")}
-	if err := g.advance(t.Context(), &batch{}, ledger.Age{}); !errors.Is(err, catchup.ErrReadBack) {
+	if err := g.advance(t.Context(), &batch{}, ledger.Age{}); !errors.Is(err, stream.ErrReadBack) {
 		t.Errorf("the next batch of the attempt: %v", err)
 	}
 	f.end("a")
@@ -227,7 +226,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	}
 	f.runs("a")
 	kept.faults = 1
-	if err := f.acknowledged(&Read{Shard: "a", Read: progress.Read{Filled: []uint64{2_000_000}}}); !errors.Is(err, catchup.ErrReadBack) || kept.faults > 0 {
+	if err := f.acknowledged(&Read{Shard: "a", Read: stream.Read{Filled: []uint64{2_000_000}}}); !errors.Is(err, stream.ErrReadBack) || kept.faults > 0 {
 		t.Errorf("a batch that meets the part: %v", err)
 	}
 }

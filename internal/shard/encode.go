@@ -8,7 +8,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -140,11 +140,11 @@ type entities struct {
 
 	// rows, keys and decisions are used again and again: they are those of a page. ready says that
 	// rows and prepared are those of the next call of decide.
-	rows      []view.Row
-	prepared  view.Prepared
+	rows      []stream.Row
+	prepared  stream.Prepared
 	ready     bool
 	keys      []byte
-	decisions []view.Decision
+	decisions []stream.Decision
 	formers   [][]byte
 	// warned says that the log has a row with NULL in its key.
 	warned bool
@@ -186,7 +186,7 @@ func (e *entities) forget() {
 // decide returns what rows say, behind b, the batch being made: where ready, those that prepare was
 // called for. It is good until the next call of either. Rows that are not nominated are decided in
 // their order (invariant 3).
-func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]view.Decision, error) {
+func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]stream.Decision, error) {
 	ready := e.ready
 	if e.ready = false; !ready {
 		if err := e.read(rows); err != nil {
@@ -204,7 +204,7 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]v
 		if b.claims.Floor = 0; below {
 			b.claims.Floor = floor
 		}
-		var prepared *view.Prepared
+		var prepared *stream.Prepared
 		if ready && to-from == len(e.rows) {
 			prepared = &e.prepared
 		}
@@ -224,7 +224,7 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]v
 // shrink gives up memory that the next page of an idle shard makes again. e may be nil.
 func (e *entities) shrink() {
 	if e != nil {
-		e.rows, e.keys, e.decisions, e.formers, e.prepared = nil, nil, nil, nil, view.Prepared{}
+		e.rows, e.keys, e.decisions, e.formers, e.prepared = nil, nil, nil, nil, stream.Prepared{}
 	}
 }
 
@@ -249,7 +249,7 @@ func (e *entities) read(rows []source.Row) error {
 		start := len(e.keys)
 		e.keys = append(e.keys, digest.Key...)
 		// It stays where it is, also if the keys move as they grow.
-		e.rows = append(e.rows, view.Row{ID: row.ID, Entity: e.keys[start:len(e.keys):len(e.keys)], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless, Stale: digest.Stale})
+		e.rows = append(e.rows, stream.Row{ID: row.ID, Entity: e.keys[start:len(e.keys):len(e.keys)], Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent, Keyless: digest.Keyless, Stale: digest.Stale})
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (e *entities) digest(row source.Row) (event.Digest, error) {
 
 // absent returns what follows from entities having no row, behind b. It is good until the next
 // call.
-func (e *entities) absent(ctx context.Context, b *batch, keys [][]byte) ([]view.Decision, error) {
+func (e *entities) absent(ctx context.Context, b *batch, keys [][]byte) ([]stream.Decision, error) {
 	err := e.retrier.readStore(ctx, func() (err error) {
 		e.decisions, err = e.opts.View.Absent(ctx, b.claims, keys, e.decisions[:0])
 		return err
@@ -317,7 +317,7 @@ func (e *entities) byRow(ctx context.Context, row uint64) (key []byte, err error
 }
 
 // nominate gives those entities to the stream that were not decided about (rule 29).
-func (e *entities) nominate(decisions []view.Decision) {
+func (e *entities) nominate(decisions []stream.Decision) {
 	for i := range decisions {
 		if decisions[i].Nominate {
 			e.opts.Movers.Nominate(e.opts.Name, decisions[i].Entity)
@@ -353,7 +353,7 @@ func (e *entities) formersWait() bool {
 }
 
 // handled appends to ids those of rows that are taken care of: the others are nominated (rule 26).
-func handled(ids []uint64, rows []source.Row, decisions []view.Decision) []uint64 {
+func handled(ids []uint64, rows []source.Row, decisions []stream.Decision) []uint64 {
 	for i, row := range rows {
 		if !decisions[i].Nominate {
 			ids = append(ids, row.ID)
@@ -379,7 +379,7 @@ func KeyValues(encoder *event.Encoder, stream string, keys [][]byte) ([][][]byte
 }
 
 // withoutRow returns those of keys that no decision is about.
-func withoutRow(keys [][]byte, decisions []view.Decision) [][]byte {
+func withoutRow(keys [][]byte, decisions []stream.Decision) [][]byte {
 	there := make(map[string]struct{}, len(decisions))
 	for i := range decisions {
 		there[string(decisions[i].Entity)] = struct{}{}

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source/ledger"
 )
 
@@ -38,20 +36,20 @@ type Feed struct {
 	follows bool
 }
 
-var _ catchup.Feed = (*Feed)(nil)
+var _ stream.Feed = (*Feed)(nil)
 
 // Read is what a batch that the bus has acknowledged brings besides its messages.
 type Read struct {
 	Shard string
 	// Since is the generation of the progress that it was read for (rule 28).
 	Since uint64
-	progress.Read
+	stream.Read
 	// Compared is the number of the demand for a reconcile that the batch grants, 0 for none.
 	Compared uint64
 	// Parts are those of the rows published last, and of the schema.
 	Parts []store.Part
 	// Claims are the entities that it changes, nil for a release stream.
-	Claims *view.Claims
+	Claims *stream.Claims
 	// Found is set to how many of its late rows were missing.
 	Found int
 }
@@ -60,11 +58,11 @@ type Read struct {
 type FeedOptions struct {
 	Stream string
 	// View and Movers are nil for a release stream.
-	View   *view.View
-	Movers *view.Movers
+	View   *stream.View
+	Movers *stream.Movers
 	// Store is read only.
 	Store     store.Store
-	Committer *catchup.Committer
+	Committer *stream.Committer
 	Shards    []FeedShard
 	// Known are the shards that the store had at the start; one that is no more in the
 	// configuration may be among them.
@@ -126,8 +124,8 @@ func (f *Feed) newChange(read *Read) *change {
 	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*shardState), attempt: read != nil}
 }
 
-// Apply implements catchup.Feed.
-func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, cover catchup.Cover) error {
+// Apply implements stream.Feed.
+func (f *Feed) Apply(ctx context.Context, messages []stream.Message, cover stream.Cover) error {
 	return f.apply(ctx, messages, nil, cover)
 }
 
@@ -135,9 +133,9 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, cover catc
 // bus has acknowledged. It commits all that changes, with what it covers of the bus. An error says
 // that nothing was committed, and nothing has changed. After store.ErrOutage the same call is made
 // again, or the attempt of the shard ends; after another one of a batch the attempt ends.
-func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, cover catchup.Cover) error {
+func (f *Feed) apply(ctx context.Context, facts []stream.Message, read *Read, cover stream.Cover) error {
 	c := f.newChange(read)
-	var found *view.Prepared
+	var found *stream.Prepared
 	if read == nil && f.opts.View != nil {
 		var err error
 		if found, err = f.opts.View.PrepareFacts(ctx, facts); err != nil {
@@ -154,7 +152,7 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 			return err
 		}
 	}
-	var claims *view.Claims
+	var claims *stream.Claims
 	var named map[lateEntity]*lateName
 	if read == nil {
 		named, err = f.name(ctx, c, facts)
@@ -206,7 +204,7 @@ func (f *Feed) apply(ctx context.Context, facts []catchup.Message, read *Read, c
 
 // name returns the entities of late facts that the store is to name (rule 7). Where they are too
 // many, a reconcile is due instead.
-func (f *Feed) name(ctx context.Context, c *change, facts []catchup.Message) (map[lateEntity]*lateName, error) {
+func (f *Feed) name(ctx context.Context, c *change, facts []stream.Message) (map[lateEntity]*lateName, error) {
 	if err := f.loadLate(ctx); err != nil {
 		return nil, c.unread(err)
 	}
@@ -257,22 +255,22 @@ func (c *change) make() error {
 // count, and no reader waits for its messages.
 func (c *change) unread(err error) error {
 	switch {
-	case err == nil || permanent(err) || isDamage(err) || errors.Is(err, catchup.ErrReadBack):
+	case err == nil || permanent(err) || isDamage(err) || errors.Is(err, stream.ErrReadBack):
 		return err
 	case c.attempt:
 		return endUnread(err)
 	}
-	return fmt.Errorf("%w: %w", catchup.ErrUnread, err)
+	return fmt.Errorf("%w: %w", stream.ErrUnread, err)
 }
 
 // endUnread returns the error that ends an attempt for which a part of the store was not read.
 func endUnread(err error) error {
-	return fmt.Errorf("%w: %w: %w", catchup.ErrUnread, err, catchup.ErrReadBack)
+	return fmt.Errorf("%w: %w: %w", stream.ErrUnread, err, stream.ErrReadBack)
 }
 
 // commit writes the change, and installs it. Where that fails, or nobody comes here, what was
 // computed is dropped: the progress of the shards is opened again before their next change.
-func (c *change) commit(ctx context.Context, cover catchup.Cover) error {
+func (c *change) commit(ctx context.Context, cover stream.Cover) error {
 	if err := c.feed.opts.Committer.Commit(ctx, c.Batch, cover); err != nil {
 		return err
 	}
@@ -307,7 +305,7 @@ func (f *Feed) loadLate(ctx context.Context) error {
 	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
 }
 
-// Ready implements catchup.Feed.
+// Ready implements stream.Feed.
 func (f *Feed) Ready(ctx context.Context) error {
 	if f.opts.Movers == nil {
 		return nil
@@ -328,7 +326,7 @@ func (f *Feed) Ready(ctx context.Context) error {
 // that waits to the next.
 const forgetWithin = time.Second
 
-// ForgetDecided implements catchup.Feed. What was nominated and dropped, since too many wait, is
+// ForgetDecided implements stream.Feed. What was nominated and dropped, since too many wait, is
 // forgotten for the reconcile that is due then.
 func (f *Feed) ForgetDecided(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, forgetWithin)
@@ -340,7 +338,7 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	}
 	defer release()
 	if n := f.dropped.Load(); n != f.demanded {
-		if err := f.reconcile(ctx, &store.Batch{}, catchup.Cover{}); err != nil {
+		if err := f.reconcile(ctx, &store.Batch{}, stream.Cover{}); err != nil {
 			return err
 		}
 		f.demanded = n
@@ -350,7 +348,7 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		return nil
 	}
 	f.late.change(b, f.opts.Stream, decided)
-	if err := f.opts.Committer.Commit(ctx, b, catchup.Cover{}); err != nil {
+	if err := f.opts.Committer.Commit(ctx, b, stream.Cover{}); err != nil {
 		return err
 	}
 	for e := range decided {
@@ -359,13 +357,13 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile implements catchup.Feed. Entities that wait are published all the same.
-func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
+// Reconcile implements stream.Feed. Entities that wait are published all the same.
+func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover stream.Cover) error {
 	return f.alone(ctx, func() error { return f.reconcile(ctx, b, cover) })
 }
 
 // reconcile commits b, and has a reconcile of all shards be due.
-func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover catchup.Cover) error {
+func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover stream.Cover) error {
 	c := f.newChange(nil)
 	c.Registrations = b.Registrations
 	if err := errors.Join(c.demandAll(ctx), c.make()); err != nil {
@@ -384,7 +382,7 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if err != nil {
 		return err
 	}
-	pause, err := progress.LoadPause(ctx, f.opts.Store, key)
+	pause, err := stream.LoadPause(ctx, f.opts.Store, key)
 	if err != nil {
 		return err
 	}
@@ -394,7 +392,7 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if s.schema, err = store.LoadSchema(ctx, f.opts.Store, key); err != nil {
 		return err
 	}
-	p, err := progress.Open(ctx, f.opts.Store, key, saved, options)
+	p, err := stream.OpenProgress(ctx, f.opts.Store, key, saved, options)
 	if err != nil {
 		return err
 	}
@@ -426,7 +424,7 @@ func (c *change) demandAll(ctx context.Context) error {
 	return nil
 }
 
-// Follow implements catchup.Feed.
+// Follow implements stream.Feed.
 func (f *Feed) Follow(ctx context.Context) error {
 	return f.alone(ctx, func() error {
 		f.follows = true
@@ -439,14 +437,14 @@ func (f *Feed) Follow(ctx context.Context) error {
 	})
 }
 
-// Restore implements catchup.Feed. What was opened of the shards is opened again from the store.
+// Restore implements stream.Feed. What was opened of the shards is opened again from the store.
 // No shard of the stream runs.
 func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
 	return f.alone(ctx, func() error {
 		for _, s := range f.states {
 			s.stale = true
 		}
-		return f.opts.Committer.Commit(ctx, b, catchup.Cover{})
+		return f.opts.Committer.Commit(ctx, b, stream.Cover{})
 	})
 }
 
@@ -499,7 +497,7 @@ func (f *Feed) end(name string) {
 
 // update commits what do changes of the progress of a shard that runs, before its first batch.
 // After store.ErrOutage it may be called again.
-func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progress) (store.ShardChange, error)) error {
+func (f *Feed) update(ctx context.Context, name string, do func(*stream.Progress) (store.ShardChange, error)) error {
 	return f.alone(ctx, func() error {
 		c := f.newChange(nil)
 		c.attempt = true
@@ -516,7 +514,7 @@ func (f *Feed) update(ctx context.Context, name string, do func(*progress.Progre
 			return c.unread(err)
 		}
 		c.Shards = append(c.Shards, one)
-		return c.commit(ctx, catchup.Cover{})
+		return c.commit(ctx, stream.Cover{})
 	})
 }
 

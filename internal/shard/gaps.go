@@ -10,9 +10,8 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/null"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -61,7 +60,7 @@ const (
 )
 
 // lock has the progress be the caller's until unlock is called.
-func (g *gaps) lock() (p *progress.Progress, unlock func()) {
+func (g *gaps) lock() (p *stream.Progress, unlock func()) {
 	g.state.mu.Lock()
 	return g.state.progress, g.state.mu.Unlock
 }
@@ -78,7 +77,7 @@ var errProgress = errors.New("the progress is opened again")
 
 // isDamage reports whether the progress of a shard is damaged.
 func isDamage(err error) bool {
-	return errors.Is(err, ledger.ErrDamaged) || errors.Is(err, progress.ErrDamaged)
+	return errors.Is(err, ledger.ErrDamaged) || errors.Is(err, stream.ErrDamaged)
 }
 
 // damaged names the remedy in an error of a progress that cannot be read.
@@ -103,9 +102,9 @@ func (g *gaps) options() ledger.Options {
 
 // seed returns how the progress of a shard begins of which nothing is known: what is not committed
 // just below is missing from the beginning, so that it is not lost.
-func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (progress.Beginning, error) {
-	b := progress.Beginning{First: first, Epoch: epoch, At: time.Now(), Now: time.Now()}
-	if seed := progress.Seed(first); !g.server.tailless() && seed.First <= seed.Last {
+func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (stream.Beginning, error) {
+	b := stream.Beginning{First: first, Epoch: epoch, At: time.Now(), Now: time.Now()}
+	if seed := stream.SeedRange(first); !g.server.tailless() && seed.First <= seed.Last {
 		g.ids = idList{}
 		if err := g.reader.ids(ctx, []source.Range{seed}, false, &g.ids); err != nil {
 			return b, err
@@ -198,7 +197,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	g.handed, g.at = time.Now(), at.Steady
 	b.brings = Read{
 		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,
-		Read: progress.Read{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made},
+		Read: stream.Read{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made},
 	}
 	if g.changes != nil {
 		b.brings.Cursor = g.changes.handOver()
@@ -371,7 +370,7 @@ var sentinels = []struct {
 	cause Cause
 }{
 	{ErrIDsReused, CauseIDsReused}, {ErrOtherMeaning, CauseConfiguration}, {ErrSchemaChanged, CauseSchema},
-	{catchup.ErrSuperseded, CauseSuperseded}, {sink.ErrFenced, CauseSuperseded},
+	{stream.ErrSuperseded, CauseSuperseded}, {sink.ErrFenced, CauseSuperseded},
 	{sink.ErrBehind, CauseBusLost}, {sink.ErrUnreadable, CauseBusUnreadable},
 	{source.ErrMissing, CauseMissing}, {source.ErrDenied, CauseDenied}, {source.ErrUnfit, CauseUnfit},
 	{store.ErrDamaged, CauseCheckpoint},

@@ -9,7 +9,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -208,12 +208,12 @@ func (s *schemas) open(ctx context.Context) (err error) {
 // check compares what the encoder is bound to. It returns an error where the shard must not publish
 // such events.
 func (s *schemas) check() error {
-	now := progress.SchemaOf(s.opts.Encoder)
+	now := stream.SchemaOf(s.opts.Encoder)
 	s.next = nil
 	if was := s.published; was == nil || was.Version != now.Version || was.Hash != now.Hash || len(was.Members) != len(now.Members) {
 		s.next, s.nextHash = now, event.ShapeHash(now.Hash).String()
 	}
-	b := progress.BreakOf(s.published, now)
+	b := stream.BreakOf(s.published, now)
 	if b == nil {
 		return nil
 	}

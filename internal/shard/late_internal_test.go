@@ -11,9 +11,8 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/outage"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -43,18 +42,18 @@ func (s lateStore) Apply(ctx context.Context, b *store.Batch) error {
 // newLateFeed returns a feed of a process that has started on a store. Bound is how many entities
 // may wait for their owners.
 func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
-	v := view.New("s", kept, func(tp uint32) uint32 { return tp })
-	movers := view.NewMovers(v, view.MoversOptions{
+	v := stream.NewView("s", kept, func(tp uint32) uint32 { return tp })
+	movers := stream.NewMovers(v, stream.MoversOptions{
 		Bound: bound,
-		Read: func(_ context.Context, _ string, entities [][]byte) (view.Reading, error) {
-			return view.Reading{Rows: make([][]view.Found, len(entities)), Unproved: true}, nil
+		Read: func(_ context.Context, _ string, entities [][]byte) (stream.FoundRows, error) {
+			return stream.FoundRows{Rows: make([][]stream.Found, len(entities)), Unproved: true}, nil
 		},
-		Publish: func(context.Context, string, []view.Move) error { return nil },
+		Publish: func(context.Context, string, []stream.Move) error { return nil },
 	})
 	f := &lateFeed{t: t, kept: kept}
 	f.Feed = NewFeed(FeedOptions{
 		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
-		Committer: catchup.NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
+		Committer: stream.NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
 	})
 	// Else a reconcile is due because the store was empty.
 	if err := f.Follow(t.Context()); err != nil {
@@ -64,16 +63,16 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 }
 
 // read has messages be read.
-func (f *lateFeed) read(messages []catchup.Message) error {
-	return f.Apply(f.t.Context(), messages, catchup.Cover{})
+func (f *lateFeed) read(messages []stream.Message) error {
+	return f.Apply(f.t.Context(), messages, stream.Cover{})
 }
 
 // late applies late messages of a shard, of the entities from a number to below another one.
 func (f *lateFeed) late(shard string, from, to int) {
 	f.t.Helper()
-	var messages []catchup.Message
+	var messages []stream.Message
 	for i := from; i < to; i++ {
-		messages = append(messages, catchup.Message{
+		messages = append(messages, stream.Message{
 			Stream: "s", Shard: shard, Row: uint64(i + 1), Key: fmt.Append(nil, i), Event: [16]byte{1}, Origin: sink.FromTail, Late: true,
 			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
 		})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 )
 
@@ -25,7 +25,7 @@ type nomination struct {
 	// for a nomination of reconcile.
 	deadLetters []*resending
 	dry         bool
-	moves       []view.Move
+	moves       []stream.Move
 	// compared is the number of a demand for a reconcile that was granted, 0 for none.
 	compared uint64
 	// ctx ends when nobody waits for n any more, nil where nobody ever does.
@@ -214,7 +214,7 @@ func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (recon
 
 // Publish hands moves to the owner, and does not wait for the bus. The error says that the shard
 // does not run, or is busy: the moves are tried again later.
-func (s *Shard) Publish(ctx context.Context, moves []view.Move) error {
+func (s *Shard) Publish(ctx context.Context, moves []stream.Move) error {
 	return s.nominator.offer(ctx, &nomination{moves: moves})
 }
 

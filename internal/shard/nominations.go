@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -109,7 +109,7 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) er
 
 // move publishes entities with the permission of the stream (rule 29). It reads them again, so the
 // order of its reads is the order on the bus (invariant 3).
-func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination) error {
+func (o *nominations) move(ctx context.Context, moves []stream.Move, n *nomination) error {
 	keys := make([][]byte, len(moves))
 	for i := range moves {
 		keys[i] = moves[i].Entity
@@ -164,7 +164,7 @@ func (o *nominations) moved(id uint64) sink.Origin {
 
 // addAbsences adds to b the absence of those of moves that no table had, and that have no row in
 // page either.
-func (o *nominations) addAbsences(ctx context.Context, b *batch, page *page, moves []view.Move, decisions []view.Decision) error {
+func (o *nominations) addAbsences(ctx context.Context, b *batch, page *page, moves []stream.Move, decisions []stream.Decision) error {
 	var gone [][]byte
 	for i := range moves {
 		if moves[i].Absent {
@@ -207,7 +207,7 @@ func (o *nominations) rows(ctx context.Context, ranges []source.Range, origin si
 }
 
 // nominate gives those entities to the stream that were not decided about. n waits for them.
-func (o *nominations) nominate(ctx context.Context, n *nomination, decisions []view.Decision) error {
+func (o *nominations) nominate(ctx context.Context, n *nomination, decisions []stream.Decision) error {
 	if n == nil {
 		o.entities.nominate(decisions)
 		return o.entities.nominateFormers(ctx)
@@ -217,7 +217,7 @@ func (o *nominations) nominate(ctx context.Context, n *nomination, decisions []v
 }
 
 // nominatedOf returns the entities of those decisions that nothing was decided in.
-func nominatedOf(decisions []view.Decision) (keys [][]byte) {
+func nominatedOf(decisions []stream.Decision) (keys [][]byte) {
 	for i := range decisions {
 		if decisions[i].Nominate {
 			keys = append(keys, decisions[i].Entity)
@@ -249,7 +249,7 @@ func (o *nominations) addFacts(b *batch, page *page, origin sink.Origin) error {
 
 // addStates adds to b what the rows of page say of their entities, and returns the decisions about
 // them.
-func (o *nominations) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]view.Decision, error) {
+func (o *nominations) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]stream.Decision, error) {
 	decisions, err := o.entities.decide(ctx, b, page.Rows)
 	if err != nil {
 		return nil, err

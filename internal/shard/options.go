@@ -9,11 +9,10 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
-	"example.org/bridge/internal/view"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -36,7 +35,7 @@ type Options struct {
 	// Route returns the destination of an event, and sets its Unfit where it has none. It is called
 	// by one goroutine.
 	Route func(*event.Event) string
-	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
+	// Domain is the event domain, and Hash the stream.MeaningHash, of messages.
 	Domain string
 	Hash   uint32
 	// Sink publishes. Reader reads back what it has published, nil where nothing can be read.
@@ -45,7 +44,7 @@ type Options struct {
 	// Store is read; Committer alone writes it. Recovery reads what the bus has, into Feed. All of
 	// them serve the process.
 	Store     store.Store
-	Committer *catchup.Committer
+	Committer *stream.Committer
 	Recovery  Recovery
 	// Deciding, where it is not nil, returns an error where this process must not decide about
 	// START any more. It waits for the bus.
@@ -57,8 +56,8 @@ type Options struct {
 	Left Left
 	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
 	Feed   *Feed
-	View   *view.View
-	Movers *view.Movers
+	View   *stream.View
+	Movers *stream.Movers
 	// Shared says that the tables of the stream, which has several, share their entities.
 	Shared bool
 	// Tombstones says whether a message without a body follows each deleted event. Nil: never.

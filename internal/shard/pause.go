@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.org/bridge/internal/null"
-	"example.org/bridge/internal/progress"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source/ledger"
 )
 
@@ -92,7 +92,7 @@ func (s *Shard) IsPaused() bool {
 func (s *Shard) loadPause(ctx context.Context) error {
 	since, err := s.pausing.load(func() (since time.Time, err error) {
 		err = s.retrier.readStore(ctx, func() error {
-			pause, err := progress.LoadPause(ctx, s.opts.Store, s.opts.key())
+			pause, err := stream.LoadPause(ctx, s.opts.Store, s.opts.key())
 			since = pause.Since
 			return err
 		})

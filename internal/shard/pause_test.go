@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 )
@@ -19,7 +19,7 @@ func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := progress.SetPause{Stream: "items", Table: s.Status().Shard, On: on, Now: time.Now()}.Batch(&image)
+	batch, err := stream.SetPause{Stream: "items", Table: s.Status().Shard, On: on, Now: time.Now()}.Batch(&image)
 	if err == nil {
 		err = b.store.Apply(t.Context(), batch)
 	}

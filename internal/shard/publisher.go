@@ -10,7 +10,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
 	"example.org/bridge/sink"
@@ -25,10 +25,10 @@ type publisher struct {
 	retrier *retrier
 	sender  *sender
 	stamper *stamper
-	epoch   *catchup.Epoch
+	epoch   *stream.Epoch
 	// facts, acked and order are used again and again: what a batch has put on the bus, and where.
-	facts []catchup.Message
-	acked []catchup.Span
+	facts []stream.Message
+	acked []stream.Span
 	order []int
 }
 
@@ -51,7 +51,7 @@ func (p *publisher) run(ctx context.Context, b *batch) error {
 
 // publish sends b until all of it is acknowledged or put aside as a dead letter, and commits that.
 // Of a batch that is given up in the middle nothing is committed: the error is an unresolvedError,
-// and the bus is read before the next batch. It wraps catchup.ErrReadBack where the shard goes on
+// and the bus is read before the next batch. It wraps stream.ErrReadBack where the shard goes on
 // by itself; any other stops the shard.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if len(b.messages) == 0 {
@@ -69,7 +69,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	sent, err := p.sender.sendAll(ctx, b)
 	if err == nil && sent.unknown {
-		err = catchup.ErrReadBack
+		err = stream.ErrReadBack
 	}
 	if traces {
 		traced.End(err)
@@ -131,7 +131,7 @@ type stamper struct {
 
 // stamp stamps the messages of b, which are about to be handed to the sink for the first time, and
 // returns the first of their seqs. Messages that are sent again later keep their stamps.
-func (s *stamper) stamp(epoch *catchup.Epoch, b *batch) (first uint64) {
+func (s *stamper) stamp(epoch *stream.Epoch, b *batch) (first uint64) {
 	n := len(b.messages)
 	if losses := epoch.Losses(); losses != s.losses {
 		s.losses, s.doubt = losses, true
@@ -177,7 +177,7 @@ func stateOf(e *event.Event) sink.State {
 
 // record commits b, whose messages are sent, with progress, view and offsets at once; first is the
 // first of their seqs. An error says that
-// nothing was committed. What is not a matter of outcome (catchup.ErrReadBack) or of ctx is that of
+// nothing was committed. What is not a matter of outcome (stream.ErrReadBack) or of ctx is that of
 // a store that is broken.
 func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
 	began := time.Now()
@@ -188,14 +188,14 @@ func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *se
 		schema.Epoch, schema.Seq = b.messages[0].State.Epoch, b.messages[0].State.Seq
 		b.brings.Parts = append(b.brings.Parts, store.Part{Kind: store.SchemaPart, Bytes: store.AppendSchema(nil, &schema)})
 	}
-	facts, cover := p.factsOf(b, sent), catchup.Cover{First: first, Acked: p.spans(b, sent)}
+	facts, cover := p.factsOf(b, sent), stream.Cover{First: first, Acked: p.spans(b, sent)}
 	err := p.retrier.writeStore(ctx, publishing, func() error {
 		return p.opts.Feed.apply(ctx, facts, &b.brings, cover)
 	})
 	p.opts.Metrics.saved(p.opts.Stream, began)
 	if err != nil {
 		damaged := p.opts.damaged(err)
-		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
+		if ctx.Err() != nil || errors.Is(err, stream.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
 			return damaged
 		}
 		return &storeError{err}
@@ -221,14 +221,14 @@ func (e *storeError) Unwrap() error { return e.error }
 
 // factsOf returns the messages of b as a reader would find them on the bus, none of a release
 // stream: what the batch brings says all of their rows.
-func (p *publisher) factsOf(b *batch, s *sent) []catchup.Message {
+func (p *publisher) factsOf(b *batch, s *sent) []stream.Message {
 	p.facts = p.facts[:0]
 	if b.claims == nil {
 		return nil
 	}
 	for i := range b.messages {
 		m, at := &b.messages[i], &s.locations[i]
-		fact := catchup.Message{
+		fact := stream.Message{
 			State: m.State, Stream: m.Stream, Shard: m.Shard, Row: m.RowID, Origin: m.Origin, Key: m.Key, Time: m.Time, At: at.at, Dead: at.dead != nil,
 		}
 		if fact.At.TP == 0 {
@@ -244,7 +244,7 @@ func (p *publisher) factsOf(b *batch, s *sent) []catchup.Message {
 }
 
 // spans returns the runs of messages of b that lie one behind the other in a TP.
-func (p *publisher) spans(b *batch, s *sent) []catchup.Span {
+func (p *publisher) spans(b *batch, s *sent) []stream.Span {
 	p.acked, p.order = p.acked[:0], p.order[:0]
 	if s == nil {
 		return nil
@@ -263,7 +263,7 @@ func (p *publisher) spans(b *batch, s *sent) []catchup.Span {
 		if k := len(p.acked) - 1; k >= 0 && p.acked[k].TP == at.TP && p.acked[k].Range.To == at.Offset {
 			p.acked[k].Range.To++
 		} else {
-			p.acked = append(p.acked, catchup.Span{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
+			p.acked = append(p.acked, stream.Span{TP: at.TP, Range: stream.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
 		}
 		if n == len(p.order)-1 || locations[p.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
 			p.acked[len(p.acked)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
@@ -284,7 +284,7 @@ func hashAt(b *batch, s *sent, i int) uint64 {
 	if err != nil {
 		return 0
 	}
-	return catchup.HashMessage(key, id, m.State.Epoch, m.State.Seq)
+	return stream.HashMessage(key, id, m.State.Epoch, m.State.Seq)
 }
 
 // show offers the events of b, which are acknowledged, to those who listen.

@@ -10,8 +10,8 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -165,7 +165,7 @@ func TestCommandsOfReleaseStreams(t *testing.T) {
 }
 
 // rebuildOf is what `bridge checkpoint rebuild` does.
-func rebuildOf(image *store.Image) *store.Batch { return progress.Rebuild(image, "items", time.Now()) }
+func rebuildOf(image *store.Image) *store.Batch { return stream.Rebuild(image, "items", time.Now()) }
 
 // TestTheReconcileBehindALostTail (rule 21): the bus loses one message of a shard that runs, and
 // the reconcile that is due publishes that one and none that the bus has.

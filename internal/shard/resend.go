@@ -10,7 +10,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -436,7 +436,7 @@ func (m *builder) resend(again map[string]*resending, n *nomination) {
 }
 
 // resent returns the dead letter that an event about d is published for, nil for none.
-func (m *builder) resent(d *view.Decision) *resending {
+func (m *builder) resent(d *stream.Decision) *resending {
 	if !d.Known.Disputed {
 		return nil
 	}

@@ -12,10 +12,8 @@ import (
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/view"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -27,10 +25,10 @@ type process struct {
 	// shards has one for each table, shard the first.
 	shards    []*shard.Shard
 	shard     *shard.Shard
-	catchup   *catchup.CatchUp
-	committer *catchup.Committer
-	movers    *view.Movers
-	view      *view.View
+	catchup   *stream.CatchUp
+	committer *stream.Committer
+	movers    *stream.Movers
+	view      *stream.View
 	// pollsPerSecond bounds the polls of idle shards, 0 does not.
 	pollsPerSecond int
 }
@@ -55,16 +53,16 @@ func (b *bench) process(t testing.TB) *process {
 		t.Fatal(err)
 	}
 	tables := b.tables(t)
-	p := &process{pollsPerSecond: b.pollsPerSecond, committer: catchup.NewCommitter(b.store, image, opts.Faults)}
+	p := &process{pollsPerSecond: b.pollsPerSecond, committer: stream.NewCommitter(b.store, image, opts.Faults)}
 	feed := shard.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
 	for _, table := range tables {
 		feed.Shards = append(feed.Shards, shard.FeedShard{Name: table.name, Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows})
 	}
 	if opts.Kind == event.Capability {
-		p.view = view.New("items", b.store, p.committer.InForce)
-		p.movers = view.NewMovers(p.view, view.MoversOptions{
+		p.view = stream.NewView("items", b.store, p.committer.InForce)
+		p.movers = stream.NewMovers(p.view, stream.MoversOptions{
 			Shards: shardNames[:len(tables)], Read: b.readKeys(tables),
-			Publish: func(ctx context.Context, name string, moves []view.Move) error {
+			Publish: func(ctx context.Context, name string, moves []stream.Move) error {
 				return p.shards[slices.Index(shardNames, name)].Publish(ctx, moves)
 			},
 			Pause: time.Millisecond,
@@ -84,9 +82,9 @@ func (b *bench) process(t testing.TB) *process {
 			s.Stop(err)
 		}
 	}
-	p.catchup = catchup.New(catchup.Options{
+	p.catchup = stream.New(stream.Options{
 		Reader: opts.Reader, Fence: fence, Turn: b.turn, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
-		Streams: []catchup.Stream{{
+		Streams: []stream.Stream{{
 			Name: "items", Release: opts.Kind == event.Release, Destinations: b.destinations, Hash: opts.Hash, Feed: opts.Feed,
 		}},
 		Superseded: stop,
@@ -151,12 +149,12 @@ func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 }
 
 // readKeys returns what reads keys of tables for Movers.
-func (b *bench) readKeys(tables []benchTable) func(context.Context, string, [][]byte) (view.Reading, error) {
+func (b *bench) readKeys(tables []benchTable) func(context.Context, string, [][]byte) (stream.FoundRows, error) {
 	var mu sync.Mutex
-	return func(ctx context.Context, _ string, keys [][]byte) (view.Reading, error) {
+	return func(ctx context.Context, _ string, keys [][]byte) (stream.FoundRows, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		reading := view.Reading{Rows: make([][]view.Found, len(keys)), Snapshot: len(tables) == 1}
+		reading := stream.FoundRows{Rows: make([][]stream.Found, len(keys)), Snapshot: len(tables) == 1}
 		for i := range tables {
 			if err := tables[i].read(ctx, keys, &reading); err != nil {
 				return reading, err
@@ -167,7 +165,7 @@ func (b *bench) readKeys(tables []benchTable) func(context.Context, string, [][]
 }
 
 // read adds to a reading what the table has of keys.
-func (b *benchTable) read(ctx context.Context, keys [][]byte, reading *view.Reading) error {
+func (b *benchTable) read(ctx context.Context, keys [][]byte, reading *stream.FoundRows) error {
 	var page source.Page
 	// Not by rows: this is no step of its own.
 	if err := b.ids.Read(ctx, source.Query{Limit: 1, MaxBytes: 1}, &page); err != nil {
@@ -205,7 +203,7 @@ func (b *benchTable) read(ctx context.Context, keys [][]byte, reading *view.Read
 		if !ok {
 			continue
 		}
-		found := view.Found{Shard: b.name, Row: row.ID, Digest: d.Sum, Deleted: d.Deleted}
+		found := stream.Found{Shard: b.name, Row: row.ID, Digest: d.Sum, Deleted: d.Deleted}
 		if c := page.Columns.Modified; c >= 0 {
 			// Without a moment in it, which of two rows is younger is not known.
 			found.Modified, _ = page.Columns.List[c].Time(row.Values[c], time.UTC)
@@ -316,7 +314,7 @@ func (b *bench) apply(t testing.TB, change func(*store.Image) *store.Batch) {
 func (b *bench) set(t testing.TB, id uint64) {
 	t.Helper()
 	b.apply(t, func(image *store.Image) *store.Batch {
-		batch, _, err := progress.Set{Key: key, Kind: b.opts.Kind, ID: id, Epoch: progress.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(t.Context(), b.store)
+		batch, _, err := stream.SetPosition{Key: key, Kind: b.opts.Kind, ID: id, Epoch: stream.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(t.Context(), b.store)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -228,7 +228,7 @@ func TestAnotherMeaningStopsTheShard(t *testing.T) {
 			}
 			stop()
 			b.apply(t, func(image *store.Image) *store.Batch {
-				return progress.Reset{Stream: key.Stream, Epoch: progress.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
+				return stream.Reset{Stream: key.Stream, Epoch: stream.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
 			})
 			b.run(t)
 			eventually(t, "the table is published again", func() bool { return b.count(topic) == 21 })

@@ -9,7 +9,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -101,7 +101,7 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 		s.locateAll(ctx, left, &outcome)
 		s.logDeadLetters(&outcome)
 		if s.opts.Whole && (errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced)) {
-			err = fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
+			err = fmt.Errorf("%w: %w", stream.ErrReadBack, err)
 		}
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 		}
 		s.indices = slices.DeleteFunc(pending(s.indices, &outcome), func(i int) bool { return i >= end })
 		if s.opts.Whole && len(s.indices) > 0 && len(outcome.Rejected) == 0 {
-			return fmt.Errorf("the bus has taken a part of a batch: %w", catchup.ErrReadBack)
+			return fmt.Errorf("the bus has taken a part of a batch: %w", stream.ErrReadBack)
 		}
 	}
 	return stop
@@ -246,13 +246,13 @@ func (s *sender) findRepeats(ctx context.Context, b *batch) error {
 
 // stored reads the message at p that the bus took sent for a repeat of. It is found if it is ours:
 // of our domain, and at the destination of sent. One that is gone, or may not be read, is not.
-func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m catchup.Message, found bool, err error) {
+func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m stream.Message, found bool, err error) {
 	span := sink.Span{TP: p.tp, From: p.at.Offset, To: p.at.Offset + 1}
 	_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
 		if string(stored.Header(sink.HeaderDomain)) != sent.Domain || stored.Destination != sent.Destination {
 			return nil
 		}
-		if m, err = catchup.ParseMessage(stored); err == nil {
+		if m, err = stream.ParseMessage(stored); err == nil {
 			m.At, m.Stream, m.Shard, m.Key, found = p.at, s.opts.Stream, s.opts.Name, slices.Clone(m.Key), true
 		}
 		return nil
@@ -265,7 +265,7 @@ func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m
 
 // isLast reports whether a stored message says what message i of b says, and nothing newer is
 // known of its entity.
-func (s *sender) isLast(b *batch, i int, stored *catchup.Message) bool {
+func (s *sender) isLast(b *batch, i int, stored *stream.Message) bool {
 	m := &b.messages[i]
 	id, err := event.ParseID(m.ID)
 	return err == nil && id == stored.Event && (b.claims == nil || s.opts.View.IsLast(m.Shard, m.Key, stored))

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -141,9 +141,9 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 		if _, open := errors.AsType[*unresolvedError](err); open {
 			s.unresolved = true
 		}
-		if errors.Is(err, catchup.ErrReadBack) {
+		if errors.Is(err, stream.ErrReadBack) {
 			level := slog.LevelDebug
-			if errors.Is(err, catchup.ErrUnread) {
+			if errors.Is(err, stream.ErrUnread) {
 				s.retrier.unread(err)
 			} else if warned.IsZero() || time.Since(warned) > time.Minute {
 				level, warned = slog.LevelWarn, time.Now()

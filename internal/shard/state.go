@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
-	"example.org/bridge/internal/progress"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source/ledger"
 )
@@ -30,7 +29,7 @@ type shardState struct {
 	// progress is nil while it is not open. mu guards it and what it holds: nothing is waited for
 	// under it but a read of the store.
 	mu       sync.Mutex
-	progress *progress.Progress
+	progress *stream.Progress
 	// unread says that the owner has met a part that could not be read: what it has decided by the
 	// progress does not count.
 	unread bool
@@ -66,7 +65,7 @@ func newState(rows int, options ledger.Options) *shardState {
 }
 
 // note takes in what a fact says of the progress, for the next change.
-func (s *shardState) note(m *catchup.Message) {
+func (s *shardState) note(m *stream.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
@@ -93,7 +92,7 @@ func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress.State().Since != r.Since {
-		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", catchup.ErrReadBack)
+		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", stream.ErrReadBack)
 	}
 	if s.unread {
 		return c, endUnread(errProgress)
@@ -120,8 +119,8 @@ func (s *shardState) saved() {
 
 // noteSchema takes in what a message tells that is newer than what is known: its members, only the
 // store knows.
-func (s *shardState) noteSchema(m *catchup.Message) {
-	if m.Schema == (catchup.Schema{}) {
+func (s *shardState) noteSchema(m *stream.Message) {
+	if m.Schema == (stream.Schema{}) {
 		return
 	}
 	if s.schema == nil {
@@ -140,7 +139,7 @@ func (s *shardState) noteSchema(m *catchup.Message) {
 }
 
 // keep keeps a row of a message that was read, for the list of rows published last.
-func (s *shardState) keep(m *catchup.Message) {
+func (s *shardState) keep(m *stream.Message) {
 	s.since = max(s.since, m.State.Since)
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
 		s.rows = append(s.rows, readRow{published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)}, m.State.Epoch, m.State.Seq})

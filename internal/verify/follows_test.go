@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
+	recovery "example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -26,7 +26,7 @@ func TestOrderIsThatOfCatchUp(t *testing.T) {
 			if followed {
 				n.partition, n.at = uint16(m.partition), m.Offset
 			}
-			next, applied := catchup.Apply(entry, &catchup.Message{
+			next, applied := recovery.Apply(entry, &recovery.Message{
 				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.partition) + 1, Offset: offset},
 			})
 			entry = next

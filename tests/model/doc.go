@@ -1,5 +1,5 @@
 // Package model is an executable specification of recovery by catch-up (decision 17). Of
-// the program it has catchup.Apply alone (rule 6): its tests hold the other rules as a few
+// the program it has stream.Apply alone (rule 6): its tests hold the other rules as a few
 // functions, and run them in a random world of tables, topic-partitions, requests that are held,
 // stores that are copied or lost, and processes that are killed, wait or run twice.
 //

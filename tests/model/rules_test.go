@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -67,14 +67,14 @@ type entry struct {
 	disputed bool
 }
 
-// apply is rule 6, as the program has it: catchup.Apply decides.
+// apply is rule 6, as the program has it: stream.Apply decides.
 func apply(view map[int]entry, f fact) {
 	e, known := view[f.key]
 	var was store.Entry
 	if known && mutant != olderOverNewer {
 		was = store.Entry{State: store.Live, At: at(e.tp, e.offset), Epoch: e.stamp.epoch, Seq: e.stamp.seq, Disputed: e.disputed}
 	}
-	next, applied := catchup.Apply(was, &catchup.Message{
+	next, applied := stream.Apply(was, &stream.Message{
 		State: sink.State{Epoch: f.stamp.epoch, Seq: f.stamp.seq},
 		At:    at(f.tp, f.offset),
 	})

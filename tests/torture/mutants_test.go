@@ -70,11 +70,11 @@ var hunts = []hunt{
 	// A trial has no process that goes on behind its successor.
 	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "example.org/bridge/sink/jetstream", shows: "the zombie's batch ends with"},
 	// In a trial the next reconcile publishes what the second cursor missed.
-	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
-	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
-	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
-	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
-	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/view", shows: "seed "},
+	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
+	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
+	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
+	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
+	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
 	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "example.org/bridge/internal/shard", shows: "events, there are"},
 }
 

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/catchup"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
 )
@@ -104,7 +104,7 @@ func table(name string, position uint64, perMinute uint32) shard.Status {
 }
 
 func streamOf(name string, kind event.Kind, shards ...shard.Status) httpapi.StreamStatus {
-	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", Resendable: kind == "capability", CatchUp: catchup.StreamProgress{Ready: true}, Shards: shards}
+	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", Resendable: kind == "capability", CatchUp: stream.StreamProgress{Ready: true}, Shards: shards}
 }
 
 // healthy is a bridge with two streams, of which one has open gaps.
@@ -230,7 +230,7 @@ func twenty() []httpapi.StreamStatus {
 	become(9, waiting()[0])
 	become(13, starting()[0])
 	become(14, backlog()[0])
-	all[17].CatchUp = catchup.StreamProgress{Messages: 7000, Left: 120_000, SecondsLeft: 40}
+	all[17].CatchUp = stream.StreamProgress{Messages: 7000, Left: 120_000, SecondsLeft: 40}
 	all[18].Shards[0].DeadLetters = shard.DeadLetters{Count: 3, Reasons: []shard.DeadLetterCount{{Reason: "the record has N bytes", Count: 3}}}
 	return all
 }

@@ -19,7 +19,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client"
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/catchup"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/tests/testall"
@@ -184,9 +184,9 @@ func TestATableIsWhatCatchUpReads(t *testing.T) {
 				w.publish(m)
 				offsets[m.Destination]++
 				at := store.At{TP: uint32(1 + slices.Index(topics, m.Destination)), Offset: offsets[m.Destination]}
-				c := &catchup.Message{Key: m.Key, At: at, State: m.State}
+				c := &stream.Message{Key: m.Key, At: at, State: m.State}
 				copy(c.Event[:], m.ID)
-				entries[string(m.Key)], _ = catchup.Apply(entries[string(m.Key)], c)
+				entries[string(m.Key)], _ = stream.Apply(entries[string(m.Key)], c)
 			}
 			table, err := client.NewTable(b, options(topics...))
 			if err != nil {

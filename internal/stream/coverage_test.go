@@ -1,0 +1,154 @@
+package stream_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/stream"
+)
+
+// messages returns the range of offsets with a message at each.
+func messages(from, to uint64) stream.Range {
+	return stream.Range{From: from, To: to, Last: anchor(to - 1)}
+}
+
+func anchor(offset uint64) store.Anchor { return store.Anchor{Offset: offset, Hash: offset + 1000} }
+
+func TestSpansThatAreTooManyAreRead(t *testing.T) {
+	var c stream.Coverage
+	const spans = stream.MaxSpans + 100
+	for i := range uint64(spans) {
+		c.Acknowledge(messages(2*i+1, 2*i+2))
+	}
+	holes := c.Holes()
+	if got := &c; len(holes) != stream.MaxSpans+1 || got.Next != 0 || got.High != anchor(2*spans-1) {
+		t.Fatalf("%d holes, %+v", len(holes), got.Registration)
+	}
+	for _, h := range holes {
+		c.Read(messages(h.From, h.To))
+	}
+	if got := &c; got.Next != 2*spans || got.Last != anchor(2*spans-1) || len(c.Holes()) > 0 {
+		t.Fatalf("%+v, %d holes", got.Registration, len(c.Holes()))
+	}
+}
+
+// tp is a naive model of a TP and of what a process knows of it.
+type naiveTP struct {
+	c      stream.Coverage
+	flying map[uint64]bool
+	log    []stored
+	// covered are the offsets that were acknowledged or read, end the highest that is known of.
+	covered map[uint64]bool
+	end     uint64
+	high    store.Anchor
+}
+
+// stored is a message, seq 0 where it is not ours; empty where nothing is there.
+type stored struct {
+	seq   uint64
+	empty bool
+}
+
+func (p *naiveTP) acknowledge(t *testing.T, offset uint64) {
+	if seq := p.log[offset].seq; !p.flying[seq] {
+		t.Fatalf("message %d is not in flight", seq)
+	}
+	p.c.Acknowledge(messages(offset, offset+1))
+	delete(p.flying, p.log[offset].seq)
+	p.covered[offset], p.end = true, max(p.end, offset+1)
+	if offset+1000 > p.high.Hash {
+		p.high = anchor(offset)
+	}
+}
+
+// read reads a hole as far as it may.
+func (p *naiveTP) read(h stream.Range) {
+	r := stream.Range{From: h.From, To: h.From}
+	for ; r.To < h.To; r.To++ {
+		m := p.log[r.To]
+		if m.seq > 0 && p.flying[m.seq] {
+			break
+		}
+		if p.covered[r.To] = true; !m.empty {
+			r.Last = anchor(r.To)
+		}
+	}
+	p.c.Read(r)
+}
+
+// check compares coverage with the set of offsets.
+func (p *naiveTP) check(t *testing.T) {
+	t.Helper()
+	want := store.Registration{High: p.high}
+	for ; p.covered[want.Next]; want.Next++ {
+		if !p.log[want.Next].empty {
+			want.Last = anchor(want.Next)
+		}
+	}
+	if got := p.c.Registration; got != want {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	holes := p.c.Holes()
+	for i, h := range holes {
+		if h.From >= h.To || i > 0 && h.From <= holes[i-1].To {
+			t.Fatalf("holes that are empty or touch: %v", holes)
+		}
+	}
+	for offset := range uint64(len(p.log)) {
+		in := slices.ContainsFunc(holes, func(h stream.Range) bool { return offset >= h.From && offset < h.To })
+		if want := offset < p.end && !p.covered[offset]; in != want {
+			t.Fatalf("offset %d in a hole: %v, want %v; %v", offset, in, want, holes)
+		}
+		if seq := p.log[offset].seq; p.flying[seq] && p.covered[offset] {
+			t.Fatalf("offset %d is covered and in flight", offset)
+		}
+	}
+}
+
+func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		p := &naiveTP{flying: map[uint64]bool{}, covered: map[uint64]bool{}}
+		for seq := range uint64(120) {
+			switch rng.IntN(6) {
+			case 0, 1:
+				p.flying[seq+1] = true
+				p.log = append(p.log, stored{seq: seq + 1})
+			case 2:
+				p.log = append(p.log, stored{empty: rng.IntN(2) == 0})
+			case 3:
+				if len(p.log) > 0 {
+					if o := rng.IntN(len(p.log)); p.flying[p.log[o].seq] {
+						p.acknowledge(t, uint64(o))
+					}
+				}
+			case 4:
+				if holes := p.c.Holes(); len(holes) > 0 {
+					p.read(holes[rng.IntN(len(holes))])
+				}
+			case 5:
+				p.c.SetEnd(uint64(len(p.log)))
+				p.end = uint64(len(p.log))
+			}
+			p.check(t)
+		}
+		// Of what is in flight the one half is acknowledged, the other cancelled and read.
+		for o, m := range p.log {
+			if p.flying[m.seq] && o%2 == 0 {
+				p.acknowledge(t, uint64(o))
+			}
+			delete(p.flying, m.seq)
+		}
+		p.c.SetEnd(uint64(len(p.log)))
+		p.end = uint64(len(p.log))
+		for _, h := range p.c.Holes() {
+			p.read(h)
+		}
+		p.check(t)
+		if got := p.c.Next; len(p.flying) > 0 || got != p.end {
+			t.Fatalf("covered up to %d of %d", got, p.end)
+		}
+	}
+}

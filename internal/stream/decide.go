@@ -1,0 +1,324 @@
+package stream
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+)
+
+// Row is what a row says of its entity.
+type Row struct {
+	ID uint64
+	// Entity is the key of its messages, Digest that of the published columns.
+	Entity []byte
+	Digest [16]byte
+	// Deleted says that a column, or the condition of the stream, has the row deleted. That is no
+	// news of an entity of which nothing was published; it is noted unless the row is Silent.
+	Deleted, Silent bool
+	// Keyless says that the row is not an entity: it says nothing. Stale says that the row counts
+	// as one that is not there.
+	Keyless, Stale bool
+}
+
+// Decision is what a row is news of. Of an absent entity it has no more of the row than the
+// entity.
+type Decision struct {
+	Row
+	// Known is the entry that was decided by. With Disputed the message needs an id of its own on
+	// the bus (rule 23).
+	Known store.Entry
+	// Op says what happened to the entity, News whether that is to be published.
+	Op   event.Op
+	News bool
+	// Nominate says that nothing was decided: give the entity to Movers. The row is not handled.
+	Nominate bool
+
+	item *item
+	// behind is a claim of the same batch that has no event yet.
+	behind *item
+}
+
+// Previous is the event id that the next event of the entity links to; zero for none. It is valid
+// once the messages before it have been published.
+func (d *Decision) Previous() [16]byte {
+	if d.behind != nil {
+		return d.behind.entry.Event
+	}
+	return d.Known.Event
+}
+
+// Prepared is what the store has of the entities of rows. It is used again and again.
+type Prepared struct{ lookup }
+
+// Prepare looks up what Decide needs of rows of a shard. A batch of the shard may be on its way:
+// Decide looks up again what that changes.
+func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepared) error {
+	return p.find(ctx, v, shard, rows)
+}
+
+// Decide appends to dst what rows say, in their order, and claims what is news or changes the
+// row of an entity. p is what Prepare has made of these rows, nil where it was not called. With an
+// error nothing is claimed. The decisions share the memory of rows.
+// Invariant 3: rows are decided in the order of their reads.
+func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, dst []Decision) ([]Decision, error) {
+	var err error
+	if p == nil {
+		err = c.lookup.find(ctx, v, c.shard, rows)
+	} else {
+		c.lookup, p.lookup = p.lookup, c.lookup
+		// Most entries that have changed since Prepare are looked up without the lock.
+		err = c.lookup.repeat(ctx, v)
+	}
+	if err != nil {
+		return dst, err
+	}
+	v.mu.Lock()
+	defer v.unlock()
+	if err := c.lookup.repeat(ctx, v); err != nil {
+		return dst, err
+	}
+	for i := range rows {
+		dst = append(dst, Decision{Row: rows[i]})
+		v.decide(c, &dst[len(dst)-1], i)
+	}
+	return dst, nil
+}
+
+// Lookup appends to dst what the store has of entities of a shard: nothing that is in flight.
+func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
+	l := prepared.Get().(*Prepared)
+	defer prepared.Put(l)
+	if err := l.findEntities(ctx, v, shard, entities); err != nil {
+		return dst, err
+	}
+	v.mu.Lock()
+	defer v.unlock()
+	for _, e := range l.entries {
+		dst = append(dst, v.renewed(e))
+	}
+	return dst, nil
+}
+
+// Absent appends to dst what follows from entities having no row, in any table of the stream
+// where they share entities. Prove that before (invariant 5).
+func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []Decision) ([]Decision, error) {
+	if err := c.lookup.findEntities(ctx, v, c.shard, entities); err != nil {
+		return dst, err
+	}
+	v.mu.Lock()
+	defer v.unlock()
+	if err := c.lookup.repeat(ctx, v); err != nil {
+		return dst, err
+	}
+	for i, entity := range entities {
+		dst = append(dst, Decision{Row: Row{Entity: entity}, Op: event.Deleted})
+		v.absent(c, &dst[len(dst)-1], i)
+	}
+	return dst, nil
+}
+
+// entry finds the record of the i-th entity of c's lookup, nil for none, and what is known of it.
+// It reports whether c may decide.
+func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
+	if len(v.records) > 0 {
+		r = v.records[string(c.lookup.key(i))]
+	}
+	switch {
+	case r == nil:
+		d.Known = v.renewed(c.lookup.entries[i])
+	case r.top != nil && r.shard == c.shard:
+		d.Known = r.top.entry
+		one := r.top
+		if one.quiet {
+			one = one.behind
+		}
+		if one != nil && !one.published {
+			d.behind = one
+		}
+	default:
+		d.Known = v.renewed(r.base)
+	}
+	return r, r == nil || r.open(c)
+}
+
+// decide decides about the i-th row of c's lookup.
+func (v *View) decide(c *Claims, d *Decision, i int) {
+	if d.Keyless {
+		return
+	}
+	r, free := v.entry(c, d, i)
+	if d.Stale {
+		// As of an entity without a row: reconcile finds it, with its guard, and Movers prove it.
+		d.Nominate = d.Known.Disputed && d.Known.State != store.Live && d.Known.State != store.Recorded
+		return
+	}
+	if !free {
+		// Rule 29: also for a row without news, since the claimed entity may change.
+		d.Nominate = true
+		return
+	}
+	permitted := r != nil && r.permitted == c
+	if permitted {
+		r.decided = true
+	}
+	if d.Known.State != store.Unknown && !d.Known.Disputed && v.lost(c, d, r, i) {
+		return
+	}
+	if !permitted && contested(&d.Known, c.shard, d.ID) {
+		d.Nominate = true
+		return
+	}
+	var moves bool
+	d.Op, d.News, moves = verdict(&d.Known, c.shard, &d.Row)
+	entry := entryOfRow(c.shard, &d.Row)
+	switch {
+	case d.Known.State == store.Unknown && (d.ID <= c.Floor || d.Deleted && !d.Silent):
+		// Rule 16. A deleted row is noted, so that an older read of its entity is contested.
+		d.News = false
+		if !d.Deleted {
+			entry.State = store.Recorded
+		}
+	case d.News:
+	case moves:
+		entry = d.Known
+		entry.Shard, entry.Row = c.shard, d.ID
+	default:
+		return
+	}
+	if r == nil {
+		r = v.newRecord(c.lookup.key(i), d.Known)
+	}
+	v.claim(c, r, d, entry)
+}
+
+// entryOf returns the entry that a row makes.
+func entryOfRow(shard string, d *Row) store.Entry {
+	if d.Deleted {
+		return store.Entry{Shard: shard, Row: d.ID, State: store.Tombstone}
+	}
+	return store.Entry{Shard: shard, Row: d.ID, Digest: d.Digest, State: store.Live}
+}
+
+// lost reports whether a row lost against another one of its key, and nothing has changed since.
+func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
+	if v.handled.empty() {
+		return false
+	}
+	winner := versionOf(&d.Known)
+	if r != nil && r.permitted == c {
+		winner = r.winner
+	}
+	return v.handled.has(duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}.hash(v.seed))
+}
+
+// contested reports whether another row has the entity, so that the row of this id only nominates
+// it: one in another shard (rule 29), or a younger one (rule 17).
+func contested(known *store.Entry, shard string, id uint64) bool {
+	return known.State != store.Unknown && (known.Shard != shard || id < known.Row)
+}
+
+// verdict returns what a row of a shard is news of. moves says that what is not news is in
+// another row than the entry says.
+func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves bool) {
+	moves = known.Row != d.ID || known.Shard != shard
+	switch known.State {
+	case store.Live, store.Recorded:
+		if d.Deleted {
+			return event.Deleted, true, false
+		}
+		news = known.Digest != d.Digest || known.Disputed
+		return event.Modified, news, moves && !news
+	case store.Tombstone:
+		if !d.Deleted {
+			return event.Added, true, false
+		}
+		return event.Deleted, known.Disputed, moves && !known.Disputed
+	case store.Absent:
+		if !d.Deleted {
+			return event.Added, true, false
+		}
+		if d.Silent {
+			return event.Deleted, known.Disputed, false
+		}
+		// Its entity is deleted. That a row comes back is seen where the database was killed,
+		// and has forgotten a delete that could be read.
+		return event.Deleted, moves || known.Disputed, false
+	}
+	if d.Deleted {
+		return event.Deleted, false, false
+	}
+	return event.Added, true, false
+}
+
+// absent decides about the i-th entity of c's lookup, which has no row.
+func (v *View) absent(c *Claims, d *Decision, i int) {
+	r, free := v.entry(c, d, i)
+	permitted := r != nil && r.permitted == c
+	if permitted {
+		r.decided = true
+	}
+	known := &d.Known
+	if !free || !permitted && known.State != store.Unknown && known.Shard != c.shard {
+		d.Nominate = true
+		return
+	}
+	switch known.State {
+	case store.Live, store.Recorded:
+		d.News = true
+	case store.Tombstone, store.Absent:
+		d.News = known.Disputed
+	}
+	d.ID = known.Row
+	if !d.News && known.State != store.Tombstone {
+		return
+	}
+	entry := store.Entry{Shard: c.shard, Row: known.Row, State: store.Absent, Since: second(c.Time)}
+	if !d.News {
+		since := entry.Since
+		entry = *known
+		entry.State, entry.Digest, entry.Since = store.Absent, [16]byte{}, since
+	}
+	if r == nil {
+		r = v.newRecord(c.lookup.key(i), *known)
+	}
+	v.claim(c, r, d, entry)
+}
+
+// Formers appends to dst the entities that rows of a shard had when they were published last, and
+// have no more: their keys were updated. Look each up before anything is concluded. The rows
+// ascend.
+func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]byte) ([][]byte, error) {
+	var list []store.Change
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && n < formersAtOnce && rows[n].ID == rows[n-1].ID+1 {
+			n++
+		}
+		var err error
+		if list, err = v.ByRow(ctx, shard, rows[0].ID-1, n, list[:0]); err != nil || len(list) == 0 {
+			return dst, err
+		}
+		for _, known := range list {
+			i, found := slices.BinarySearchFunc(rows, known.Entry.Row, compareID)
+			if found && !bytes.Equal(rows[i].Entity, known.Entity) {
+				dst = append(dst, known.Entity)
+			}
+		}
+		through := list[len(list)-1].Entry.Row
+		next, found := slices.BinarySearchFunc(rows, through, compareID)
+		if found {
+			next++
+		}
+		rows = rows[next:]
+	}
+	return dst, nil
+}
+
+// formersAtOnce bounds the entries of one read.
+const formersAtOnce = 256
+
+func compareID(row Row, id uint64) int { return cmp.Compare(row.ID, id) }

@@ -1,0 +1,273 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/sink"
+)
+
+// rechecks is how often a TP is looked up that seems to end early: a new leader knows less than the
+// old one for a moment.
+const rechecks = 3
+
+// A finding says how a TP compares with a registration of it.
+type finding uint8
+
+const (
+	// same: it is the one that the store has.
+	same finding = iota
+	// unregistered: the stream has not used it yet (rule 10).
+	unregistered
+	// beginsLate: messages have expired that were not read (rule 22).
+	beginsLate
+	// another: it was made again, or has lost messages (rule 21).
+	another
+	// outdated: what says that an entity is gone may have been removed unread (rule 30).
+	outdated
+)
+
+// found is a TP of a stream as it was looked up.
+type lookedUp struct {
+	sink.TP
+	t       *topicPartition
+	was     store.Registration
+	finding finding
+}
+
+// registrar knows the TPs of all streams, and registers them.
+type registrar struct {
+	opts      *Options
+	committer *Committer
+
+	mu  sync.Mutex
+	tps map[string]*topicPartition
+	// wrong are the numbers of registrations before whose holes another message was read than the
+	// one that is covered there.
+	wrong sync.Map
+	// lost is called where a TP has lost messages.
+	lost func()
+}
+
+// lookup looks up the TPs of a stream, compares them with the store, and registers those that are
+// new or another (rules 10, 20 to 22). It is done for one stream at a time. Anchors are compared
+// where that is due, or all is true. What it registers is synced before the stream is ready.
+func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]lookedUp, error) {
+	if g.opts.Reader == nil {
+		return nil, nil
+	}
+	release, err := backoff.Acquire(ctx, s.looking)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	list, err := g.findTPs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	looked := time.Now()
+	for i := range list {
+		if err := g.compareAnchors(ctx, &list[i], all); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.compareAge(ctx, s, list); err != nil {
+		return nil, err
+	}
+	if err := g.register(ctx, s, list); err != nil {
+		return nil, err
+	}
+	tps := make([]*topicPartition, len(list))
+	for i := range list {
+		tps[i] = list[i].t
+		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
+		g.committer.ends(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}, list[i].Stable, looked)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tps = tps
+	return list, nil
+}
+
+// findTPs returns the TPs of a stream, compared by incarnation and bounds.
+func (g *registrar) findTPs(ctx context.Context, s *stream) (list []lookedUp, err error) {
+	for check := 0; ; check++ {
+		// Before the bounds: what is acknowledged meanwhile may lie behind them.
+		known := g.committer.registrations(s.Name)
+		tps, err := g.opts.Reader.TPs(ctx, s.Destinations)
+		if err != nil {
+			return nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)
+		}
+		list = list[:0]
+		short := false
+		for _, tp := range tps {
+			f := lookedUp{TP: tp, t: g.partition(&tp), was: known[tp.Name]}
+			f.finding = compare(&f)
+			short = short || f.finding == another && f.was.Incarnation == tp.Incarnation
+			list = append(list, f)
+		}
+		if !short || check == rechecks {
+			return list, nil
+		}
+		if err := backoff.Pause(ctx, g.opts.Recheck); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// compare compares a TP with its registration, but for anchors.
+func compare(f *lookedUp) finding {
+	switch r := &f.was; {
+	case r.Number == 0:
+		return unregistered
+	case r.Incarnation != f.Incarnation && r.Incarnation != "" && f.Incarnation != "",
+		f.End < r.Next, r.High.Hash != 0 && f.End <= r.High.Offset:
+		return another
+	case f.First > r.Next && late(&f.TP):
+		return beginsLate
+	}
+	return same
+}
+
+// late reports whether messages are gone from the front of a TP. Sequences of JetStream begin at 1.
+func late(tp *sink.TP) bool { return tp.First > 1 || tp.First == 1 && tp.Expired }
+
+// compareAnchors compares the messages at the anchors of a TP (rule 20). One that is missing proves
+// nothing: it may have expired, or be compacted away.
+func (g *registrar) compareAnchors(ctx context.Context, f *lookedUp, all bool) error {
+	if g.isWrong(f.was.Number) {
+		f.finding = another
+	}
+	if !all && !f.t.isDue(g.opts.AnchorsEvery) {
+		return nil
+	}
+	now := time.Now()
+	f.t.compared.Store(&now)
+	if f.finding != same && f.finding != beginsLate {
+		return nil
+	}
+	for _, a := range []store.Anchor{f.was.Last, f.was.High} {
+		if a.Hash == 0 || a.Offset < f.First || a.Offset >= f.Stable {
+			continue
+		}
+		span := sink.Span{TP: f.Name, Incarnation: f.Incarnation, From: a.Offset, To: a.Offset + 1}
+		_, err := g.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+			if m.Offset == a.Offset && hashStored(m) != a.Hash {
+				f.finding = another
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, sink.ErrExpired):
+		case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind):
+			return errMoved
+		case err != nil:
+			return fmt.Errorf("read offset %d of %s: %w", a.Offset, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// partition returns what is kept of a TP, with the bounds that were looked up.
+func (g *registrar) partition(tp *sink.TP) *topicPartition {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tps[tp.Name]
+	if t == nil {
+		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string)}
+		g.tps[tp.Name] = t
+	}
+	t.first.Store(tp.First)
+	t.end.Store(tp.End)
+	return t
+}
+
+// newSession makes the comparison of the anchors of a TP due.
+func (g *registrar) newSession(tp string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tps[tp]; t != nil {
+		t.compared.Store(nil)
+	}
+}
+
+func (g *registrar) isWrong(number uint32) bool { _, is := g.wrong.Load(number); return is }
+
+func (f finding) String() string {
+	if f == beginsLate {
+		return "messages expired before they were read"
+	}
+	return "it was made again, or has lost messages"
+}
+
+// setBack is by how much a clock may be set back: by more, it does not tell how much time has
+// passed.
+const setBack = time.Minute
+
+// pair is how many offsets an event takes that says that an entity is gone, with its tombstone.
+// Where less is left, such as the end of a transaction, none was removed.
+const pair = 2
+
+// compareAge has all TPs of a stream be read again from their beginnings where what is left to read
+// of one may be so old that a compacted topic has removed a part of it: what says that an entity is
+// gone (rule 30). The entity lives by its entry then, and nothing on the bus says otherwise. Of an
+// entity that lives compaction leaves the last message.
+//
+// It counts by half of the time after which a topic forgets: the other half is for the reading, and
+// for clocks that differ.
+func (g *registrar) compareAge(ctx context.Context, s *stream, list []lookedUp) error {
+	if s.Forgets == nil {
+		return nil
+	}
+	now, least := time.Now(), -setBack
+	if s.partitions() != nil {
+		// This process has looked them up about once a minute, and may have failed to.
+		least = 2 * g.opts.IdleEvery
+	}
+	// The answer about a topic, whose TPs come one after the other.
+	var topic *string
+	var after time.Duration
+	var does bool
+	for i := range list {
+		f := &list[i]
+		// A wall clock: it goes on while a machine sleeps.
+		away := now.Sub(time.UnixMilli(int64(f.was.Seen)))
+		if f.was.Number == 0 || f.End < f.was.Next+pair || s.isReread(f) || away >= 0 && away < least {
+			continue
+		}
+		if topic == nil || *topic != f.Destination {
+			var err error
+			if after, does, err = s.Forgets(ctx, f.Destination); err != nil {
+				return err
+			}
+			topic = &f.Destination
+		}
+		if does && (away > after/2 || away < -min(setBack, after/2)) {
+			outdate(list)
+			return nil
+		}
+	}
+	return nil
+}
+
+// outdate has all TPs of a stream be read again: an entity may have been in several.
+func outdate(list []lookedUp) {
+	for i := range list {
+		if f := &list[i]; f.finding == same {
+			f.finding = outdated
+		}
+	}
+}
+
+// isReread reports whether this process has registered the TP and has not read it to the end yet:
+// to begin once more would never come to an end where the reading takes long.
+func (s *stream) isReread(f *lookedUp) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.was.Next < s.rereads[f.was.Number]
+}

@@ -1,0 +1,145 @@
+package stream
+
+import (
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/sink"
+)
+
+// Message is what catch-up reads of a stored message of ours, by its headers and key alone.
+type Message struct {
+	// State is the header. Its Key is empty: see Key.
+	State sink.State
+	// Stream, Shard and Row say which row the message is about, Origin why it was published.
+	Stream, Shard string
+	Row           uint64
+	Origin        sink.Origin
+	// Key is the key of the entity, from the header where it has one. It is valid until
+	// [Feed.Apply] returns.
+	Key []byte
+	// Event is the meta.id of the message.
+	Event [16]byte
+	// Time is when the message was published, by its header.
+	Time time.Time
+	At   store.At
+	// Schema is zero where the message does not tell it, as a dead letter does not.
+	Schema Schema
+	// Late says that the entity is to be nominated: what the message says may be old (rule 7).
+	Late bool
+	// Dead says that this is the dead letter of an event that the bus refused (rule 19).
+	Dead bool
+}
+
+// ParseMessage returns what a stored message of ours says by its headers and key. Stream, Shard and
+// At are the caller's to set. Its Key is a part of m.
+func ParseMessage(m *sink.Stored) (Message, error) {
+	var f sink.Fields
+	var message Message
+	f.Read(m)
+	err := message.parse(&f, m)
+	return message, err
+}
+
+// errStateless is wrapped where a message of ours has no state: a version before catch-up wrote it.
+var errStateless = errors.New("the message has no header " + sink.HeaderState)
+
+// parse sets m to what the headers and the key of a stored message say, but for Stream, Shard and
+// At. Its Key is a part of that one. It allocates nothing but an error.
+func (m *Message) parse(f *sink.Fields, stored *sink.Stored) (err error) {
+	if f.State == nil {
+		return errStateless
+	}
+	*m = Message{Origin: originOf(f.Origin), Dead: string(f.Type) == sink.DeadLetterType}
+	if m.State, m.Key, err = f.ParseState(stored); err != nil {
+		return err
+	}
+	if m.Event, err = f.ParseID(); err != nil {
+		return err
+	}
+	if len(f.RowID) == 0 {
+		return errors.New("the message has no header " + sink.HeaderRowID)
+	}
+	if m.Row, err = f.ParseRowID(); err != nil {
+		return err
+	}
+	if published := f.Published(stored); published != 0 {
+		m.Time = time.UnixMilli(published).UTC()
+	}
+	if !m.Dead {
+		m.Schema = parseSchema(f.Version, f.Schema)
+	}
+	return nil
+}
+
+// originOf returns the origin without a copy of its text. One that is not known, of a newer
+// version, is empty.
+func originOf(text []byte) sink.Origin {
+	for _, o := range [...]sink.Origin{sink.FromTail, sink.FromLate, sink.FromModified, sink.FromReconcile, sink.FromSnapshot} {
+		if string(text) == string(o) {
+			return o
+		}
+	}
+	return ""
+}
+
+// Schema is what a message says of its members by its headers: the numbers of its version and the
+// hash of members and types.
+type Schema struct {
+	Version [3]uint32
+	Hash    [6]byte
+}
+
+// parseSchema returns what the headers say, zero where they say nothing that this version reads.
+// The schema is not needed to tell what is published.
+func parseSchema(version, hash []byte) (s Schema) {
+	if len(hash) != hex.EncodedLen(len(s.Hash)) {
+		return Schema{}
+	}
+	if _, err := hex.Decode(s.Hash[:], hash); err != nil || !parseVersion(&s.Version, version) {
+		return Schema{}
+	}
+	return s
+}
+
+// parseVersion reads three numbers of up to nine digits with dots between.
+func parseVersion(dst *[3]uint32, text []byte) bool {
+	at, digits := 0, 0
+	for _, c := range text {
+		switch {
+		case c == '.' && digits > 0 && at < len(dst)-1:
+			at, digits = at+1, 0
+		case c >= '0' && c <= '9' && digits < 9:
+			dst[at], digits = dst[at]*10+uint32(c-'0'), digits+1
+		default:
+			return false
+		}
+	}
+	return at == len(dst)-1 && digits > 0
+}
+
+// Scope says which rows with one key are one entity.
+type Scope string
+
+// The scopes: all tables of a stream share their entities, or each table has its own.
+const (
+	ScopeStream Scope = "stream"
+	ScopeTable  Scope = "table"
+)
+
+// MeaningHash returns what a message says of the meaning of its key (rule 12): FNV-1a of 32 bits
+// over the kind of the stream, the key columns in their order and the scope, each but the last
+// with a byte 0 behind it. Case does not matter in names of columns.
+func MeaningHash(kind string, key []string, scope Scope) uint32 {
+	h := fnv.New32a()
+	h.Write(append([]byte(kind), 0))
+	for _, column := range key {
+		h.Write(append([]byte(strings.ToLower(column)), 0))
+	}
+	h.Write([]byte(scope))
+	return h.Sum32()
+}

@@ -1,0 +1,362 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Reading is what the tables of a stream have of keys.
+type FoundRows struct {
+	// Rows has the rows of each entity, in the order of the request.
+	Rows [][]Found
+	// Snapshot says that all tables were read in one statement.
+	Snapshot bool
+	// Unproved says that a missing row may be there: a server that does not take the writes
+	// was read. Then no absence is concluded.
+	Unproved bool
+}
+
+// MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
+type MoversOptions struct {
+	// Shards are the shards of the stream. An entity of another one that is absent belongs to the
+	// first.
+	Shards []string
+	// Read reads keys in all tables of the stream; where entities belong to their table, in that
+	// of shard, which is empty else.
+	Read func(ctx context.Context, shard string, entities [][]byte) (FoundRows, error)
+	// Publish hands moves to the owner of a shard, and does not wait for the bus. With an error
+	// they are tried again later.
+	Publish func(ctx context.Context, shard string, moves []Move) error
+	// Bound is how many entities wait at most; further ones make a reconcile due. Defaults to
+	// 10,000 (rule 7).
+	Bound int
+	// Pause is that before an entity is read again; it doubles up to 5 s. Defaults to 20 ms.
+	Pause time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// Movers is the queue of the nominated entities of a stream (rules 7, 17 and 29). It is safe for
+// concurrent use; Run and Pass serve one goroutine.
+type Movers struct {
+	view *View
+	opts MoversOptions
+	// wake has an element when there may be something to do.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// queue has all entities by what is stored of them, ready those that may be read, in order,
+	// paused those that wait for a moment.
+	queue         map[string]*mover
+	ready, paused []*mover
+	// onDrop is called when a nomination is dropped.
+	onDrop func()
+	// duplicates counts the decisions about two rows of one key.
+	duplicates atomic.Uint64
+}
+
+const (
+	// moversAtOnce is how many entities are read at once.
+	moversAtOnce = 200
+	longestPause = 5 * time.Second
+)
+
+// mover is an entity in the queue.
+type mover struct {
+	// name is the stored name.
+	name   string
+	shard  string
+	entity []byte
+	state  moverState
+	done   chan struct{}
+	// repeat says that it was nominated while it moved.
+	repeat bool
+	// attempts are those since the last success, until is before when it is not read again.
+	attempts int
+	until    time.Time
+}
+
+// moverState says what an entity waits for.
+type moverState uint8
+
+const (
+	// isReady: in Movers.ready.
+	isReady moverState = iota
+	// isClaimed: until nothing of it is claimed.
+	isClaimed
+	// isMoving: it is reserved, until its batch ends.
+	isMoving
+	// isPaused: it waits until a time.
+	isPaused
+)
+
+// NewMovers returns the queue of a view, which has no other one.
+func NewMovers(v *View, opts MoversOptions) *Movers {
+	opts.Bound = cmp.Or(opts.Bound, 10_000)
+	opts.Pause = cmp.Or(opts.Pause, 20*time.Millisecond)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
+	v.mu.Lock()
+	defer v.unlock()
+	v.movers = m
+	return m
+}
+
+// dropped is what Nominate returns where the queue is full.
+var dropped = func() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}()
+
+// Nominate adds an entity to the queue. It copies entity. shard is that of the row, or of the
+// message. done is closed when the entity leaves the queue: the view has what was published for
+// it.
+func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
+	name := m.view.scope.append(nil, shard, entity)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if one := m.queue[string(name)]; one != nil {
+		// Also before it moves: it may have been looked up already.
+		one.repeat = one.repeat || one.state == isMoving || one.state == isClaimed
+		return one.done
+	}
+	if len(m.queue) >= m.opts.Bound {
+		m.onDrop()
+		return dropped
+	}
+	one := &mover{name: string(name), entity: slices.Clone(entity), done: make(chan struct{})}
+	if m.view.scope.byTable {
+		one.shard = shard
+	}
+	m.queue[one.name] = one
+	m.enqueue(one)
+	return one.done
+}
+
+// enqueue has an entity read. Its caller holds mu.
+func (m *Movers) enqueue(one *mover) {
+	one.state = isReady
+	m.ready = append(m.ready, one)
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Waiting returns how many entities are in the queue.
+func (m *Movers) Waiting() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.queue)
+}
+
+// OnDrop has f be called for each nomination that is dropped, since too many wait: a reconcile is
+// due then. f must not call m. Call it before the first Nominate.
+func (m *Movers) OnDrop(f func()) { m.onDrop = f }
+
+// Duplicates returns how often a key was found to have two rows.
+func (m *Movers) Duplicates() uint64 { return m.duplicates.Load() }
+
+// release queues an entity that is free; where its move has ended, t says whether to read it
+// again.
+func (m *Movers) release(t released) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := m.queue[t.name]
+	switch {
+	case one == nil:
+	case !t.moved:
+		if one.state == isClaimed {
+			m.enqueue(one)
+		}
+	case one.state != isMoving:
+	case t.repeat:
+		m.pause(one)
+	case one.repeat || t.confirm:
+		one.attempts = 0
+		m.pause(one)
+	default:
+		delete(m.queue, t.name)
+		close(one.done)
+	}
+}
+
+// pause has an entity read later, so that what fails again and again does not spin. Its caller
+// holds mu.
+func (m *Movers) pause(one *mover) {
+	d := min(m.opts.Pause<<min(one.attempts, 20), longestPause)
+	one.attempts++
+	one.repeat, one.state, one.until = false, isPaused, m.opts.Now().Add(d)
+	m.paused = append(m.paused, one)
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Return gives moves back that cannot be published now: they are tried again.
+func (m *Movers) Return(moves []Move) {
+	for i := range moves {
+		m.view.unreserve(moves[i].name, moves[i].number, true)
+	}
+}
+
+// next returns the entities to be read at once, and when the next pause ends; zero for none. Until
+// they are reserved, release queues those again that are free.
+func (m *Movers) next() (list []*mover, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opts.Now()
+	m.paused = slices.DeleteFunc(m.paused, func(one *mover) bool {
+		if one.until.After(now) {
+			if until.IsZero() || one.until.Before(until) {
+				until = one.until
+			}
+			return false
+		}
+		m.enqueue(one)
+		return true
+	})
+	n := 0
+	for n < len(m.ready) && n < moversAtOnce && m.ready[n].shard == m.ready[0].shard {
+		n++
+	}
+	for _, one := range m.ready[:n] {
+		one.state, one.repeat = isClaimed, false
+		list = append(list, one)
+	}
+	m.ready = slices.Delete(m.ready, 0, n)
+	return list, until
+}
+
+// Run reads nominated entities and hands them to owners until ctx ends. It returns nil then. An
+// error of Read, Publish or the store is passed to retried, and what it is about is tried again.
+func (m *Movers) Run(ctx context.Context, retried func(error)) error {
+	for {
+		worked, until, err := m.Pass(ctx)
+		if err != nil && ctx.Err() == nil && retried != nil {
+			retried(err)
+		}
+		if worked && ctx.Err() == nil {
+			continue
+		}
+		if m.sleep(ctx, until) != nil {
+			return nil
+		}
+	}
+}
+
+// sleep waits until there may be something to do, at the latest until a pause ends.
+func (m *Movers) sleep(ctx context.Context, until time.Time) error {
+	pause := time.Hour
+	if !until.IsZero() {
+		pause = until.Sub(m.opts.Now())
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-m.wake:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// Pass reads entities that wait, once, and hands on what follows. It reports whether there were
+// any, and when the next pause ends; zero for none.
+func (m *Movers) Pass(ctx context.Context) (worked bool, until time.Time, err error) {
+	list, until := m.next()
+	if len(list) == 0 {
+		return false, until, nil
+	}
+	held, err := m.view.reserve(ctx, list)
+	m.mu.Lock()
+	for _, one := range held {
+		one.state = isMoving
+	}
+	if err != nil {
+		for _, one := range list {
+			m.pause(one)
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return true, until, err
+	}
+	moves, err := m.decide(ctx, held)
+	for _, shard := range slices.Sorted(maps.Keys(moves)) {
+		if failed := m.opts.Publish(ctx, shard, moves[shard]); failed != nil {
+			m.Return(moves[shard])
+			err = failed
+		}
+	}
+	return true, until, err
+}
+
+// decide reads reserved entities and returns the moves that follow, by shard. The others are free
+// again.
+func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string][]Move, err error) {
+	moves = make(map[string][]Move)
+	// Two rounds that find nothing prove an absence.
+	for round := 0; len(held) > 0; round++ {
+		reading, failed := m.read(ctx, held)
+		if failed != nil {
+			for i := range held {
+				m.view.unreserve(held[i].name, held[i].number, true)
+			}
+			return moves, failed
+		}
+		var rest []reserved
+		for i := range held {
+			one, found := &held[i], reading.Rows[i]
+			what, row := choose(&one.entry, found, reading.Snapshot || round > 0)
+			if len(found) > 1 {
+				m.duplicates.Add(1)
+				m.view.handle(one, found, row)
+			}
+			switch {
+			case what == again && !reading.Unproved:
+				rest = append(rest, *one)
+			case what == publish:
+				move := Move{Shard: found[row].Shard, Entity: one.entity, Row: found[row].Row, name: one.name, number: one.number}
+				m.view.assign(&move, &found[row])
+				moves[move.Shard] = append(moves[move.Shard], move)
+			case what == absent && !reading.Unproved:
+				move := Move{Shard: m.owner(one), Entity: one.entity, Absent: true, name: one.name, number: one.number}
+				m.view.assign(&move, nil)
+				moves[move.Shard] = append(moves[move.Shard], move)
+			default:
+				// Nothing is to be said, or a reconcile has to prove the absence.
+				m.view.unreserve(one.name, one.number, false)
+			}
+		}
+		held = rest
+	}
+	return moves, nil
+}
+
+// read reads the keys of reserved entities, which are of one shard where entities belong to it.
+func (m *Movers) read(ctx context.Context, held []reserved) (FoundRows, error) {
+	entities := make([][]byte, len(held))
+	for i := range held {
+		entities[i] = held[i].entity
+	}
+	return m.opts.Read(ctx, held[0].shard, entities)
+}
+
+// owner returns the shard that publishes an absence.
+func (m *Movers) owner(one *reserved) string {
+	if len(m.opts.Shards) > 0 && !slices.Contains(m.opts.Shards, one.entry.Shard) {
+		return m.opts.Shards[0]
+	}
+	return one.entry.Shard
+}

@@ -1,0 +1,256 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/sink"
+)
+
+// errMoved says that a TP is not as it was looked up: it is to be looked up again.
+var errMoved = errors.New("the topic or stream has changed meanwhile")
+
+// rounds reads all TPs of a stream to the ends that they have now, as often as one of them is found
+// to be another one meanwhile.
+func (c *CatchUp) rounds(ctx context.Context, s *stream, all bool) error {
+	var pause backoff.Backoff
+	for {
+		err := c.round(ctx, s, all)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		all = true
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// round reads all TPs of a stream to the ends that they have now.
+func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
+	list, err := c.registrar.lookup(ctx, s, all)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range list {
+		f := &list[i]
+		end := f.End
+		if c.opts.Fence != nil && !c.fenced.Load() || !c.isTurn() {
+			// What lies beyond may wait for a transaction of a former process, which Fence ends, or
+			// is read in the next round.
+			end = f.Stable
+		}
+		if f.Stable < end {
+			c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
+		}
+		g.Go(func() error { return c.readTo(ctx, s, f.t, end) })
+	}
+	return g.Wait()
+}
+
+// readTo reads a TP until nothing below end is left to read for a stream.
+//
+// Rule 4: a message of ours that is in flight stops it, until its outcome is known. That wait ends,
+// though the caller of Resolve waits here: nobody who has a batch in flight waits for it. A shard
+// calls Resolve behind Unknown, so it has nothing in flight itself; a batch in flight is that of a
+// shard within Publish or Acknowledged, and both end without Resolve. No lock is held during the
+// wait: neither the TP's, nor a worker's slot, nor the stream's, nor the Committer's. Feed.Apply,
+// which is called here, waits for no owner (see Feed). And what is seen in flight does not hide a
+// change: the channel is made before the look.
+func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
+	for {
+		changed, left := c.committer.change(), false
+		err := c.committer.disk.untilRead(ctx, s, partTP+t.name, func() (err error) {
+			left, err = c.readOnce(ctx, s, t, end, nil)
+			return err
+		})
+		switch {
+		case errors.Is(err, errInFlight):
+			select {
+			case <-changed:
+			case <-s.stopped:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		case err != nil:
+			return err
+		case !left:
+			return nil
+		}
+	}
+}
+
+// readOnce reads of a TP what is left first for a stream, below end. A budget bounds the messages.
+// It reports whether something may be left.
+func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, end uint64, budget *int) (left bool, err error) {
+	release, err := backoff.Acquire(ctx, t.reading)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	if _, err := backoff.Acquire(ctx, c.slots); err != nil {
+		return false, err
+	}
+	slot := &slot{slots: c.slots}
+	defer slot.free()
+	r, span, err := c.plan(s, t, end)
+	if r == nil || err != nil {
+		return false, err
+	}
+	r.budget, r.slot = budget, slot
+	err = r.read(ctx, span)
+	for _, f := range r.feeds {
+		t.cursors[f.number] = max(t.cursors[f.number], f.from)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err == nil && r.feed(s) == nil:
+		return true, r.unread
+	case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
+		return false, fmt.Errorf("%w: %w", errMoved, err)
+	case errors.Is(err, errAllStopped):
+		return false, s.failure()
+	}
+	return true, err
+}
+
+// plan returns a reading of what is left first for a stream below end, for all streams that have
+// read the TP that far; nil where nothing is left.
+func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink.Span, error) {
+	if err := s.failure(); err != nil {
+		return nil, sink.Span{}, err
+	}
+	f, incarnation, hole := c.feedOf(s, t, end)
+	if f == nil || hole.From >= min(hole.To, end) {
+		return nil, sink.Span{}, nil
+	}
+	r := &reading{c: c, tp: t, own: c.Epoch().Number(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
+	for _, o := range c.order {
+		if o == s || o.failure() != nil || o.partitions() == nil {
+			continue
+		}
+		// One that has something to read below would get its messages in another order.
+		f, other, first := c.feedOf(o, t, end)
+		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.isWrong(f.number) {
+			r.feeds, r.before = append(r.feeds, f), min(r.before, f.before(t, first))
+		}
+	}
+	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil
+}
+
+// feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
+// stream has not registered the TP.
+func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Range) {
+	covered := c.committer.snapshot(s.Name, t.name)
+	if covered == nil {
+		return nil, "", Range{}
+	}
+	f = &feed{stream: s, number: covered.Number, epoch: covered.Epoch, met: covered.Epoch, covered: covered, caughtUp: s.isReady()}
+	if f.caughtUp {
+		if end != sink.NoEnd {
+			covered.end = max(covered.end, end)
+		}
+		first, _ = covered.hole(0)
+	} else {
+		// Start reads on behind messages with another hash, which it leaves as holes.
+		f.cursor = max(t.cursors[f.number], covered.Next)
+		first = Range{From: f.cursor, To: end}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.reread = s.rereads[f.number]
+	return f, covered.Incarnation, first
+}
+
+// A reading that has not gone on for stillFirst is looked at, and then less and less often.
+const (
+	stillFirst = 5 * time.Second
+	stillMax   = time.Minute
+)
+
+// slot bounds how many TPs are read side by side. One that waits for its bus gives its slot up, and
+// has it back before the next message: so a TP that does not answer holds up no other (rule 14).
+type slot struct {
+	slots chan struct{}
+	// steps counts the beginnings and the ends of messages: it is odd while one is accepted. Its
+	// highest bit says that the slot was given up.
+	steps atomic.Uint64
+}
+
+const givenUp = 1 << 63
+
+// begin has the slot while a message is accepted, until end.
+func (s *slot) begin(ctx context.Context) error {
+	if s.steps.Add(1)&givenUp == 0 {
+		return nil
+	}
+	if _, err := backoff.Acquire(ctx, s.slots); err != nil {
+		return err
+	}
+	s.steps.And(givenUp - 1)
+	return nil
+}
+
+func (s *slot) end() { s.steps.Add(1) }
+
+// freeIfIdle gives the slot up, and reports so, if no message has come since steps was before.
+func (s *slot) freeIfIdle(before uint64) bool {
+	if before&1 != 0 || s.steps.Load()&^givenUp != before&^givenUp {
+		return false
+	}
+	if before&givenUp == 0 && s.steps.CompareAndSwap(before, before|givenUp) {
+		<-s.slots
+	}
+	return true
+}
+
+// free ends the use of the slot. Nobody else uses it any more.
+func (s *slot) free() {
+	if s.steps.Load()&givenUp == 0 {
+		<-s.slots
+	}
+}
+
+// watch returns a context for a reading of span. It ends with errMoved where the TP has lost the
+// messages that the reading waits for: it was looked up before, and ends before span does. Call end
+// once the reading has ended.
+func (r *reading) watch(ctx context.Context, span sink.Span) (reading context.Context, end func()) {
+	reading, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		pause := backoff.Backoff{First: stillFirst, Max: stillMax}
+		before, short := r.slot.steps.Load(), 0
+		for pause.Wait(reading) == nil {
+			if !r.slot.freeIfIdle(before) {
+				pause.Reset()
+				before, short = r.slot.steps.Load(), 0
+				continue
+			}
+			before = r.slot.steps.Load()
+			if !r.endsBefore(reading, span) {
+				short = 0
+			} else if short++; short > 1 {
+				// A new leader may know less for a moment.
+				cancel(errMoved)
+			}
+		}
+	})
+	return reading, func() { cancel(nil); watching.Wait() }
+}
+
+// endsBefore reports whether the TP ends before span does.
+func (r *reading) endsBefore(ctx context.Context, span sink.Span) bool {
+	tps, err := r.c.opts.Reader.TPs(ctx, r.feeds[0].Destinations)
+	i := slices.IndexFunc(tps, func(tp sink.TP) bool { return tp.Name == span.TP })
+	return err == nil && i >= 0 && tps[i].End < span.To
+}

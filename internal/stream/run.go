@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/sink"
+)
+
+// Resolve reads what the bus holds of a stream at this moment and was not read, behind a publish of
+// unknown outcome (rule 9): Committer.Unknown or a failed Committer.Acknowledged comes before. When
+// it returns nil the store has the outcome, and the shard may make its next batch.
+func (c *CatchUp) Resolve(ctx context.Context, name string) error {
+	if err := c.Wait(ctx, name); err != nil {
+		return err
+	}
+	s := c.streams[name]
+	err := c.fence(ctx)
+	if err == nil {
+		err = c.rounds(ctx, s, false)
+	}
+	if c.continuesUnread(s, err) {
+		// Rule 24: such a stream goes on, and may repeat.
+		return nil
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if fatal := c.ended(ctx, s, err); fatal != nil {
+		return fatal
+	}
+	return s.failure()
+}
+
+// Rereading reports whether a TP of a stream is not read yet to where it ended when it was
+// registered again (rule 21). Until then a reconcile finds entities disputed of which the bus has
+// the last message.
+func (c *CatchUp) Rereading(name string) bool {
+	s := c.streams[name]
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	ends := maps.Clone(s.rereads)
+	s.mu.Unlock()
+	return c.committer.isBehind(ends)
+}
+
+// Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until
+// ctx ends; then it returns nil. It may begin while Start runs, and serves the streams that are
+// ready. An error is that of the store.
+func (c *CatchUp) Run(ctx context.Context) error {
+	g, running := errgroup.WithContext(ctx)
+	for _, s := range c.order {
+		g.Go(func() error { return c.watch(running, s) })
+	}
+	g.Go(func() error {
+		for backoff.Pause(running, c.opts.Tick) == nil {
+			if c.superseded() != nil {
+				// Rule 8: the process stays alive.
+				<-running.Done()
+				break
+			}
+			for _, s := range c.order {
+				if err := c.forgetDecided(running, s); err != nil {
+					return err
+				}
+			}
+			c.readHoles(running, g)
+		}
+		return nil
+	})
+	err := g.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// watch looks up the ends of the idle TPs of a stream, and new ones, about once a minute (rule 5),
+// and at each tick while the stream has none: the sink may make it only now. What is below the ends
+// and not covered is read by readHoles. A lookup waits for a bus that does not answer, so each
+// stream has its own.
+func (c *CatchUp) watch(ctx context.Context, s *stream) error {
+	for looked := time.Now(); backoff.Pause(ctx, min(c.opts.Tick, c.opts.IdleEvery)) == nil; {
+		idle := time.Since(looked) >= c.opts.IdleEvery
+		if idle {
+			looked = time.Now()
+		}
+		if !s.isReady() || s.failure() != nil || !idle && len(c.committer.registrations(s.Name)) > 0 {
+			continue
+		}
+		_, err := c.registrar.lookup(ctx, s, false)
+		if err := c.inBackground(ctx, s, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inBackground returns the errors that end Run. A TP that moved is looked up again later, a part of
+// the store that was not read is read again, and a release stream that cannot be read goes on.
+func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
+	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || c.continuesUnread(s, err) {
+		return nil
+	}
+	return c.ended(ctx, s, err)
+}
+
+// forgetDecided has the store forget the late messages of a stream whose entities were decided.
+func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
+	if !s.isReady() || s.failure() != nil {
+		return nil
+	}
+	disk := &c.committer.disk
+	err := disk.note(s, partLate, disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }))
+	return c.inBackground(ctx, s, err)
+}
+
+// readHoles begins to read the TPs of which something is left, each at a bounded rate.
+func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
+	for _, s := range c.order {
+		if !s.isReady() || s.failure() != nil || time.Since(time.Unix(0, s.waitsFrom.Load())) < outagePause {
+			continue
+		}
+		for _, t := range s.partitions() {
+			if !c.left(s, t) || !t.busy.CompareAndSwap(false, true) {
+				continue
+			}
+			g.Go(func() error {
+				defer t.busy.Store(false)
+				return c.inBackground(ctx, s, c.readHole(ctx, s, t))
+			})
+		}
+	}
+}
+
+// left reports whether a TP is to be read for a stream, or compared with its anchors.
+func (c *CatchUp) left(s *stream, t *topicPartition) bool {
+	covered := c.committer.snapshot(s.Name, t.name)
+	if covered == nil {
+		return false
+	}
+	_, found := covered.hole(0)
+	return found || t.compared.Load() == nil
+}
+
+const (
+	// holeRate bounds how many messages a second are read of a TP.
+	holeRate = 20_000
+	// readCost is what each reading costs of that, in messages: it is a request or two.
+	readCost = 50
+)
+
+// readHole reads what is left of a TP, in the order of offsets, until nothing is left or a message
+// of ours is in flight.
+func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) error {
+	budget, begun := holeRate, time.Now()
+	for {
+		if t.isDue(c.opts.AnchorsEvery) {
+			// Rule 20: before a hole is read.
+			if _, err := c.registrar.lookup(ctx, s, false); err != nil {
+				return err
+			}
+		}
+		budget -= readCost
+		left, err := c.readOnce(ctx, s, t, sink.NoEnd, &budget)
+		switch {
+		case errors.Is(err, errInFlight):
+			return nil
+		case errors.Is(err, errMoved):
+			_, err := c.registrar.lookup(ctx, s, true)
+			return err
+		case err != nil && !errors.Is(err, errEnough), !left && err == nil:
+			return err
+		}
+		if budget > 0 {
+			continue
+		}
+		if backoff.Pause(ctx, time.Second-time.Since(begun)) != nil {
+			return nil
+		}
+		budget, begun = holeRate, time.Now()
+	}
+}

@@ -1,0 +1,364 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/sink"
+)
+
+// followEvery is the time between two rounds before Options.Turn.
+const followEvery = 5 * time.Second
+
+// Start reads what the bus holds and the store lacks, for all streams side by side: to the ends
+// that were seen first, then to the new ends, until one round is short. The first stream that has
+// come so far has the epoch synced, with the registrations; each stream is ready by itself (rules
+// 1, 10 to 16). What was read stays when it is cancelled or killed.
+//
+// It returns when every stream is ready or has stopped. The error is the cause of ctx or that of
+// the store, or ErrStartAgain; what stops a stream is returned by Wait.
+func (c *CatchUp) Start(ctx context.Context) error {
+	if c.opts.Over != nil {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	var logging sync.WaitGroup
+	logged, end := context.WithCancel(ctx)
+	logging.Go(func() { logProgress(logged, c) })
+	for _, s := range c.order {
+		if s.Stopped == nil {
+			g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
+		}
+	}
+	err := g.Wait()
+	end()
+	logging.Wait()
+	if err == nil {
+		logEnd(c)
+	}
+	return err
+}
+
+// ended returns the errors that end all streams; the others end theirs.
+func (c *CatchUp) ended(ctx context.Context, s *stream, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errStore), errors.Is(err, ErrStartAgain):
+		return err
+	case errors.Is(err, ErrSuperseded):
+		c.supersede(err)
+	default:
+		c.stop(s, err)
+	}
+	return nil
+}
+
+// stop stops a stream.
+func (c *CatchUp) stop(s *stream, err error) {
+	if !s.stop(err) {
+		return
+	}
+	c.opts.Log.Error("the stream stops", "stream", s.Name, "error", err)
+	if s.isReady() {
+		c.opts.Stopped(s.Name, err)
+	}
+}
+
+// catchUp reads all TPs of a stream to their ends and makes it ready.
+func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	s.began = time.Now()
+	s.mu.Unlock()
+	if err := c.opts.Confirm(ctx, s.Name, false); err != nil {
+		return err
+	}
+	if err := c.restore(ctx, s); err != nil {
+		return err
+	}
+	if err := c.readAll(ctx, s); err != nil {
+		return err
+	}
+	follows := c.opts.Turn != nil && !s.Ours
+	if follows {
+		if err := c.follow(ctx, s); err != nil {
+			return err
+		}
+		if err := c.opts.Confirm(ctx, s.Name, true); err != nil {
+			return err
+		}
+	}
+	if c.opts.Fence != nil {
+		// What former processes have published is on the bus by then.
+		if err := c.fence(ctx); err != nil {
+			return err
+		}
+		if err := c.rounds(ctx, s, false); err != nil {
+			return err
+		}
+	}
+	if follows {
+		// Another process has worked meanwhile.
+		if err := c.restore(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := s.checkHash(); err != nil {
+		return err
+	}
+	// Before offsets pass what has expired unread.
+	if err := c.disputeAll(ctx, s); err != nil {
+		return err
+	}
+	if err := c.passAll(ctx, s); err != nil {
+		return err
+	}
+	return c.committer.disk.untilRead(ctx, s, wholeStream, func() error { return c.becomeReady(ctx, s) })
+}
+
+// readAll reads all TPs of a stream to their ends, until a round is short.
+func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
+	for all := true; ; all = false {
+		began := time.Now()
+		if err := c.rounds(ctx, s, all); err != nil {
+			if !c.continuesUnread(s, err) {
+				return err
+			}
+			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
+			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
+			return nil
+		}
+		if time.Since(began) <= c.opts.ShortRound {
+			return nil
+		}
+	}
+}
+
+// continuesUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
+// rows may be published again, and a release stream. The store of a process that has waited does
+// not know what another one has published.
+func (c *CatchUp) continuesUnread(s *stream, err error) bool {
+	return s.Release && c.opts.Fence == nil && c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
+}
+
+// fence ends what is in doubt, where the bus can do that.
+func (c *CatchUp) fence(ctx context.Context) error {
+	if c.opts.Fence == nil {
+		return nil
+	}
+	err := c.opts.Fence(ctx)
+	if errors.Is(err, sink.ErrFenced) {
+		return fmt.Errorf("%w: %w", ErrSuperseded, err)
+	}
+	if err == nil {
+		c.fenced.Store(true)
+	}
+	return err
+}
+
+// disputeAll has all entries of a stream be disputed where messages have expired unread that may
+// have been the last ones of any of them (rule 22): all TPs are registered again, where they were
+// read to. A reconcile follows.
+func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	unknown := s.unknown
+	s.unknown = false
+	s.mu.Unlock()
+	if !unknown {
+		return nil
+	}
+	var again []store.Registration
+	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
+		was, now := t.Registration, t.Registration
+		was.Retired = true
+		now.Number, now.Next = c.committer.next(), max(now.Next, cursor)
+		again = append(again, was, now)
+	})
+	if err != nil {
+		return err
+	}
+	return s.reconcile(ctx, c.committer, &store.Batch{Registrations: again}, Cover{})
+}
+
+// eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
+// has read it. Nobody reads the TP meanwhile.
+func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(t *covered, cursor uint64)) error {
+	for _, t := range s.partitions() {
+		release, err := backoff.Acquire(ctx, t.reading)
+		if err != nil {
+			return err
+		}
+		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			do(covered, t.cursors[covered.Number])
+		}
+		release()
+	}
+	return nil
+}
+
+// passAll lets the offsets pass messages with another hash, behind which one with ours was found.
+func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	waits := s.waits
+	s.waits = false
+	s.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	var passed []Span
+	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
+		passed = append(passed, holesBelow(t, cursor)...)
+	})
+	if err != nil {
+		return err
+	}
+	return c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
+}
+
+// holesBelow returns what is not covered of what was read.
+func holesBelow(t *covered, cursor uint64) (holes []Span) {
+	from := t.Next
+	for _, s := range append(t.spans, Range{From: cursor}) {
+		if to := min(s.From, cursor); from < to {
+			hole := Span{TP: t.Number, Range: Range{From: from, To: to}}
+			if t.High.Offset >= from && t.High.Offset < to {
+				hole.Last = t.High
+			}
+			holes = append(holes, hole)
+		}
+		from = max(from, s.To)
+	}
+	return holes
+}
+
+// becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.
+func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
+	release, err := backoff.Acquire(ctx, c.becoming)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.superseded(); err != nil {
+		return err
+	}
+	if c.Epoch() == nil {
+		// Rule 1. A stream that still catches up may meet a higher one, of a clock that went back:
+		// then rule 8 holds, and the next start has that one in the store.
+		epoch := NewEpoch(max(c.known, c.copied.Load(), c.committer.highest()), time.Now()).of(c.opts.Share)
+		if err := c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
+			return err
+		}
+		if err := c.opts.Permit(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrStartAgain, err)
+		}
+		c.epoch.Store(epoch)
+	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
+		return err
+	}
+	if err := s.Feed.Ready(ctx); errors.Is(err, ErrUnread) {
+		return err
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = time.Now()
+	close(s.ready)
+	return nil
+}
+
+// sync syncs a batch with all registrations, unless these are synced and b is empty.
+func (c *CatchUp) sync(ctx context.Context, b *store.Batch) error {
+	last := c.committer.newest()
+	if empty(b) && last <= c.synced {
+		return nil
+	}
+	if err := c.committer.Sync(ctx, b); err != nil {
+		return err
+	}
+	c.synced = last
+	return nil
+}
+
+// ErrStartAgain is returned where the bus has lost messages that this process has read while it
+// waited: the next start reads what is left (rule 21).
+var ErrStartAgain = errors.New("this process has to be started again")
+
+// follow reads on for a stream, which another process publishes, until it is the turn of this
+// process, and then to the end: so little is left to read when another process has ended.
+func (c *CatchUp) follow(ctx context.Context, s *stream) error {
+	if err := s.Feed.Follow(ctx); err != nil {
+		return err
+	}
+	defer s.setFollowed(time.Time{})
+	ticker := time.NewTicker(followEvery)
+	defer ticker.Stop()
+	for {
+		s.setFollowed(time.Now())
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.opts.Turn:
+			s.restartClock()
+			if err := c.readAll(ctx, s); err != nil {
+				return startAgain(err)
+			}
+			// A message of a process before the last one may have come when that one had decided
+			// its entity, and before this one met the epoch by which it is late (rule 7).
+			return s.reconcile(ctx, c.committer, &store.Batch{}, Cover{})
+		case <-ticker.C:
+			err = c.rounds(ctx, s, false)
+		}
+		if err != nil && !c.continuesUnread(s, err) {
+			return startAgain(err)
+		}
+	}
+}
+
+// startAgain wraps errors that a new start of the process resolves: nothing was published yet.
+func startAgain(err error) error {
+	if errors.Is(err, sink.ErrBehind) {
+		return fmt.Errorf("%w: %w", ErrStartAgain, err)
+	}
+	return err
+}
+
+func (s *stream) setFollowed(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followed = at
+}
+
+// isTurn reports whether it is the turn of this process to publish.
+func (c *CatchUp) isTurn() bool {
+	if c.opts.Turn == nil {
+		return true
+	}
+	select {
+	case <-c.opts.Turn:
+		return true
+	default:
+		return false
+	}
+}
+
+// restartClock has what was read, and for how long, count from now on.
+func (s *stream) restartClock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = time.Now()
+	for name, at := range s.positions {
+		at.from = at.to
+		s.positions[name] = at
+	}
+}

@@ -1,0 +1,306 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/null"
+)
+
+// StopError says why a stream cannot catch up: a message of it cannot be applied (rule 12).
+type StopError struct {
+	Stream, TP string
+	Offset     uint64
+	// Reason says what is wrong with the message, and what to do.
+	Reason string
+	Err    error
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("catch up stream %s: offset %d of %s: %s", e.Stream, e.Offset, e.TP, e.Reason)
+}
+
+// Unwrap returns the error of the message.
+func (e *StopError) Unwrap() error { return e.Err }
+
+// stream is what CatchUp keeps of a stream.
+type stream struct {
+	*Stream
+	// ready is closed when the stream has caught up, stopped when it does not go on.
+	ready, stopped chan struct{}
+	// looking is held by the one that looks up the TPs.
+	looking chan struct{}
+	// messages counts those that were read of the stream.
+	messages atomic.Uint64
+	// waitsFrom is when a part of the store that readings need was last not read for the stream.
+	waitsFrom atomic.Int64
+	// unread says that Register has found that the stream cannot be read.
+	unread atomic.Bool
+
+	mu  sync.Mutex
+	err error
+	// followed is when Start has last read to the end, while it reads on until it is our turn; else
+	// zero.
+	followed time.Time
+	// tps are the tps of the destinations, as they were looked up last.
+	tps []*topicPartition
+	// rereads has the end of each TP that this process has registered, by number.
+	rereads map[uint32]uint64
+	// positions has what was read of each TP, by name.
+	positions map[string]position
+	// right and wrong are the newest messages with our hash and with another one (rule 12).
+	right, wrong newest
+	// waits says that offsets wait for the end of Start behind messages with another hash.
+	waits bool
+	// unknown says that the last message of an entity may have expired unread, in a TP other than
+	// the one of its entry.
+	unknown bool
+	// lookedUp is when Register has looked up the TPs last.
+	lookedUp time.Time
+	// began and ended are when the stream began to catch up and when it was ready.
+	began, ended time.Time
+}
+
+// newest is the newest message of a kind.
+type newest struct {
+	epoch, seq, offset uint64
+	tp                 string
+}
+
+// keepNewer replaces n by o if o is newer.
+func (n *newest) keepNewer(o newest) {
+	if o.epoch > n.epoch || o.epoch == n.epoch && o.seq > n.seq {
+		*n = o
+	}
+}
+
+// position is from where and to where a TP was read.
+type position struct{ from, to uint64 }
+
+// stop ends the stream with err; the first one counts. It reports whether it was that.
+func (s *stream) stop(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = err
+	close(s.stopped)
+	return true
+}
+
+// failure returns why the stream was stopped, nil if it was not.
+func (s *stream) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// isReady reports whether the stream has caught up.
+func (s *stream) isReady() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// partitions returns the TPs of the stream.
+func (s *stream) partitions() []*topicPartition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tps
+}
+
+// read takes over what a reading has met up to an offset of a TP.
+func (s *stream) read(f *feed, to uint64, tp string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.right.keepNewer(f.right)
+	s.wrong.keepNewer(f.wrong)
+	s.waits = s.waits || f.waits
+	at, found := s.positions[tp]
+	if !found {
+		at.from, at.to = f.began, f.began
+	}
+	at.to = max(at.to, to)
+	s.positions[tp] = at
+}
+
+// checkHash returns an error where the newest message of the stream has another hash (rule 12).
+func (s *stream) checkHash() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newer := s.right
+	if newer.keepNewer(s.wrong); s.wrong.tp == "" || newer != s.wrong {
+		return nil
+	}
+	return &StopError{Stream: s.Name, TP: s.wrong.tp, Offset: s.wrong.offset,
+		Reason: "the newest message was published with another KIND, KEY or scope of entities: restore that setting, use another destination, or " + ignoring(s)}
+}
+
+// ignoring names the commands that have a stream go on without what was published before (rule 12).
+func ignoring(s *stream) string {
+	return fmt.Sprintf("stop bridge, then to ignore what was published and begin at START again: bridge checkpoint reset %s; "+
+		"to ignore it and go on behind an id, for each table: bridge checkpoint set %s <table> <id>", s.Name, s.Name)
+}
+
+// topicPartition is what CatchUp keeps of a TP.
+type topicPartition struct {
+	name string
+	// reading is held by the one that reads it.
+	reading chan struct{}
+
+	// What follows belongs to the one that holds reading.
+
+	// cursors are how far Start has read, by registration. It passes messages with another hash.
+	cursors map[uint32]uint64
+	// shards has the names of shards, each once.
+	shards map[string]string
+
+	// What follows may be used by anyone.
+
+	// first and end are as they were looked up last.
+	first, end atomic.Uint64
+	// compared is when the anchors were compared; nil: they are due.
+	compared atomic.Pointer[time.Time]
+	// busy says that Run reads it.
+	busy atomic.Bool
+}
+
+// isDue reports whether the anchors are to be compared, once that was not done for a time.
+func (t *topicPartition) isDue(every time.Duration) bool {
+	at := t.compared.Load()
+	return at == nil || time.Since(*at) >= every
+}
+
+// shard returns the name of a shard, without a copy where it is known.
+func (t *topicPartition) shard(name []byte) string {
+	known, ok := t.shards[string(name)]
+	if !ok {
+		known = string(name)
+		t.shards[known] = known
+	}
+	return known
+}
+
+// logEvery is the time between two lines of the log while Start runs.
+const logEvery = 10 * time.Second
+
+// Progress says how far catch-up has come, for the log, status and readiness.
+type CatchUpProgress struct {
+	// Streams are in the order of the configuration.
+	Streams []StreamProgress
+	// Epoch is the epoch of this process, 0 before it is known.
+	Epoch uint64
+	// Superseded is the error of a process that another one has taken over from.
+	Superseded error
+}
+
+// StreamProgress is how far a stream has read from the bus what the checkpoint lacks, as
+// /api/v1/status shows it.
+type StreamProgress struct {
+	Stream string `json:"-"`
+	// Ready says that the stream has caught up.
+	Ready bool `json:"ready"`
+	// Error is why it does not go on, null while it does. The daemon makes it of Err.
+	Error null.Text `json:"error"`
+	Err   error     `json:"-"`
+	// Following says that it has read what there was a moment ago, and reads on until it is the
+	// turn of this process.
+	Following bool `json:"-"`
+	// Messages counts those of the stream that were read, Left the offsets that are left to read,
+	// those of other messages included; some may be gone.
+	Messages uint64 `json:"messages"`
+	Left     uint64 `json:"left"`
+	// OffsetsPerSecond is how many were read a second, SecondsLeft how long the rest takes at that
+	// rate, 0 where it is not known.
+	OffsetsPerSecond float64 `json:"offsetsPerSecond"`
+	SecondsLeft      float64 `json:"secondsLeft"`
+	// Seconds is how long the stream has been catching up, or took.
+	Seconds float64 `json:"seconds"`
+}
+
+// Progress returns how far catch-up has come.
+func (c *CatchUp) Progress() CatchUpProgress {
+	p := CatchUpProgress{Epoch: c.Epoch().Number(), Superseded: c.superseded()}
+	for _, s := range c.order {
+		p.Streams = append(p.Streams, c.progress(s))
+	}
+	return p
+}
+
+// progress returns how far a stream has come.
+func (c *CatchUp) progress(s *stream) StreamProgress {
+	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
+	tps := s.partitions()
+	stored := make([]uint64, len(tps))
+	for i, t := range tps {
+		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			stored[i] = covered.Next
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= followEvery+c.opts.IdleEvery
+	var read uint64
+	for i, t := range tps {
+		at, begun := s.positions[t.name]
+		if !begun {
+			at.from, at.to = stored[i], stored[i]
+		}
+		read += at.to - at.from
+		p.Left += max(t.end.Load(), at.to) - at.to
+	}
+	if p.Ready {
+		p.Left = 0
+	}
+	if !s.began.IsZero() {
+		end := s.ended
+		if end.IsZero() {
+			end = time.Now()
+		}
+		p.Seconds = end.Sub(s.began).Seconds()
+	}
+	if p.Seconds > 0 {
+		p.OffsetsPerSecond = float64(read) / p.Seconds
+	}
+	if p.OffsetsPerSecond > 0 {
+		p.SecondsLeft = float64(p.Left) / p.OffsetsPerSecond
+	}
+	return p
+}
+
+// logProgress writes a line for each stream that catches up, every 10 s, until ctx ends.
+func logProgress(ctx context.Context, c *CatchUp) {
+	for backoff.Pause(ctx, logEvery) == nil {
+		for _, p := range c.Progress().Streams {
+			if !p.Ready && !p.Following && p.Err == nil {
+				args := []any{"stream", p.Stream, "messages", p.Messages, "left", p.Left, "offsets_per_second", int(p.OffsetsPerSecond)}
+				if p.SecondsLeft > 0 {
+					args = append(args, "eta", time.Duration(p.SecondsLeft*float64(time.Second)).Round(time.Second))
+				}
+				c.opts.Log.Info("reading the bus", args...)
+			}
+		}
+	}
+}
+
+// logEnd writes what Start has read.
+func logEnd(c *CatchUp) {
+	messages, ready, seconds := uint64(0), 0, 0.0
+	p := c.Progress()
+	for i := range p.Streams {
+		messages, seconds = messages+p.Streams[i].Messages, max(seconds, p.Streams[i].Seconds)
+		if p.Streams[i].Ready {
+			ready++
+		}
+	}
+	elapsed := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+	c.opts.Log.Info("the bus was read", "streams", ready, "stopped", len(p.Streams)-ready, "messages", messages, "elapsed", elapsed, "epoch", p.Epoch)
+}

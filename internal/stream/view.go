@@ -1,0 +1,252 @@
+package stream
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/texts"
+)
+
+// View holds the last published state of each entity of a stream. It is safe for concurrent use.
+type View struct {
+	stream string
+	store  store.Store
+	scope  scope
+	// inForce returns the number of the registration in force for that with a number.
+	inForce func(uint32) uint32
+	// changed counts the changes of entities, by their hash: see the package's order of locks.
+	seed    maphash.Seed
+	changed [1 << 14]atomic.Uint32
+
+	mu sync.Mutex
+	// records has an entry for each claimed or reserved entity, by its stored name.
+	records map[string]*record
+	names   texts.Texts
+	// begun are the claims of each shard that have not ended; numbers counts the moves.
+	begun   map[string]*Claims
+	numbers uint64
+	// handled are rows that lost against another row of their key.
+	handled handled
+	// movers learns that entities are free, and that moves have ended; nil if there is none.
+	movers *Movers
+	// released are entities to pass to movers once mu is unlocked.
+	released []released
+	// The rest is used again and again.
+	freeRecords []*record
+	freeClaims  []*Claims
+	commits     commits
+}
+
+// released is an entity that is free, or whose move has ended.
+type released struct {
+	name                   string
+	moved, repeat, confirm bool
+}
+
+// unlock unlocks the view, and tells the movers what they wait for.
+func (v *View) unlock() {
+	list := v.released
+	v.released = nil
+	v.mu.Unlock()
+	if v.movers != nil {
+		for _, one := range list {
+			v.movers.release(one)
+		}
+	}
+}
+
+// New returns the view of a stream whose tables share their entities. inForce returns the number
+// of the registration in force for that with a number (rule 21).
+func NewView(stream string, s store.Store, inForce func(uint32) uint32) *View {
+	return &View{
+		stream: stream, store: s, inForce: inForce, seed: maphash.MakeSeed(),
+		records: make(map[string]*record), begun: make(map[string]*Claims),
+	}
+}
+
+// NewByTable returns the view of a stream whose entities belong to their table: one key in two
+// tables is two entities, and none ever moves.
+func NewViewByTable(stream string, s store.Store, inForce func(uint32) uint32) *View {
+	v := NewView(stream, s, inForce)
+	v.scope.byTable = true
+	return v
+}
+
+// ByRow appends to dst up to limit entities of a shard with a row above after, in the order of
+// their rows, as the store has them: nothing that is in flight.
+func (v *View) ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
+	n := len(dst)
+	dst, err := v.store.ByRow(ctx, store.Key{Stream: v.stream, Shard: shard}, after, limit, dst)
+	v.mu.Lock()
+	defer v.unlock()
+	for i := n; i < len(dst); i++ {
+		dst[i].Entity, dst[i].Entry = v.scope.entity(dst[i].Entity), v.renewed(dst[i].Entry)
+	}
+	return dst, err
+}
+
+// hash returns the hash of a stored name.
+func (v *View) hash(stored []byte) uint64 { return maphash.Bytes(v.seed, stored) }
+
+// count returns how often entities with a hash have changed.
+func (v *View) count(hash uint64) *atomic.Uint32 {
+	return &v.changed[hash%uint64(len(v.changed))]
+}
+
+// scope is what an entity belongs to: the stream, or its table.
+type scope struct{ byTable bool }
+
+// emptyKey is the stored name of the empty key. Keys hold no control characters.
+const emptyKey = 0
+
+// append appends what the store calls an entity.
+func (s scope) append(dst []byte, shard string, entity []byte) []byte {
+	if s.byTable {
+		dst = append(binary.AppendUvarint(dst, uint64(len(shard))), shard...)
+	}
+	if len(entity) == 0 {
+		return append(dst, emptyKey)
+	}
+	return append(dst, entity...)
+}
+
+// entity returns the entity of a stored name, in the memory of the name.
+func (s scope) entity(stored []byte) []byte {
+	if s.byTable {
+		size, n := binary.Uvarint(stored)
+		if n <= 0 || size > uint64(len(stored)-n) {
+			return nil
+		}
+		stored = stored[n+int(size):]
+	}
+	if len(stored) == 1 && stored[0] == emptyKey {
+		return stored[:0]
+	}
+	return stored
+}
+
+// renewed returns an entry as it is now: disputed if its registration is not in force (rule 21).
+func (v *View) renewed(e store.Entry) store.Entry {
+	if e.At.TP == 0 {
+		return e
+	}
+	switch now := v.inForce(e.At.TP); now {
+	case e.At.TP:
+	case 0:
+		// The stream does not read that TP any more: any message replaces the entry.
+		e.At, e.Disputed = store.At{}, true
+	default:
+		e = Renewed(e, now)
+	}
+	return e
+}
+
+// lookup finds the entries of entities in the store. It is used again and again.
+type lookup struct {
+	// asks name what is stored of the entities, hashes are theirs, before the counts of their
+	// changes before the lookup. arena holds names that are not the caller's.
+	asks    []store.Ask
+	hashes  []uint64
+	before  []uint32
+	arena   []byte
+	entries []store.Entry
+}
+
+const keepArena = 1 << 20
+
+var prepared = sync.Pool{New: func() any { return new(Prepared) }}
+
+func (l *lookup) clear() {
+	clear(l.asks)
+	l.asks = l.asks[:0]
+	if cap(l.arena) > keepArena {
+		l.arena = nil
+	}
+}
+
+// begin begins with a number of entities.
+func (l *lookup) begin(n int) {
+	l.clear()
+	l.arena, l.hashes, l.before = l.arena[:0], l.hashes[:0], l.before[:0]
+	l.asks = slices.Grow(l.asks, n)
+}
+
+// add adds an entity of a shard, which a row of it may have; 0 for none. It is the caller's memory
+// until run returns, and in decisions until they are made.
+func (l *lookup) add(v *View, shard string, row uint64, entity []byte) {
+	key := entity
+	if v.scope.byTable || len(entity) == 0 {
+		// The keys before keep their part of a former arena.
+		from := len(l.arena)
+		l.arena = v.scope.append(l.arena, shard, entity)
+		key = l.arena[from:len(l.arena):len(l.arena)]
+	}
+	ask := store.Ask{Entity: key}
+	if row != 0 {
+		ask.Shard, ask.Row = shard, row
+	}
+	l.asks = append(l.asks, ask)
+}
+
+// find looks up what the store has of the entities of rows of a shard.
+func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) error {
+	l.begin(len(rows))
+	for i := range rows {
+		l.add(v, shard, rows[i].ID, rows[i].Entity)
+	}
+	return l.run(ctx, v)
+}
+
+// findEntities does the same for entities of which no row is known.
+func (l *lookup) findEntities(ctx context.Context, v *View, shard string, entities [][]byte) error {
+	l.begin(len(entities))
+	for _, entity := range entities {
+		l.add(v, shard, 0, entity)
+	}
+	return l.run(ctx, v)
+}
+
+// key returns the stored name of the i-th entity.
+func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
+
+// run looks all entities up. Its caller does not hold the view's lock.
+func (l *lookup) run(ctx context.Context, v *View) error {
+	for i := range l.asks {
+		hash := v.hash(l.key(i))
+		l.hashes = append(l.hashes, hash)
+		// Before the entry is read: a change that this count lacks may be missing in it.
+		l.before = append(l.before, v.count(hash).Load())
+	}
+	var err error
+	l.entries, err = v.store.Lookup(ctx, v.stream, l.asks, l.entries[:0])
+	return err
+}
+
+// repeat looks up the entries again that have changed since run, or since the last repeat. Under
+// the view's lock nothing changes any more.
+func (l *lookup) repeat(ctx context.Context, v *View) error {
+	var again []int
+	var asks []store.Ask
+	for i := range l.asks {
+		if now := v.count(l.hashes[i]).Load(); now != l.before[i] {
+			l.before[i] = now
+			again, asks = append(again, i), append(asks, l.asks[i])
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	found, err := v.store.Lookup(ctx, v.stream, asks, nil)
+	if err != nil {
+		return err
+	}
+	for n, i := range again {
+		l.entries[i] = found[n]
+	}
+	return nil
+}
