@@ -28,7 +28,7 @@ type appStream struct {
 	view   *stream.View
 	movers *stream.Movers
 	keys   *keys
-	feed   *shard.Feed
+	feed   *stream.Feed
 	// tombstones has those of tables that may have them.
 	tombstones map[string]*shard.Tombstones
 	// topics has those of these tables, and whether one counts as compacted where the bus does not
@@ -136,20 +136,20 @@ func meaningHash(s *config.Stream) uint32 {
 }
 
 // newFeed returns what takes in the messages of the stream.
-func (s *appStream) newFeed(p *parts, tables int) *shard.Feed {
-	o := shard.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer, Logger: p.logger}
+func (s *appStream) newFeed(p *parts, tables int) *stream.Feed {
+	o := stream.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer, Logger: p.logger}
 	for key := range p.image.Shards {
 		if key.Stream == s.Name {
 			o.Known = append(o.Known, key.Shard)
 		}
 	}
 	for _, table := range s.Tables {
-		o.Shards = append(o.Shards, shard.FeedShard{
+		o.Shards = append(o.Shards, stream.FeedShard{
 			Name: table, PublishedRows: publishedRows(tables),
 			Ledger: ledger.Options{GapTTL: s.GapTTL, Order: s.Order(), MaxBytes: ledgerBytes(tables)},
 		})
 	}
-	return shard.NewFeed(o)
+	return stream.NewFeed(o)
 }
 
 // errNotPublished is returned when the owner of a shard does not take moves now.

@@ -13,6 +13,9 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
+// DefaultRows is how many of the rows published last a shard keeps, unless it is told otherwise.
+const DefaultRows = 1000
+
 // Row is a row as it was published.
 type Row struct {
 	ID uint64

@@ -39,7 +39,7 @@ type batch struct {
 	// skipped counts the rows of filled that are no event.
 	skipped int
 	// brings is what the batch brings besides its messages, once it is handed over.
-	brings Read
+	brings stream.Read
 	// last is the position that holds then.
 	last uint64
 	// floor, since and low are what the messages say of the shard (rules 16, 27 and 28).

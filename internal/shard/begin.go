@@ -42,7 +42,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	var list *published.Log
 	var damage error
 	err := s.retrier.readStore(ctx, func() (err error) {
-		s.gaps.state, list, err = s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+		s.gaps.state, list, err = s.opts.Feed.Begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
 		if errors.Is(err, published.ErrBadLog) {
 			damage, err = err, nil
 		}
@@ -182,11 +182,11 @@ func (s *Shard) restart(ctx context.Context, list *published.Log) error {
 
 // update makes what do changes of the progress durable.
 func (s *Shard) update(ctx context.Context, do func(*stream.Progress) (store.ShardChange, error)) error {
-	err := s.retrier.writeStore(ctx, owning, func() error { return s.opts.Feed.update(ctx, s.opts.Name, do) })
+	err := s.retrier.writeStore(ctx, owning, func() error { return s.opts.Feed.Update(ctx, s.opts.Name, do) })
 	switch {
 	case err == nil:
 		return s.sync(ctx)
-	case isDamage(err), errors.Is(err, stream.ErrReadBack), ctx.Err() != nil:
+	case stream.IsDamaged(err), errors.Is(err, stream.ErrReadBack), ctx.Err() != nil:
 		return s.opts.damaged(err)
 	}
 	return &storeError{err}
@@ -261,12 +261,12 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 	if err != nil {
 		return n, err
 	}
-	read := &Read{
+	read := &stream.Read{
 		Shard: s.opts.Name, Since: s.gaps.since, Claims: b.claims,
-		Read: stream.Read{Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made},
+		Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made,
 	}
 	err = s.retrier.writeStore(ctx, owning, func() error {
-		return s.opts.Feed.apply(ctx, nil, read, stream.Cover{})
+		return s.opts.Feed.Apply(ctx, nil, read, stream.Cover{})
 	})
 	if err == nil {
 		entities.nominate(decisions)

@@ -21,9 +21,8 @@
 //   - schemas compares what the events look like with those published last.
 //   - nominations publishes what others name, dead letters too. What has no row goes to
 //     stream.Movers, which proves that.
-//   - publisher stamps a batch by stamper, sends it through sender and commits it.
-//   - Feed, one for a stream, applies facts: what catch-up reads, and acknowledged batches. It
-//     keeps the progress of the shards that run, and commits go through its lock.
+//   - publisher stamps a batch by stamper, sends it through sender and commits it as facts by
+//     stream.Feed.
 //
 // # An attempt
 //

@@ -26,7 +26,7 @@ type gaps struct {
 	status *tracker
 	// state is that of the feed of the stream, since the generation of the progress that it had
 	// when the attempt began. Facts come in at any time: all is done under the lock of state.
-	state *shardState
+	state *stream.ShardState
 	since uint64
 	// ids is what the last evidence showed.
 	ids idList
@@ -61,8 +61,7 @@ const (
 
 // lock has the progress be the caller's until unlock is called.
 func (g *gaps) lock() (p *stream.Progress, unlock func()) {
-	g.state.mu.Lock()
-	return g.state.progress, g.state.mu.Unlock
+	return g.state.Lock()
 }
 
 // with calls do with the ledger, nil where the ids have no order.
@@ -72,17 +71,9 @@ func (g *gaps) with(do func(*ledger.Ledger)) {
 	do(p.Ledger())
 }
 
-// errProgress says that the owner has met a part of the progress that was not read.
-var errProgress = errors.New("the progress is opened again")
-
-// isDamage reports whether the progress of a shard is damaged.
-func isDamage(err error) bool {
-	return errors.Is(err, ledger.ErrDamaged) || errors.Is(err, stream.ErrDamaged)
-}
-
 // damaged names the remedy in an error of a progress that cannot be read.
 func (o *Options) damaged(err error) error {
-	if !isDamage(err) {
+	if !stream.IsDamaged(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w: bridge checkpoint rebuild %s makes it again from the bus", source.ErrUnfit, err, o.Stream)
@@ -195,19 +186,17 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 		return err
 	}
 	g.handed, g.at = time.Now(), at.Steady
-	b.brings = Read{
+	b.brings = stream.Read{
 		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,
-		Read: stream.Read{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made},
+		Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made,
 	}
 	if g.changes != nil {
 		b.brings.Cursor = g.changes.handOver()
 	}
 	p, unlock := g.lock()
 	defer unlock()
-	if err := p.Err(); isDamage(err) {
+	if err := g.state.Err(); err != nil {
 		return g.opts.damaged(err)
-	} else if err != nil || g.state.unread {
-		return endUnread(cmp.Or(err, errProgress))
 	}
 	b.last = max(p.Position(), b.through)
 	b.floor, b.since = p.State().Floor, p.State().Since

@@ -221,7 +221,7 @@ func (s *Shard) Publish(ctx context.Context, moves []stream.Move) error {
 // ReconcileDue implements reconcile.Owner. What is read again has to be read before (rule 21): what
 // the bus still has is not to be published again.
 func (s *Shard) ReconcileDue() (demand uint64, due bool) {
-	demand, due = s.opts.Feed.due(s.opts.Name)
+	demand, due = s.opts.Feed.Due(s.opts.Name)
 	return demand, due && !s.opts.Recovery.Rereading(s.opts.Stream)
 }
 

@@ -55,7 +55,7 @@ type Options struct {
 	// Left is what the shard of the table before a reload has left.
 	Left Left
 	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
-	Feed   *Feed
+	Feed   *stream.Feed
 	View   *stream.View
 	Movers *stream.Movers
 	// Shared says that the tables of the stream, which has several, share their entities.

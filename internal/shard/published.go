@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// defaultPublishedRows is how many of the rows published last a shard keeps.
-	defaultPublishedRows = 1000
 	// newestRows are compared first; mostly one of them is as it was published, which is all that
 	// is wanted. compareRows are compared at once below them.
 	newestRows, compareRows = 16, 200

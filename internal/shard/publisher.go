@@ -190,7 +190,7 @@ func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *se
 	}
 	facts, cover := p.factsOf(b, sent), stream.Cover{First: first, Acked: p.spans(b, sent)}
 	err := p.retrier.writeStore(ctx, publishing, func() error {
-		return p.opts.Feed.apply(ctx, facts, &b.brings, cover)
+		return p.opts.Feed.Apply(ctx, facts, &b.brings, cover)
 	})
 	p.opts.Metrics.saved(p.opts.Stream, began)
 	if err != nil {

@@ -180,11 +180,11 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	if err := errors.Join(s.server.readTraits(ctx), s.server.refuseTailless()); err != nil {
 		return nil, err
 	}
-	state, list, err := s.opts.Feed.begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+	state, list, err := s.opts.Feed.Begin(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
 	if err != nil {
 		return nil, s.opts.damaged(err)
 	}
-	defer s.opts.Feed.end(s.opts.Name)
+	defer s.opts.Feed.End(s.opts.Name)
 	s.gaps.state = state
 	n := newResend(deadLetters, true)
 	n.ctx = ctx

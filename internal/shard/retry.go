@@ -209,7 +209,7 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 	if !ok || reused.saved || !s.server.traits.Writer {
 		return nil
 	}
-	list, err := s.opts.Feed.loadPublishedRows(ctx, s.opts.Name, s.opts.PublishedRows)
+	list, err := s.opts.Feed.PublishedRowsOf(ctx, s.opts.Name, s.opts.PublishedRows)
 	if err != nil {
 		return err
 	}

@@ -54,9 +54,9 @@ func (b *bench) process(t testing.TB) *process {
 	}
 	tables := b.tables(t)
 	p := &process{pollsPerSecond: b.pollsPerSecond, committer: stream.NewCommitter(b.store, image, opts.Faults)}
-	feed := shard.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
+	feed := stream.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
 	for _, table := range tables {
-		feed.Shards = append(feed.Shards, shard.FeedShard{Name: table.name, Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows})
+		feed.Shards = append(feed.Shards, stream.FeedShard{Name: table.name, Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows})
 	}
 	if opts.Kind == event.Capability {
 		p.view = stream.NewView("items", b.store, p.committer.InForce)
@@ -69,7 +69,7 @@ func (b *bench) process(t testing.TB) *process {
 		})
 		feed.View, feed.Movers = p.view, p.movers
 	}
-	opts.Feed, opts.View, opts.Movers, opts.Committer = shard.NewFeed(feed), p.view, p.movers, p.committer
+	opts.Feed, opts.View, opts.Movers, opts.Committer = stream.NewFeed(feed), p.view, p.movers, p.committer
 	switch {
 	case b.unread:
 	case b.reader != nil:

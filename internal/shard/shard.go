@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/published"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -60,7 +61,7 @@ type live struct {
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
 	opts.HeartbeatEvery = cmp.Or(opts.HeartbeatEvery, 5*time.Second)
-	opts.PublishedRows = cmp.Or(opts.PublishedRows, defaultPublishedRows)
+	opts.PublishedRows = cmp.Or(opts.PublishedRows, published.DefaultRows)
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
 	opts.SourceName = cmp.Or(opts.SourceName, SourceDependency)
@@ -277,7 +278,7 @@ func (s *Shard) endLive() {
 		s.live.end()
 		s.live = nil
 	}
-	s.opts.Feed.end(s.opts.Name)
+	s.opts.Feed.End(s.opts.Name)
 }
 
 // newOwner returns an owner that goes on from the progress that is open.

@@ -15,34 +15,13 @@ import (
 	"example.org/bridge/sink"
 )
 
-// Feed is what a stream does with its messages. Its methods are called from several goroutines, for
-// several TPs side by side.
-type Feed interface {
-	// Apply applies messages of one registration, in their order, and commits what they change with
-	// cover. Messages and their keys are valid until it returns. The change names the entities of
-	// those that are late, or has a reconcile be due: the offset passes them at once (rule 7). It
-	// must not wait for an owner: an owner that waits in Resolve calls it. It does not wait for the
-	// disk, and is called again after store.ErrOutage, and after ErrUnread, when the stream alone
-	// waits. Any other error stops the stream.
-	Apply(ctx context.Context, messages []Message, cover Cover) error
-	// Ready says that the stream has caught up: the entities that the store names are nominated,
-	// and those that Apply names from now on. It is called again after ErrUnread; any other error
-	// is that of the store.
+// feed is a [Feed], which tests replace by one that fails.
+type feed interface {
+	Apply(ctx context.Context, facts []Message, read *Read, cover Cover) error
 	Ready(ctx context.Context) error
-	// ForgetDecided has the store forget the names of entities that were decided, and a reconcile
-	// be due for those that were not nominated. It is called about once a second, and again after
-	// store.ErrOutage. ErrUnread stops nothing.
 	ForgetDecided(ctx context.Context) error
-	// Reconcile commits b with cover and with ReconcileDue set for all shards of the stream: a
-	// reconcile follows at once (rules 7 and 21). It is called again after store.ErrOutage and
-	// ErrUnread.
 	Reconcile(ctx context.Context, b *store.Batch, cover Cover) error
-	// Follow says that all that the bus held was applied, and that what follows is published by
-	// another process while this one waits: ids that are missing from now on stay polled, also
-	// where the store was empty (rule 15).
 	Follow(ctx context.Context) error
-	// Restore commits b, which replaces the progress of shards that do not run. It is called again
-	// after store.ErrOutage.
 	Restore(ctx context.Context, b *store.Batch) error
 }
 
@@ -71,7 +50,8 @@ type Stream struct {
 	// Forgets, where it is not nil, returns after what time a topic may have removed what says that
 	// an entity is gone, and false where it never does (rule 30). It waits for the bus.
 	Forgets func(ctx context.Context, topic string) (after time.Duration, does bool, err error)
-	Feed    Feed
+	// Feed takes in the messages of the stream.
+	Feed feed
 }
 
 // Options set up a CatchUp.

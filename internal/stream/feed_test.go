@@ -90,7 +90,7 @@ func (f *toy) commit(ctx context.Context, b *store.Batch, cover stream.Cover) er
 	return f.committer.Commit(ctx, merged(b), cover)
 }
 
-func (f *toy) Apply(ctx context.Context, messages []stream.Message, cover stream.Cover) error {
+func (f *toy) Apply(ctx context.Context, messages []stream.Message, _ *stream.Read, cover stream.Cover) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.panics {

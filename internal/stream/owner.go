@@ -10,8 +10,11 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// Read is what the owner of a shard has read for a batch, as far as the progress changes with it.
+// Read is what a batch that the bus has acknowledged brings besides its messages.
 type Read struct {
+	Shard string
+	// Since is the generation of the progress that it was read for (rule 28).
+	Since uint64
 	// Through is the highest row that the tail has read for it, 0 for none. Passed are those of
 	// these rows that are taken care of, ascending: the others between the position and Through
 	// become missing.
@@ -25,6 +28,14 @@ type Read struct {
 	Snapshot *source.Range
 	// At is when the page was read, by the ledger's clock; Now is the host's.
 	At, Now time.Time
+	// Compared is the number of the demand for a reconcile that the batch grants, 0 for none.
+	Compared uint64
+	// Parts are those of the rows published last, and of the schema.
+	Parts []store.Part
+	// Claims are the entities that it changes, nil for a release stream.
+	Claims *Claims
+	// Found is set to how many of its late rows were missing.
+	Found int
 }
 
 // Advance takes in what the owner has read for a batch that the bus has acknowledged. It returns

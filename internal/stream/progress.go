@@ -325,6 +325,11 @@ func (p *Progress) Err() error {
 // ErrDamaged is returned when a part of the progress is damaged. Test with errors.Is.
 var ErrDamaged = errors.New("progress is damaged")
 
+// IsDamaged reports whether the progress of a shard is damaged.
+func IsDamaged(err error) bool {
+	return errors.Is(err, ErrDamaged) || errors.Is(err, ledger.ErrDamaged)
+}
+
 const headVersion = 1
 
 // head is the part 0 of the ids that are ahead: what is kept beside store.Progress.

@@ -37,7 +37,7 @@ var (
 type reading struct {
 	c     *CatchUp
 	tp    *topicPartition
-	feeds []*feed
+	feeds []*served
 	// own is our epoch, 0 before there is one; known the highest that the store had at the start.
 	own, known uint64
 	// budget is how many messages it may read; nil: all.
@@ -191,7 +191,7 @@ func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err err
 
 // sent reports whether a message of our epoch is covered. The error says that it is in flight, or
 // that another process has our epoch or a higher one (rules 1, 4 and 8).
-func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
+func (r *reading) sent(f *served, offset uint64) (covered bool, err error) {
 	state := &r.parsed.State
 	if err := r.c.Epoch().Met(state.Epoch); err != nil {
 		return false, fmt.Errorf("offset %d of %s: %w", offset, r.tp.name, err)
@@ -212,7 +212,7 @@ func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
 }
 
 // keep adds the message to its feed. Rule 7: what may be old is late.
-func (r *reading) keep(f *feed, offset uint64, older bool) {
+func (r *reading) keep(f *served, offset uint64, older bool) {
 	m := r.parsed
 	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.Shard), f.number, offset
 	begin := len(r.chunk.keys)
@@ -226,7 +226,7 @@ func (r *reading) keep(f *feed, offset uint64, older bool) {
 
 // otherHash passes over a message with another hash (rule 12). Until Start has found a newer one
 // with ours, the offset waits before it.
-func (r *reading) otherHash(ctx context.Context, f *feed, met newest) error {
+func (r *reading) otherHash(ctx context.Context, f *served, met newest) error {
 	if f.caughtUp || met.epoch < f.IgnoreBelow {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (r *reading) otherHash(ctx context.Context, f *feed, met newest) error {
 }
 
 // refuse stops a stream at a message of it that cannot be read (rule 12), and no other stream.
-func (r *reading) refuse(ctx context.Context, f *feed, offset uint64, err error) error {
+func (r *reading) refuse(ctx context.Context, f *served, offset uint64, err error) error {
 	if err := r.flush(ctx, offset); err != nil {
 		return err
 	}
@@ -258,21 +258,21 @@ func (r *reading) refuse(ctx context.Context, f *feed, offset uint64, err error)
 }
 
 // drop stops a stream and reads on for the others.
-func (r *reading) drop(f *feed, err error) error {
+func (r *reading) drop(f *served, err error) error {
 	r.c.stop(f.stream, err)
 	return r.removeFeed(f, errAllStopped)
 }
 
 // removeFeed goes on without a feed. It returns last if no other feed is left.
-func (r *reading) removeFeed(f *feed, last error) error {
-	if r.feeds = slices.DeleteFunc(r.feeds, func(o *feed) bool { return o == f }); len(r.feeds) == 0 {
+func (r *reading) removeFeed(f *served, last error) error {
+	if r.feeds = slices.DeleteFunc(r.feeds, func(o *served) bool { return o == f }); len(r.feeds) == 0 {
 		return last
 	}
 	return nil
 }
 
 // feed returns the feed of a stream, nil where the reading does not serve it.
-func (r *reading) feed(s *stream) *feed {
+func (r *reading) feed(s *stream) *served {
 	for _, f := range r.feeds {
 		if f.stream == s {
 			return f
@@ -281,8 +281,8 @@ func (r *reading) feed(s *stream) *feed {
 	return nil
 }
 
-// feed is what a reading has for one stream.
-type feed struct {
+// served is what a reading has for one stream.
+type served struct {
 	*stream
 	number uint32
 	// epoch is the highest that the registration has met, met that with the chunk (rule 7).
@@ -304,7 +304,7 @@ type feed struct {
 
 // before returns the offset of the message right before a hole, which is to be compared when the
 // hole is read (rule 20); that of the hole where there is none.
-func (f *feed) before(t *topicPartition, hole Range) uint64 {
+func (f *served) before(t *topicPartition, hole Range) uint64 {
 	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() {
 		return a.Offset
 	}
@@ -312,11 +312,11 @@ func (f *feed) before(t *topicPartition, hole Range) uint64 {
 }
 
 // has reports whether a message was read or acknowledged before the reading began.
-func (f *feed) has(offset uint64) bool { return offset < f.cursor || f.covered.has(offset) }
+func (f *served) has(offset uint64) bool { return offset < f.cursor || f.covered.has(offset) }
 
 // older reports whether a message of an epoch is late in catch-up (rule 7). What was there when the
 // TP was registered may be of former processes, unless a newer one had published before it.
-func (f *feed) older(epoch, offset, known uint64) bool {
+func (f *served) older(epoch, offset, known uint64) bool {
 	return epoch < f.met || epoch < known && offset >= f.reread
 }
 
@@ -348,7 +348,7 @@ func (r *reading) flush(ctx context.Context, to uint64) error {
 }
 
 // apply applies what was read for a stream, and its offset.
-func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
+func (r *reading) apply(ctx context.Context, f *served, to uint64) error {
 	if to <= f.from && len(f.messages) == 0 && f.met <= f.epoch {
 		// A commit would wake the reader that waits for a message in flight, over and over.
 		return nil
@@ -375,9 +375,9 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 }
 
 // feedTo hands the messages to the feed.
-func (f *feed) feedTo(ctx context.Context, cover Cover) error {
+func (f *served) feedTo(ctx context.Context, cover Cover) error {
 	// A panic about a message of one stream stops no other.
-	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, cover) }); err != nil {
+	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, nil, cover) }); err != nil {
 		return fmt.Errorf("catch up stream %s: %w", f.Name, err)
 	}
 	return nil

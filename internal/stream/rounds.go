@@ -134,7 +134,7 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.Epoch().Number(), known: c.known, feeds: []*feed{f}, before: f.before(t, hole)}
+	r := &reading{c: c, tp: t, own: c.Epoch().Number(), known: c.known, feeds: []*served{f}, before: f.before(t, hole)}
 	for _, o := range c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue
@@ -150,12 +150,12 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 
 // feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
 // stream has not registered the TP.
-func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Range) {
+func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *served, incarnation string, first Range) {
 	covered := c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
 		return nil, "", Range{}
 	}
-	f = &feed{stream: s, number: covered.Number, epoch: covered.Epoch, met: covered.Epoch, covered: covered, caughtUp: s.isReady()}
+	f = &served{stream: s, number: covered.Number, epoch: covered.Epoch, met: covered.Epoch, covered: covered, caughtUp: s.isReady()}
 	if f.caughtUp {
 		if end != sink.NoEnd {
 			covered.end = max(covered.end, end)

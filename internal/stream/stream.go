@@ -118,7 +118,7 @@ func (s *stream) partitions() []*topicPartition {
 }
 
 // read takes over what a reading has met up to an offset of a TP.
-func (s *stream) read(f *feed, to uint64, tp string) {
+func (s *stream) read(f *served, to uint64, tp string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.right.keepNewer(f.right)

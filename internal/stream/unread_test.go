@@ -16,13 +16,13 @@ type unreadOf struct {
 	key string
 }
 
-func (f *unreadOf) Apply(ctx context.Context, messages []stream.Message, cover stream.Cover) error {
+func (f *unreadOf) Apply(ctx context.Context, messages []stream.Message, read *stream.Read, cover stream.Cover) error {
 	for i := range messages {
 		if string(messages[i].Key) == f.key {
 			return stream.ErrUnread
 		}
 	}
-	return f.toy.Apply(ctx, messages, cover)
+	return f.toy.Apply(ctx, messages, read, cover)
 }
 
 // undecided is a feed that cannot read the store for late messages.

@@ -1,4 +1,4 @@
-package shard
+package stream
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/internal/stream"
+	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
 
@@ -23,46 +23,28 @@ import (
 type Feed struct {
 	opts FeedOptions
 	// shards are the states of the shards of the configuration.
-	shards map[string]*shardState
+	shards map[string]*ShardState
 
 	// dropped counts the entities that were not nominated, demanded those of which the store knows.
 	dropped  atomic.Uint64
 	demanded uint64
 
 	// states has those of other shards, too, of which the bus has messages.
-	states map[string]*shardState
+	states map[string]*ShardState
 	late   lateEntities
 	// follows is set by Follow.
 	follows bool
-}
-
-var _ stream.Feed = (*Feed)(nil)
-
-// Read is what a batch that the bus has acknowledged brings besides its messages.
-type Read struct {
-	Shard string
-	// Since is the generation of the progress that it was read for (rule 28).
-	Since uint64
-	stream.Read
-	// Compared is the number of the demand for a reconcile that the batch grants, 0 for none.
-	Compared uint64
-	// Parts are those of the rows published last, and of the schema.
-	Parts []store.Part
-	// Claims are the entities that it changes, nil for a release stream.
-	Claims *stream.Claims
-	// Found is set to how many of its late rows were missing.
-	Found int
 }
 
 // FeedOptions describe a stream to its Feed.
 type FeedOptions struct {
 	Stream string
 	// View and Movers are nil for a release stream.
-	View   *stream.View
-	Movers *stream.Movers
+	View   *View
+	Movers *Movers
 	// Store is read only.
 	Store     store.Store
-	Committer *stream.Committer
+	Committer *Committer
 	Shards    []FeedShard
 	// Known are the shards that the store had at the start; one that is no more in the
 	// configuration may be among them.
@@ -76,7 +58,7 @@ type FeedShard struct {
 	Name string
 	// Ledger says how the gaps of the shard are kept while it does not run.
 	Ledger ledger.Options
-	// PublishedRows is Options.PublishedRows.
+	// PublishedRows is how many of the rows published last are kept; 0 is 1000.
 	PublishedRows int
 }
 
@@ -85,7 +67,7 @@ func NewFeed(o FeedOptions) *Feed {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	f := &Feed{opts: o, shards: make(map[string]*shardState), states: make(map[string]*shardState)}
+	f := &Feed{opts: o, shards: make(map[string]*ShardState), states: make(map[string]*ShardState)}
 	for _, s := range o.Shards {
 		one := newState(s.PublishedRows, s.Ledger)
 		f.shards[s.Name], f.states[s.Name] = one, one
@@ -98,7 +80,7 @@ func NewFeed(o FeedOptions) *Feed {
 
 // state returns that of a shard. One that is no more in the configuration has one, too: what was
 // published of its table is known if it comes back. The caller has acquired the committer.
-func (f *Feed) state(name string) *shardState {
+func (f *Feed) state(name string) *ShardState {
 	s := f.states[name]
 	if s == nil {
 		s = newState(0, ledger.Options{})
@@ -113,7 +95,7 @@ type change struct {
 	feed *Feed
 	// read is nil for what was read of the bus. touched are the states of the shards that change.
 	read    *Read
-	touched map[string]*shardState
+	touched map[string]*ShardState
 	// attempt says that a shard makes the change in its attempt to run.
 	attempt bool
 	// demanded says that a reconcile of all shards is due.
@@ -121,21 +103,20 @@ type change struct {
 }
 
 func (f *Feed) newChange(read *Read) *change {
-	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*shardState), attempt: read != nil}
+	return &change{Batch: &store.Batch{}, feed: f, read: read, touched: make(map[string]*ShardState), attempt: read != nil}
 }
 
-// Apply implements stream.Feed.
-func (f *Feed) Apply(ctx context.Context, messages []stream.Message, cover stream.Cover) error {
-	return f.apply(ctx, messages, nil, cover)
-}
-
-// apply takes in facts: what was read of the bus, or, with a Read, the messages of a batch that the
-// bus has acknowledged. It commits all that changes, with what it covers of the bus. An error says
-// that nothing was committed, and nothing has changed. After store.ErrOutage the same call is made
-// again, or the attempt of the shard ends; after another one of a batch the attempt ends.
-func (f *Feed) apply(ctx context.Context, facts []stream.Message, read *Read, cover stream.Cover) error {
+// Apply takes in facts: messages of one registration that were read of the bus, in their order, or,
+// with a Read, the messages of a batch that the bus has acknowledged. It commits all that changes,
+// with what it covers of the bus. The change names the entities of messages that are late, or has a
+// reconcile be due: the offset passes them at once (rule 7). It waits for no owner, since an owner
+// that waits in CatchUp.Resolve calls it, and not for the disk. An error says that nothing was
+// committed, and nothing has changed. After store.ErrOutage the same call is made again, or the
+// attempt of the shard ends. What was read is read again after ErrUnread, and any other error stops
+// the stream; that of a batch ends the attempt. Several goroutines may call it, for several TPs.
+func (f *Feed) Apply(ctx context.Context, facts []Message, read *Read, cover Cover) error {
 	c := f.newChange(read)
-	var found *stream.Prepared
+	var found *Prepared
 	if read == nil && f.opts.View != nil {
 		var err error
 		if found, err = f.opts.View.PrepareFacts(ctx, facts); err != nil {
@@ -152,7 +133,7 @@ func (f *Feed) apply(ctx context.Context, facts []stream.Message, read *Read, co
 			return err
 		}
 	}
-	var claims *stream.Claims
+	var claims *Claims
 	var named map[lateEntity]*lateName
 	if read == nil {
 		named, err = f.name(ctx, c, facts)
@@ -204,7 +185,7 @@ func (f *Feed) apply(ctx context.Context, facts []stream.Message, read *Read, co
 
 // name returns the entities of late facts that the store is to name (rule 7). Where they are too
 // many, a reconcile is due instead.
-func (f *Feed) name(ctx context.Context, c *change, facts []stream.Message) (map[lateEntity]*lateName, error) {
+func (f *Feed) name(ctx context.Context, c *change, facts []Message) (map[lateEntity]*lateName, error) {
 	if err := f.loadLate(ctx); err != nil {
 		return nil, c.unread(err)
 	}
@@ -219,7 +200,7 @@ func (f *Feed) name(ctx context.Context, c *change, facts []stream.Message) (map
 }
 
 // touch adds a shard to those that change, with its progress open.
-func (c *change) touch(ctx context.Context, name string) (*shardState, error) {
+func (c *change) touch(ctx context.Context, name string) (*ShardState, error) {
 	s := c.touched[name]
 	if s != nil {
 		return s, nil
@@ -255,22 +236,27 @@ func (c *change) make() error {
 // count, and no reader waits for its messages.
 func (c *change) unread(err error) error {
 	switch {
-	case err == nil || permanent(err) || isDamage(err) || errors.Is(err, stream.ErrReadBack):
+	case err == nil || isPermanent(err) || errors.Is(err, ErrReadBack):
 		return err
 	case c.attempt:
 		return endUnread(err)
 	}
-	return fmt.Errorf("%w: %w", stream.ErrUnread, err)
+	return fmt.Errorf("%w: %w", ErrUnread, err)
+}
+
+// isPermanent reports whether an error of the store stays until a person acts.
+func isPermanent(err error) bool {
+	return IsDamaged(err) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed) || errors.Is(err, source.ErrUnfit)
 }
 
 // endUnread returns the error that ends an attempt for which a part of the store was not read.
 func endUnread(err error) error {
-	return fmt.Errorf("%w: %w: %w", stream.ErrUnread, err, stream.ErrReadBack)
+	return fmt.Errorf("%w: %w: %w", ErrUnread, err, ErrReadBack)
 }
 
 // commit writes the change, and installs it. Where that fails, or nobody comes here, what was
 // computed is dropped: the progress of the shards is opened again before their next change.
-func (c *change) commit(ctx context.Context, cover stream.Cover) error {
+func (c *change) commit(ctx context.Context, cover Cover) error {
 	if err := c.feed.opts.Committer.Commit(ctx, c.Batch, cover); err != nil {
 		return err
 	}
@@ -305,7 +291,9 @@ func (f *Feed) loadLate(ctx context.Context) error {
 	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
 }
 
-// Ready implements stream.Feed.
+// Ready says that the stream has caught up: the entities that the store names are nominated, and
+// those that Apply names from now on. It may be called again after ErrUnread; any other error is
+// that of the store.
 func (f *Feed) Ready(ctx context.Context) error {
 	if f.opts.Movers == nil {
 		return nil
@@ -326,8 +314,9 @@ func (f *Feed) Ready(ctx context.Context) error {
 // that waits to the next.
 const forgetWithin = time.Second
 
-// ForgetDecided implements stream.Feed. What was nominated and dropped, since too many wait, is
-// forgotten for the reconcile that is due then.
+// ForgetDecided has the store forget the names of entities that were decided, and a reconcile be
+// due for those that were dropped, since too many wait. Call it about once a second, and again
+// after store.ErrOutage. ErrUnread stops nothing.
 func (f *Feed) ForgetDecided(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, forgetWithin)
 	defer cancel()
@@ -338,7 +327,7 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	}
 	defer release()
 	if n := f.dropped.Load(); n != f.demanded {
-		if err := f.reconcile(ctx, &store.Batch{}, stream.Cover{}); err != nil {
+		if err := f.reconcile(ctx, &store.Batch{}, Cover{}); err != nil {
 			return err
 		}
 		f.demanded = n
@@ -348,7 +337,7 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		return nil
 	}
 	f.late.change(b, f.opts.Stream, decided)
-	if err := f.opts.Committer.Commit(ctx, b, stream.Cover{}); err != nil {
+	if err := f.opts.Committer.Commit(ctx, b, Cover{}); err != nil {
 		return err
 	}
 	for e := range decided {
@@ -357,13 +346,15 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile implements stream.Feed. Entities that wait are published all the same.
-func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover stream.Cover) error {
+// Reconcile commits b with cover, and has a reconcile of all shards of the stream follow at once
+// (rules 7 and 21). Entities that wait are published all the same. It may be called again after
+// store.ErrOutage and ErrUnread.
+func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
 	return f.alone(ctx, func() error { return f.reconcile(ctx, b, cover) })
 }
 
 // reconcile commits b, and has a reconcile of all shards be due.
-func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover stream.Cover) error {
+func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
 	c := f.newChange(nil)
 	c.Registrations = b.Registrations
 	if err := errors.Join(c.demandAll(ctx), c.make()); err != nil {
@@ -373,7 +364,7 @@ func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover stream.Cover
 }
 
 // open opens the progress of a shard, unless it is what the store has.
-func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
+func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	if s.progress != nil && !s.stale {
 		return nil
 	}
@@ -382,7 +373,7 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if err != nil {
 		return err
 	}
-	pause, err := stream.LoadPause(ctx, f.opts.Store, key)
+	pause, err := LoadPause(ctx, f.opts.Store, key)
 	if err != nil {
 		return err
 	}
@@ -392,7 +383,7 @@ func (f *Feed) open(ctx context.Context, name string, s *shardState) error {
 	if s.schema, err = store.LoadSchema(ctx, f.opts.Store, key); err != nil {
 		return err
 	}
-	p, err := stream.OpenProgress(ctx, f.opts.Store, key, saved, options)
+	p, err := OpenProgress(ctx, f.opts.Store, key, saved, options)
 	if err != nil {
 		return err
 	}
@@ -424,7 +415,9 @@ func (c *change) demandAll(ctx context.Context) error {
 	return nil
 }
 
-// Follow implements stream.Feed.
+// Follow says that all that the bus held was applied, and that what follows is published by another
+// process while this one waits: ids that are missing from now on stay polled, also where the store
+// was empty (rule 15).
 func (f *Feed) Follow(ctx context.Context) error {
 	return f.alone(ctx, func() error {
 		f.follows = true
@@ -437,14 +430,14 @@ func (f *Feed) Follow(ctx context.Context) error {
 	})
 }
 
-// Restore implements stream.Feed. What was opened of the shards is opened again from the store.
-// No shard of the stream runs.
+// Restore commits b, which replaces the progress of shards: none of the stream runs. What was
+// opened of them is opened again from the store. It may be called again after store.ErrOutage.
 func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
 	return f.alone(ctx, func() error {
 		for _, s := range f.states {
 			s.stale = true
 		}
-		return f.opts.Committer.Commit(ctx, b, stream.Cover{})
+		return f.opts.Committer.Commit(ctx, b, Cover{})
 	})
 }
 
@@ -458,9 +451,9 @@ func (f *Feed) Reopen(b *store.Batch) {
 	}
 }
 
-// begin opens the progress of a shard that begins to run, until end, and the list of rows published
+// Begin opens the progress of a shard that begins to run, until end, and the list of rows published
 // last.
-func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, rows int) (*shardState, *published.Log, error) {
+func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, rows int) (*ShardState, *published.Log, error) {
 	release, err := f.opts.Committer.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -473,7 +466,7 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 		s.options = former
 		return nil, nil, err
 	}
-	list, err := f.loadPublishedRows(ctx, name, rows)
+	list, err := f.PublishedRowsOf(ctx, name, rows)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -488,16 +481,16 @@ func (f *Feed) begin(ctx context.Context, name string, options ledger.Options, r
 	return s, list, nil
 }
 
-// end says that a shard does not run any more.
-func (f *Feed) end(name string) {
+// End says that a shard does not run any more.
+func (f *Feed) End(name string) {
 	defer f.acquire()()
 	s := f.state(name)
 	s.running, s.progress = false, nil
 }
 
-// update commits what do changes of the progress of a shard that runs, before its first batch.
+// Update commits what do changes of the progress of a shard that runs, before its first batch.
 // After store.ErrOutage it may be called again.
-func (f *Feed) update(ctx context.Context, name string, do func(*stream.Progress) (store.ShardChange, error)) error {
+func (f *Feed) Update(ctx context.Context, name string, do func(*Progress) (store.ShardChange, error)) error {
 	return f.alone(ctx, func() error {
 		c := f.newChange(nil)
 		c.attempt = true
@@ -514,12 +507,12 @@ func (f *Feed) update(ctx context.Context, name string, do func(*stream.Progress
 			return c.unread(err)
 		}
 		c.Shards = append(c.Shards, one)
-		return c.commit(ctx, stream.Cover{})
+		return c.commit(ctx, Cover{})
 	})
 }
 
-// loadPublishedRows returns the rows of a shard that were published last, as the store has them.
-func (f *Feed) loadPublishedRows(ctx context.Context, name string, rows int) (*published.Log, error) {
+// PublishedRowsOf returns the rows of a shard that were published last, as the store has them.
+func (f *Feed) PublishedRowsOf(ctx context.Context, name string, rows int) (*published.Log, error) {
 	var chunks []ledger.Chunk
 	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
 		if err != nil {
@@ -539,9 +532,9 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 	s.newest, s.origin = rows, origin
 }
 
-// due reports whether a reconcile of a shard of the configuration has to follow, and the number of
+// Due reports whether a reconcile of a shard of the configuration has to follow, and the number of
 // the last demand. It waits for nobody.
-func (f *Feed) due(name string) (demand uint64, due bool) {
+func (f *Feed) Due(name string) (demand uint64, due bool) {
 	s := f.shards[name]
 	return s.demands.Load(), s.isDue()
 }

@@ -1,7 +1,8 @@
-package shard
+package stream
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,13 +11,13 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source/ledger"
 )
 
-// shardState is what a Feed knows of one shard. Its lock guards what is not said to have another.
-type shardState struct {
+// ShardState is what a Feed knows of one shard. What is not said to have a lock of its own belongs
+// to the one that has acquired the Committer.
+type ShardState struct {
 	options ledger.Options
 	// running says that an owner works with the progress.
 	running bool
@@ -29,7 +30,7 @@ type shardState struct {
 	// progress is nil while it is not open. mu guards it and what it holds: nothing is waited for
 	// under it but a read of the store.
 	mu       sync.Mutex
-	progress *stream.Progress
+	progress *Progress
 	// unread says that the owner has met a part that could not be read: what it has decided by the
 	// progress does not count.
 	unread bool
@@ -60,12 +61,33 @@ type readRow struct {
 
 // newState returns the state of a shard that keeps so many of the rows published last. Read ones
 // replace at most half of them: what identifies a row is not on the bus.
-func newState(rows int, options ledger.Options) *shardState {
-	return &shardState{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
+func newState(rows int, options ledger.Options) *ShardState {
+	return &ShardState{options: options, most: max(1, cmp.Or(rows, published.DefaultRows)/2)}
+}
+
+// Lock has the progress be the caller's until unlock is called. Facts may come in at any time, so
+// the owner of the shard does all under it.
+func (s *ShardState) Lock() (p *Progress, unlock func()) {
+	s.mu.Lock()
+	return s.progress, s.mu.Unlock
+}
+
+// errProgress says that the owner has met a part of the progress that was not read.
+var errProgress = errors.New("the progress is opened again")
+
+// Err returns why what the owner has decided by the progress does not count: a part of it is
+// damaged or was not read. The caller has the lock.
+func (s *ShardState) Err() error {
+	if err := s.progress.Err(); IsDamaged(err) {
+		return err
+	} else if err != nil || s.unread {
+		return endUnread(cmp.Or(err, errProgress))
+	}
+	return nil
 }
 
 // note takes in what a fact says of the progress, for the next change.
-func (s *shardState) note(m *stream.Message) {
+func (s *ShardState) note(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
@@ -74,7 +96,7 @@ func (s *shardState) note(m *stream.Message) {
 }
 
 // flush returns what was noted, for the store. Facts move no position while an owner does.
-func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
+func (s *ShardState) flush(now time.Time) (store.ShardChange, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
@@ -88,11 +110,11 @@ func (s *shardState) flush(now time.Time) (store.ShardChange, error) {
 }
 
 // advance takes in what a batch brings, and returns that for the store.
-func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
+func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress.State().Since != r.Since {
-		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", stream.ErrReadBack)
+		return c, fmt.Errorf("the shard begins again as of a message that was read: %w", ErrReadBack)
 	}
 	if s.unread {
 		return c, endUnread(errProgress)
@@ -100,13 +122,13 @@ func (s *shardState) advance(r *Read) (c store.ShardChange, err error) {
 	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
-	c, r.Found, err = s.progress.Advance(&r.Read)
+	c, r.Found, err = s.progress.Advance(r)
 	c.Parts = append(c.Parts, r.Parts...)
 	return c, err
 }
 
 // saved notes that the store has the last change.
-func (s *shardState) saved() {
+func (s *ShardState) saved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress.Saved()
@@ -119,8 +141,8 @@ func (s *shardState) saved() {
 
 // noteSchema takes in what a message tells that is newer than what is known: its members, only the
 // store knows.
-func (s *shardState) noteSchema(m *stream.Message) {
-	if m.Schema == (stream.Schema{}) {
+func (s *ShardState) noteSchema(m *Message) {
+	if m.Schema == (Schema{}) {
 		return
 	}
 	if s.schema == nil {
@@ -139,7 +161,7 @@ func (s *shardState) noteSchema(m *stream.Message) {
 }
 
 // keep keeps a row of a message that was read, for the list of rows published last.
-func (s *shardState) keep(m *stream.Message) {
+func (s *ShardState) keep(m *Message) {
 	s.since = max(s.since, m.State.Since)
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
 		s.rows = append(s.rows, readRow{published.Row{ID: m.Row, Content: published.ContentOf(m.State.Digest)}, m.State.Epoch, m.State.Seq})
@@ -151,7 +173,7 @@ func (s *shardState) keep(m *stream.Message) {
 
 // trim keeps the newest rows, in ascending order, and of messages about one row the last one that
 // was published.
-func (s *shardState) trim() {
+func (s *ShardState) trim() {
 	s.rows = slices.DeleteFunc(s.rows, func(r readRow) bool { return r.epoch < s.since })
 	slices.SortFunc(s.rows, func(a, b readRow) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.epoch, a.epoch), cmp.Compare(b.seq, a.seq))
@@ -164,7 +186,7 @@ func (s *shardState) trim() {
 // one newer rows that compare with its own, and those that it lacks. What the newest message says
 // of a row counts, not what was read; what the list has of a row that says the same stays: it tells
 // the row from another one.
-func (s *shardState) restore(list *published.Log) {
+func (s *ShardState) restore(list *published.Log) {
 	if list.Len() == 0 {
 		list.SetOrigin(s.origin)
 	}
@@ -187,4 +209,4 @@ func (s *shardState) restore(list *published.Log) {
 }
 
 // isDue reports whether a reconcile has to follow.
-func (s *shardState) isDue() bool { return s.demands.Load() > s.granted.Load() }
+func (s *ShardState) isDue() bool { return s.demands.Load() > s.granted.Load() }

@@ -1,4 +1,4 @@
-package shard
+package stream
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/outage"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -42,18 +41,18 @@ func (s lateStore) Apply(ctx context.Context, b *store.Batch) error {
 // newLateFeed returns a feed of a process that has started on a store. Bound is how many entities
 // may wait for their owners.
 func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
-	v := stream.NewView("s", kept, func(tp uint32) uint32 { return tp })
-	movers := stream.NewMovers(v, stream.MoversOptions{
+	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
+	movers := NewMovers(v, MoversOptions{
 		Bound: bound,
-		Read: func(_ context.Context, _ string, entities [][]byte) (stream.FoundRows, error) {
-			return stream.FoundRows{Rows: make([][]stream.Found, len(entities)), Unproved: true}, nil
+		Read: func(_ context.Context, _ string, entities [][]byte) (FoundRows, error) {
+			return FoundRows{Rows: make([][]Found, len(entities)), Unproved: true}, nil
 		},
-		Publish: func(context.Context, string, []stream.Move) error { return nil },
+		Publish: func(context.Context, string, []Move) error { return nil },
 	})
 	f := &lateFeed{t: t, kept: kept}
 	f.Feed = NewFeed(FeedOptions{
 		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
-		Committer: stream.NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
+		Committer: NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
 	})
 	// Else a reconcile is due because the store was empty.
 	if err := f.Follow(t.Context()); err != nil {
@@ -63,16 +62,16 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 }
 
 // read has messages be read.
-func (f *lateFeed) read(messages []stream.Message) error {
-	return f.Apply(f.t.Context(), messages, stream.Cover{})
+func (f *lateFeed) read(messages []Message) error {
+	return f.Apply(f.t.Context(), messages, nil, Cover{})
 }
 
 // late applies late messages of a shard, of the entities from a number to below another one.
 func (f *lateFeed) late(shard string, from, to int) {
 	f.t.Helper()
-	var messages []stream.Message
+	var messages []Message
 	for i := from; i < to; i++ {
-		messages = append(messages, stream.Message{
+		messages = append(messages, Message{
 			Stream: "s", Shard: shard, Row: uint64(i + 1), Key: fmt.Append(nil, i), Event: [16]byte{1}, Origin: sink.FromTail, Late: true,
 			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
 		})

@@ -1,11 +1,10 @@
-package shard
+package stream
 
 import (
 	"context"
 	"slices"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/stream"
 )
 
 // maxLate is how many entities of late messages the store names. Beyond it a reconcile is due
@@ -36,7 +35,7 @@ type lateName struct {
 
 // name returns the entities of late messages that the store does not name yet, and how many
 // messages are late. It reports false where there are too many to be named.
-func (l *lateEntities) name(messages []stream.Message) (names map[lateEntity]*lateName, late int, fits bool) {
+func (l *lateEntities) name(messages []Message) (names map[lateEntity]*lateName, late int, fits bool) {
 	fits = true
 	for i := range messages {
 		m := &messages[i]

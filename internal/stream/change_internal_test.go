@@ -1,4 +1,4 @@
-package shard
+package stream
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -22,14 +21,14 @@ import (
 // runs has a shard run.
 func (f *lateFeed) runs(shard string) {
 	f.t.Helper()
-	if _, _, err := f.begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 0); err != nil {
+	if _, _, err := f.Begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 0); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
 // through returns what a batch brings that has read all rows through one, but for those without.
 func through(shard string, last uint64, without ...uint64) *Read {
-	r := &Read{Shard: shard, Read: stream.Read{Through: last, At: time.Now(), Now: time.Now()}}
+	r := &Read{Shard: shard, Through: last, At: time.Now(), Now: time.Now()}
 	for id := uint64(1); id <= last; id++ {
 		if !slices.Contains(without, id) {
 			r.Passed = append(r.Passed, id)
@@ -39,8 +38,8 @@ func through(shard string, last uint64, without ...uint64) *Read {
 }
 
 // facts returns a message of a row that was read.
-func facts(shard string, row uint64) []stream.Message {
-	return []stream.Message{{
+func facts(shard string, row uint64) []Message {
+	return []Message{{
 		Stream: "s", Shard: shard, Row: row, Key: []byte("a"), Event: [16]byte{1}, Origin: sink.FromTail,
 		State: sink.State{Epoch: 5, Seq: 1, Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: 1}, Time: time.Now(),
 	}}
@@ -48,7 +47,7 @@ func facts(shard string, row uint64) []stream.Message {
 
 // acknowledged takes in a batch.
 func (f *lateFeed) acknowledged(r *Read) error {
-	return f.apply(f.t.Context(), nil, r, stream.Cover{})
+	return f.Apply(f.t.Context(), nil, r, Cover{})
 }
 
 func crash(*store.Batch) error { panic("a defect") }
@@ -171,7 +170,7 @@ func (s *unreadStore) Lookup(ctx context.Context, stream string, asks []store.As
 func TestAnEntryThatIsUnreadOnce(t *testing.T) {
 	kept := &unreadStore{Store: memory.New(), entries: 1}
 	f := newLateFeed(t, kept, 0)
-	if err := f.read(facts("a", 50)); !errors.Is(err, stream.ErrUnread) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, ErrUnread) {
 		t.Errorf("the error is %v", err)
 	}
 	if err := f.read(facts("a", 50)); err != nil || kept.entries > 0 {
@@ -194,7 +193,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	f := newLateFeed(t, kept, 0)
 	f.runs("a")
 	f.runs("b")
-	r := &Read{Shard: "a", Read: stream.Read{At: time.Now(), Now: time.Now()}}
+	r := &Read{Shard: "a", At: time.Now(), Now: time.Now()}
 	for r.Through = 0; r.Through < 3_000_000; r.Through += 3 {
 		r.Passed = append(r.Passed, r.Through+3)
 	}
@@ -202,7 +201,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.faults = 1
-	if err := f.read(facts("a", 50)); !errors.Is(err, stream.ErrUnread) {
+	if err := f.read(facts("a", 50)); !errors.Is(err, ErrUnread) {
 		t.Fatalf("the error is %v", err)
 	}
 	if err := f.read(facts("a", 50)); err != nil || kept.faults > 0 {
@@ -211,14 +210,13 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	if err := f.acknowledged(through("b", 100)); err != nil {
 		t.Error(err)
 	}
-	if err := f.acknowledged(through("a", 1)); !errors.Is(err, stream.ErrReadBack) {
+	if err := f.acknowledged(through("a", 1)); !errors.Is(err, ErrReadBack) {
 		t.Errorf("the error of the batch is %v", err)
 	}
-	g := gaps{opts: &Options{}, state: f.state("a")}
-	if err := g.advance(t.Context(), &batch{}, ledger.Age{}); !errors.Is(err, stream.ErrReadBack) {
+	if err := f.state("a").Err(); !errors.Is(err, ErrReadBack) {
 		t.Errorf("the next batch of the attempt: %v", err)
 	}
-	f.end("a")
+	f.End("a")
 	f.runs("a")
 	l := f.state("a").progress.Ledger()
 	if l.Missing(50) || !l.Missing(49) || l.Position() != r.Through {
@@ -226,7 +224,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	}
 	f.runs("a")
 	kept.faults = 1
-	if err := f.acknowledged(&Read{Shard: "a", Read: stream.Read{Filled: []uint64{2_000_000}}}); !errors.Is(err, stream.ErrReadBack) || kept.faults > 0 {
+	if err := f.acknowledged(&Read{Shard: "a", Filled: []uint64{2_000_000}}); !errors.Is(err, ErrReadBack) || kept.faults > 0 {
 		t.Errorf("a batch that meets the part: %v", err)
 	}
 }
