@@ -51,10 +51,24 @@ const (
 	// letters or the spaces at its end.
 	Rename Change = "rename"
 	Recase Change = "recase"
+
+	// The others are for entities in several tables. Hop moves a row to another table, HopBack there
+	// and back at once. HopInTwo takes two commits, so that no table has the row for a moment,
+	// HopOverlapping, so that two have it. Swap has two rows change their tables. GiveUp rolls a hop
+	// back, which burns an id.
+	Hop            Change = "hop"
+	HopBack        Change = "hop back"
+	HopInTwo       Change = "hop in two"
+	HopOverlapping Change = "hop overlapping"
+	Swap           Change = "swap"
+	GiveUp         Change = "give up"
+	// Hide and Show set the column hidden, which the test adds.
+	Hide Change = "hide"
+	Show Change = "show"
 )
 
-// operation is what a change does, and its weight in [EveryChange]. It does nothing where the
-// writer has no entity for it.
+// operation is what a change does, and its weight in [EveryChange], 0 for none. It does nothing
+// where the writer has no entity for it.
 type operation struct {
 	weight int
 	run    func(w *stateWriter, ctx context.Context) error
@@ -72,7 +86,7 @@ var operations = map[Change]operation{
 
 	Replace: {6, bring("REPLACE", func(w *stateWriter) []*stateEntity {
 		now := w.replaced(1)
-		if len(now) > 0 && w.rng.IntN(6) == 0 {
+		if len(now) > 0 && len(w.opts.Tables) == 1 && w.rng.IntN(6) == 0 {
 			now[0].name = w.alike(now[0].name)
 		}
 		return now
@@ -101,7 +115,7 @@ var operations = map[Change]operation{
 		return edit{set: "deleted = 0" + touched(w.coin()), now: []*stateEntity{e.with(Live, e.state)}}
 	}, Tombstone)},
 	Delete: {3, func(w *stateWriter, ctx context.Context) error {
-		if e := w.pick(Live, Tombstone); e != nil {
+		if e := w.pick(Live, Tombstone, Filtered); e != nil {
 			return w.remove(ctx, e)
 		}
 		return nil
@@ -116,13 +130,30 @@ var operations = map[Change]operation{
 		}
 		return w.rename(e, name)
 	}, Live, Tombstone)},
+
+	Hop: {0, hop}, HopBack: {0, hopBack}, HopInTwo: {0, hopInTwo}, HopOverlapping: {0, hopOverlapping}, Swap: {0, swap},
+	GiveUp: {0, func(w *stateWriter, ctx context.Context) error {
+		if e := w.pick(Live, Tombstone, Filtered); e != nil {
+			return w.together(ctx, nil, w.drop(e), w.put(w.moved(e, w.elsewhere(e))))
+		}
+		return nil
+	}},
+	Hide: {0, update(func(_ *stateWriter, e *stateEntity) edit {
+		return edit{set: "hidden = 1" + touched(true), now: []*stateEntity{e.with(Filtered, e.state)}}
+	}, Live)},
+	Show: {0, update(func(_ *stateWriter, e *stateEntity) edit {
+		return edit{set: "hidden = 0" + touched(true), now: []*stateEntity{e.with(Live, e.state)}}
+	}, Filtered)},
 }
 
-// EveryChange returns a mix of all changes, in which entities live about as long as others come.
+// EveryChange returns a mix of all changes to entities in one table, in which entities live about as
+// long as others come.
 func EveryChange() map[Change]int {
 	mix := make(map[Change]int)
 	for change, o := range operations {
-		mix[change] = o.weight
+		if o.weight > 0 {
+			mix[change] = o.weight
+		}
 	}
 	return mix
 }
@@ -152,10 +183,13 @@ func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateE
 // write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring.
 // Without an error their ids are set.
 func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
-	own := entities[0].id != 0
+	own, hidden := entities[0].id != 0, entities[0].condition == Filtered
 	names := append([]string{"app", "name", "deleted"}, stateColumns...)
 	if own {
 		names = append([]string{"id"}, names...)
+	}
+	if hidden {
+		names = append(names, "hidden")
 	}
 	var args []any
 	for _, e := range entities {
@@ -163,8 +197,11 @@ func (w *stateWriter) write(ctx context.Context, verb string, db execer, entitie
 			args = append(args, e.id)
 		}
 		args = append(append(args, e.app, e.name, e.condition == Tombstone), stateValues(e.state)...)
+		if hidden {
+			args = append(args, true)
+		}
 	}
-	result, err := db.ExecContext(ctx, insertInto(verb, states, names, len(entities)), args...)
+	result, err := db.ExecContext(ctx, insertInto(verb, entities[0].table, names, len(entities)), args...)
 	if err != nil || own {
 		return err
 	}
@@ -193,7 +230,7 @@ func replaceCrossed(w *stateWriter, ctx context.Context) error {
 		return err
 	}
 	defer tx.end()
-	if _, err := tx.ExecContext(ctx, "UPDATE "+states+" SET note = note"+ofEntity, lower[0].app, lower[0].name); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE "+lower[0].table+" SET note = note"+ofEntity, lower[0].app, lower[0].name); err != nil {
 		return err
 	}
 	begun, waited := time.Now(), make(chan error, 1)
@@ -240,7 +277,7 @@ func (w *stateWriter) edit(ctx context.Context, e *stateEntity, to edit) error {
 		return nil
 	}
 	begun := time.Now()
-	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+states+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
+	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+e.table+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
 	return w.resolve(ctx, err, begun, to.now...)
 }
 
@@ -279,7 +316,7 @@ func flap(w *stateWriter, ctx context.Context) error {
 
 func (w *stateWriter) remove(ctx context.Context, e *stateEntity) error {
 	begun := time.Now()
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+states+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+e.table+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
 }
 
 // purge removes up to 8 rows, those with the lowest ids.
@@ -294,13 +331,13 @@ func purge(w *stateWriter, ctx context.Context) error {
 		now = append(now, e.with(Absent, 0))
 	}
 	highest := now[len(now)-1].id
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+states+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+w.opts.Tables[0]+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
 }
 
 // reinsert removes an entity and inserts it again with the same or another state: in one
 // transaction, so that it is never gone, or in two commits.
 func reinsert(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live, Tombstone)
+	e := w.pick(Live, Tombstone, Filtered)
 	if e == nil {
 		return nil
 	}
@@ -314,17 +351,5 @@ func reinsert(w *stateWriter, ctx context.Context) error {
 		}
 		return w.bring(ctx, "INSERT", []*stateEntity{again})
 	}
-	tx, err := open(ctx, w.opts.DB, MySQL)
-	if err != nil {
-		return err
-	}
-	defer tx.end()
-	if err := deleteRows(ctx, tx, 1, "DELETE FROM "+states+ofEntity, e.app, e.name); err != nil {
-		return err
-	}
-	if err := w.write(ctx, "INSERT", tx, again); err != nil {
-		return err
-	}
-	begun := time.Now()
-	return w.resolve(ctx, tx.finish(ctx, "COMMIT"), begun, again)
+	return w.together(ctx, []*stateEntity{again}, w.drop(e), w.put(again))
 }

@@ -15,12 +15,14 @@ import (
 	"unicode"
 )
 
-// CapabilityOptions describe a workload on the table strict, whose keys compare byte for byte, save
-// for trailing spaces.
+// CapabilityOptions describe a workload of entities, whose keys compare byte for byte, save for
+// trailing spaces.
 type CapabilityOptions struct {
 	// DB is the application's pool, of MariaDB or MySQL, which should keep an idle connection for
 	// each writer.
 	DB *sql.DB
+	// Tables hold the entities, each in one of them. Defaults to the table strict.
+	Tables []string
 	// Entities is how many rows Create commits.
 	Entities int
 	// Writers is how many changes happen at the same time, at most. Defaults to 1.
@@ -31,7 +33,7 @@ type CapabilityOptions struct {
 	Rate float64
 	// Seed determines what each writer does.
 	Seed uint64
-	// Mix holds the weight of each change. Defaults to all of them, see [EveryChange].
+	// Mix holds the weight of each change. Defaults to [EveryChange], which is for one table.
 	Mix map[Change]int
 }
 
@@ -54,6 +56,9 @@ type Lookups struct{ Found, Doubtful int }
 // NewCapabilities returns a workload; Create makes its table and Run sets it going.
 func NewCapabilities(opts CapabilityOptions) *Capabilities {
 	opts.Writers = cmp.Or(opts.Writers, 1)
+	if opts.Tables == nil {
+		opts.Tables = []string{states}
+	}
 	if opts.Mix == nil {
 		opts.Mix = EveryChange()
 	}
@@ -70,10 +75,12 @@ func NewCapabilities(opts CapabilityOptions) *Capabilities {
 // oldIDs is how many ids each writer may use below those of the table's counter.
 const oldIDs = 100_000
 
-// Create makes the table and the first entities.
+// Create makes the tables and the first entities.
 func (w *Capabilities) Create(ctx context.Context) error {
-	if _, err := w.opts.DB.ExecContext(ctx, createTable(w.opts.Writers*oldIDs)); err != nil {
-		return fmt.Errorf("create %s: %w", states, err)
+	for _, table := range w.opts.Tables {
+		if _, err := w.opts.DB.ExecContext(ctx, createTable(table, w.opts.Writers*oldIDs)); err != nil {
+			return fmt.Errorf("create %s: %w", table, err)
+		}
 	}
 	if err := w.opts.DB.QueryRowContext(ctx, "SELECT @@auto_increment_increment").Scan(&w.step); err != nil {
 		return fmt.Errorf("ask how far apart ids are: %w", err)
@@ -84,7 +91,7 @@ func (w *Capabilities) Create(ctx context.Context) error {
 		left := w.opts.Entities*(i+1)/w.opts.Writers - w.opts.Entities*i/w.opts.Writers
 		for ; left > 0; left -= insertRows {
 			if err := writer.bring(ctx, "INSERT", writer.newcomers(min(left, insertRows))); err != nil {
-				return fmt.Errorf("fill %s: %w", states, err)
+				return fmt.Errorf("fill %v: %w", w.opts.Tables, err)
 			}
 		}
 	}
@@ -114,6 +121,8 @@ const (
 	Live Condition = "live"
 	// Tombstone: its row is there and says that it is deleted.
 	Tombstone Condition = "tombstone"
+	// Filtered: its row is there and hidden.
+	Filtered Condition = "filtered"
 	// Absent: it has no row.
 	Absent Condition = "absent"
 )
@@ -210,8 +219,10 @@ func (w *Capabilities) enter(e *stateEntity, begun time.Time, in func(*History) 
 // stateEntity is an entity of a writer.
 type stateEntity struct {
 	app, name string
-	id        uint64
-	state     uint64
+	// table is the one with its row, while it has one.
+	table string
+	id    uint64
+	state uint64
 	// other is the state that it flaps to.
 	other     uint64
 	condition Condition
@@ -300,10 +311,10 @@ func (w *stateWriter) alike(name string) string {
 	return strings.ToUpper(name)
 }
 
-// newcomers returns n entities without a row that differ: some that had one some time ago, others
-// new.
+// newcomers returns n entities without a row that differ, for one table: some that had one some
+// time ago, others new.
 func (w *stateWriter) newcomers(n int) (list []*stateEntity) {
-	taken := make(map[string]bool)
+	taken, table := make(map[string]bool), w.opts.Tables[w.rng.IntN(len(w.opts.Tables))]
 	for len(list) < n {
 		e := &stateEntity{app: w.app}
 		if len(w.gone) > 0 && w.rng.IntN(3) == 0 {
@@ -313,7 +324,9 @@ func (w *stateWriter) newcomers(n int) (list []*stateEntity) {
 		}
 		if key := compared(e.name); w.byName[key] == nil && !taken[key] {
 			taken[key] = true
-			list = append(list, e.renewed(w.newState()))
+			e = e.renewed(w.newState())
+			e.table = table
+			list = append(list, e)
 		}
 	}
 	return list
@@ -422,9 +435,9 @@ func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, p
 
 // foundRow is a row as the table has it, nil if there is none.
 type foundRow struct {
-	id          uint64
-	name, state string
-	deleted     bool
+	id                 uint64
+	table, name, state string
+	deleted            bool
 }
 
 // shows reports whether an entity is as a row says, whose id may not be known yet. A row of another
@@ -433,7 +446,7 @@ func (r *foundRow) shows(e *stateEntity) bool {
 	if r == nil || r.name != e.name || e.condition == Absent {
 		return e.condition == Absent && (r == nil || r.name != e.name)
 	}
-	return r.state == fmt.Sprintf("s%d", e.state) && r.deleted == (e.condition == Tombstone) && (e.id == 0 || e.id == r.id)
+	return r.table == e.table && r.state == fmt.Sprintf("s%d", e.state) && r.deleted == (e.condition == Tombstone) && (e.id == 0 || e.id == r.id)
 }
 
 // find returns the rows of entities, by what the server compares of their names, once the database
@@ -444,13 +457,18 @@ func (w *stateWriter) find(ctx context.Context, entities []*stateEntity) (map[st
 		args = append(args, e.name)
 	}
 	there := make(map[string]*foundRow)
-	err := lookup(ctx, w.opts.DB, MySQL, func(rows *sql.Rows) error {
-		var r foundRow
-		err := rows.Scan(&r.id, &r.name, &r.state, &r.deleted)
-		there[compared(r.name)] = &r
-		return err
-	}, "SELECT id, name, state, deleted FROM "+states+" WHERE app = ? AND name IN ("+placeholders(len(entities))+")", args...)
-	return there, err
+	for _, table := range w.opts.Tables {
+		err := lookup(ctx, w.opts.DB, MySQL, func(rows *sql.Rows) error {
+			r := foundRow{table: table}
+			err := rows.Scan(&r.id, &r.name, &r.state, &r.deleted)
+			there[compared(r.name)] = &r
+			return err
+		}, "SELECT id, name, state, deleted FROM "+table+" WHERE app = ? AND name IN ("+placeholders(len(entities))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
 }
 
 // doubt enters what may not have happened, or what others may have seen and that has not lasted.

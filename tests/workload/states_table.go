@@ -10,9 +10,9 @@ import (
 // states is the table of states, whose columns have many types.
 const states = "strict"
 
-// createTable returns the statement that makes it, with ids left free below those that it hands
-// out.
-func createTable(free int) string {
+// createTable returns the statement that makes such a table, with ids left free below those that it
+// hands out.
+func createTable(name string, free int) string {
 	return fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
 	id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
 	app varchar(32) COLLATE utf8mb4_bin NOT NULL,
@@ -34,7 +34,7 @@ func createTable(free int) string {
 	modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
 	deleted tinyint(1) NOT NULL DEFAULT 0,
 	UNIQUE KEY entity (app, name), KEY modified (modified)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 AUTO_INCREMENT=%d`, states, free+1)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 AUTO_INCREMENT=%d`, name, free+1)
 }
 
 // stateColumns are the columns that a state fills, in the order of stateValues.

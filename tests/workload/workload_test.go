@@ -98,17 +98,25 @@ func agree(t *testing.T, w *workload.Workload, db *sql.DB, forgotten ...*workloa
 
 // agreeStates compares what the histories end with and what the table holds, and returns how many
 // newer states have a lower id.
-func agreeStates(t *testing.T, w *workload.Capabilities, db *sql.DB) (lower int) {
+func agreeStates(t *testing.T, w *workload.Capabilities, db *sql.DB, tables []string) (lower int) {
 	t.Helper()
 	there := make(map[string]string)
 	var app, name, state string
-	var deleted bool
-	each(t, db, "SELECT app, name, state, deleted FROM strict", func() {
-		there[app+"/"+name] = string(workload.Live) + state
-		if deleted {
-			there[app+"/"+name] = string(workload.Tombstone)
-		}
-	}, &app, &name, &state, &deleted)
+	var deleted, hidden bool
+	for _, table := range tables {
+		each(t, db, "SELECT app, name, state, deleted, hidden FROM "+table, func() {
+			switch entity := app + "/" + name; {
+			case there[entity] != "":
+				t.Errorf("two tables have %s", entity)
+			case hidden:
+				there[entity] = string(workload.Filtered)
+			case deleted:
+				there[entity] = string(workload.Tombstone)
+			default:
+				there[entity] = string(workload.Live) + state
+			}
+		}, &app, &name, &state, &deleted, &hidden)
+	}
 	for _, h := range w.Histories() {
 		entity, should := h.App+"/"+h.Name, ""
 		for i, v := range h.Versions {
@@ -209,34 +217,48 @@ func TestHistoriesEndAsTheTableIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		entities int
 		exec     exec
+		tables   []string
 		// lookups is how many commits had to be looked up at least; 0 is none.
 		lookups int
 	}{
-		"as they are":                                 {200, nil, 0},
-		"over answers that are lost":                  {0, lossy(), 50},
-		"over deletes that are answered and not done": {0, undoneDeletes(), 0},
+		"as they are":                                 {200, nil, nil, 0},
+		"over answers that are lost":                  {0, lossy(), nil, 50},
+		"over deletes that are answered and not done": {0, undoneDeletes(), nil, 0},
+		"in several tables":                           {60, nil, []string{"one", "two", "three"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := testenv.MariaDB(t)
 			database := server.NewDatabase(t)
 			db, opts := admin(t, server, database), workload.CapabilityOptions{Entities: c.entities}
-			opts.DB, opts.Writers, opts.Changes, opts.Seed = db, 4, 1200, 11
+			opts.DB, opts.Writers, opts.Changes, opts.Seed, opts.Tables = db, 4, 1200, 11, c.tables
 			if c.exec != nil {
 				newStates(t, opts)
 				opts.DB = openFaulty(t, server, database, c.exec)
 			}
 			opts.Mix = workload.EveryChange()
+			if c.tables == nil {
+				c.tables = []string{"strict"}
+			} else {
+				opts.Mix = workload.HoppingChanges(true)
+			}
 			// A writer with few rows makes none of these; how many it has is chance.
 			for _, rare := range []workload.Change{workload.InsertMany, workload.InsertDead, workload.Purge, workload.ReplaceCrossed} {
-				opts.Mix[rare] = 4
+				if opts.Mix[rare] > 0 {
+					opts.Mix[rare] = 4
+				}
 			}
 			w := newStates(t, opts)
+			for _, table := range c.tables {
+				if _, err := db.Exec("ALTER TABLE " + table + " ADD hidden tinyint(1) NOT NULL DEFAULT 0"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			lower, sums, met := agreeStates(t, w, db), w.Sums(), w.Lookups()
+			lower, sums, met := agreeStates(t, w, db, c.tables), w.Sums(), w.Lookups()
 			t.Logf("%v, %+v, %d newer states have a lower id", sums, met, lower)
-			for change := range workload.EveryChange() {
+			for change := range opts.Mix {
 				if sums[change] == 0 {
 					t.Errorf("no %s was made", change)
 				}
