@@ -1,8 +1,7 @@
 // Package fold has writers change entities that hop between the tables of a stream, while the
 // program is killed and its checkpoint is replaced by older copies or removed. Again and again the
 // writers pause, one reconcile runs, and what the messages on the bus fold to has to be what the
-// tables hold and what the writers recorded. Here a consumer decodes messages by itself: it shares
-// no code with the program.
+// tables hold and what the writers recorded, by the judge of package world.
 package fold
 
 import (
@@ -93,8 +92,13 @@ func (s *scene) live(d time.Duration) {
 			s.t.Fatalf("rest %d, after %v: %v", rest, s.harms, err)
 		}
 	}
-	s.t.Logf("%d changes, %.0f a second; %d events, %d repeats, %d late; %v", s.made.Load(), float64(s.made.Load())/loaded.Seconds(),
-		len(s.judge.ids), s.judge.repeats, s.judge.late, s.harms)
+	for name, of := range s.streams {
+		s.t.Logf("%s: %s; %d late", name, &of.judge.Verdict, of.judge.Behind)
+		if of.writers != nil {
+			s.t.Logf("%s: %v", name, of.writers.Sums())
+		}
+	}
+	s.t.Logf("in %s: %v", loaded, s.harms)
 }
 
 // harm is done to the program while there is load.

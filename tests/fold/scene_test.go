@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,22 +49,28 @@ type scene struct {
 	daemon  *world.Daemon
 	rng     *rand.Rand
 	points  *world.Failpoints
-	streams map[string]*hopping
-	// pauseRows pauses the writers of the release stream.
-	pauseRows func()
-	judge     *judge
+	// streams are all three, pause pauses their writers.
+	streams map[string]*stream
+	pause   func()
 	// topics are the topics of all streams, with how far each is read.
 	topics map[string]*topic
 	// shared is the topic of together.
 	shared string
-	// gate is held while no change may begin; made counts the changes.
-	gate sync.RWMutex
-	made atomic.Int64
+	// last is the last message of each topic-partition; nulls counts those without a body.
+	last  map[string]world.Message
+	nulls int
 	// copies are folders with former states of the checkpoint.
 	copies []string
 	// cuts counts the ends of the program in the midst of batches, harms what was done.
 	cuts  int
 	harms map[string]int
+}
+
+// stream is a stream with its judge and, but for that of rows, the writers of its entities.
+type stream struct {
+	tables  []string
+	writers *workload.Capabilities
+	judge   *world.Judge
 }
 
 type topic struct {
@@ -81,27 +86,41 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 	}})
 	s := &scene{
 		t: t, variant: v, bus: b, world: db, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
-		streams: make(map[string]*hopping), topics: make(map[string]*topic), harms: make(map[string]int),
+		streams: map[string]*stream{logged: {tables: []string{world.Orders}}},
+		topics:  make(map[string]*topic), last: make(map[string]world.Message), harms: make(map[string]int),
 	}
 	stem := strings.ReplaceAll(db.Name, "-", "_")
-	records := make(map[string]*record)
-	for i, stream := range []string{together, apart} {
-		var tables []string
+	for i, name := range []string{together, apart} {
+		of := new(stream)
 		for n := range 3 {
-			tables = append(tables, fmt.Sprintf("%s_%s_%d", stem, stream[:1], n))
+			of.tables = append(of.tables, fmt.Sprintf("%s_%s_%d", stem, name[:1], n))
 		}
-		h := newHopping(db, tables, seed+uint64(i))
-		h.filtered = v.filtered
-		s.streams[stream], records[stream] = h, h.record
-	}
-	s.judge = newJudge(records)
-	s.judge.once = b.Once()
-	if v.compacted {
-		s.judge.compacted, s.judge.forgets = together, v.forgets
+		of.writers = workload.NewCapabilities(workload.CapabilityOptions{
+			DB: db.DB, Tables: of.tables, Entities: 180, Writers: 6, Rate: entityRate, Seed: seed + uint64(i), Mix: workload.HoppingChanges(v.filtered),
+		})
+		if err := of.writers.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range of.tables {
+			db.Exec("ALTER TABLE " + table + " ADD hidden tinyint(1) NOT NULL DEFAULT 0, ADD secret varchar(100) NOT NULL DEFAULT '" + secret + "x'")
+		}
+		s.streams[name] = of
 	}
 	s.daemon = world.NewDaemon(t, world.Faulty(t), s.env(stem).With(formats(seed)))
+	for name, of := range s.streams {
+		if of.writers != nil {
+			of.judge = world.NewEntityJudge(t, nil, world.Expect{Hops: true, Sampled: true, Forgets: v.forgets && name == together})
+		} else {
+			of.judge = world.NewRowJudge(t, nil, world.Expect{Reconciled: true, Sampled: true})
+		}
+		of.judge.Of(t, s.daemon.Env, name)
+	}
+	world.ShareStamps(s.rows(), s.streams[together].judge, s.streams[apart].judge)
 	return s
 }
+
+// rows is the judge of the release stream.
+func (s *scene) rows() *world.Judge { return s.streams[logged].judge }
 
 // env makes the topics and returns the environment of the program. That of a mutant is passed on.
 func (s *scene) env(stem string) world.Env {
@@ -113,11 +132,11 @@ func (s *scene) env(stem string) world.Env {
 	})
 	s.shared = stem + "_shared"
 	shared := s.open(s.shared)
-	for stream, h := range s.streams {
-		e = e.With(world.StreamEnv(stream, world.Env{
-			"TABLE": strings.Join(h.tables, ","), "KIND": "capability", "KEY": "k", "CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted",
-			"DESTINATION": shared,
-		})).With(world.StreamEnv(stream, s.variant.env(stream)))
+	for _, name := range []string{together, apart} {
+		e = e.With(world.StreamEnv(name, world.Env{
+			"TABLE": strings.Join(s.streams[name].tables, ","), "KIND": "capability", "KEY": "app,name",
+			"CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted", "DESTINATION": shared,
+		})).With(world.StreamEnv(name, s.variant.env(name)))
 	}
 	if s.variant.compacted {
 		s.compact(s.shared)
@@ -132,7 +151,7 @@ func (s *scene) env(stem string) world.Env {
 		}
 	}
 	return e.With(world.StreamEnv(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
-		With(world.StreamEnv(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
+		With(world.StreamEnv(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "KEY": "entity", "CREATED": "created", "DESTINATION": shared}))
 }
 
 // formats has the seed choose the format of each stream.
@@ -154,95 +173,91 @@ func (s *scene) open(name string) (destination string) {
 // start runs the program.
 func (s *scene) start() {
 	s.t.Helper()
-	s.judge.starts = append(s.judge.starts, time.Now())
+	for _, of := range s.streams {
+		of.judge.Starts = append(of.judge.Starts, time.Now())
+	}
 	s.daemon.Start()
 }
 
-// write sets the writers going until the test ends.
+// write sets the writers going until they are paused or the test ends.
 func (s *scene) write() {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var writers sync.WaitGroup
-	for _, h := range s.streams {
-		for _, o := range h.owners {
+	_, pauseRows := s.world.Write()
+	for name, of := range s.streams {
+		if of.writers != nil {
 			writers.Go(func() {
-				if err := s.writeAt(ctx, entityRate/ownersPerStream, o.step); err != nil && ctx.Err() == nil {
-					s.t.Errorf("a writer: %v", err)
+				if err := of.writers.Run(ctx); err != nil {
+					s.t.Errorf("the writers of %s: %v", name, err)
 				}
 			})
 		}
 	}
-	s.t.Cleanup(func() { cancel(); writers.Wait() })
-	s.writeRows()
+	s.pause = sync.OnceFunc(func() { cancel(); pauseRows(); writers.Wait() })
+	s.t.Cleanup(s.pause)
 }
 
-// writeRows sets the writers of the release stream going.
-func (s *scene) writeRows() { _, s.pauseRows = s.world.Write() }
-
-// writeAt makes so many changes a second while the gate is open.
-func (s *scene) writeAt(ctx context.Context, rate float64, step func(context.Context) error) error {
-	gap := time.Duration(float64(time.Second) / rate)
-	for next := time.Now(); ctx.Err() == nil; next = next.Add(gap) {
-		if behind := time.Since(next); behind > 100*time.Millisecond {
-			next = time.Now()
-		}
-		world.Pause(time.Until(next))
-		s.gate.RLock()
-		err := step(ctx)
-		s.gate.RUnlock()
-		if err != nil {
-			return err
-		}
-		s.made.Add(1)
-	}
-	return nil
-}
-
-// receive hands what has arrived to the judge.
+// receive hands what has arrived to the judges.
 func (s *scene) receive() {
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
 		o := s.topics[name]
 		for _, m := range o.tape.From(o.read) {
 			o.read++
-			if s.judge.pair(name+"/"+m.Partition, m); m.Value == nil {
+			m.Partition = name + "/" + m.Partition
+			if s.pair(m); m.Value == nil {
 				continue
 			}
-			e, err := decode(name, m)
-			if err != nil {
-				s.judge.Add("no event", "%v: %.300s", err, m.Value)
+			of := s.streams[m.Headers["bridge-stream"]]
+			if of == nil {
+				s.rows().Add("unknown stream", "%v", m.Headers)
 				continue
 			}
-			s.judge.add(e)
+			of.judge.Message(m)
 		}
 	}
+}
+
+// pair judges that a message without a body follows each deleted event of the stream that is
+// compacted, and nothing else.
+func (s *scene) pair(m world.Message) {
+	last := s.last[m.Partition]
+	s.last[m.Partition] = m
+	deleted := s.variant.compacted && last.Headers["bridge-stream"] == together && last.Value != nil && strings.HasSuffix(world.TypeOf(last), "DeletedEvent")
+	if m.Value == nil {
+		s.nulls++
+	}
+	if null := m.Value == nil; null != deleted || null && (m.Key != last.Key || m.Headers["eiffel-id"] != last.Headers["eiffel-id"]) {
+		s.rows().Add("tombstone", "a message of %q, without a body: %t, comes behind %s of %q", m.Key, null, world.TypeOf(last), last.Key)
+	}
+}
+
+// hold returns what the live rows of a stream of entities fold to.
+func (s *scene) hold(of *stream) world.Fold {
+	s.t.Helper()
+	return world.TableFold(s.t, s.world.DB, "deleted = 0 AND hidden = 0", of.tables...)
 }
 
 // passed reports whether the position of each table has reached its highest row, and the program is
 // ready.
 func (s *scene) passed() bool {
-	for _, stream := range slices.Sorted(maps.Keys(s.streams)) {
-		if !s.passedAll(stream, s.streams[stream].tables) {
+	for name, of := range s.streams {
+		shards := s.daemon.Shards(name)
+		if len(shards) != len(of.tables) {
 			return false
+		}
+		for _, shard := range shards {
+			i := slices.IndexFunc(of.tables, func(table string) bool { return strings.HasSuffix(shard.Shard, table) })
+			if i < 0 {
+				s.t.Fatalf("a shard %q of %s", shard.Shard, name)
+			}
+			if shard.Position < s.world.Highest(of.tables[i]) {
+				return false
+			}
 		}
 	}
 	code, _ := s.daemon.Get("/readyz")
-	return s.passedAll(logged, []string{world.Orders}) && code == 200
-}
-
-func (s *scene) passedAll(stream string, tables []string) bool {
-	shards := s.daemon.Shards(stream)
-	if len(shards) != len(tables) {
-		return false
-	}
-	for _, shard := range shards {
-		i := slices.IndexFunc(tables, func(table string) bool { return strings.HasSuffix(shard.Shard, table) })
-		if i < 0 {
-			s.t.Fatalf("a shard %q of %s", shard.Shard, stream)
-		}
-		if shard.Position < s.world.Highest(tables[i]) {
-			return false
-		}
-	}
-	return true
+	return code == 200
 }
 
 // rest has the writers pause, waits until what they have done is published, and compares. After
@@ -250,11 +265,9 @@ func (s *scene) passedAll(stream string, tables []string) bool {
 // last rest `bridge verify` finds nothing either.
 func (s *scene) rest(last bool) error {
 	s.t.Helper()
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	if s.pauseRows != nil {
-		s.pauseRows()
-		defer s.writeRows()
+	if s.pause != nil {
+		s.pause()
+		defer s.write()
 	}
 	world.Pause(window + window/2)
 	if !within(4*time.Minute, s.passed) {
@@ -264,23 +277,34 @@ func (s *scene) rest(last bool) error {
 	if status, stdout, stderr := world.Command(s.t, s.daemon.Env, "reconcile", "--json"); status != 0 {
 		return fmt.Errorf("bridge reconcile: exit status %d: %s%s", status, stdout, stderr)
 	}
-	within(2*time.Minute, s.complete)
+	s.rows().AddRows(s.world.Rows.Forget()...)
+	now := map[string]world.Fold{together: s.hold(s.streams[together]), apart: s.hold(s.streams[apart])}
+	within(2*time.Minute, func() bool { return s.complete(now) })
 	s.receive()
-	s.judge.check()
-	for _, stream := range slices.Sorted(maps.Keys(s.streams)) {
-		h := s.streams[stream]
-		s.judge.compare(stream, "the record", h.record.present())
-		s.judge.compare(stream, "the tables", h.rows())
+	var found []string
+	for name, of := range s.streams {
+		if of.writers != nil {
+			of.judge.SetHistories(of.writers.Histories())
+			of.judge.Compare(now[name])
+		}
+		of.judge.EndSection()
+		if of.judge.Repeated > 0 && s.bus.Once() {
+			of.judge.Add("stored twice", "%d events", of.judge.Repeated)
+		}
 	}
-	s.judge.compareRows(s.world.AllRows(), s.judge.Add)
 	if last && s.variant.masked {
 		s.t.Logf("%d bytes were searched for masked values", s.searched())
 	}
 	if last && s.variant.compacted {
 		s.isCompacted()
 	}
-	if found := s.judge.Wrong(); found != "" {
-		return errors.New(found)
+	for name, of := range s.streams {
+		if wrong := of.judge.Wrong(); wrong != "" {
+			found = append(found, name+": "+wrong)
+		}
+	}
+	if found != nil {
+		return errors.New(strings.Join(found, "\n"))
 	}
 	if last {
 		if r := world.Verify(s.t, s.daemon.Env); !r.Good {
@@ -291,17 +315,15 @@ func (s *scene) rest(last bool) error {
 	return nil
 }
 
-// complete reports whether what has arrived is what it has to be.
-func (s *scene) complete() bool {
+// complete reports whether what has arrived is all that there is.
+func (s *scene) complete(now map[string]world.Fold) bool {
 	s.receive()
-	for stream, h := range s.streams {
-		if !maps.Equal(s.judge.fold(stream), h.record.present()) {
+	for name, fold := range now {
+		if s.streams[name].judge.Difference(fold) != "" {
 			return false
 		}
 	}
-	complete := true
-	s.judge.compareRows(s.world.AllRows(), func(string, string, ...any) { complete = false })
-	return complete
+	return s.rows().Missing() == 0
 }
 
 // within waits for a condition.

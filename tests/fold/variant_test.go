@@ -2,7 +2,6 @@ package fold
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -77,8 +76,8 @@ func (s *scene) isCompacted() {
 			continue
 		}
 		received, left := o.tape.Count(), len(s.bus.ReadAll(s.t, name))
-		s.t.Logf("%d tombstones; of %d messages %d are left", s.judge.nulls, received, left)
-		if s.judge.nulls == 0 || left >= received {
+		s.t.Logf("%d tombstones; of %d messages %d are left", s.nulls, received, left)
+		if s.nulls == 0 || left >= received {
 			s.t.Error("the test shows too little")
 		}
 	}
@@ -91,7 +90,7 @@ func (s *scene) searched() (n int) {
 	look := func(where string, text []byte) {
 		n += len(text)
 		if at := bytes.Index(text, []byte(secret)); at >= 0 {
-			s.judge.Add("a masked value", "%s: %.80q", where, text[max(0, at-20):])
+			s.rows().Add("a masked value", "%s: %.80q", where, text[max(0, at-20):])
 		}
 	}
 	for name, o := range s.topics {
@@ -152,49 +151,44 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 	s.t.Helper()
 	s.start()
 	world.AwaitReady(s.t, s.daemon)
-	h := s.streams[apart]
-	o := h.owners[0]
-	e := o.entities[0]
-	goes := func(to int, state string) {
+	of := s.streams[apart]
+	goes := func(table int) {
 		s.t.Helper()
-		v, statements := version{live, state}, []statement{o.put(e, to, version{live, state})}
-		if e.condition != absent {
-			statements = append([]statement{o.drop(e)}, statements...)
-		}
-		if err := o.commit(context.Background(), []outcome{{e, to, v}}, statements...); err != nil {
+		if err := of.writers.HopTo(s.t.Context(), of.tables[table]); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	published := func(state string) {
+	published := func(what string) {
 		s.t.Helper()
-		world.Eventually(s.t, time.Minute, state+" is published", func() bool {
+		now := s.hold(of)
+		world.Eventually(s.t, time.Minute, what+" is published", func() bool {
 			s.receive()
-			return s.judge.fold(apart)[e.key] == state
+			return of.judge.Difference(now) == ""
 		})
 	}
-	goes(0, "first")
-	published("first")
+	goes(0)
+	published("the first")
 
 	// A request to Kafka begins with its size and its kind, which is 0 for Produce.
-	topic := []byte(h.tables[1])
+	topic := []byte(of.tables[1])
 	proxy.Block(func(data []byte) bool {
 		if s.bus.Kafka != nil {
 			return len(data) > 8 && data[4] == 0 && data[5] == 0 && bytes.Contains(data, topic)
 		}
 		return bytes.Contains(data, append([]byte("HPUB "), topic...))
 	})
-	goes(1, "second")
+	goes(1)
 	world.Eventually(s.t, time.Minute, "the publish of the second table is held", func() bool { return proxy.Blocked() > 0 })
 	proxy.Pass()
-	goes(2, "third")
+	goes(2)
 	s.kill()
 	s.start()
-	published("third")
+	published("the third")
 
-	held, before := proxy.Open(), s.bus.Count(s.t, h.tables[1])
+	held, before := proxy.Open(), s.bus.Count(s.t, of.tables[1])
 	proxy.Release()
 	if s.bus.Kafka != nil {
-		world.Eventually(s.t, time.Minute, "the late message is stored", func() bool { return s.bus.Count(s.t, h.tables[1]) > before })
+		world.Eventually(s.t, time.Minute, "the late message is stored", func() bool { return s.bus.Count(s.t, of.tables[1]) > before })
 	} else {
 		world.Eventually(s.t, time.Minute, "the connection that was held ends", func() bool { return proxy.Open() < held })
 	}

@@ -19,6 +19,15 @@ func HoppingChanges(hides bool) map[Change]int {
 	return mix
 }
 
+// HopTo has an entity of the first writer, always the same one, go to a table in another state.
+func (w *Capabilities) HopTo(ctx context.Context, table string) error {
+	o := w.writers[0]
+	o.change = Hop
+	now := o.moved(o.there[0], table)
+	now.state = o.newState()
+	return o.together(ctx, []*stateEntity{now}, o.drop(o.there[0]), o.put(now))
+}
+
 // step is a statement of a transaction.
 type step func(ctx context.Context, tx *session) error
 

@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -9,11 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
-	"example.org/bridge/sink"
 	"example.org/bridge/tests/workload"
 )
 
@@ -38,21 +40,33 @@ type Expect struct {
 	Sampled bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
+	// Hops says that entities go from table to table, whose events may be in several
+	// topic-partitions: those of a section are judged in the order of their stamps. A tombstone may
+	// be stated again for another row.
+	Hops bool
+	// Forgets says that the bus forgets deleted entities: their next event may have no link, or one
+	// to what the program still knew.
+	Forgets bool
 }
 
 // Judge compares what a consumer received with what the writers recorded. Hand it all messages with
 // Message, then call End.
 type Judge struct {
 	Verdict
-	// domain is the domain of the messages to judge, empty for all.
-	domain  string
-	expect  Expect
-	schemas map[event.Op]*jsonschema.Schema
+	// Starts are when processes of the program began, where the bus does not fence them: what an
+	// older one has in flight may be stored behind that.
+	Starts []time.Time
+	// domain and stream are those of the messages to judge, empty for all.
+	domain, stream string
+	expect         Expect
+	schemas        map[event.Op]*jsonschema.Schema
 	// first is what is compared of the first message with each event id.
 	first  map[digest]copied
 	stamps stamps
 	// epochs are the highest of each topic-partition.
 	epochs map[string]uint64
+	// fresh are the events of a section of entities that hop.
+	fresh  []*Event
 	record record
 }
 
@@ -109,9 +123,9 @@ func NewRowJudge(t testing.TB, rows []workload.Row, expect Expect) *Judge {
 	return j
 }
 
-// newEntityJudge returns a judge of the events of a table of Capabilities: each sequence of events
+// NewEntityJudge returns a judge of the events of a table of Capabilities: each sequence of events
 // about an entity must be one in which its states can have been read.
-func newEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
+func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
 	j := newJudge(t, expect)
 	j.record = newEntityRecord(j, histories)
 	return j
@@ -119,6 +133,13 @@ func newEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 
 func newJudge(t testing.TB, expect Expect) *Judge {
 	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[digest]copied), stamps: make(stamps), epochs: make(map[string]uint64)}
+}
+
+// ShareStamps says that judges judge streams of one program, which gives each stamp once.
+func ShareStamps(judges ...*Judge) {
+	for _, j := range judges {
+		j.stamps = judges[0].stamps
+	}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -131,7 +152,7 @@ func (j *Judge) Messages(messages []Message) *Verdict {
 
 // Message judges the next message.
 func (j *Judge) Message(m Message) {
-	if j.domain != "" && m.Headers[sink.HeaderDomain] != j.domain {
+	if j.domain != "" && m.Headers[bus.HeaderDomain] != j.domain || j.stream != "" && m.Headers[bus.HeaderStream] != j.stream {
 		return
 	}
 	e, err := DecodeEvent(m)
@@ -157,11 +178,27 @@ func (j *Judge) Message(m Message) {
 	if e.behind {
 		j.Behind++
 	}
-	j.record.event(&e)
+	if j.expect.Hops {
+		j.fresh = append(j.fresh, &e)
+	} else {
+		j.record.event(&e)
+	}
+}
+
+// ordered judges the events of entities that hop.
+func (j *Judge) ordered() {
+	slices.SortStableFunc(j.fresh, func(a, b *Event) int {
+		return cmp.Or(cmp.Compare(a.stated.Epoch, b.stated.Epoch), cmp.Compare(a.stated.Seq, b.stated.Seq))
+	})
+	for _, e := range j.fresh {
+		j.record.event(e)
+	}
+	j.fresh = nil
 }
 
 // End judges what is missing and returns what was found.
 func (j *Judge) End() *Verdict {
+	j.ordered()
 	j.record.end()
 	for _, delays := range j.Delays {
 		slices.Sort(delays)
@@ -169,9 +206,10 @@ func (j *Judge) End() *Verdict {
 	return &j.Verdict
 }
 
-// endSection judges what is missing although all that was committed is published, and forgets what
+// EndSection judges what is missing although all that was committed is published, and forgets what
 // is judged: as before, what comes again is found.
-func (j *Judge) endSection() {
+func (j *Judge) EndSection() {
+	j.ordered()
 	j.record.end()
 	j.record.forget()
 	clear(j.Delays)
@@ -212,23 +250,26 @@ func (j *Judge) fitsSchema(e *Event) {
 // stamp judges the headers that recovery reads. Each message has a stamp of its own; of one that is
 // sent again by the same run there may be two.
 func (j *Judge) stamp(e *Event) {
-	s, err := sink.ParseState(e.Headers[sink.HeaderState])
+	s, err := bus.ParseState(e.Headers[bus.HeaderState])
 	if err != nil {
 		j.Add("stamp", "%s: %v", e, err)
 		return
 	}
 	e.stated = s
-	e.behind = j.expect.Frozen && s.Epoch < j.epochs[e.Partition]
+	e.behind = j.expect.Frozen && s.Epoch < j.epochs[e.Partition] || slices.ContainsFunc(j.Starts, func(start time.Time) bool {
+		// An epoch is about when its process began to publish, in ms.
+		return start.After(time.UnixMilli(int64(s.Epoch))) && e.At.After(start)
+	})
 	j.epochs[e.Partition] = max(j.epochs[e.Partition], s.Epoch)
 	if j.stamps.use(s.Epoch, s.Seq, e.ID) {
-		j.Add("one stamp for two events", "another event and %s: %s", e, e.Headers[sink.HeaderState])
+		j.Add("one stamp for two events", "another event and %s: %s", e, e.Headers[bus.HeaderState])
 	}
-	kind := sink.StateLive
+	kind := bus.StateLive
 	if e.Op == event.Deleted {
-		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent, "STALE": sink.StateAbsent}[e.Reason]
+		kind = map[string]bus.StateKind{"TOMBSTONE": bus.StateTombstone, "FILTERED": bus.StateTombstone, "ABSENT_IN_SNAPSHOT": bus.StateAbsent, "STALE": bus.StateAbsent}[e.Reason]
 	}
-	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[sink.HeaderDomain] != e.Domain {
-		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[sink.HeaderDomain], e.Headers[sink.HeaderState])
+	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[bus.HeaderDomain] != e.Domain {
+		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[bus.HeaderDomain], e.Headers[bus.HeaderState])
 	}
 }
 
@@ -251,6 +292,8 @@ type Event struct {
 	Op    event.Op
 	Data  map[string]json.RawMessage
 	Links []struct{ Type, Target string }
+	// Row is the row's table and id, RowID the id alone.
+	Row   string
 	RowID uint64
 	// Reason is the reason of a deleted event.
 	Reason string
@@ -259,7 +302,7 @@ type Event struct {
 	state  uint64
 	// stated is what the headers say. behind says that a younger run has published before it, where
 	// that may be.
-	stated sink.State
+	stated bus.State
 	behind bool
 }
 
@@ -284,7 +327,7 @@ func DecodeEvent(m Message) (Event, error) {
 	if err = json.Unmarshal(e.Data["row"], &row); err != nil {
 		return Event{}, fmt.Errorf("row: %w", err)
 	}
-	e.RowID = row.ID
+	e.Row, e.RowID = string(e.Data["row"]), row.ID
 	if e.Op == event.Deleted {
 		return e, json.Unmarshal(e.Data["reason"], &e.Reason)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/tests/workload"
 )
@@ -37,8 +38,10 @@ func (e *Event) matches(v workload.Version) bool {
 		return v.Condition == workload.Live && v.State == e.state
 	case e.Reason == "TOMBSTONE":
 		return v.Condition == workload.Tombstone
+	case e.Reason == "FILTERED":
+		return v.Condition == workload.Filtered
 	}
-	return v.Condition == workload.Absent && e.Reason != "FILTERED"
+	return v.Condition == workload.Absent
 }
 
 // chain is what has been judged of one entity.
@@ -48,6 +51,23 @@ type chain struct {
 	version int
 	// disturbed says that an event came behind those of a younger run.
 	disturbed bool
+	// said are the operations of its events, where the bus forgets them.
+	said map[string]event.Op
+}
+
+// before returns the event that e has to follow: the last one, or where the bus may have forgotten
+// that, an earlier one that the program still knew.
+func (c *chain) before(e *Event, forgets bool) *Event {
+	if !forgets || c.last.Op != event.Deleted && c.last.ID != "" || c.last.stated.Epoch >= e.stated.Epoch {
+		return &c.last
+	}
+	if len(e.Links) == 0 {
+		return new(Event)
+	}
+	if op, ok := c.said[e.Links[0].Target]; ok {
+		return &Event{ID: e.Links[0].Target, Op: op}
+	}
+	return &c.last
 }
 
 // shows reports whether an event shows the version of the last one with another value of a column
@@ -69,13 +89,18 @@ type entityRecord struct {
 	chains    map[EntityKey]*chain
 	// contents are the members of each state: the same for each entity and whenever.
 	contents map[uint64]digest
-	fold     Fold
+	fold     lasts
+}
+
+// SetHistories replaces the record by one that goes on.
+func (j *Judge) SetHistories(histories []workload.History) {
+	j.record.(*entityRecord).histories = historiesByEntity(histories)
 }
 
 func newEntityRecord(j *Judge, histories []workload.History) *entityRecord {
 	return &entityRecord{
 		Judge: j, histories: historiesByEntity(histories),
-		chains: make(map[EntityKey]*chain), contents: make(map[uint64]digest), fold: make(Fold),
+		chains: make(map[EntityKey]*chain), contents: make(map[uint64]digest), fold: make(lasts),
 	}
 }
 
@@ -92,14 +117,15 @@ func (r *entityRecord) message(e *Event) {
 	if err := e.readEntity(); err != nil {
 		r.Add("no event", "%v: %.300s", err, e.Value)
 	}
-	r.fold.Add(e)
+	r.fold.add(e)
 	c := r.chains[e.entity]
 	if c == nil {
 		c = &chain{version: -1}
 		r.chains[e.entity] = c
 	}
 	// A repeat, too: a consumer's fold goes back with it, and the program says the truth again.
-	c.disturbed = c.disturbed || e.behind
+	_, again := r.first[digestOf(e.ID)]
+	c.disturbed = c.disturbed || e.behind && !(again && r.expect.Hops)
 }
 
 // readEntity reads the entity of an event and its state.
@@ -117,6 +143,14 @@ func (e *Event) readEntity() error {
 
 func (r *entityRecord) event(e *Event) {
 	c := r.chains[e.entity]
+	if r.expect.Forgets {
+		defer func() {
+			if c.said == nil {
+				c.said = make(map[string]event.Op)
+			}
+			c.said[e.ID] = e.Op
+		}()
+	}
 	r.content(e)
 	r.key(e, e.entity.text())
 	if !slices.Contains([]string{"tail", "late", "modified", "reconcile", "snapshot"}, e.Origin()) {
@@ -174,20 +208,23 @@ func (r *entityRecord) content(e *Event) {
 
 // compareToLast judges an event by the one before it about the entity.
 func (r *entityRecord) compareToLast(c *chain, e *Event) {
-	switch first := c.last.ID == ""; {
+	last := c.before(e, r.expect.Forgets)
+	known := last == &c.last
+	switch first := last.ID == ""; {
 	case first && len(e.Links) > 0:
 		r.Add("link", "%s is the first and follows on %s", e, e.Links[0].Target)
-	case !first && (len(e.Links) != 1 || e.Links[0].Target != c.last.ID):
-		r.Add("link", "%s follows on %v, want %s of %s", e, e.Links, c.last.ID, &c.last)
+	case !first && !e.follows(last.ID):
+		r.Add("link", "%s follows on %v, want %s of %s", e, e.Links, last.ID, last)
 	}
-	living := c.last.ID != "" && c.last.Op != event.Deleted
+	living := last.ID != "" && last.Op != event.Deleted
+	gone := e.Reason != "" && e.Reason != "TOMBSTONE" && (e.Reason != "FILTERED" || !r.expect.Hops || c.last.ID == "")
 	switch {
-	case e.Op == event.Added && living, e.Op == event.Modified && !living, e.Reason != "" && e.Reason != "TOMBSTONE" && !living:
-		r.Add("operation", "%s comes behind %s", e, &c.last)
-	case e.Op == event.Modified && e.state == c.last.state && maps.Equal(e.extra(), c.last.extra()):
-		r.Add("nothing new", "%s comes behind %s", e, &c.last)
-	case e.Reason == "TOMBSTONE" && c.last.Reason == "TOMBSTONE" && e.RowID == c.last.RowID:
-		r.Add("nothing new", "%s comes behind %s", e, &c.last)
+	case e.Op == event.Added && living, e.Op == event.Modified && !living, gone && !living && known:
+		r.Add("operation", "%s comes behind %s", e, last)
+	case e.Op == event.Modified && e.state == last.state && maps.Equal(e.extra(), last.extra()):
+		r.Add("nothing new", "%s comes behind %s", e, last)
+	case e.Reason == "TOMBSTONE" && last.Reason == "TOMBSTONE" && e.Row == last.Row:
+		r.Add("nothing new", "%s comes behind %s", e, last)
 	}
 }
 
@@ -200,7 +237,11 @@ func (r *entityRecord) order(c *chain, e *Event) {
 		r.Add("of no entity", "%s", e)
 		return
 	}
-	for i := c.version + 1; i < len(h.Versions); i++ {
+	from := c.version + 1
+	if e.Op == event.Deleted && r.expect.Hops {
+		from = max(0, c.version)
+	}
+	for i := from; i < len(h.Versions); i++ {
 		if v := h.Versions[i]; e.matches(v) {
 			if e.At.Before(v.CommitBegun) {
 				if c.version >= 0 && e.matches(h.Versions[c.version]) {
@@ -219,17 +260,14 @@ func (r *entityRecord) order(c *chain, e *Event) {
 		c.version = max(-1, c.version-1)
 		return
 	}
-	var from time.Time
+	var since time.Time
 	if len(h.Versions) > 0 {
-		from = h.Versions[0].CommitEnded
-	}
-	if c.version >= 0 {
-		from = h.Versions[c.version].CommitEnded
+		since = h.Versions[max(0, c.version)].CommitEnded
 	}
 	switch {
 	case c.version >= 0 && e.matches(h.Versions[c.version]):
 		r.Add("nothing new", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
-	case e.Op == event.Deleted && h.Existed(from, e.At):
+	case e.Op == event.Deleted && h.Existed(since, e.At):
 		r.Add("deleted though it existed all the while", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
 	case slices.ContainsFunc(h.Versions, e.matches):
 		r.Add("out of order", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
@@ -255,8 +293,12 @@ func (r *entityRecord) end() {}
 func (r *entityRecord) forget() {
 	for _, c := range r.chains {
 		last := &c.last
+		c.disturbed = false
 		data := maps.Clone(last.Data)
 		maps.DeleteFunc(data, func(member string, _ json.RawMessage) bool { return !isExtra(member) })
-		c.last = Event{ID: last.ID, Op: last.Op, Data: data, RowID: last.RowID, Reason: last.Reason, entity: last.entity, state: last.state}
+		c.last = Event{
+			ID: last.ID, Op: last.Op, Data: data, Row: last.Row, RowID: last.RowID, Reason: last.Reason, entity: last.entity, state: last.state,
+			stated: bus.State{Epoch: last.stated.Epoch},
+		}
 	}
 }

@@ -37,15 +37,15 @@ func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
 	}
 	for i := range rows {
-		r.add(&rows[i])
+		r.rows[rows[i].Token] = &rows[i]
 	}
 	return r
 }
 
-// add enters rows that were recorded since.
-func (r *rowRecord) add(rows ...*workload.Row) {
+// AddRows enters rows that were recorded since.
+func (j *Judge) AddRows(rows ...*workload.Row) {
 	for _, row := range rows {
-		r.rows[row.Token] = row
+		j.record.(*rowRecord).rows[row.Token] = row
 	}
 }
 
@@ -60,12 +60,20 @@ func due(row *workload.Row) bool {
 	return row.Outcome == workload.Committed && row.GoneFrom.IsZero()
 }
 
-func (r *rowRecord) end() {
+// Missing counts the rows that were committed and have not come so far.
+func (j *Judge) Missing() int { return len(j.record.(*rowRecord).missing()) }
+
+func (r *rowRecord) missing() (rows []workload.Row) {
 	for token, row := range r.rows {
 		if due(row) && !r.isPublished(token) {
-			r.Lost = append(r.Lost, *row)
+			rows = append(rows, *row)
 		}
 	}
+	return rows
+}
+
+func (r *rowRecord) end() {
+	r.Lost = append(r.Lost, r.missing()...)
 	slices.SortFunc(r.Lost, func(a, b workload.Row) int {
 		return cmp.Or(a.Begun.Compare(b.Begun), strings.Compare(a.Token, b.Token))
 	})
@@ -181,7 +189,8 @@ func (r *rowRecord) order(e *Event, row *workload.Row) {
 
 // Entry is what the last message about an entity says.
 type Entry struct {
-	deleted bool
+	deleted    bool
+	epoch, seq uint64
 	// members are the members of the columns, nil for a deleted entity; a null is left out.
 	members map[string]string
 }
@@ -190,12 +199,36 @@ type Entry struct {
 // entity.
 type Fold map[EntityKey]Entry
 
-// Add folds one event.
-func (f Fold) Add(e *Event) {
-	if e.Op == event.Deleted {
-		f[e.entity] = Entry{deleted: true}
-		return
+// lasts are the last messages about each entity in each topic-partition.
+type lasts map[EntityKey]map[string]Entry
+
+// fold returns what holds: across topic-partitions the message with the higher stamp.
+func (l lasts) fold() Fold {
+	f := make(Fold, len(l))
+	for key, of := range l {
+		var newest Entry
+		for _, e := range of {
+			if cmp.Or(cmp.Compare(e.epoch, newest.epoch), cmp.Compare(e.seq, newest.seq)) >= 0 {
+				newest = e
+			}
+		}
+		f[key] = newest
 	}
+	return f
+}
+
+func (l lasts) add(e *Event) {
+	if l[e.entity] == nil {
+		l[e.entity] = make(map[string]Entry)
+	}
+	now := Entry{deleted: e.Op == event.Deleted, epoch: e.stated.Epoch, seq: e.stated.Seq}
+	if !now.deleted {
+		now.members = membersOf(e)
+	}
+	l[e.entity][e.Partition] = now
+}
+
+func membersOf(e *Event) map[string]string {
 	members := make(map[string]string, len(e.Data))
 	for member, raw := range e.Data {
 		var text string
@@ -208,7 +241,7 @@ func (f Fold) Add(e *Event) {
 			members[member] = string(raw)
 		}
 	}
-	f[e.entity] = Entry{members: members}
+	return members
 }
 
 // stateMembers are the members of an event about a row of workload.Capabilities, and what the
@@ -221,10 +254,19 @@ var stateMembers = map[string]string{
 	"clock": "CAST(clock AS CHAR)", "mood": "mood", "tags": "tags", "note": "note", "deleted": "deleted",
 }
 
-// tableFold returns the fold that a consumer should have of a table of workload.Capabilities. Of
-// columns that no workload writes, NULL and text that is no UTF-8, which is published as null, are
-// left out.
-func tableFold(t testing.TB, db *sql.DB, table string) Fold {
+// TableFold returns the fold that a consumer should have of tables of workload.Capabilities, whose
+// live rows match a condition. Of columns that no workload writes, NULL and text that is no UTF-8,
+// which is published as null, are left out.
+func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
+	t.Helper()
+	f := make(Fold)
+	for _, table := range tables {
+		f.read(t, db, live, table)
+	}
+	return f
+}
+
+func (f Fold) read(t testing.TB, db *sql.DB, live, table string) {
 	t.Helper()
 	names := slices.Sorted(maps.Keys(stateMembers))
 	query := "SELECT "
@@ -238,12 +280,11 @@ func tableFold(t testing.TB, db *sql.DB, table string) Fold {
 		names = append(names, name)
 		query += ", CAST(" + name + " AS BINARY)"
 	}
-	f := make(Fold)
 	values, into := make([]sql.NullString, len(names)), make([]any, len(names))
 	for i := range values {
 		into[i] = &values[i]
 	}
-	queryRows(t, db, query+" FROM "+table+" WHERE deleted = 0", into, func() {
+	queryRows(t, db, query+" FROM "+table+" WHERE "+live, into, func() {
 		members := make(map[string]string, len(names))
 		for i, v := range values {
 			switch {
@@ -258,9 +299,12 @@ func tableFold(t testing.TB, db *sql.DB, table string) Fold {
 				members[names[i]] = v.String
 			}
 		}
-		f[EntityKey{members["app"], members["name"]}] = Entry{members: members}
+		key := EntityKey{members["app"], members["name"]}
+		if _, twice := f[key]; twice {
+			t.Errorf("two tables have %v at the end: the writers are wrong", key)
+		}
+		f[key] = Entry{members: members}
 	})
-	return f
 }
 
 // extraColumns returns the columns of a table that no workload writes.
@@ -296,10 +340,21 @@ func queryRows(t testing.TB, db *sql.DB, query string, into []any, each func()) 
 }
 
 // isExtra reports whether a column, or its member, is one that no workload writes and that belongs
-// to the state of a row.
+// to the state of a row. A secret is masked.
 func isExtra(name string) bool {
 	_, written := stateMembers[name]
-	return !written && !slices.Contains([]string{"id", "created", "modified", "row"}, name)
+	return !written && !slices.Contains([]string{"id", "created", "modified", "row", "hidden", "secret"}, name)
+}
+
+// Compare notes what the messages so far fold to otherwise than tables, Difference returns that.
+func (j *Judge) Compare(tables Fold) {
+	j.record.(*entityRecord).fold.fold().Compare(tables, &j.Verdict)
+}
+
+func (j *Judge) Difference(tables Fold) string {
+	v := newVerdict()
+	j.record.(*entityRecord).fold.fold().Compare(tables, &v)
+	return v.Wrong()
 }
 
 // Compare notes what the fold of a bus has otherwise than a table.

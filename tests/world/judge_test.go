@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 )
@@ -49,7 +49,7 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 		Headers: map[string]string{
 			"eiffel-id": plantedID(n), "eiffel-type": kind, "bridge-row-id": "7", "content-type": "application/json",
 			"bridge-origin": "tail", "bridge-domain": "bridge",
-			"bridge-state": string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: uint64(n), Kind: stateKind(data)})),
+			"bridge-state": string(bus.AppendState(nil, &bus.State{Epoch: 1, Seq: uint64(n), Kind: stateKind(data)})),
 		},
 		Value: fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":"1.0.0","time":1,"source":{"domainId":"bridge"}},"data":{%s},"links":%s}`,
 			plantedID(n), kind, data, links),
@@ -63,14 +63,14 @@ func modifiedAt(m Message, seconds int) Message {
 	return m
 }
 
-func stateKind(data string) sink.StateKind {
+func stateKind(data string) bus.StateKind {
 	switch {
 	case strings.Contains(data, "TOMBSTONE"):
-		return sink.StateTombstone
+		return bus.StateTombstone
 	case strings.Contains(data, "ABSENT_IN_SNAPSHOT"):
-		return sink.StateAbsent
+		return bus.StateAbsent
 	}
-	return sink.StateLive
+	return bus.StateLive
 }
 
 func plantedAt(seconds float64) time.Time {
@@ -124,12 +124,12 @@ func message(n int, entity, origin string) Message {
 
 // byRun has a run of the program with this epoch publish a message.
 func byRun(epoch uint64, m Message) Message {
-	s, err := sink.ParseState(m.Headers[sink.HeaderState])
+	s, err := bus.ParseState(m.Headers[bus.HeaderState])
 	if err != nil {
 		panic(err)
 	}
 	s.Epoch = epoch
-	m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &s))
+	m.Headers[bus.HeaderState] = string(bus.AppendState(nil, &s))
 	return m
 }
 
@@ -265,11 +265,11 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 		},
 		"another origin":             {edited(0, func(m *Message) { m.Headers["bridge-origin"] = "hearsay" }), `origin: a "x"`, Expect{}},
 		"another key":                {edited(0, func(m *Message) { m.Key = "a+X" }), `key: a "x"`, Expect{}},
-		"no state":                   {edited(0, func(m *Message) { delete(m.Headers, sink.HeaderState) }), "stamp: ", Expect{}},
-		"a key in the state":         {edited(0, func(m *Message) { m.Key = ""; m.Headers[sink.HeaderState] += " k=a+X." }), `key: a "x"`, Expect{}},
+		"no state":                   {edited(0, func(m *Message) { delete(m.Headers, bus.HeaderState) }), "stamp: ", Expect{}},
+		"a key in the state":         {edited(0, func(m *Message) { m.Key = ""; m.Headers[bus.HeaderState] += " k=a+X." }), `key: a "x"`, Expect{}},
 		"a stamp that is used twice": {func(p []Message) []Message { p[1].Headers = stampOf(1, p[1]); return p }, "one stamp for two events: ", Expect{}},
 		"a delete that the state does not tell": {edited(3, func(m *Message) {
-			m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: 77}))
+			m.Headers[bus.HeaderState] = string(bus.AppendState(nil, &bus.State{Epoch: 1, Seq: 77}))
 		}), "stamp: ", Expect{}},
 		"nothing in what one that stood still stores late":          {stoodStill, "", Expect{Frozen: true}},
 		"what says it again where the bus does not store that":      {stoodStill, `nothing new: a "X"`, Expect{}},
@@ -279,7 +279,7 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
-			finds(t, newEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
+			finds(t, NewEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
 		})
 	}
 }

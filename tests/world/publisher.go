@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
-	"example.org/bridge/sink"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/tests/workload"
 )
 
@@ -208,7 +209,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	p.T.Helper()
 	var j *Judge
 	if stream == Strict {
-		j = newEntityJudge(p.T, p.World.Entities.Histories(), expect)
+		j = NewEntityJudge(p.T, p.World.Entities.Histories(), expect)
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}
@@ -219,11 +220,22 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	return j
 }
 
+// Of has the judge leave out the messages of other streams than one of the program with this
+// environment, and demand the schemas that it prints.
+func (j *Judge) Of(t testing.TB, e Env, stream string) *Judge {
+	t.Helper()
+	j.stream, j.schemas = stream, Schemas(t, e, stream)
+	return j
+}
+
+// notDeleted is the condition on rows that are live.
+const notDeleted = "deleted = 0"
+
 // compareTable compares what a judge has folded a stream of entities to with the table.
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
-	if r, ok := j.record.(*entityRecord); ok {
-		r.fold.Compare(tableFold(p.T, p.World.DB, stream), &j.Verdict)
+	if _, ok := j.record.(*entityRecord); ok {
+		j.Compare(TableFold(p.T, p.World.DB, notDeleted, stream))
 	}
 }
 
@@ -237,23 +249,24 @@ func (p *Publisher) Difference(stream string) string {
 // The messages of others are left out.
 func (w *World) Difference(table string, messages []Message) string {
 	w.T.Helper()
-	f, v := make(Fold), newVerdict()
-	// An entity may be in several topic-partitions.
-	slices.SortStableFunc(messages, func(a, b Message) int { return a.At.Compare(b.At) })
+	last, v := make(lasts), newVerdict()
 	for _, m := range messages {
-		if m.Headers[sink.HeaderStream] == "" {
+		if m.Headers[bus.HeaderStream] == "" {
 			continue
 		}
 		e, err := DecodeEvent(m)
 		if err == nil {
 			err = e.readEntity()
 		}
+		if err == nil {
+			e.stated, err = bus.ParseState(m.Headers[bus.HeaderState])
+		}
 		if err != nil {
 			w.T.Fatalf("%v: %.300s", err, m.Value)
 		}
-		f.Add(&e)
+		last.add(&e)
 	}
-	f.Compare(tableFold(w.T, w.DB, table), &v)
+	last.fold().Compare(TableFold(w.T, w.DB, notDeleted, table), &v)
 	return v.Wrong()
 }
 

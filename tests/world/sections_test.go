@@ -39,7 +39,7 @@ func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
 				more = c.second(more)
 			}
 			inSection(j, tape)
-			j.record.(*rowRecord).add(&next)
+			j.AddRows(&next)
 			inSection(j, more)
 			finds(t, &j.Verdict, c.found)
 			if j.Repeated != c.repeated || len(j.Lost) > 1 {
@@ -57,7 +57,7 @@ func inSection(j *Judge, tape []Message) {
 	for _, m := range tape {
 		j.Message(m)
 	}
-	j.endSection()
+	j.EndSection()
 }
 
 // stampOf returns the headers of a message with the stamp of the planted event n.
@@ -88,7 +88,7 @@ func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
-			j := newEntityJudge(t, []workload.History{
+			j := NewEntityJudge(t, []workload.History{
 				{App: "a", Name: "x", Versions: histories[0].Versions[:3]}, {App: "a", Name: "X", Versions: histories[1].Versions[:1]},
 			}, Expect{})
 			first := append(tape[:3:3], modifiedAt(stateMessage(8, 0, "Added", "X", 4), 1))
@@ -99,7 +99,7 @@ func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
 			if value := j.record.(*entityRecord).chains[EntityKey{"a", "x"}].last.Value; value != nil {
 				t.Errorf("%s is kept", value)
 			}
-			j.record.(*entityRecord).histories = historiesByEntity(histories)
+			j.SetHistories(histories)
 			inSection(j, c.second(append(tape[3:5:5], stateMessage(7, 8, "Modified", "X", 5))))
 			finds(t, &j.Verdict, c.found)
 			if j.Repeated != c.repeated {

@@ -339,12 +339,12 @@ func (p *Publisher) InSections() *Sections {
 func (s *Sections) EndSection() {
 	s.T.Helper()
 	s.ReconcileByHTTP(Strict, "")
-	s.rows.judge.record.(*rowRecord).add(s.World.Rows.Forget()...)
-	s.entities.judge.record.(*entityRecord).histories = historiesByEntity(s.World.Entities.Histories())
+	s.rows.judge.AddRows(s.World.Rows.Forget()...)
+	s.entities.judge.SetHistories(s.World.Entities.Histories())
 	for _, of := range []*section{&s.rows, &s.entities} {
 		of.read = s.Bus.ReadFrom(s.T, s.Destination(of.stream), of.read, of.judge.Message)
 		s.compareTable(of.stream, of.judge)
-		of.judge.endSection()
+		of.judge.EndSection()
 	}
 }
 
