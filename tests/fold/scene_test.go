@@ -232,8 +232,8 @@ func (s *scene) pair(m world.Message) {
 	}
 }
 
-// hold returns what the live rows of a stream of entities fold to.
-func (s *scene) hold(of *stream) world.Fold {
+// tableFold returns what the live rows of a stream of entities fold to.
+func (s *scene) tableFold(of *stream) world.Fold {
 	s.t.Helper()
 	return world.TableFold(s.t, s.world.DB, "deleted = 0 AND hidden = 0", of.tables...)
 }
@@ -278,7 +278,7 @@ func (s *scene) rest(last bool) error {
 		return fmt.Errorf("bridge reconcile: exit status %d: %s%s", status, stdout, stderr)
 	}
 	s.rows().AddRows(s.world.Rows.Forget()...)
-	now := map[string]world.Fold{together: s.hold(s.streams[together]), apart: s.hold(s.streams[apart])}
+	now := map[string]world.Fold{together: s.tableFold(s.streams[together]), apart: s.tableFold(s.streams[apart])}
 	within(2*time.Minute, func() bool { return s.complete(now) })
 	s.receive()
 	var found []string

@@ -160,7 +160,7 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 	}
 	published := func(what string) {
 		s.t.Helper()
-		now := s.hold(of)
+		now := s.tableFold(of)
 		world.Eventually(s.t, time.Minute, what+" is published", func() bool {
 			s.receive()
 			return of.judge.Difference(now) == ""

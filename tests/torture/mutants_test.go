@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -161,7 +162,7 @@ func writeDefects(path string, found map[failpoint.Defect]string) error {
 	for _, h := range hunts {
 		by, as := "torture's `"+h.fault+"`", h.shows
 		if h.test != "" {
-			by, as = fmt.Sprintf("`%s` of `%s`", h.test, h.pkg[strings.Index(h.pkg, "tests/"):]), "it fails"
+			by, as = fmt.Sprintf("`%s` of `%s`", h.test, strings.TrimPrefix(h.pkg, "example.org/bridge/")), "it fails"
 		}
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n", h.defect, strings.TrimSuffix(what[h.defect], "."), h.breaks, by, as, cmp.Or(found[h.defect], "not yet"))
 	}
@@ -237,10 +238,24 @@ func TestEveryMutantIsHunted(t *testing.T) {
 			t.Errorf("%s is to show %q, which no score has", h.defect, h.shows)
 		}
 	}
+	page := contents(t, filepath.Join(world.Root, "docs/defects.md"))
+	again := filepath.Join(t.TempDir(), "defects.md")
+	if err := errors.Join(os.WriteFile(again, page, 0o600), writeDefects(again, make(map[failpoint.Defect]string))); err != nil || !bytes.Equal(contents(t, again), page) {
+		t.Errorf("docs/defects.md is not what the hunts make: make torture ARGS='--mutants --write docs' (%v)", err)
+	}
 	slices.Sort(hunted)
 	if want := slices.Sorted(slices.Values(failpoint.Defects)); !slices.Equal(hunted, want) {
 		t.Errorf("the hunts are for %q, want one for each of %q", hunted, want)
 	}
+}
+
+func contents(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func faultNamed(t *testing.T, name string) fault {

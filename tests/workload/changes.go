@@ -52,10 +52,10 @@ const (
 	Rename Change = "rename"
 	Recase Change = "recase"
 
-	// The others are for entities in several tables. Hop moves a row to another table, HopBack there
-	// and back at once. HopInTwo takes two commits, so that no table has the row for a moment,
-	// HopOverlapping, so that two have it. Swap has two rows change their tables. GiveUp rolls a hop
-	// back, which burns an id.
+	// The others are for entities in several tables. Hop moves a row to another table, HopBack
+	// there and back at once. HopInTwo takes two commits, so that no table has the row for a
+	// moment, HopOverlapping, so that two have it. Swap has two rows change their tables. GiveUp
+	// rolls a hop back, which burns an id.
 	Hop            Change = "hop"
 	HopBack        Change = "hop back"
 	HopInTwo       Change = "hop in two"
@@ -146,8 +146,8 @@ var operations = map[Change]operation{
 	}, Filtered)},
 }
 
-// EveryChange returns a mix of all changes to entities in one table, in which entities live about as
-// long as others come.
+// EveryChange returns a mix of all changes to entities in one table, in which entities live about
+// as long as others come.
 func EveryChange() map[Change]int {
 	mix := make(map[Change]int)
 	for change, o := range operations {
