@@ -300,8 +300,7 @@ func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomina
 		return false, err
 	}
 	at := o.reader.age(page)
-	b := o.builder.begin()
-	o.builder.readFrom(b, page)
+	b := o.builder.begin(page)
 	if o.entities != nil {
 		o.entities.begin(b)
 	}
@@ -333,7 +332,7 @@ func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomina
 
 // commit hands on a batch without messages.
 func (o *nominations) commit(ctx context.Context, fill func(*batch) error) error {
-	b := o.builder.begin()
+	b := o.builder.begin(nil)
 	err := fill(b)
 	if err == nil {
 		err = o.gaps.advance(ctx, b, ledger.Age{Steady: o.gaps.at})

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
@@ -313,4 +315,75 @@ func copyOf(m *sink.Message) sink.Message {
 		c.Bare = &bare
 	}
 	return c
+}
+
+// pipe leads the batches of an attempt to the publisher, one at a time: entities of the next one
+// are decided about, and gaps looked for, once the store has the one before. So all that is decided
+// is decided by what the store has. Meanwhile a page is read, and a release shard encodes
+// its rows: a slow bus slows reading down.
+type pipe struct {
+	// publish publishes and commits a batch; its error goes to fail.
+	publish func(*batch) error
+	fail    func(error)
+	// publishing is the batch on its way, failed the error of the last one.
+	publishing sync.WaitGroup
+	failed     error
+	// stored has an element once the batch on its way is committed; busy says that there is one,
+	// sent counts all.
+	stored chan struct{}
+	busy   bool
+	sent   uint64
+	// at is when the last one was sent.
+	at      time.Time
+	retrier *retrier
+}
+
+// open begins to lead batches, none of which is on its way.
+func (p *pipe) open(publish func(*batch) error, fail func(error)) {
+	p.publish, p.fail, p.failed = publish, fail, nil
+	p.stored, p.busy = make(chan struct{}, 1), false
+}
+
+// close waits for the batch on its way, and returns why that was not stored.
+func (p *pipe) close() error {
+	p.publishing.Wait()
+	return p.failed
+}
+
+// send has a batch be published, while the owner goes on.
+func (p *pipe) send(b *batch) {
+	p.busy, p.sent, p.at = true, p.sent+1, time.Now()
+	p.publishing.Go(func() {
+		if p.failed = panics.Guard(func() error { return p.publish(b) }); p.failed != nil {
+			p.fail(p.failed)
+			return
+		}
+		p.stored <- struct{}{}
+	})
+}
+
+// wait returns once the store has the batch on its way, or with the cause why ctx ended.
+func (p *pipe) wait(ctx context.Context) error {
+	_, err := p.waitFor(ctx, forEver)
+	return err
+}
+
+// waitFor is wait for up to a time. It reports whether nothing is on its way any more.
+func (p *pipe) waitFor(ctx context.Context, limit time.Duration) (stored bool, err error) {
+	if p == nil || !p.busy {
+		return true, nil
+	}
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	err = p.retrier.wait(owning, forEver, func() error {
+		select {
+		case <-p.stored:
+			p.busy, stored = false, true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-end.C:
+		}
+		return nil
+	})
+	return stored, err
 }

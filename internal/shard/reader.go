@@ -59,9 +59,15 @@ func (r *reader) page(ctx context.Context, q source.Query) (*page, error) {
 // rows reads the rows that q names by their ids or keys. The encoder is not bound to their columns.
 func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 	p := r.newPage()
+	// Without ids and keys it is for a page of the tail.
+	named, asks := q.Ranges != nil || q.Keys != nil, queryPage
+	if named {
+		asks = queryRows
+	}
 	err := r.query(ctx, &p.span, func() error {
-		err := r.readInto(ctx, q, p)
-		if err != nil && !named(q) {
+		defer r.opts.Metrics.queried(r.opts.Stream, asks, time.Now())
+		err := r.opts.Source.Read(ctx, q, &p.Page)
+		if err != nil && !named {
 			// That a single row cannot be read says nothing about the server.
 			r.failed = true
 		}
@@ -124,25 +130,10 @@ func (r *reader) ready(ctx context.Context) error {
 	return nil
 }
 
-// readInto fills p, once.
-func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
-	named, asks := named(q), queryPage
-	if named {
-		asks = queryRows
-	}
-	began := time.Now()
-	err := r.opts.Source.Read(ctx, q, &p.Page)
-	r.opts.Metrics.queried(r.opts.Stream, asks, began)
-	return err
-}
-
-// named reports whether q names rows, by their ids or keys, and is not for a page of the tail.
-func named(q source.Query) bool { return q.Ranges != nil || q.Keys != nil }
-
 // query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last
 // attempt began and ended.
 func (r *reader) query(ctx context.Context, at *span, run func() error) error {
-	return r.retrier.readSource(ctx, func() error {
+	return r.retrier.retry(ctx, owning, reading, func() error {
 		reads := r.opts.Limits.reads.Load()
 		r.status.connecting(time.Now())
 		if err := r.retrier.wait(owning, forEver, func() error { return reads.Acquire(ctx, 1) }); err != nil {

@@ -47,22 +47,9 @@ func newRetrier(opts *Options, status *tracker) *retrier {
 	}
 }
 
-// effort is what is tried again: in which loop, for which stage, and the name that the outage log
-// has for what it depends on.
-type effort struct {
-	loop       loop
-	stage      stage
-	dependency func(context.Context) string
-}
-
-// readSource calls read until it succeeds, fails for good or ctx ends.
-func (r *retrier) readSource(ctx context.Context, read func() error) error {
-	return r.retry(ctx, effort{owning, reading, r.unreadable}, read)
-}
-
 // writeStore calls write again while the disk takes no writes, and ends the outage.
 func (r *retrier) writeStore(ctx context.Context, l loop, write func() error) error {
-	err := r.retry(ctx, effort{l, saving, func(context.Context) string { return r.store }}, write)
+	err := r.retry(ctx, l, saving, write)
 	if err == nil {
 		r.outages.OK(r.store)
 	}
@@ -72,7 +59,7 @@ func (r *retrier) writeStore(ctx context.Context, l loop, write func() error) er
 // readStore calls read until it succeeds, fails for good or ctx ends, and ends the outage, which
 // is another one than that of a store that cannot be written.
 func (r *retrier) readStore(ctx context.Context, read func() error) error {
-	err := r.retry(ctx, effort{owning, consulting, func(context.Context) string { return r.view }}, read)
+	err := r.retry(ctx, owning, consulting, read)
 	if err == nil {
 		r.status.healed(consulting)
 		r.outages.OK(r.view)
@@ -87,21 +74,25 @@ func (r *retrier) unread(err error) {
 	r.metrics.Retry(r.series(r.view), err)
 }
 
-// retry calls try until it succeeds, fails for good or ctx ends.
-func (r *retrier) retry(ctx context.Context, e effort, try func() error) error {
+// retry calls try, in a loop and for a stage, until it succeeds, fails for good or ctx ends.
+func (r *retrier) retry(ctx context.Context, l loop, s stage, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := try()
-		r.status.heartbeat(e.loop)
+		r.status.heartbeat(l)
 		// What was altered is asked for in another way.
-		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) || e.stage == saving && !errors.Is(err, store.ErrOutage) {
+		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) || s == saving && !errors.Is(err, store.ErrOutage) {
 			return err
 		}
-		r.status.fault(e.stage, err)
-		if e.stage == reading {
+		r.status.fault(s, err)
+		name := r.view
+		switch s {
+		case reading:
 			r.status.unread()
+			name = r.unreadable(ctx)
+		case saving:
+			name = r.store
 		}
-		name := e.dependency(ctx)
 		r.outages.Fail(name, err)
 		r.metrics.Retry(r.series(name), err)
 		if err := pause.Wait(ctx); err != nil {

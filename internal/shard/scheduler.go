@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"example.org/bridge/source"
 )
 
 // Scheduler runs shards. An idle one owns no goroutine: the scheduler keeps it until its next poll
@@ -234,52 +232,3 @@ func (p *pace) touch() { p.active = time.Now() }
 // quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its
 // start.
 func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
-
-// mayIdle reports whether the shard needs no goroutine until its next poll: it has had nothing new
-// for a while and has no hot gap, all that was found is handed over and committed, and nobody waits
-// for its owner.
-func (o *owner) mayIdle(ctx context.Context) bool {
-	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.oversize.big &&
-		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
-}
-
-// nextPoll returns when to poll after the poll that has begun at a time; more says that there may
-// be more to read at once.
-func (o *owner) nextPoll(began time.Time, more bool) time.Time {
-	switch {
-	case more && o.tail.limited:
-		// Late rows are looked for as often as ever.
-		due := time.Now().Add(o.opts.Rate.wait())
-		if poll := began.Add(o.opts.PollInterval); poll.Before(due) {
-			return poll
-		}
-		return due
-	case more:
-		return time.Now()
-	case !o.pace.quiet():
-		return began.Add(o.opts.PollInterval)
-	}
-	pause := 2 * o.opts.PollInterval
-	if _, able := o.opts.Source.(source.HeadReader); !able || o.changes != nil {
-		// It has reads of its own, which are better spread.
-		return began.Add(pause)
-	}
-	// Such reads go together, and the process sleeps in between: so their times are multiples of
-	// the pause.
-	return began.Add(pause - began.Sub(epoch)%pause)
-}
-
-// epoch is what the times of reads of the highest id are counted from.
-var epoch = time.Now()
-
-// endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do:
-// it takes note of the time, and no more.
-func (o *owner) endEmpty(ctx context.Context, p *page) error {
-	defer p.free()
-	if ready, err := o.publishedRows.check(ctx, p, o.tail.position); err != nil || !ready {
-		return err
-	}
-	o.gaps.show(o.tail.see(p))
-	o.tail.leave(time.Time{})
-	return nil
-}

@@ -95,8 +95,16 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 // takes all of them at once, or none.
 func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 	for end := len(b.messages); len(s.indices) > 0; {
-		left := s.left(b)
-		outcome, err := s.send(ctx, left)
+		left := b.messages
+		if len(s.indices) < len(left) || len(s.aside) > 0 {
+			left = s.part(b)
+		}
+		var outcome sink.Outcome
+		err := s.retrier.wait(publishing, forEver, func() (err error) {
+			// An absent bus is waited for.
+			outcome, err = s.opts.Sink.Publish(ctx, left)
+			return err
+		})
 		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		s.locateAll(ctx, left, &outcome)
 		s.logDeadLetters(&outcome)
@@ -120,13 +128,10 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 	return stop
 }
 
-// left returns the messages with the indices of s, or their dead letters, which are sent again as
+// part returns the messages with the indices of s, or their dead letters, which are sent again as
 // their messages are: what has an id of its own is no repeat of an earlier one, and need not be
 // looked up (rule 23).
-func (s *sender) left(b *batch) []sink.Message {
-	if len(s.indices) == len(b.messages) && len(s.aside) == 0 {
-		return b.messages
-	}
+func (s *sender) part(b *batch) []sink.Message {
 	s.messages = s.messages[:0]
 	for _, i := range s.indices {
 		if a := s.aside[i]; a != nil {
@@ -149,15 +154,6 @@ func pending(indices []int, outcome *sink.Outcome) []int {
 		}
 	}
 	return left
-}
-
-// send publishes messages; an absent bus is waited for.
-func (s *sender) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
-	err = s.retrier.wait(publishing, forEver, func() error {
-		outcome, err = s.opts.Sink.Publish(ctx, messages)
-		return err
-	})
-	return outcome, err
 }
 
 // locateAll notes where the messages with the indices of s lie, as far as an outcome says so.
