@@ -301,8 +301,8 @@ func (o *owner) encodeStates(ctx context.Context, p *page, rows []source.Row, mo
 	return b, err
 }
 
-// encodeLate adds late rows to b. Those of a release stream come before those of the page, which was read first: a row of the
-// page that was committed behind a late one follows it.
+// encodeLate adds late rows to b. Those of a release stream come before those of the page, which
+// was read first: a row of the page that was committed behind a late one follows it.
 func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 	if late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
