@@ -199,24 +199,6 @@ func secureMariaDB(g *secureServer) {
 	g.login = func() { write(g, g.secret, url("another-secret")) }
 }
 
-// TestAPasswordOfNATSThatChanges: the server ends the connection of a program whose password it no
-// longer takes. The program goes on with the one that then comes into its file.
-func TestAPasswordOfNATSThatChanges(t *testing.T) {
-	testall.Beside(t)
-	server, table := testenv.StartNATS(t, testenv.NATSPassword("bridge", "first-secret")), newSecured(t, testenv.MariaDB(t))
-	server.CreateStream(t, jetstream.StreamConfig{Name: "SECURED", Subjects: []string{"secured.>"}})
-	url := func(password string) string { return "nats://bridge:" + password + "@" + server.Addr() + "\n" }
-	file := write(t, filepath.Join(t.TempDir(), "url"), url("first-secret"))
-	d := world.NewDaemon(t, world.Binary(t, false), secured("secured.{type}").With(world.Env{"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL_FILE": file}))
-	d.Start()
-	rowArrives(t, d, table)
-	server.Reconfigure(t, "first-secret", "another-secret")
-	insertSecured(table)
-	refused(t, d, "Authorization Violation")
-	write(t, file, url("another-secret"))
-	rowArrives(t, d, table)
-}
-
 // TestKafkaThatWantsATokenThatExpires runs all that connects to brokers over the ends of many
 // sessions: transactions, catch-up, a standby group, progress on the bus, and the commands.
 func TestKafkaThatWantsATokenThatExpires(t *testing.T) {

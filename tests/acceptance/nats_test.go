@@ -16,31 +16,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestASubjectTransformIsRefused: what JetStream stores under other subjects is not read back.
-// check finds that, and run publishes nothing until the stream has no transform any more.
-func TestASubjectTransformIsRefused(t *testing.T) {
-	testall.Beside(t)
-	server, name := testenv.NATS(t), testenv.NewStreamName()
-	config := jetstream.StreamConfig{
-		Name: name, Subjects: []string{name + ".>"}, SubjectTransform: &jetstream.SubjectTransformConfig{Source: name + ".>", Destination: name + "_out.>"},
-	}
-	stream := server.CreateStream(t, config)
-	e := orders(t).With(world.Env{"BRIDGE_SINK_URL": server.URL(), "BRIDGE_STREAM_ORDERS_DESTINATION": name + ".orders"})
-	wait{e, "stream-unusable", []string{name, "subject_transform"}, false}.must(t)
-	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 0 {
-		t.Fatalf("%v: %+v", err, info)
-	}
-	d := world.NewDaemon(t, world.Binary(t, false), e)
-	d.Start()
-	world.Eventually(t, time.Minute, "bridge waits", func() bool { return len(outages(d)) > 0 })
-	config.SubjectTransform = nil
-	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-	world.AwaitReady(t, d)
-	world.Eventually(t, time.Minute, "the row is published", func() bool { return d.Position("orders") == 1 })
-}
-
 // TestAMaxPayloadThatGrows: rows over the server's max_payload stop their streams alone, and are
 // published after a restart with a larger limit.
 func TestAMaxPayloadThatGrows(t *testing.T) {
@@ -71,56 +46,6 @@ func TestAMaxPayloadThatGrows(t *testing.T) {
 		}
 	}
 	mustVerify(t, d.Env)
-}
-
-// TestLongKeysOnNATS has keys that make a subject too long for a line of the protocol, or headers
-// too long for JetStream: the row becomes a dead letter, or stops its stream alone.
-func TestLongKeysOnNATS(t *testing.T) {
-	testall.Beside(t)
-	b, prefix := world.NATSBus(testenv.NATS(t)), testenv.NewStreamName()
-	b.NATS.CreateStream(t, jetstream.StreamConfig{Name: prefix, Subjects: []string{prefix + ".>"}})
-	for name, c := range map[string]struct{ destination, kind, key, says string }{
-		"subject": {"k.{key}", "capability", strings.Repeat("订", 460), "max_control_line"},
-		"headers": {"h", "release", strings.Repeat("k", 64<<10), "65535"},
-	} {
-		for _, aside := range []bool{true, false} {
-			t.Run(fmt.Sprintf("in %s, with dead letters %t", name, aside), func(t *testing.T) {
-				t.Parallel()
-				w := world.Empty(t, nil)
-				begin := fmt.Sprintf("%s.%s%t.", prefix, name, aside)
-				e := b.Env().With(world.Env{
-					"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "long,other", "BRIDGE_NATS_STREAM": prefix, "BRIDGE_STABILITY_WINDOW": "0s",
-					"BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_DOMAIN_ID": fmt.Sprintf("%s%t", name, aside),
-					"BRIDGE_STREAM_LONG_DESTINATION": begin + c.destination, "BRIDGE_STREAM_OTHER_DESTINATION": begin + "other",
-				})
-				if aside {
-					e["BRIDGE_DEAD_LETTER"] = begin + "dead"
-				}
-				for _, table := range []string{"long", "other"} {
-					e = e.With(world.StreamEnv(table, world.Env{"TABLE": table, "KIND": c.kind, "KEY": "k"}))
-					w.Exec("CREATE TABLE " + table + " (id integer PRIMARY KEY AUTOINCREMENT, k text NOT NULL UNIQUE)")
-				}
-				w.Exec("INSERT INTO other (k) VALUES ('a'), ('b'), ('c')")
-				w.Exec("INSERT INTO long (k) VALUES ('a'), (?), ('c')", c.key)
-				d := world.NewDaemon(t, world.Binary(t, false), e)
-				d.Start()
-				world.Eventually(t, time.Minute, "the other stream is published", func() bool { return d.Position("other") == 3 })
-				if aside {
-					world.Eventually(t, time.Minute, "the stream goes on", func() bool { return d.Position("long") == 3 })
-					if got := d.Metric("bridge_dead_letters_total"); got != 1 {
-						t.Errorf("%v dead letters", got)
-					}
-				} else if s := world.AwaitStopped(t, d, "long", "row 2 of", c.says); len(s.LastError) > 1000 {
-					t.Errorf("the stream stops with %.2000s", s.LastError)
-				}
-				w.Exec("INSERT INTO other (k) VALUES ('d')")
-				world.Eventually(t, time.Minute, "the other stream goes on", func() bool { return d.Position("other") == 4 })
-				if status, _ := d.Term(); status != 0 || strings.Contains(d.Log.String(), "outage begins") {
-					t.Errorf("exit status %d, or a connection was lost:\n%s", status, d.Log)
-				}
-			})
-		}
-	}
 }
 
 // TestTwoDomainsOnOneStream has two databases with the same rows published in two domains to one
@@ -207,40 +132,6 @@ func TestTwoDomainsOnOneStream(t *testing.T) {
 	}
 }
 
-// threeFacts makes a table of three rows, and a program that publishes them to a.{type} of the
-// JetStream stream EVENTS, which it makes.
-func threeFacts(t *testing.T, server *testenv.NATSServer, more world.Env) (*world.Daemon, jetstream.Stream) {
-	t.Helper()
-	stream := server.CreateStream(t, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>", "b.>"}, Duplicates: 2 * time.Minute})
-	w := world.Empty(t, nil)
-	w.Exec("CREATE TABLE facts (id integer PRIMARY KEY AUTOINCREMENT, text text NOT NULL, created datetime NOT NULL DEFAULT CURRENT_TIMESTAMP)")
-	w.Exec("INSERT INTO facts (text) VALUES ('x'), ('y'), ('z')")
-	return world.NewDaemon(t, world.Binary(t, false), world.NATSBus(server).Env().With(world.Env{
-		"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "facts", "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_FACTS_TABLE": "facts",
-		"BRIDGE_STREAM_FACTS_KIND": "release", "BRIDGE_STREAM_FACTS_DESTINATION": "a.{type}", "BRIDGE_STABILITY_WINDOW": "0s",
-	}).With(more)), stream
-}
-
-// TestAStreamMovesToAnotherSubject publishes a table to another subject of the same JetStream
-// stream within the duplicate window, from the beginning: its events have the ids that they had.
-func TestAStreamMovesToAnotherSubject(t *testing.T) {
-	testall.Beside(t)
-	server := testenv.OwnNATS(t)
-	d, _ := threeFacts(t, server, nil)
-	for run, subject := range []string{"a.{type}", "b.{type}"} {
-		d.Env["BRIDGE_STREAM_FACTS_DESTINATION"] = subject
-		if run > 0 {
-			if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "facts"); status != 0 {
-				t.Fatalf("checkpoint reset: %s", stderr)
-			}
-		}
-		d.Start()
-		world.Eventually(t, time.Minute, "the messages are there", func() bool { return world.NATSBus(server).Count(t, "EVENTS") >= int64(3*(run+1)) })
-		d.Ends()
-	}
-	mustVerify(t, d.Env)
-}
-
 // TestWhatMayNotBeReadCountsForNoRepeat has a message removed within the duplicate window, a
 // store lost, and a login that may read nothing: its event has the id that the server has seen, and
 // is published all the same.
@@ -256,7 +147,12 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 		"}",
 	))
 	b := world.NATSBus(server)
-	d, stream := threeFacts(t, server, world.Env{"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr()})
+	stream := server.CreateStream(t, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"a.>"}, Duplicates: 2 * time.Minute})
+	e, insert := newShop(t)
+	insert(3)
+	d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{
+		"BRIDGE_SINK_URL": "nats://blind:a@" + server.Addr(), "BRIDGE_NATS_STREAM": "EVENTS", "BRIDGE_STREAM_ORDERS_DESTINATION": "a.{type}",
+	}))
 	rowOne := func() bool {
 		return slices.ContainsFunc(b.ReadAll(t, "EVENTS"), func(m world.Message) bool { return m.Headers[sink.HeaderRowID] == "1" })
 	}
@@ -269,28 +165,4 @@ func TestWhatMayNotBeReadCountsForNoRepeat(t *testing.T) {
 	}
 	d.Start()
 	world.Eventually(t, time.Minute, "the message of row 1 is there again", rowOne)
-}
-
-// TestADeadLetterThatIsGoneIsStoredAgain removes a dead letter within the duplicate window, and the
-// store: the server knows its id, and it has to be there again.
-func TestADeadLetterThatIsGoneIsStoredAgain(t *testing.T) {
-	testall.Beside(t)
-	server := testenv.OwnNATS(t)
-	d, events := threeFacts(t, server, world.Env{"BRIDGE_DEAD_LETTER": "dead", "BRIDGE_NATS_STREAM": "", "BRIDGE_STREAM_FACTS_CREATED": "created"})
-	tooSmall := events.CachedInfo().Config
-	tooSmall.MaxMsgSize = 100
-	if _, err := server.JetStream(t).UpdateStream(t.Context(), tooSmall); err != nil {
-		t.Fatal(err)
-	}
-	dead := server.CreateStream(t, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}, Duplicates: 2 * time.Minute})
-	areDead := func() bool { return world.NATSBus(server).Count(t, "DEAD") == 3 }
-	d.Start()
-	world.Eventually(t, time.Minute, "the dead letters are there", areDead)
-	d.Kill()
-	d.LoseCheckpoint()
-	if err := dead.DeleteMsg(t.Context(), 1); err != nil || areDead() {
-		t.Fatalf("the dead letter is not removed: %v", err)
-	}
-	d.Start()
-	world.Eventually(t, time.Minute, "the dead letter is there again", areDead)
 }

@@ -171,7 +171,11 @@ func TestWhatBridgeWaitsForHasAReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	onFull := orders(t).With(world.Env{"BRIDGE_SINK_URL": nats.URL(), "BRIDGE_STREAM_ORDERS_DESTINATION": full.Name})
+	moved := jetstream.StreamConfig{Name: "MOVED", Subjects: []string{"MOVED.>"}, SubjectTransform: &jetstream.SubjectTransformConfig{Source: "MOVED.>", Destination: "out.>"}}
+	nats.CreateStream(t, moved)
+	onMoved := orders(t).With(world.Env{"BRIDGE_SINK_URL": nats.URL(), "BRIDGE_STREAM_ORDERS_DESTINATION": "MOVED.orders"})
 	for what, w := range map[string]wait{
+		"other subjects of a stream":      {onMoved, "stream-unusable", []string{"MOVED", "subject_transform"}, false},
 		"a stream that is full":           {onFull, "stream-full", []string{"full", "refuses what is new (discard new)"}, true},
 		"a topic that is missing":         {on(kafka.Brokers(), "missing", nil), "no-topic", []string{"topic missing", "does not exist", "create it"}, false},
 		"a dead-letter topic likewise":    {on(kafka.Brokers(), "there", world.Env{"BRIDGE_DEAD_LETTER": "dead"}), "no-topic", []string{"topic dead", "does not exist", "create it"}, false},
