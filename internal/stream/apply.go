@@ -27,7 +27,7 @@ func (v *View) PrepareFacts(ctx context.Context, facts []Message) (*Prepared, er
 	return p, nil
 }
 
-func (l *lookup) name(v *View, facts []Message) {
+func (l *Prepared) name(v *View, facts []Message) {
 	l.begin(len(facts))
 	for i := range facts {
 		l.add(v, facts[i].Shard, facts[i].Row, facts[i].Key)
@@ -47,7 +47,7 @@ func (v *View) Apply(ctx context.Context, facts []Message, p *Prepared, c *Claim
 	}
 	defer prepared.Put(p)
 	if c == nil {
-		if err := p.repeat(ctx, v); err != nil {
+		if _, err := p.repeat(ctx, v); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (v *View) Apply(ctx context.Context, facts []Message, p *Prepared, c *Claim
 // compute returns what facts, and a batch, change.
 func (v *View) compute(facts []Message, p *Prepared, c *Claims) []store.Change {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	k := &v.commits
 	k.records, k.changes, k.names = k.records[:0], k.changes[:0], k.names[:0]
 	for i := range facts {
@@ -70,7 +70,7 @@ func (v *View) compute(facts []Message, p *Prepared, c *Claims) []store.Change {
 		if r == nil {
 			r = v.newRecord(p.key(i), p.entries[i])
 		}
-		if next, applied := v.apply(v.latest(r), &facts[i]); applied {
+		if next, applied := Apply(v.latest(r), &facts[i]); applied {
 			v.change(r, next)
 		}
 		v.free(r)
@@ -93,7 +93,7 @@ func (v *View) compute(facts []Message, p *Prepared, c *Claims) []store.Change {
 // install puts the computed change into force, if the store has it.
 func (v *View) install(c *Claims, stored bool) {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	k := &v.commits
 	for i, r := range k.records {
 		if r.pending = false; stored {
@@ -108,11 +108,6 @@ func (v *View) install(c *Claims, stored bool) {
 	if k.records = k.records[:0]; cap(k.names) > keepArena {
 		k.names = nil
 	}
-}
-
-// apply is rule 6.
-func (v *View) apply(e store.Entry, m *Message) (store.Entry, bool) {
-	return Apply(e, m)
 }
 
 // latest returns the entry of r as the commit that is being made leaves it.
@@ -151,12 +146,12 @@ func (v *View) change(r *record, next store.Entry) {
 // the message is to be sent again under another id.
 func (v *View) IsLast(shard string, entity []byte, m *Message) bool {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	r := v.records[string(v.scope.append(nil, shard, entity))]
 	if r == nil {
 		return false
 	}
-	next, _ := v.apply(v.renewed(r.base), m)
+	next, _ := Apply(v.renewed(r.base), m)
 	return next.At == m.At && !next.Disputed
 }
 

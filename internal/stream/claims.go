@@ -25,7 +25,7 @@ type Claims struct {
 	room  []item
 	// moves are the records of the moves that the batch has the permission for.
 	moves  []*record
-	lookup lookup
+	lookup Prepared
 }
 
 // item is the claim of a decision.
@@ -66,7 +66,7 @@ type record struct {
 // ended.
 func (v *View) Begin(shard string) *Claims {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	var c *Claims
 	if n := len(v.freeClaims); n > 0 {
 		c, v.freeClaims = v.freeClaims[n-1], v.freeClaims[:n-1]
@@ -100,11 +100,10 @@ func (c *Claims) Dispute(ctx context.Context, entities [][]byte, last map[string
 	if err := c.lookup.findEntities(ctx, v, c.shard, entities); err != nil {
 		return err
 	}
-	v.mu.Lock()
-	defer v.unlock()
-	if err := c.lookup.repeat(ctx, v); err != nil {
+	if err := c.lookup.lock(ctx, v); err != nil {
 		return err
 	}
+	defer v.mu.Unlock()
 	for i, entity := range entities {
 		d := Decision{Row: Row{Entity: entity}}
 		r, free := v.entry(c, &d, i)
@@ -124,7 +123,7 @@ func (c *Claims) Dispute(ctx context.Context, entities [][]byte, last map[string
 // Release ends the claims of a batch that was dropped, or whose outcome is unknown.
 func (v *View) Release(c *Claims) {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	v.end(c, false)
 }
 
@@ -203,7 +202,7 @@ func (v *View) free(r *record) {
 	}
 	delete(v.records, r.name)
 	if r.waited {
-		v.released = append(v.released, released{name: r.name})
+		v.movers.freed(r.name)
 	}
 	*r = record{}
 	if len(v.freeRecords) < 1<<12 {

@@ -51,9 +51,6 @@ func (d *Decision) Previous() [16]byte {
 	return d.Known.Event
 }
 
-// Prepared is what the store has of the entities of rows. It is used again and again.
-type Prepared struct{ lookup }
-
 // Prepare looks up what Decide needs of rows of a shard. A batch of the shard may be on its way:
 // Decide looks up again what that changes.
 func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepared) error {
@@ -65,22 +62,15 @@ func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepare
 // error nothing is claimed. The decisions share the memory of rows.
 // Invariant 3: rows are decided in the order of their reads.
 func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, dst []Decision) ([]Decision, error) {
-	var err error
-	if p == nil {
-		err = c.lookup.find(ctx, v, c.shard, rows)
-	} else {
-		c.lookup, p.lookup = p.lookup, c.lookup
-		// Most entries that have changed since Prepare are looked up without the lock.
-		err = c.lookup.repeat(ctx, v)
-	}
-	if err != nil {
+	if p != nil {
+		c.lookup, *p = *p, c.lookup
+	} else if err := c.lookup.find(ctx, v, c.shard, rows); err != nil {
 		return dst, err
 	}
-	v.mu.Lock()
-	defer v.unlock()
-	if err := c.lookup.repeat(ctx, v); err != nil {
+	if err := c.lookup.lock(ctx, v); err != nil {
 		return dst, err
 	}
+	defer v.mu.Unlock()
 	for i := range rows {
 		dst = append(dst, Decision{Row: rows[i]})
 		v.decide(c, &dst[len(dst)-1], i)
@@ -95,8 +85,6 @@ func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst 
 	if err := l.findEntities(ctx, v, shard, entities); err != nil {
 		return dst, err
 	}
-	v.mu.Lock()
-	defer v.unlock()
 	for _, e := range l.entries {
 		dst = append(dst, v.renewed(e))
 	}
@@ -109,11 +97,10 @@ func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []D
 	if err := c.lookup.findEntities(ctx, v, c.shard, entities); err != nil {
 		return dst, err
 	}
-	v.mu.Lock()
-	defer v.unlock()
-	if err := c.lookup.repeat(ctx, v); err != nil {
+	if err := c.lookup.lock(ctx, v); err != nil {
 		return dst, err
 	}
+	defer v.mu.Unlock()
 	for i, entity := range entities {
 		dst = append(dst, Decision{Row: Row{Entity: entity}, Op: event.Deleted})
 		v.absent(c, &dst[len(dst)-1], i)

@@ -27,6 +27,20 @@
 // The entities of late messages (rule 7) are named in the store with the offset that passes them,
 // until their owners have decided: the feed nominates them once the stream is ready.
 //
+// # Locks
+//
+// One change of what the process knows of the bus is made at a time, under the token of the
+// Committer: it is computed, written, and then installed. The one that has the token may wait for
+// the store. Mutexes guard memory, each for a moment, and none is taken under another: that of a
+// view with its movers, of the coverage (Committer.mu), of a shard's progress, of a stream that
+// catches up, and of the list of TPs. On the way of a row they are taken alone, by the owner, or
+// under the token, by the publisher. Under the mutex of a progress a part of it may be read.
+//
+// A reader has its TP (topicPartition.reading), then a worker's slot, and acquires the token for
+// each chunk. To look the TPs of a stream up (stream.looking) or to make it ready
+// (CatchUp.becoming) acquires the token for what that changes. Nobody waits for one of these with
+// the token.
+//
 // # The view
 //
 // One [View] serves all shards of a capability stream, and decides what their rows are news of. An
@@ -43,7 +57,8 @@
 //	decisions[i].Publish(event)              // for each that is news
 //	err = v.Apply(ctx, facts, nil, c, commit) // or v.Release(c)
 //
-// Facts that are read of the bus come in by PrepareFacts and Apply, without claims.
+// Facts that are read of the bus come in by PrepareFacts and Apply, without claims. Claims belong
+// to the owner of the shard until its batch is handed over, then to the publisher.
 //
 // A decision that is news, or that moves an entity to another row, claims the entity. The claim
 // holds the entry as it will be: a further row of the batch is decided behind it. Another shard
@@ -57,15 +72,9 @@
 // (Permit). That owner reads the row again first, so the order of its reads is still the order
 // on the bus (invariant 3). A reservation ends with the batch of that owner.
 //
-// View.mu guards memory. Apply computes under it what facts change, has the store take that
-// without it, and installs it under it: what others decide meanwhile is decided as before. Movers
-// learns what it waits for once View.mu is free; it calls the View only without Movers.mu. Claims
-// have no lock: they belong to the owner of the shard until its batch is handed over, then to the
-// publisher. What the view itself writes in them is written under View.mu.
-//
-// Entries are looked up without the lock. Each change of the store is counted, by the hash of its
-// entity, when it is installed; a decision looks up again, under the lock, the entities whose
-// count has changed since.
+// Entries are looked up without a lock. Each change of the store is counted, by the hash of its
+// entity, when it is installed; a decision looks up again the entities whose count has changed
+// since, until none has.
 //
 // # Progress
 //

@@ -73,7 +73,7 @@ func NewFeed(o FeedOptions) *Feed {
 		f.shards[s.Name], f.states[s.Name] = one, one
 	}
 	if o.Movers != nil {
-		o.Movers.OnDrop(f.overflowed)
+		o.Movers.onDrop = f.overflowed
 	}
 	return f
 }

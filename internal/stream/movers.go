@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -49,13 +48,18 @@ type Movers struct {
 	// wake has an element when there may be something to do.
 	wake chan struct{}
 
-	mu sync.Mutex
+	// What follows is under View.mu.
+
+	// moves counts the reservations.
+	moves uint64
 	// queue has all entities by what is stored of them, ready those that may be read, in order,
 	// paused those that wait for a moment.
 	queue         map[string]*mover
 	ready, paused []*mover
-	// onDrop is called when a nomination is dropped.
+	// onDrop is called when a nomination is dropped, since too many wait: a reconcile is due then.
+	// It takes no lock.
 	onDrop func()
+
 	// duplicates counts the decisions about two rows of one key.
 	duplicates atomic.Uint64
 }
@@ -104,7 +108,7 @@ func NewMovers(v *View, opts MoversOptions) *Movers {
 	}
 	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	v.movers = m
 	return m
 }
@@ -121,8 +125,8 @@ var dropped = func() <-chan struct{} {
 // it.
 func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 	name := m.view.scope.append(nil, shard, entity)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
 	if one := m.queue[string(name)]; one != nil {
 		// Also before it moves: it may have been looked up already.
 		one.repeat = one.repeat || one.state == isMoving || one.state == isClaimed
@@ -141,7 +145,7 @@ func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 	return one.done
 }
 
-// enqueue has an entity read. Its caller holds mu.
+// enqueue has an entity read. Its caller holds the lock.
 func (m *Movers) enqueue(one *mover) {
 	one.state = isReady
 	m.ready = append(m.ready, one)
@@ -153,38 +157,34 @@ func (m *Movers) enqueue(one *mover) {
 
 // Waiting returns how many entities are in the queue.
 func (m *Movers) Waiting() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
 	return len(m.queue)
 }
-
-// OnDrop has f be called for each nomination that is dropped, since too many wait: a reconcile is
-// due then. f must not call m. Call it before the first Nominate.
-func (m *Movers) OnDrop(f func()) { m.onDrop = f }
 
 // Duplicates returns how often a key was found to have two rows.
 func (m *Movers) Duplicates() uint64 { return m.duplicates.Load() }
 
-// release queues an entity that is free; where its move has ended, t says whether to read it
-// again.
-func (m *Movers) release(t released) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	one := m.queue[t.name]
+// freed queues an entity that nothing claims any more. Its caller holds the lock.
+func (m *Movers) freed(name string) {
+	if one := m.queue[name]; one != nil && one.state == isClaimed {
+		m.enqueue(one)
+	}
+}
+
+// ended notes that the reservation of an entity has ended. repeat says that it is to be read again,
+// confirm that it is to be read once more. Its caller holds the lock.
+func (m *Movers) ended(name string, repeat, confirm bool) {
+	one := m.queue[name]
 	switch {
-	case one == nil:
-	case !t.moved:
-		if one.state == isClaimed {
-			m.enqueue(one)
-		}
-	case one.state != isMoving:
-	case t.repeat:
+	case one == nil, one.state != isMoving:
+	case repeat:
 		m.pause(one)
-	case one.repeat || t.confirm:
+	case one.repeat, confirm:
 		one.attempts = 0
 		m.pause(one)
 	default:
-		delete(m.queue, t.name)
+		delete(m.queue, name)
 		close(one.done)
 	}
 }
@@ -205,15 +205,15 @@ func (m *Movers) pause(one *mover) {
 // Return gives moves back that cannot be published now: they are tried again.
 func (m *Movers) Return(moves []Move) {
 	for i := range moves {
-		m.view.unreserve(moves[i].name, moves[i].number, true)
+		m.unreserve(moves[i].name, moves[i].number, true)
 	}
 }
 
 // next returns the entities to be read at once, and when the next pause ends; zero for none. Until
-// they are reserved, release queues those again that are free.
+// they are reserved, freed queues those again that are free.
 func (m *Movers) next() (list []*mover, until time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
 	now := m.opts.Now()
 	m.paused = slices.DeleteFunc(m.paused, func(one *mover) bool {
 		if one.until.After(now) {
@@ -278,17 +278,7 @@ func (m *Movers) Pass(ctx context.Context) (worked bool, until time.Time, err er
 	if len(list) == 0 {
 		return false, until, nil
 	}
-	held, err := m.view.reserve(ctx, list)
-	m.mu.Lock()
-	for _, one := range held {
-		one.state = isMoving
-	}
-	if err != nil {
-		for _, one := range list {
-			m.pause(one)
-		}
-	}
-	m.mu.Unlock()
+	held, err := m.reserve(ctx, list)
 	if err != nil {
 		return true, until, err
 	}
@@ -311,7 +301,7 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 		reading, failed := m.read(ctx, held)
 		if failed != nil {
 			for i := range held {
-				m.view.unreserve(held[i].name, held[i].number, true)
+				m.unreserve(held[i].name, held[i].number, true)
 			}
 			return moves, failed
 		}
@@ -321,22 +311,22 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 			what, row := choose(&one.entry, found, reading.Snapshot || round > 0)
 			if len(found) > 1 {
 				m.duplicates.Add(1)
-				m.view.handle(one, found, row)
+				m.handle(one, found, row)
 			}
 			switch {
 			case what == again && !reading.Unproved:
 				rest = append(rest, *one)
 			case what == publish:
 				move := Move{Shard: found[row].Shard, Entity: one.entity, Row: found[row].Row, name: one.name, number: one.number}
-				m.view.assign(&move, &found[row])
+				m.assign(&move, &found[row])
 				moves[move.Shard] = append(moves[move.Shard], move)
 			case what == absent && !reading.Unproved:
 				move := Move{Shard: m.owner(one), Entity: one.entity, Absent: true, name: one.name, number: one.number}
-				m.view.assign(&move, nil)
+				m.assign(&move, nil)
 				moves[move.Shard] = append(moves[move.Shard], move)
 			default:
 				// Nothing is to be said, or a reconcile has to prove the absence.
-				m.view.unreserve(one.name, one.number, false)
+				m.unreserve(one.name, one.number, false)
 			}
 		}
 		held = rest

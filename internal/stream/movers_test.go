@@ -100,7 +100,7 @@ func TestMoversIsBounded(t *testing.T) {
 	v := NewView("s", memory.New(), func(tp uint32) uint32 { return tp })
 	m := NewMovers(v, MoversOptions{Bound: 3})
 	drops := 0
-	m.OnDrop(func() { drops++ })
+	m.onDrop = func() { drops++ }
 	for i := range 5 {
 		m.Nominate("a", fmt.Append(nil, i))
 		m.Nominate("a", fmt.Append(nil, i))
@@ -115,15 +115,13 @@ func TestMoversIsBounded(t *testing.T) {
 // is read again.
 func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 	var m *Movers
-	v := NewView("s", memory.New(), func(tp uint32) uint32 {
-		m.Nominate("a", []byte("x"))
-		return tp
-	})
+	kept := &lookedStore{Store: memory.New(), look: func() { m.Nominate("a", []byte("x")) }}
+	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
 	reads := 0
 	now := noon
 	m = NewMovers(v, MoversOptions{Now: func() time.Time { return now }, Read: func(context.Context, string, [][]byte) (FoundRows, error) {
 		reads++
-		v.inForce = func(tp uint32) uint32 { return tp }
+		kept.look = func() {}
 		return FoundRows{Rows: [][]Found{{{Shard: "a", Row: 7, Digest: stateA}}}, Snapshot: true}, nil
 	}})
 	changes := []store.Change{{Entity: []byte("x"), Entry: in("a", 7, store.Live, stateA)}}
@@ -138,6 +136,17 @@ func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 	if reads != 2 {
 		t.Errorf("it is read %d times, want twice", reads)
 	}
+}
+
+// lookedStore is a store that calls look before entries are looked up.
+type lookedStore struct {
+	store.Store
+	look func()
+}
+
+func (s *lookedStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
+	s.look()
+	return s.Store.Lookup(ctx, stream, asks, dst)
 }
 
 // brokenStore is a store that cannot be read.

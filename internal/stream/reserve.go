@@ -31,7 +31,7 @@ type Move struct {
 func (c *Claims) Permit(moves []Move) (given []Move) {
 	v := c.view
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	for i := range moves {
 		r := v.records[moves[i].name]
 		if r == nil || r.move != moves[i].number || r.permitted != nil {
@@ -52,42 +52,46 @@ type reserved struct {
 	number uint64
 }
 
-// reserve returns those of list that nothing claims: until endMove, rows of them nominate. Movers
-// is told when the others are free.
-func (v *View) reserve(ctx context.Context, list []*mover) (held []reserved, err error) {
-	l := prepared.Get().(*Prepared)
+// reserve returns those of list that nothing claims: until endMove, rows of them nominate. The
+// others are queued when they are free.
+func (m *Movers) reserve(ctx context.Context, list []*mover) (held []reserved, err error) {
+	v, l := m.view, prepared.Get().(*Prepared)
 	defer prepared.Put(l)
 	l.begin(len(list))
-	for _, m := range list {
-		l.asks = append(l.asks, store.Ask{Entity: []byte(m.name)})
+	for _, one := range list {
+		l.asks = append(l.asks, store.Ask{Entity: []byte(one.name)})
 	}
-	if err := l.run(ctx, v); err != nil {
+	if err = l.run(ctx, v); err == nil {
+		err = l.lock(ctx, v)
+	}
+	if err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, one := range list {
+			m.pause(one)
+		}
 		return nil, err
 	}
-	v.mu.Lock()
-	defer v.unlock()
-	if err := l.repeat(ctx, v); err != nil {
-		return nil, err
-	}
-	for i, m := range list {
-		r := v.records[m.name]
+	defer v.mu.Unlock()
+	for i, one := range list {
+		r := v.records[one.name]
 		if r != nil {
 			r.waited = true
 			continue
 		}
-		v.numbers++
-		e := v.renewed(l.entries[i])
+		m.moves++
 		r = v.newRecord(l.key(i), l.entries[i])
-		r.move = v.numbers
-		held = append(held, reserved{m, e, v.numbers})
+		r.move, one.state = m.moves, isMoving
+		held = append(held, reserved{one, v.renewed(l.entries[i]), m.moves})
 	}
 	return held, nil
 }
 
 // unreserve ends the reservation of a move. repeat says that the entity is to be read again.
-func (v *View) unreserve(name string, number uint64, repeat bool) {
+func (m *Movers) unreserve(name string, number uint64, repeat bool) {
+	v := m.view
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	if r := v.records[name]; r != nil && r.move == number && r.permitted == nil {
 		v.endMove(r, repeat, false)
 	}
@@ -99,13 +103,14 @@ func (v *View) endMove(r *record, repeat, confirm bool) {
 	name := r.name
 	r.move, r.permitted, r.decided, r.deletes, r.winner = 0, nil, false, false, version{}
 	v.free(r)
-	v.released = append(v.released, released{name: name, moved: true, repeat: repeat, confirm: confirm})
+	v.movers.ended(name, repeat, confirm)
 }
 
 // handle remembers the rows of a key that lost against the winner.
-func (v *View) handle(one *reserved, found []Found, winner int) {
+func (m *Movers) handle(one *reserved, found []Found, winner int) {
+	v := m.view
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	entity := v.hash([]byte(one.name))
 	for i := range found {
 		if i != winner {
@@ -115,9 +120,10 @@ func (v *View) handle(one *reserved, found []Found, winner int) {
 }
 
 // assign notes who publishes a move, of which row; nil for an absence.
-func (v *View) assign(move *Move, f *Found) {
+func (m *Movers) assign(move *Move, f *Found) {
+	v := m.view
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	if r := v.records[move.name]; r != nil && r.move == move.number {
 		r.shard, r.deletes = move.Shard, move.Absent
 		if f != nil {
@@ -130,7 +136,7 @@ func (v *View) assign(move *Move, f *Found) {
 // has.
 func (v *View) Stop(shard string) {
 	v.mu.Lock()
-	defer v.unlock()
+	defer v.mu.Unlock()
 	if c := v.begun[shard]; c != nil {
 		v.end(c, false)
 	}

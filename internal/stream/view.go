@@ -19,45 +19,26 @@ type View struct {
 	scope  scope
 	// inForce returns the number of the registration in force for that with a number.
 	inForce func(uint32) uint32
-	// changed counts the changes of entities, by their hash: see the package's order of locks.
+	// changed counts the changes of entities, by their hash, as they are installed: entries that
+	// were looked up before are looked up again.
 	seed    maphash.Seed
 	changed [1 << 14]atomic.Uint32
 
+	// mu guards memory alone, that of the movers, too: nothing is waited for under it.
 	mu sync.Mutex
 	// records has an entry for each claimed or reserved entity, by its stored name.
 	records map[string]*record
 	names   texts.Texts
-	// begun are the claims of each shard that have not ended; numbers counts the moves.
-	begun   map[string]*Claims
-	numbers uint64
+	// begun are the claims of each shard that have not ended.
+	begun map[string]*Claims
 	// handled are rows that lost against another row of their key.
 	handled handled
 	// movers learns that entities are free, and that moves have ended; nil if there is none.
 	movers *Movers
-	// released are entities to pass to movers once mu is unlocked.
-	released []released
 	// The rest is used again and again.
 	freeRecords []*record
 	freeClaims  []*Claims
 	commits     commits
-}
-
-// released is an entity that is free, or whose move has ended.
-type released struct {
-	name                   string
-	moved, repeat, confirm bool
-}
-
-// unlock unlocks the view, and tells the movers what they wait for.
-func (v *View) unlock() {
-	list := v.released
-	v.released = nil
-	v.mu.Unlock()
-	if v.movers != nil {
-		for _, one := range list {
-			v.movers.release(one)
-		}
-	}
 }
 
 // New returns the view of a stream whose tables share their entities. inForce returns the number
@@ -82,8 +63,6 @@ func NewViewByTable(stream string, s store.Store, inForce func(uint32) uint32) *
 func (v *View) ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
 	n := len(dst)
 	dst, err := v.store.ByRow(ctx, store.Key{Stream: v.stream, Shard: shard}, after, limit, dst)
-	v.mu.Lock()
-	defer v.unlock()
 	for i := n; i < len(dst); i++ {
 		dst[i].Entity, dst[i].Entry = v.scope.entity(dst[i].Entity), v.renewed(dst[i].Entry)
 	}
@@ -146,8 +125,8 @@ func (v *View) renewed(e store.Entry) store.Entry {
 	return e
 }
 
-// lookup finds the entries of entities in the store. It is used again and again.
-type lookup struct {
+// Prepared is what the store has of entities. It is used again and again.
+type Prepared struct {
 	// asks name what is stored of the entities, hashes are theirs, before the counts of their
 	// changes before the lookup. arena holds names that are not the caller's.
 	asks    []store.Ask
@@ -161,7 +140,7 @@ const keepArena = 1 << 20
 
 var prepared = sync.Pool{New: func() any { return new(Prepared) }}
 
-func (l *lookup) clear() {
+func (l *Prepared) clear() {
 	clear(l.asks)
 	l.asks = l.asks[:0]
 	if cap(l.arena) > keepArena {
@@ -170,7 +149,7 @@ func (l *lookup) clear() {
 }
 
 // begin begins with a number of entities.
-func (l *lookup) begin(n int) {
+func (l *Prepared) begin(n int) {
 	l.clear()
 	l.arena, l.hashes, l.before = l.arena[:0], l.hashes[:0], l.before[:0]
 	l.asks = slices.Grow(l.asks, n)
@@ -178,7 +157,7 @@ func (l *lookup) begin(n int) {
 
 // add adds an entity of a shard, which a row of it may have; 0 for none. It is the caller's memory
 // until run returns, and in decisions until they are made.
-func (l *lookup) add(v *View, shard string, row uint64, entity []byte) {
+func (l *Prepared) add(v *View, shard string, row uint64, entity []byte) {
 	key := entity
 	if v.scope.byTable || len(entity) == 0 {
 		// The keys before keep their part of a former arena.
@@ -194,7 +173,7 @@ func (l *lookup) add(v *View, shard string, row uint64, entity []byte) {
 }
 
 // find looks up what the store has of the entities of rows of a shard.
-func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) error {
+func (l *Prepared) find(ctx context.Context, v *View, shard string, rows []Row) error {
 	l.begin(len(rows))
 	for i := range rows {
 		l.add(v, shard, rows[i].ID, rows[i].Entity)
@@ -203,7 +182,7 @@ func (l *lookup) find(ctx context.Context, v *View, shard string, rows []Row) er
 }
 
 // findEntities does the same for entities of which no row is known.
-func (l *lookup) findEntities(ctx context.Context, v *View, shard string, entities [][]byte) error {
+func (l *Prepared) findEntities(ctx context.Context, v *View, shard string, entities [][]byte) error {
 	l.begin(len(entities))
 	for _, entity := range entities {
 		l.add(v, shard, 0, entity)
@@ -212,10 +191,10 @@ func (l *lookup) findEntities(ctx context.Context, v *View, shard string, entiti
 }
 
 // key returns the stored name of the i-th entity.
-func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
+func (l *Prepared) key(i int) []byte { return l.asks[i].Entity }
 
 // run looks all entities up. Its caller does not hold the view's lock.
-func (l *lookup) run(ctx context.Context, v *View) error {
+func (l *Prepared) run(ctx context.Context, v *View) error {
 	for i := range l.asks {
 		hash := v.hash(l.key(i))
 		l.hashes = append(l.hashes, hash)
@@ -227,9 +206,9 @@ func (l *lookup) run(ctx context.Context, v *View) error {
 	return err
 }
 
-// repeat looks up the entries again that have changed since run, or since the last repeat. Under
-// the view's lock nothing changes any more.
-func (l *lookup) repeat(ctx context.Context, v *View) error {
+// repeat looks up the entries again that have changed since run, or since the last repeat. It
+// reports whether there were any.
+func (l *Prepared) repeat(ctx context.Context, v *View) (repeated bool, err error) {
 	var again []int
 	var asks []store.Ask
 	for i := range l.asks {
@@ -239,14 +218,40 @@ func (l *lookup) repeat(ctx context.Context, v *View) error {
 		}
 	}
 	if len(again) == 0 {
-		return nil
+		return false, nil
 	}
 	found, err := v.store.Lookup(ctx, v.stream, asks, nil)
 	if err != nil {
-		return err
+		return true, err
 	}
 	for n, i := range again {
 		l.entries[i] = found[n]
 	}
-	return nil
+	return true, nil
+}
+
+// lock locks the view when the entries are those of the store: under the lock none changes.
+func (l *Prepared) lock(ctx context.Context, v *View) error {
+	for {
+		if repeated, err := l.repeat(ctx, v); err != nil {
+			return err
+		} else if repeated {
+			continue
+		}
+		v.mu.Lock()
+		if !l.changed(v) {
+			return nil
+		}
+		v.mu.Unlock()
+	}
+}
+
+// changed reports whether an entry may have changed since run, or since the last repeat.
+func (l *Prepared) changed(v *View) bool {
+	for i, hash := range l.hashes {
+		if v.count(hash).Load() != l.before[i] {
+			return true
+		}
+	}
+	return false
 }
