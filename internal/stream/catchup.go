@@ -169,7 +169,7 @@ func New(opts Options) *CatchUp {
 		}
 	}}
 	for i := range opts.Streams {
-		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
+		s := &stream{Stream: &c.opts.Streams[i], c: c, ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
 			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
 		if err := cmp.Or(c.over, s.Stopped); err != nil {

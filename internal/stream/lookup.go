@@ -32,7 +32,7 @@ const (
 	outdated
 )
 
-// found is a TP of a stream as it was looked up.
+// lookedUp is a TP of a stream as it was looked up.
 type lookedUp struct {
 	sink.TP
 	t       *topicPartition
@@ -66,6 +66,11 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]lookedUp
 		return nil, err
 	}
 	defer release()
+	return g.refresh(ctx, s, all)
+}
+
+// refresh is lookup for the one that has stream.looking.
+func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedUp, error) {
 	list, err := g.findTPs(ctx, s)
 	if err != nil {
 		return nil, err

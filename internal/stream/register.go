@@ -12,28 +12,27 @@ import (
 )
 
 // Register returns the number of a TP that the bus names in an acknowledgement and that has none:
-// it looks the TPs of the stream up, once a Tick at most. Until a TP is registered nobody notices
-// that it loses messages (rule 10). The number is 0 where the TP is not there yet, or cannot be
-// read. An error wraps ErrReadBack: the TP was made again before or behind what was acknowledged,
-// or the bus does not tell.
+// it looks the TPs of the stream up, once a Tick at most, and waits where another shard does so.
+// Until a TP is registered nobody notices that it loses messages (rule 10). The number is 0 where
+// the TP is not there yet, or cannot be read. An error wraps ErrReadBack: the TP was made again
+// before or behind what was acknowledged, or the bus does not tell.
 func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uint32, error) {
 	s := c.streams[name]
-	s.mu.Lock()
-	due := time.Since(s.lookedUp) >= c.opts.Tick
-	if due {
-		s.lookedUp = time.Now()
+	release, err := backoff.Acquire(ctx, s.looking)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 	}
-	s.mu.Unlock()
-	if due {
-		_, err := c.registrar.lookup(ctx, s, false)
-		unread := c.continuesUnread(s, err)
-		if err != nil && !unread {
+	defer release()
+	number, another := c.committer.number(name, tp)
+	if number == 0 && time.Since(s.lookedUp) >= c.opts.Tick {
+		s.lookedUp = time.Now()
+		_, err := c.registrar.refresh(ctx, s, false)
+		if s.unread = s.continuesUnread(err); err != nil && !s.unread {
 			return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 		}
-		s.unread.Store(unread)
+		number, another = c.committer.number(name, tp)
 	}
-	number, another := c.committer.number(name, tp)
-	if another && !s.unread.Load() {
+	if another && !s.unread {
 		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrReadBack)
 	}
 	return number, nil
@@ -203,11 +202,11 @@ var replaced = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Reco
 // restore puts into the store what it lacks of a copy: all where it has nothing of the stream, or
 // the copy knows later messages, else the shards that it does not know, or about which the copy has
 // a decision that it does not know. Either is older than what is on the bus, and so safe.
-func (c *CatchUp) restore(ctx context.Context, s *stream) error {
-	if c.opts.Copy == nil {
+func (s *stream) restore(ctx context.Context) error {
+	if s.c.opts.Copy == nil {
 		return nil
 	}
-	copied, err := c.opts.Copy(ctx, s.Name)
+	copied, err := s.c.opts.Copy(ctx, s.Name)
 	if err != nil {
 		return err
 	}
@@ -221,21 +220,21 @@ func (c *CatchUp) restore(ctx context.Context, s *stream) error {
 	for i := range copied.Shards {
 		highest = max(highest, copied.Shards[i].Progress.Since)
 	}
-	for was := c.copied.Load(); was < highest && !c.copied.CompareAndSwap(was, highest); {
-		was = c.copied.Load()
+	for was := s.c.copied.Load(); was < highest && !s.c.copied.CompareAndSwap(was, highest); {
+		was = s.c.copied.Load()
 	}
-	image, err := c.committer.store.Load(ctx)
+	image, err := s.c.committer.store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	// Another stream may be ready already, with our epoch in the store.
-	image.Epoch = c.known
-	b := Lacking(&image, s.Name, &copied, c.committer.next)
+	image.Epoch = s.c.known
+	b := Lacking(&image, s.Name, &copied, s.c.committer.next)
 	if empty(b) {
 		return nil
 	}
-	c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
-	return c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
+	s.c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
+	return s.c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
 // Lacking returns what a store that holds image lacks of a copy of a stream. next returns a number

@@ -114,6 +114,26 @@ func unreadable(context.Context, []string) error { return sink.ErrUnreadable }
 
 // TestRegister has messages be acknowledged in a TP that is not registered.
 func TestRegister(t *testing.T) {
+	started(t, "a shard waits for the look of another one, and has its number", func(t *testing.T, b *bus, r *rig) {
+		b.make("e")
+		b.topics["d"] = []string{"d", "e"}
+		open, numbers := make(chan struct{}), make(chan uint32, 2)
+		b.looks(func(context.Context, []string) error { <-open; return nil })
+		for range 2 {
+			go func() {
+				n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "e"})
+				if err != nil {
+					t.Error(err)
+				}
+				numbers <- n
+			}()
+			synctest.Wait()
+		}
+		close(open)
+		if a, b := <-numbers, <-numbers; a == 0 || a != b {
+			t.Errorf("the numbers are %d and %d", a, b)
+		}
+	})
 	register := func(t *testing.T, r *rig, tp, incarnation string, want uint32) {
 		t.Helper()
 		if n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: tp, Incarnation: incarnation}); n != want || err != nil {

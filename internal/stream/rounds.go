@@ -20,10 +20,10 @@ var errMoved = errors.New("the topic or stream has changed meanwhile")
 
 // rounds reads all TPs of a stream to the ends that they have now, as often as one of them is found
 // to be another one meanwhile.
-func (c *CatchUp) rounds(ctx context.Context, s *stream, all bool) error {
+func (s *stream) rounds(ctx context.Context, all bool) error {
 	var pause backoff.Backoff
 	for {
-		err := c.round(ctx, s, all)
+		err := s.round(ctx, all)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
@@ -35,8 +35,8 @@ func (c *CatchUp) rounds(ctx context.Context, s *stream, all bool) error {
 }
 
 // round reads all TPs of a stream to the ends that they have now.
-func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
-	list, err := c.registrar.lookup(ctx, s, all)
+func (s *stream) round(ctx context.Context, all bool) error {
+	list, err := s.c.registrar.lookup(ctx, s, all)
 	if err != nil {
 		return err
 	}
@@ -44,15 +44,15 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 	for i := range list {
 		f := &list[i]
 		end := f.End
-		if c.opts.Fence != nil && !c.fenced.Load() || !c.isTurn() {
+		if s.c.opts.Fence != nil && !s.c.fenced.Load() || !s.c.isTurn() {
 			// What lies beyond may wait for a transaction of a former process, which Fence ends, or
 			// is read in the next round.
 			end = f.Stable
 		}
 		if f.Stable < end {
-			c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
+			s.c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
 		}
-		g.Go(func() error { return c.readTo(ctx, s, f.t, end) })
+		g.Go(func() error { return s.readTo(ctx, f.t, end) })
 	}
 	return g.Wait()
 }
@@ -66,11 +66,11 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 // wait: neither the TP's, nor a worker's slot, nor the stream's, nor the Committer's. Feed.Apply,
 // which is called here, waits for no owner (see Feed). And what is seen in flight does not hide a
 // change: the channel is made before the look.
-func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
+func (s *stream) readTo(ctx context.Context, t *topicPartition, end uint64) error {
 	for {
-		changed, left := c.committer.change(), false
-		err := c.committer.disk.untilRead(ctx, s, partTP+t.name, func() (err error) {
-			left, err = c.readOnce(ctx, s, t, end, nil)
+		changed, left := s.c.committer.change(), false
+		err := s.c.committer.disk.untilRead(ctx, s, partTP+t.name, func() (err error) {
+			left, err = s.readOnce(ctx, t, end, nil)
 			return err
 		})
 		switch {
@@ -91,18 +91,18 @@ func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end 
 
 // readOnce reads of a TP what is left first for a stream, below end. A budget bounds the messages.
 // It reports whether something may be left.
-func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, end uint64, budget *int) (left bool, err error) {
+func (s *stream) readOnce(ctx context.Context, t *topicPartition, end uint64, budget *int) (left bool, err error) {
 	release, err := backoff.Acquire(ctx, t.reading)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	if _, err := backoff.Acquire(ctx, c.slots); err != nil {
+	if _, err := backoff.Acquire(ctx, s.c.slots); err != nil {
 		return false, err
 	}
-	slot := &slot{slots: c.slots}
+	slot := &slot{slots: s.c.slots}
 	defer slot.free()
-	r, span, err := c.plan(s, t, end)
+	r, span, err := s.plan(t, end)
 	if r == nil || err != nil {
 		return false, err
 	}
@@ -126,22 +126,22 @@ func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, en
 
 // plan returns a reading of what is left first for a stream below end, for all streams that have
 // read the TP that far; nil where nothing is left.
-func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink.Span, error) {
+func (s *stream) plan(t *topicPartition, end uint64) (*reading, sink.Span, error) {
 	if err := s.failure(); err != nil {
 		return nil, sink.Span{}, err
 	}
-	f, incarnation, hole := c.feedOf(s, t, end)
+	f, incarnation, hole := s.feedOf(t, end)
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.Epoch().Number(), known: c.known, feeds: []*served{f}, before: f.before(t, hole)}
-	for _, o := range c.order {
+	r := &reading{c: s.c, tp: t, own: s.c.Epoch().Number(), known: s.c.known, feeds: []*served{f}, before: f.before(t, hole)}
+	for _, o := range s.c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue
 		}
 		// One that has something to read below would get its messages in another order.
-		f, other, first := c.feedOf(o, t, end)
-		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.isWrong(f.number) {
+		f, other, first := o.feedOf(t, end)
+		if f != nil && other == incarnation && first.From >= hole.From && !s.c.registrar.isWrong(f.number) {
 			r.feeds, r.before = append(r.feeds, f), min(r.before, f.before(t, first))
 		}
 	}
@@ -150,8 +150,8 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 
 // feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
 // stream has not registered the TP.
-func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *served, incarnation string, first Range) {
-	covered := c.committer.snapshot(s.Name, t.name)
+func (s *stream) feedOf(t *topicPartition, end uint64) (f *served, incarnation string, first Range) {
+	covered := s.c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
 		return nil, "", Range{}
 	}

@@ -22,9 +22,9 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 	s := c.streams[name]
 	err := c.fence(ctx)
 	if err == nil {
-		err = c.rounds(ctx, s, false)
+		err = s.rounds(ctx, false)
 	}
-	if c.continuesUnread(s, err) {
+	if s.continuesUnread(err) {
 		// Rule 24: such a stream goes on, and may repeat.
 		return nil
 	}
@@ -57,7 +57,7 @@ func (c *CatchUp) Rereading(name string) bool {
 func (c *CatchUp) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
 	for _, s := range c.order {
-		g.Go(func() error { return c.watch(running, s) })
+		g.Go(func() error { return s.watch(running) })
 	}
 	g.Go(func() error {
 		for backoff.Pause(running, c.opts.Tick) == nil {
@@ -67,7 +67,7 @@ func (c *CatchUp) Run(ctx context.Context) error {
 				break
 			}
 			for _, s := range c.order {
-				if err := c.forgetDecided(running, s); err != nil {
+				if err := s.forgetDecided(running); err != nil {
 					return err
 				}
 			}
@@ -86,17 +86,17 @@ func (c *CatchUp) Run(ctx context.Context) error {
 // and at each tick while the stream has none: the sink may make it only now. What is below the ends
 // and not covered is read by readHoles. A lookup waits for a bus that does not answer, so each
 // stream has its own.
-func (c *CatchUp) watch(ctx context.Context, s *stream) error {
-	for looked := time.Now(); backoff.Pause(ctx, min(c.opts.Tick, c.opts.IdleEvery)) == nil; {
-		idle := time.Since(looked) >= c.opts.IdleEvery
+func (s *stream) watch(ctx context.Context) error {
+	for looked := time.Now(); backoff.Pause(ctx, min(s.c.opts.Tick, s.c.opts.IdleEvery)) == nil; {
+		idle := time.Since(looked) >= s.c.opts.IdleEvery
 		if idle {
 			looked = time.Now()
 		}
-		if !s.isReady() || s.failure() != nil || !idle && len(c.committer.registrations(s.Name)) > 0 {
+		if !s.isReady() || s.failure() != nil || !idle && len(s.c.committer.registrations(s.Name)) > 0 {
 			continue
 		}
-		_, err := c.registrar.lookup(ctx, s, false)
-		if err := c.inBackground(ctx, s, err); err != nil {
+		_, err := s.c.registrar.lookup(ctx, s, false)
+		if err := s.c.inBackground(ctx, s, err); err != nil {
 			return err
 		}
 	}
@@ -106,20 +106,20 @@ func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 // inBackground returns the errors that end Run. A TP that moved is looked up again later, a part of
 // the store that was not read is read again, and a release stream that cannot be read goes on.
 func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
-	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || c.continuesUnread(s, err) {
+	if err == nil || errors.Is(err, errMoved) || errors.Is(err, ErrUnread) || ctx.Err() != nil || s.continuesUnread(err) {
 		return nil
 	}
 	return c.ended(ctx, s, err)
 }
 
 // forgetDecided has the store forget the late messages of a stream whose entities were decided.
-func (c *CatchUp) forgetDecided(ctx context.Context, s *stream) error {
+func (s *stream) forgetDecided(ctx context.Context) error {
 	if !s.isReady() || s.failure() != nil {
 		return nil
 	}
-	disk := &c.committer.disk
+	disk := &s.c.committer.disk
 	err := disk.note(s, partLate, disk.retry(ctx, func() error { return s.Feed.ForgetDecided(ctx) }))
-	return c.inBackground(ctx, s, err)
+	return s.c.inBackground(ctx, s, err)
 }
 
 // readHoles begins to read the TPs of which something is left, each at a bounded rate.
@@ -129,20 +129,20 @@ func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 			continue
 		}
 		for _, t := range s.partitions() {
-			if !c.left(s, t) || !t.busy.CompareAndSwap(false, true) {
+			if !s.left(t) || !t.busy.CompareAndSwap(false, true) {
 				continue
 			}
 			g.Go(func() error {
 				defer t.busy.Store(false)
-				return c.inBackground(ctx, s, c.readHole(ctx, s, t))
+				return c.inBackground(ctx, s, s.readHole(ctx, t))
 			})
 		}
 	}
 }
 
 // left reports whether a TP is to be read for a stream, or compared with its anchors.
-func (c *CatchUp) left(s *stream, t *topicPartition) bool {
-	covered := c.committer.snapshot(s.Name, t.name)
+func (s *stream) left(t *topicPartition) bool {
+	covered := s.c.committer.snapshot(s.Name, t.name)
 	if covered == nil {
 		return false
 	}
@@ -159,22 +159,22 @@ const (
 
 // readHole reads what is left of a TP, in the order of offsets, until nothing is left or a message
 // of ours is in flight.
-func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) error {
+func (s *stream) readHole(ctx context.Context, t *topicPartition) error {
 	budget, begun := holeRate, time.Now()
 	for {
-		if t.isDue(c.opts.AnchorsEvery) {
+		if t.isDue(s.c.opts.AnchorsEvery) {
 			// Rule 20: before a hole is read.
-			if _, err := c.registrar.lookup(ctx, s, false); err != nil {
+			if _, err := s.c.registrar.lookup(ctx, s, false); err != nil {
 				return err
 			}
 		}
 		budget -= readCost
-		left, err := c.readOnce(ctx, s, t, sink.NoEnd, &budget)
+		left, err := s.readOnce(ctx, t, sink.NoEnd, &budget)
 		switch {
 		case errors.Is(err, errInFlight):
 			return nil
 		case errors.Is(err, errMoved):
-			_, err := c.registrar.lookup(ctx, s, true)
+			_, err := s.c.registrar.lookup(ctx, s, true)
 			return err
 		case err != nil && !errors.Is(err, errEnough), !left && err == nil:
 			return err

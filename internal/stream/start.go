@@ -34,7 +34,7 @@ func (c *CatchUp) Start(ctx context.Context) error {
 	logging.Go(func() { logProgress(logged, c) })
 	for _, s := range c.order {
 		if s.Stopped == nil {
-			g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
+			g.Go(func() error { return c.ended(ctx, s, s.catchUp(ctx)) })
 		}
 	}
 	err := g.Wait()
@@ -75,40 +75,40 @@ func (c *CatchUp) stop(s *stream, err error) {
 }
 
 // catchUp reads all TPs of a stream to their ends and makes it ready.
-func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
+func (s *stream) catchUp(ctx context.Context) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	if err := c.opts.Confirm(ctx, s.Name, false); err != nil {
+	if err := s.c.opts.Confirm(ctx, s.Name, false); err != nil {
 		return err
 	}
-	if err := c.restore(ctx, s); err != nil {
+	if err := s.restore(ctx); err != nil {
 		return err
 	}
-	if err := c.readAll(ctx, s); err != nil {
+	if err := s.readAll(ctx); err != nil {
 		return err
 	}
-	follows := c.opts.Turn != nil && !s.Ours
+	follows := s.c.opts.Turn != nil && !s.Ours
 	if follows {
-		if err := c.follow(ctx, s); err != nil {
+		if err := s.follow(ctx); err != nil {
 			return err
 		}
-		if err := c.opts.Confirm(ctx, s.Name, true); err != nil {
+		if err := s.c.opts.Confirm(ctx, s.Name, true); err != nil {
 			return err
 		}
 	}
-	if c.opts.Fence != nil {
+	if s.c.opts.Fence != nil {
 		// What former processes have published is on the bus by then.
-		if err := c.fence(ctx); err != nil {
+		if err := s.c.fence(ctx); err != nil {
 			return err
 		}
-		if err := c.rounds(ctx, s, false); err != nil {
+		if err := s.rounds(ctx, false); err != nil {
 			return err
 		}
 	}
 	if follows {
 		// Another process has worked meanwhile.
-		if err := c.restore(ctx, s); err != nil {
+		if err := s.restore(ctx); err != nil {
 			return err
 		}
 	}
@@ -116,28 +116,28 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 		return err
 	}
 	// Before offsets pass what has expired unread.
-	if err := c.disputeAll(ctx, s); err != nil {
+	if err := s.disputeAll(ctx); err != nil {
 		return err
 	}
-	if err := c.passAll(ctx, s); err != nil {
+	if err := s.passAll(ctx); err != nil {
 		return err
 	}
-	return c.committer.disk.untilRead(ctx, s, wholeStream, func() error { return c.becomeReady(ctx, s) })
+	return s.c.committer.disk.untilRead(ctx, s, wholeStream, func() error { return s.becomeReady(ctx) })
 }
 
 // readAll reads all TPs of a stream to their ends, until a round is short.
-func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
+func (s *stream) readAll(ctx context.Context) error {
 	for all := true; ; all = false {
 		began := time.Now()
-		if err := c.rounds(ctx, s, all); err != nil {
-			if !c.continuesUnread(s, err) {
+		if err := s.rounds(ctx, all); err != nil {
+			if !s.continuesUnread(err) {
 				return err
 			}
 			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
-			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
+			s.c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
 			return nil
 		}
-		if time.Since(began) <= c.opts.ShortRound {
+		if time.Since(began) <= s.c.opts.ShortRound {
 			return nil
 		}
 	}
@@ -146,8 +146,8 @@ func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
 // continuesUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
 // rows may be published again, and a release stream. The store of a process that has waited does
 // not know what another one has published.
-func (c *CatchUp) continuesUnread(s *stream, err error) bool {
-	return s.Release && c.opts.Fence == nil && c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
+func (s *stream) continuesUnread(err error) bool {
+	return s.Release && s.c.opts.Fence == nil && s.c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
 }
 
 // fence ends what is in doubt, where the bus can do that.
@@ -168,7 +168,7 @@ func (c *CatchUp) fence(ctx context.Context) error {
 // disputeAll has all entries of a stream be disputed where messages have expired unread that may
 // have been the last ones of any of them (rule 22): all TPs are registered again, where they were
 // read to. A reconcile follows.
-func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
+func (s *stream) disputeAll(ctx context.Context) error {
 	s.mu.Lock()
 	unknown := s.unknown
 	s.unknown = false
@@ -177,27 +177,27 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 		return nil
 	}
 	var again []store.Registration
-	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
+	err := s.eachRead(ctx, func(t *covered, cursor uint64) {
 		was, now := t.Registration, t.Registration
 		was.Retired = true
-		now.Number, now.Next = c.committer.next(), max(now.Next, cursor)
+		now.Number, now.Next = s.c.committer.next(), max(now.Next, cursor)
 		again = append(again, was, now)
 	})
 	if err != nil {
 		return err
 	}
-	return s.reconcile(ctx, c.committer, &store.Batch{Registrations: again}, Cover{})
+	return s.reconcile(ctx, s.c.committer, &store.Batch{Registrations: again}, Cover{})
 }
 
 // eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
 // has read it. Nobody reads the TP meanwhile.
-func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(t *covered, cursor uint64)) error {
+func (s *stream) eachRead(ctx context.Context, do func(t *covered, cursor uint64)) error {
 	for _, t := range s.partitions() {
 		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}
-		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+		if covered := s.c.committer.snapshot(s.Name, t.name); covered != nil {
 			do(covered, t.cursors[covered.Number])
 		}
 		release()
@@ -206,7 +206,7 @@ func (c *CatchUp) eachRead(ctx context.Context, s *stream, do func(t *covered, c
 }
 
 // passAll lets the offsets pass messages with another hash, behind which one with ours was found.
-func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
+func (s *stream) passAll(ctx context.Context) error {
 	s.mu.Lock()
 	waits := s.waits
 	s.waits = false
@@ -215,13 +215,13 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 		return nil
 	}
 	var passed []Span
-	err := c.eachRead(ctx, s, func(t *covered, cursor uint64) {
+	err := s.eachRead(ctx, func(t *covered, cursor uint64) {
 		passed = append(passed, holesBelow(t, cursor)...)
 	})
 	if err != nil {
 		return err
 	}
-	return c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
+	return s.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }
 
 // holesBelow returns what is not covered of what was read.
@@ -241,27 +241,27 @@ func holesBelow(t *covered, cursor uint64) (holes []Span) {
 }
 
 // becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.
-func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
-	release, err := backoff.Acquire(ctx, c.becoming)
+func (s *stream) becomeReady(ctx context.Context) error {
+	release, err := backoff.Acquire(ctx, s.c.becoming)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := c.superseded(); err != nil {
+	if err := s.c.superseded(); err != nil {
 		return err
 	}
-	if c.Epoch() == nil {
+	if s.c.Epoch() == nil {
 		// Rule 1. A stream that still catches up may meet a higher one, of a clock that went back:
 		// then rule 8 holds, and the next start has that one in the store.
-		epoch := NewEpoch(max(c.known, c.copied.Load(), c.committer.highest()), time.Now()).of(c.opts.Share)
-		if err := c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
+		epoch := NewEpoch(max(s.c.known, s.c.copied.Load(), s.c.committer.highest()), time.Now()).of(s.c.opts.Share)
+		if err := s.c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}
-		if err := c.opts.Permit(ctx); err != nil {
+		if err := s.c.opts.Permit(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrStartAgain, err)
 		}
-		c.epoch.Store(epoch)
-	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
+		s.c.epoch.Store(epoch)
+	} else if err := s.c.sync(ctx, &store.Batch{}); err != nil {
 		return err
 	}
 	if err := s.Feed.Ready(ctx); errors.Is(err, ErrUnread) {
@@ -295,7 +295,7 @@ var ErrStartAgain = errors.New("this process has to be started again")
 
 // follow reads on for a stream, which another process publishes, until it is the turn of this
 // process, and then to the end: so little is left to read when another process has ended.
-func (c *CatchUp) follow(ctx context.Context, s *stream) error {
+func (s *stream) follow(ctx context.Context) error {
 	if err := s.Feed.Follow(ctx); err != nil {
 		return err
 	}
@@ -308,18 +308,18 @@ func (c *CatchUp) follow(ctx context.Context, s *stream) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-c.opts.Turn:
+		case <-s.c.opts.Turn:
 			s.restartClock()
-			if err := c.readAll(ctx, s); err != nil {
+			if err := s.readAll(ctx); err != nil {
 				return startAgain(err)
 			}
 			// A message of a process before the last one may have come when that one had decided
 			// its entity, and before this one met the epoch by which it is late (rule 7).
-			return s.reconcile(ctx, c.committer, &store.Batch{}, Cover{})
+			return s.reconcile(ctx, s.c.committer, &store.Batch{}, Cover{})
 		case <-ticker.C:
-			err = c.rounds(ctx, s, false)
+			err = s.rounds(ctx, false)
 		}
-		if err != nil && !c.continuesUnread(s, err) {
+		if err != nil && !s.continuesUnread(err) {
 			return startAgain(err)
 		}
 	}

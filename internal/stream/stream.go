@@ -30,16 +30,18 @@ func (e *StopError) Unwrap() error { return e.Err }
 // stream is what CatchUp keeps of a stream.
 type stream struct {
 	*Stream
+	c *CatchUp
 	// ready is closed when the stream has caught up, stopped when it does not go on.
 	ready, stopped chan struct{}
-	// looking is held by the one that looks up the TPs.
-	looking chan struct{}
+	// looking is held by the one that looks up the TPs: lookedUp is when Register has done so last,
+	// unread says that it has found that the stream cannot be read.
+	looking  chan struct{}
+	lookedUp time.Time
+	unread   bool
 	// messages counts those that were read of the stream.
 	messages atomic.Uint64
 	// waitsFrom is when a part of the store that readings need was last not read for the stream.
 	waitsFrom atomic.Int64
-	// unread says that Register has found that the stream cannot be read.
-	unread atomic.Bool
 
 	mu  sync.Mutex
 	err error
@@ -59,8 +61,6 @@ type stream struct {
 	// unknown says that the last message of an entity may have expired unread, in a TP other than
 	// the one of its entry.
 	unknown bool
-	// lookedUp is when Register has looked up the TPs last.
-	lookedUp time.Time
 	// began and ended are when the stream began to catch up and when it was ready.
 	began, ended time.Time
 }
@@ -230,24 +230,24 @@ type StreamProgress struct {
 func (c *CatchUp) Progress() CatchUpProgress {
 	p := CatchUpProgress{Epoch: c.Epoch().Number(), Superseded: c.superseded()}
 	for _, s := range c.order {
-		p.Streams = append(p.Streams, c.progress(s))
+		p.Streams = append(p.Streams, s.progress())
 	}
 	return p
 }
 
 // progress returns how far a stream has come.
-func (c *CatchUp) progress(s *stream) StreamProgress {
+func (s *stream) progress() StreamProgress {
 	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
 	tps := s.partitions()
 	stored := make([]uint64, len(tps))
 	for i, t := range tps {
-		if covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+		if covered := s.c.committer.snapshot(s.Name, t.name); covered != nil {
 			stored[i] = covered.Next
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= followEvery+c.opts.IdleEvery
+	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= followEvery+s.c.opts.IdleEvery
 	var read uint64
 	for i, t := range tps {
 		at, begun := s.positions[t.name]
