@@ -65,15 +65,6 @@ func newCall(batch []sink.Message) *call {
 	return &call{batch: batch, status: make([]sink.Status, len(batch)), at: make([]sink.At, len(batch))}
 }
 
-func (c *call) enter(portions []*portion) {
-	c.portions = append(c.portions, portions...)
-	c.done = make(chan struct{})
-	c.open.Store(int64(len(portions)))
-	for _, r := range portions {
-		r.worker.enqueue(r)
-	}
-}
-
 // tp returns the index of a TP in tps. Only messages that moved may meet one again.
 func (c *call) tp(ref sink.TPRef) int32 {
 	if len(c.portions) > 0 {

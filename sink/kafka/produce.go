@@ -97,21 +97,17 @@ func (r *produceRequest) Split(cluster protocol.Cluster) ([]protocol.Message, pr
 			})
 		}
 		r.groups[i] = append(r.groups[i], b)
-		addBatch(messages[i].(*rawproduce.Request), b)
+		req := messages[i].(*rawproduce.Request)
+		at := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == w.topic })
+		if at < 0 {
+			at = len(req.Topics)
+			req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: w.topic})
+		}
+		req.Topics[at].Partitions = append(req.Topics[at].Partitions, rawproduce.RequestPartition{
+			Partition: w.partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(b.wire)},
+		})
 	}
 	return messages, r, nil
-}
-
-func addBatch(req *rawproduce.Request, b *wireBatch) {
-	w := b.worker
-	i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == w.topic })
-	if i < 0 {
-		i = len(req.Topics)
-		req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: w.topic})
-	}
-	req.Topics[i].Partitions = append(req.Topics[i].Partitions, rawproduce.RequestPartition{
-		Partition: w.partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(b.wire)},
-	})
 }
 
 // Merge implements protocol.Merger.

@@ -97,7 +97,12 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		if err != nil {
 			return c.outcome(rejected), err
 		}
-		c.enter(runs)
+		c.portions = append(c.portions, runs...)
+		c.done = make(chan struct{})
+		c.open.Store(int64(len(runs)))
+		for _, r := range runs {
+			r.worker.enqueue(r)
+		}
 		select {
 		case <-c.done:
 		case <-ctx.Done():

@@ -156,24 +156,27 @@ func (s *Source) do(ctx context.Context, pool *sqltable.Pool, fn func(ctx contex
 	// Connecting has limits of its own.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout()+4*s.options.DialTimeout, errNoAnswer)
 	defer cancel()
-	return s.use(ctx, pool, func(c conn) error {
+	err = pool.Use(ctx, closes, func(raw any) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout(), errNoAnswer)
 		defer cancel()
-		err := fn(ctx, c)
+		err := fn(ctx, conn{raw.(rawConn)})
 		if errors.Is(err, errCut) {
 			return err
 		}
 		return sqltable.Cause(ctx, err)
 	})
-}
-
-// use runs fn on a connection of pool and closes that unless fn succeeds.
-func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) error) error {
-	err := pool.Use(ctx, func(error) bool { return false }, func(raw any) error { return fn(conn{raw.(rawConn)}) })
 	if errors.Is(err, errCut) {
 		return nil
 	}
 	return err
+}
+
+// closes has a connection be closed behind any error.
+func closes(error) bool { return false }
+
+// use runs fn on a connection of pool and closes that unless fn succeeds.
+func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) error) error {
+	return pool.Use(ctx, closes, func(raw any) error { return fn(conn{raw.(rawConn)}) })
 }
 
 // seconds formats d for a statement.

@@ -63,21 +63,25 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	if q.Keys != nil {
 		return s.readKeys(ctx, c, q, p)
 	}
-	asked := s.reader.rowsFor(q)
+	most := s.reader.rowsFor(q)
+	asked := most
 	if s.shape.unproved {
-		return s.readUnproved(ctx, c, q, asked, p)
+		// Nothing proves ids unique: the row behind the page may have the id of its last one.
+		asked++
 	}
-	return sorted(p, s.readByID(ctx, c, q, asked, p))
-}
-
-// readByID reads at most asked rows by their ids.
-func (s *shard) readByID(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
 	query := s.pageQuery()
 	parts := s.parts(q.Ranges, len(query.text(source.Query{}, asked)))
-	return s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
+	err := sorted(p, s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
 		q.Ranges, parts = parts[0], parts[1:]
 		return query.text(q, asked), len(parts) > 0, nil
-	})
+	}))
+	if last := len(p.Rows) - 1; s.shape.unproved && last == most {
+		for _, v := range p.Rows[last].Values {
+			p.Bytes -= len(v)
+		}
+		p.Rows = p.Rows[:last]
+	}
+	return err
 }
 
 var errMoved = errors.New("another server answered in the middle of a read")
@@ -110,19 +114,6 @@ func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int,
 			return err
 		}
 	}
-}
-
-// readUnproved reads a page of a table whose ids nothing proves unique: with the row after it,
-// which may have the id of its last one.
-func (s *shard) readUnproved(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
-	err := sorted(p, s.readByID(ctx, c, q, asked+1, p))
-	if last := len(p.Rows) - 1; last == asked {
-		for _, v := range p.Rows[last].Values {
-			p.Bytes -= len(v)
-		}
-		p.Rows = p.Rows[:last]
-	}
-	return err
 }
 
 // sorted finishes p unless err kept it from being read.
@@ -210,7 +201,10 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		switch v := v.(type) {
 		case nil:
 		case []byte:
-			p.Set(i, s.masks.Hide(i, v))
+			if s.masks != nil {
+				v = s.masks.Hide(i, v)
+			}
+			p.Set(i, v)
 		default:
 			s.reader.scratch, err = appendValue(s.reader.scratch[:0], v, s.shape.single[i])
 			if err != nil {

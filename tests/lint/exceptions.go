@@ -11,6 +11,7 @@ var (
 	words = exceptions{
 		"tests/lint/":                      "lists the words",
 		"tests/world/program.go":           "names a flag of go build",
+		"tests/way/":                       "names a flag of go build",
 		"tests/faulty/mistakes_test.go":    "names a flag of go test",
 		"tests/torture/":                   "names faults and texts of the page that results were published with, and quotes the log",
 		"internal/verify/findings.go":      "the names of its JSON members stay",
@@ -23,6 +24,23 @@ var (
 	schemes = []string{"kafka", "nats", "embedded", "stdout", "mysql", "sqlite"}
 	kinds   = []string{
 		"internal/driver/", "sink/kafka/", "sink/jetstream/", "sink/embedded/", "sink/stdout/", "source/mysql/", "source/sqlite/", "examples/", "tests/",
+	}
+	// methods has the types that are to become two.
+	methods = exceptions{
+		"cmd/bridge.process":             "has a method for each command",
+		"event.Encoder":                  "has a method for each form and type of column",
+		"internal/app.App":               "answers each question of the API",
+		"internal/config.Config":         "answers each question about the configuration",
+		"internal/config.loader":         "has a method for each group of variables",
+		"internal/shard.Shard":           "begins, runs and ends a shard",
+		"internal/shard.tracker":         "notes each thing that a status shows",
+		"internal/stream.CatchUp":        "reads, applies and watches",
+		"internal/stream.View":           "decides, claims and applies",
+		"internal/verify.table":          "compares rows, entities and gaps",
+		"reconcile.pass":                 "scans, compares and nominates",
+		"source/ledger.set":              "has blocks, and segments of wide gaps",
+		"source/mysql.shard":             "reads pages, ids, keys and changes",
+		"source/sourcetest/memory.Table": "is a table and its server",
 	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{

@@ -19,8 +19,9 @@ func TestCheck(t *testing.T) {
 		file, text string
 		want       []string
 	}{
-		{"a/a.go", "package a\n\ntype T[K any] struct{}\n" + many(41, "func (t *T[K]) m%d() {}\n"),
-			[]string{"a/a.go:4: a.T has 41 methods, at most 40: it is two types"}},
+		{"a/a.go", "package a\n\ntype T[K any] struct{}\n" + many(30, "func (t *T[K]) m%d() {}\n") + "func (T[K]) last() {}\n",
+			[]string{"a/a.go:4: a.T has 31 methods, at most 30: it is two types"}},
+		{"a/a_test.go", "package a\n\ntype T struct{}\n" + many(40, "func (t T) m%d() {}\n"), nil},
 		{"a/a.go", "package a\n\ntype T struct {\n" + many(25, "f%d, ") + "last int\n}\n",
 			[]string{"a/a.go:3: a.T has 26 fields, at most 25: it is two types"}},
 		{"a/a.go", "package a\n\nimport \"context\"\n\ntype T struct{ ctx context.Context }\n",
