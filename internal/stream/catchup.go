@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -150,9 +149,8 @@ type CatchUp struct {
 
 	registrar registrar
 
-	mu sync.Mutex
 	// over is the error of a process that was superseded.
-	over error
+	over atomic.Pointer[error]
 }
 
 // New returns a CatchUp; Start begins it.
@@ -161,18 +159,17 @@ func New(opts Options) *CatchUp {
 	c := &CatchUp{
 		opts: opts, committer: opts.Committer, streams: make(map[string]*stream),
 		slots: make(chan struct{}, opts.Workers), becoming: make(chan struct{}, 1),
-		known: opts.Image.Epoch, over: opts.Over,
+		known: opts.Image.Epoch,
 	}
-	c.registrar = registrar{opts: &c.opts, committer: c.committer, tps: make(map[string]*topicPartition), lost: func() {
-		if e := c.Epoch(); e != nil {
-			e.Lost()
-		}
-	}}
+	if opts.Over != nil {
+		c.over.Store(&opts.Over)
+	}
+	c.registrar = registrar{c: c, tps: make(map[string]*topicPartition)}
 	for i := range opts.Streams {
 		s := &stream{Stream: &c.opts.Streams[i], c: c, ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
 			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
-		if err := cmp.Or(c.over, s.Stopped); err != nil {
+		if err := cmp.Or(opts.Over, s.Stopped); err != nil {
 			s.stop(err)
 		}
 	}
@@ -208,17 +205,18 @@ func (c *CatchUp) Wait(ctx context.Context, name string) error {
 
 // NewSession tells that the connection to a TP is a new one, or its leader: its anchors are
 // compared with what is there (rule 20). It returns at once.
-func (c *CatchUp) NewSession(tp string) { c.registrar.newSession(tp) }
+func (c *CatchUp) NewSession(tp string) {
+	g := &c.registrar
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tps[tp]; t != nil {
+		t.compared.Store(nil)
+	}
+}
 
 // supersede notes that another process has taken over (rule 8). Streams end with err.
 func (c *CatchUp) supersede(err error) {
-	c.mu.Lock()
-	first := c.over == nil
-	if first {
-		c.over = err
-	}
-	c.mu.Unlock()
-	if !first {
+	if !c.over.CompareAndSwap(nil, &err) {
 		return
 	}
 	c.opts.Log.Error("another bridge has taken over: this one publishes nothing any more", "error", err)
@@ -229,9 +227,10 @@ func (c *CatchUp) supersede(err error) {
 }
 
 func (c *CatchUp) superseded() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.over
+	if err := c.over.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // ErrSuperseded is returned when a message of a higher epoch was found: another process publishes

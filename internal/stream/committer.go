@@ -126,12 +126,7 @@ func (c *Committer) Apply(ctx context.Context, b *store.Batch) error { return c.
 // apply applies b with what it covers, again and again while the disk takes no writes.
 func (c *Committer) apply(ctx context.Context, b *store.Batch, cover Cover) error {
 	return c.disk.retry(ctx, func() error {
-		release, err := c.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
-		return c.Commit(ctx, b, cover)
+		return c.Still(ctx, func(store.Store) error { return c.Commit(ctx, b, cover) })
 	})
 }
 
@@ -297,58 +292,6 @@ const (
 	outagePause   = 5 * time.Second
 	firstOfOutage = 100 * time.Millisecond
 )
-
-// storeName is what the outage log calls the store as a whole.
-const storeName = "checkpoint"
-
-// disk tells the outage log when the store takes no writes, and when it does again.
-type disk struct{ faults *outage.Log }
-
-// retry calls write until it succeeds, fails otherwise than by an outage, or ctx ends.
-func (d *disk) retry(ctx context.Context, write func() error) error {
-	failed := false
-	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
-	err := pause.Retry(ctx, write, func(err error) bool {
-		away := errors.Is(err, store.ErrOutage)
-		if failed = failed || away; away {
-			d.faults.Fail(storeName, err)
-		}
-		return away
-	})
-	if failed && err == nil {
-		d.faults.OK(storeName)
-	}
-	return err
-}
-
-// untilRead calls do until all was read of the store that it needs for a part of a stream.
-func (d *disk) untilRead(ctx context.Context, s *stream, part string, do func() error) error {
-	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
-	return pause.Retry(ctx, func() error { return d.note(s, part, do()) }, func(err error) bool { return errors.Is(err, ErrUnread) })
-}
-
-// allParts is the stream as a whole to note, partTP and a name a TP of it, partLate its late
-// messages, which no reading of the bus needs.
-const (
-	wholeStream = ""
-	partTP      = "/tp/"
-	partLate    = "/late"
-)
-
-// note tells the outage log if err says that the store was not read for a part of a stream, and
-// when it was. It returns err.
-func (d *disk) note(s *stream, part string, err error) error {
-	name := storeName + "/" + s.Name + part
-	if err == nil {
-		d.faults.OK(name)
-	} else if errors.Is(err, ErrUnread) {
-		if part != partLate {
-			s.waitsFrom.Store(time.Now().UnixNano())
-		}
-		d.faults.Fail(name, err)
-	}
-	return err
-}
 
 // Run makes what was applied durable about once a minute and at the end: each second where nothing
 // can be read back, and every 5 s while the disk takes no writes. It returns nil when ctx ends, and

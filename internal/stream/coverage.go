@@ -2,7 +2,13 @@ package stream
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 )
@@ -136,4 +142,245 @@ func (t *covered) add(r Range) {
 func (t *covered) free(r Range) bool {
 	i := t.above(r.From)
 	return r.From >= t.Next && (i == len(t.spans) || t.spans[i].From >= r.To)
+}
+
+// Cover is what a change covers of the bus: where a batch lies that was acknowledged as a whole, or
+// what was read.
+type Cover struct {
+	// First is the first seq of the batch, 0 where it has no messages.
+	First uint64
+	Acked []Span
+	read  []Span
+}
+
+// trial is a change of coverage that is made once the store has taken the batch with it. Until then
+// the coverage of c stays as it is.
+type trial struct {
+	c   *Committer
+	tps []*covered
+}
+
+// Commit applies b with what it covers: the caller has acquired c. An error says that nothing was
+// applied. One that wraps store.ErrOutage leaves a batch in flight: the caller releases c and tries
+// again later, or calls Unknown. Of any other error the outcome counts as unknown: the caller drops
+// its claims and calls Resolve before its next batch. It wraps ErrReadBack where the bus told no
+// offset, or one where another message lies (rule 2).
+func (c *Committer) Commit(ctx context.Context, b *store.Batch, cover Cover) error {
+	err := c.commit(ctx, b, cover)
+	if err != nil && !errors.Is(err, store.ErrOutage) {
+		c.Unknown(cover.First)
+	}
+	return err
+}
+
+func (c *Committer) commit(ctx context.Context, b *store.Batch, cover Cover) error {
+	t := trial{c: c}
+	registrations, err := t.make(cover)
+	if err != nil {
+		return err
+	}
+	whole := *b
+	whole.Registrations = slices.Concat(b.Registrations, registrations)
+	if !empty(&whole) {
+		if err := c.store.Apply(ctx, &whole); err != nil {
+			return fmt.Errorf("%w: %w", errStore, err)
+		}
+	}
+	t.install(b, cover.First)
+	return nil
+}
+
+func empty(b *store.Batch) bool {
+	return len(b.Forget)+len(b.Registrations)+len(b.Shards)+len(b.Views) == 0 && b.Epoch == 0
+}
+
+// make returns the registrations that are different by what was acknowledged and read.
+func (t *trial) make(cover Cover) (changed []store.Registration, err error) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for i := range cover.Acked {
+		if err := t.acknowledge(&cover.Acked[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range cover.read {
+		t.read(&cover.read[i])
+	}
+	for _, now := range t.tps {
+		if now.Registration != t.c.tps.byNumber[now.Number].Registration {
+			if _, left := now.hole(0); !left {
+				now.Seen = uint64(time.Now().UnixMilli())
+			}
+			changed = append(changed, now.Registration)
+		}
+	}
+	return changed, nil
+}
+
+// install makes the change, and registers what b registers.
+func (t *trial) install(b *store.Batch, first uint64) {
+	c := t.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, now := range t.tps {
+		// An end may have been told meanwhile.
+		now.end = max(now.end, c.tps.byNumber[now.Number].end)
+		c.tps.byNumber[now.Number] = now
+	}
+	for _, stream := range b.Forget {
+		c.tps.forget(stream)
+	}
+	c.tps.put(b.Registrations)
+	if len(b.Forget)+len(b.Registrations) > 0 {
+		c.tps.update()
+	}
+	c.epoch = max(c.epoch, b.Epoch)
+	delete(c.flight, first)
+	c.wake()
+}
+
+// coverage returns the coverage of a registration to be changed, nil where it is not in force.
+func (t *trial) coverage(tp uint32) *covered {
+	if i := slices.IndexFunc(t.tps, func(c *covered) bool { return c.Number == tp }); i >= 0 {
+		return t.tps[i]
+	}
+	was := t.c.tps.get(tp)
+	if was == nil {
+		return nil
+	}
+	now := was.clone()
+	t.tps = append(t.tps, now)
+	return now
+}
+
+// acknowledge covers what was acknowledged for all streams on the TP: to the others it holds no
+// message of theirs. It returns an error where a is not the acknowledgement of messages that were
+// in flight: a reader stopped before those, so they lie where nothing is covered (rule 2).
+func (t *trial) acknowledge(a *Span) error {
+	switch {
+	case a.TP == 0:
+		return nil
+	case a.From >= a.To:
+		return fmt.Errorf("the bus told no offset: %w", ErrReadBack)
+	}
+	own := t.coverage(a.TP)
+	switch {
+	case own == nil:
+		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrReadBack)
+	case !own.free(a.Range):
+		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.From, ErrReadBack)
+	}
+	covers := a.Range
+	if a.Marker {
+		covers.From--
+	}
+	for _, n := range t.c.tps.byTP[own.TP] {
+		now := t.coverage(n)
+		// Rule 20: also of spans that are not remembered.
+		now.High = now.High.Later(a.Last)
+		now.add(covers)
+		now.Epoch = max(now.Epoch, t.c.epoch)
+	}
+	return nil
+}
+
+// read covers what was read.
+func (t *trial) read(s *Span) {
+	now := t.coverage(s.TP)
+	if now == nil {
+		return
+	}
+	if !s.waits {
+		now.add(s.Range)
+	}
+	// Rule 20: the view has what waits, and what lies beyond a hole, as if it were acknowledged.
+	now.High = now.High.Later(s.high)
+	now.Epoch = max(now.Epoch, s.epoch)
+	now.Late = now.Late || s.late
+}
+
+// registry has the registrations of the store. It has no lock: it belongs to the Committer.
+type registry struct {
+	// byNumber has retired ones, too.
+	byNumber map[uint32]*covered
+	// inForce has the number that is in force for a stream and a TP; byTP those of all streams.
+	inForce map[streamTP]uint32
+	byTP    map[string][]uint32
+	last    uint32
+	// current has the number in force for the TP of each number. It is replaced, never changed, so
+	// that it can be read beside all others.
+	current atomic.Pointer[map[uint32]uint32]
+}
+
+type streamTP struct{ stream, tp string }
+
+func (g *registry) load(list []store.Registration) {
+	g.byNumber, g.inForce, g.byTP = make(map[uint32]*covered), make(map[streamTP]uint32), make(map[string][]uint32)
+	g.put(list)
+	g.update()
+}
+
+// update brings current up to date.
+func (g *registry) update() {
+	current := make(map[uint32]uint32, len(g.byNumber))
+	for n, t := range g.byNumber {
+		current[n] = g.inForce[streamTP{t.Stream, t.TP}]
+	}
+	g.current.Store(&current)
+}
+
+// get returns the coverage of a registration that is in force, nil for another number.
+func (g *registry) get(n uint32) *covered {
+	if t := g.byNumber[n]; t != nil && !t.Retired {
+		return t
+	}
+	return nil
+}
+
+// coverage returns the coverage of a stream's TP, nil for none.
+func (g *registry) coverage(stream, tp string) *covered {
+	return g.get(g.inForce[streamTP{stream, tp}])
+}
+
+// put adds or replaces registrations, whose coverage begins as the store has it.
+func (g *registry) put(list []store.Registration) {
+	for _, r := range list {
+		g.last = max(g.last, r.Number)
+		g.byNumber[r.Number] = &covered{Registration: r}
+		g.removeNumber(r.TP, r.Number)
+		key := streamTP{r.Stream, r.TP}
+		if !r.Retired {
+			g.inForce[key] = r.Number
+			g.byTP[r.TP] = append(g.byTP[r.TP], r.Number)
+		} else if g.inForce[key] == r.Number {
+			delete(g.inForce, key)
+		}
+	}
+}
+
+// removeNumber removes a number in force for a TP.
+func (g *registry) removeNumber(tp string, number uint32) {
+	others := slices.DeleteFunc(g.byTP[tp], func(n uint32) bool { return n == number })
+	if g.byTP[tp] = others; len(others) == 0 {
+		delete(g.byTP, tp)
+	}
+}
+
+// forget drops the registrations of a stream.
+func (g *registry) forget(stream string) {
+	for n, t := range g.byNumber {
+		if t.Stream == stream {
+			g.removeNumber(t.TP, n)
+			delete(g.byNumber, n)
+		}
+	}
+	maps.DeleteFunc(g.inForce, func(key streamTP, _ uint32) bool { return key.stream == stream })
+}
+
+// highest returns the highest epoch that was met in any TP.
+func (g *registry) highest() (epoch uint64) {
+	for _, t := range g.byNumber {
+		epoch = max(epoch, t.Epoch)
+	}
+	return epoch
 }

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 )
@@ -183,22 +180,6 @@ func (f *Feed) Apply(ctx context.Context, facts []Message, read *Read, cover Cov
 	return nil
 }
 
-// name returns the entities of late facts that the store is to name (rule 7). Where they are too
-// many, a reconcile is due instead.
-func (f *Feed) name(ctx context.Context, c *change, facts []Message) (map[lateEntity]*lateName, error) {
-	if err := f.loadLate(ctx); err != nil {
-		return nil, c.unread(err)
-	}
-	named, late, fits := f.late.name(facts)
-	if !fits && !f.late.over {
-		f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
-	}
-	if f.late.over = !fits; fits {
-		return named, nil
-	}
-	return named, c.demandAll(ctx)
-}
-
 // touch adds a shard to those that change, with its progress open.
 func (c *change) touch(ctx context.Context, name string) (*ShardState, error) {
 	s := c.touched[name]
@@ -273,84 +254,11 @@ func (c *change) commit(ctx context.Context, cover Cover) error {
 	return nil
 }
 
-// nominate has the owner of an entity decide about it.
-func (f *Feed) nominate(e lateEntity) {
-	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
-	if one := f.late.named[e]; one != nil {
-		one.decided = decided
-	}
-}
-
-// loadLate has what the store names of late messages be known before anything is added to it.
-func (f *Feed) loadLate(ctx context.Context) error {
-	if f.opts.Movers == nil || f.late.named != nil {
-		return nil
-	}
-	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.states))
-	slices.Sort(shards)
-	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
-}
-
-// Ready says that the stream has caught up: the entities that the store names are nominated, and
-// those that Apply names from now on. It may be called again after ErrUnread; any other error is
-// that of the store.
-func (f *Feed) Ready(ctx context.Context) error {
-	if f.opts.Movers == nil {
-		return nil
-	}
-	return f.alone(ctx, func() error {
-		if err := f.loadLate(ctx); err != nil {
-			return f.newChange(nil).unread(err)
-		}
-		f.late.ready = true
-		for e := range f.late.named {
-			f.nominate(e)
-		}
-		return nil
-	})
-}
-
-// forgetWithin is how long ForgetDecided waits to acquire the committer, which is handed from one
-// that waits to the next.
-const forgetWithin = time.Second
-
-// ForgetDecided has the store forget the names of entities that were decided, and a reconcile be
-// due for those that were dropped, since too many wait. Call it about once a second, and again
-// after store.ErrOutage. ErrUnread stops nothing.
-func (f *Feed) ForgetDecided(ctx context.Context) error {
-	soon, cancel := context.WithTimeout(ctx, forgetWithin)
-	defer cancel()
-	release, err := f.opts.Committer.Acquire(soon)
-	if err != nil {
-		// A commit may wait for the disk: the next call will do.
-		return context.Cause(ctx)
-	}
-	defer release()
-	if n := f.dropped.Load(); n != f.demanded {
-		if err := f.reconcile(ctx, &store.Batch{}, Cover{}); err != nil {
-			return err
-		}
-		f.demanded = n
-	}
-	b, decided := &store.Batch{}, f.late.decided()
-	if len(decided) == 0 {
-		return nil
-	}
-	f.late.change(b, f.opts.Stream, decided)
-	if err := f.opts.Committer.Commit(ctx, b, Cover{}); err != nil {
-		return err
-	}
-	for e := range decided {
-		delete(f.late.named, e)
-	}
-	return nil
-}
-
 // Reconcile commits b with cover, and has a reconcile of all shards of the stream follow at once
 // (rules 7 and 21). Entities that wait are published all the same. It may be called again after
 // store.ErrOutage and ErrUnread.
 func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
-	return f.alone(ctx, func() error { return f.reconcile(ctx, b, cover) })
+	return f.opts.Committer.Still(ctx, func(store.Store) error { return f.reconcile(ctx, b, cover) })
 }
 
 // reconcile commits b, and has a reconcile of all shards be due.
@@ -419,7 +327,7 @@ func (c *change) demandAll(ctx context.Context) error {
 // process while this one waits: ids that are missing from now on stay polled, also where the store
 // was empty (rule 15).
 func (f *Feed) Follow(ctx context.Context) error {
-	return f.alone(ctx, func() error {
+	return f.opts.Committer.Still(ctx, func(store.Store) error {
 		f.follows = true
 		for _, s := range f.states {
 			if s.progress != nil {
@@ -433,7 +341,7 @@ func (f *Feed) Follow(ctx context.Context) error {
 // Restore commits b, which replaces the progress of shards: none of the stream runs. What was
 // opened of them is opened again from the store. It may be called again after store.ErrOutage.
 func (f *Feed) Restore(ctx context.Context, b *store.Batch) error {
-	return f.alone(ctx, func() error {
+	return f.opts.Committer.Still(ctx, func(store.Store) error {
 		for _, s := range f.states {
 			s.stale = true
 		}
@@ -451,116 +359,9 @@ func (f *Feed) Reopen(b *store.Batch) {
 	}
 }
 
-// Begin opens the progress of a shard that begins to run, until end, and the list of rows published
-// last.
-func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, rows int) (*ShardState, *published.Log, error) {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer release()
-	s := f.state(name)
-	former := s.options
-	s.options, s.stale, s.unread = options, true, false
-	if err := f.open(ctx, name, s); err != nil {
-		s.options = former
-		return nil, nil, err
-	}
-	list, err := f.PublishedRowsOf(ctx, name, rows)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.since = max(s.since, s.progress.State().Since)
-	s.restore(list)
-	// What counts as published.
-	s.progress.Learn()
-	s.running = true
-	if s.progress.State().ReconcileDue {
-		s.demands.Add(1)
-	}
-	return s, list, nil
-}
-
-// End says that a shard does not run any more.
-func (f *Feed) End(name string) {
-	defer f.acquire()()
-	s := f.state(name)
-	s.running, s.progress = false, nil
-}
-
-// Update commits what do changes of the progress of a shard that runs, before its first batch.
-// After store.ErrOutage it may be called again.
-func (f *Feed) Update(ctx context.Context, name string, do func(*Progress) (store.ShardChange, error)) error {
-	return f.alone(ctx, func() error {
-		c := f.newChange(nil)
-		c.attempt = true
-		s, err := c.touch(ctx, name)
-		if err != nil {
-			return err
-		}
-		one, err := func() (store.ShardChange, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return do(s.progress)
-		}()
-		if err != nil {
-			return c.unread(err)
-		}
-		c.Shards = append(c.Shards, one)
-		return c.commit(ctx, Cover{})
-	})
-}
-
-// PublishedRowsOf returns the rows of a shard that were published last, as the store has them.
-func (f *Feed) PublishedRowsOf(ctx context.Context, name string, rows int) (*published.Log, error) {
-	var chunks []ledger.Chunk
-	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
-		if err != nil {
-			return nil, err
-		}
-		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-	}
-	return published.Restore(rows, chunks)
-}
-
-// SetNewest says what the bus has newest messages of: rows of a shard, ascending, and what they
-// were read from. A shard that begins takes them in where the store has no list of rows published
-// last.
-func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Origin) {
-	defer f.acquire()()
-	s := f.state(name)
-	s.newest, s.origin = rows, origin
-}
-
-// Due reports whether a reconcile of a shard of the configuration has to follow, and the number of
-// the last demand. It waits for nobody.
-func (f *Feed) Due(name string) (demand uint64, due bool) {
-	s := f.shards[name]
-	return s.demands.Load(), s.isDue()
-}
-
-// alone acquires the committer for do.
-func (f *Feed) alone(ctx context.Context, do func() error) error {
-	release, err := f.opts.Committer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return do()
-}
-
 // acquire acquires the committer for a moment.
 func (f *Feed) acquire() (release func()) {
 	// Without a context nothing ends the wait.
 	release, _ = f.opts.Committer.Acquire(context.Background())
 	return release
-}
-
-// overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
-// wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
-func (f *Feed) overflowed() {
-	f.dropped.Add(1)
-	for _, s := range f.shards {
-		s.demands.Add(1)
-	}
 }

@@ -2,7 +2,9 @@ package stream
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 )
@@ -108,4 +110,102 @@ func (l *lateEntities) decided() (decided map[lateEntity]*lateName) {
 		}
 	}
 	return decided
+}
+
+// name returns the entities of late facts that the store is to name (rule 7). Where they are too
+// many, a reconcile is due instead.
+func (f *Feed) name(ctx context.Context, c *change, facts []Message) (map[lateEntity]*lateName, error) {
+	if err := f.loadLate(ctx); err != nil {
+		return nil, c.unread(err)
+	}
+	named, late, fits := f.late.name(facts)
+	if !fits && !f.late.over {
+		f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
+	}
+	if f.late.over = !fits; fits {
+		return named, nil
+	}
+	return named, c.demandAll(ctx)
+}
+
+// nominate has the owner of an entity decide about it.
+func (f *Feed) nominate(e lateEntity) {
+	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
+	if one := f.late.named[e]; one != nil {
+		one.decided = decided
+	}
+}
+
+// loadLate has what the store names of late messages be known before anything is added to it.
+func (f *Feed) loadLate(ctx context.Context) error {
+	if f.opts.Movers == nil || f.late.named != nil {
+		return nil
+	}
+	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.states))
+	slices.Sort(shards)
+	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
+}
+
+// Ready says that the stream has caught up: the entities that the store names are nominated, and
+// those that Apply names from now on. It may be called again after ErrUnread; any other error is
+// that of the store.
+func (f *Feed) Ready(ctx context.Context) error {
+	if f.opts.Movers == nil {
+		return nil
+	}
+	return f.opts.Committer.Still(ctx, func(store.Store) error {
+		if err := f.loadLate(ctx); err != nil {
+			return f.newChange(nil).unread(err)
+		}
+		f.late.ready = true
+		for e := range f.late.named {
+			f.nominate(e)
+		}
+		return nil
+	})
+}
+
+// forgetWithin is how long ForgetDecided waits to acquire the committer, which is handed from one
+// that waits to the next.
+const forgetWithin = time.Second
+
+// ForgetDecided has the store forget the names of entities that were decided, and a reconcile be
+// due for those that were dropped, since too many wait. Call it about once a second, and again
+// after store.ErrOutage. ErrUnread stops nothing.
+func (f *Feed) ForgetDecided(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, forgetWithin)
+	defer cancel()
+	release, err := f.opts.Committer.Acquire(soon)
+	if err != nil {
+		// A commit may wait for the disk: the next call will do.
+		return context.Cause(ctx)
+	}
+	defer release()
+	if n := f.dropped.Load(); n != f.demanded {
+		if err := f.reconcile(ctx, &store.Batch{}, Cover{}); err != nil {
+			return err
+		}
+		f.demanded = n
+	}
+	b, decided := &store.Batch{}, f.late.decided()
+	if len(decided) == 0 {
+		return nil
+	}
+	f.late.change(b, f.opts.Stream, decided)
+	if err := f.opts.Committer.Commit(ctx, b, Cover{}); err != nil {
+		return err
+	}
+	for e := range decided {
+		delete(f.late.named, e)
+	}
+	return nil
+}
+
+// overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
+// wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
+func (f *Feed) overflowed() {
+	f.dropped.Add(1)
+	for _, s := range f.shards {
+		s.demands.Add(1)
+	}
 }

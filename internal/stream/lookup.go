@@ -42,23 +42,20 @@ type lookedUp struct {
 
 // registrar knows the TPs of all streams, and registers them.
 type registrar struct {
-	opts      *Options
-	committer *Committer
+	c *CatchUp
 
 	mu  sync.Mutex
 	tps map[string]*topicPartition
 	// wrong are the numbers of registrations before whose holes another message was read than the
 	// one that is covered there.
 	wrong sync.Map
-	// lost is called where a TP has lost messages.
-	lost func()
 }
 
 // lookup looks up the TPs of a stream, compares them with the store, and registers those that are
 // new or another (rules 10, 20 to 22). It is done for one stream at a time. Anchors are compared
 // where that is due, or all is true. What it registers is synced before the stream is ready.
 func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]lookedUp, error) {
-	if g.opts.Reader == nil {
+	if g.c.opts.Reader == nil {
 		return nil, nil
 	}
 	release, err := backoff.Acquire(ctx, s.looking)
@@ -91,7 +88,7 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 	for i := range list {
 		tps[i] = list[i].t
 		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
-		g.committer.ends(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}, list[i].Stable, looked)
+		g.c.committer.ends(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}, list[i].Stable, looked)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +100,8 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 func (g *registrar) findTPs(ctx context.Context, s *stream) (list []lookedUp, err error) {
 	for check := 0; ; check++ {
 		// Before the bounds: what is acknowledged meanwhile may lie behind them.
-		known := g.committer.registrations(s.Name)
-		tps, err := g.opts.Reader.TPs(ctx, s.Destinations)
+		known := g.c.committer.registrations(s.Name)
+		tps, err := g.c.opts.Reader.TPs(ctx, s.Destinations)
 		if err != nil {
 			return nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)
 		}
@@ -119,7 +116,7 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list []lookedUp, er
 		if !short || check == rechecks {
 			return list, nil
 		}
-		if err := backoff.Pause(ctx, g.opts.Recheck); err != nil {
+		if err := backoff.Pause(ctx, g.c.opts.Recheck); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +145,7 @@ func (g *registrar) compareAnchors(ctx context.Context, f *lookedUp, all bool) e
 	if g.isWrong(f.was.Number) {
 		f.finding = another
 	}
-	if !all && !f.t.isDue(g.opts.AnchorsEvery) {
+	if !all && !f.t.isDue(g.c.opts.AnchorsEvery) {
 		return nil
 	}
 	now := time.Now()
@@ -161,7 +158,7 @@ func (g *registrar) compareAnchors(ctx context.Context, f *lookedUp, all bool) e
 			continue
 		}
 		span := sink.Span{TP: f.Name, Incarnation: f.Incarnation, From: a.Offset, To: a.Offset + 1}
-		_, err := g.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+		_, err := g.c.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
 			if m.Offset == a.Offset && hashStored(m) != a.Hash {
 				f.finding = another
 			}
@@ -190,15 +187,6 @@ func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	t.first.Store(tp.First)
 	t.end.Store(tp.End)
 	return t
-}
-
-// newSession makes the comparison of the anchors of a TP due.
-func (g *registrar) newSession(tp string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if t := g.tps[tp]; t != nil {
-		t.compared.Store(nil)
-	}
 }
 
 func (g *registrar) isWrong(number uint32) bool { _, is := g.wrong.Load(number); return is }
@@ -232,7 +220,7 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []lookedUp) 
 	now, least := time.Now(), -setBack
 	if s.partitions() != nil {
 		// This process has looked them up about once a minute, and may have failed to.
-		least = 2 * g.opts.IdleEvery
+		least = 2 * g.c.opts.IdleEvery
 	}
 	// The answer about a topic, whose TPs come one after the other.
 	var topic *string
@@ -253,20 +241,16 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []lookedUp) 
 			topic = &f.Destination
 		}
 		if does && (away > after/2 || away < -min(setBack, after/2)) {
-			outdate(list)
+			// All of them: an entity may have been in several.
+			for i := range list {
+				if list[i].finding == same {
+					list[i].finding = outdated
+				}
+			}
 			return nil
 		}
 	}
 	return nil
-}
-
-// outdate has all TPs of a stream be read again: an entity may have been in several.
-func outdate(list []lookedUp) {
-	for i := range list {
-		if f := &list[i]; f.finding == same {
-			f.finding = outdated
-		}
-	}
 }
 
 // isReread reports whether this process has registered the TP and has not read it to the end yet:

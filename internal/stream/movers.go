@@ -248,27 +248,20 @@ func (m *Movers) Run(ctx context.Context, retried func(error)) error {
 		if worked && ctx.Err() == nil {
 			continue
 		}
-		if m.sleep(ctx, until) != nil {
+		pause := time.Hour
+		if !until.IsZero() {
+			pause = until.Sub(m.opts.Now())
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-m.wake:
+		case <-timer.C:
+		}
+		if timer.Stop(); ctx.Err() != nil {
 			return nil
 		}
 	}
-}
-
-// sleep waits until there may be something to do, at the latest until a pause ends.
-func (m *Movers) sleep(ctx context.Context, until time.Time) error {
-	pause := time.Hour
-	if !until.IsZero() {
-		pause = until.Sub(m.opts.Now())
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-m.wake:
-	case <-timer.C:
-	}
-	return nil
 }
 
 // Pass reads entities that wait, once, and hands on what follows. It reports whether there were
@@ -298,7 +291,12 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 	moves = make(map[string][]Move)
 	// Two rounds that find nothing prove an absence.
 	for round := 0; len(held) > 0; round++ {
-		reading, failed := m.read(ctx, held)
+		entities := make([][]byte, len(held))
+		for i := range held {
+			entities[i] = held[i].entity
+		}
+		// They are of one shard where entities belong to it.
+		reading, failed := m.opts.Read(ctx, held[0].shard, entities)
 		if failed != nil {
 			for i := range held {
 				m.unreserve(held[i].name, held[i].number, true)
@@ -332,15 +330,6 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 		held = rest
 	}
 	return moves, nil
-}
-
-// read reads the keys of reserved entities, which are of one shard where entities belong to it.
-func (m *Movers) read(ctx context.Context, held []reserved) (FoundRows, error) {
-	entities := make([][]byte, len(held))
-	for i := range held {
-		entities[i] = held[i].entity
-	}
-	return m.opts.Read(ctx, held[0].shard, entities)
 }
 
 // owner returns the shard that publishes an absence.

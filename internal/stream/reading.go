@@ -362,7 +362,13 @@ func (r *reading) apply(ctx context.Context, f *served, to uint64) error {
 		err = r.c.committer.apply(ctx, &store.Batch{}, cover)
 	} else {
 		disk := &r.c.committer.disk
-		err = disk.note(f.stream, partTP+r.tp.name, disk.retry(ctx, func() error { return f.feedTo(ctx, cover) }))
+		err = disk.note(f.stream, partTP+r.tp.name, disk.retry(ctx, func() error {
+			// A panic about a message of one stream stops no other.
+			if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, nil, cover) }); err != nil {
+				return fmt.Errorf("catch up stream %s: %w", f.Name, err)
+			}
+			return nil
+		}))
 	}
 	if err != nil {
 		return err
@@ -371,14 +377,5 @@ func (r *reading) apply(ctx context.Context, f *served, to uint64) error {
 	f.stream.messages.Add(uint64(len(f.messages)))
 	f.messages, f.from, f.waits = f.messages[:0], p.To, false
 	f.epoch = max(f.epoch, p.epoch)
-	return nil
-}
-
-// feedTo hands the messages to the feed.
-func (f *served) feedTo(ctx context.Context, cover Cover) error {
-	// A panic about a message of one stream stops no other.
-	if err := panics.Guard(func() error { return f.Feed.Apply(ctx, f.messages, nil, cover) }); err != nil {
-		return fmt.Errorf("catch up stream %s: %w", f.Name, err)
-	}
 	return nil
 }

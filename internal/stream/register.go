@@ -70,12 +70,14 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 			if f.was.Number != 0 {
 				renewed = true
 				if f.finding == outdated {
-					g.opts.Log.Info("a compacted topic was not read for long: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+					g.c.opts.Log.Info("a compacted topic was not read for long: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
 						"seen", time.UnixMilli(int64(f.was.Seen)), "next", f.was.Next, "first", f.First, "end", f.End)
 				} else {
-					g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+					g.c.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
 						"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
-					g.lost()
+					if e := g.c.Epoch(); e != nil {
+						e.Lost()
+					}
 				}
 				f.was.Retired = true
 				b.Registrations = append(b.Registrations, f.was)
@@ -87,13 +89,14 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 		return nil
 	}
 	if renewed {
-		return s.reconcile(ctx, g.committer, b, Cover{read: passed})
+		return s.reconcile(ctx, b, Cover{read: passed})
 	}
-	return g.committer.apply(ctx, b, Cover{read: passed})
+	return g.c.committer.apply(ctx, b, Cover{read: passed})
 }
 
 // reconcile commits b with what it covers, and has a reconcile of the stream follow.
-func (s *stream) reconcile(ctx context.Context, c *Committer, b *store.Batch, cover Cover) error {
+func (s *stream) reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
+	c := s.c.committer
 	return c.disk.untilRead(ctx, s, wholeStream, func() error {
 		return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, b, cover) })
 	})
@@ -109,7 +112,7 @@ func (g *registrar) registration(s *stream, f *lookedUp) store.Registration {
 
 // number returns a number for a registration of a TP that may be read again up to its end.
 func (g *registrar) number(s *stream, f *lookedUp) uint32 {
-	n := g.committer.next()
+	n := g.c.committer.next()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rereads[n] = f.End
@@ -137,7 +140,7 @@ func (g *registrar) skip(ctx context.Context, s *stream, list []lookedUp) error 
 		}
 		f.t.cursors[f.was.Number] = max(f.t.cursors[f.was.Number], f.First)
 		release()
-		g.opts.Log.Warn("all entities of the stream are published once more", "stream", s.Name, "tp", f.Name,
+		g.c.opts.Log.Warn("all entities of the stream are published once more", "stream", s.Name, "tp", f.Name,
 			"reason", f.finding.String(), "next", f.was.Next, "first", f.First)
 		f.finding = same
 	}
@@ -154,20 +157,12 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []lookedUp) erro
 		// What it has in memory is of the former messages, too.
 		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
 	}
-	b := &store.Batch{Forget: []string{s.Name}}
 	// Not as it was opened: a copy may have been restored since.
-	image, err := g.committer.store.Load(ctx)
+	image, err := g.c.committer.store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	for key, before := range image.Shards {
-		if key.Stream == s.Name {
-			// What only commands and START have decided is kept.
-			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &store.Progress{
-				Started: before.Started, Floor: before.Floor, Since: before.Since, Saved: time.Now(), ReconcileDue: true,
-			}})
-		}
-	}
+	b := Rebuild(&image, s.Name, time.Now())
 	for i := range list {
 		f := &list[i]
 		if late(&f.TP) {
@@ -176,8 +171,8 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []lookedUp) erro
 		}
 		b.Registrations = append(b.Registrations, g.registration(s, f))
 	}
-	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
-	return g.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
+	g.c.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
+	return g.c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
 }
 
 // Copy is an older copy of what a store had of a stream, but for its view (decision 23). The zero

@@ -186,7 +186,7 @@ func (s *stream) disputeAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.reconcile(ctx, s.c.committer, &store.Batch{Registrations: again}, Cover{})
+	return s.reconcile(ctx, &store.Batch{Registrations: again}, Cover{})
 }
 
 // eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
@@ -315,7 +315,7 @@ func (s *stream) follow(ctx context.Context) error {
 			}
 			// A message of a process before the last one may have come when that one had decided
 			// its entity, and before this one met the epoch by which it is late (rule 7).
-			return s.reconcile(ctx, s.c.committer, &store.Batch{}, Cover{})
+			return s.reconcile(ctx, &store.Batch{}, Cover{})
 		case <-ticker.C:
 			err = s.rounds(ctx, false)
 		}

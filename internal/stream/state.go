@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,3 +211,91 @@ func (s *ShardState) restore(list *published.Log) {
 
 // isDue reports whether a reconcile has to follow.
 func (s *ShardState) isDue() bool { return s.demands.Load() > s.granted.Load() }
+
+// Begin opens the progress of a shard that begins to run, until end, and the list of rows published
+// last.
+func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, rows int) (*ShardState, *published.Log, error) {
+	release, err := f.opts.Committer.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	s := f.state(name)
+	former := s.options
+	s.options, s.stale, s.unread = options, true, false
+	if err := f.open(ctx, name, s); err != nil {
+		s.options = former
+		return nil, nil, err
+	}
+	list, err := f.PublishedRowsOf(ctx, name, rows)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.since = max(s.since, s.progress.State().Since)
+	s.restore(list)
+	// What counts as published.
+	s.progress.Learn()
+	s.running = true
+	if s.progress.State().ReconcileDue {
+		s.demands.Add(1)
+	}
+	return s, list, nil
+}
+
+// End says that a shard does not run any more.
+func (f *Feed) End(name string) {
+	defer f.acquire()()
+	s := f.state(name)
+	s.running, s.progress = false, nil
+}
+
+// Update commits what do changes of the progress of a shard that runs, before its first batch.
+// After store.ErrOutage it may be called again.
+func (f *Feed) Update(ctx context.Context, name string, do func(*Progress) (store.ShardChange, error)) error {
+	return f.opts.Committer.Still(ctx, func(store.Store) error {
+		c := f.newChange(nil)
+		c.attempt = true
+		s, err := c.touch(ctx, name)
+		if err != nil {
+			return err
+		}
+		one, err := func() (store.ShardChange, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return do(s.progress)
+		}()
+		if err != nil {
+			return c.unread(err)
+		}
+		c.Shards = append(c.Shards, one)
+		return c.commit(ctx, Cover{})
+	})
+}
+
+// PublishedRowsOf returns the rows of a shard that were published last, as the store has them.
+func (f *Feed) PublishedRowsOf(ctx context.Context, name string, rows int) (*published.Log, error) {
+	var chunks []ledger.Chunk
+	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
+		if err != nil {
+			return nil, err
+		}
+		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
+	}
+	return published.Restore(rows, chunks)
+}
+
+// SetNewest says what the bus has newest messages of: rows of a shard, ascending, and what they
+// were read from. A shard that begins takes them in where the store has no list of rows published
+// last.
+func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Origin) {
+	defer f.acquire()()
+	s := f.state(name)
+	s.newest, s.origin = rows, origin
+}
+
+// Due reports whether a reconcile of a shard of the configuration has to follow, and the number of
+// the last demand. It waits for nobody.
+func (f *Feed) Due(name string) (demand uint64, due bool) {
+	s := f.shards[name]
+	return s.demands.Load(), s.isDue()
+}

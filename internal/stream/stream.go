@@ -2,13 +2,16 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/outage"
 )
 
 // StopError says why a stream cannot catch up: a message of it cannot be applied (rule 12).
@@ -303,4 +306,56 @@ func logEnd(c *CatchUp) {
 	}
 	elapsed := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 	c.opts.Log.Info("the bus was read", "streams", ready, "stopped", len(p.Streams)-ready, "messages", messages, "elapsed", elapsed, "epoch", p.Epoch)
+}
+
+// storeName is what the outage log calls the store as a whole.
+const storeName = "checkpoint"
+
+// disk tells the outage log when the store takes no writes, and when it does again.
+type disk struct{ faults *outage.Log }
+
+// retry calls write until it succeeds, fails otherwise than by an outage, or ctx ends.
+func (d *disk) retry(ctx context.Context, write func() error) error {
+	failed := false
+	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
+	err := pause.Retry(ctx, write, func(err error) bool {
+		away := errors.Is(err, store.ErrOutage)
+		if failed = failed || away; away {
+			d.faults.Fail(storeName, err)
+		}
+		return away
+	})
+	if failed && err == nil {
+		d.faults.OK(storeName)
+	}
+	return err
+}
+
+// untilRead calls do until all was read of the store that it needs for a part of a stream.
+func (d *disk) untilRead(ctx context.Context, s *stream, part string, do func() error) error {
+	pause := backoff.Backoff{First: firstOfOutage, Max: outagePause}
+	return pause.Retry(ctx, func() error { return d.note(s, part, do()) }, func(err error) bool { return errors.Is(err, ErrUnread) })
+}
+
+// allParts is the stream as a whole to note, partTP and a name a TP of it, partLate its late
+// messages, which no reading of the bus needs.
+const (
+	wholeStream = ""
+	partTP      = "/tp/"
+	partLate    = "/late"
+)
+
+// note tells the outage log if err says that the store was not read for a part of a stream, and
+// when it was. It returns err.
+func (d *disk) note(s *stream, part string, err error) error {
+	name := storeName + "/" + s.Name + part
+	if err == nil {
+		d.faults.OK(name)
+	} else if errors.Is(err, ErrUnread) {
+		if part != partLate {
+			s.waitsFrom.Store(time.Now().UnixNano())
+		}
+		d.faults.Fail(name, err)
+	}
+	return err
 }
