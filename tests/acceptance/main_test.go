@@ -3,9 +3,11 @@ package acceptance
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -156,6 +158,23 @@ func member(e world.Event, name string) string {
 		return string(raw)
 	}
 	return text
+}
+
+// mustVerify fails the test unless bridge verify finds exactly the faults that want says, as in
+// "missing 1".
+func mustVerify(t testing.TB, e world.Env, want ...string) world.VerifyReport {
+	t.Helper()
+	r := world.Verify(t, e)
+	var found []string
+	for fault, n := range r.Faults() {
+		found = append(found, fmt.Sprintf("%s %d", fault, n))
+	}
+	slices.Sort(found)
+	slices.Sort(want)
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q: %+v", found, want, r)
+	}
+	return r
 }
 
 // every calls do again and again, with pauses of up to most, until stop is called.
