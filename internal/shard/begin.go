@@ -55,11 +55,11 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		return nil, err
 	}
 	found := s.gaps.stored().Started
-	if err := s.commitMeaning(ctx); err != nil {
+	if err := s.opening.commitMeaning(ctx); err != nil {
 		return nil, err
 	}
-	if s.fromFirst {
-		if err := s.restart(ctx, list); err != nil {
+	if s.opening.fromFirst {
+		if err := s.opening.restart(ctx, list); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 				return nil, err
 			}
 		}
-		if err := s.first(ctx); err != nil {
+		if err := s.opening.first(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		}
 	}
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
-	if err := s.snapshot(ctx, entities); err != nil {
+	if err := s.opening.snapshot(ctx, entities); err != nil {
 		return nil, err
 	}
 	if err := s.server.refuseTailless(); err != nil {
@@ -97,31 +97,43 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	return s.newOwner(entities, rows), nil
 }
 
+// opening has what is known of a shard be open for an attempt to run it: it decides where a shard
+// begins of which nothing is known, and records the table where START says so. It belongs to the
+// owner.
+type opening struct {
+	opts    *Options
+	retrier *retrier
+	reader  *reader
+	gaps    *gaps
+	// fromFirst says that a person has agreed that the shard begins at the first row.
+	fromFirst bool
+}
+
 // commitMeaning stops the shard where what is saved of it means something else than its
 // configuration. Where nothing says what that means, it saves it.
-func (s *Shard) commitMeaning(ctx context.Context) error {
-	if s.opts.Meaning == nil {
+func (o *opening) commitMeaning(ctx context.Context) error {
+	if o.opts.Meaning == nil {
 		return nil
 	}
 	var saved *store.Meaning
-	err := s.retrier.readStore(ctx, func() (err error) {
-		saved, err = store.LoadMeaning(ctx, s.opts.Store, s.opts.key())
+	err := o.retrier.readStore(ctx, func() (err error) {
+		saved, err = store.LoadMeaning(ctx, o.opts.Store, o.opts.key())
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if saved == nil {
-		part := store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, s.opts.Meaning)}
-		return s.retrier.wait(owning, forEver, func() error {
-			return s.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: s.opts.key(), Parts: []store.Part{part}}}})
+		part := store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, o.opts.Meaning)}
+		return o.retrier.wait(owning, forEver, func() error {
+			return o.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: o.opts.key(), Parts: []store.Part{part}}}})
 		})
 	}
-	differences := saved.Differences(s.opts.Meaning)
+	differences := saved.Differences(o.opts.Meaning)
 	if len(differences) == 0 {
 		return nil
 	}
-	reset, goOn := stream.MeaningCommands(s.opts.key(), saved, s.gaps.position(), differences)
+	reset, goOn := stream.MeaningCommands(o.opts.key(), saved, o.gaps.position(), differences)
 	remedy := "put the setting back, or stop bridge, then to have the stream begin at its START again: " + reset
 	if goOn != "" {
 		remedy += "; to go on behind the rows that were published: " + goOn
@@ -134,29 +146,29 @@ const everyID = math.MaxUint64
 
 // first decides where a shard begins of which neither the store nor the bus has anything. That is
 // durable before its first row is published, so that it is decided once (rules 11 and 16).
-func (s *Shard) first(ctx context.Context) error {
-	start := stream.StartSetting(s.opts.Start)
+func (o *opening) first(ctx context.Context) error {
+	start := stream.StartSetting(o.opts.Start)
 	highest := start.After
 	var cursor source.Cursor
 	if start.Latest || start.After > 0 {
-		p, err := s.reader.page(ctx, source.Query{Limit: 1})
+		p, err := o.reader.page(ctx, source.Query{Limit: 1})
 		if err != nil {
 			return err
 		}
 		highest = p.MaxID
-		cursor = cursorAt(&s.opts, p.Columns, p.Now)
+		cursor = cursorAt(o.opts, p.Columns, p.Now)
 		p.free()
 	}
-	first, err := stream.StartProgress(s.opts.Kind, start, highest)
+	first, err := stream.StartProgress(o.opts.Kind, start, highest)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.opts.Name, err)
+		return fmt.Errorf("%s: %w", o.opts.Name, err)
 	}
 	first.Cursor = cursor
-	begin, err := s.gaps.seed(ctx, first, s.opts.Recovery.Epoch().Number())
+	begin, err := o.gaps.seed(ctx, first, o.opts.Recovery.Epoch().Number())
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
+	return o.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
 		if p.State().Started {
 			// By a message that was read meanwhile.
 			return p.Fill(time.Now())
@@ -166,36 +178,36 @@ func (s *Shard) first(ctx context.Context) error {
 }
 
 // restart has the shard go on from its first row with the view as it is.
-func (s *Shard) restart(ctx context.Context, list *published.Log) error {
-	err := s.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
-		return p.Restart(s.opts.Recovery.Epoch().Number(), time.Now())
+func (o *opening) restart(ctx context.Context, list *published.Log) error {
+	err := o.update(ctx, func(p *stream.Progress) (store.ShardChange, error) {
+		return p.Restart(o.opts.Recovery.Epoch().Number(), time.Now())
 	})
 	if err != nil {
 		return err
 	}
 	list.Clear()
 	list.Stop("")
-	s.fromFirst = false
-	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
+	o.fromFirst = false
+	o.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
 	return nil
 }
 
 // update makes what do changes of the progress durable.
-func (s *Shard) update(ctx context.Context, do func(*stream.Progress) (store.ShardChange, error)) error {
-	err := s.retrier.writeStore(ctx, owning, func() error { return s.opts.Feed.Update(ctx, s.opts.Name, do) })
+func (o *opening) update(ctx context.Context, do func(*stream.Progress) (store.ShardChange, error)) error {
+	err := o.retrier.writeStore(ctx, owning, func() error { return o.opts.Feed.Update(ctx, o.opts.Name, do) })
 	switch {
 	case err == nil:
-		return s.sync(ctx)
+		return o.sync(ctx)
 	case stream.IsDamaged(err), errors.Is(err, stream.ErrReadBack), ctx.Err() != nil:
-		return s.opts.damaged(err)
+		return o.opts.damaged(err)
 	}
 	return &storeError{err}
 }
 
 // sync applies changes, and makes all durable that was applied.
-func (s *Shard) sync(ctx context.Context, changes ...store.ShardChange) error {
-	err := s.retrier.wait(owning, forEver, func() error {
-		return s.opts.Committer.Sync(ctx, &store.Batch{Shards: changes})
+func (o *opening) sync(ctx context.Context, changes ...store.ShardChange) error {
+	err := o.retrier.wait(owning, forEver, func() error {
+		return o.opts.Committer.Sync(ctx, &store.Batch{Shards: changes})
 	})
 	if err != nil && ctx.Err() == nil {
 		return &storeError{err}
@@ -206,33 +218,33 @@ func (s *Shard) sync(ctx context.Context, changes ...store.ShardChange) error {
 // snapshot records the rows of a table that is taken as it stands (START=latest, or behind an id)
 // in the view and publishes nothing. It goes on where an earlier start of the process was cut
 // short.
-func (s *Shard) snapshot(ctx context.Context, entities *entities) error {
-	left := s.gaps.snapshot()
+func (o *opening) snapshot(ctx context.Context, entities *entities) error {
+	left := o.gaps.snapshot()
 	if left.First == 0 {
 		return nil
 	}
 	started, logged := time.Now(), time.Now()
-	for rows := 0; left.First > 0; left = s.gaps.snapshot() {
-		n, err := s.recordPage(ctx, entities, left)
+	for rows := 0; left.First > 0; left = o.gaps.snapshot() {
+		n, err := o.recordPage(ctx, entities, left)
 		if err != nil {
 			return err
 		}
 		rows += n
 		if time.Since(logged) > tellEvery {
 			logged = time.Now()
-			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", left.First, "of", left.Last,
+			o.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", left.First, "of", left.Last,
 				"rows_per_second", int(float64(rows)/time.Since(started).Seconds()))
 		}
 	}
-	s.opts.Logger.Info("the table as it stands is known, changes from now on are published", "took", time.Since(started).Round(time.Millisecond))
+	o.opts.Logger.Info("the table as it stands is known, changes from now on are published", "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
 // recordPage records the next rows of what is left, and returns how many they are. A row that was
 // not committed when the shard began is a change since, and left to the tail.
-func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.Range) (n int, err error) {
-	q := source.Query{After: left.First - 1, Through: left.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	p, err := s.reader.page(ctx, q)
+func (o *opening) recordPage(ctx context.Context, entities *entities, left source.Range) (n int, err error) {
+	q := source.Query{After: left.First - 1, Through: left.Last, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
+	p, err := o.reader.page(ctx, q)
 	if err != nil {
 		return 0, err
 	}
@@ -246,7 +258,7 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 	}
 	var rows []source.Row
 	for _, row := range p.Rows {
-		if !s.gaps.missing(row.ID) {
+		if !o.gaps.missing(row.ID) {
 			rows = append(rows, row)
 		}
 	}
@@ -254,7 +266,7 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 	entities.begin(b)
 	defer func() {
 		if err != nil {
-			s.opts.View.Release(b.claims)
+			o.opts.View.Release(b.claims)
 		}
 	}()
 	decisions, err := entities.decide(ctx, b, rows)
@@ -262,11 +274,11 @@ func (s *Shard) recordPage(ctx context.Context, entities *entities, left source.
 		return n, err
 	}
 	read := &stream.Read{
-		Shard: s.opts.Name, Since: s.gaps.since, Claims: b.claims,
-		Snapshot: &left, At: s.reader.age(p).Steady, Now: b.made,
+		Shard: o.opts.Name, Since: o.gaps.since, Claims: b.claims,
+		Snapshot: &left, At: o.reader.age(p).Steady, Now: b.made,
 	}
-	err = s.retrier.writeStore(ctx, owning, func() error {
-		return s.opts.Feed.Apply(ctx, nil, read, stream.Cover{})
+	err = o.retrier.writeStore(ctx, owning, func() error {
+		return o.opts.Feed.Apply(ctx, nil, read, stream.Cover{})
 	})
 	if err == nil {
 		entities.nominate(decisions)

@@ -135,7 +135,10 @@ func (s *Shard) awaitResumed(ctx context.Context) error {
 func (t *tracker) rest(rests bool) {
 	t.update(func(s *Status) {
 		if t.rests = rests; rests {
-			t.faults, t.heartbeats, t.sent = [stages]string{}, [loops]time.Time{}, time.Time{}
+			t.faults, t.sent = [stages]string{}, time.Time{}
+			for l := range loops {
+				t.idle(l)
+			}
 			t.lag.stop(false)
 		}
 	})

@@ -152,6 +152,52 @@ func (r *retrier) unreadable(ctx context.Context) string {
 	return r.table
 }
 
+// loop names one of the loops of a shard. Each is watched by itself: one that makes progress does
+// not hide another that hangs.
+type loop int
+
+// The loops. Before a shard has an owner, and while it is stopped, the owner's is the shard's own.
+const (
+	owning loop = iota
+	publishing
+	loops
+)
+
+func (l loop) String() string { return [...]string{"owner", "publisher"}[l] }
+
+// heartbeats are the last of each loop, zero for one that is idle. They are safe for concurrent
+// use.
+type heartbeats struct {
+	mu   sync.Mutex
+	last [loops]time.Time
+}
+
+// heartbeat notes that a loop lives.
+func (h *heartbeats) heartbeat(l loop) { h.set(l, time.Now()) }
+
+// idle notes that a loop waits for something to do, which may take any time, or has ended.
+func (h *heartbeats) idle(l loop) { h.set(l, time.Time{}) }
+
+func (h *heartbeats) set(l loop, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last[l] = at
+}
+
+// stillest returns the loop whose last heartbeat is the longest ago, and when that was; now when
+// all loops are idle.
+func (h *heartbeats) stillest(now time.Time) (l loop, last time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last = now
+	for i, at := range h.last {
+		if !at.IsZero() && at.Before(last) {
+			l, last = loop(i), at
+		}
+	}
+	return l, last
+}
+
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
 	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrClosed, store.ErrDamaged, store.ErrClosed} {
@@ -209,7 +255,7 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 	for _, chunk := range list.Changed() {
 		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
-	if err := s.sync(ctx, change); err != nil {
+	if err := s.opening.sync(ctx, change); err != nil {
 		return err
 	}
 	reused.saved = true

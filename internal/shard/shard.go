@@ -28,9 +28,8 @@ type Shard struct {
 	// halt ends the shard for good, pausing the reads of an attempt.
 	halt    ending
 	pausing pausing
-	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
-	// that the bus may have messages that the store does not know of (rule 9).
-	fromFirst, unresolved bool
+	// unresolved says that the bus may have messages that the store does not know of (rule 9).
+	unresolved bool
 	// dry says that the shard does not run, and serves a dry run.
 	dry bool
 
@@ -38,6 +37,7 @@ type Shard struct {
 	reader  *reader
 	server  *server
 	gaps    *gaps
+	opening *opening
 	tail    *tail
 	builder *builder
 	tailLog *tailLog
@@ -80,6 +80,7 @@ func New(opts Options) *Shard {
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
+	s.opening = &opening{opts: &s.opts, retrier: s.retrier, reader: s.reader, gaps: s.gaps}
 	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
 	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server}
 	s.builder = &builder{opts: &s.opts}
@@ -185,7 +186,7 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 		case <-ctx.Done():
 			return false
 		case <-s.status.accepted:
-			s.fromFirst = true
+			s.opening.fromFirst = true
 			return true
 		case <-tick.C:
 			s.status.heartbeat(owning)
@@ -318,35 +319,4 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})
 	return longer, func(cause error) { stop(); end(cause) }
-}
-
-// loop names one of the loops of a shard. Each is watched by itself: one that makes progress does
-// not hide another that hangs.
-type loop int
-
-// The loops. Before a shard has an owner, and while it is stopped, the owner's is the shard's own.
-const (
-	owning loop = iota
-	publishing
-	loops
-)
-
-func (l loop) String() string { return [...]string{"owner", "publisher"}[l] }
-
-// heartbeat notes that a loop lives.
-func (t *tracker) heartbeat(l loop) { t.update(func(*Status) { t.heartbeats[l] = time.Now() }) }
-
-// idle notes that a loop waits for something to do, which may take any time, or has ended.
-func (t *tracker) idle(l loop) { t.update(func(*Status) { t.heartbeats[l] = time.Time{} }) }
-
-// stillest returns the loop whose last heartbeat is the longest ago, and when that was; now when
-// all loops are idle. The caller holds mu.
-func (t *tracker) stillest(now time.Time) (l loop, last time.Time) {
-	last = now
-	for i, at := range t.heartbeats {
-		if !at.IsZero() && at.Before(last) {
-			l, last = loop(i), at
-		}
-	}
-	return l, last
 }

@@ -197,8 +197,7 @@ type tracker struct {
 	sent time.Time
 	// saves is when the commit under way began, zero while there is none.
 	saves time.Time
-	// heartbeats are the last of each loop, zero for one that is idle.
-	heartbeats [loops]time.Time
+	heartbeats
 	// accepted has an element where a person has agreed to ids that are used again, until the shard
 	// goes on.
 	accepted chan struct{}

@@ -11,16 +11,23 @@ import (
 	"example.org/bridge/source"
 )
 
-// set is a set of ids in ascending blocks: one to two bytes for each range of them, or a bit an id
-// where they are dense. One block at a time is open: decoded, and changed in place until seal
-// encodes it again. So ids that come in ascending order open each block once.
-//
-// The missing ids of a ledger lie in segments, one above the other, each but the lowest with a wide
-// gap at its low end. Within a segment the times of the gaps never descend, and ids join at the
-// upper end only.
+// set is a set of ids in ascending blocks. The missing ids of a ledger lie in segments, one above
+// the other, each but the lowest with a wide gap at its low end. Within a segment the times of the
+// gaps never descend, and ids join at the upper end only.
 type set struct {
-	list     []block
+	blocks
 	segments []segment
+}
+
+func newSet(load func(key uint64) ([]byte, error)) *set {
+	return &set{blocks: blocks{at: -1, load: load, changed: make(map[uint64]struct{})}, segments: make([]segment, 1)}
+}
+
+// blocks have the gaps of a set: one to two bytes for each range of ids, or a bit an id where they
+// are dense. One block at a time is open: decoded, and changed in place until seal encodes it
+// again. So ids that come in ascending order open each block once.
+type blocks struct {
+	list []block
 	// open are the gaps of list[at]; altered says that they are newer than its form. at is -1 where
 	// no block is open.
 	open    []gap
@@ -39,22 +46,18 @@ type set struct {
 	spare   []gap
 }
 
-func newSet(load func(key uint64) ([]byte, error)) *set {
-	return &set{at: -1, segments: make([]segment, 1), load: load, changed: make(map[uint64]struct{})}
-}
-
 // size is the memory of the set in bytes.
-func (s *set) size() int {
+func (s *blocks) size() int {
 	return s.forms + len(s.list)*blockSize + (cap(s.open)+cap(s.spare))*24 + cap(s.scratch) + len(s.changed)*16
 }
 
 // index returns the index of the only block that may have id, -1 when there is none.
-func (s *set) index(id uint64) int {
+func (s *blocks) index(id uint64) int {
 	return sort.Search(len(s.list), func(i int) bool { return s.list[i].key > id }) - 1
 }
 
 // end returns the last id that block i may have.
-func (s *set) end(i int) uint64 {
+func (s *blocks) end(i int) uint64 {
 	if i+1 < len(s.list) {
 		return s.list[i+1].key - 1
 	}
@@ -62,7 +65,7 @@ func (s *set) end(i int) uint64 {
 }
 
 // form returns the form of block i, nil where it cannot be read.
-func (s *set) form(i int) []byte {
+func (s *blocks) form(i int) []byte {
 	b := &s.list[i]
 	if b.form != nil {
 		return b.form
@@ -82,7 +85,7 @@ func (s *set) form(i int) []byte {
 }
 
 // gaps returns the gaps of block i, which must not be altered, in ascending order.
-func (s *set) gaps(i int) iter.Seq[gap] {
+func (s *blocks) gaps(i int) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		b := &s.list[i]
 		switch {
@@ -98,7 +101,7 @@ func (s *set) gaps(i int) iter.Seq[gap] {
 }
 
 // decode opens block i.
-func (s *set) decode(i int) {
+func (s *blocks) decode(i int) {
 	s.seal()
 	s.at, s.open = i, s.open[:0]
 	for g := range s.gaps(i) {
@@ -107,7 +110,7 @@ func (s *set) decode(i int) {
 }
 
 // seal encodes the open block where it was altered, and leaves it open.
-func (s *set) seal() {
+func (s *blocks) seal() {
 	if s.altered {
 		at := s.at
 		s.write(at, s.list[at].key, s.open)
@@ -117,7 +120,7 @@ func (s *set) seal() {
 
 // write makes list the gaps of block i, whose key becomes key, and leaves no block open. What is
 // too much for a block becomes further ones above it; without gaps the block goes.
-func (s *set) write(i int, key uint64, list []gap) {
+func (s *blocks) write(i int, key uint64, list []gap) {
 	if s.err != nil {
 		return
 	}
@@ -150,7 +153,7 @@ func (s *set) write(i int, key uint64, list []gap) {
 }
 
 // remove removes block i. No block may be altered.
-func (s *set) remove(i int) {
+func (s *blocks) remove(i int) {
 	s.at = -1
 	s.forms -= len(s.list[i].form)
 	if !s.list[i].wide {
@@ -166,7 +169,7 @@ func (s *set) remove(i int) {
 
 // find returns the index of the block that may have id, and of the first gap there that ends at or
 // above id; ok says that id is in this gap. The block is open then, unless it is wide.
-func (s *set) find(id uint64) (i, j int, ok bool) {
+func (s *blocks) find(id uint64) (i, j int, ok bool) {
 	i = s.at
 	if i < 0 || id < s.list[i].key || id > s.end(i) {
 		i = s.index(id)
@@ -179,13 +182,13 @@ func (s *set) find(id uint64) (i, j int, ok bool) {
 	return i, j, j < len(s.open) && s.open[j].First <= id
 }
 
-func (s *set) has(id uint64) bool {
+func (s *blocks) has(id uint64) bool {
 	_, _, ok := s.find(id)
 	return ok
 }
 
 // gapOf returns the gap that has id, the last id before it that is in the set, and whether id is.
-func (s *set) gapOf(id uint64) (g source.Range, before uint64, ok bool) {
+func (s *blocks) gapOf(id uint64) (g source.Range, before uint64, ok bool) {
 	s.seal()
 	i, j, ok := s.find(id)
 	if !ok {
@@ -203,7 +206,7 @@ func (s *set) gapOf(id uint64) (g source.Range, before uint64, ok bool) {
 	return s.open[j].Range, before, true
 }
 
-func (s *set) any(r source.Range) bool {
+func (s *blocks) any(r source.Range) bool {
 	if r.Empty() {
 		return false
 	}
@@ -307,7 +310,7 @@ func (s *set) subtract(i int, ranges []source.Range) {
 // The functions that return an iter.Seq go through the gaps while the set does not change.
 
 // ascend returns the parts of gaps that lie in r, in ascending order.
-func (s *set) ascend(r source.Range) iter.Seq[gap] {
+func (s *blocks) ascend(r source.Range) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		s.seal()
 		for i := max(s.index(r.First), 0); i < len(s.list) && s.list[i].First <= r.Last; i++ {
@@ -327,7 +330,7 @@ func (s *set) ascend(r source.Range) iter.Seq[gap] {
 }
 
 // descend returns the gaps that begin in r, in descending order.
-func (s *set) descend(r source.Range) iter.Seq[gap] {
+func (s *blocks) descend(r source.Range) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		s.seal()
 		var list []gap
@@ -342,7 +345,7 @@ func (s *set) descend(r source.Range) iter.Seq[gap] {
 	}
 }
 
-func (s *set) count(r source.Range) (ids uint64, gaps int) {
+func (s *blocks) count(r source.Range) (ids uint64, gaps int) {
 	if r.Empty() {
 		return 0, 0
 	}
@@ -365,7 +368,7 @@ func (s *set) count(r source.Range) (ids uint64, gaps int) {
 
 // appendChanged appends the parts that differ from those that it appended last, in the order of
 // their keys.
-func (s *set) appendChanged(chunks []Chunk) []Chunk {
+func (s *blocks) appendChanged(chunks []Chunk) []Chunk {
 	s.seal()
 	for _, key := range slices.Sorted(maps.Keys(s.changed)) {
 		chunk := Chunk{Key: key}
@@ -380,7 +383,7 @@ func (s *set) appendChanged(chunks []Chunk) []Chunk {
 
 // saved notes that the store can give back all that appendChanged returned, and frees forms that
 // are there, those of the lowest ids first, once they take more than most bytes.
-func (s *set) saved(most int) {
+func (s *blocks) saved(most int) {
 	if s.load == nil || s.forms <= most {
 		return
 	}

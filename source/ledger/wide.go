@@ -143,7 +143,7 @@ func (s *set) addTo(k int, g gap) {
 	s.open = append(s.open, g)
 }
 
-func (s *set) openNew(i int, key uint64) {
+func (s *blocks) openNew(i int, key uint64) {
 	s.seal()
 	s.list = slices.Insert(s.list, i, block{key: key})
 	s.at, s.open = i, s.open[:0]

@@ -68,7 +68,7 @@ func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit i
 		return "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, " + s.source.connector.server.Load().identity + ")" + strings.Repeat(", NULL", len(l.columns)) +
 			") UNION ALL (SELECT NULL, " + strings.Join(l.columns, ", ") + " FROM " + s.quoted() + l.from(part) + " LIMIT " + strconv.Itoa(limit) + ")"
 	}
-	for _, part := range s.parts(ranges, len(compose(nil))) {
+	for _, part := range s.source.connector.server.Load().parts(s.shape.id(), ranges, len(compose(nil))) {
 		rows, err := c.QueryContext(ctx, compose(part), nil)
 		if err != nil {
 			return head, false, err

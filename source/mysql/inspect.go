@@ -114,7 +114,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 	switch err = t.explain(err); {
 	case errors.Is(err, source.ErrDenied):
 		t.Found(inspect.Unsafe, inspect.NoGrant, "may not be read by this login, or is not there").
-			Says("check %s, and let an administrator run", option.Table).Types("%s;", t.grant())
+			Says("check %s, and let an administrator run", option.Table).Types("%s;", t.source.grant(t.quoted()))
 	case err != nil:
 		t.Fault(err, "the database")
 	case !t.isView:
@@ -185,11 +185,11 @@ func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 	if slices.ContainsFunc(t.Spec.Exclude, func(name string) bool { return t.Table.At(name) < 0 }) {
 		t.Found(inspect.Note, inspect.HiddenColumns, "has columns that this login may not read, which %s names; "+
 			"others, if there are any, are left out too, as if they were not there: it may read %s", option.Exclude, t.Table.Names()).
-			Says("if columns to publish are missing, let an administrator run").Types("%s;", t.grant())
+			Says("if columns to publish are missing, let an administrator run").Types("%s;", t.source.grant(t.quoted()))
 		return nil
 	}
 	t.Found(inspect.Warning, inspect.HiddenColumns, "has columns that this login may not read, which are left out as if they were not there: it may read %s", t.Table.Names()).
-		Says("name the columns to publish with %s, or those to leave out with %s; or let an administrator run", option.Fields, option.Exclude).Types("%s;", t.grant())
+		Says("name the columns to publish with %s, or those to leave out with %s; or let an administrator run", option.Fields, option.Exclude).Types("%s;", t.source.grant(t.quoted()))
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 		asked++
 	}
 	query := s.pageQuery()
-	parts := s.parts(q.Ranges, len(query.text(source.Query{}, asked)))
+	parts := s.source.connector.server.Load().parts(s.shape.id(), q.Ranges, len(query.text(source.Query{}, asked)))
 	err := sorted(p, s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
 		q.Ranges, parts = parts[0], parts[1:]
 		return query.text(q, asked), len(parts) > 0, nil

@@ -133,10 +133,10 @@ func (s *server) room(bytes int) int {
 	return s.packet - bytes - spare
 }
 
-// parts splits ranges into those of which one statement can ask, beside so many bytes. It returns
-// at least one part.
-func (s *shard) parts(ranges []source.Range, bytes int) (parts [][]source.Range) {
-	atOnce := max(1, s.source.connector.server.Load().room(bytes)/(len(s.shape.id())+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
+// parts splits ranges of the column id into those of which one statement can ask, beside so many
+// bytes. It returns at least one part.
+func (s *server) parts(id string, ranges []source.Range, bytes int) (parts [][]source.Range) {
+	atOnce := max(1, s.room(bytes)/(len(id)+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
 	for len(ranges) > atOnce {
 		parts, ranges = append(parts, ranges[:atOnce]), ranges[atOnce:]
 	}
@@ -349,7 +349,7 @@ func (t *inspection) checkFilter(ctx context.Context, c conn) error {
 	fault, err := t.filterFault(ctx, c)
 	if denied := number(err); denied == erColAccessDenied || denied == erTableAccessDenied {
 		t.Found(inspect.Unsafe, inspect.NoGrant, "has a condition on columns that this login may not read: %v", err).
-			Says("let an administrator run").Types("%s;", t.grant())
+			Says("let an administrator run").Types("%s;", t.source.grant(t.quoted()))
 		return nil
 	}
 	if err == nil && fault == "" {

@@ -168,7 +168,7 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	}
 	if s.narrow {
 		if s.spec.Fields == nil && s.shape.watched() {
-			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", read.names(), "do", s.grant())
+			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", read.names(), "do", s.source.grant(s.quoted()))
 		}
 		read.whole, read.starred = false, 0
 	}
@@ -312,7 +312,7 @@ func (s *shard) explain(err error) error {
 	case erBadField:
 		return fmt.Errorf("%w: %w", source.ErrMissing, err)
 	case erTableAccessDenied, erColAccessDenied, erDBAccessDenied:
-		return fmt.Errorf("%w: %w: let an administrator run: %s", source.ErrDenied, err, s.grant())
+		return fmt.Errorf("%w: %w: let an administrator run: %s", source.ErrDenied, err, s.source.grant(s.quoted()))
 	case erViewInvalid:
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
@@ -322,15 +322,15 @@ func (s *shard) explain(err error) error {
 	return err
 }
 
-// grant returns the statement that gives the login its missing rights.
-func (s *shard) grant() string {
-	account := "'" + s.source.options.User + "'@'%'"
-	if server := s.source.connector.server.Load(); server != nil {
+// grant returns the statement that gives the login its missing rights on a table.
+func (s *Source) grant(table string) string {
+	account := "'" + s.options.User + "'@'%'"
+	if server := s.connector.server.Load(); server != nil {
 		if at := strings.LastIndexByte(server.account, '@'); at >= 0 {
 			account = quoteText(server.account[:at]) + "@" + quoteText(server.account[at+1:])
 		}
 	}
-	return "GRANT SELECT ON " + s.quoted() + " TO " + account
+	return "GRANT SELECT ON " + table + " TO " + account
 }
 
 func quoteText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -173,7 +173,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 			continue
 		default:
 			t.Found(inspect.Unsafe, inspect.NoGrant, "has a column %q, which %s names, that this login may not read", r.Column, r.Setting).
-				Says("let an administrator run").Types("%s;", t.grant())
+				Says("let an administrator run").Types("%s;", t.source.grant(t.quoted()))
 		}
 		complete = false
 	}

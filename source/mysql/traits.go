@@ -84,7 +84,7 @@ func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error)
 	if err != nil {
 		return nil, err
 	}
-	if again != identity || s.contradicts(identity, t.serverFacts) {
+	if again != identity || s.source.connector.server.Load().contradicts(identity, t.serverFacts) {
 		// What was asked in between may hold for either.
 		t.identity = ""
 		return t, nil
@@ -151,8 +151,8 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 // contradicts reports whether an identity says that its server takes writes while other answers of
 // the same moment say that it is read-only: it was read-only in between, or another server gave
 // them.
-func (s *shard) contradicts(identity string, f *serverFacts) bool {
-	takesWrites := strings.Contains(s.source.connector.server.Load().identity, role)
+func (s *server) contradicts(identity string, f *serverFacts) bool {
+	takesWrites := strings.Contains(s.identity, role)
 	return takesWrites && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
 }
 

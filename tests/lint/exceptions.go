@@ -27,20 +27,15 @@ var (
 	}
 	// methods has the types that are to become two.
 	methods = exceptions{
-		"cmd/bridge.process":             "has a method for each command",
-		"event.Encoder":                  "has a method for each form and type of column",
-		"internal/app.App":               "answers each question of the API",
-		"internal/config.Config":         "answers each question about the configuration",
-		"internal/config.loader":         "has a method for each group of variables",
-		"internal/shard.Shard":           "begins, runs and ends a shard",
-		"internal/shard.tracker":         "notes each thing that a status shows",
-		"internal/stream.CatchUp":        "reads, applies and watches",
-		"internal/stream.View":           "decides, claims and applies",
-		"internal/verify.table":          "compares rows, entities and gaps",
-		"reconcile.pass":                 "scans, compares and nominates",
-		"source/ledger.set":              "has blocks, and segments of wide gaps",
-		"source/mysql.shard":             "reads pages, ids, keys and changes",
-		"source/sourcetest/memory.Table": "is a table and its server",
+		"cmd/bridge.process":      "has a method for each command",
+		"event.Encoder":           "has a method for each form and type of column",
+		"internal/app.App":        "answers each question of the API",
+		"internal/config.Config":  "answers each question about the configuration",
+		"internal/config.loader":  "has a method for each group of variables",
+		"internal/stream.CatchUp": "reads, applies and watches",
+		"internal/stream.View":    "decides, claims and applies",
+		"internal/verify.table":   "compares rows, entities and gaps",
+		"reconcile.pass":          "scans, compares and nominates",
 	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{

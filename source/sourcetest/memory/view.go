@@ -133,7 +133,7 @@ func (v *view) wanted(q source.Query, r *row) bool {
 	for _, at := range v.columns.Key {
 		key = append(key, r.values[v.pick[at]])
 	}
-	return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return v.table.isKey(tuple, key) })
+	return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return isKey(v.table.Loose, tuple, key) })
 }
 
 // among returns the rows of ranges that ascend.

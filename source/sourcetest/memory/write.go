@@ -78,7 +78,7 @@ func (t *Table) Replace(values ...string) uint64 {
 	defer t.locked()()
 	id := t.insert(t.next, false, values)
 	key := t.keyOf(*t.existing(id))
-	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && t.isKey(key, t.keyOf(r)) })
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && isKey(t.Loose, key, t.keyOf(r)) })
 	return id
 }
 
@@ -160,10 +160,11 @@ func (t *Table) keyOf(r row) (tuple [][]byte) {
 	return tuple
 }
 
-// isKey reports whether two tuples are the same key. NULL is like NULL alone.
-func (t *Table) isKey(a, b [][]byte) bool {
+// isKey reports whether two tuples are the same key, whatever their case where loose. NULL is like
+// NULL alone.
+func isKey(loose bool, a, b [][]byte) bool {
 	return slices.EqualFunc(a, b, func(a, b []byte) bool {
-		same := bytes.Equal(a, b) || t.Loose && bytes.EqualFold(a, b)
+		same := bytes.Equal(a, b) || loose && bytes.EqualFold(a, b)
 		return same && (a == nil) == (b == nil)
 	})
 }
