@@ -4,4 +4,9 @@
 // and ends with status 1 if there is one. What is excepted, and why, is in exceptions.go.
 //
 //	go run ./tests/lint
+//
+// With -sample it prints texts for a person to read instead, with -words it counts the pages'. A
+// stranger picks them by a seed: this is how we see whether our words read plainly.
+//
+//	go run ./tests/lint -sample 60 -seed 1
 package main

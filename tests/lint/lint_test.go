@@ -48,3 +48,23 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestSample(t *testing.T) {
+	files := map[string][]byte{
+		"a/a.go": []byte("package a\n\n// f logs\n// a line.\nfunc f() { l.Warn(\"rows wait\", \"shard\", s, \"rows\", n); w.Error(err) }\n"),
+		"a.md":   []byte("# Title\n\nOne paragraph\nof two lines.\n\n- an item\n\n    code\n\n| a | b |\n|---|--:|\n| c | d-1 |\n"),
+	}
+	var b strings.Builder
+	if err := writeSample(&b, files, 60, 1); err != nil {
+		t.Fatal(err)
+	}
+	const want = "a/a.go:5: rows wait · shard · rows\na/a.go:3: f logs a line.\n" +
+		"a.md:3: One paragraph of two lines.\na.md:6: - an item\na.md:10: | a | b |\na.md:12: | c | d-1 |\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	b.Reset()
+	if writeWords(&b, files); !strings.HasSuffix(b.String(), "    13 in all\n") {
+		t.Errorf("got %s", b.String())
+	}
+}
