@@ -15,9 +15,9 @@ type commits struct {
 	names []byte
 }
 
-// PrepareFacts looks up what Apply needs of facts. Others may be applied meanwhile: Apply looks up
+// prepareFacts looks up what Apply needs of facts. Others may be applied meanwhile: Apply looks up
 // again what they change.
-func (v *View) PrepareFacts(ctx context.Context, facts []Message) (*Prepared, error) {
+func (v *View) prepareFacts(ctx context.Context, facts []Message) (*Prepared, error) {
 	p := prepared.Get().(*Prepared)
 	p.name(v, facts)
 	if err := p.run(ctx, v); err != nil {

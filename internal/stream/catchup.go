@@ -271,15 +271,6 @@ func (e *Epoch) Number() uint64 {
 // twice.
 func (e *Epoch) Next(n int) (first uint64) { return e.seq.Add(uint64(n)) - uint64(n) + 1 }
 
-// Lost notes that the bus has lost messages, Losses returns how often: each begins terms of the
+// Losses returns how often the bus was found to have lost messages: each begins terms of the
 // shards, so that their messages tell that it was noticed.
-func (e *Epoch) Lost()          { e.losses.Add(1) }
 func (e *Epoch) Losses() uint64 { return e.losses.Load() }
-
-// Met returns an error that wraps ErrSuperseded for a higher epoch than this one.
-func (e *Epoch) Met(epoch uint64) error {
-	if epoch <= e.number {
-		return nil
-	}
-	return fmt.Errorf("%w: a message of epoch %d was found, this process has epoch %d", ErrSuperseded, epoch, e.number)
-}

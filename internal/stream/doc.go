@@ -57,8 +57,8 @@
 //	decisions[i].Publish(event)              // for each that is news
 //	err = v.Apply(ctx, facts, nil, c, commit) // or v.Release(c)
 //
-// Facts that are read of the bus come in by PrepareFacts and Apply, without claims. Claims belong
-// to the owner of the shard until its batch is handed over, then to the publisher.
+// Facts that are read of the bus come in without claims. Claims belong to the owner of the shard
+// until its batch is handed over, then to the publisher.
 //
 // A decision that is news, or that moves an entity to another row, claims the entity. The claim
 // holds the entry as it will be: a further row of the batch is decided behind it. Another shard

@@ -116,7 +116,7 @@ func (f *Feed) Apply(ctx context.Context, facts []Message, read *Read, cover Cov
 	var found *Prepared
 	if read == nil && f.opts.View != nil {
 		var err error
-		if found, err = f.opts.View.PrepareFacts(ctx, facts); err != nil {
+		if found, err = f.opts.View.prepareFacts(ctx, facts); err != nil {
 			return c.unread(err)
 		}
 	}

@@ -223,12 +223,12 @@ func (p *Progress) Follow() { p.head.rebuild = false }
 // Fill is Flush for a shard that runs, whose owner moves the position: that does not rise but over
 // ids that count as published (rules 15, 16 and 27). The time by the ledger's clock stays as it is.
 func (p *Progress) Fill(now time.Time) (store.ShardChange, error) {
-	p.Learn()
+	p.learn()
 	return p.change(now)
 }
 
-// Learn takes in what was noted, or counts as published, for the next change.
-func (p *Progress) Learn() {
+// learn takes in what was noted, or counts as published, for the next change.
+func (p *Progress) learn() {
 	if p.fill(time.Time{}); p.rebuilt() {
 		p.low = lowOf(p.ledger, true)
 	}

@@ -26,7 +26,7 @@ func (k *desk) read(messages ...Message) {
 }
 
 func (k *desk) apply(messages []Message, commit func([]store.Change) error) error {
-	p, err := k.PrepareFacts(k.t.Context(), messages)
+	p, err := k.prepareFacts(k.t.Context(), messages)
 	if err != nil {
 		return err
 	}

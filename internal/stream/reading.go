@@ -193,8 +193,8 @@ func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err err
 // that another process has our epoch or a higher one (rules 1, 4 and 8).
 func (r *reading) sent(f *served, offset uint64) (covered bool, err error) {
 	state := &r.parsed.State
-	if err := r.c.Epoch().Met(state.Epoch); err != nil {
-		return false, fmt.Errorf("offset %d of %s: %w", offset, r.tp.name, err)
+	if own := r.c.Epoch().Number(); state.Epoch > own {
+		return false, fmt.Errorf("offset %d of %s: %w: a message of epoch %d was found, this process has epoch %d", offset, r.tp.name, ErrSuperseded, state.Epoch, own)
 	}
 	var number uint32
 	if f != nil {

@@ -76,7 +76,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 					g.c.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
 						"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
 					if e := g.c.Epoch(); e != nil {
-						e.Lost()
+						e.losses.Add(1)
 					}
 				}
 				f.was.Retired = true

@@ -234,7 +234,7 @@ func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, r
 	s.since = max(s.since, s.progress.State().Since)
 	s.restore(list)
 	// What counts as published.
-	s.progress.Learn()
+	s.progress.learn()
 	s.running = true
 	if s.progress.State().ReconcileDue {
 		s.demands.Add(1)

@@ -299,7 +299,7 @@ func (w *toyWorld) readOn(ctx context.Context, tp int) {
 	if next == from {
 		return
 	}
-	p, err := w.view.PrepareFacts(ctx, late)
+	p, err := w.view.prepareFacts(ctx, late)
 	if err == nil {
 		err = w.view.Apply(ctx, late, p, nil, w.apply(ctx))
 	}
