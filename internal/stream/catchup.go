@@ -167,7 +167,7 @@ func New(opts Options) *CatchUp {
 	c.registrar = registrar{c: c, tps: make(map[string]*topicPartition)}
 	for i := range opts.Streams {
 		s := &stream{Stream: &c.opts.Streams[i], c: c, ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
-			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
+			rereads: make(map[uint32]uint64)}
 		c.streams[s.Name], c.order = s, append(c.order, s)
 		if err := cmp.Or(opts.Over, s.Stopped); err != nil {
 			s.stop(err)

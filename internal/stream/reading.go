@@ -69,8 +69,7 @@ type chunk struct {
 // span does.
 func (r *reading) read(ctx context.Context, span sink.Span) error {
 	for _, f := range r.feeds {
-		f.began = max(span.From, f.cursor)
-		f.from = f.began
+		f.from = max(span.From, f.cursor)
 	}
 	var at uint64
 	refused := false
@@ -294,9 +293,9 @@ type served struct {
 	// below reread, which were there when this process registered the TP.
 	caughtUp bool
 	reread   uint64
-	// began is the first offset that the reading covers, from that of the chunk.
-	began, from uint64
-	messages    []Message
+	// from is the first offset that the chunk covers.
+	from     uint64
+	messages []Message
 	// waits says that the offset must not pass the chunk before the end of Start.
 	waits        bool
 	right, wrong newest
@@ -373,8 +372,7 @@ func (r *reading) apply(ctx context.Context, f *served, to uint64) error {
 	if err != nil {
 		return err
 	}
-	f.stream.read(f, p.To, r.tp.name)
-	f.stream.messages.Add(uint64(len(f.messages)))
+	f.stream.read(f, p.To)
 	f.messages, f.from, f.waits = f.messages[:0], p.To, false
 	f.epoch = max(f.epoch, p.epoch)
 	return nil

@@ -309,7 +309,11 @@ func (s *stream) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.c.opts.Turn:
-			s.restartClock()
+			// What was read, and for how long, counts from now on.
+			s.passed.Store(0)
+			s.mu.Lock()
+			s.began = time.Now()
+			s.mu.Unlock()
 			if err := s.readAll(ctx); err != nil {
 				return startAgain(err)
 			}
@@ -349,16 +353,5 @@ func (c *CatchUp) isTurn() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// restartClock has what was read, and for how long, count from now on.
-func (s *stream) restartClock() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.began = time.Now()
-	for name, at := range s.positions {
-		at.from = at.to
-		s.positions[name] = at
 	}
 }

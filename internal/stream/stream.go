@@ -41,8 +41,8 @@ type stream struct {
 	looking  chan struct{}
 	lookedUp time.Time
 	unread   bool
-	// messages counts those that were read of the stream.
-	messages atomic.Uint64
+	// messages counts those that were read of the stream, passed the offsets.
+	messages, passed atomic.Uint64
 	// waitsFrom is when a part of the store that readings need was last not read for the stream.
 	waitsFrom atomic.Int64
 
@@ -55,8 +55,6 @@ type stream struct {
 	tps []*topicPartition
 	// rereads has the end of each TP that this process has registered, by number.
 	rereads map[uint32]uint64
-	// positions has what was read of each TP, by name.
-	positions map[string]position
 	// right and wrong are the newest messages with our hash and with another one (rule 12).
 	right, wrong newest
 	// waits says that offsets wait for the end of Start behind messages with another hash.
@@ -80,9 +78,6 @@ func (n *newest) keepNewer(o newest) {
 		*n = o
 	}
 }
-
-// position is from where and to where a TP was read.
-type position struct{ from, to uint64 }
 
 // stop ends the stream with err; the first one counts. It reports whether it was that.
 func (s *stream) stop(err error) bool {
@@ -120,19 +115,15 @@ func (s *stream) partitions() []*topicPartition {
 	return s.tps
 }
 
-// read takes over what a reading has met up to an offset of a TP.
-func (s *stream) read(f *served, to uint64, tp string) {
+// read takes over what a reading has met up to an offset.
+func (s *stream) read(f *served, to uint64) {
+	s.messages.Add(uint64(len(f.messages)))
+	s.passed.Add(to - f.from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.right.keepNewer(f.right)
 	s.wrong.keepNewer(f.wrong)
 	s.waits = s.waits || f.waits
-	at, found := s.positions[tp]
-	if !found {
-		at.from, at.to = f.began, f.began
-	}
-	at.to = max(at.to, to)
-	s.positions[tp] = at
 }
 
 // checkHash returns an error where the newest message of the stream has another hash (rule 12).
@@ -241,25 +232,16 @@ func (c *CatchUp) Progress() CatchUpProgress {
 // progress returns how far a stream has come.
 func (s *stream) progress() StreamProgress {
 	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
-	tps := s.partitions()
-	stored := make([]uint64, len(tps))
-	for i, t := range tps {
+	for _, t := range s.partitions() {
+		var next uint64
 		if covered := s.c.committer.snapshot(s.Name, t.name); covered != nil {
-			stored[i] = covered.Next
+			next = covered.Next
 		}
+		p.Left += max(t.end.Load(), next) - next
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= followEvery+s.c.opts.IdleEvery
-	var read uint64
-	for i, t := range tps {
-		at, begun := s.positions[t.name]
-		if !begun {
-			at.from, at.to = stored[i], stored[i]
-		}
-		read += at.to - at.from
-		p.Left += max(t.end.Load(), at.to) - at.to
-	}
 	if p.Ready {
 		p.Left = 0
 	}
@@ -271,7 +253,7 @@ func (s *stream) progress() StreamProgress {
 		p.Seconds = end.Sub(s.began).Seconds()
 	}
 	if p.Seconds > 0 {
-		p.OffsetsPerSecond = float64(read) / p.Seconds
+		p.OffsetsPerSecond = float64(s.passed.Load()) / p.Seconds
 	}
 	if p.OffsetsPerSecond > 0 {
 		p.SecondsLeft = float64(p.Left) / p.OffsetsPerSecond
