@@ -149,6 +149,17 @@ func (s *lookedStore) Lookup(ctx context.Context, stream string, asks []store.As
 	return s.Store.Lookup(ctx, stream, asks, dst)
 }
 
+// TestADecisionAmongEndlessChanges has others change an entity at each of its lookups.
+func TestADecisionAmongEndlessChanges(t *testing.T) {
+	kept := &lookedStore{Store: memory.New()}
+	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
+	kept.look = func() { v.count(v.hash([]byte("x"))).Add(1) }
+	decided, err := v.Decide(t.Context(), v.Begin("a"), []Row{{ID: 7, Entity: []byte("x"), Digest: stateA}}, nil, nil)
+	if err != nil || !decided[0].News {
+		t.Errorf("%+v, %v", decided, err)
+	}
+}
+
 // brokenStore is a store that cannot be read.
 type brokenStore struct {
 	store.Store

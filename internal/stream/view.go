@@ -24,7 +24,8 @@ type View struct {
 	seed    maphash.Seed
 	changed [1 << 14]atomic.Uint32
 
-	// mu guards memory alone, that of the movers, too: nothing is waited for under it.
+	// mu guards memory alone, that of the movers, too: nothing is waited for under it, but see
+	// Prepared.lock.
 	mu sync.Mutex
 	// records has an entry for each claimed or reserved entity, by its stored name.
 	records map[string]*record
@@ -230,17 +231,28 @@ func (l *Prepared) repeat(ctx context.Context, v *View) (repeated bool, err erro
 	return true, nil
 }
 
-// lock locks the view when the entries are those of the store: under the lock none changes.
+// lockTries bounds how often entries are looked up again before the lock is taken all the same.
+const lockTries = 20
+
+// lock locks the view when the entries are those of the store: under the lock none changes. Where
+// others change them faster than they are looked up, the last look is under the lock.
 func (l *Prepared) lock(ctx context.Context, v *View) error {
-	for {
+	for tries := 1; ; tries++ {
 		if repeated, err := l.repeat(ctx, v); err != nil {
 			return err
-		} else if repeated {
+		} else if repeated && tries < lockTries {
 			continue
 		}
 		v.mu.Lock()
-		if !l.changed(v) {
+		switch {
+		case !l.changed(v):
 			return nil
+		case tries >= lockTries:
+			_, err := l.repeat(ctx, v)
+			if err != nil {
+				v.mu.Unlock()
+			}
+			return err
 		}
 		v.mu.Unlock()
 	}
