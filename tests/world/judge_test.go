@@ -30,7 +30,7 @@ func plantedID(n int) string { return fmt.Sprintf("00000000-0000-5000-8000-%012d
 // after the beginning.
 func stateMessage(n, prev int, op, name string, state int) Message {
 	reason, kind := "", op
-	if op == "TOMBSTONE" || op == "ABSENT_IN_SNAPSHOT" {
+	if op == "TOMBSTONE" || op == "FILTERED" || op == "ABSENT_IN_SNAPSHOT" {
 		reason, kind = fmt.Sprintf(`"reason":%q,`, op), "Deleted"
 	} else {
 		reason = fmt.Sprintf(`"state":"s%d",`, state)
@@ -65,7 +65,7 @@ func modifiedAt(m Message, seconds int) Message {
 
 func stateKind(data string) bus.StateKind {
 	switch {
-	case strings.Contains(data, "TOMBSTONE"):
+	case strings.Contains(data, "TOMBSTONE"), strings.Contains(data, "FILTERED"):
 		return bus.StateTombstone
 	case strings.Contains(data, "ABSENT_IN_SNAPSHOT"):
 		return bus.StateAbsent
@@ -276,12 +276,38 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 		"nothing in the first of an entity behind one that is lost": {func(p []Message) []Message { return append(p[:5:5], p[6]) }, "", Expect{Lossy: true}},
 		"nothing in one behind an older event than that":            {func(p []Message) []Message { return append(p[:1:1], p[2:]...) }, "", Expect{Lossy: true}},
 		"a link to what is not lost":                                {instead(6, stateMessage(7, 1, "Modified", "X", 5)), `link: a "X"`, Expect{Lossy: true}},
+		"nothing in topic-partitions that are read one by one":      {elsewhere(stateMessage(7, 6, "Modified", "X", 5)), "", Expect{Hops: true}},
+		"a link to another event there":                             {elsewhere(stateMessage(7, 1, "Modified", "X", 5)), `link: a "X"`, Expect{Hops: true}},
+		"an older state there":                                      {elsewhere(stateMessage(7, 6, "Modified", "X", 4)), `nothing new: a "X"`, Expect{Hops: true}},
+		"what does not match and never did":                         {with(stateMessage(8, 0, "FILTERED", "z", 0)), `operation: a "z"`, Expect{Hops: true}},
+		"nothing in a new event of what the bus forgot":             {instead(4, byRun(2, stateMessage(5, 0, "Added", "x", 3))), "", Expect{Hops: true, Forgets: true}},
+		"nothing in one behind what the program still knew":         {instead(4, byRun(2, stateMessage(5, 2, "Modified", "x", 3))), "", Expect{Hops: true, Forgets: true}},
+		"a new event where the bus forgets nothing":                 {instead(4, byRun(2, stateMessage(5, 0, "Added", "x", 3))), `link: a "x"`, Expect{Hops: true}},
+		"a new event by the same process":                           {instead(4, stateMessage(5, 0, "Added", "x", 3)), `link: a "x"`, Expect{Hops: true, Forgets: true}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
 			finds(t, NewEntityJudge(t, histories, c.expect).Messages(c.plant(tape)), c.found)
 		})
 	}
+}
+
+// elsewhere has another last event of X lie in another topic-partition, which is read first.
+func elsewhere(last Message) planting {
+	last.Partition = "1"
+	return func(p []Message) []Message { return append(slices.Clone(p[:5]), last, p[5]) }
+}
+
+// TestWhatIsStoredBehindAYoungerProcess is judged by the end alone, until the section ends.
+func TestWhatIsStoredBehindAYoungerProcess(t *testing.T) {
+	histories, tape := plantedStates()
+	j := NewEntityJudge(t, histories, Expect{Hops: true})
+	j.Starts = []time.Time{plantedAt(6.5)}
+	tape[6] = stateMessage(7, 1, "Modified", "X", 5)
+	inSection(j, tape)
+	finds(t, &j.Verdict, "")
+	inSection(j, []Message{byRun(2_000_000_000, stateMessage(8, 1, "Modified", "X", 5))})
+	finds(t, &j.Verdict, `link: a "X"`)
 }
 
 // stoodStill has a process that stood still store a repeat behind its successor's messages.
