@@ -126,9 +126,12 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
 	o.Epoch = func(string) uint64 { return stream.NewEpoch(0, time.Now()).Number() }
 	o.Fault = func(err error) { last = errors.Join(err) }
-	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share})
+	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, Waits: o.Fault})
 	o.Slot = slotOf(cfg, generations)
 	if err := generations.Last(ctx); err != nil {
+		if ctx.Err() != nil && last != nil {
+			err = last
+		}
 		return nil, errors.Join(fmt.Errorf("read the number of shares on the bus: %w", err), bucket.Close())
 	}
 	c := &Copies{cfg, buscopy.NewKeeper(o), bucket}

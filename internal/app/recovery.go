@@ -42,15 +42,24 @@ func (a *App) newRecovery() *stream.CatchUp {
 		o.Fence = bus.Fence
 	}
 	if p.copies != nil {
-		o.Permit = p.generations.Permit
+		o.Permit = p.generations.Enter
 		if fence := o.Fence; fence != nil {
-			o.Fence = permitted(o.Permit, fence)
+			o.Fence = permitted(p.generations.Permit, fence)
 		}
 		o.Copy = func(ctx context.Context, stream string) (stream.Copy, error) {
 			return copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 		}
 	}
 	a.admit, o.Confirm = a.newAdmissions()
+	if confirm := o.Confirm; p.copies != nil && cfg.Share.One() {
+		o.Alone = p.generations.Alone
+		o.Confirm = func(ctx context.Context, stream string, turn bool) error {
+			if err := p.generations.ReadFormer(ctx, turn); err != nil {
+				return err
+			}
+			return confirm(ctx, stream, turn)
+		}
+	}
 	for _, s := range streams {
 		one := s.catchUp(cfg, p)
 		before, published := a.opts.former.published[s.Name]

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
@@ -85,9 +86,9 @@ func (a *App) catchUp(ctx context.Context) error {
 	switch {
 	case a.generations == nil:
 	case a.opts.inside:
-		if err = a.generations.Last(ctx); err != nil {
+		if err = a.generations.Last(ctx); errors.Is(err, buscopy.ErrNumber) {
 			err = option.Errorf("%w: see %s", err, option.Share)
-		} else {
+		} else if err == nil {
 			// It gives further signs.
 			_ = a.generations.Sign(ctx)
 		}

@@ -32,6 +32,10 @@ type Generations struct {
 	// shares.
 	works  bool
 	joined uint64
+	// before are the keys of the processes of the share that had entered when this one began: true
+	// has those of when its turn came. own is its key.
+	before map[bool][]string
+	own    string
 }
 
 // GenerationsOptions set up Generations.
@@ -56,8 +60,12 @@ type GenerationsOptions struct {
 // one every third of it.
 const silence = 45 * time.Second
 
-// ErrFormer is returned to a process that works by a former number of shares.
-var ErrFormer = errors.New("the number of shares has changed")
+var (
+	// ErrFormer is returned to a process that works by a former number of shares.
+	ErrFormer = errors.New("the number of shares has changed")
+	// ErrNumber is returned to a command that has another number than the one in force.
+	ErrNumber = errors.New("the command has another number of shares")
+)
 
 // NewGenerations returns the generations of a domain.
 func NewGenerations(o GenerationsOptions) *Generations {
@@ -69,7 +77,7 @@ func NewGenerations(o GenerationsOptions) *Generations {
 	}
 	// No stream has this name.
 	begin := streamKey(o.Domain, "-shares")
-	return &Generations{opts: o, begin: begin, token: newToken(), follow: o.Bucket.Follow(begin)}
+	return &Generations{opts: o, begin: begin, token: newToken(), follow: o.Bucket.Follow(begin), before: make(map[bool][]string)}
 }
 
 func newToken() string { return strings.ToLower(rand.Text()[:12]) }
@@ -93,6 +101,8 @@ type state struct {
 	former []int
 	// signs are the last ones of the processes of the last generation, by their keys.
 	signs map[string]string
+	// entered are the keys of the processes that have entered the last generation.
+	entered []string
 }
 
 // read reads the state with the signs.
@@ -104,12 +114,14 @@ func (g *Generations) read(ctx context.Context) (state, error) {
 func (g *Generations) readNew(ctx context.Context) (state, error) { return g.stateOf(g.follow(ctx)) }
 
 // stateOf returns the state that entries have. Keys are n<generation>.<number>.<token>, of
-// proposals; o<generation>, of those that are open; and s<generation>.<index>, of signs.
+// proposals; o<generation>, of those that are open; s<generation>.<index>, of signs; and
+// e<generation>.<index>.<epoch>, of processes that may have published.
 func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error) {
 	if failed != nil {
 		return state{}, failed
 	}
 	proposed, opened, signs := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]map[string]string)
+	entered := make(map[uint64][]string)
 	for _, e := range entries {
 		key := strings.TrimPrefix(e.Key, g.begin)
 		if key == "" {
@@ -134,12 +146,14 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 				signs[generation] = make(map[string]string)
 			}
 			signs[generation][key] = string(e.Value)
+		case key[0] == 'e' && len(parts) == 3:
+			entered[generation] = append(entered[generation], e.Key)
 		}
 		if err != nil {
 			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
 		}
 	}
-	s.number, s.open, s.signs = proposed[s.generation], opened[s.generation], signs[s.generation]
+	s.number, s.open, s.signs, s.entered = proposed[s.generation], opened[s.generation], signs[s.generation], entered[s.generation]
 	for before := s.generation; before > 0; {
 		before--
 		s.former = append(s.former, proposed[before])
@@ -177,20 +191,31 @@ func (g *Generations) Join(ctx context.Context) error {
 	}
 }
 
-// Last joins the last generation, for a command: it waits for nobody and changes no number. The
-// error says that another number is in force.
+// Last joins the last generation, for a command: it changes no number, and waits for the bus alone.
+// ErrNumber says that another number is in force.
 func (g *Generations) Last(ctx context.Context) error {
-	s, err := g.read(ctx)
-	switch n := g.opts.Share.Number; {
-	case err != nil:
-		return err
-	case s.number != n:
-		return fmt.Errorf("%s in force, and the command has %s: type it with that number, or start bridge with the other one before", isInForce(s.number), number(n))
-	case s.generation > 0 && !s.open:
-		return fmt.Errorf("share 0 has not begun yet with %s, which it begins: start bridge before", number(n))
+	var pause backoff.Backoff
+	for {
+		s, err := g.read(ctx)
+		switch n := g.opts.Share.Number; {
+		case errors.Is(err, ErrDamaged):
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && s.number != n:
+			return fmt.Errorf("%w: %s in force, and the command has %s: type it with that number, or start bridge with the other one before", ErrNumber, isInForce(s.number), number(n))
+		case err == nil && s.generation > 0 && !s.open:
+			return fmt.Errorf("%w: share 0 has not begun yet with %s, which it begins: start bridge before", ErrNumber, number(n))
+		case err == nil:
+			g.opts.Waits(nil)
+			g.join(s.generation)
+			return nil
+		}
+		g.opts.Waits(err)
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
 	}
-	g.join(s.generation)
-	return nil
 }
 
 func (g *Generations) join(generation uint64) {

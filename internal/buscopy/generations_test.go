@@ -404,5 +404,15 @@ func TestACommandChangesNoNumber(t *testing.T) {
 		}
 		refused(0, "2 shares are in force, and the command has no shares")
 		refused(3, "2 shares are in force, and the command has 3 shares")
+		away := 3
+		f.bucket.Fail(func(string) error {
+			if away--; away >= 0 {
+				return errors.New("the bus is away")
+			}
+			return nil
+		})
+		if err := command(2); err != nil || away >= 0 {
+			t.Errorf("behind a bus that was away: %v", err)
+		}
 	})
 }

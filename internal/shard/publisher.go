@@ -60,7 +60,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		return p.record(ctx, b, 0, nil)
 	}
 	first := p.stamper.stamp(p.epoch, b)
-	p.opts.Committer.Sending(first, uint64(len(b.messages)))
+	p.opts.Committer.Sending(p.opts.Stream, first, uint64(len(b.messages)))
 	// However this ends: readers wait for the outcome.
 	defer p.opts.Committer.Unknown(first)
 	started := time.Now()

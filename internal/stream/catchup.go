@@ -69,7 +69,11 @@ type Options struct {
 	Confirm func(ctx context.Context, stream string, turn bool) error
 	// Permit returns an error where this process must not publish any more. It is called when the
 	// epoch is durable, before a stream is ready. It waits for the bus. Optional.
-	Permit func(context.Context) error
+	Permit func(ctx context.Context, epoch uint64) error
+	// Alone reports whether no process but this one has published its shards since Confirm was
+	// called, but for what was in flight: then offsets pass over what other shares publish. Nil: it
+	// is read. It waits for the bus.
+	Alone func(context.Context) (bool, error)
 	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
 	// messages (decision 23). It waits for the bus.
 	Copy      func(ctx context.Context, stream string) (Copy, error)
@@ -113,7 +117,7 @@ func (o *Options) setDefaults() {
 		o.Confirm = func(context.Context, string, bool) error { return nil }
 	}
 	if o.Permit == nil {
-		o.Permit = func(context.Context) error { return nil }
+		o.Permit = func(context.Context, uint64) error { return nil }
 	}
 	if o.Superseded == nil {
 		o.Superseded = func(error) {}
@@ -210,6 +214,7 @@ func (c *CatchUp) NewSession(tp string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.tps[tp]; t != nil {
+		t.sessions.Add(1)
 		t.compared.Store(nil)
 	}
 }

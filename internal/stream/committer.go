@@ -49,7 +49,10 @@ type Committer struct {
 	// flight has how many messages each batch has that this process has handed to the sink and has
 	// no outcome of, by its first seq. A reader stops before them, because their acknowledgement
 	// covers them (rule 4). A message of our epoch that is not in flight is read like any other.
-	flight map[uint64]uint64
+	flight map[uint64]sending
+	// doubts has the stream of each batch whose outcome is unknown, by its first seq, until the bus
+	// was read behind it.
+	doubts map[uint64]string
 	// sent is the highest seq that was handed to the sink.
 	sent uint64
 	// epoch is the epoch of this process, 0 before it is synced.
@@ -58,10 +61,16 @@ type Committer struct {
 	changed chan struct{}
 }
 
+// sending is a batch of n messages of a stream.
+type sending struct {
+	stream string
+	n      uint64
+}
+
 // NewCommitter returns the committer of a store that holds image. Nobody else may apply batches
 // while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
-	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1), flight: make(map[uint64]uint64)}
+	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1), flight: make(map[uint64]sending), doubts: make(map[uint64]string)}
 	c.tps.load(image.Registrations)
 	return c
 }
@@ -71,12 +80,12 @@ func (c *Committer) Acquire(ctx context.Context) (release func(), err error) {
 	return backoff.Acquire(ctx, c.token)
 }
 
-// Sending notes the seqs first to first+n-1 before their messages are handed to the sink. A reader
-// stops before them until Acknowledged or Unknown is called with first.
-func (c *Committer) Sending(first, n uint64) {
+// Sending notes the seqs first to first+n-1 of a stream before their messages are handed to the
+// sink. A reader stops before them until Acknowledged or Unknown is called with first.
+func (c *Committer) Sending(stream string, first, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flight[first] = n
+	c.flight[first] = sending{stream, n}
 	c.sent = max(c.sent, first+n-1)
 }
 
@@ -98,8 +107,8 @@ const (
 func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for first, n := range c.flight {
-		if seq >= first && seq-first < n {
+	for first, b := range c.flight {
+		if seq >= first && seq-first < b.n {
 			return inFlight
 		}
 	}
@@ -116,6 +125,9 @@ func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 func (c *Committer) Unknown(first uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if b, is := c.flight[first]; is {
+		c.doubts[first] = b.stream
+	}
 	delete(c.flight, first)
 	c.wake()
 }

@@ -186,7 +186,7 @@ func (b *bus) other(value string) uint64 { return b.append("d", sink.Stored{Valu
 // send has a message in flight and returns its seq.
 func (r *rig) send() uint64 {
 	seq := r.c.Epoch().Next(1)
-	r.committer.Sending(seq, 1)
+	r.committer.Sending("s", seq, 1)
 	return seq
 }
 

@@ -19,10 +19,13 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 	if err := c.Wait(ctx, name); err != nil {
 		return err
 	}
-	s := c.streams[name]
+	s, doubts := c.streams[name], c.committer.doubtsOf(name)
 	err := c.fence(ctx)
 	if err == nil {
 		err = s.rounds(ctx, false)
+	}
+	if err == nil {
+		c.committer.resolved(doubts)
 	}
 	if s.continuesUnread(err) {
 		// Rule 24: such a stream goes on, and may repeat.
@@ -58,6 +61,9 @@ func (c *CatchUp) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
 	for _, s := range c.order {
 		g.Go(func() error { return s.watch(running) })
+		if passes(s) {
+			g.Go(func() error { return (&passer{stream: s}).run(running) })
+		}
 	}
 	g.Go(func() error {
 		for backoff.Pause(running, c.opts.Tick) == nil {
@@ -129,7 +135,7 @@ func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 			continue
 		}
 		for _, t := range s.partitions() {
-			if !s.left(t) || !t.busy.CompareAndSwap(false, true) {
+			if isPassed(s, t) || !s.left(t) || !t.busy.CompareAndSwap(false, true) {
 				continue
 			}
 			g.Go(func() error {

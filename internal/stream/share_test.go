@@ -99,9 +99,9 @@ func TestPermit(t *testing.T) {
 	bubble(t, "refused", func(t *testing.T) {
 		refused, asked := errors.New("refused"), 0
 		var r *rig
-		permit := func(context.Context) error {
+		permit := func(_ context.Context, epoch uint64) error {
 			asked++
-			if image, err := r.disk.Load(t.Context()); err != nil || image.Epoch == 0 {
+			if image, err := r.disk.Load(t.Context()); err != nil || image.Epoch == 0 || image.Epoch != epoch {
 				t.Errorf("the store has the epoch %d: %v", image.Epoch, err)
 			}
 			if asked > 1 {

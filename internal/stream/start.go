@@ -134,6 +134,7 @@ func (s *stream) readAll(ctx context.Context) error {
 				return err
 			}
 			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
+			s.isRead.Store(true)
 			s.c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
 			return nil
 		}
@@ -257,7 +258,7 @@ func (s *stream) becomeReady(ctx context.Context) error {
 		if err := s.c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}
-		if err := s.c.opts.Permit(ctx); err != nil {
+		if err := s.c.opts.Permit(ctx, epoch.Number()); err != nil {
 			return fmt.Errorf("%w: %w", ErrStartAgain, err)
 		}
 		s.c.epoch.Store(epoch)

@@ -45,6 +45,9 @@ type stream struct {
 	messages, passed atomic.Uint64
 	// waitsFrom is when a part of the store that readings need was last not read for the stream.
 	waitsFrom atomic.Int64
+	// isRead says that no offset passes over what was not read: Start could not read the stream
+	// (rule 24), or another process of the share has begun.
+	isRead atomic.Bool
 
 	mu  sync.Mutex
 	err error
@@ -163,6 +166,8 @@ type topicPartition struct {
 	first, end atomic.Uint64
 	// compared is when the anchors were compared; nil: they are due.
 	compared atomic.Pointer[time.Time]
+	// sessions counts those of the sink.
+	sessions atomic.Uint64
 	// busy says that Run reads it.
 	busy atomic.Bool
 }

@@ -1,0 +1,105 @@
+package buscopy_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/internal/share"
+)
+
+// TestAlone: a process is alone unless another one of its share has entered since it began, or one
+// before it with a higher epoch, or another number of shares is proposed.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	scene := func(name string, do func(t *testing.T, f *fleet, process func(index int) *buscopy.Generations)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				do(t, f, func(index int) *buscopy.Generations {
+					g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: share.Share{Index: index, Number: 2}, Host: "h"})
+					if err := g.Join(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					return g
+				})
+			})
+		})
+	}
+	former := func(t *testing.T, turn bool, all ...*buscopy.Generations) {
+		t.Helper()
+		for _, g := range all {
+			if err := g.ReadFormer(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	enter := func(t *testing.T, g *buscopy.Generations, epoch uint64) {
+		t.Helper()
+		if err := g.Enter(t.Context(), epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(t *testing.T, g *buscopy.Generations, want bool) {
+		t.Helper()
+		if alone, err := g.Alone(t.Context()); err != nil || alone != want {
+			t.Errorf("alone: %v (%v), want %v", alone, err, want)
+		}
+	}
+	scene("behind a former one, which is not", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		first, peer := process(0), process(1)
+		former(t, false, first, peer)
+		enter(t, peer, 99)
+		want(t, first, false)
+		enter(t, first, 5)
+		want(t, first, true)
+		later := process(0)
+		former(t, false, later)
+		enter(t, later, 6)
+		want(t, first, false)
+		want(t, later, true)
+		want(t, peer, true)
+		// Of another stream.
+		former(t, false, later)
+		third := process(0)
+		former(t, false, third)
+		enter(t, third, 7)
+		want(t, later, false)
+		want(t, third, true)
+	})
+	scene("neither of two that begin at the same time", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		one, two := process(0), process(0)
+		former(t, false, one, two)
+		enter(t, one, 5)
+		former(t, false, two)
+		enter(t, two, 6)
+		want(t, one, false)
+		want(t, two, false)
+	})
+	scene("not behind one whose epoch is higher", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		first, later := process(0), process(0)
+		former(t, false, first)
+		enter(t, first, 9)
+		former(t, false, later)
+		enter(t, later, 6)
+		want(t, later, false)
+	})
+	scene("one that is elected knows who had entered by then", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		waits, works := process(0), process(0)
+		former(t, false, waits, works)
+		enter(t, works, 5)
+		former(t, true, waits)
+		enter(t, waits, 6)
+		want(t, waits, true)
+		want(t, works, false)
+	})
+	scene("not by a former number", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
+		g := process(0)
+		former(t, false, g)
+		enter(t, g, 5)
+		if err := f.bucket.Put(t.Context(), "d.-shares.n2.3.token", nil); err != nil {
+			t.Fatal(err)
+		}
+		want(t, g, false)
+	})
+}

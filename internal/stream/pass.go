@@ -1,0 +1,187 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+)
+
+// floor is how far a TP was known at a moment of a session: no message that was handed to the sink
+// later lies below to, the end or the offset behind what was acknowledged, whichever is higher.
+type floor struct {
+	t        *topicPartition
+	session  uint64
+	number   uint32
+	next, to uint64
+}
+
+// floors are those of the TPs of a stream. sent is the highest seq that was handed to the sink
+// before or while they were noted.
+type floors struct {
+	all  []floor
+	sent uint64
+}
+
+// passer moves the offsets of a stream over what other shares publish on its TPs, which is not read
+// (decision 24).
+//
+// They move to the floors that were noted the time before. What this process has published below
+// was handed to the sink before: once the store has the outcomes of all of that, it lacks nothing
+// that lies there. Where another process of the share may have published, all is read (rule 8).
+type passer struct {
+	*stream
+	noted floors
+}
+
+// passes reports whether a stream has nothing to learn from what other shares publish, and from
+// late messages: a view needs the last message of each entity.
+func passes(s *stream) bool {
+	return s.Release && s.Mine != nil && s.c.opts.Alone != nil && !s.isRead.Load()
+}
+
+// run passes until ctx ends. The error is that of the store.
+func (p *passer) run(ctx context.Context) error {
+	opts := &p.c.opts
+	for looked := time.Now(); backoff.Pause(ctx, opts.Tick) == nil; {
+		again := time.Since(looked) >= opts.AnchorsEvery/2
+		due := func(t *topicPartition) bool { return t.compared.Load() == nil || again && p.left(t) }
+		if !passes(p.stream) || !p.isReady() || p.failure() != nil || !slices.ContainsFunc(p.partitions(), due) {
+			continue
+		}
+		before := p.noted
+		err := p.note(ctx)
+		if err == nil {
+			err = p.pass(ctx, before)
+		}
+		if err := p.c.inBackground(ctx, p.stream, err); err != nil {
+			return err
+		}
+		looked = time.Now()
+	}
+	return nil
+}
+
+// note looks the TPs up and notes their floors. Where a TP has lost messages, and has others at
+// their offsets, it is in another session, or its anchors differ (rule 20).
+func (p *passer) note(ctx context.Context) error {
+	p.noted = floors{}
+	sessions := make(map[*topicPartition]uint64)
+	for _, t := range p.partitions() {
+		sessions[t] = t.sessions.Load()
+	}
+	if _, err := p.c.registrar.lookup(ctx, p.stream, true); err != nil {
+		return err
+	}
+	for t, session := range sessions {
+		if one, found := floorOf(p.stream, t); found {
+			one.session = session
+			p.noted.all = append(p.noted.all, one)
+		}
+	}
+	// Last: what has a higher seq is handed over behind all floors.
+	p.c.committer.mu.Lock()
+	defer p.c.committer.mu.Unlock()
+	p.noted.sent = p.c.committer.sent
+	return nil
+}
+
+// pass moves the offsets to floors that were noted before the last look at the TPs.
+func (p *passer) pass(ctx context.Context, noted floors) error {
+	if isOpen(p.stream, noted.sent) || len(noted.all) == 0 {
+		return nil
+	}
+	// Behind the floors: who has published below has entered by now.
+	if alone, err := p.c.opts.Alone(ctx); err != nil || !alone {
+		if err == nil {
+			p.isRead.Store(true)
+		}
+		return nil
+	}
+	var passed []Span
+	for _, f := range noted.all {
+		now, found := floorOf(p.stream, f.t)
+		if found && now.number == f.number && now.next < f.to && hasRead(p.stream, &now) && f.t.sessions.Load() == f.session {
+			passed = append(passed, Span{TP: f.number, Range: Range{From: now.next, To: f.to}})
+		}
+	}
+	if len(passed) == 0 {
+		return nil
+	}
+	return p.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
+}
+
+// isPassed reports whether what is left of a TP is passed over and not read. It is read behind an
+// unknown outcome, and where the process has found the TP while it ran.
+func isPassed(s *stream, t *topicPartition) bool {
+	if !passes(s) || isOpen(s, 0) {
+		return false
+	}
+	now, found := floorOf(s, t)
+	return found && hasRead(s, &now)
+}
+
+// hasRead reports whether a TP was read to where it ended when this process registered it.
+func hasRead(s *stream, f *floor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.next >= s.rereads[f.number]
+}
+
+// floor returns how far a TP of a stream is known.
+func floorOf(s *stream, tp *topicPartition) (f floor, found bool) {
+	c := s.c.committer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tps.coverage(s.Name, tp.name)
+	if t == nil {
+		return floor{}, false
+	}
+	f = floor{t: tp, number: t.Number, next: t.Next, to: t.end}
+	if t.High.Hash != 0 {
+		f.to = max(f.to, t.High.Offset+1)
+	}
+	return f, true
+}
+
+// isOpen reports whether the store lacks the outcome of a batch of a stream: of one that is in
+// flight and begins at or below sent, or of any that the bus was not read behind.
+func isOpen(s *stream, sent uint64) bool {
+	c := s.c.committer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for first, b := range c.flight {
+		if b.stream == s.Name && first <= sent {
+			return true
+		}
+	}
+	for _, of := range c.doubts {
+		if of == s.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// doubtsOf returns the batches of a stream of unknown outcome, resolved forgets them: the bus was
+// read behind them.
+func (c *Committer) doubtsOf(stream string) (batches []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for first, of := range c.doubts {
+		if of == stream {
+			batches = append(batches, first)
+		}
+	}
+	return batches
+}
+
+func (c *Committer) resolved(batches []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, first := range batches {
+		delete(c.doubts, first)
+	}
+}
