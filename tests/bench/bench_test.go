@@ -47,6 +47,8 @@ type size struct {
 	// tables are numbers of quiet tables, busy is one of tables that get rows.
 	tables []int
 	busy   int
+	// shared is the number of tables that several processes share.
+	shared int
 	// reloads are numbers of tables whose configuration is reloaded.
 	reloads []int
 	// late is how long transactions overlap. What has not arrived lostAfter the last row is lost:
@@ -59,18 +61,18 @@ func sizeOf() size {
 	if testing.Short() {
 		return size{
 			rows: []int{50_000, 10_000}, write: 2 * time.Second, warm: 500 * time.Millisecond, rates: []int{100, 1000},
-			tables: []int{1, 50}, reloads: []int{10}, busy: 50, late: 5 * time.Second, lostAfter: 10 * time.Second,
+			tables: []int{1, 50}, reloads: []int{10}, busy: 50, shared: 100, late: 5 * time.Second, lostAfter: 10 * time.Second,
 		}
 	}
 	return size{
 		rows: []int{1_000_000, 100_000, 5_000_000}, write: 12 * time.Second, warm: 5 * time.Second, rates: []int{100, 1000, 5000},
-		tables: []int{1, 100, 1000, 10_000}, reloads: []int{10, 1000}, busy: 200, late: 20 * time.Second, lostAfter: 10 * time.Second,
+		tables: []int{1, 100, 1000, 10_000}, reloads: []int{10, 1000}, busy: 200, shared: 1000, late: 20 * time.Second, lostAfter: 10 * time.Second,
 	}
 }
 
 // tiny shows that everything works, in seconds.
 var tiny = size{
-	rows: []int{3000}, write: 500 * time.Millisecond, warm: 200 * time.Millisecond, rates: []int{1000}, tables: []int{3}, reloads: []int{3}, busy: 3, late: time.Second, lostAfter: 2 * time.Second,
+	rows: []int{3000}, write: 500 * time.Millisecond, warm: 200 * time.Millisecond, rates: []int{1000}, tables: []int{3}, reloads: []int{3}, busy: 3, shared: 12, late: time.Second, lostAfter: 2 * time.Second,
 }
 
 // deliveries are what BRIDGE_DELIVERY may be, by what a name of a measurement has of it.
@@ -129,6 +131,11 @@ func measurements(r *rig, s size) (all []measurement) {
 	for _, tables := range s.reloads {
 		for _, on := range r.buses {
 			add(func(t testing.TB) figures { return r.reload(t, on, tables, s) }, "Reload/bus=%s/tables=%d", on.name, tables)
+		}
+	}
+	for _, bus := range []string{"kafka", "jetstream"} {
+		for _, n := range shareCounts {
+			add(func(t testing.TB) figures { return shares(t, r, countedOn[bus](t), n, s) }, "Shares/bus=%s/processes=%d", bus, n)
 		}
 	}
 	for _, window := range windows {
