@@ -89,19 +89,12 @@
 //	low       below it nothing is left to publish, as a message of a release stream said
 //	rebuild   the progress is made from the bus, because the store had none
 //
-// While a shard is stopped catch-up calls [OpenProgress], then for each chunk of messages of a TP
-// [Progress.Note], [Progress.Flush], and Store.Apply with what Flush returns, together with the
-// offsets, and [Progress.Saved]. What was applied is all that a kill leaves: OpenProgress goes on
-// from there.
-//
-// While it runs, its progress is opened again with the options of the database, whose clock then
-// holds, and has [Progress.Advance] called for each batch that the bus has acknowledged. Messages
-// that are read meanwhile come in by Note and [Progress.Fill], which moves no position. A progress
-// is what the store has: it is opened again where the store has not taken a change.
-//
-// Where a TP of the stream began late, [Progress.TrustLow] follows each OpenProgress. A nominated
-// row (rule 26) is left out of Passed and of Filled: it becomes, or stays, a gap until a poll finds
-// that the view has it.
+// Facts come in by [Progress.Note]. Of a shard that does not run, [Progress.Flush] moves the
+// position with them. While it runs, with the options of the database, whose clock then holds,
+// [Progress.Advance] does so for each acknowledged batch, and [Progress.Fill] takes in the rest.
+// What they return is committed with the offsets, and [Progress.Saved] follows; where the store has
+// not taken it the progress is opened again. A nominated row (rule 26) is left out of Passed and of
+// Filled: it becomes, or stays, a gap until a poll finds that the view has it.
 //
 // Besides 8 bytes for each message since the last Flush, Options.MaxBytes of saved parts of the
 // ledger, as much of ids that are ahead, and about 110 bytes a part of either, which has 256 to
