@@ -71,8 +71,8 @@ var hunts = []hunt{
 	// A trial has no process that goes on behind its successor.
 	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "example.org/bridge/sink/jetstream", shows: "the zombie's batch ends with"},
 	// In a trial the next reconcile publishes what the second cursor missed.
-	{defect: failpoint.ByStore, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
-	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
+	{defect: failpoint.ByStore, breaks: "3", test: "TestClaims", pkg: "example.org/bridge/internal/stream", shows: "the same state is news"},
+	{defect: failpoint.KeepsClaims, breaks: "2", test: "TestClaims", pkg: "example.org/bridge/internal/stream", shows: "a shard has one batch at a time"},
 	{defect: failpoint.AnyOrder, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
 	{defect: failpoint.NoRepeat, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
 	{defect: failpoint.NoReserve, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "example.org/bridge/internal/stream", shows: "seed "},
