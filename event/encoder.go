@@ -25,9 +25,7 @@ var (
 type Encoder struct {
 	options Options
 	plan    *plan
-	// live is the type of a row that is there, changed that of one whose entity was there before,
-	// dead that of one whose DELETED column says that it is not, or that is gone.
-	live, changed, dead eventType
+	types   eventTypes
 	// origin is the JSON between meta.time and the members of data, row the one between them and
 	// the row's id.
 	origin, row []byte
@@ -41,9 +39,8 @@ type Encoder struct {
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
 	key          []byte
 	keys, absent [][]byte
-	// keyText is the memory of a value in its key.
-	keyText []byte
-	beside  beside
+	texts        keyTexts
+	beside       beside
 }
 
 // NewEncoder returns an encoder of events under o; call Bind before Append. The error names every
@@ -60,18 +57,38 @@ func NewEncoder(o Options) (*Encoder, error) {
 		identity: newIdentity(o.Stream, o.Shard),
 		values:   &values{zone: o.Zone},
 	}
-	e.setTypes()
+	e.types = typesOf(&o)
 	return e, nil
 }
 
-// setTypes lays out the types of events.
-func (e *Encoder) setTypes() {
-	o := e.options
+// eventTypes are the types of the events of a stream.
+type eventTypes struct {
+	kind Kind
+	// live is the type of a row that is there, changed that of one whose entity was there before,
+	// dead that of one whose DELETED column says that it is not, or that is gone.
+	live, changed, dead eventType
+}
+
+func typesOf(o *Options) eventTypes {
 	if o.Kind == Release {
-		e.live = o.typeOf(Published)
-		return
+		return eventTypes{kind: o.Kind, live: o.typeOf(Published)}
 	}
-	e.live, e.changed, e.dead = o.typeOf(Added), o.typeOf(Modified), o.typeOf(Deleted)
+	return eventTypes{kind: o.Kind, live: o.typeOf(Added), changed: o.typeOf(Modified), dead: o.typeOf(Deleted)}
+}
+
+// of returns the type of the event of a row, which may say that it is deleted. Whether the row
+// changed what was known is for the caller to say.
+func (t *eventTypes) of(row *Row, deleted bool) (*eventType, error) {
+	switch {
+	case row.Op != "" && !(t.kind == Capability && (row.Op == Added || row.Op == Modified)):
+		return nil, errOp
+	case row.Filtered && t.kind == Capability, deleted:
+		return &t.dead, nil
+	case row.Op == Modified:
+		return &t.changed, nil
+	default:
+		return &t.live, nil
+	}
 }
 
 // Type returns the event type of an operation, empty if the kind of stream does not have it.
@@ -121,19 +138,20 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	if err := e.checkShape(row.Row); err != nil {
 		return buf, Event{}, err
 	}
-	kind, err := e.typeOf(row)
+	deleted := e.plan.isDeleted(row.Values, &e.options)
+	kind, err := e.types.of(&row, deleted)
 	if err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", row.ID, e.options.Table, err)
 	}
 	state := row.State
 	if state == ([16]byte{}) {
-		state = e.digest(row.Values)
+		state, e.digested = e.plan.digest(e.digested, row.Values)
 	}
 	reason := tombstone
-	if row.Filtered && !e.isDeleted(row.Values) {
+	if row.Filtered && !deleted {
 		reason = filtered
 	}
-	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: reason})
+	return e.encode(buf, finding{row: row, kind: kind, time: e.plan.time(row.Values, e.options.Zone), state: state, reason: reason})
 }
 
 // checkShape reports whether the encoder is bound to the shape of the row.
@@ -147,35 +165,20 @@ func (e *Encoder) checkShape(row source.Row) error {
 	return nil
 }
 
-// typeOf returns the type of the event of a row. Whether the row changed what was known is for the
-// caller to say.
-func (e *Encoder) typeOf(row Row) (*eventType, error) {
-	switch {
-	case row.Op != "" && !(e.options.Kind == Capability && (row.Op == Added || row.Op == Modified)):
-		return nil, errOp
-	case row.Filtered && e.options.Kind == Capability, e.isDeleted(row.Values):
-		return &e.dead, nil
-	case row.Op == Modified:
-		return &e.changed, nil
-	default:
-		return &e.live, nil
-	}
-}
-
 // isDeleted reports whether a row says that its entity is deleted. A fact in a log is never undone.
-func (e *Encoder) isDeleted(values [][]byte) bool {
-	i := e.plan.columns.Deleted
-	return i >= 0 && e.options.Kind == Capability && e.options.Deletion.Says(e.plan.columns.List[i], values[i])
+func (p *plan) isDeleted(values [][]byte, o *Options) bool {
+	i := p.columns.Deleted
+	return i >= 0 && o.Kind == Capability && o.Deletion.Says(p.columns.List[i], values[i])
 }
 
 // time returns MODIFIED, else CREATED, else the zero time. The first moment of the year 1, which
 // some programs write for "never", is no time either.
-func (e *Encoder) time(values [][]byte) time.Time {
-	for _, i := range [...]int{e.plan.columns.Modified, e.plan.columns.Created} {
+func (p *plan) time(values [][]byte, zone *time.Location) time.Time {
+	for _, i := range [...]int{p.columns.Modified, p.columns.Created} {
 		if i < 0 {
 			continue
 		}
-		if t, ok := e.plan.columns.List[i].Time(values[i], e.options.Zone); ok {
+		if t, ok := p.columns.List[i].Time(values[i], zone); ok {
 			return t
 		}
 	}
@@ -231,21 +234,21 @@ func (o Options) validate() error {
 }
 
 // digest returns the first 16 bytes of the SHA-256 over name and value of the columns that the plan
-// hashes, each led by its length, in the order of the names. A NULL is left out, so that a new
-// column without values changes nothing.
-func (e *Encoder) digest(row [][]byte) [16]byte {
-	text := e.digested[:0]
-	for i := range e.plan.hashed {
-		if v := row[e.plan.hashed[i].index]; v != nil {
-			text = appendSized(append(text, e.plan.hashed[i].name...), v)
+// hashes, each led by its length, in the order of the names, and the memory of that text, which was
+// text. A NULL is left out, so that a new column without values changes nothing.
+func (p *plan) digest(text []byte, row [][]byte) (digest [16]byte, memory []byte) {
+	text = text[:0]
+	for i := range p.hashed {
+		if v := row[p.hashed[i].index]; v != nil {
+			text = appendSized(append(text, p.hashed[i].name...), v)
 		}
 	}
-	const keepBytes = 64 << 10
-	if e.digested = text; cap(text) > keepBytes {
-		e.digested = nil
-	}
 	sum := sha256.Sum256(text)
-	return [16]byte(sum[:16])
+	const keepBytes = 64 << 10
+	if cap(text) > keepBytes {
+		text = nil
+	}
+	return [16]byte(sum[:16]), text
 }
 
 // NamedValue is the value of a column, nil for NULL.
@@ -309,7 +312,7 @@ func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	}
 	return e.encode(buf, finding{
 		row:    Row{Row: source.Row{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
-		kind:   &e.dead,
+		kind:   &e.types.dead,
 		reason: reason,
 	})
 }

@@ -41,7 +41,7 @@ func (e *Encoder) As(form Form) {
 	e.options.Format = form.Format
 	if form.Version != e.options.Version {
 		e.options.Version = form.Version
-		e.setTypes()
+		e.types = typesOf(&e.options)
 	}
 }
 
@@ -199,7 +199,7 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
 	start := len(buf)
-	out := e.appendKey(buf, f.row.Values)
+	out := e.texts.append(buf, e.plan.columns, f.row.Values)
 	key := len(out)
 	if f.kind.op == Deleted {
 		ev.Reason = f.reason
@@ -273,12 +273,12 @@ type Said struct {
 
 // finding returns what s is made of, without its id and its members.
 func (s *Said) finding(e *Encoder) finding {
-	kind := &e.live
+	kind := &e.types.live
 	switch s.Op {
 	case Modified:
-		kind = &e.changed
+		kind = &e.types.changed
 	case Deleted:
-		kind = &e.dead
+		kind = &e.types.dead
 	}
 	return finding{row: Row{Row: source.Row{ID: s.Row}, Predecessor: s.Predecessor}, kind: kind, time: s.Time, reason: s.Reason, key: s.Key}
 }

@@ -146,8 +146,9 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 	if cap(e.key) > keepBytes {
 		e.key = nil
 	}
-	e.key = e.appendKey(e.key[:0], row.Values)
-	d := Digest{Key: e.key, Sum: e.digest(row.Values), Deleted: e.isDeleted(row.Values)}
+	e.key = e.texts.append(e.key[:0], e.plan.columns, row.Values)
+	d := Digest{Key: e.key, Deleted: e.plan.isDeleted(row.Values, &e.options)}
+	d.Sum, e.digested = e.plan.digest(e.digested, row.Values)
 	if (row.Filtered || row.Stale) && e.options.Kind == Capability {
 		d.Deleted, d.Silent, d.Stale = true, true, row.Stale
 	}

@@ -11,28 +11,31 @@ import (
 	"example.org/bridge/source"
 )
 
-// appendKey appends the text of the entity key: byte strings in base64, bits as a number, all other
-// values as they are.
-func (e *Encoder) appendKey(dst []byte, values [][]byte) []byte {
-	for n, i := range e.plan.columns.Key {
+// keyTexts writes and reads the texts of keys. It reuses its memory and serves one goroutine.
+type keyTexts struct{ text []byte }
+
+// append appends the text of the entity key of a row: byte strings in base64, bits as a number, all
+// other values as they are.
+func (t *keyTexts) append(dst []byte, columns *source.Columns, row [][]byte) []byte {
+	for n, i := range columns.Key {
 		if n > 0 {
 			dst = append(dst, keySeparator)
 		}
-		dst = e.appendKeyColumn(dst, e.plan.columns.List[i].Kind, values[i])
+		dst = t.appendValue(dst, columns.List[i].Kind, row[i])
 	}
 	return dst
 }
 
-func (e *Encoder) appendKeyColumn(dst []byte, kind source.Kind, v []byte) []byte {
+func (t *keyTexts) appendValue(dst []byte, kind source.Kind, v []byte) []byte {
 	switch {
 	case v == nil:
 	case kind == source.Binary:
 		// The byte in front keeps an empty text from being nil, which is NULL.
-		e.keyText = base64.StdEncoding.AppendEncode(append(e.keyText[:0], 0), v)
-		v = e.keyText[1:]
+		t.text = base64.StdEncoding.AppendEncode(append(t.text[:0], 0), v)
+		v = t.text[1:]
 	case kind == source.Bit:
-		if bits, ok := appendBits(append(e.keyText[:0], 0), v); ok {
-			e.keyText, v = bits, bits[1:]
+		if bits, ok := appendBits(append(t.text[:0], 0), v); ok {
+			t.text, v = bits, bits[1:]
 		}
 	}
 	return AppendKeyText(dst, v)
@@ -49,7 +52,7 @@ func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 	}
 	columns := e.plan.columns.Key
 	if bytes.Count(key, []byte{keySeparator}) != len(columns)-1 {
-		return dst, e.keyFault(key)
+		return dst, keyFault(key, e)
 	}
 	out, rest := dst, key
 	for _, i := range columns {
@@ -57,10 +60,10 @@ func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 		part, rest, _ = bytes.Cut(rest, []byte{keySeparator})
 		v, ok := parseKeyText(part)
 		if ok {
-			v, ok = e.keyValue(e.plan.columns.List[i].Kind, v)
+			v, ok = e.texts.value(e.plan.columns.List[i].Kind, v)
 		}
 		if !ok {
-			return dst, e.keyFault(key)
+			return dst, keyFault(key, e)
 		}
 		out = append(out, v)
 	}
@@ -68,36 +71,36 @@ func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 }
 
 // keyFault is the error of a text that is not a key of the bound shape.
-func (e *Encoder) keyFault(key []byte) error {
+func keyFault(key []byte, e *Encoder) error {
 	return fmt.Errorf("read the key %.80q: it does not hold the values of %d key columns of table %s", key, len(e.plan.columns.Key), e.options.Table)
 }
 
-// keyValue returns the value whose text in a key is text. It is the inverse of appendKeyColumn, and
+// value returns the value whose text in a key is text. It is the inverse of appendValue, and
 // refuses what that does not write.
-func (e *Encoder) keyValue(kind source.Kind, text []byte) (v []byte, ok bool) {
+func (t *keyTexts) value(kind source.Kind, text []byte) (v []byte, ok bool) {
 	switch {
 	case text == nil:
 		return nil, true
 	case kind == source.Binary:
 		v, err := base64.StdEncoding.AppendDecode([]byte{}, text)
-		e.keyText = base64.StdEncoding.AppendEncode(e.keyText[:0], v)
+		t.text = base64.StdEncoding.AppendEncode(t.text[:0], v)
 		// Other texts decode, too: with line breaks, or with bits that are left over.
-		return v, err == nil && bytes.Equal(e.keyText, text)
+		return v, err == nil && bytes.Equal(t.text, text)
 	case kind == source.Bit:
-		return e.keyBits(text)
+		return t.bits(text)
 	}
 	return text, true
 }
 
-// keyBits returns the bits with a text. More than 64 of them are their own text.
-func (e *Encoder) keyBits(text []byte) (v []byte, ok bool) {
+// bits returns the bits with a text. More than 64 of them are their own text.
+func (t *keyTexts) bits(text []byte) (v []byte, ok bool) {
 	if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
 		v = binary.BigEndian.AppendUint64(nil, n)
 		v = append([]byte{}, v[min(7, len(v)-len(bytes.TrimLeft(v, "\x00"))):]...)
-		e.keyText = strconv.AppendUint(e.keyText[:0], n, 10)
-		return v, bytes.Equal(e.keyText, text)
+		t.text = strconv.AppendUint(t.text[:0], n, 10)
+		return v, bytes.Equal(t.text, text)
 	}
-	_, short := appendBits(e.keyText[:0], text)
+	_, short := appendBits(t.text[:0], text)
 	return text, !short
 }
 
