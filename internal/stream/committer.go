@@ -209,18 +209,6 @@ func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another
 	return t.Number, false
 }
 
-// Late reports whether messages of a stream expired before they were read (rules 22 and 27).
-func (c *Committer) Late(stream string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.tps.byNumber {
-		if t.Stream == stream && !t.Retired && t.Late {
-			return true
-		}
-	}
-	return false
-}
-
 // snapshot returns a copy of the coverage of a stream's TP, nil if there is none.
 func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
@@ -245,10 +233,13 @@ func (c *Committer) registrations(stream string) map[string]store.Registration {
 }
 
 // highest returns the highest epoch that was met, newest the last number that was given out.
-func (c *Committer) highest() uint64 {
+func (c *Committer) highest() (epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tps.highest()
+	for _, t := range c.tps.byNumber {
+		epoch = max(epoch, t.Epoch)
+	}
+	return epoch
 }
 
 func (c *Committer) newest() uint32 {

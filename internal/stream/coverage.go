@@ -376,11 +376,3 @@ func (g *registry) forget(stream string) {
 	}
 	maps.DeleteFunc(g.inForce, func(key streamTP, _ uint32) bool { return key.stream == stream })
 }
-
-// highest returns the highest epoch that was met in any TP.
-func (g *registry) highest() (epoch uint64) {
-	for _, t := range g.byNumber {
-		epoch = max(epoch, t.Epoch)
-	}
-	return epoch
-}

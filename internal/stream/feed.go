@@ -295,8 +295,11 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	if err != nil {
 		return err
 	}
-	if f.opts.Committer.Late(f.opts.Stream) {
-		p.TrustLow()
+	for _, r := range f.opts.Committer.registrations(f.opts.Stream) {
+		if r.Late {
+			// Messages of the stream expired before they were read (rules 22 and 27).
+			p.TrustLow()
+		}
 	}
 	if f.follows {
 		p.Follow()
