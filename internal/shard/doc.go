@@ -12,6 +12,7 @@
 // Each type owns its state:
 //
 //   - retrier waits for source, store and bus, and shows meanwhile that a loop lives.
+//   - opening has the progress be open, or decides where a shard begins.
 //   - reader runs every query and returns a page.
 //   - tail finds the rows that may go out, gaps keeps progress and ledger, server the traits of the
 //     server.
