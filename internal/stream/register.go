@@ -25,11 +25,14 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 	defer release()
 	number, another := c.committer.number(name, tp)
 	if number == 0 && time.Since(s.lookedUp) >= c.opts.Tick {
-		s.lookedUp = time.Now()
 		_, err := c.registrar.refresh(ctx, s, false)
-		if s.unread = s.continuesUnread(err); err != nil && !s.unread {
+		// A look may take longer than a Tick: those who waited for it do not repeat it at once.
+		s.lookedUp = time.Now()
+		unread := s.continuesUnread(err)
+		if err != nil && !unread {
 			return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 		}
+		s.unread = unread
 		number, another = c.committer.number(name, tp)
 	}
 	if another && !s.unread {

@@ -3,10 +3,13 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
@@ -132,6 +135,23 @@ func TestRegister(t *testing.T) {
 		close(open)
 		if a, b := <-numbers, <-numbers; a == 0 || a != b {
 			t.Errorf("the numbers are %d and %d", a, b)
+		}
+	})
+	started(t, "shards do not repeat a slow look that has just ended", func(t *testing.T, b *bus, r *rig) {
+		b.topics["d"] = []string{"d", "e"}
+		looks := atomic.Int32{}
+		b.looks(func(ctx context.Context, _ []string) error { looks.Add(1); return backoff.Pause(ctx, 3*time.Second) })
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "e"}); n != 0 || err != nil {
+					t.Errorf("number %d, %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks", n)
 		}
 	})
 	register := func(t *testing.T, r *rig, tp, incarnation string, want uint32) {

@@ -248,14 +248,23 @@ func (l *Prepared) lock(ctx context.Context, v *View) error {
 		case !l.changed(v):
 			return nil
 		case tries >= lockTries:
-			_, err := l.repeat(ctx, v)
-			if err != nil {
-				v.mu.Unlock()
-			}
-			return err
+			return l.repeatLocked(ctx, v)
 		}
 		v.mu.Unlock()
 	}
+}
+
+// repeatLocked repeats the lookup under the lock, which stays with the caller where it succeeds.
+func (l *Prepared) repeatLocked(ctx context.Context, v *View) error {
+	locked := false
+	defer func() {
+		if !locked {
+			v.mu.Unlock()
+		}
+	}()
+	_, err := l.repeat(ctx, v)
+	locked = err == nil
+	return err
 }
 
 // changed reports whether an entry may have changed since run, or since the last repeat.
