@@ -29,15 +29,14 @@ func newStandby(t *testing.T, b *world.Bus, race bool) *world.Publisher {
 
 // TestStandby has two processes publish a world, at least once and exactly once. The one that works
 // is killed, stopped and continued, replaced in order, and cut off from the database; and a third
-// one with another configuration is refused. On each bus the program of one delivery has the race
-// detector, with which it takes several times as long.
+// one with another configuration is refused. The program has the race detector.
 func TestStandby(t *testing.T) {
 	testall.Beside(t)
 	eachDelivery(t, standby)
 }
 
 func standby(t *testing.T, b *world.Bus) {
-	p := newStandby(t, b, b.Once() == (b.NATS != nil))
+	p := newStandby(t, b, true)
 	db := testenv.StartProxy(t, p.World.Server.Addr)
 	g := world.NewGroup(p, shortTimeout, world.Env{"BRIDGE_SOURCE_URL": strings.Replace(p.World.URL, p.World.Server.Addr, db.Addr(), 1)}, nil)
 	_, stop := p.World.Write()

@@ -473,7 +473,7 @@ func (f *fleet) finish() (faults []string) {
 
 // TestSharesHold runs random lives of processes that share tables.
 func TestSharesHold(t *testing.T) {
-	for seed := range uint64(testall.Cases(4000, 15_000)) {
+	for seed := range uint64(testall.Cases(4000, 30_000)) {
 		if faults := runFleet(seed); len(faults) > 0 {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}
