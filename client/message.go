@@ -21,13 +21,15 @@ type said struct {
 	row  uint64
 	// published is in ms since 1970, and so is time, which is meta.time where a header has it.
 	published, time int64
+	// again says that it was asked for.
+	again bool
 }
 
 // event returns the event with a key and a body.
 func (s *said) event(stream, key string, body []byte) Event {
 	return Event{
 		Key: key, ID: uuid.UUID(s.id).String(), Type: s.kind.typ, Version: s.kind.version, Operation: s.kind.operation, Stream: stream, Shard: s.kind.shard,
-		RowID: s.row, Published: time.UnixMilli(s.published).UTC(), Format: s.kind.format, Body: body, time: s.time,
+		RowID: s.row, Published: time.UnixMilli(s.published).UTC(), Format: s.kind.format, Body: body, Republished: s.again, time: s.time,
 	}
 }
 
@@ -110,7 +112,7 @@ func (p *parser) parse(stored *bus.Stored) (found, error) {
 	if p.m.id, err = f.ParseID(); err != nil {
 		return ours, err
 	}
-	p.m.published = f.Published(stored)
+	p.m.published, p.m.again = f.Published(stored), string(f.Origin) == bus.RepublishOrigin
 	if p.m.time, err = f.ParseTime(); err != nil {
 		return ours, err
 	}

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"example.org/bridge/client/bus"
 )
 
 // DeadLetterVersion is the Version of dead letters, whose Type is [DeadLetterType]. A dead letter
@@ -189,8 +191,8 @@ func Digest(value []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// timeAndPrevious returns meta.time of the event, and the event that it follows; zero for what is
-// no Eiffel document.
+// timeAndPrevious returns meta.time of the event in milliseconds, and the event that it follows;
+// zero for what is no Eiffel document.
 func (m *Message) timeAndPrevious() (at int64, previous string) {
 	if m.Bare != nil {
 		return m.Bare.Time, m.Bare.Previous
@@ -215,4 +217,31 @@ func (m *Message) timeAndPrevious() (at int64, previous string) {
 		}
 	}
 	return event.Meta.Time, ""
+}
+
+// TimeAndPreviousOf returns meta.time of a stored event in milliseconds, and the event that it
+// follows; zero where the message does not tell.
+func TimeAndPreviousOf(m *Stored) (at int64, previous string) {
+	var f Fields
+	f.Read(m)
+	if f.Time != nil {
+		at, _ = f.ParseTime()
+		return at, string(m.Header(HeaderPrevious))
+	}
+	event := Message{Value: m.Value, Format: FormatOf(&f)}
+	return event.timeAndPrevious()
+}
+
+// FormatOf returns how the value of a message with these headers is written: a row has its time in
+// a header.
+func FormatOf(f *Fields) Format {
+	switch {
+	case string(f.Format) == bus.PayloadFormat:
+		return FormatPayload
+	case string(f.ContentType) == bus.ContentTypeCloud:
+		return FormatCloudEvents
+	case f.Time != nil:
+		return FormatRow
+	}
+	return FormatEiffel
 }

@@ -111,14 +111,15 @@ func (o *Outcome) Acked() int {
 // Origin says why a row was read and published.
 type Origin string
 
-// The origins: the tail, a late row, the second cursor, a reconcile, and the snapshot of a stream
-// that starts at the latest row or after an id.
+// The origins: the tail, a late row, the second cursor, a reconcile, the snapshot of a stream that
+// starts at the latest row or after an id, and a person who asked for what was published before.
 const (
 	FromTail      Origin = "tail"
 	FromLate      Origin = "late"
 	FromModified  Origin = "modified"
 	FromReconcile Origin = "reconcile"
 	FromSnapshot  Origin = "snapshot"
+	FromRepublish Origin = bus.RepublishOrigin
 )
 
 // Message is an event with its destination, key and headers.

@@ -35,6 +35,10 @@ const (
 	HeaderState = "bridge-state"
 )
 
+// RepublishOrigin is the value of HeaderOrigin of an event that is published again because somebody
+// asked for it: the bus has, or had, another message with its id.
+const RepublishOrigin = "republish"
+
 // The headers of a message whose value is the row alone, behind the others. A message without a
 // predecessor or a reason is without their headers.
 const (

@@ -187,7 +187,7 @@ func (k *kept) shardsOf(name string) ([]store.Key, error) {
 		known[r.Stream] = nil
 	}
 	for key := range k.image.Shards {
-		if !stream.IsPause(key.Shard) {
+		if !stream.IsCommand(key.Shard) {
 			known[key.Stream] = append(known[key.Stream], key)
 		}
 	}

@@ -49,7 +49,7 @@ func (p *process) commands() *cobra.Command {
 	// The flag is there.
 	_ = root.RegisterFlagCompletionFunc("env-file", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	root.AddCommand(
-		run, demoCommand(p), initCommand(p), checkCommand(p), reloadCommand(p), reconcileCommand(p), pauseCommand(p), resumeCommand(p), verifyCommand(p), schemaCommand(p),
+		run, demoCommand(p), initCommand(p), checkCommand(p), reloadCommand(p), reconcileCommand(p), pauseCommand(p), resumeCommand(p), republishCommand(p), verifyCommand(p), schemaCommand(p),
 		group("deadletter", "list the rows that the bus refused, or publish them", deadLetterDetails, deadLetterList(p), deadLetterResend(p)),
 		group("checkpoint", "show, set, move, reset or rebuild how far tables are published", checkpointDetails,
 			checkpointShow(p), checkpointSet(p), checkpointMove(p), checkpointReset(p), checkpointRebuild(p)),

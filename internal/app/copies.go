@@ -36,6 +36,9 @@ func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logge
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		o.Streams = append(o.Streams, buscopy.Stream{Name: s.Name, Release: s.Kind == "release", Placed: func(shard string) buscopy.Placed {
+			if table, is := stream.RepublishedTable(shard); is {
+				return buscopy.Placed{Table: s.Placed(table)}
+			}
 			paused, isPause := stream.PausedTable(shard)
 			if table := s.Placed(paused); isPause {
 				return buscopy.Placed{Table: table, Any: paused == "" && s.Placed("t") != ""}
@@ -88,7 +91,7 @@ func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *confi
 	}
 	copied := stream.Copy{Registrations: c.Registrations, Epoch: c.Epoch, Forgets: func(shard string) (may, table bool) {
 		name, left := strings.CutPrefix(shard, leftPrefix)
-		may = !source.IsPattern(name) && !stream.IsPause(shard) && cfg.Matched(s, name) && (c.Lacks == nil || c.Lacks(shard))
+		may = !source.IsPattern(name) && !stream.IsCommand(shard) && cfg.Matched(s, name) && (c.Lacks == nil || c.Lacks(shard))
 		return may, may && !left
 	}}
 	image := store.Image{Shards: make(map[store.Key]store.Progress)}

@@ -70,18 +70,8 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 // savePause makes a pause durable in the store, or its end, and has the shards of the stream do as
 // the store says then. It returns since when each of them is paused, and the stream under no name.
 func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (since map[string]time.Time, err error) {
-	caught := h.recovery.Progress()
-	if caught.Superseded != nil {
-		return nil, caught.Superseded
-	}
-	for _, s := range caught.Streams {
-		if s.Stream == request.Stream && (!s.Ready || s.Err != nil) {
-			// What the bus has of its progress may say that it is paused.
-			return nil, errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")
-		}
-	}
-	if peer, _ := h.Working(); !peer.Self {
-		return nil, errors.New("this process does not work any more in its standby group: ask again once another one does (bridge status)")
+	if err := h.refuseCommand(request.Stream); err != nil {
+		return nil, err
 	}
 	image, err := h.store.Load(ctx)
 	if err != nil {
@@ -104,6 +94,24 @@ func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (s
 		return nil, errors.Join(err, unset)
 	}
 	return h.setPaused(ctx, request.Stream)
+}
+
+// refuseCommand returns why nothing of a stream can be changed now.
+func (h health) refuseCommand(stream string) error {
+	caught := h.recovery.Progress()
+	if caught.Superseded != nil {
+		return caught.Superseded
+	}
+	for _, s := range caught.Streams {
+		if s.Stream == stream && (!s.Ready || s.Err != nil) {
+			// What the bus has of its progress may say something else.
+			return errors.New("it has not caught up from the bus, and so publishes nothing: bridge status says how far it is")
+		}
+	}
+	if peer, _ := h.Working(); !peer.Self {
+		return errors.New("this process does not work any more in its standby group: ask again once another one does (bridge status)")
+	}
+	return nil
 }
 
 // setPaused has the shards of a stream do as the store says.

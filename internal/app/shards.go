@@ -174,6 +174,8 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		DeadLetterLimit: s.deadLetterLimit,
 		Limits:          s.limits[db],
 		Rate:            s.rate,
+		RepublishRate:   s.republishRate,
+		Matcher:         s.matcher(p, table),
 		Faults:          p.faults,
 		Tap:             p.tap,
 		Timed:           s.Created != "" || s.Modified != "",

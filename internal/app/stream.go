@@ -24,6 +24,7 @@ type appStream struct {
 	announce        map[*database]func(source.Traits)
 	deadLetterLimit *shard.DeadLetterLimit
 	rate            *shard.Rate
+	republishRate   *shard.Rate
 	// view, movers and keys are nil for a release stream.
 	view   *stream.View
 	movers *stream.Movers
@@ -52,7 +53,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 		s := &appStream{
 			Stream: &cfg.Streams[i], limits: make(map[*database]*shard.StreamLimits), announce: make(map[*database]func(source.Traits)),
 			deadLetterLimit: p.limits[cfg.Streams[i].Name], shards: make(map[string]*shard.Shard), divided: cfg.Share.One(),
-			rate: shard.NewRate(cfg.Streams[i].Rate),
+			rate: shard.NewRate(cfg.Streams[i].Rate), republishRate: shard.NewRate(0),
 		}
 		if s.deadLetterLimit == nil {
 			s.deadLetterLimit = shard.NewDeadLetterLimit(s.Name, s.DeadLetterLimit)

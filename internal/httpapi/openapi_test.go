@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the schemas of openapi.json, and 
 
 // documented are the types of requests and answers that paths of openapi.json refer to.
 var documented = []reflect.Type{
-	reflect.TypeFor[Status](), reflect.TypeFor[Accepted](), reflect.TypeFor[Reloaded](), reflect.TypeFor[Paused](), reflect.TypeFor[ResendRequest](), reflect.TypeFor[resent](), reflect.TypeFor[ResentAll](),
+	reflect.TypeFor[Status](), reflect.TypeFor[Accepted](), reflect.TypeFor[Reloaded](), reflect.TypeFor[Paused](), reflect.TypeFor[RepublishRequest](), reflect.TypeFor[Republished](), reflect.TypeFor[ResendRequest](), reflect.TypeFor[resent](), reflect.TypeFor[ResentAll](),
 	reflect.TypeFor[EntityPage](), reflect.TypeFor[Entity](), reflect.TypeFor[TailEvent](), reflect.TypeFor[LeftOut](), reflect.TypeFor[refused](),
 }
 

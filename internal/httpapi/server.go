@@ -142,6 +142,7 @@ func handler(o *Options, closing <-chan struct{}) http.Handler {
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/pause", changes(pauseHandler(d, false)))
 	mux.Handle("POST /api/v1/streams/{name}/resume", changes(pauseHandler(d, true)))
+	mux.Handle("POST /api/v1/streams/{name}/republish", changes(republishHandler(d)))
 	if o.Reload != nil {
 		// It is about the process that is asked, also of one that waits as a standby.
 		mux.Handle("POST /api/v1/reload", http.NewCrossOriginProtection().Handler(access.guard(toChange, reloadHandler(o.Reload))))

@@ -70,6 +70,8 @@ func TestRequests(t *testing.T) {
 			"orders/{DryRun:false AllowDeletes:false}"},
 		{"pauses", "POST " + streams + "pause", well, 200, `{"stream":"orders","shards":1,"publishing":0,"pausedAt":null,"notOnBus":null}`, "{Stream:orders Table: Resume:false}"},
 		{"resumes a table", "POST " + streams + "resume?table=t_0", well, 200, "", "{Stream:orders Table:t_0 Resume:true}"},
+		{"publishes nothing that it was not told", "POST " + streams + "republish?from=1", well, 400, "there are no parameters", ""},
+		{"publishes again by POST alone", "GET " + streams + "republish", well, 405, "", ""},
 		{"needs its name", "POST " + streams + "pause?table=", well, 400, "leave it out", ""},
 		{"knows the parameters of a pause", "POST " + streams + "pause?tables=t", well, 400, `unknown parameter \"tables\"`, ""},
 		{"pauses by POST alone", "GET " + streams + "pause", well, 405, "", ""},

@@ -39,6 +39,9 @@ type Daemon interface {
 	// for a while, until nothing is in flight. The error is ErrNoStream, ErrCannotPause, or that of
 	// ctx.
 	Pause(ctx context.Context, request PauseRequest) (Paused, error)
+	// Republish publishes rows again, or cancels that, and returns once the request is durable. The
+	// error is ErrNoStream, ErrCannotRepublish, or that of ctx.
+	Republish(ctx context.Context, request RepublishRequest) (Republished, error)
 	// Entity and EntityPage show entities of a capability stream. The error is ErrNoStream,
 	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
 	Entity(ctx context.Context, q EntityQuery) (Entity, error)

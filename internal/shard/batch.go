@@ -51,6 +51,8 @@ type batch struct {
 	verdict reconcile.Verdict
 	// compared is the number of the demand for a reconcile that the batch grants, 0 for none.
 	compared uint64
+	// republished is what it does of a request to publish again, nil for none.
+	republished *stream.Republished
 	// schema, when not nil, is what its messages look like, and those before did not.
 	schema *store.Schema
 	// again are the dead letters whose rows and entities it has events of.
@@ -95,7 +97,7 @@ func (b *batch) size() int64 {
 
 // empty reports whether the batch has nothing to publish or to commit.
 func (b *batch) empty() bool {
-	return len(b.messages)+len(b.passed)+len(b.filled) == 0 && b.through == 0 && b.compared == 0 && (b.claims == nil || b.claims.Empty())
+	return len(b.messages)+len(b.passed)+len(b.filled) == 0 && b.through == 0 && b.compared == 0 && b.republished == nil && (b.claims == nil || b.claims.Empty())
 }
 
 // pass notes that the tail has read a row, which is taken care of.

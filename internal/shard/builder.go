@@ -147,8 +147,9 @@ func (m *builder) addAbsence(b *batch, one *stream.Decision, now time.Time, stal
 
 // publish notes that the last event of b is about a decision.
 func (m *builder) publish(b *batch, one *stream.Decision, e *event.Event) {
-	if one.Known.Disputed {
-		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
+	if one.Known.Disputed || one.Again {
+		// Rule 23: the bus may hold an event with this id that is not the entity's last one, or
+		// that is published again.
 		b.repairs = append(b.repairs, len(b.messages)-1)
 	}
 	one.Publish(e.UUID)

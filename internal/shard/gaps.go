@@ -187,7 +187,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	}
 	g.handed, g.at = time.Now(), at.Steady
 	b.brings = stream.Read{
-		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims,
+		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims, Republished: b.republished,
 		Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made,
 	}
 	if g.changes != nil {

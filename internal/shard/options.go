@@ -73,6 +73,12 @@ type Options struct {
 	Limits *StreamLimits
 	// Rate bounds the rows of the tails of the stream; shared by all its shards. Nil does not.
 	Rate *Rate
+	// RepublishRate bounds the rows of the stream that are published again, as the last request
+	// says; shared by all its shards. Nil is one of the shard alone.
+	RepublishRate *Rate
+	// Matcher returns a reader of ids of the table whose rows are Filtered unless they match a
+	// condition that source.CheckFilter accepts.
+	Matcher func(condition string) source.Shard
 	// Faults logs what is waited out; shared by all shards.
 	Faults *outage.Log
 	// Tap shows what is acknowledged to those who listen; shared by all shards. Timed says that

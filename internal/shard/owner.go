@@ -31,6 +31,7 @@ type owner struct {
 	entities    *entities
 	changes     *changes
 	nominations *nominations
+	republish   *republishing
 	// nominator leads to the owner what others nominate.
 	nominator *nominator
 	// due is when to poll next, zero before the attempt has begun; begun says that it has polled.
@@ -53,6 +54,8 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	}
 	poll := time.NewTimer(time.Until(o.due))
 	defer poll.Stop()
+	o.republish.next.Reset(0)
+	defer o.republish.next.Stop()
 	// polled says that the last poll left nothing to read at once. However long it took, the shard
 	// may be idle: the next one need not be due later.
 	polled := false
@@ -71,6 +74,15 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 		case n := <-o.nominator.nominated:
 			o.status.heartbeat(owning)
 			if err := o.nominations.handle(ctx, n); err != nil {
+				return false, ended(ctx, err)
+			}
+			continue
+		case <-o.republish.asked:
+			o.republish.next.Reset(0)
+			continue
+		case <-o.republish.next.C:
+			o.status.heartbeat(owning)
+			if err := o.republish.step(ctx); err != nil {
 				return false, ended(ctx, err)
 			}
 			continue
@@ -174,7 +186,7 @@ const slowBatch = time.Minute
 // for its owner.
 func (o *owner) mayIdle(ctx context.Context) bool {
 	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.oversize.big &&
-		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
+		!o.nominator.busy() && !o.republish.active() && !o.status.publishes() && ctx.Err() == nil
 }
 
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may

@@ -90,6 +90,10 @@ func (s *Shard) IsPaused() bool {
 
 // loadPause asks the store, which has what the bus has of the progress by now.
 func (s *Shard) loadPause(ctx context.Context) error {
+	// A shard that is paused does not begin, and its status has it all the same.
+	if err := s.retrier.readStore(ctx, func() error { return s.opts.Feed.OpenRepublish(ctx, s.opts.Name) }); err != nil {
+		return err
+	}
 	since, err := s.pausing.load(func() (since time.Time, err error) {
 		err = s.retrier.readStore(ctx, func() error {
 			pause, err := stream.LoadPause(ctx, s.opts.Store, s.opts.key())

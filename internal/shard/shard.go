@@ -28,6 +28,8 @@ type Shard struct {
 	// halt ends the shard for good, pausing the reads of an attempt.
 	halt    ending
 	pausing pausing
+	// republish has an element where what is to be published again has changed.
+	republish chan struct{}
 	// unresolved says that the bus may have messages that the store does not know of (rule 9).
 	unresolved bool
 	// dry says that the shard does not run, and serves a dry run.
@@ -73,7 +75,10 @@ func New(opts Options) *Shard {
 	if opts.Rate == nil {
 		opts.Rate = NewRate(0)
 	}
-	s := &Shard{opts: opts, pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
+	if opts.RepublishRate == nil {
+		opts.RepublishRate = NewRate(0)
+	}
+	s := &Shard{opts: opts, republish: make(chan struct{}, 1), pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = &nominator{nominated: make(chan *nomination), wake: s.wake}
 	s.retrier = newRetrier(&s.opts, &s.status)
@@ -295,6 +300,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		s.gaps.changes = o.changes
 	}
 	o.nominations = s.newNominations(entities, publishedRows, o.handOver)
+	o.republish = newRepublishing(o.nominations, s.republish)
 	return o
 }
 

@@ -80,6 +80,8 @@ type Status struct {
 	Remedy null.Text `json:"remedy"`
 	Cause  Cause     `json:"cause"`
 	Traffic
+	// Republish is what was asked last to be published again, null for nothing.
+	Republish *RepublishStatus `json:"republish"`
 	// Backlog is null while the shard keeps up.
 	Backlog *Backlog `json:"backlog"`
 
@@ -407,6 +409,7 @@ func (s *Shard) FullStatus() Status {
 	now := time.Now()
 	status, lag := t.at(now)
 	status.NoTail = s.server.noTail.Load()
+	status.Republish = s.Republish()
 	ids := 0.0
 	status.Traffic, ids = t.traffic.at(status.Position, now)
 	if !status.NoTail && lag > t.short && status.Position < status.Highest {

@@ -276,6 +276,9 @@ func (e *Epoch) Number() uint64 {
 // twice.
 func (e *Epoch) Next(n int) (first uint64) { return e.seq.Add(uint64(n)) - uint64(n) + 1 }
 
+// Last returns the last seq that was reserved, 0 before the first.
+func (e *Epoch) Last() uint64 { return e.seq.Load() }
+
 // Losses returns how often the bus was found to have lost messages: each begins terms of the
 // shards, so that their messages tell that it was noticed.
 func (e *Epoch) Losses() uint64 { return e.losses.Load() }

@@ -15,6 +15,8 @@ type Claims struct {
 	// recorded and not published (rule 16). 0: none. Set it before Decide; to 0 for late rows
 	// that were not committed when the shard began.
 	Floor uint64
+	// Again has what is no news of an entity that lives be published again. Set it before Decide.
+	Again bool
 	// Time is when the batch is published, as its messages say. An absence is dated by it.
 	Time time.Time
 

@@ -34,6 +34,8 @@ type Decision struct {
 	// Op says what happened to the entity, News whether that is to be published.
 	Op   event.Op
 	News bool
+	// Again says that it is no news, and is published all the same: the last event once more.
+	Again bool
 	// Nominate says that nothing was decided: give the entity to Movers. The row is not handled.
 	Nominate bool
 
@@ -170,6 +172,8 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 			entry.State = store.Recorded
 		}
 	case d.News:
+	case c.Again && d.Known.State == store.Live && !d.Deleted && !moves:
+		d.News, d.Again = true, true
 	case moves:
 		entry = d.Known
 		entry.Shard, entry.Row = c.shard, d.ID

@@ -208,6 +208,9 @@ func (c *change) make() error {
 			one, err = s.flush(now)
 		}
 		c.Shards, errs = append(c.Shards, one), append(errs, c.unread(err))
+		if again, changed := s.flushAgain(store.Key{Stream: c.feed.opts.Stream, Shard: name}, now); changed {
+			c.Shards = append(c.Shards, again)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -291,6 +294,10 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	if s.schema, err = store.LoadSchema(ctx, f.opts.Store, key); err != nil {
 		return err
 	}
+	republish, err := LoadRepublish(ctx, f.opts.Store, key)
+	if err != nil {
+		return err
+	}
 	p, err := OpenProgress(ctx, f.opts.Store, key, saved, options)
 	if err != nil {
 		return err
@@ -308,6 +315,7 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	defer s.mu.Unlock()
 	s.unread = s.unread || s.running && s.progress.Err() != nil
 	s.progress, s.stale, s.schemaRead = p, false, false
+	s.again, s.againChanged = republish, false
 	return nil
 }
 

@@ -82,7 +82,7 @@ func (m *Message) parse(f *sink.Fields, stored *sink.Stored) (err error) {
 // originOf returns the origin without a copy of its text. One that is not known, of a newer
 // version, is empty.
 func originOf(text []byte) sink.Origin {
-	for _, o := range [...]sink.Origin{sink.FromTail, sink.FromLate, sink.FromModified, sink.FromReconcile, sink.FromSnapshot} {
+	for _, o := range [...]sink.Origin{sink.FromTail, sink.FromLate, sink.FromModified, sink.FromReconcile, sink.FromSnapshot, sink.FromRepublish} {
 		if string(text) == string(o) {
 			return o
 		}

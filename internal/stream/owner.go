@@ -36,6 +36,8 @@ type Read struct {
 	Compared uint64
 	// Parts are those of the rows published last, and of the schema.
 	Parts []store.Part
+	// Republished is what it has done of a request to publish again, nil for none.
+	Republished *Republished
 	// Claims are the entities that it changes, nil for a release stream.
 	Claims *Claims
 	// Found is set to how many of its late rows were missing.

@@ -29,12 +29,15 @@ func pauseKey(stream, table string) store.Key {
 }
 
 // IsPause reports whether what the store has under the name of a shard is a pause.
-func IsPause(shard string) bool { return strings.HasPrefix(shard, pausePrefix) }
+func IsPause(shard string) bool {
+	return IsCommand(shard) && !strings.HasPrefix(shard, republishPrefix)
+}
 
 // PausedTable returns the table that a pause is of, empty for all tables of the stream; false for
 // what is no pause.
 func PausedTable(shard string) (table string, isPause bool) {
-	return strings.CutPrefix(shard, pausePrefix)
+	table, isPause = strings.CutPrefix(shard, pausePrefix)
+	return table, isPause && IsPause(shard)
 }
 
 // LoadPause returns the pause of a table.

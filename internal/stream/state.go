@@ -32,6 +32,10 @@ type ShardState struct {
 	// under it but a read of the store.
 	mu       sync.Mutex
 	progress *Progress
+	// again is what was asked to be published again, nil for nothing; againChanged says that the
+	// next change saves it. Both are as of when the progress was opened, and guarded by mu.
+	again        *Republish
+	againChanged bool
 	// unread says that the owner has met a part that could not be read: what it has decided by the
 	// progress does not count.
 	unread bool
@@ -91,6 +95,7 @@ func (s *ShardState) Err() error {
 func (s *ShardState) note(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteAgain(m)
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
 		s.noteSchema(m)
 	}
@@ -123,6 +128,7 @@ func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
+	s.againChanged = s.again.Advance(r.Republished, r.Now) || s.againChanged
 	c, r.Found, err = s.progress.Advance(r)
 	c.Parts = append(c.Parts, r.Parts...)
 	return c, err

@@ -60,8 +60,9 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	if known || v.key == nil || s.keyIsID() {
 		return
 	}
-	newest, late := e.row<<1, m.header[sink.HeaderOrigin] == string(sink.FromLate) || m.header[sink.HeaderOrigin] == string(sink.FromReconcile)
-	if late {
+	newest := e.row << 1
+	switch sink.Origin(m.header[sink.HeaderOrigin]) {
+	case sink.FromLate, sink.FromReconcile, sink.FromRepublish:
 		newest |= 1
 	}
 	whole := keyOf(v.key)

@@ -130,6 +130,8 @@ type Stream struct {
 	Rows    uint64 `json:"rows"`
 	Events  uint64 `json:"events"`
 	Repeats uint64 `json:"repeats"`
+	// Republished are those of Events that somebody has asked for again; they are no repeats.
+	Republished uint64 `json:"republished"`
 	// Tombstones counts the messages without a body, which are no events.
 	Tombstones uint64 `json:"tombstones"`
 	// Live counts the entities that live by the bus; for a release stream, the rows that have an

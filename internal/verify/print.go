@@ -62,6 +62,9 @@ func (s *Stream) write(text *strings.Builder) {
 	if s.Kind == "release" {
 		live = number(s.Live, "row") + " with an event"
 	}
+	if s.Republished > 0 {
+		live += ", " + number(s.Republished, "event") + " published again on demand"
+	}
 	if s.Tombstones > 0 {
 		live += ", " + number(s.Tombstones, "tombstone")
 	}

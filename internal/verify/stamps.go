@@ -223,7 +223,11 @@ const mostRows = 1 << 16
 // noteRepeat counts an event that was spread last, where it is a repeat. A stamp that another event
 // had is a fault, unless the event is one already. resent says that a person may have asked for it.
 func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, repeat, resent bool) {
-	if repeat {
+	asked := repeat && !this.again && m.header[sink.HeaderOrigin] == string(sink.FromRepublish)
+	switch {
+	case asked:
+		s.report.Republished++
+	case repeat:
 		s.report.Repeats++
 	}
 	if this.Epoch == 0 {
@@ -231,7 +235,7 @@ func (s *table) noteRepeat(m *Message, e *envelope, v *verdict, this *stamp, rep
 	}
 	d, code, what := s.deliveries, again, "it repeats the event of an earlier message"
 	d.once[this.Epoch] = d.once[this.Epoch] || m.once
-	if !repeat && !this.again {
+	if asked || !repeat && !this.again {
 		return
 	}
 	if repeat && this.again {

@@ -341,6 +341,7 @@ func TestAPauseOutlivesATakeover(t *testing.T) {
 			if round == 0 {
 				must(t, waits.Daemon, 0, "pause", world.Orders)
 				must(t, waits.Daemon, 0, "pause", world.Strict)
+				must(t, waits.Daemon, 0, "republish", world.Strict, "--from", "1")
 			}
 			before := published(p)
 			works.Kill()
@@ -348,6 +349,9 @@ func TestAPauseOutlivesATakeover(t *testing.T) {
 				s, ok := waits.Status()
 				return ok && s.Works && rests(waits.Daemon)
 			})
+			if r := republished(waits.Daemon, world.Strict); r.State != "running" {
+				t.Errorf("what was asked for again is %+v behind a take-over", r)
+			}
 			works.Restart()
 			g.Ready()
 			if after := published(p); after != before {
@@ -356,6 +360,10 @@ func TestAPauseOutlivesATakeover(t *testing.T) {
 		}
 		must(t, g.Members[0].Daemon, 0, "resume", world.Orders)
 		must(t, g.Members[0].Daemon, 0, "resume", world.Strict)
+		world.Eventually(t, 2*time.Minute, "what was asked for again is published", func() bool {
+			worker := g.Worker()
+			return worker != nil && republished(worker.Daemon, world.Strict).State == "done"
+		})
 		g.Published(2*time.Minute, "what was written meanwhile arrives")
 		stop()
 		g.Compare(0)

@@ -107,8 +107,9 @@ func (c copied) repeats(other copied) bool {
 type record interface {
 	// message sees every message, repeats too.
 	message(*Event)
-	// event judges an event by the record.
+	// event judges an event by the record, again one that is published again.
 	event(*Event)
+	again(*Event)
 	// end judges what is missing.
 	end()
 	// forget drops what is judged. What is kept still tells what comes again.
@@ -169,7 +170,8 @@ func (j *Judge) Message(m Message) {
 		j.Origins[e.Origin()]++
 		j.valid(&e)
 	} else {
-		if j.Repeated++; !was.repeats(one) {
+		j.repeat(&e)
+		if !was.repeats(one) {
 			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
 		}
 		return
@@ -193,6 +195,16 @@ func (j *Judge) ordered() {
 		j.record.event(e)
 	}
 	j.fresh = nil
+}
+
+// repeat judges an event that has come before: a person has asked for it, or not.
+func (j *Judge) repeat(e *Event) {
+	if e.Origin() != "republish" {
+		j.Repeated++
+		return
+	}
+	j.Again[e.ID]++
+	j.record.again(e)
 }
 
 // End judges what is missing and returns what was found.

@@ -177,6 +177,13 @@ func (r *entityRecord) event(e *Event) {
 	c.last = *e
 }
 
+// again judges that nothing older is published again behind something newer.
+func (r *entityRecord) again(e *Event) {
+	if c := r.chains[e.entity]; !c.disturbed && c.last.ID != e.ID {
+		r.Add("order of an entity", "%s is published again behind %s", e, &c.last)
+	}
+}
+
 // orphan reports whether an event follows on one that the bus has lost: the first of its entity, or
 // one behind an older event, which the program has published before it knew of the loss. `bridge
 // verify` has to find as many.

@@ -25,6 +25,8 @@ type Verdict struct {
 	Published, Repeated, Doubtful int
 	// Ops counts the events by what they say, Origins by how the program noticed.
 	Ops, Origins map[string]int
+	// Again counts how often events were published again because a person has asked for it.
+	Again map[string]int
 	// Delays are from the answer to the COMMIT until a consumer had the event, by the origin;
 	// ascending.
 	Delays map[string][]time.Duration
@@ -41,7 +43,7 @@ const faultsShown = 3
 func newVerdict() Verdict {
 	return Verdict{
 		Ops: make(map[string]int), Origins: make(map[string]int),
-		Delays: make(map[string][]time.Duration),
+		Delays: make(map[string][]time.Duration), Again: make(map[string]int),
 	}
 }
 

@@ -91,6 +91,12 @@ func (d *Daemon) ResendAll(_ context.Context, stream string, dryRun bool) (httpa
 	return d.Resent, d.Refuses
 }
 
+// Republish implements httpapi.Daemon.
+func (d *Daemon) Republish(_ context.Context, request httpapi.RepublishRequest) (httpapi.Republished, error) {
+	d.note(fmt.Sprintf("%s %d-%d %s %s cancel=%t", request.Stream, request.From, request.To, request.Keys, request.Where, request.Cancel))
+	return httpapi.Republished{Stream: request.Stream, Shards: 1, To: request.To, NotOnBus: d.Left.NotOnBus}, d.Refuses
+}
+
 // Pause implements httpapi.Daemon.
 func (d *Daemon) Pause(_ context.Context, request httpapi.PauseRequest) (httpapi.Paused, error) {
 	d.note(fmt.Sprintf("%+v", request))

@@ -74,6 +74,7 @@ function stats(kind, ...names) {
     update(x, only = x) {
       const r = x.reconcile,
         d = x.deadLetters,
+        again = only?.republish,
         put = (name, ...texts) => all[name]?.update(...texts);
       put(
         'Lag',
@@ -90,7 +91,7 @@ function stats(kind, ...names) {
       put(
         'Published',
         `${rate(x.published.rowsPerSecond)} rows/s`,
-        `${count((x.published.lastHour || []).reduce((a, b) => a + b, 0))} in the last hour`,
+        `${again && !again.endedAt ? `published again: ${Math.floor(again.percent)} %, ${many(again.rows, 'event')}; ` : ''}${count((x.published.lastHour || []).reduce((a, b) => a + b, 0))} in the last hour`,
       );
       if (only) put('Position', ...reached(only));
       if (x.states) put('Tables', count(x.shards), inStates(x.states));

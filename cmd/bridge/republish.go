@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/terminal"
+)
+
+func republishCommand(p *process) *cobra.Command {
+	c := newCommand("republish <stream>", "publish rows again that were published, or show how far that is", `
+Each row is read again and published beside the tail, with the id that its
+event had and the header bridge-origin: republish. Of a capability stream it is
+the last event of the entity; if its row has changed since, that is published
+instead. Rows that the tail has yet to publish are left to it, and rows that
+are gone are left out.
+
+Without rows, it shows how far the last request is. One request a table runs
+at a time. It is part of the progress: it goes on after a kill and, with
+BRIDGE_CHECKPOINT_URL=bus:, with another folder.
+
+It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
+waits as a standby asks the one that works.
+
+Exit status: 0 asked, shown or cancelled, 1 not, or the last request failed, or
+another folder would not know it, 2 wrong usage.
+`)
+	var r httpapi.RepublishRequest
+	var rate int
+	flags := c.Flags()
+	flags.StringVar(&r.Table, "table", "", "of one `TABLE` alone, as bridge status names it")
+	flags.Uint64Var(&r.From, "from", 0, "the first `ID`; without it the first row")
+	flags.Uint64Var(&r.To, "to", 0, "the last `ID`; without it the last one that is published")
+	flags.StringArrayVar(&r.Keys, "key", nil, "the `KEY` of an entity, as messages have it; may be repeated")
+	flags.StringVar(&r.Where, "where", "", "rows that match a `CONDITION` in SQL, as FILTER is one")
+	flags.IntVar(&rate, "rate", httpapi.DefaultRepublishRate, "at most `N` rows a second of the stream; 0 for no bound")
+	flags.BoolVar(&r.Cancel, "cancel", false, "end what is under way; what is published stays")
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
+		r.Stream = args[0]
+		asks := false
+		for _, name := range []string{"from", "to", "key", "where", "rate", "cancel"} {
+			asks = asks || flags.Changed(name)
+		}
+		if flags.Changed("rate") {
+			r.Rate = &rate
+		}
+		if !asks {
+			return p.showRepublish(ctx, bridge, r.Stream, r.Table)
+		}
+		if err := r.Check(); err != nil {
+			return usageErrorf("%v", err)
+		}
+		done, err := bridge.Republish(ctx, r)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("%w: where no bridge runs nothing is published", err)
+		}
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("%s: publishing again, of %s; bridge republish %s shows how far that is\n", done.Stream, terminal.Count(done.Shards, "table"), done.Stream)
+		if r.Cancel {
+			text = fmt.Sprintf("%s: cancelled, of %s\n", done.Stream, terminal.Count(done.Shards, "table"))
+		}
+		err = p.print(text)
+		if done.NotOnBus != "" {
+			err = errors.Join(err, errors.New(string(done.NotOnBus)))
+		}
+		return err
+	})
+}
+
+// showRepublish prints how far the last request of each table is.
+func (p *process) showRepublish(ctx context.Context, bridge *httpapi.Client, stream, table string) error {
+	status, err := bridge.Working(ctx)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	var failed error
+	known := false
+	for of, one := range tablesOf(&status) {
+		if of.Name != stream || table != "" && one.Shard != table {
+			continue
+		}
+		known = true
+		if one.Republish == nil {
+			continue
+		}
+		fmt.Fprintln(&text, republishLine(one.Shard, one.Republish))
+		if one.Republish.Error != "" {
+			failed = errors.Join(failed, fmt.Errorf("%s: %s", one.Shard, one.Republish.Error))
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("no such stream and table is configured: bridge status lists them")
+	case text.Len() == 0:
+		text.WriteString("nothing was asked to be published again\n")
+	}
+	return errors.Join(p.print(text.String()), failed)
+}
+
+// republishLine says how far a request is.
+func republishLine(table string, r *shard.RepublishStatus) string {
+	what := fmt.Sprintf("ids %d to %d", r.From, r.To)
+	if r.Keys > 0 {
+		what = terminal.Count(r.Keys, "key")
+	}
+	if r.Where != "" {
+		what += " where " + string(r.Where)
+	}
+	text := fmt.Sprintf("%s  %s %3.0f %%  %s, asked %s: %d events again, %d of rows that had changed",
+		terminal.Visible(table), r.State, r.Percent, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
+	if r.EndedAt.IsZero() && r.Rate > 0 {
+		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
+	}
+	return text
+}

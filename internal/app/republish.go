@@ -1,0 +1,153 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/client/backoff"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
+	"example.org/bridge/source"
+)
+
+// Republish implements httpapi.Daemon. It returns once the request, or its end, is durable.
+func (h health) Republish(ctx context.Context, request httpapi.RepublishRequest) (httpapi.Republished, error) {
+	of, err := h.stream(request.Stream)
+	if err != nil {
+		return httpapi.Republished{}, err
+	}
+	var shards []*shard.Shard
+	for _, sh := range h.shards {
+		if key := keyOf(sh); key.Stream == of.Name && (request.Table == "" || request.Table == key.Shard) {
+			shards = append(shards, sh)
+		}
+	}
+	if len(shards) == 0 {
+		return httpapi.Republished{}, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Table, of.Name, strings.Join(of.Tables, ", "))
+	}
+	release, err := backoff.Acquire(ctx, h.pauses)
+	if err != nil {
+		return httpapi.Republished{}, err
+	}
+	defer release()
+	answer, err := h.saveRepublish(ctx, &request, of, shards)
+	if err != nil {
+		return httpapi.Republished{}, fmt.Errorf("stream %s %w: %w", of.Name, httpapi.ErrCannotRepublish, err)
+	}
+	if h.now.Load() != h.App {
+		return httpapi.Republished{}, fmt.Errorf("stream %s %w: the configuration was reloaded meanwhile: ask again", of.Name, httpapi.ErrCannotRepublish)
+	}
+	h.logger.Info("a person has asked to publish rows again, or cancelled that", "stream", of.Name, "shards", answer.Shards, "cancelled", request.Cancel)
+	answer.NotOnBus = h.copyPause(ctx, of)
+	return answer, nil
+}
+
+// saveRepublish makes a request durable in the store, and has the shards know of it.
+func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishRequest, of *config.Stream, shards []*shard.Shard) (answer httpapi.Republished, err error) {
+	if err := h.refuseCommand(of.Name); err != nil {
+		return answer, err
+	}
+	if len(request.Keys) > 0 && of.Kind == event.Release {
+		return answer, fmt.Errorf("it is a release stream, whose rows are facts and no entities: name rows by their ids, with from and to")
+	}
+	byTable := make(map[string]*shard.Shard)
+	for _, sh := range shards {
+		byTable[keyOf(sh).Shard] = sh
+	}
+	answer.Stream = of.Name
+	// From here on nobody calls it off.
+	ctx = context.WithoutCancel(ctx)
+	saving, cancel := context.WithTimeoutCause(ctx, pauseSave, fmt.Errorf("the disk did not take it within %s", pauseSave))
+	defer cancel()
+	change := func(table string, last *stream.Republish) (next *stream.Republish, err error) {
+		if request.Cancel {
+			next = last.Clone()
+			if next == nil || !next.Cancel(time.Now()) {
+				return nil, nil
+			}
+		} else if next, err = h.newRepublish(saving, request, byTable[table], last); err != nil {
+			return nil, err
+		}
+		answer.Shards, answer.To = answer.Shards+1, max(answer.To, next.To)
+		return next, nil
+	}
+	feed := h.streamOf(of.Name).feed
+	tables := make([]string, 0, len(byTable))
+	for table := range byTable {
+		tables = append(tables, table)
+	}
+	slices.Sort(tables)
+	if err := feed.ChangeRepublish(saving, tables, change); err != nil {
+		return answer, err
+	}
+	if err := h.committer.Sync(saving, &store.Batch{}); err != nil {
+		return answer, fmt.Errorf("it is done in this process, and a crash may undo it: ask again: %w", err)
+	}
+	for _, sh := range shards {
+		sh.Republishes()
+	}
+	if answer.Shards == 0 {
+		return answer, fmt.Errorf("nothing of it is being published again")
+	}
+	return answer, nil
+}
+
+// newRepublish returns a request about a table.
+func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequest, sh *shard.Shard, last *stream.Republish) (*stream.Republish, error) {
+	key, status := keyOf(sh), sh.Status()
+	saved, _, err := h.store.Progress(ctx, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case last.Running():
+		return nil, fmt.Errorf("%s is being published again, since %s: bridge republish %s shows how far that is, with --cancel it ends",
+			key.Shard, last.Asked.UTC().Format(time.RFC3339), key.Stream)
+	case !saved.Started:
+		return nil, fmt.Errorf("%s has not begun: nothing of it is published", key.Shard)
+	}
+	r := &stream.Republish{
+		From: max(1, request.From), To: cmp.Or(request.To, math.MaxUint64), Keys: request.Keys, Where: request.Where, Rate: httpapi.DefaultRepublishRate,
+		Asked: time.Now(), State: stream.Republishing,
+	}
+	if request.Rate != nil {
+		r.Rate = int64(*request.Rate)
+	}
+	if epoch := h.recovery.Epoch(); epoch != nil {
+		r.Epoch, r.Seq = epoch.Number(), epoch.Last()
+	}
+	if !status.NoTail {
+		// What comes later the tail brings.
+		r.To = min(r.To, saved.Position)
+	}
+	if len(r.Keys) > 0 {
+		r.From, r.To = 0, 0
+	} else if r.From > r.To {
+		return nil, fmt.Errorf("nothing from id %d on is published of %s yet: it is published up to id %d", r.From, key.Shard, saved.Position)
+	}
+	r.Behind(last)
+	return r, nil
+}
+
+// streamOf returns a stream of the configuration.
+func (h health) streamOf(name string) *appStream {
+	i := slices.IndexFunc(h.streams, func(s *appStream) bool { return s.Name == name })
+	return h.streams[i]
+}
+
+// matcher returns what makes readers of the ids of a table by a condition.
+func (s *appStream) matcher(p *parts, table string) func(condition string) source.Shard {
+	return func(condition string) source.Shard {
+		spec := s.Spec(table)
+		spec.Filter, spec.Fields, spec.Exclude, spec.Masks, spec.StaleAfter = condition, []string{}, nil, nil, 0
+		return p.sources.Shard(spec)
+	}
+}
