@@ -11,15 +11,40 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/check"
+	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
 )
 
+// admissions say before a table is published whether it may be. They compare the databases with the
+// bus.
+type admissions struct {
+	*parts
+	cfg     *config.Config
+	streams []*appStream
+	// phases are by turn, nil where the bus cannot be read.
+	phases map[bool]*entitlement
+	// known has by stream the progress of all tables: one that has caught up knows all names.
+	mu    sync.Mutex
+	known map[string]map[store.Key]store.Progress
+}
+
+func newAdmissions(cfg *config.Config, p *parts, streams []*appStream) *admissions {
+	a := &admissions{parts: p, cfg: cfg, streams: streams, known: make(map[string]map[store.Key]store.Progress)}
+	if a.reader == nil {
+		a.sources.gated = false
+		return a
+	}
+	a.phases = map[bool]*entitlement{false: a.newEntitlement(), true: a.newEntitlement()}
+	return a
+}
+
 // admission is the Recovery of a shard that waits until its table may be published, too.
 type admission struct {
 	shard.Recovery
-	admit func(context.Context) error
+	*admissions
+	table string
 }
 
 // Wait implements shard.Recovery.
@@ -27,50 +52,36 @@ func (a admission) Wait(ctx context.Context, stream string) error {
 	if err := a.Recovery.Wait(ctx, stream); err != nil {
 		return err
 	}
-	return a.admit(ctx)
-}
-
-// newAdmissions returns what says before a table is published whether it may be, and Confirm of
-// catch-up, nil where the bus cannot be read.
-//
-// Confirm compares the databases of a stream with the bus. Where there are several it does not wait
-// for one that is away: the tables of that wait, which are compared when it answers. But one of all
-// has to be the one that the bus has rows of: before that this process must not take over.
-func (a *App) newAdmissions() (
-	admit func(ctx context.Context, stream, table string) error, confirm func(ctx context.Context, stream string, turn bool) error,
-) {
-	renamed := a.newRenamed()
-	if a.reader == nil {
-		a.sources.gated = false
-		return renamed, nil
-	}
-	phases := map[bool]*entitlement{false: a.newEntitlement(), true: a.newEntitlement()}
-	confirm = func(ctx context.Context, stream string, turn bool) error {
-		entitled, dbs := phases[turn], a.sources.ofStream(a.opts.Config.Stream(stream))
-		errs := a.sources.each(func(d *database) error {
-			if !slices.Contains(dbs, d) {
-				return nil
-			}
-			return a.confirm(ctx, stream, d, entitled.checks[d])
-		})
-		if err := errors.Join(errs...); err != nil || !a.sources.gated {
-			return err
-		}
-		return entitled.wait(ctx)
-	}
-	admit = func(ctx context.Context, stream, table string) error {
-		d, _ := a.sources.of(table)
+	if a.reader != nil {
+		d, _ := a.sources.of(a.table)
 		if err := a.compareLater(ctx, stream, d); err != nil {
 			return err
 		}
-		return renamed(ctx, stream, table)
 	}
-	return admit, confirm
+	return a.refuseRenamed(ctx, stream, a.table)
 }
 
-// confirm compares a database with the bus for a stream. Among several one that is away, or another
-// one than the bus has rows of, concerns its own tables: they ask again.
-func (a *App) confirm(ctx context.Context, stream string, d *database, check *lineage.Check) error {
+// confirm is Confirm of catch-up: it compares the databases of a stream with the bus. Where there
+// are several it does not wait for one that is away: the tables of that wait, which are compared
+// when it answers. But one of all has to be the one that the bus has rows of: before that this
+// process must not take over.
+func (a *admissions) confirm(ctx context.Context, stream string, turn bool) error {
+	entitled, dbs := a.phases[turn], a.sources.ofStream(a.cfg.Stream(stream))
+	errs := a.sources.each(func(d *database) error {
+		if !slices.Contains(dbs, d) {
+			return nil
+		}
+		return a.compareFirst(ctx, stream, d, entitled.checks[d])
+	})
+	if err := errors.Join(errs...); err != nil || !a.sources.gated {
+		return err
+	}
+	return entitled.wait(ctx)
+}
+
+// compareFirst compares a database with the bus for a stream. Among several one that is away, or
+// another one than the bus has rows of, concerns its own tables: they ask again.
+func (a *admissions) compareFirst(ctx context.Context, stream string, d *database, check *lineage.Check) error {
 	up, cancel := a.sources.whileUp(ctx, d)
 	defer cancel()
 	err := check.Stream(up, stream)
@@ -93,7 +104,7 @@ func (a *App) confirm(ctx context.Context, stream string, d *database, check *li
 // has rows of. Without it a process that has the wrong ones, or reaches none, would take over from
 // the one that publishes.
 type entitlement struct {
-	app  *App
+	of   *admissions
 	scan scanner
 	// checks are those of the streams, which may have seen it already.
 	checks map[*database]*lineage.Check
@@ -103,8 +114,8 @@ type entitlement struct {
 	err      error
 }
 
-func (a *App) newEntitlement() *entitlement {
-	e := &entitlement{app: a, scan: a.scanOnce(), checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
+func (a *admissions) newEntitlement() *entitlement {
+	e := &entitlement{of: a, scan: a.scanOnce(), checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
 	for _, d := range a.sources.all {
 		e.checks[d] = a.newLineage(d, e.scan, true)
 	}
@@ -150,10 +161,10 @@ func (e *entitlement) wait(ctx context.Context) error {
 func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	var mu sync.Mutex
 	var survived, answered, away bool
-	others := e.app.sources.each(func(d *database) error {
-		up, cancel := e.app.sources.whileUp(ctx, d)
+	others := e.of.sources.each(func(d *database) error {
+		up, cancel := e.of.sources.whileUp(ctx, d)
 		defer cancel()
-		check := e.app.newLineage(d, e.scan, true)
+		check := e.of.newLineage(d, e.scan, true)
 		found := check.All(up)
 		mu.Lock()
 		defer mu.Unlock()
@@ -186,7 +197,7 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 
 // compareLater compares a database with the bus that was away when the stream began: all its
 // streams, since a row of any shows that it is the same.
-func (a *App) compareLater(ctx context.Context, stream string, d *database) error {
+func (a *admissions) compareLater(ctx context.Context, stream string, d *database) error {
 	if a.sources.isAdmitted(stream, d) {
 		return nil
 	}
@@ -207,8 +218,8 @@ func (a *App) compareLater(ctx context.Context, stream string, d *database) erro
 		d.another = err
 	}
 	if err == nil {
-		for i := range a.opts.Config.Streams {
-			a.sources.admit(a.opts.Config.Streams[i].Name, d, true)
+		for i := range a.cfg.Streams {
+			a.sources.admit(a.cfg.Streams[i].Name, d, true)
 		}
 	}
 	return err
@@ -217,7 +228,7 @@ func (a *App) compareLater(ctx context.Context, stream string, d *database) erro
 // compareAway has the databases that were away when their streams began be compared with the bus,
 // whether tables of them are read or are stopped since before a reload: until then nothing is
 // concluded about their entities, nor about which tables they have.
-func compareAway(ctx context.Context, a *App) error {
+func (a *admissions) compareAway(ctx context.Context) error {
 	if !a.sources.gated {
 		return nil
 	}
@@ -240,40 +251,36 @@ func compareAway(ctx context.Context, a *App) error {
 	return nil
 }
 
-// newRenamed returns what finds that a table, of which nothing is known, has the progress of
+// refuseRenamed returns an error where a table, of which nothing is known, has the progress of
 // another one that differs in its source and that the stream does not name any more: its rows would
 // be published again, under other ids.
-func (a *App) newRenamed() func(ctx context.Context, stream, table string) error {
-	// A stream that has caught up knows all names.
-	var mu sync.Mutex
-	known := make(map[string]map[store.Key]store.Progress)
-	load := func(ctx context.Context, stream string) (map[store.Key]store.Progress, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		all, loaded := known[stream]
-		if !loaded {
-			image, err := a.store.Load(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = image.Shards
-			known[stream] = all
-		}
-		return all, nil
+func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) error {
+	key := store.Key{Stream: stream, Shard: table}
+	if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
+		return err
 	}
-	return func(ctx context.Context, stream, table string) error {
-		key := store.Key{Stream: stream, Shard: table}
-		if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
-			return err
-		}
-		all, err := load(ctx, stream)
+	all, err := a.knownTables(ctx, stream)
+	if err != nil {
+		return err
+	}
+	former := check.FormerName(a.cfg, a.cfg.Stream(stream), table, all)
+	if former == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
+}
+
+func (a *admissions) knownTables(ctx context.Context, stream string) (map[store.Key]store.Progress, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all, loaded := a.known[stream]
+	if !loaded {
+		image, err := a.store.Load(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		former := check.FormerName(a.opts.Config, a.opts.Config.Stream(stream), table, all)
-		if former == nil {
-			return nil
-		}
-		return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
+		all = image.Shards
+		a.known[stream] = all
 	}
+	return all, nil
 }

@@ -54,7 +54,7 @@ func tableOf(cfg *config.Config, from source.Source) func(stream, table string) 
 type scanner func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error)
 
 // scanOnce returns a scanner that reads the messages of each stream once for all databases.
-func (a *App) scanOnce() scanner {
+func (a *admissions) scanOnce() scanner {
 	type scanned struct {
 		sync.Mutex
 		found *lineage.Found
@@ -70,7 +70,7 @@ func (a *App) scanOnce() scanner {
 		if one.found != nil {
 			return *one.found, nil
 		}
-		whole.Tables = a.opts.Config.Stream(s.Name).Tables
+		whole.Tables = a.cfg.Stream(s.Name).Tables
 		found, err := lineage.Scan(ctx, a.reader, &whole, most, nil)
 		if err == nil {
 			one.found = &found
@@ -81,8 +81,8 @@ func (a *App) scanOnce() scanner {
 
 // newLineage returns what compares a database with the bus before this process publishes. once is
 // that of querySource.
-func (a *App) newLineage(d *database, scan scanner, once bool) *lineage.Check {
-	cfg := a.opts.Config
+func (a *admissions) newLineage(d *database, scan scanner, once bool) *lineage.Check {
+	cfg := a.cfg
 	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf}
 	o.Retry = func(ctx context.Context, do func() error) error { return a.querySource(ctx, d, once, do) }
 	o.Most = func(ctx context.Context, stream string) uint64 {
@@ -112,7 +112,7 @@ func (a *App) newLineage(d *database, scan scanner, once bool) *lineage.Check {
 
 // knowsTable reports whether the checkpoint has the progress of a table, and the list of the rows
 // published last: a standby that never worked has no list, and takes that of the bus.
-func (a *App) knowsTable(ctx context.Context, key store.Key) bool {
+func (a *admissions) knowsTable(ctx context.Context, key store.Key) bool {
 	saved, found, err := a.store.Progress(ctx, key)
 	if err != nil || !found || saved.Position == 0 {
 		return err == nil && found
@@ -125,9 +125,9 @@ func (a *App) knowsTable(ctx context.Context, key store.Key) bool {
 
 // sinceOf returns the epochs below which messages of the tables of a stream do not count: by the
 // checkpoint, or by its copy on the bus.
-func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, error) {
+func (a *admissions) sinceOf(ctx context.Context, stream string) (map[string]uint64, error) {
 	since := make(map[string]uint64)
-	for _, table := range a.opts.Config.Stream(stream).Tables {
+	for _, table := range a.cfg.Stream(stream).Tables {
 		saved, _, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table})
 		if err != nil {
 			return nil, err
@@ -137,7 +137,7 @@ func (a *App) sinceOf(ctx context.Context, stream string) (map[string]uint64, er
 	if a.copies == nil {
 		return since, nil
 	}
-	copied, err := copyOf(ctx, a.copies, a.opts.Config, a.opts.Config.Stream(stream))
+	copied, err := copyOf(ctx, a.copies, a.cfg, a.cfg.Stream(stream))
 	for i := range copied.Shards {
 		one := &copied.Shards[i]
 		since[one.Key.Shard] = max(since[one.Key.Shard], one.Progress.Since)
@@ -150,7 +150,7 @@ var errAway = errors.New("the database does not answer")
 
 // querySource calls do until a database answers it: once, if there are other databases. What does
 // not heal by itself is left to the shard of the table.
-func (a *App) querySource(ctx context.Context, d *database, once bool, do func() error) error {
+func (a *admissions) querySource(ctx context.Context, d *database, once bool, do func() error) error {
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for {
 		err := do()

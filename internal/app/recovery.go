@@ -50,7 +50,10 @@ func (a *App) newRecovery() *stream.CatchUp {
 			return copyOf(ctx, p.copies, cfg, cfg.Stream(stream))
 		}
 	}
-	a.admit, o.Confirm = a.newAdmissions()
+	p.admissions = newAdmissions(cfg, p, streams)
+	if p.reader != nil {
+		o.Confirm = p.admissions.confirm
+	}
 	if confirm := o.Confirm; p.copies != nil && cfg.Share.One() {
 		o.Alone = p.generations.Alone
 		o.Confirm = func(ctx context.Context, stream string, turn bool) error {

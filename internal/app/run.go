@@ -67,7 +67,7 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 	}
 	start(running, &tailing, func(ctx context.Context) error { return shard.NewScheduler(restPolls).Run(ctx, a.shards...) })
 	start(running, &tailing, a.watch)
-	start(running, &tailing, func(ctx context.Context) error { return compareAway(ctx, a) })
+	start(running, &tailing, a.admissions.compareAway)
 	start(running, &tailing, func(ctx context.Context) error {
 		a.begin(ctx, a.shards, a.sources)
 		return nil

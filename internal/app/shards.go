@@ -37,10 +37,9 @@ type parts struct {
 	copies *buscopy.Keeper
 	// generations are those of the number of shares, nil where copies is.
 	generations *buscopy.Generations
-	// admit, where it is not nil, is called before a table is published.
-	admit   func(ctx context.Context, stream, table string) error
-	faults  *outage.Log
-	metrics *shard.Metrics
+	admissions  *admissions
+	faults      *outage.Log
+	metrics     *shard.Metrics
 	// tap shows published events to those who listen.
 	tap    *tap.Tap
 	logger *slog.Logger
@@ -160,7 +159,7 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		Reader:          p.reader,
 		Store:           p.store,
 		Committer:       p.committer,
-		Recovery:        p.queued(admission{p.recovery, func(ctx context.Context) error { return p.admit(ctx, s.Name, table) }}, store.Key{Stream: s.Name, Shard: table}, db),
+		Recovery:        p.queued(admission{p.recovery, p.admissions, table}, store.Key{Stream: s.Name, Shard: table}, db),
 		Deciding:        deciding,
 		Decided:         decided,
 		Left:            p.carried.shards[store.Key{Stream: s.Name, Shard: table}],

@@ -56,8 +56,8 @@ func MakeFolder(cfg *config.Config) error {
 }
 
 // isTurn reports whether this process is to publish.
-func (a *App) isTurn() bool {
-	turn := a.turn()
+func (k *kept) isTurn() bool {
+	turn := k.turn()
 	if turn == nil {
 		return true
 	}

@@ -77,11 +77,11 @@ func followed(p stream.CatchUpProgress) bool {
 }
 
 // turn is closed when this process is to publish. It is nil where the process works alone.
-func (a *App) turn() <-chan struct{} {
-	if a.member == nil {
+func (k *kept) turn() <-chan struct{} {
+	if k.member == nil {
 		return nil
 	}
-	return a.member.Elected()
+	return k.member.Elected()
 }
 
 // elected calls do, and takes part in the election until do has ended: then another process may

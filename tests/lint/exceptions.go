@@ -28,7 +28,6 @@ var (
 	// methods has the types that are to become two.
 	methods = exceptions{
 		"cmd/bridge.process":      "has a method for each command",
-		"internal/app.App":        "answers each question of the API",
 		"internal/config.Config":  "answers each question about the configuration",
 		"internal/config.loader":  "has a method for each group of variables",
 		"internal/stream.CatchUp": "reads, applies and watches",
