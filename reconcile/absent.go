@@ -15,9 +15,30 @@ import (
 	"example.org/bridge/internal/option"
 )
 
+// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
+// looked up by key.
+type candidates struct {
+	list  []store.Change
+	bytes int
+}
+
+func (c *candidates) add(entry *store.Change) {
+	own := *entry
+	own.Entity = slices.Clone(entry.Entity)
+	c.list = append(c.list, own)
+	c.bytes += len(own.Entity)
+}
+
+func (c *candidates) full() bool { return len(c.list) >= MaxNominated || c.bytes >= candidateBytes }
+
+func (c *candidates) clear() {
+	clear(c.list)
+	c.list, c.bytes = c.list[:0], 0
+}
+
 // candidate notes an entity that has no row under the id of its entry.
 func (p *pass) candidate(entry *store.Change) {
-	p.countLive(entry)
+	p.run.countLive(entry)
 	switch {
 	case p.unjudged != "":
 	case p.beyond:
@@ -25,28 +46,21 @@ func (p *pass) candidate(entry *store.Change) {
 			p.run.Gone++
 		}
 	default:
-		own := *entry
-		own.Entity = slices.Clone(entry.Entity)
-		p.candidates = append(p.candidates, own)
-		p.candidateBytes += len(own.Entity)
+		p.candidates.add(entry)
 	}
 }
 
 // live reports whether an entity is there, as far as is known.
 func live(s store.EntryState) bool { return s == store.Live || s == store.Recorded }
 
-func (p *pass) manyCandidates() bool {
-	return len(p.candidates) >= MaxNominated || p.candidateBytes >= candidateBytes
-}
-
 // findCandidates looks candidates up by key. One with a row is not gone: the scan or the tail
 // compares that row. The others wait for the end of the scan.
 func (p *pass) findCandidates(ctx context.Context) error {
-	if len(p.candidates) == 0 {
+	if len(p.candidates.list) == 0 {
 		return nil
 	}
-	slices.SortFunc(p.candidates, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
-	missing, err := p.without(ctx, p.candidates)
+	slices.SortFunc(p.candidates.list, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
+	missing, err := p.without(ctx, p.candidates.list)
 	if err == nil && p.opts.ReadKeys != nil {
 		missing, err = p.withoutRows(ctx, missing)
 	}
@@ -65,21 +79,25 @@ func (p *pass) findCandidates(ctx context.Context) error {
 			}
 		}
 	}
-	clear(p.candidates)
-	p.candidates, p.candidateBytes = p.candidates[:0], 0
+	p.candidates.clear()
 	// If the guard will trip anyway, the candidates need not be saved.
-	found := p.found()
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
-	p.beyond = p.spent && !p.run.Allowed && p.check().Beyond(found, room)
+	p.beyond = p.spent && !p.run.Allowed && p.opts.guard().Beyond(p.run.found(), room)
 	return nil
 }
 
-func (p *pass) check() Guard {
-	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream, Expires: p.opts.StaleAfter > 0}
+func (o Options) guard() Guard {
+	return Guard{MaxDeletes: o.MaxDeletes, Stream: o.Stream, Expires: o.StaleAfter > 0}
 }
 
-func (p *pass) found() Found {
-	return Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.run.Gone, Expired: p.run.Expired}
+func (r *Run) countLive(entry *store.Change) {
+	if live(entry.Entry.State) {
+		r.Entities++
+	}
+}
+
+func (r *Run) found() Found {
+	return Found{Rows: r.Scanned, Live: r.Entities, Gone: r.Gone, Expired: r.Expired}
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -97,7 +115,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	if !p.run.Allowed {
-		if why := p.check().Check(p.found()); why != nil {
+		if why := p.opts.guard().Check(p.run.found()); why != nil {
 			p.guard = p.opts.Text(why)
 		}
 	}
@@ -120,7 +138,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 	if p.run.Waiting == 0 {
 		return nil
 	}
-	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
+	return p.eachWaiting(ctx, p.run.Judged, p.run.Waiting, func(entities [][]byte) error {
 		if err := p.rows.nominate(ctx, Nomination{Entities: entities}); err != nil {
 			return err
 		}
@@ -240,21 +258,19 @@ func (p *pass) forget(ctx context.Context) error {
 		return nil
 	}
 	if p.opts.StaleAfter == 0 && !p.resumed {
-		if err := p.forgetAfter(ctx, p.opts.Shard, keptGone); err != nil {
+		if err := p.forgetBefore(ctx, p.key(), p.run.Clock.Add(-keptGone)); err != nil {
 			return err
 		}
 	}
-	return p.forgetAfter(ctx, "", keptStale)
+	return p.forgetBefore(ctx, store.Key{Stream: p.opts.Stream}, p.run.Clock.Add(-keptStale))
 }
 
-// forgetAfter drops the entities of a shard, of all without one, that are absent for longer than
-// kept.
-func (p *pass) forgetAfter(ctx context.Context, shard string, kept time.Duration) error {
-	of, before := store.Key{Stream: p.opts.Stream, Shard: shard}, p.run.Clock.Add(-kept)
+// forgetBefore drops the entities of a shard, of all without one, that are absent since before.
+func (r *Reconciler) forgetBefore(ctx context.Context, of store.Key, before time.Time) error {
 	for {
 		var n int
-		err := p.retry(ctx, "forget entities that are absent", func() (err error) {
-			n, err = p.opts.Store.ForgetAbsent(ctx, of, before, forgetSlice)
+		err := r.retry(ctx, "forget entities that are absent", func() (err error) {
+			n, err = r.opts.Store.ForgetAbsent(ctx, of, before, forgetSlice)
 			return err
 		})
 		if err != nil || n < forgetSlice {
@@ -270,7 +286,7 @@ func (p *pass) verify(ctx context.Context) error {
 	if p.guard != "" || p.unjudged != "" {
 		return nil
 	}
-	if there, err := p.awaitTail(ctx, 2*p.opts.Window+2*time.Second); err != nil || !there {
+	if there, err := p.awaitTail(ctx, p.highest, 2*p.opts.Window+2*time.Second); err != nil || !there {
 		return err
 	}
 	through := p.run.Clock.Add(-p.opts.Window)
@@ -287,12 +303,11 @@ func (p *pass) verify(ctx context.Context) error {
 	return nil
 }
 
-// awaitTail waits until the tail has come to where the table ended when the pass began, for up to
-// limit, and reports whether it has.
-func (p *pass) awaitTail(ctx context.Context, limit time.Duration) (bool, error) {
+// awaitTail waits until the tail has come to an id, for up to limit, and reports whether it has.
+func (r *Reconciler) awaitTail(ctx context.Context, id uint64, limit time.Duration) (bool, error) {
 	for deadline := time.Now().Add(limit); ; {
-		reach, running := p.opts.Owner.Reach()
-		if running && reach >= p.highest {
+		reach, running := r.opts.Owner.Reach()
+		if running && reach >= id {
 			return true, nil
 		}
 		if !running || time.Now().After(deadline) {

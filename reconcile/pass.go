@@ -38,12 +38,9 @@ type pass struct {
 	rows nominator
 	// silent are rows of the page that is compared, that are news only of an entity that is there
 	// and have no entry under their id; and those that became stale lately.
-	silent []dryRow
-	view   viewCursor
-	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
-	// looked up by key.
-	candidates     []store.Change
-	candidateBytes int
+	silent     []dryRow
+	view       viewCursor
+	candidates candidates
 	// waiting are candidates without a row that are not saved yet.
 	waiting [][]byte
 	// drop says that the next save drops what waits in the store.
@@ -73,7 +70,7 @@ func (p *pass) begin(ctx context.Context) error {
 	if p.mode.AllowDeletes && !p.mode.DryRun {
 		// A tail that reads a table whose ids began again is waited for, so that few entities have
 		// to be looked up by key.
-		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
+		if _, err := p.awaitTail(ctx, p.highest, p.opts.RetryLimit); err != nil {
 			return err
 		}
 	}
@@ -119,10 +116,10 @@ func (p *pass) begin(ctx context.Context) error {
 }
 
 // reach returns the saved position of the shard, up to which a run judges.
-func (p *pass) reach() (uint64, error) {
-	reach, running := p.opts.Owner.Reach()
+func (r *Reconciler) reach() (uint64, error) {
+	reach, running := r.opts.Owner.Reach()
 	if !running {
-		return 0, fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+		return 0, fmt.Errorf("reconcile %s: %w", r.opts.Shard, ErrNotRunning)
 	}
 	return reach, nil
 }
@@ -191,7 +188,14 @@ func (p *pass) commit(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-func (p *pass) saveDue() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
+// commitDue shows the progress of the run, and commits where the last save is long ago.
+func (p *pass) commitDue(ctx context.Context) error {
+	p.tracker.progress(p)
+	if time.Since(p.saved) < p.opts.SaveEvery {
+		return nil
+	}
+	return p.commit(ctx)
+}
 
 // reported returns the report of the pass, which ended with err.
 func (p *pass) reported(err error) Report {
@@ -293,13 +297,13 @@ func encode(v any) []byte {
 	return b
 }
 
-// waitingFrom calls do with the entities that wait in the store, from the given number on, one
-// nomination's worth at a time.
-func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
-	for from < p.run.Waiting {
+// eachWaiting calls do with the entities that wait in the store, from a number to before another
+// one, one nomination's worth at a time.
+func (r *Reconciler) eachWaiting(ctx context.Context, from, end uint64, do func([][]byte) error) error {
+	for from < end {
 		var entities [][]byte
-		err := p.retry(ctx, "read what waits in the checkpoint", func() (err error) {
-			entities, err = p.absentFrom(ctx, from)
+		err := r.retry(ctx, "read what waits in the checkpoint", func() (err error) {
+			entities, err = r.absentFrom(ctx, from)
 			return err
 		})
 		if err != nil {

@@ -40,35 +40,32 @@ func (p *pass) release(ctx context.Context) error {
 		}
 		var through uint64
 		var err error
-		if ranges, through, err = p.unpolled(ctx, ranges[:0], p.run.After+1); err != nil {
+		if ranges, through, err = p.unpolled(ctx, ranges[:0], p.run.After+1, p.run.Bound); err != nil {
 			return err
 		}
 		if err := p.compareIDs(ctx, ranges, through, &ids); err != nil {
 			return err
 		}
 		limiter.read(len(ids.List))
-		p.tracker.progress(p)
-		if p.saveDue() {
-			if err := p.commit(ctx); err != nil {
-				return err
-			}
+		if err := p.commitDue(ctx); err != nil {
+			return err
 		}
 	}
 	return p.commit(ctx)
 }
 
 // unpolled appends to dst the ranges of ids from an id on that were not published and are no longer
-// polled, and returns through which id they are all there, at most the bound of the run. Invariant
-// 7: it reads a few parts of the ledger at once, and takes the same memory however many they are.
-func (p *pass) unpolled(ctx context.Context, dst []source.Range, from uint64) (_ []source.Range, through uint64, err error) {
+// polled, and returns through which id they are all there, at most bound. Invariant 7: it reads a
+// few parts of the ledger at once, and takes the same memory however many they are.
+func (r *Reconciler) unpolled(ctx context.Context, dst []source.Range, from, bound uint64) (_ []source.Range, through uint64, err error) {
 	var head, parts []ledger.Chunk
-	err = p.retry(ctx, "read the gap ledger", func() (err error) {
-		if head, err = p.parts(ctx, 0, 1); err == nil && len(head) > 0 {
-			parts, err = p.parts(ctx, from, partsAtOnce)
+	err = r.retry(ctx, "read the gap ledger", func() (err error) {
+		if head, err = r.parts(ctx, 0, 1); err == nil && len(head) > 0 {
+			parts, err = r.parts(ctx, from, partsAtOnce)
 		}
 		return err
 	})
-	through = p.run.Bound
+	through = bound
 	if err != nil || len(head) == 0 {
 		return dst, through, err
 	}

@@ -82,11 +82,8 @@ func (p *pass) scanTable(ctx context.Context) error {
 		if err := p.compare(ctx, read); err != nil {
 			return err
 		}
-		p.tracker.progress(p)
-		if p.saveDue() {
-			if err := p.commit(ctx); err != nil {
-				return err
-			}
+		if err := p.commitDue(ctx); err != nil {
+			return err
 		}
 	}
 	return p.commit(ctx)
@@ -164,7 +161,7 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 			p.run.After = max(p.run.After, through)
 			return nil
 		}
-		if p.manyCandidates() && entry.Entry.Row > p.run.After {
+		if p.candidates.full() && entry.Entry.Row > p.run.After {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
@@ -191,7 +188,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 			break
 		}
 		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless && !seen.Stale {
-			p.countLive(entry)
+			p.run.countLive(entry)
 			known, same = true, agrees(&entry.Entry, &seen)
 		} else {
 			// The row is about another entity now, or counts as gone.
@@ -207,7 +204,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 		}
 	}
 	switch {
-	case same, seen.Keyless, seen.Stale, !known && p.young(page, row):
+	case same, seen.Keyless, seen.Stale, !known && p.opts.young(page, row):
 	case seen.Silent && !known:
 		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key)}, row.ID})
 	default:
@@ -254,26 +251,20 @@ func agrees(known *store.Entry, seen *event.Digest) bool {
 	return live(known.State) && known.Digest == seen.Sum
 }
 
-func (p *pass) countLive(entry *store.Change) {
-	if live(entry.Entry.State) {
-		p.run.Entities++
-	}
-}
-
 // young reports whether the row's CREATED lies within the stability window of the page's clock. One
 // that is further ahead was written by another clock and says nothing.
-func (p *pass) young(page *source.Page, row *source.Row) bool {
+func (o Options) young(page *source.Page, row *source.Row) bool {
 	i := page.Columns.Created
-	if i < 0 || p.opts.Window == 0 {
+	if i < 0 || o.Window == 0 {
 		return false
 	}
 	column := page.Columns.List[i]
-	created, ok := column.Time(row.Values[i], p.opts.Zone)
+	created, ok := column.Time(row.Values[i], o.Zone)
 	if !ok {
 		return false
 	}
 	age, resolution := page.Now.Sub(created), column.Resolution()
-	return age < p.opts.Window+resolution && age > -p.opts.Window-resolution
+	return age < o.Window+resolution && age > -o.Window-resolution
 }
 
 // without returns the entities that have no row in the table. entities are in order. A page that

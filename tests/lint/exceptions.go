@@ -27,13 +27,10 @@ var (
 	}
 	// methods has the types that are to become two.
 	methods = exceptions{
-		"cmd/bridge.process":      "has a method for each command",
-		"internal/config.Config":  "answers each question about the configuration",
-		"internal/config.loader":  "has a method for each group of variables",
-		"internal/stream.CatchUp": "reads, applies and watches",
-		"internal/stream.View":    "decides, claims and applies",
-		"internal/verify.table":   "compares rows, entities and gaps",
-		"reconcile.pass":          "scans, compares and nominates",
+		"cmd/bridge.process":     "has a method for each command",
+		"internal/config.Config": "answers each question about the configuration",
+		"internal/config.loader": "has a method for each group of variables",
+		"internal/verify.table":  "compares rows, entities and gaps",
 	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{
