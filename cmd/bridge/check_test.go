@@ -16,7 +16,7 @@ import (
 // examined runs bridge check on groups as if they had been found.
 func examined(env settingsOf, groups []check.Group, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, secrets: &config.Redactor{}}
+	p := &process{environment: environment{environ: env.Environ(), secrets: &config.Redactor{}}, stdout: &out, stderr: &errs}
 	p.examine = func(context.Context, *config.Config) []check.Group { return groups }
 	status := p.run(context.Background(), append([]string{"check"}, args...))
 	return outcome{status: status, out: out.String(), err: errs.String()}
@@ -90,7 +90,7 @@ func TestCheckColours(t *testing.T) {
 		{[]string{"TERM=dumb"}, false},
 	} {
 		out := &screen{}
-		p := &process{environ: c.environ, stdout: out, secrets: &config.Redactor{}}
+		p := &process{environment: environment{environ: c.environ, secrets: &config.Redactor{}}, stdout: out}
 		text := check.Text(groupsWith(found(inspect.Unsafe, "a")), p.colourful())
 		if got := strings.Contains(text, "\x1b[1;31mblocks\x1b[0m   "); got != c.coloured || got != strings.Contains(text, "\x1b") {
 			t.Errorf("%v: printed %q", c.environ, text)
@@ -99,7 +99,7 @@ func TestCheckColours(t *testing.T) {
 }
 
 func TestProgressIsShownOnATerminalAlone(t *testing.T) {
-	p := &process{environ: []string{"TERM=xterm"}, stderr: &screen{}}
+	p := &process{environment: environment{environ: []string{"TERM=xterm"}}, stderr: &screen{}}
 	if p.newBar(false) != nil || p.newLine(false) != nil {
 		t.Error("shown although not wanted")
 	}

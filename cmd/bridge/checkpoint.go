@@ -59,8 +59,8 @@ func (k *kept) isMine(key store.Key) error {
 
 // checkpoint returns the folder of the checkpoint, and the configuration where progress is kept on
 // the bus, else nil.
-func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
-	environ, err := p.variables()
+func (e *environment) checkpoint() (path string, onBus *config.Config, err error) {
+	environ, err := e.variables()
 	if err != nil {
 		return "", nil, err
 	}
@@ -68,7 +68,7 @@ func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
 	if !errors.Is(err, config.ErrOnBus) {
 		return path, nil, err
 	}
-	if onBus, err = config.Load(environ, p.secrets); err != nil {
+	if onBus, err = config.Load(environ, e.secrets); err != nil {
 		return "", nil, err
 	}
 	return onBus.CheckpointPath, onBus, nil
@@ -171,8 +171,8 @@ func (p *process) kindOf(ctx context.Context, k *kept, stream string) (kind even
 
 // configured returns a stream of the configuration. It is nil where the environment has no such
 // stream, or not all that bridge needs: these commands work without it.
-func (p *process) configured(stream string) *config.Stream {
-	cfg, err := p.load()
+func (e *environment) configured(stream string) *config.Stream {
+	cfg, err := e.load()
 	if err != nil {
 		return nil
 	}

@@ -39,7 +39,7 @@ type outcome struct {
 // call runs a command line in this process, with a daemon that returns at once.
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, examine: app.Examine, secrets: &config.Redactor{}, away: o.away}
+	p := &process{environment: environment{environ: env.Environ(), secrets: &config.Redactor{}}, stdout: &out, stderr: &errs, examine: app.Examine, away: o.away}
 	p.daemon = func(_ context.Context, run app.ProcessOptions) error {
 		run.Logger.Info("runs")
 		o.configSeen = run.Config
@@ -252,7 +252,7 @@ func TestEnvFile(t *testing.T) {
 	})
 	t.Run("sets those of other programs in the process", func(t *testing.T) {
 		set := map[string]string{}
-		p := &process{envFile: path, setenv: func(name, value string) error { set[name] = value; return nil }}
+		p := &environment{envFile: path, setenv: func(name, value string) error { set[name] = value; return nil }}
 		if _, err := p.variables(); err != nil || !maps.Equal(set, map[string]string{"AWS_PROFILE": "p"}) {
 			t.Errorf("%v, %v", set, err)
 		}
@@ -290,7 +290,7 @@ func TestLogger(t *testing.T) {
 	for _, format := range []string{"console", "text", "json"} {
 		t.Run("keeps secrets out of a log in "+format, func(t *testing.T) {
 			var out bytes.Buffer
-			logger := (&process{stderr: &out, secrets: secrets}).newLogger(slog.LevelInfo, format).With("dsn", "u:"+hidden)
+			logger := (&process{environment: environment{secrets: secrets}, stderr: &out}).newLogger(slog.LevelInfo, format).With("dsn", "u:"+hidden)
 			logger.Error("login "+hidden, "error", errors.New(hidden+" refused"), slog.Group("g", "bytes", []byte(hidden)), "source", "secret-of-source")
 			if text := out.String(); strings.Contains(text, hidden) || strings.Contains(text, "secret-of-source") || !strings.Contains(text, "[redacted]") {
 				t.Errorf("logged %s", text)
@@ -299,7 +299,7 @@ func TestLogger(t *testing.T) {
 	}
 	t.Run("debug lines are left out by default and json is chosen off a terminal", func(t *testing.T) {
 		var out bytes.Buffer
-		logger := (&process{stderr: &out, secrets: &config.Redactor{}}).newLogger(slog.LevelInfo, "")
+		logger := (&process{environment: environment{secrets: &config.Redactor{}}, stderr: &out}).newLogger(slog.LevelInfo, "")
 		logger.Debug("no")
 		logger.Info("yes")
 		if text := out.String(); !strings.HasPrefix(text, `{"time":`) || strings.Contains(text, `"no"`) || !strings.Contains(text, `"msg":"yes","event":"yes"`) {
@@ -320,7 +320,7 @@ func (terminalInfo) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevic
 func TestLogOnATerminal(t *testing.T) {
 	for term, begins := range map[string]string{"": "time=", "dumb": "time=", "xterm": "20"} {
 		var out fakeTerminal
-		p := &process{stderr: &out, secrets: &config.Redactor{}, environ: []string{"TERM=" + term}}
+		p := &process{environment: environment{environ: []string{"TERM=" + term}, secrets: &config.Redactor{}}, stderr: &out}
 		p.newLogger(slog.LevelInfo, "").Info("yes")
 		if text := out.String(); !strings.HasPrefix(text, begins) {
 			t.Errorf("with TERM=%s it logs %s", term, text)

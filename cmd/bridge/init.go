@@ -66,11 +66,11 @@ var urlStart = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
 
 // database returns a variable that says where the database is, as NAME=value: that of the URL, or
 // if it is empty that of the environment or its file.
-func (p *process) database(url string) (string, error) {
+func (e *environment) database(url string) (string, error) {
 	if url != "" {
 		return sourceURL + "=" + url, nil
 	}
-	environ, err := p.variables()
+	environ, err := e.variables()
 	if err != nil {
 		return "", err
 	}
@@ -84,10 +84,11 @@ func (p *process) database(url string) (string, error) {
 
 const sourceURL = "BRIDGE_SOURCE_URL"
 
-// describe calls do with a database, which may be closed then. The variable is that of p.database.
-func (p *process) describe(variable string, do func(source.Describer) error) (err error) {
-	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool { return strings.HasPrefix(entry, "BRIDGE_") })
-	cfg, err := config.Load(append(environ, variable, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), p.secrets)
+// describe calls do with a database, which may be closed then. The variable is one that database
+// returns.
+func (e *environment) describe(variable string, do func(source.Describer) error) (err error) {
+	environ := slices.DeleteFunc(slices.Clone(e.environ), func(entry string) bool { return strings.HasPrefix(entry, "BRIDGE_") })
+	cfg, err := config.Load(append(environ, variable, "BRIDGE_SINK_URL=stdout:", "BRIDGE_STREAMS=s", "BRIDGE_STREAM_S_TABLE=t", "BRIDGE_STREAM_S_KIND=release"), e.secrets)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// process is what a command has of the process around it.
-type process struct {
+// environment is that of the process, and the file of variables.
+type environment struct {
 	environ []string
 	// envFile is that of --env-file, empty where it is not given.
 	envFile string
@@ -29,7 +29,14 @@ type process struct {
 	setenv   func(name, value string) error
 	unsetenv func(name string) error
 	// others has the names of the variables of other programs that were set.
-	others         []string
+	others []string
+	// secrets are kept out of everything that is logged.
+	secrets *config.Redactor
+}
+
+// process is what a command has of the process around it.
+type process struct {
+	environment
 	stdout, stderr io.Writer
 	// daemon is runDaemon, save in tests.
 	daemon func(context.Context, app.ProcessOptions) error
@@ -37,13 +44,12 @@ type process struct {
 	examine func(context.Context, *config.Config) []check.Group
 	// away is awayLimit; tests set another.
 	away time.Duration
-	// secrets are kept out of everything that is logged.
-	secrets *config.Redactor
 }
 
 // newProcess returns what the commands have of this process.
 func newProcess(environ []string, stdout, stderr io.Writer) *process {
-	return &process{environ: environ, setenv: os.Setenv, unsetenv: os.Unsetenv, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
+	e := environment{environ: environ, setenv: os.Setenv, unsetenv: os.Unsetenv, secrets: &config.Redactor{}}
+	return &process{environment: e, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine}
 }
 
 // ofRuntime are variables that the runtime of Go has read at the start.
@@ -51,11 +57,11 @@ var ofRuntime = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACE
 
 // read returns the environment, and before it the variables of the file that --env-file or
 // BRIDGE_ENV_FILE names. others are those of the file that are of other programs.
-func (p *process) read() (all, others []string, err error) {
-	if all, err = config.WithFile(p.environ, p.envFile); err != nil {
+func (e *environment) read() (all, others []string, err error) {
+	if all, err = config.WithFile(e.environ, e.envFile); err != nil {
 		return nil, nil, err
 	}
-	for _, entry := range all[:len(all)-len(p.environ)] {
+	for _, entry := range all[:len(all)-len(e.environ)] {
 		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !slices.Contains(ofRuntime, name) {
 			others = append(others, entry)
 		}
@@ -65,51 +71,51 @@ func (p *process) read() (all, others []string, err error) {
 
 // setOthers sets variables of other programs in the process, in place of those that it has set
 // before, for the libraries that read them: AWS_PROFILE, say.
-func (p *process) setOthers(others []string) error {
-	if p.setenv == nil {
+func (e *environment) setOthers(others []string) error {
+	if e.setenv == nil {
 		return nil
 	}
-	for _, name := range p.others {
-		if err := p.unsetenv(name); err != nil {
+	for _, name := range e.others {
+		if err := e.unsetenv(name); err != nil {
 			return err
 		}
 	}
-	p.others = nil
+	e.others = nil
 	for _, entry := range others {
 		name, value, _ := strings.Cut(entry, "=")
-		if err := p.setenv(name, value); err != nil {
+		if err := e.setenv(name, value); err != nil {
 			return err
 		}
-		p.others = append(p.others, name)
+		e.others = append(e.others, name)
 	}
 	return nil
 }
 
 // variables returns all that read does, and sets the variables of other programs.
-func (p *process) variables() ([]string, error) {
-	all, others, err := p.read()
+func (e *environment) variables() ([]string, error) {
+	all, others, err := e.read()
 	if err != nil {
 		return nil, err
 	}
-	return all, p.setOthers(others)
+	return all, e.setOthers(others)
 }
 
 // load reads the whole configuration, and sets the variables of other programs.
-func (p *process) load() (*config.Config, error) {
-	cfg, err := p.loadAgain()
+func (e *environment) load() (*config.Config, error) {
+	cfg, err := e.loadAgain()
 	if err != nil {
 		return nil, err
 	}
-	return cfg, p.setOthers(cfg.Others)
+	return cfg, e.setOthers(cfg.Others)
 }
 
 // loadAgain reads the whole configuration, and changes nothing in the process: it may be refused.
-func (p *process) loadAgain() (*config.Config, error) {
-	environ, others, err := p.read()
+func (e *environment) loadAgain() (*config.Config, error) {
+	environ, others, err := e.read()
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(environ, p.secrets)
+	cfg, err := config.Load(environ, e.secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -119,17 +125,28 @@ func (p *process) loadAgain() (*config.Config, error) {
 
 // loadTables is load with the tables that match patterns of these streams now, of all where none is
 // named.
-func (p *process) loadTables(ctx context.Context, streams ...string) (*config.Config, error) {
-	cfg, err := p.load()
+func (e *environment) loadTables(ctx context.Context, streams ...string) (*config.Config, error) {
+	cfg, err := e.load()
 	if err != nil {
 		return nil, err
 	}
 	return app.WithTables(ctx, cfg, streams...)
 }
 
+// variable returns a variable of the environment that is not of bridge.
+func (e *environment) variable(name string) string {
+	value := ""
+	for _, entry := range e.environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
 // newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.
-func (p *process) newClient() (*httpapi.Client, error) {
-	environ, err := p.variables()
+func (e *environment) newClient() (*httpapi.Client, error) {
+	environ, err := e.variables()
 	if err != nil {
 		return nil, err
 	}
@@ -171,17 +188,6 @@ func (p *process) printJSON(v any) error {
 	out := json.NewEncoder(p.stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(v)
-}
-
-// variable returns a variable of the environment that is not of bridge.
-func (p *process) variable(name string) string {
-	value := ""
-	for _, entry := range p.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }
 
 // colourful reports whether stdout may be coloured: on a terminal, unless NO_COLOR or a dumb

@@ -40,11 +40,11 @@ func TestAReloadOfOtherVariables(t *testing.T) {
 		}
 	}
 	set := map[string]string{}
-	p := &process{
-		environ: s.env.Environ(), secrets: &config.Redactor{}, stdout: t.Output(), stderr: t.Output(),
+	p := &process{stdout: t.Output(), stderr: t.Output(), environment: environment{
+		environ: s.env.Environ(), secrets: &config.Redactor{},
 		setenv:   func(name, value string) error { set[name] = value; return nil },
 		unsetenv: func(name string) error { delete(set, name); return nil },
-	}
+	}}
 	is := func(when string, want map[string]string) {
 		t.Helper()
 		if !maps.Equal(set, want) {

@@ -101,7 +101,7 @@ func TestReconcileAlone(t *testing.T) {
 		before := contents(t, path)
 		s.call(exitFine, "orders orders 59 0 1 1 0 1", "reconcile --dry-run")
 		s.call(exitFine, "modified row 3, entity o3 orders orders: deleted row 60, entity o60 dry run: nothing was published", "reconcile --dry-run")
-		cfg, err := (&process{environ: s.env.Environ(), secrets: &config.Redactor{}}).load()
+		cfg, err := (&environment{environ: s.env.Environ(), secrets: &config.Redactor{}}).load()
 		if err != nil {
 			t.Fatal(err)
 		}

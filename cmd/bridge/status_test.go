@@ -167,7 +167,7 @@ func lines(t *testing.T, env settingsOf, args ...string) (out <-chan string, end
 	t.Cleanup(cancel)
 	printed, status := make(chan string, 1000), make(chan int, 1)
 	go func() {
-		p := &process{environ: env.Environ(), stdout: writer, stderr: writer, secrets: &config.Redactor{}}
+		p := &process{environment: environment{environ: env.Environ(), secrets: &config.Redactor{}}, stdout: writer, stderr: writer}
 		code := p.run(ctx, args)
 		_ = writer.Close()
 		status <- code

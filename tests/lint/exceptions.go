@@ -27,7 +27,6 @@ var (
 	}
 	// methods has the types that are to become two.
 	methods = exceptions{
-		"cmd/bridge.process":     "has a method for each command",
 		"internal/config.Config": "answers each question about the configuration",
 		"internal/config.loader": "has a method for each group of variables",
 		"internal/verify.table":  "compares rows, entities and gaps",
