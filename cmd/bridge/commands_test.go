@@ -186,7 +186,7 @@ func TestAStopWhileItBegins(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Run("proposes commands, arguments and flags", func(t *testing.T) {
 		for line, want := range map[string]string{
-			"":                  "run demo init check reload reconcile pause resume verify schema deadletter checkpoint status tail health version completion man help",
+			"":                  "run demo init check reload reconcile pause resume republish verify schema deadletter checkpoint status tail health version completion man help",
 			"checkpoint ":       "show set move reset rebuild",
 			"help checkpoint s": "show set",
 			"completion ":       "bash zsh fish",

@@ -39,9 +39,9 @@ another folder would not know it, 2 wrong usage.
 	flags.StringVar(&r.Table, "table", "", "of one `TABLE` alone, as bridge status names it")
 	flags.Uint64Var(&r.From, "from", 0, "the first `ID`; without it the first row")
 	flags.Uint64Var(&r.To, "to", 0, "the last `ID`; without it the last one that is published")
-	flags.StringArrayVar(&r.Keys, "key", nil, "the `KEY` of an entity, as messages have it; may be repeated")
+	flags.StringArrayVar(&r.Keys, "key", nil, "an entity by the `KEY` of its messages; may be repeated")
 	flags.StringVar(&r.Where, "where", "", "rows that match a `CONDITION` in SQL, as FILTER is one")
-	flags.IntVar(&rate, "rate", httpapi.DefaultRepublishRate, "at most `N` rows a second of the stream; 0 for no bound")
+	flags.IntVar(&rate, "rate", httpapi.DefaultRepublishRate, "at most `N` rows a second; 0 for no bound")
 	flags.BoolVar(&r.Cancel, "cancel", false, "end what is under way; what is published stays")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		r.Stream = args[0]

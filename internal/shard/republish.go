@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -315,131 +314,6 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 		r.publishedRows.note(b, page.Columns, row, one.Digest, one.Entity)
 	}
 	return r.nominate(ctx, nil, decisions)
-}
-
-// addLast adds the last event of an entity to b again, with its id, and reports whether it has. It
-// has not where the bus has the event no more, or where it is of another table: then the row is
-// published as news.
-func (r *republishing) addLast(b *batch, row source.Row, one *stream.Decision, last map[[16]byte]lastMessage) (is bool, err error) {
-	said, found := last[one.Known.Event]
-	if !one.Again || !found {
-		return false, nil
-	}
-	for _, op := range []event.Op{event.Added, event.Modified} {
-		fact := event.Said{Op: op, Row: said.row, Predecessor: said.previous}
-		if r.opts.Encoder.IDOf(&fact, row.Values, one.Digest) != one.Known.Event || said.row != row.ID && said.format != r.opts.Format {
-			continue
-		}
-		e, err := r.builder.add(b, event.Row{Row: row, State: one.Digest, Op: op, Read: said.time, Predecessor: said.previous}, sink.FromRepublish)
-		if err != nil {
-			return false, err
-		}
-		if said.row != row.ID {
-			b.replay(&said, one.Known.Event)
-			e.UUID = one.Known.Event
-		}
-		r.builder.publish(b, one, &e)
-		return true, nil
-	}
-	return false, nil
-}
-
-// replay has the last message of b say what one said that is on the bus: another row has its entity
-// and its state since.
-func (b *batch) replay(said *lastMessage, id [16]byte) {
-	m, start := &b.messages[len(b.messages)-1], len(b.buf)
-	b.buf = append(b.buf, said.value...)
-	m.Value, m.ID, m.RowID = b.buf[start:len(b.buf):len(b.buf)], event.FormatID(id), said.row
-	if m.Bare != nil {
-		m.Bare.Time = said.time.UnixMilli()
-	}
-}
-
-// lastMessage is what is read of the last message of an entity: its meta.time, the event that it
-// follows, and its row. Where that is not the one of the entry any more it has the value, too.
-type lastMessage struct {
-	time     time.Time
-	previous string
-	row      uint64
-	format   sink.Format
-	value    []byte
-}
-
-const (
-	// lastWithin bounds a read of last messages, lastBetween how many others are read with them.
-	lastWithin  = 10 * time.Second
-	lastBetween = 256
-)
-
-// lastMessages returns the last messages of entities that are published again, by their event ids;
-// those that the bus has no more are missing. The error is errLater where it does not tell.
-func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Decision) (map[[16]byte]lastMessage, error) {
-	last, offsets := make(map[[16]byte]lastMessage), make(map[uint32][]uint64)
-	for i := range decisions {
-		if known := &decisions[i].Known; decisions[i].Again && known.At.TP != 0 {
-			last[known.Event] = lastMessage{row: known.Row}
-			offsets[known.At.TP] = append(offsets[known.At.TP], known.At.Offset)
-		}
-	}
-	defer maps.DeleteFunc(last, func(_ [16]byte, said lastMessage) bool { return said.time.IsZero() })
-	reading, end := context.WithTimeout(ctx, lastWithin)
-	defer end()
-	for number, list := range offsets {
-		tp := r.opts.Feed.NameOfTP(number)
-		if tp == "" || r.opts.Reader == nil {
-			continue
-		}
-		slices.Sort(list)
-		for _, at := range source.JoinRanges(source.RangesOf(list), lastBetween) {
-			err := r.reader.retrier.wait(owning, forEver, func() error { return r.readLast(reading, tp, at, last) })
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			if err != nil {
-				r.opts.Logger.Debug("last messages cannot be read now", "tp", tp, "error", err)
-				return nil, errLater
-			}
-		}
-	}
-	return last, nil
-}
-
-// readLast adds what messages of a TP say to last, by their event ids.
-func (r *republishing) readLast(ctx context.Context, tp string, at source.Range, last map[[16]byte]lastMessage) error {
-	span := sink.Span{TP: tp, From: at.First, To: at.Last + 1}
-	for !span.Done(span.From) {
-		next, err := r.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
-			var f sink.Fields
-			f.Read(m)
-			id, err := f.ParseID()
-			wanted, is := last[id]
-			if err != nil || !is || string(f.Type) == sink.DeadLetterType || string(f.Shard) != r.opts.Name {
-				return nil
-			}
-			said := lastMessage{format: sink.FormatOf(&f)}
-			at, previous := sink.TimeAndPreviousOf(m)
-			if said.row, err = f.ParseRowID(); err != nil || at == 0 {
-				return nil
-			}
-			if said.time, said.previous = time.UnixMilli(at), previous; said.row != wanted.row {
-				said.value = slices.Clone(m.Value)
-			}
-			last[id] = said
-			return nil
-		})
-		expired, is := errors.AsType[*sink.ExpiredError](err)
-		switch {
-		case is && expired.First > span.From:
-			next = expired.First
-		case err != nil:
-			return err
-		}
-		if next <= span.From {
-			return nil
-		}
-		span.From = next
-	}
-	return nil
 }
 
 // Republish returns what was asked to be published again of the shard, and how far that is; nil for
