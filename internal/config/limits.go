@@ -59,9 +59,9 @@ func (l *loader) connections(s *Source, global int) int {
 }
 
 // checkRate warns of a rate that bounds nothing.
-func (l *loader) checkRate(begin string, s *Stream) {
-	if s.IDOrder == "none" && l.env[begin+rateName] != "" {
-		l.warn(begin+rateName, "has no effect with %sID_ORDER=none, where reconcile alone reads the rows: set %sRECONCILE_RATE", begin, begin)
+func (l *streamLoader) checkRate() {
+	if l.stream.IDOrder == "none" && l.env[l.begin+rateName] != "" {
+		l.warn(l.begin+rateName, "has no effect with %sID_ORDER=none, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, l.begin)
 	}
 }
 

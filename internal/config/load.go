@@ -79,7 +79,8 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	cfg.setProgress(l, onBus, cfg.Process.CheckpointTopic, names)
 	setShare(cfg, l, cfg.Process.Share, onBus)
 	for _, name := range names {
-		cfg.Streams = append(cfg.Streams, l.stream(name, tuning, cfg))
+		one := &streamLoader{l, cfg, StreamPrefix(name), &Stream{Name: name, Tuning: tuning}}
+		cfg.Streams = append(cfg.Streams, one.load())
 	}
 	if allSources {
 		l.checkSources(cfg)

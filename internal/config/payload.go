@@ -21,47 +21,48 @@ var keptHeaders = []string{"bridge-", "eiffel-", "nats-"}
 var natsHeaders = []string{"status", "description"}
 
 // payload checks the settings of a stream whose messages are a column.
-func (l *loader) payload(begin string, s *Stream, cfg *Config) {
-	if s.Payload == "" {
-		if s.HeaderColumns != nil {
-			l.add(begin+"HEADERS", "is for a stream whose message is a column: set %sPAYLOAD, too", begin)
+func (l *streamLoader) payload() {
+	if l.stream.Payload == "" {
+		if l.stream.HeaderColumns != nil {
+			l.add(l.begin+"HEADERS", "is for a stream whose message is a column: set %sPAYLOAD, too", l.begin)
 		}
 		return
 	}
-	if !isColumn(s.Payload) {
-		l.add(begin+"PAYLOAD", "invalid column name: write one name without control characters, of at most 64 characters")
+	if !isColumn(l.stream.Payload) {
+		l.add(l.begin+"PAYLOAD", "invalid column name: write one name without control characters, of at most 64 characters")
 	}
-	if s.Kind == event.Capability {
-		l.add(begin+"PAYLOAD", "is for a release stream: its rows are facts, and the messages of a capability stream say which entity lives: set %sKIND=release", begin)
+	if l.stream.Kind == event.Capability {
+		l.add(l.begin+"PAYLOAD", "is for a release stream: its rows are facts, and the messages of a capability stream say which entity lives: set %sKIND=release", l.begin)
 	}
 	for _, other := range []string{"EVENT_FORMAT", "FIELDS", "EXCLUDE"} {
-		if l.env[begin+other] != "" {
-			l.add(begin+other, "has no meaning with PAYLOAD: the message is that column as it is: unset one of them")
+		if l.env[l.begin+other] != "" {
+			l.add(l.begin+other, "has no meaning with PAYLOAD: the message is that column as it is: unset one of them")
 		}
 	}
-	if s.DeadLetter == "" {
-		l.add(begin+"DEAD_LETTER", "is not set, and PAYLOAD needs it: rows that make no message, or name no destination, are put there. Name a topic or subject of its own")
+	if l.stream.DeadLetter == "" {
+		l.add(l.begin+"DEAD_LETTER", "is not set, and PAYLOAD needs it: rows that make no message, or name no destination, are put there. Name a topic or subject of its own")
 	}
-	if len(s.Key) == 0 {
-		l.warn(begin+"KEY", "is not set, so the key of a message is the id of its row: messages about one thing have no order. Name the column of what they are about, as in aggregateid")
+	if len(l.stream.Key) == 0 {
+		l.warn(l.begin+"KEY", "is not set, so the key of a message is the id of its row: messages about one thing have no order. Name the column of what they are about, as in aggregateid")
 	}
-	unmasked(l, begin, s, "PAYLOAD", s.Payload)
-	s.headers = l.headers(begin+"HEADERS", s.HeaderColumns, cfg)
+	l.unmasked("PAYLOAD", l.stream.Payload)
+	l.stream.headers = l.headers()
 }
 
 // unmasked refuses a mask of a column that a setting needs as it is.
-func unmasked(l *loader, begin string, s *Stream, setting, column string) {
-	for masked := range s.Masks {
+func (l *streamLoader) unmasked(setting, column string) {
+	for masked := range l.stream.Masks {
 		if strings.EqualFold(masked, column) {
-			l.add(begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others", setting)
+			l.add(l.begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others", setting)
 		}
 	}
 }
 
 // headers parses HEADERS: column:header or column.
-func (l *loader) headers(variable string, items list, cfg *Config) (headers []event.Field) {
+func (l *streamLoader) headers() (headers []event.Field) {
+	variable := l.begin + "HEADERS"
 	known := make(map[string]bool)
-	for i, item := range items {
+	for i, item := range l.stream.HeaderColumns {
 		column, name, named := strings.Cut(item, ":")
 		if column, name = strings.TrimSpace(column), strings.TrimSpace(name); !named {
 			name = column
@@ -75,9 +76,9 @@ func (l *loader) headers(variable string, items list, cfg *Config) (headers []ev
 			l.add(variable, "item %d invalid header: write column:header with up to 100 letters, digits and . _ -", i+1)
 		case kept || lower == bus.HeaderContentType:
 			l.add(variable, "item %d has a header that bridge or the bus sets itself, as all that begin with %s: choose another name", i+1, strings.Join(keptHeaders, ", "))
-		case lower == bus.HeaderTraceParent && cfg.Trace != nil:
+		case lower == bus.HeaderTraceParent && l.cfg.Trace != nil:
 			l.add(variable, "item %d has the header %s, which BRIDGE_TRACE=on sets: choose another name, or switch that off", i+1, bus.HeaderTraceParent)
-		case !cfg.Sink.Destinations.Topics && slices.Contains(natsHeaders, lower):
+		case !l.cfg.Sink.Destinations.Topics && slices.Contains(natsHeaders, lower):
 			l.add(variable, "item %d has the header %s, by which clients of NATS tell a message from a reply of the server: choose another name", i+1, name)
 		case known[lower]:
 			l.add(variable, "item %d has the header of an earlier item: name each once", i+1)
@@ -89,34 +90,34 @@ func (l *loader) headers(variable string, items list, cfg *Config) (headers []ev
 }
 
 // destinations checks DESTINATIONS, which bounds where the rows of a stream may go.
-func (l *loader) destinations(begin string, s *Stream, cfg *Config) {
-	variable := begin + "DESTINATIONS"
-	s.routed = s.template.Columns()
+func (l *streamLoader) destinations() {
+	variable := l.begin + "DESTINATIONS"
+	l.stream.routed = l.stream.template.Columns()
 	switch {
-	case len(s.routed) == 0 && s.Bounds != nil:
+	case len(l.stream.routed) == 0 && l.stream.Bounds != nil:
 		l.add(variable, "is for a DESTINATION with a column, as orders.{column:type}: write one, or unset this")
 		return
-	case len(s.routed) == 0:
+	case len(l.stream.routed) == 0:
 		return
-	case s.Payload == "":
-		l.add(begin+"DESTINATION", "has a column, which is for a stream whose message is a column, too: set %sPAYLOAD", begin)
+	case l.stream.Payload == "":
+		l.add(l.begin+"DESTINATION", "has a column, which is for a stream whose message is a column, too: set %sPAYLOAD", l.begin)
 		return
-	case s.Bounds == nil:
+	case l.stream.Bounds == nil:
 		l.add(variable, "is not set, and DESTINATION has a column: list all topics or subjects that rows may go to, which bridge reads back when it starts")
 		return
 	}
-	for _, column := range s.routed {
-		unmasked(l, begin, s, "DESTINATION", column)
+	for _, column := range l.stream.routed {
+		l.unmasked("DESTINATION", column)
 	}
-	for i, to := range s.Bounds {
+	for i, to := range l.stream.Bounds {
 		switch {
-		case cfg.Sink.Destinations.Topics && bus.CheckTopic(to) != nil:
+		case l.cfg.Sink.Destinations.Topics && bus.CheckTopic(to) != nil:
 			l.add(variable, "item %d is an invalid topic: write 1 to 249 letters, digits and . _ -; there are no patterns", i+1)
-		case !cfg.Sink.Destinations.Topics && !isPattern(to):
+		case !l.cfg.Sink.Destinations.Topics && !isPattern(to):
 			l.add(variable, "item %d is an invalid subject: write tokens with dots between, the first of them without a wildcard, as in orders.*", i+1)
-		case bus.Covers(to, s.DeadLetter):
+		case bus.Covers(to, l.stream.DeadLetter):
 			l.add(variable, "item %d covers DEAD_LETTER: use different topics or subjects", i+1)
-		case !makes(cfg, s, to):
+		case !makes(l.cfg, l.stream, to):
 			l.add(variable, "item %d is none that DESTINATION makes: correct one of them", i+1)
 		}
 	}

@@ -271,15 +271,15 @@ const (
 )
 
 // warnOfTombstones finds tombstones that nobody makes.
-func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
-	variable := begin + "KAFKA_TOMBSTONES"
-	if l.env[variable] == "" || s.KafkaTombstones != TombstonesOn {
+func (l *streamLoader) warnOfTombstones() {
+	variable := l.begin + "KAFKA_TOMBSTONES"
+	if l.env[variable] == "" || l.stream.KafkaTombstones != TombstonesOn {
 		return
 	}
 	switch {
-	case !cfg.Sink.Tombstones:
+	case !l.cfg.Sink.Tombstones:
 		l.warn(variable, "has no effect: only Kafka has tombstones")
-	case s.Kind == event.Release:
+	case l.stream.Kind == event.Release:
 		l.warn(variable, "has no effect on a release stream: it has no deleted events")
 	}
 }

@@ -199,22 +199,22 @@ func maskText(masks map[string]source.Mask) string {
 }
 
 // checkHidden finds columns that cannot be left out or masked.
-func checkHidden(l *loader, begin string, s *Stream) {
-	if s.Fields != nil && len(s.Exclude) > 0 {
-		l.add(begin+"EXCLUDE", "is set, and so is FIELDS, which says which columns are published: unset one of them")
+func (l *streamLoader) checkHidden() {
+	if l.stream.Fields != nil && len(l.stream.Exclude) > 0 {
+		l.add(l.begin+"EXCLUDE", "is set, and so is FIELDS, which says which columns are published: unset one of them")
 	}
-	spec := s.Spec("")
+	spec := l.stream.Spec("")
 	spec.Fields = nil
-	for i, column := range s.Exclude {
+	for i, column := range l.stream.Exclude {
 		same := func(name string) bool { return strings.EqualFold(name, column) }
-		if slices.ContainsFunc(s.Key, same) {
-			l.add(begin+"EXCLUDE", "item %d is in KEY, without which an event does not say what it is about: leave it there", i+1)
+		if slices.ContainsFunc(l.stream.Key, same) {
+			l.add(l.begin+"EXCLUDE", "item %d is in KEY, without which an event does not say what it is about: leave it there", i+1)
 		}
 	}
-	for _, column := range slices.Sorted(maps.Keys(s.Masks)) {
+	for _, column := range slices.Sorted(maps.Keys(l.stream.Masks)) {
 		for _, role := range spec.Roles() {
 			if strings.EqualFold(role.Column, column) {
-				l.add(begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others, or leave it out with EXCLUDE", role.Setting)
+				l.add(l.begin+"MASK", "names the column of %s, which bridge has to read as it is: mask others, or leave it out with EXCLUDE", role.Setting)
 			}
 		}
 	}

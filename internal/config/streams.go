@@ -18,43 +18,50 @@ import (
 	"example.org/bridge/source"
 )
 
-// stream checks the variables of one stream. Its tuning is global where the stream has none of its
-// own.
-func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
-	begin := StreamPrefix(name)
-	s := Stream{Name: name, Tuning: global}
-	l.parse(&s.streamSettings, begin, false)
-	l.parse(&s.Tuning, begin, true)
-
-	s.setTables(l.tables(begin+"TABLE", s.Table))
-	s.Fields = l.fields(begin+"FIELDS", s.Members, s.Kind)
-	s.Deleted, s.Deletion = parseDeletion(l, begin+"DELETED", s.Gone)
-	l.eventTypes(begin, &s)
-	if _, ok := event.ParseVersion(s.Version); !ok {
-		l.add(begin+"EVENT_VERSION", "invalid version: use three numbers with dots, as in 1.0.0")
-	}
-	l.columns(begin, &s)
-	s.Masks = parseMasks(l, begin, s.Mask)
-	checkHidden(l, begin, &s)
-	if s.Filter != "" {
-		if err := source.CheckFilter(s.Filter); err != nil {
-			l.add(begin+"FILTER", "%s", err)
-		}
-	}
-	warnOfTombstones(l, begin, &s, cfg)
-	l.contradictions(begin, &s)
-	l.checkRate(begin, &s)
-	l.payload(begin, &s, cfg)
-	l.checkStale(begin, &s)
-	if src := cfg.alone(s.items); src != nil && l.env[begin+"TIME_ZONE"] != "" {
-		l.warn(begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
-	}
-	l.destination(begin, &s, cfg)
-	l.deadLetter(begin, &s, cfg)
-	return s
+// streamLoader checks the variables of one stream, whose names begin with begin.
+type streamLoader struct {
+	*loader
+	cfg   *Config
+	begin string
+	// stream has the tuning of the process, which holds where the stream has none of its own.
+	stream *Stream
 }
 
-func (l *loader) tables(variable, pattern string) []string {
+func (l *streamLoader) load() Stream {
+	s := l.stream
+	l.parse(&s.streamSettings, l.begin, false)
+	l.parse(&s.Tuning, l.begin, true)
+
+	s.setTables(l.tables())
+	s.Fields = l.fields()
+	s.Deleted, s.Deletion = parseDeletion(l.loader, l.begin+"DELETED", s.Gone)
+	l.eventTypes()
+	if _, ok := event.ParseVersion(s.Version); !ok {
+		l.add(l.begin+"EVENT_VERSION", "invalid version: use three numbers with dots, as in 1.0.0")
+	}
+	l.columns()
+	s.Masks = parseMasks(l.loader, l.begin, s.Mask)
+	l.checkHidden()
+	if s.Filter != "" {
+		if err := source.CheckFilter(s.Filter); err != nil {
+			l.add(l.begin+"FILTER", "%s", err)
+		}
+	}
+	l.warnOfTombstones()
+	l.contradictions()
+	l.checkRate()
+	l.payload()
+	l.checkStale()
+	if src := l.cfg.alone(s.items); src != nil && l.env[l.begin+"TIME_ZONE"] != "" {
+		l.warn(l.begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
+	}
+	l.destination()
+	l.deadLetter()
+	return *s
+}
+
+func (l *streamLoader) tables() []string {
+	variable, pattern := l.begin+"TABLE", l.stream.Table
 	if pattern == "" || l.has(variable) {
 		return nil
 	}
@@ -86,10 +93,11 @@ func unquoted(err error, value string) string {
 }
 
 // fields parses FIELDS: column:member or column.
-func (l *loader) fields(variable string, items list, kind event.Kind) []event.Field {
+func (l *streamLoader) fields() []event.Field {
 	var fields []event.Field
+	variable := l.begin + "FIELDS"
 	has := func(same func(event.Field) bool) bool { return slices.ContainsFunc(fields, same) }
-	for i, item := range items {
+	for i, item := range l.stream.Members {
 		column, member, named := strings.Cut(item, ":")
 		column, member = strings.TrimSpace(column), strings.TrimSpace(member)
 		switch {
@@ -97,7 +105,7 @@ func (l *loader) fields(variable string, items list, kind event.Kind) []event.Fi
 			l.add(variable, "item %d has no column or no member: write column:member, or column alone", i+1)
 		case !utf8.ValidString(item):
 			l.add(variable, "item %d is not valid UTF-8: write it in UTF-8", i+1)
-		case member == "row" || member == "reason" && kind != event.Release:
+		case member == "row" || member == "reason" && l.stream.Kind != event.Release:
 			l.add(variable, "item %d has the member row or reason, which bridge adds to events itself: choose another name", i+1)
 		case named && has(func(f event.Field) bool { return f.Member == member }):
 			l.add(variable, "item %d has the member of an earlier item: give each column a member of its own", i+1)
@@ -110,20 +118,20 @@ func (l *loader) fields(variable string, items list, kind event.Kind) []event.Fi
 }
 
 // columns checks the names of the columns that play a role.
-func (l *loader) columns(begin string, s *Stream) {
+func (l *streamLoader) columns() {
 	for _, column := range []struct{ variable, name string }{
-		{"ID", s.ID}, {"CREATED", s.Created}, {"MODIFIED", s.Modified}, {"DELETED", s.Deleted},
+		{"ID", l.stream.ID}, {"CREATED", l.stream.Created}, {"MODIFIED", l.stream.Modified}, {"DELETED", l.stream.Deleted},
 	} {
 		if !isColumn(column.name) {
-			l.add(begin+column.variable, "invalid column name: write one name without control characters, of at most 64 characters")
+			l.add(l.begin+column.variable, "invalid column name: write one name without control characters, of at most 64 characters")
 		}
 	}
-	for i, column := range s.Key {
+	for i, column := range l.stream.Key {
 		switch {
 		case !isColumn(column):
-			l.add(begin+"KEY", "item %d is not a column name: write names without control characters, of at most 64 characters", i+1)
-		case slices.Contains(s.Key[:i], column):
-			l.add(begin+"KEY", "item %d has the column of an earlier item: name each column once", i+1)
+			l.add(l.begin+"KEY", "item %d is not a column name: write names without control characters, of at most 64 characters", i+1)
+		case slices.Contains(l.stream.Key[:i], column):
+			l.add(l.begin+"KEY", "item %d has the column of an earlier item: name each column once", i+1)
 		}
 	}
 }
@@ -133,83 +141,84 @@ func isColumn(name string) bool {
 }
 
 // contradictions finds settings of one stream that exclude one another.
-func (l *loader) contradictions(begin string, s *Stream) {
-	if s.GapPolicy == "hold" && s.IDOrder == "segmented" {
-		variable := begin + "GAP_POLICY"
-		if l.env[variable] == "" && l.env[begin+"ID_ORDER"] == "" {
+func (l *streamLoader) contradictions() {
+	if l.stream.GapPolicy == "hold" && l.stream.IDOrder == "segmented" {
+		variable := l.begin + "GAP_POLICY"
+		if l.env[variable] == "" && l.env[l.begin+"ID_ORDER"] == "" {
 			variable = prefix + "GAP_POLICY"
 		}
 		l.add(variable, "is hold, but ID_ORDER is segmented, where a gap may stay open for hours: use late")
 	}
-	l.keyInFields(begin, s)
-	if s.Kind == event.Release && s.Deleted != "" {
-		l.warn(begin+"DELETED", "has no effect on a release stream: each row of it is a fact")
+	l.keyInFields()
+	if l.stream.Kind == event.Release && l.stream.Deleted != "" {
+		l.warn(l.begin+"DELETED", "has no effect on a release stream: each row of it is a fact")
 	}
 }
 
 // checkStale finds what keeps rows from expiring, or from being found soon.
-func (l *loader) checkStale(begin string, s *Stream) {
-	variable := begin + "STALE_AFTER"
+func (l *streamLoader) checkStale() {
+	variable := l.begin + "STALE_AFTER"
 	switch {
-	case s.StaleAfter == 0 || l.has(variable):
-	case s.Kind == event.Release:
+	case l.stream.StaleAfter == 0 || l.has(variable):
+	case l.stream.Kind == event.Release:
 		l.add(variable, "is for capability streams: each row of a release stream is a fact, which does not expire")
-	case s.Modified == "":
-		l.add(variable, "needs the column that says when a row was touched last: set %sMODIFIED", begin)
-	case s.ReconcileInterval > s.StaleAfter:
-		l.warn(variable, "is %s, and a reconcile finds the rows up to %s later: set %sRECONCILE_INTERVAL=%s, say", s.StaleAfter, s.ReconcileInterval, begin, max(time.Second, s.StaleAfter/10))
+	case l.stream.Modified == "":
+		l.add(variable, "needs the column that says when a row was touched last: set %sMODIFIED", l.begin)
+	case l.stream.ReconcileInterval > l.stream.StaleAfter:
+		l.warn(variable, "is %s, and a reconcile finds the rows up to %s later: set %sRECONCILE_INTERVAL=%s, say", l.stream.StaleAfter, l.stream.ReconcileInterval, l.begin, max(time.Second, l.stream.StaleAfter/10))
 	}
 }
 
 // keyInFields finds a key column that FIELDS leaves out: a deleted event carries the key and
 // nothing else.
-func (l *loader) keyInFields(begin string, s *Stream) {
-	if s.Fields == nil || s.Kind != event.Capability {
+func (l *streamLoader) keyInFields() {
+	if l.stream.Fields == nil || l.stream.Kind != event.Capability {
 		return
 	}
-	for i, column := range s.Key {
-		published := slices.ContainsFunc(s.Fields, func(f event.Field) bool { return strings.EqualFold(f.Column, column) })
-		if !published && !strings.EqualFold(column, s.ID) {
-			l.add(begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, begin)
+	for i, column := range l.stream.Key {
+		published := slices.ContainsFunc(l.stream.Fields, func(f event.Field) bool { return strings.EqualFold(f.Column, column) })
+		if !published && !strings.EqualFold(column, l.stream.ID) {
+			l.add(l.begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, l.begin)
 		}
 	}
 }
 
 // destination checks the template, or sets the default of the sink.
-func (l *loader) destination(begin string, s *Stream, cfg *Config) {
-	variable := begin + "DESTINATION"
-	to := cfg.Sink.Destinations
+func (l *streamLoader) destination() {
+	variable := l.begin + "DESTINATION"
+	to := l.cfg.Sink.Destinations
 	if to.Parse == nil {
 		// The sink is at fault.
 		to = driver.Labels
 	}
-	s.Destination = cmp.Or(s.Destination, to.Default)
-	template, err := to.Parse(s.Destination)
+	l.stream.Destination = cmp.Or(l.stream.Destination, to.Default)
+	template, err := to.Parse(l.stream.Destination)
 	if err != nil {
-		l.add(variable, "%s", unquoted(err, s.Destination))
+		l.add(variable, "%s", unquoted(err, l.stream.Destination))
 		return
 	}
-	s.template = template
-	l.destinations(begin, s, cfg)
-	unnamed := func(table string) bool { src, _ := cfg.SourceOf(table); return src.Name == "" }
-	if i := slices.IndexFunc(s.items, unnamed); i >= 0 && template.Uses("source") {
-		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, begin, sourcesVariable)
+	l.stream.template = template
+	l.destinations()
+	unnamed := func(table string) bool { src, _ := l.cfg.SourceOf(table); return src.Name == "" }
+	if i := slices.IndexFunc(l.stream.items, unnamed); i >= 0 && template.Uses("source") {
+		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, l.begin, sourcesVariable)
 		return
 	}
 	if to.Topics && len(template.Columns()) == 0 {
-		l.topics(variable, s, cfg)
+		l.topics()
 	}
 }
 
 // topics checks the topics that a template makes: all they depend on is known.
-func (l *loader) topics(variable string, s *Stream, cfg *Config) {
-	for _, item := range s.items {
-		topic := cfg.Destination(s, sample(item))
+func (l *streamLoader) topics() {
+	variable := l.begin + "DESTINATION"
+	for _, item := range l.stream.items {
+		topic := l.cfg.Destination(l.stream, sample(item))
 		if bus.CheckTopic(topic) != nil {
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return
 		}
-		if topic == s.DeadLetter {
+		if topic == l.stream.DeadLetter {
 			l.add(variable, "leads to the topic of DEAD_LETTER: use different topics")
 			return
 		}
@@ -217,14 +226,14 @@ func (l *loader) topics(variable string, s *Stream, cfg *Config) {
 }
 
 // deadLetter checks the destination of rejected messages.
-func (l *loader) deadLetter(begin string, s *Stream, cfg *Config) {
-	variable := begin + "DEAD_LETTER"
+func (l *streamLoader) deadLetter() {
+	variable := l.begin + "DEAD_LETTER"
 	if l.env[variable] == "" {
 		variable = prefix + "DEAD_LETTER"
 	}
-	if check := cfg.Sink.Destinations.Check; check != nil && s.DeadLetter != "" {
-		if err := check(s.DeadLetter); err != nil {
-			l.add(variable, "%s", unquoted(err, s.DeadLetter))
+	if check := l.cfg.Sink.Destinations.Check; check != nil && l.stream.DeadLetter != "" {
+		if err := check(l.stream.DeadLetter); err != nil {
+			l.add(variable, "%s", unquoted(err, l.stream.DeadLetter))
 		}
 	}
 }
@@ -346,54 +355,55 @@ func deletionText(s *Stream) string {
 }
 
 // eventTypes checks EVENT and EVENT_NAMES and puts the names into s.
-func (l *loader) eventTypes(begin string, s *Stream) {
+func (l *streamLoader) eventTypes() {
 	// The default is made of the words of the stream's name.
-	if words := strings.ReplaceAll(s.Name, "_", ""); s.Event != "" {
-		l.eventType(begin+"EVENT", "", s.Event)
+	if words := strings.ReplaceAll(l.stream.Name, "_", ""); l.stream.Event != "" {
+		l.eventType(l.begin+"EVENT", "", l.stream.Event)
 	} else if words == "" || !isAlpha(rune(words[0])) || isEiffel(words) {
-		l.add(begin+"EVENT", "is not set, and the stream's name makes no event type: set a stem that begins with a letter and not with Eiffel")
+		l.add(l.begin+"EVENT", "is not set, and the stream's name makes no event type: set a stem that begins with a letter and not with Eiffel")
 	}
-	if l.has(begin + "KIND") {
+	if l.has(l.begin + "KIND") {
 		return
 	}
-	for i, item := range s.Names {
-		l.eventName(begin+"EVENT_NAMES", item, i+1, s)
+	for i, item := range l.stream.Names {
+		l.eventName(item, i+1)
 	}
-	if deleted := s.EventNames[event.Deleted]; deleted != "" && (deleted == s.EventNames[event.Added] || deleted == s.EventNames[event.Modified]) {
-		l.add(begin+"EVENT_NAMES", "gives deleted the name of another operation, which consumers could not tell apart: choose another name")
+	if deleted := l.stream.EventNames[event.Deleted]; deleted != "" && (deleted == l.stream.EventNames[event.Added] || deleted == l.stream.EventNames[event.Modified]) {
+		l.add(l.begin+"EVENT_NAMES", "gives deleted the name of another operation, which consumers could not tell apart: choose another name")
 	}
 }
 
 // eventName parses one operation:name of EVENT_NAMES into s; number tells which item it is.
-func (l *loader) eventName(variable, item string, number int, s *Stream) {
+func (l *streamLoader) eventName(item string, number int) {
+	variable := l.begin + "EVENT_NAMES"
 	operations := []event.Op{event.Added, event.Modified, event.Deleted}
 	allowed := "added, modified and deleted"
-	if s.Kind == event.Release {
+	if l.stream.Kind == event.Release {
 		operations, allowed = []event.Op{event.Published}, "published"
 	}
 	operation, name, named := strings.Cut(item, ":")
 	op := event.Op(strings.ToLower(strings.TrimSpace(operation)))
 	name = strings.TrimSpace(name)
-	_, twice := s.EventNames[op]
+	_, twice := l.stream.EventNames[op]
 	switch {
 	case !named || name == "":
 		l.add(variable, "item %d has no name: write operation:name, as in added:OrderAddedMessage", number)
 	case !slices.Contains(operations, op):
-		l.add(variable, "item %d has no operation of a %s stream: use %s", number, s.Kind, allowed)
+		l.add(variable, "item %d has no operation of a %s stream: use %s", number, l.stream.Kind, allowed)
 	case twice:
 		l.add(variable, "item %d names an operation a second time: name each once", number)
 	default:
 		l.eventType(variable, fmt.Sprintf("item %d ", number), name)
-		if s.EventNames == nil {
-			s.EventNames = map[event.Op]string{}
+		if l.stream.EventNames == nil {
+			l.stream.EventNames = map[event.Op]string{}
 		}
-		s.EventNames[op] = name
+		l.stream.EventNames[op] = name
 	}
 }
 
 // eventType checks a name, or the stem of one. The Eiffel protocol keeps types that begin with its
 // name for itself.
-func (l *loader) eventType(variable, where, name string) {
+func (l *streamLoader) eventType(variable, where, name string) {
 	if isEiffel(name) {
 		l.add(variable, "%sbegins with Eiffel, which the Eiffel protocol keeps for its own events: choose another name", where)
 	} else if !isStreamName(name) || !isAlpha(rune(name[0])) {

@@ -28,7 +28,6 @@ var (
 	// methods has the types that are to become two.
 	methods = exceptions{
 		"internal/config.Config": "answers each question about the configuration",
-		"internal/config.loader": "has a method for each group of variables",
 		"internal/verify.table":  "compares rows, entities and gaps",
 	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
