@@ -47,7 +47,7 @@ func (p *passer) run(ctx context.Context) error {
 	opts := &p.c.opts
 	for looked := time.Now(); backoff.Pause(ctx, opts.Tick) == nil; {
 		again := time.Since(looked) >= opts.AnchorsEvery/2
-		due := func(t *topicPartition) bool { return t.compared.Load() == nil || again && p.left(t) }
+		due := func(t *topicPartition) bool { return t.compared.Load() == nil || again && (p.held.Load() || p.left(t)) }
 		if !passes(p.stream) || !p.isReady() || p.failure() != nil || !slices.ContainsFunc(p.partitions(), due) {
 			continue
 		}
@@ -55,6 +55,9 @@ func (p *passer) run(ctx context.Context) error {
 		err := p.note(ctx)
 		if err == nil {
 			err = p.pass(ctx, before)
+		}
+		if err != nil {
+			p.held.Store(true)
 		}
 		if err := p.c.inBackground(ctx, p.stream, err); err != nil {
 			return err
@@ -88,16 +91,24 @@ func (p *passer) note(ctx context.Context) error {
 	return nil
 }
 
-// pass moves the offsets to floors that were noted before the last look at the TPs.
+// pass moves the offsets to floors that were noted before the last look at the TPs. Where it cannot,
+// it holds them: one batch that stays in flight, or a bus that does not tell who has begun, must not
+// end rule 8.
 func (p *passer) pass(ctx context.Context, noted floors) error {
-	if isOpen(p.stream, noted.sent) || len(noted.all) == 0 {
+	if len(noted.all) == 0 {
 		return nil
 	}
-	// Behind the floors: who has published below has entered by now.
-	if alone, err := p.c.opts.Alone(ctx); err != nil || !alone {
-		if err == nil {
-			p.isRead.Store(true)
-		}
+	// Behind the floors: who has published below has entered by now. An error shows at the next copy
+	// of the progress.
+	asking, cancel := context.WithTimeout(ctx, p.c.opts.AnchorsEvery)
+	alone, err := p.c.opts.Alone(asking)
+	cancel()
+	held := err != nil || isOpen(p.stream, noted.sent)
+	p.held.Store(held)
+	if err == nil && !alone {
+		p.isRead.Store(true)
+	}
+	if held || !alone {
 		return nil
 	}
 	var passed []Span
@@ -113,10 +124,10 @@ func (p *passer) pass(ctx context.Context, noted floors) error {
 	return p.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }
 
-// isPassed reports whether what is left of a TP is passed over and not read. It is read behind an
-// unknown outcome, and where the process has found the TP while it ran.
+// isPassed reports whether what is left of a TP is passed over and not read. It is read while the
+// offsets are held, behind an unknown outcome, and where the process has found the TP while it ran.
 func isPassed(s *stream, t *topicPartition) bool {
-	if !passes(s) || isOpen(s, 0) {
+	if !passes(s) || s.held.Load() || isOpen(s, 0) {
 		return false
 	}
 	now, found := floorOf(s, t)

@@ -18,27 +18,43 @@ func peers(b *bus, n int) {
 	}
 }
 
+// another is another process of the share: it has begun, and nobody tells whether it has.
+type another struct{ begun, hidden atomic.Bool }
+
+func (a *another) alone(ctx context.Context) (bool, error) {
+	if a.hidden.Load() {
+		<-ctx.Done()
+		return false, context.Cause(ctx)
+	}
+	return !a.begun.Load(), nil
+}
+
+// publishes has the other process publish.
+func (a *another) publishes(b *bus, r *rig) {
+	a.begun.Store(true)
+	b.says(of("a", "another", r.c.Epoch().Number()+1, 1))
+}
+
 // shared is a test of a release stream that publishes the shard a to a topic with other shares.
-func shared(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig, alone *atomic.Bool)) {
+func shared(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig, other *another)) {
 	bubble(t, name, func(t *testing.T) {
-		var alone atomic.Bool
-		alone.Store(true)
+		var other another
 		b := newBus("d")
 		b.says(of("a", "former", 5, 1))
 		peers(b, 3)
 		r := newRig(t, b, nil, func(o *stream.Options) {
 			mine("a")(o)
-			o.Alone = func(context.Context) (bool, error) { return alone.Load(), nil }
+			o.Alone = other.alone
 			o.Streams[0].Release = true
 		}, "s").start()
 		r.run()
 		r.wantSeen("s", "former")
-		test(t, b, r, &alone)
+		test(t, b, r, &other)
 	})
 }
 
 func TestPass(t *testing.T) {
-	shared(t, "what other shares publish is not read, and offsets come to the end", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "what other shares publish is not read, and offsets come to the end", func(t *testing.T, b *bus, r *rig, other *another) {
 		var read atomic.Uint64
 		b.fails(func(span sink.Span) error { read.Add(span.To - span.From - 1); return nil })
 		for range 30 {
@@ -57,7 +73,7 @@ func TestPass(t *testing.T) {
 			t.Errorf("%d messages were read beside anchors; registered as %+v", read.Load(), g)
 		}
 	})
-	shared(t, "not over a batch in flight", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "not over a batch in flight", func(t *testing.T, b *bus, r *rig, other *another) {
 		peers(b, 5)
 		m := r.sends("own")
 		at := b.says(m)
@@ -73,7 +89,7 @@ func TestPass(t *testing.T) {
 		r.pass(2 * time.Minute)
 		r.wantNext("s", "d", b.end("d"))
 	})
-	shared(t, "what follows an unknown outcome is read until it was read back", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "what follows an unknown outcome is read until it was read back", func(t *testing.T, b *bus, r *rig, other *another) {
 		m := r.sends("own")
 		r.publishes("above")
 		r.committer.Unknown(m.seq)
@@ -92,7 +108,7 @@ func TestPass(t *testing.T) {
 		r.wantSeen("s", "")
 		r.wantNext("s", "d", b.end("d"))
 	})
-	shared(t, "a topic that is found while the process runs is read to its end first", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "a topic that is found while the process runs is read to its end first", func(t *testing.T, b *bus, r *rig, other *another) {
 		b.topics["d"] = []string{"d", "d/2"}
 		b.make("d/2")
 		b.append("d/2", of("other", "x", 7, 1).stored())
@@ -104,7 +120,7 @@ func TestPass(t *testing.T) {
 		r.wantSeen("s", "")
 		r.wantNext("s", "d/2", 3)
 	})
-	shared(t, "not where the bus has lost messages, and has others at their offsets", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "not where the bus has lost messages, and has others at their offsets", func(t *testing.T, b *bus, r *rig, other *another) {
 		r.publishes("own")
 		from := b.end("d") - 1
 		peers(b, 5)
@@ -119,7 +135,7 @@ func TestPass(t *testing.T) {
 			t.Errorf("the stream has stopped: %v; registered as %+v", err, r.registration("s", "d"))
 		}
 	})
-	shared(t, "not where the bus has lost messages of others, and has one in flight at their offsets", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
+	shared(t, "not where the bus has lost messages of others, and has one in flight at their offsets", func(t *testing.T, b *bus, r *rig, other *another) {
 		peers(b, 1)
 		r.publishes("own")
 		from := b.end("d")
@@ -138,14 +154,48 @@ func TestPass(t *testing.T) {
 		r.pass(2 * time.Minute)
 		r.wantNext("s", "d", b.end("d"))
 	})
-	shared(t, "not over what another process of the share has published", func(t *testing.T, b *bus, r *rig, alone *atomic.Bool) {
-		peers(b, 5)
-		r.publishes("own")
-		alone.Store(false)
-		b.says(of("a", "another", r.c.Epoch().Number()+1, 1))
-		r.pass(2 * time.Minute)
+	wantSuperseded := func(t *testing.T, b *bus, r *rig) {
+		t.Helper()
+		for range 24 {
+			peers(b, 5)
+			r.publishes("own")
+			r.pass(5 * time.Second)
+		}
 		if !errors.Is(r.over, stream.ErrSuperseded) {
 			t.Errorf("superseded by %v", r.over)
 		}
+	}
+	shared(t, "not over what another process of the share has published", func(t *testing.T, b *bus, r *rig, other *another) {
+		peers(b, 5)
+		other.publishes(b, r)
+		wantSuperseded(t, b, r)
+	})
+	shared(t, "nor while a batch stays in flight", func(t *testing.T, b *bus, r *rig, other *another) {
+		r.pass(time.Minute)
+		r.sends("stays")
+		peers(b, 5)
+		r.pass(time.Minute)
+		other.publishes(b, r)
+		wantSuperseded(t, b, r)
+	})
+	shared(t, "nor while nobody tells who has begun", func(t *testing.T, b *bus, r *rig, other *another) {
+		r.pass(time.Minute)
+		other.hidden.Store(true)
+		other.publishes(b, r)
+		wantSuperseded(t, b, r)
+	})
+	shared(t, "again once the bus tells that nobody has begun", func(t *testing.T, b *bus, r *rig, other *another) {
+		other.hidden.Store(true)
+		peers(b, 5)
+		b.says(of("a", "late", 5, 2))
+		r.pass(2 * time.Minute)
+		r.wantSeen("s", "late")
+		other.hidden.Store(false)
+		r.pass(time.Minute)
+		b.says(of("a", "late", 5, 3))
+		r.publishes("own")
+		r.pass(2 * time.Minute)
+		r.wantSeen("s", "")
+		r.wantNext("s", "d", b.end("d"))
 	})
 }

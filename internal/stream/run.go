@@ -135,7 +135,7 @@ func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
 			continue
 		}
 		for _, t := range s.partitions() {
-			if isPassed(s, t) || !s.left(t) || !t.busy.CompareAndSwap(false, true) {
+			if !s.left(t) || !t.busy.CompareAndSwap(false, true) {
 				continue
 			}
 			g.Go(func() error {
@@ -163,11 +163,11 @@ const (
 	readCost = 50
 )
 
-// readHole reads what is left of a TP, in the order of offsets, until nothing is left or a message
-// of ours is in flight.
+// readHole reads what is left of a TP, in the order of offsets, until nothing is left, a message of
+// ours is in flight, or the rest is passed over.
 func (s *stream) readHole(ctx context.Context, t *topicPartition) error {
 	budget, begun := holeRate, time.Now()
-	for {
+	for !isPassed(s, t) {
 		if t.isDue(s.c.opts.AnchorsEvery) {
 			// Rule 20: before a hole is read.
 			if _, err := s.c.registrar.lookup(ctx, s, false); err != nil {
@@ -193,4 +193,5 @@ func (s *stream) readHole(ctx context.Context, t *topicPartition) error {
 		}
 		budget, begun = holeRate, time.Now()
 	}
+	return nil
 }
