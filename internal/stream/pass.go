@@ -91,15 +91,15 @@ func (p *passer) note(ctx context.Context) error {
 	return nil
 }
 
-// pass moves the offsets to floors that were noted before the last look at the TPs. Where it cannot,
-// it holds them: one batch that stays in flight, or a bus that does not tell who has begun, must not
-// end rule 8.
+// pass moves the offsets to floors that were noted before the last look at the TPs. Where it
+// cannot, it holds them: one batch that stays in flight, or a bus that does not tell who has begun,
+// must not end rule 8.
 func (p *passer) pass(ctx context.Context, noted floors) error {
 	if len(noted.all) == 0 {
 		return nil
 	}
-	// Behind the floors: who has published below has entered by now. An error shows at the next copy
-	// of the progress.
+	// Behind the floors: who has published below has entered by now. An error shows at the next
+	// copy of the progress.
 	asking, cancel := context.WithTimeout(ctx, p.c.opts.AnchorsEvery)
 	alone, err := p.c.opts.Alone(asking)
 	cancel()

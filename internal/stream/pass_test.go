@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,6 +154,31 @@ func TestPass(t *testing.T) {
 		}
 		r.pass(2 * time.Minute)
 		r.wantNext("s", "d", b.end("d"))
+	})
+	shared(t, "what was passed over is not read at a start, nor behind an unknown outcome", func(t *testing.T, b *bus, r *rig, other *another) {
+		r.publishes("own")
+		for range 5 {
+			peers(b, 1000)
+			r.pass(2 * time.Minute)
+		}
+		var mu sync.Mutex
+		var most uint64
+		b.fails(func(span sink.Span) error {
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, span.To-span.From)
+			return nil
+		})
+		peers(b, 3)
+		if err := r.c.Resolve(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		peers(b, 3)
+		batches, _ := r.disk.applied()
+		newRig(t, b, batches, func(o *stream.Options) { mine("a")(o); o.Streams[0].Release = true }, "s").start()
+		if most > 6 {
+			t.Errorf("a span of %d messages was read for 6 new ones", most)
+		}
 	})
 	wantSuperseded := func(t *testing.T, b *bus, r *rig) {
 		t.Helper()

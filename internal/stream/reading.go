@@ -18,6 +18,8 @@ const (
 	chunkBytes    = 4 << 20
 	// chunkPassed bounds how many messages of others are read again after a kill.
 	chunkPassed = 100_000
+	// anchorReach is how far before a hole a reading begins to compare a message.
+	anchorReach = 1_000
 	// messageBytes is about what a message takes beside its key.
 	messageBytes = 300
 )
@@ -302,9 +304,10 @@ type served struct {
 }
 
 // before returns the offset of the message right before a hole, which is to be compared when the
-// hole is read (rule 20); that of the hole where there is none.
+// hole is read (rule 20); that of the hole where there is none. Where the offset has passed over
+// what other shares publish, the message lies far before: a lookup compares it alone.
 func (f *served) before(t *topicPartition, hole Range) uint64 {
-	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() {
+	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() && hole.From-a.Offset <= anchorReach {
 		return a.Offset
 	}
 	return hole.From
