@@ -18,21 +18,31 @@ import (
 // process shuts out former ones and reads the bus, with turn when it is elected. The first call
 // counts.
 func (g *Generations) ReadFormer(ctx context.Context, turn bool) error {
-	var entered []string
-	err := g.untilRead(ctx, func(s *state) { entered = g.ofShare(s) })
+	var s state
+	var pause backoff.Backoff
+	err := pause.Retry(ctx, func() (err error) {
+		// As Alone reads, which may find those that were deleted.
+		s, err = g.readNew(ctx)
+		return err
+	}, func(err error) bool { g.opts.Waits(err); return true })
+	if err != nil {
+		return err
+	}
+	g.opts.Waits(nil)
+	entered := g.ofShare(&s)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, looked := g.before[turn]; !looked && err == nil {
+	if _, looked := g.before[turn]; !looked {
 		g.before[turn] = entered
 	}
-	return err
+	return nil
 }
 
 // Enter puts the key of the process, whose epoch is durable, and returns what Permit does. Those
 // of the processes before it go.
 func (g *Generations) Enter(ctx context.Context, epoch uint64) error {
 	if g.Joined() > 0 {
-		key := g.enteredKey(strconv.FormatUint(epoch, 10))
+		key := fmt.Sprintf("%s%d.%s", g.enteredPrefix(), epoch, g.token)
 		var pause backoff.Backoff
 		err := pause.Retry(ctx, func() error { return g.opts.Bucket.Put(ctx, key, []byte(g.opts.Host)) }, func(err error) bool { g.opts.Waits(err); return true })
 		if err != nil {
@@ -77,30 +87,20 @@ func (g *Generations) known() []string {
 	return slices.Clone(g.before[false])
 }
 
-// enteredKey is the key of a process of the share by its epoch.
-func (g *Generations) enteredKey(epoch string) string {
-	return fmt.Sprintf("%se%d.%d.%s", g.begin, g.Joined(), g.opts.Share.Index, epoch)
+// enteredPrefix is that of the keys of the processes of the share: an epoch and a token follow, as
+// two processes can have one epoch.
+func (g *Generations) enteredPrefix() string {
+	return fmt.Sprintf("%se%d.%d.", g.begin, g.Joined(), g.opts.Share.Index)
 }
 
 func (g *Generations) ofShare(s *state) []string {
-	return slices.DeleteFunc(slices.Clone(s.entered), func(key string) bool { return !strings.HasPrefix(key, g.enteredKey("")) })
+	prefix := g.enteredPrefix()
+	return slices.DeleteFunc(slices.Clone(s.entered), func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
 // epochOf returns the epoch in a key; one that is none is that of nobody.
 func epochOf(key string) uint64 {
-	epoch, _ := strconv.ParseUint(key[strings.LastIndex(key, ".")+1:], 10, 64)
+	parts := strings.Split(key, ".")
+	epoch, _ := strconv.ParseUint(parts[max(0, len(parts)-2)], 10, 64)
 	return epoch
-}
-
-// untilRead calls do with the state, once the bus tells it.
-func (g *Generations) untilRead(ctx context.Context, do func(*state)) error {
-	var pause backoff.Backoff
-	return pause.Retry(ctx, func() error {
-		s, err := g.read(ctx)
-		if err == nil {
-			g.opts.Waits(nil)
-			do(&s)
-		}
-		return err
-	}, func(err error) bool { g.opts.Waits(err); return true })
 }

@@ -76,6 +76,14 @@ func TestAlone(t *testing.T) {
 		want(t, one, false)
 		want(t, two, false)
 	})
+	scene("nor of two that have one epoch", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		one, two := process(0), process(0)
+		former(t, false, one, two)
+		enter(t, one, 8)
+		enter(t, two, 8)
+		want(t, one, false)
+		want(t, two, false)
+	})
 	scene("not behind one whose epoch is higher", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
 		first, later := process(0), process(0)
 		former(t, false, first)
@@ -92,6 +100,21 @@ func TestAlone(t *testing.T) {
 		enter(t, waits, 6)
 		want(t, waits, true)
 		want(t, works, false)
+	})
+	scene("one that is elected behind one that another one had followed", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
+		waits, first, second := process(0), process(0), process(0)
+		former(t, false, waits)
+		former(t, true, first)
+		enter(t, first, 2)
+		if err := waits.Permit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		former(t, true, second)
+		enter(t, second, 4)
+		former(t, true, waits)
+		enter(t, waits, 6)
+		want(t, waits, true)
+		want(t, second, false)
 	})
 	scene("not by a former number", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
 		g := process(0)

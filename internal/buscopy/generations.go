@@ -110,12 +110,13 @@ func (g *Generations) read(ctx context.Context) (state, error) {
 	return g.stateOf(g.opts.Bucket.Entries(ctx, g.begin))
 }
 
-// readNew is read of what is new. Signs that were taken back may be there; nobody deletes the rest.
+// readNew is read of what is new. Signs that were taken back may be there, and those
+// who had entered; nobody deletes the rest.
 func (g *Generations) readNew(ctx context.Context) (state, error) { return g.stateOf(g.follow(ctx)) }
 
 // stateOf returns the state that entries have. Keys are n<generation>.<number>.<token>, of
 // proposals; o<generation>, of those that are open; s<generation>.<index>, of signs; and
-// e<generation>.<index>.<epoch>, of processes that may have published.
+// e<generation>.<index>.<epoch>.<token>, of processes that may have published.
 func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error) {
 	if failed != nil {
 		return state{}, failed
@@ -146,7 +147,7 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 				signs[generation] = make(map[string]string)
 			}
 			signs[generation][key] = string(e.Value)
-		case key[0] == 'e' && len(parts) == 3:
+		case key[0] == 'e' && len(parts) == 4:
 			entered[generation] = append(entered[generation], e.Key)
 		}
 		if err != nil {

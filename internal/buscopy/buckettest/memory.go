@@ -44,9 +44,22 @@ func (b *Memory) Entries(ctx context.Context, prefix string) ([]buscopy.Entry, e
 	return slices.DeleteFunc(slices.Clone(b.entries), func(e buscopy.Entry) bool { return !strings.HasPrefix(e.Key, prefix) }), nil
 }
 
-// Follow implements buscopy.Bucket.
+// Follow implements buscopy.Bucket. As on JetStream, what was deleted stays among the entries.
 func (b *Memory) Follow(prefix string) func(context.Context) ([]buscopy.Entry, error) {
-	return func(ctx context.Context) ([]buscopy.Entry, error) { return b.Entries(ctx, prefix) }
+	var all []buscopy.Entry
+	return func(ctx context.Context) ([]buscopy.Entry, error) {
+		entries, err := b.Entries(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		deleted := slices.DeleteFunc(all, func(old buscopy.Entry) bool {
+			return slices.ContainsFunc(entries, func(e buscopy.Entry) bool { return e.Key == old.Key })
+		})
+		all = append(deleted, entries...)
+		return slices.Clone(all), nil
+	}
 }
 
 // Put implements buscopy.Bucket.
