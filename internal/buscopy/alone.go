@@ -39,9 +39,9 @@ func (g *Generations) ReadFormer(ctx context.Context, turn bool) error {
 }
 
 // Enter puts the key of the process, whose epoch is durable, and returns what Permit does. Those
-// of the processes before it go.
+// of the processes before it go. One without shares puts none: it passes over nothing.
 func (g *Generations) Enter(ctx context.Context, epoch uint64) error {
-	if g.Joined() > 0 {
+	if g.Joined() > 0 && g.opts.Share.One() {
 		key := fmt.Sprintf("%s%d.%s", g.enteredPrefix(), epoch, g.token)
 		var pause backoff.Backoff
 		err := pause.Retry(ctx, func() error { return g.opts.Bucket.Put(ctx, key, []byte(g.opts.Host)) }, func(err error) bool { g.opts.Waits(err); return true })

@@ -8,6 +8,16 @@ import (
 	"example.org/bridge/internal/share"
 )
 
+// joined returns a process that has joined a generation.
+func joined(t *testing.T, f *fleet, of share.Share) *buscopy.Generations {
+	t.Helper()
+	g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: of, Host: "h"})
+	if err := g.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // TestAlone: a process is alone unless another one of its share has entered since it began, or one
 // before it with a higher epoch, or another number of shares is proposed.
 func TestAlone(t *testing.T) {
@@ -17,11 +27,7 @@ func TestAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
 				do(t, f, func(index int) *buscopy.Generations {
-					g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: share.Share{Index: index, Number: 2}, Host: "h"})
-					if err := g.Join(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					return g
+					return joined(t, f, share.Share{Index: index, Number: 2})
 				})
 			})
 		})
@@ -115,6 +121,16 @@ func TestAlone(t *testing.T) {
 		enter(t, waits, 6)
 		want(t, waits, true)
 		want(t, second, false)
+	})
+	scene("a process without shares leaves nothing", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
+		process(0).Leave()
+		before := f.bucket.Puts()
+		none := joined(t, f, share.Share{})
+		proposed := f.bucket.Puts()
+		enter(t, none, 7)
+		if puts := f.bucket.Puts(); none.Joined() == 0 || proposed == before || puts != proposed {
+			t.Errorf("it has joined generation %d, and puts %d entries where it enters", none.Joined(), puts-proposed)
+		}
 	})
 	scene("not by a former number", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
 		g := process(0)

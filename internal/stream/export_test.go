@@ -35,6 +35,9 @@ func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Ba
 	return c.apply(ctx, b, Cover{read: []Span{{TP: tp, Range: r, high: r.Last}}})
 }
 
+// Doubts counts the batches of a stream of unknown outcome that are to be read back.
+func (c *Committer) Doubts(stream string) int { return len(c.doubtsOf(stream)) }
+
 // Acknowledged applies b with the offsets of a batch that was acknowledged.
 func (c *Committer) Acknowledged(ctx context.Context, first uint64, acked []Span, b *store.Batch) error {
 	release, err := c.Acquire(ctx)

@@ -109,6 +109,20 @@ func TestPass(t *testing.T) {
 		r.wantSeen("s", "")
 		r.wantNext("s", "d", b.end("d"))
 	})
+	shared(t, "what follows an unknown outcome is read where the bus could not be read then", func(t *testing.T, b *bus, r *rig, other *another) {
+		m := r.sends("own")
+		r.committer.Unknown(m.seq)
+		b.looks(unreadable)
+		if err := r.c.Resolve(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		b.looks(nil)
+		peers(b, 5)
+		b.says(m)
+		r.publishes("above")
+		r.pass(2 * time.Minute)
+		r.wantSeen("s", "own")
+	})
 	shared(t, "a topic that is found while the process runs is read to its end first", func(t *testing.T, b *bus, r *rig, other *another) {
 		b.topics["d"] = []string{"d", "d/2"}
 		b.make("d/2")

@@ -24,14 +24,16 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 	if err == nil {
 		err = s.rounds(ctx, false)
 	}
+	if s.continuesUnread(err) {
+		// Rule 24: such a stream goes on, and may repeat. What can be read later is.
+		s.isRead.Store(true)
+		err = nil
+	}
 	if err == nil {
 		c.committer.resolved(doubts)
-	}
-	if s.continuesUnread(err) {
-		// Rule 24: such a stream goes on, and may repeat.
 		return nil
 	}
-	if err == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return err
 	}
 	if fatal := c.ended(ctx, s, err); fatal != nil {

@@ -154,8 +154,12 @@ func TestResolveOfWhatCannotBeRead(t *testing.T) {
 		b := newBus("d")
 		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Release = release }, "s").start()
 		b.looks(unreadable)
+		r.committer.Unknown(r.sends("a").seq)
 		if err := r.c.Resolve(t.Context(), "s"); release != (err == nil) || err != nil && !errors.Is(err, sink.ErrUnreadable) {
 			t.Errorf("of a release stream %v: %v", release, err)
+		}
+		if doubts := r.committer.Doubts("s"); doubts > 0 && release {
+			t.Errorf("%d batches are kept that nobody reads back", doubts)
 		}
 	}
 }
