@@ -228,3 +228,30 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 		t.Errorf("a batch that meets the part: %v", err)
 	}
 }
+
+// TestAStatusWaitsForNobody: what is published again shows while the owner has the progress.
+func TestAStatusWaitsForNobody(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	f.runs("a")
+	asked := &Republish{Number: 1, From: 1, To: 100, State: Republishing}
+	if err := f.ChangeRepublish(t.Context(), []string{"a"}, func(string, *Republish) (*Republish, error) { return asked, nil }); err != nil {
+		t.Fatal(err)
+	}
+	// It hangs here if it waits.
+	shown := func() *Republish {
+		_, unlock := f.state("a").Lock()
+		defer unlock()
+		return f.Republish("a")
+	}
+	if r := shown(); !r.Running() || r.Cursor != 0 {
+		t.Errorf("asked: %+v", r)
+	}
+	r := through("a", 100)
+	r.Republished = &Republished{Number: 1, Cursor: 40, Rows: 40}
+	if err := f.acknowledged(r); err != nil {
+		t.Fatal(err)
+	}
+	if r := shown(); r.Cursor != 40 || r.Rows != 40 {
+		t.Errorf("after a batch: %+v", r)
+	}
+}

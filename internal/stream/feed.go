@@ -316,6 +316,7 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	s.unread = s.unread || s.running && s.progress.Err() != nil
 	s.progress, s.stale, s.schemaRead = p, false, false
 	s.again, s.againChanged = republish, false
+	s.shown.Store(republish.Clone())
 	return nil
 }
 

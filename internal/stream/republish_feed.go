@@ -74,6 +74,7 @@ func (s *ShardState) setAgain(r *Republish) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.again, s.againChanged = r, false
+	s.shown.Store(r.Clone())
 }
 
 // OpenRepublish has what the store says be known of a shard that does not run yet. It waits for
@@ -85,13 +86,14 @@ func (f *Feed) OpenRepublish(ctx context.Context, name string) error {
 	defer s.mu.Unlock()
 	if err == nil && s.again == nil {
 		s.again = asked
+		s.shown.Store(asked.Clone())
 	}
 	return err
 }
 
 // Republish returns what was asked to be published again of a shard of the configuration, nil for
-// nothing. It waits for nobody.
-func (f *Feed) Republish(name string) *Republish { return f.shards[name].Republish() }
+// nothing. It waits for nobody, so a status may ask under a lock. It must not be changed.
+func (f *Feed) Republish(name string) *Republish { return f.shards[name].shown.Load() }
 
 // NameOfTP returns the name of the TP of a registration that is in force, empty for another number.
 func (f *Feed) NameOfTP(number uint32) string {

@@ -36,6 +36,8 @@ type ShardState struct {
 	// next change saves it. Both are as of when the progress was opened, and guarded by mu.
 	again        *Republish
 	againChanged bool
+	// shown is again as the store has it, for those who must not wait for mu. Nobody changes it.
+	shown atomic.Pointer[Republish]
 	// unread says that the owner has met a part that could not be read: what it has decided by the
 	// progress does not count.
 	unread bool
@@ -140,6 +142,7 @@ func (s *ShardState) saved() {
 	defer s.mu.Unlock()
 	s.progress.Saved()
 	s.schemaRead = false
+	s.shown.Store(s.again.Clone())
 	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
 		// By a message that was read.
 		s.demands.Add(1)
