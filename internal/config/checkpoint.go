@@ -55,7 +55,7 @@ func (l *loader) checkpoint(text string) (path string, onBus bool) {
 }
 
 // setProgress checks whether progress is kept on the bus, and finds a folder where none is named.
-func (cfg *Config) setProgress(l *loader, onBus bool, topic string, streams []string) {
+func setProgress(cfg *Config, l *loader, onBus bool, topic string, streams []string) {
 	_, shared := cfg.Sink.Driver.(driver.Shared)
 	switch {
 	case !onBus:
@@ -85,7 +85,7 @@ func temporaryFolder(cfg *Config, streams []string) string {
 }
 
 // checkTopics refuses a stream that publishes to the topic of the checkpoint.
-func (cfg *Config) checkTopics(l *loader) {
+func checkTopics(l *loader, cfg *Config) {
 	if cfg.CheckpointTopic == "" || !cfg.Sink.Destinations.Topics {
 		return
 	}

@@ -18,10 +18,8 @@ import (
 type Config struct {
 	// Process has the variables of the process. What stands below under the same name wins.
 	Process
-	// Sources has at least one entry: that of BRIDGE_SOURCE_URL, which has no name, and those of
-	// BRIDGE_SOURCES in their order.
-	Sources []Source
-	Sink    Sink
+	Sources
+	Sink Sink
 	// CheckpointPath is the checkpoint's folder, relative to the working directory or absolute.
 	CheckpointPath string
 	// temporary says that it was chosen, and is below the temporary directory of the system.

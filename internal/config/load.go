@@ -76,7 +76,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	path, onBus := l.checkpoint(ends.CheckpointURL)
 	cfg.CheckpointPath = path
 	cfg.Sink = l.sink(driver.Input{DomainID: cfg.DomainID, ProgressOnBus: onBus, Checkpoint: path}, ends.Delivery)
-	cfg.setProgress(l, onBus, cfg.Process.CheckpointTopic, names)
+	setProgress(cfg, l, onBus, cfg.Process.CheckpointTopic, names)
 	setShare(cfg, l, cfg.Process.Share, onBus)
 	for _, name := range names {
 		one := &streamLoader{l, cfg, StreamPrefix(name), &Stream{Name: name, Tuning: tuning}}
@@ -88,7 +88,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	l.checkTables(cfg)
 	l.checkPatterns(cfg)
 	if !l.has(sinkVariable) {
-		cfg.checkTopics(l)
+		checkTopics(l, cfg)
 		checkBounds(l, cfg)
 	}
 	cfg.Standby.check(l, cfg)

@@ -35,9 +35,9 @@ func (c *Config) HasPatterns() bool {
 }
 
 // PatternsOf returns the patterns of a stream that are of a source.
-func (c *Config) PatternsOf(s *Stream, of *Source) (patterns []string) {
+func (all Sources) PatternsOf(s *Stream, of *Source) (patterns []string) {
 	for _, pattern := range s.Patterns {
-		if src, _ := c.SourceOf(pattern); src.Name == of.Name {
+		if src, _ := all.SourceOf(pattern); src.Name == of.Name {
 			patterns = append(patterns, pattern)
 		}
 	}
@@ -46,14 +46,14 @@ func (c *Config) PatternsOf(s *Stream, of *Source) (patterns []string) {
 
 // Matcher returns a function that returns the name that a table of a source has in a stream, by the
 // first pattern that it matches; false where it matches none.
-func (c *Config) Matcher(s *Stream, of *Source) func(t source.TableName) (name, pattern string, ok bool) {
-	patterns := c.PatternsOf(s, of)
-	return func(t source.TableName) (name, pattern string, ok bool) { return match(c, patterns, of, t) }
+func (all Sources) Matcher(s *Stream, of *Source) func(t source.TableName) (name, pattern string, ok bool) {
+	patterns := all.PatternsOf(s, of)
+	return func(t source.TableName) (name, pattern string, ok bool) { return all.match(patterns, of, t) }
 }
 
-func match(c *Config, patterns []string, of *Source, t source.TableName) (name, pattern string, ok bool) {
+func (all Sources) match(patterns []string, of *Source, t source.TableName) (name, pattern string, ok bool) {
 	for _, pattern := range patterns {
-		_, rest := c.SourceOf(pattern)
+		_, rest := all.SourceOf(pattern)
 		begin := strings.TrimSuffix(pattern, rest)
 		if of.Alone {
 			// Every file calls its database main.
@@ -72,23 +72,23 @@ func match(c *Config, patterns []string, of *Source, t source.TableName) (name, 
 }
 
 // Matched reports whether a stream may have a table by this name because of its patterns alone.
-func (c *Config) Matched(s *Stream, name string) bool {
-	return matchedBy(c, s.Patterns, name) && !slices.Contains(s.items, name)
+func (all Sources) Matched(s *Stream, name string) bool {
+	return all.matchedBy(s.Patterns, name) && !slices.Contains(s.items, name)
 }
 
-func matchedBy(c *Config, patterns []string, name string) bool {
-	src, rest := c.SourceOf(name)
+func (all Sources) matchedBy(patterns []string, name string) bool {
+	src, rest := all.SourceOf(name)
 	database, table, qualified := strings.Cut(rest, ".")
 	if !qualified {
 		database, table = src.Database, rest
 	}
-	matched, _, ok := c.Matcher(&Stream{Patterns: patterns}, src)(source.TableName{Database: database, Table: table})
+	matched, _, ok := all.Matcher(&Stream{Patterns: patterns}, src)(source.TableName{Database: database, Table: table})
 	return ok && matched == name
 }
 
 // Matching returns the tables of a stream that match one of its patterns.
-func (c *Config) Matching(s *Stream, pattern string) []string {
-	return slices.DeleteFunc(slices.Clone(s.Tables), func(table string) bool { return !matchedBy(c, []string{pattern}, table) })
+func (all Sources) Matching(s *Stream, pattern string) []string {
+	return slices.DeleteFunc(slices.Clone(s.Tables), func(table string) bool { return !all.matchedBy([]string{pattern}, table) })
 }
 
 // WithTables returns the configuration with those tables that match patterns, by stream. One that
@@ -113,8 +113,8 @@ func (c *Config) WithTables(matched map[string][]string) *Config {
 }
 
 // Has returns a function that reports whether a stream has a table by a name, or by another one.
-func (c *Config) Has(s *Stream) func(name string) bool {
-	full := func(name string) string { database, table := c.physical(name); return database + "." + table }
+func (all Sources) Has(s *Stream) func(name string) bool {
+	full := func(name string) string { database, table := all.physical(name); return database + "." + table }
 	known := make(map[string]bool)
 	for _, table := range s.Tables {
 		known[full(table)] = true
@@ -164,7 +164,7 @@ func (l *loader) checkPatterns(cfg *Config) {
 func (l *loader) checkOverlap(cfg *Config, first, second *Stream) {
 	for at, b := range second.items {
 		for before, a := range first.items {
-			if (source.IsPattern(a) || source.IsPattern(b)) && mayShare(cfg, a, b) {
+			if (source.IsPattern(a) || source.IsPattern(b)) && cfg.mayShare(a, b) {
 				l.add(StreamPrefix(second.Name)+"TABLE", "has item %d, which may match a table that item %d of %sTABLE has too: a table of a pattern belongs to one stream, make them differ",
 					at+1, before+1, StreamPrefix(first.Name))
 				return
@@ -174,14 +174,14 @@ func (l *loader) checkOverlap(cfg *Config, first, second *Stream) {
 }
 
 // mayShare reports whether a table can be meant by two items.
-func mayShare(c *Config, a, b string) bool {
-	ofA, _ := c.SourceOf(a)
-	ofB, _ := c.SourceOf(b)
+func (all Sources) mayShare(a, b string) bool {
+	ofA, _ := all.SourceOf(a)
+	ofB, _ := all.SourceOf(b)
 	if ofA.Name != ofB.Name {
 		return false
 	}
-	databaseA, tableA := c.physical(a)
-	databaseB, tableB := c.physical(b)
+	databaseA, tableA := all.physical(a)
+	databaseB, tableB := all.physical(b)
 	return source.MayShare(databaseA, databaseB) && source.MayShare(tableA, tableB)
 }
 

@@ -30,6 +30,11 @@ type Source struct {
 	Connections int
 }
 
+// Sources are the databases to read, at least one: that of BRIDGE_SOURCE_URL, which has no name,
+// and those of BRIDGE_SOURCES in their order. They tell which one a table is in, and what it is
+// called there.
+type Sources []Source
+
 // Label names a source for people and in the names of outages: "source", or "source a".
 func (s *Source) Label() string { return strings.TrimSuffix("source "+s.Name, " ") }
 
@@ -151,24 +156,18 @@ func (l *loader) checkSources(cfg *Config) {
 }
 
 // SourceOf returns the source of a table, and what the table is called there. It returns a source
-// that is not among those of c where the name is unknown.
-func (c *Config) SourceOf(table string) (s *Source, name string) {
-	of, rest := ownSource(c.Sources, table)
-	for i := range c.Sources {
-		if c.Sources[i].Name == of {
-			return &c.Sources[i], rest
+// that is not one of them where the name is unknown.
+func (all Sources) SourceOf(table string) (s *Source, name string) {
+	of, rest, found := strings.Cut(table, "/")
+	if !found || len(all) == 1 && all[0].Name == "" {
+		of, rest = "", table
+	}
+	for i := range all {
+		if all[i].Name == of {
+			return &all[i], rest
 		}
 	}
 	return &Source{Name: of}, rest
-}
-
-// ownSource returns the name of a table's source, and what the table is called there.
-func ownSource(sources []Source, table string) (of, name string) {
-	of, name, found := strings.Cut(table, "/")
-	if !found || len(sources) == 1 && sources[0].Name == "" {
-		return "", table
-	}
-	return of, name
 }
 
 // cutSource splits a name into what may be a source and the rest.
@@ -197,9 +196,9 @@ func SourceHint(table string) string {
 }
 
 // TablesOf returns the tables of a stream that are in a source.
-func (c *Config) TablesOf(s *Stream, of *Source) (tables []string) {
+func (all Sources) TablesOf(s *Stream, of *Source) (tables []string) {
 	for _, table := range s.Tables {
-		if name, _ := ownSource(c.Sources, table); name == of.Name {
+		if src, _ := all.SourceOf(table); src.Name == of.Name {
 			tables = append(tables, table)
 		}
 	}
@@ -235,9 +234,9 @@ func (c *Config) SharedDatabase(a, b *Source) string {
 
 // alone returns the source of the first of tables where all of them are in a database that is
 // alone, else nil.
-func (c *Config) alone(tables []string) (first *Source) {
+func (all Sources) alone(tables []string) (first *Source) {
 	for _, table := range tables {
-		s, _ := c.SourceOf(table)
+		s, _ := all.SourceOf(table)
 		if !s.Alone {
 			return nil
 		}
@@ -250,8 +249,8 @@ func (c *Config) alone(tables []string) (first *Source) {
 
 // physical splits a table as configured into its database, behind the name of its source, and its
 // name: no other table has both.
-func (c *Config) physical(table string) (database, name string) {
-	s, rest := c.SourceOf(table)
+func (all Sources) physical(table string) (database, name string) {
+	s, rest := all.SourceOf(table)
 	database, name, qualified := strings.Cut(rest, ".")
 	if !qualified {
 		name = rest

@@ -27,8 +27,7 @@ var (
 	}
 	// methods has the types that are to become two.
 	methods = exceptions{
-		"internal/config.Config": "answers each question about the configuration",
-		"internal/verify.table":  "compares rows, entities and gaps",
+		"internal/verify.table": "compares rows, entities and gaps",
 	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{
